@@ -1,0 +1,41 @@
+# Two commands: `make demo` and `make test`. Each sets up everything it needs in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint format bench clean
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.tested: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable ".[test,lint]"
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/python -m ulmus.demo
+
+test: $(VENV)/.tested
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.tested
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.tested
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.tested
+	$(BIN)/python -m pip install --quiet --editable ".[bench]" || echo "some rivals did not install; the run says which"
+	$(BIN)/python benchmarks/core.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

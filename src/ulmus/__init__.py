@@ -1,0 +1,22 @@
+"""Extreme learning machines: non-linear models for tables whose weights are one closed-form solve."""
+
+from ulmus.exceptions import NumericalWarning
+from ulmus.features.nystrom import NystromMap
+from ulmus.features.random_layer import RandomLayer
+from ulmus.models.elm import ELMClassifier, ELMRegressor
+from ulmus.models.kelm import KELMClassifier, KELMRegressor
+from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ELMClassifier",
+    "ELMRegressor",
+    "KELMClassifier",
+    "KELMRegressor",
+    "NKELMClassifier",
+    "NKELMRegressor",
+    "NumericalWarning",
+    "NystromMap",
+    "RandomLayer",
+]

@@ -1,0 +1,89 @@
+"""BLAS calls that run outside the interpreter lock.
+
+SciPy's own wrappers hold the lock while BLAS works, so that two threads run no faster than one. The same
+routines, called through the function pointers that ``scipy.linalg.cython_blas`` exports, do not: ``ctypes``
+releases the lock around every foreign call.
+
+Matrices are C-ordered. A C-ordered ``(n, k)`` array is a Fortran-ordered ``(k, n)`` one, which is why the
+letters below look transposed.
+"""
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from scipy.linalg import cython_blas
+
+_INT = ctypes.c_int
+_SCALAR = {"d": ctypes.c_double, "s": ctypes.c_float}
+
+
+@cache
+def _routine(name: str, n_arguments: int) -> Callable[..., None]:
+    """Foreign function for a SciPy BLAS routine; every Fortran argument is a pointer."""
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    capsule = cython_blas.__pyx_capi__[name]
+    address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
+
+
+def _letter(*arrays: np.ndarray) -> str:
+    dtype = arrays[0].dtype
+    for a in arrays:
+        if a.dtype != dtype or not a.flags.c_contiguous:
+            raise TypeError("BLAS needs C-contiguous arrays of one floating type")
+    return {"float64": "d", "float32": "s"}[dtype.name]
+
+
+def _pointer(value: ctypes._SimpleCData) -> ctypes.c_void_p:
+    return ctypes.cast(ctypes.byref(value), ctypes.c_void_p)
+
+
+def syrk(A: np.ndarray, G: np.ndarray, *, accumulate: bool) -> None:
+    """Upper triangle of ``G (+)= AᵀA`` in place; the strict lower triangle is left alone."""
+    letter = _letter(A, G)
+    n, k = A.shape
+    scalar = _SCALAR[letter]
+    order, inner = _INT(k), _INT(n)
+    one, beta = scalar(1.0), scalar(1.0 if accumulate else 0.0)
+    uplo, trans = ctypes.c_char(b"L"), ctypes.c_char(b"N")
+    _routine(letter + "syrk", 10)(
+        _pointer(uplo),
+        _pointer(trans),
+        _pointer(order),
+        _pointer(inner),
+        _pointer(one),
+        A.ctypes.data,
+        _pointer(order),
+        _pointer(beta),
+        G.ctypes.data,
+        _pointer(order),
+    )
+
+
+def solve_lower_transposed(R: np.ndarray, B: np.ndarray) -> None:
+    """``B ← B R⁻ᵀ`` in place, with ``R`` lower triangular: every row b becomes the solution of ``R x = b``."""
+    letter = _letter(R, B)
+    n, k = B.shape
+    scalar = _SCALAR[letter]
+    order, rows = _INT(k), _INT(n)
+    one = scalar(1.0)
+    side, uplo, trans, diag = (ctypes.c_char(c) for c in (b"L", b"U", b"T", b"N"))
+    _routine(letter + "trsm", 11)(
+        _pointer(side),
+        _pointer(uplo),
+        _pointer(trans),
+        _pointer(diag),
+        _pointer(order),
+        _pointer(rows),
+        _pointer(one),
+        R.ctypes.data,
+        _pointer(order),
+        B.ctypes.data,
+        _pointer(order),
+    )

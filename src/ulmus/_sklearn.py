@@ -1,0 +1,7 @@
+"""The only place that names private parts of scikit-learn."""
+
+from sklearn.base import _fit_context as fit_context
+from sklearn.utils._param_validation import Hidden, Interval, Options, StrOptions
+from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+
+__all__ = ["Hidden", "Interval", "Options", "StrOptions", "check_sample_weight", "fit_context"]

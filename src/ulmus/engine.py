@@ -1,0 +1,252 @@
+"""The one reduction: rows → blocks → threads → sums.
+
+Every pass over data goes through :func:`ordered_map`. Rows are cut into slabs whose borders depend on the
+number of rows alone, slabs are worked on by threads that each run single-threaded BLAS, and results are handed
+back in the order of the slabs. The outcome is therefore the same, bit for bit, for any number of threads.
+"""
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from threadpoolctl import ThreadpoolController
+
+from ulmus.statistics import Statistics, TriangularStatistics
+
+#: Bytes of features that one thread holds at a time: large enough for BLAS to run at full rate.
+BLOCK_BYTES = 16 * 2**20
+#: Bytes of features that are evaluated at a time: small enough to stay in cache.
+TILE_BYTES = 2**20
+#: Rows in a slab, at most; slabs come in multiples of 32 so that common core counts divide them.
+SLAB_ROWS = 16_384
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Lift(Protocol):
+    """What the engine needs of a feature map: a block of rows in, a block of features out."""
+
+    n_lifted: int
+
+    def lift(self, X: Any, out: np.ndarray) -> None:
+        """Write the features of the rows ``X`` into ``out`` (C-ordered, float32 or float64)."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows in memory: inputs, targets and (optionally) weights."""
+
+    X: Any
+    T: np.ndarray
+    weight: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def __getitem__(self, rows: slice) -> "Rows":
+        return Rows(self.X[rows], self.T[rows], None if self.weight is None else self.weight[rows])
+
+
+def pieces(n_rows: int, length: int) -> Iterator[slice]:
+    """Consecutive slices of at most ``length`` rows."""
+    for start in range(0, n_rows, length):
+        yield slice(start, min(start + length, n_rows))
+
+
+def slabs(n_rows: int) -> list[slice]:
+    """The fixed division of ``n_rows`` into equal slabs."""
+    if n_rows <= 1024:
+        return list(pieces(n_rows, max(n_rows, 1)))
+    count = 32 * -(-n_rows // (32 * SLAB_ROWS))
+    return list(pieces(n_rows, max(256, -(-n_rows // count))))
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def ordered_map(work: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None = -1) -> Iterator[Result]:
+    """``map(work, items)`` on threads with single-threaded BLAS; results in order, few in flight."""
+    items = list(items) if not isinstance(items, Iterator) else items
+    threads = effective_n_jobs(n_jobs)
+    if isinstance(items, list):
+        threads = min(threads, len(items))
+    if threads <= 1:
+        limit = nullcontext() if effective_n_jobs(n_jobs) > 1 else _controller().limit(limits=1)
+        with limit:
+            yield from map(work, items)
+        return
+    with _controller().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        waiting: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
+        in_flight = 0
+        for item in items:
+            waiting.put(pool.submit(work, item))
+            in_flight += 1
+            if in_flight > threads:
+                yield waiting.get().result()
+                in_flight -= 1
+        while in_flight:
+            yield waiting.get().result()
+            in_flight -= 1
+
+
+class Workspace(threading.local):
+    """Per-thread buffers, allocated once: a fresh block costs as much in page faults as its exponentials."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, np.ndarray] = {}
+
+    def array(self, name: str, shape: tuple[int, int], dtype: Any) -> np.ndarray:
+        """A C-ordered array of this shape over a buffer that is kept for the next call."""
+        size = shape[0] * shape[1]
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.size < size or buffer.dtype != dtype:
+            buffer = self._buffers[name] = np.zeros(size, dtype)
+        return buffer[:size].reshape(shape)
+
+
+def tile_rows(n_features: int, dtype: Any) -> int:
+    return max(16, TILE_BYTES // (np.dtype(dtype).itemsize * max(1, n_features)))
+
+
+def block_rows(n_features: int, dtype: Any) -> int:
+    return max(64, BLOCK_BYTES // (8 * max(1, n_features)) * (1 if np.dtype(dtype) == np.float64 else 4))
+
+
+def lifted_tiles(features: Lift, rows: Rows, dtype: Any, workspace: Workspace) -> Iterator[tuple[slice, np.ndarray]]:
+    """Features tile by tile, each finished while it is in cache and valid until the next one."""
+    D = features.n_lifted
+    for tile in pieces(len(rows), tile_rows(D, dtype)):
+        Phi = workspace.array("tile", (tile.stop - tile.start, D), dtype)
+        features.lift(rows.X[tile], Phi)
+        yield tile, Phi
+
+
+def design_blocks(features: Lift, rows: Rows, dtype: Any, workspace: Workspace) -> Iterator[np.ndarray]:
+    """Blocks of rows ``√w [φ t 1]``, each in this thread's buffer and valid until the next one."""
+    D, s = features.n_lifted, rows.T.shape[1]
+    for piece in pieces(len(rows), block_rows(D, dtype)):
+        block = rows[piece]
+        out = workspace.array("block", (len(block), D + s + 1), dtype)
+        for tile, Phi in lifted_tiles(features, block, dtype, workspace):
+            out[tile, :D] = Phi
+        out[:, D:-1] = block.T
+        out[:, -1] = 1
+        if block.weight is not None:
+            out *= np.sqrt(block.weight).astype(dtype)[:, None]
+        yield out
+
+
+def gram_statistics(features: Lift, rows: Rows, *, dtype: Any = np.float64, n_jobs: int | None = -1) -> Statistics:
+    """Sum the statistics of ``rows`` in Gram form."""
+    D, s = features.n_lifted, rows.T.shape[1]
+    width = D + s + 1
+    workspace = Workspace()
+    free: queue.SimpleQueue[Statistics] = queue.SimpleQueue()
+
+    def work(slab: slice) -> Statistics:
+        try:
+            part = free.get_nowait()
+            part.reset()
+        except queue.Empty:
+            part = Statistics.zeros(D, s)
+        scratch = None if dtype == np.float64 else workspace.array("gram", (width, width), dtype)
+        for block in design_blocks(features, rows[slab], dtype, workspace):
+            part.add_rows(block, scratch)
+        return part
+
+    total = Statistics.zeros(D, s)
+    for part in ordered_map(work, slabs(len(rows)), n_jobs):
+        total += part
+        free.put(part)
+    return total.symmetrise()
+
+
+def triangular_statistics(features: Lift, rows: Rows, *, n_jobs: int | None = -1) -> TriangularStatistics:
+    """Sum the statistics of ``rows`` in triangular form: dearer, and exact where squaring loses digits."""
+    D, s = features.n_lifted, rows.T.shape[1]
+    workspace = Workspace()
+
+    def work(slab: slice) -> TriangularStatistics:
+        part = TriangularStatistics.zeros(D, s)
+        for block in design_blocks(features, rows[slab], np.float64, workspace):
+            part.add_rows(block)
+        return part
+
+    total = TriangularStatistics.zeros(D, s)
+    for part in ordered_map(work, slabs(len(rows)), n_jobs):
+        total += part
+    return total
+
+
+def gradient(
+    features: Lift, rows: Rows, weights: np.ndarray, intercept: np.ndarray, *, n_jobs: int | None = -1
+) -> np.ndarray:
+    """``[Φ 1]ᵀ W (T − Φβ − b)``: from the rows themselves, in float64, so that no digit is lost to squaring."""
+    D, s = features.n_lifted, rows.T.shape[1]
+    workspace = Workspace()
+
+    def work(slab: slice) -> np.ndarray:
+        part = np.zeros((D + 1, s))
+        slab_rows = rows[slab]
+        for tile, Phi in lifted_tiles(features, slab_rows, np.float64, workspace):
+            E = slab_rows.T[tile] - Phi @ weights - intercept
+            if slab_rows.weight is not None:
+                E *= slab_rows.weight[tile, None]
+            part[:-1] += Phi.T @ E
+            part[-1] += E.sum(axis=0)
+        return part
+
+    total = np.zeros((D + 1, s))
+    for part in ordered_map(work, slabs(len(rows)), n_jobs):
+        total += part
+    return total
+
+
+def transform(features: Lift, X: Any, out: np.ndarray, *, n_jobs: int | None = -1) -> np.ndarray:
+    """All features of ``X``, written into ``out``."""
+
+    def work(slab: slice) -> None:
+        X_slab, out_slab = X[slab], out[slab]
+        for tile in pieces(len(out_slab), tile_rows(out.shape[1], out.dtype)):
+            features.lift(X_slab[tile], out_slab[tile])
+
+    for _ in ordered_map(work, slabs(X.shape[0]), n_jobs):
+        pass
+    return out
+
+
+def apply(
+    features: Lift, X: Any, weights: np.ndarray, *, dtype: Any = np.float64, n_jobs: int | None = -1
+) -> np.ndarray:
+    """``Φ(X) β`` without ever holding ``Φ(X)``."""
+    out = np.empty((X.shape[0], weights.shape[1]))
+    weights = weights.astype(dtype, copy=False)
+    rows = Rows(X, out)
+    workspace = Workspace()
+
+    def work(slab: slice) -> None:
+        for tile, Phi in lifted_tiles(features, rows[slab], dtype, workspace):
+            out[slab][tile] = Phi @ weights
+
+    for _ in ordered_map(work, slabs(len(rows)), n_jobs):
+        pass
+    return out
+
+
+def physical_memory() -> int | None:
+    """Bytes of memory in this machine, where the system tells."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None

@@ -1,0 +1,1 @@
+"""Feature maps: from a block of rows to a block of features."""

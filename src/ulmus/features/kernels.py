@@ -1,0 +1,319 @@
+r"""Kernels as a table.
+
+Every kernel but the L1-Laplacian is a function of one inner product between embedded rows,
+:math:`\kappa(x, z) = g(a(x) \cdot b(z))`, so that a block is one matrix product and one pass in place:
+
+* inner-product kernels embed :math:`a(x) = \gamma x` and :math:`b(z) = z`;
+* distance kernels embed :math:`u = s (x - c)` as :math:`[u, -\|u\|^2, 1]` and :math:`v = s (z - c)` as
+  :math:`[2 v, 1, -\|v\|^2]`, whose product is :math:`-\|u - v\|^2`. The centre ``c`` is the mean of the landmarks
+  (it cancels, and keeps the digits of data that lie far from the origin).
+
+``gamma`` enters as the scale ``s`` of the rows: a kernel sees ``x → s x``, of which a full metric ``x → A x`` is
+the general case.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.spatial.distance import cdist
+
+from ulmus.features.sampling import distinct_rows
+
+#: Squared distances below this fraction of the squared norms are recomputed from differences.
+CANCELLATION = 1e-7
+#: Round-off of an exponent that may stay.
+HARMLESS = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-4}
+
+
+@dataclass(frozen=True)
+class KernelParameters:
+    """The numbers a kernel may use; each kernel says which."""
+
+    gamma: float = 1.0
+    degree: float = 3
+    coef0: float = 1.0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel: how rows are embedded and what is done to the inner product.
+
+    ``embedding`` is ``"inner"``, ``"distance"``, ``"angle"``, ``"arc"`` or ``"cityblock"``; ``finish`` turns the
+    product into kernel values in place; ``scale`` turns ``gamma`` into the factor on the rows of distance kernels.
+    """
+
+    name: str
+    embedding: str
+    finish: Callable[[np.ndarray, KernelParameters], None]
+    scale: Callable[[float], float] = float
+    uses: tuple[str, ...] = ("gamma",)
+    positive_definite: bool = True
+    exact_distance: bool = False
+
+
+def _nothing(_: np.ndarray, __: KernelParameters) -> None: ...
+
+
+def _polynomial(P: np.ndarray, p: KernelParameters) -> None:
+    P += p.coef0
+    np.power(P, P.dtype.type(p.degree) if p.degree != int(p.degree) else int(p.degree), out=P)
+
+
+def _sigmoid(P: np.ndarray, p: KernelParameters) -> None:
+    P += p.coef0
+    np.tanh(P, out=P)
+
+
+def _rbf(P: np.ndarray, _: KernelParameters) -> None:
+    np.exp(P, out=P)
+
+
+def _root(P: np.ndarray, _: KernelParameters) -> None:
+    np.abs(P, out=P)
+    np.sqrt(P, out=P)
+
+
+def _laplacian(P: np.ndarray, p: KernelParameters) -> None:
+    _root(P, p)
+    np.negative(P, out=P)
+    np.exp(P, out=P)
+
+
+def _matern32(P: np.ndarray, p: KernelParameters) -> None:
+    _root(P, p)
+    E = np.exp(-P)
+    P += 1
+    P *= E
+
+
+def _arcsine(P: np.ndarray, _: KernelParameters) -> None:
+    np.clip(P, -1, 1, out=P)
+    np.arcsin(P, out=P)
+    P *= 2 / np.pi
+
+
+def _cityblock(P: np.ndarray, _: KernelParameters) -> None:
+    np.negative(P, out=P)
+    np.exp(P, out=P)
+
+
+KERNELS: dict[str, Kernel] = {
+    k.name: k
+    for k in (
+        Kernel("linear", "inner", _nothing, uses=()),
+        Kernel("poly", "inner", _polynomial, uses=("gamma", "degree", "coef0")),
+        Kernel("sigmoid", "inner", _sigmoid, uses=("gamma", "coef0"), positive_definite=False),
+        Kernel("cosine", "angle", _nothing, uses=()),
+        Kernel("arcsine", "arc", _arcsine),
+        Kernel("rbf", "distance", _rbf, scale=np.sqrt),
+        Kernel("laplacian", "distance", _laplacian, exact_distance=True),
+        Kernel("matern32", "distance", _matern32, scale=lambda g: np.sqrt(3) * g, exact_distance=True),
+        Kernel("laplacian_l1", "cityblock", _cityblock),
+    )
+}
+
+#: Not a kernel: the plain distance, for nodes that need it.
+DISTANCE = Kernel("distance", "distance", _root, exact_distance=True)
+
+
+KernelLike = str | Kernel | Callable[..., np.ndarray]
+
+
+def dense(X: Any, dtype: Any) -> np.ndarray:
+    """Rows as a dense array of this type."""
+    return (X.toarray() if sparse.issparse(X) else np.asarray(X)).astype(dtype, copy=False)
+
+
+def squared_norms(U: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->i", U, U)
+
+
+class CrossKernel:
+    """``κ(·, Z)`` for fixed rows ``Z``: lifts a block of rows to a block of kernel values.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable
+        A name from :data:`KERNELS`, or ``k(X, Z)`` returning an array of shape ``(len(X), len(Z))``.
+    Z : array of shape (n_lifted, n_features)
+    parameters : KernelParameters
+    """
+
+    def __init__(self, kernel: KernelLike, Z: np.ndarray, parameters: KernelParameters) -> None:
+        self._arguments = kernel, Z, parameters
+        self.kernel: Kernel | None = KERNELS[kernel] if isinstance(kernel, str) else None
+        self.function: Callable[..., np.ndarray] | None = None
+        if isinstance(kernel, Kernel):
+            self.kernel = kernel
+        elif not isinstance(kernel, str):
+            self.function = kernel
+        self.parameters = parameters
+        self.Z = Z
+        self.n_lifted = Z.shape[0]
+        self._right: dict[Any, np.ndarray] = {}
+        if self.kernel is not None:
+            Z = Z.astype(np.float64, copy=False)
+            self._scale = float(self.kernel.scale(parameters.gamma))
+            self._centre = Z.mean(axis=0) if self.kernel.embedding == "distance" else np.zeros(Z.shape[1])
+            right = np.ascontiguousarray(self._embed(Z, np.float64, left=False))
+            if not np.isfinite(right).all():
+                raise ValueError(_overflow(Z))
+            self._right = {np.dtype(np.float64): right, np.dtype(np.float32): right.astype(np.float32)}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CrossKernel, self._arguments
+
+    def _embed(self, X: Any, dtype: Any, *, left: bool) -> np.ndarray:
+        """``a(X)`` for the left side of the product, ``b(X)`` for the right."""
+        assert self.kernel is not None
+        embedding, gamma = self.kernel.embedding, self.parameters.gamma
+        if embedding == "inner":
+            factor = gamma if left and "gamma" in self.kernel.uses else 1.0
+            if sparse.issparse(X):
+                return (X * factor).astype(dtype) if factor != 1.0 else X.astype(dtype)
+            return np.multiply(X, factor, dtype=dtype)
+        U = dense(X, dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if embedding == "cityblock":
+                return U.astype(np.float64) * gamma
+            if embedding == "angle":
+                norm = np.sqrt(squared_norms(U))
+                return U / np.where(norm > 0, norm, 1)[:, None]
+            out = np.empty((U.shape[0], U.shape[1] + 2), dtype)
+            u = out[:, :-2]
+            if embedding == "arc":
+                np.multiply(U, np.sqrt(gamma), out=u)
+                out[:, -2], out[:, -1] = 1.0, 0.0
+                out *= np.sqrt(2.0 / (3.0 + 2.0 * squared_norms(u)))[:, None]
+                return out
+            np.subtract(U, self._centre, out=u, casting="same_kind")
+            u *= self._scale
+            norms = squared_norms(u)
+            if left:
+                out[:, -2], out[:, -1] = -norms, 1.0
+            else:
+                u *= 2.0
+                out[:, -2], out[:, -1] = 1.0, -norms
+            return out
+
+    def lift(self, X: Any, out: np.ndarray, columns: slice = slice(None)) -> None:
+        """Write ``κ(X, Z[columns])`` into ``out``."""
+        if self.kernel is None:
+            out[:] = self._call(X, columns)
+            return
+        left = self._embed(X, out.dtype, left=True)
+        right = self._right[out.dtype][columns]
+        if self.kernel.embedding == "cityblock":
+            out[:] = cdist(left, self._right[np.dtype(np.float64)][columns], "cityblock")
+        elif sparse.issparse(left):
+            out[:] = left @ right.T
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.matmul(left, right.T, out=out)
+        if self.kernel.embedding == "distance":
+            self._repair(left, right, out)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            self.kernel.finish(out, self.parameters)
+        suspect = left if self.kernel.embedding == "distance" else out
+        if not np.isfinite(suspect.sum()) and not np.isfinite(suspect).all():
+            raise ValueError(_overflow(X))
+
+    def _repair(self, left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
+        """Mend the negative squared distances that cancellation has spoiled.
+
+        What is left of it in an exponential is harmless while the norms are moderate; a square root magnifies it.
+        """
+        assert self.kernel is not None
+        round_off = np.finfo(out.dtype).eps * -(left[:, -2].min() + right[:, -1].min())
+        if not self.kernel.exact_distance and round_off < HARMLESS[out.dtype]:
+            return
+        i, j = np.nonzero(out > CANCELLATION * (left[:, -2, None] + right[:, -1]))
+        for part in range(0, len(i), 65_536):
+            a, b = i[part : part + 65_536], j[part : part + 65_536]
+            out[a, b] = -squared_norms(left[a, :-2] - right[b, :-2] / 2)
+
+    def _call(self, X: Any, columns: slice) -> np.ndarray:
+        assert self.function is not None
+        Z = self.Z[columns]
+        K = np.asarray(self.function(X, Z))
+        expected = (X.shape[0], Z.shape[0])
+        if K.shape != expected:
+            raise ValueError(
+                f"a callable kernel must return an array of shape (len(X), len(Z)) = {expected}, got {K.shape}"
+            )
+        if not np.isfinite(K).all():
+            raise ValueError("the callable kernel returned NaN or infinity")
+        return K
+
+    def diagonal(self, X: Any) -> np.ndarray:
+        """``κ(x, x)`` of every row."""
+        out = np.empty(X.shape[0])
+        if self.kernel is None:
+            assert self.function is not None
+            for i in range(X.shape[0]):
+                out[i] = np.asarray(self.function(X[i : i + 1], X[i : i + 1])).item()
+            return out
+        if self.kernel.embedding in ("distance", "cityblock"):
+            out[:] = 1.0
+            return out
+        left = dense(self._embed(X, np.float64, left=True), np.float64)
+        right = dense(self._embed(X, np.float64, left=False), np.float64)
+        out[:] = np.einsum("ij,ij->i", left, right)
+        self.kernel.finish(out, self.parameters)
+        return out
+
+
+def _overflow(X: Any) -> str:
+    top = abs(X).max()
+    return (
+        f"kernel values overflow: the largest entry of the rows is {top:.3g}. "
+        "Standardise the features (sklearn.preprocessing.StandardScaler) or choose a smaller gamma"
+    )
+
+
+def gram_matrix(kernel: KernelLike, Z: np.ndarray, parameters: KernelParameters) -> np.ndarray:
+    """``κ(Z, Z)``, exactly symmetric, in float64."""
+    cross = CrossKernel(kernel, Z, parameters)
+    K = np.empty((Z.shape[0], Z.shape[0]))
+    cross.lift(Z, K)
+    K = (K + K.T) / 2
+    np.fill_diagonal(K, cross.diagonal(Z))
+    return K
+
+
+def heuristic_gamma(
+    kernel: KernelLike,
+    X: Any,
+    weight: np.ndarray | None,
+    rng: np.random.RandomState,
+    max_rows: int = 1000,
+) -> float:
+    """A scale-aware start: one over the median (squared) distance, or over the mean squared norm."""
+    if not isinstance(kernel, str) or "gamma" not in KERNELS[kernel].uses:
+        return 1.0
+    rows, w = distinct_rows(X, max_rows, weight, rng)
+    S = dense(X[rows], np.float64)
+    embedding = KERNELS[kernel].embedding
+    with np.errstate(over="ignore"):
+        if embedding in ("inner", "arc"):
+            spread = float(np.average(squared_norms(S), weights=w))
+        else:
+            distances = cdist(S, S, {"rbf": "sqeuclidean", "laplacian_l1": "cityblock"}.get(kernel, "euclidean"))
+            spread = _weighted_median(distances, np.outer(w, w))
+    if not np.isfinite(spread):
+        raise ValueError(_overflow(S))
+    return 1.0 / spread if spread > 1 / np.finfo(float).max else 1.0
+
+
+def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
+    """Median of the positive values; 0 when there is none."""
+    keep = (values > 0) & (weight > 0)
+    v, w = values[keep], weight[keep]
+    if not len(v):
+        return 0.0
+    order = np.argsort(v)
+    mass = np.cumsum(w[order])
+    return float(v[order][np.searchsorted(mass, mass[-1] / 2)])

@@ -1,0 +1,253 @@
+"""The Nyström feature map."""
+
+import warnings
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ulmus import engine
+from ulmus._blas import solve_lower_transposed
+from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
+from ulmus.exceptions import NumericalWarning
+from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, gram_matrix, heuristic_gamma
+from ulmus.features.landmarks import STRATEGIES, choose_landmarks
+from ulmus.features.whitening import eigen_whitening, nested_cholesky
+
+KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
+    "kernel": [StrOptions(set(KERNELS)), callable],
+    "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+    "degree": [Interval(Real, 0, None, closed="neither")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+}
+
+LANDMARK_CONSTRAINTS: dict[str, list[Any]] = {
+    "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+    "landmarks": [StrOptions(set(STRATEGIES)), "array-like"],
+    "rank": [Interval(Integral, 1, None, closed="left"), None],
+}
+
+
+class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Features whose inner products approximate a kernel through landmark rows.
+
+    :math:`\hat F(x) = k_{xz} R^{-T}` with :math:`K_{zz} = R R^T`, so that
+    :math:`\hat F(x) \cdot \hat F(y) = k_{xz} K_{zz}^{+} k_{yz}^T`. The features **nest**: the first l columns are
+    the map of the first l landmarks. Landmarks that depend on others (duplicates, constant data, more landmarks than
+    the kernel has rank) are dropped, with a warning that says how many.
+
+    Parameters
+    ----------
+    n_landmarks : int, default=100
+        Number of landmark rows. More than there are rows means all of them.
+    kernel : {"rbf", "laplacian", "laplacian_l1", "matern32", "linear", "poly", "cosine", "arcsine", "sigmoid"} or \
+            callable, default="rbf"
+        ``rbf`` is :math:`\exp(-\gamma\|x-z\|^2)`, ``laplacian`` :math:`\exp(-\gamma\|x-z\|)`, ``laplacian_l1``
+        :math:`\exp(-\gamma\|x-z\|_1)`, ``matern32`` :math:`(1+\sqrt3\gamma\|x-z\|)\exp(-\sqrt3\gamma\|x-z\|)`, ``poly``
+        :math:`(\gamma x\cdot z + c_0)^d`, ``sigmoid`` :math:`\tanh(\gamma x\cdot z + c_0)`, ``arcsine`` the kernel
+        of an infinitely wide layer of error-function nodes. ``sigmoid`` is not positive definite: the landmarks that
+        break definiteness are dropped. A callable takes two arrays of rows and returns the matrix between them.
+    gamma : float or "auto", default="auto"
+        Kernel scale. ``"auto"`` is one over the median squared distance (distance, for the kernels that use it).
+    degree, coef0 : float, default=3 and 1
+        Of the polynomial and sigmoid kernels.
+    landmarks : {"uniform", "all"} or array of shape (n_landmarks, n_features), default="uniform"
+        How landmarks are drawn, or the rows themselves. ``"all"`` takes every row.
+    rank : int, optional
+        Keep the first ``rank`` eigenpairs of the landmark kernel instead of the nested factor. With
+        ``landmarks="all"`` this is the best rank-``rank`` factor of the whole kernel matrix.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int or None, default=-1
+        Threads.
+
+    Attributes
+    ----------
+    landmarks_ : ndarray of shape (n_kept, n_features)
+        The landmarks in use, in order.
+    gamma_ : float
+    n_dropped_ : int
+        Landmarks that depended on others.
+    condition_ : float
+        Estimated condition number of the landmark kernel matrix.
+    whitening_ : ndarray of shape (n_kept, n_kept) or (n_kept, rank)
+        The lower triangular ``R``, or the eigenvector whitening when ``rank`` is given.
+
+    References
+    ----------
+    W.-Y. Deng, Q.-H. Zheng, L. Chen (2014). Large-scale kernel extreme learning machine.
+    Chinese Journal of Computers 37(11), 2235-2246.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ulmus import NystromMap
+    >>> X = np.linspace(0, 1, 50)[:, None]
+    >>> F = NystromMap(n_landmarks=10, gamma=20.0, random_state=0).fit_transform(X)
+    >>> K = np.exp(-20.0 * (X - X.T) ** 2)
+    >>> bool(abs(F @ F.T - K).max() < 0.1)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **KERNEL_CONSTRAINTS,
+        **LANDMARK_CONSTRAINTS,
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        n_landmarks: int = 100,
+        *,
+        kernel: str | Callable[..., np.ndarray] = "rbf",
+        gamma: float | str = "auto",
+        degree: float = 3,
+        coef0: float = 1.0,
+        landmarks: Any = "uniform",
+        rank: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = -1,
+    ) -> None:
+        self.n_landmarks = n_landmarks
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.landmarks = landmarks
+        self.rank = rank
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Choose landmarks and factor their kernel matrix.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            Rows of weight 0 are never landmarks; the rest weigh in the choice of ``gamma="auto"``.
+
+        Returns
+        -------
+        self
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if sample_weight is not None:
+            sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        rng = check_random_state(self.random_state)
+        gamma = self.gamma if self.gamma != "auto" else heuristic_gamma(self.kernel, X, sample_weight, rng)
+        self.gamma_ = float(gamma)
+        Z = choose_landmarks(self.landmarks, X, self.n_landmarks, sample_weight, rng)
+        self._factor(Z)
+        return self
+
+    def _factor(self, Z: np.ndarray) -> None:
+        """``K_zz = R Rᵀ`` (or its leading eigenpairs), and the cross-kernel to the landmarks that remain."""
+        parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
+        K = gram_matrix(self.kernel, Z, parameters)
+        nested = nested_cholesky(K)
+        if not len(nested.order):
+            raise ValueError(
+                f"no landmark has a positive kernel value with itself (kernel={self.kernel!r}); "
+                "all-zero rows have none under an inner-product kernel"
+            )
+        self.n_dropped_ = len(Z) - len(nested.order)
+        self.condition_ = nested.condition
+        if self.rank is None:
+            self.landmarks_, self.whitening_ = Z[nested.order], nested.R
+            if self.n_dropped_:
+                warnings.warn(
+                    f"{self.n_dropped_} of {len(Z)} landmarks depend on the others (duplicate rows, or more landmarks "
+                    f"than the kernel has rank) and were dropped; {len(nested.order)} remain",
+                    NumericalWarning,
+                    stacklevel=3,
+                )
+        else:
+            self.landmarks_, self.whitening_ = Z, eigen_whitening(K, self.rank)
+        self.cross_kernel_ = CrossKernel(self.kernel, self.landmarks_, parameters)
+        self._whitening32 = self.whitening_.astype(np.float32)
+
+    @property
+    def triangular(self) -> bool:
+        """Whether the whitening is the nested triangular factor."""
+        return self.rank is None
+
+    @property
+    def n_lifted(self) -> int:
+        """Number of features."""
+        return int(self.whitening_.shape[1])
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_lifted
+
+    def lift(self, X: Any, out: np.ndarray) -> None:
+        """Write the features of the rows ``X`` into ``out`` (no validation)."""
+        W = self.whitening_ if out.dtype == np.float64 else self._whitening32
+        if self.triangular:
+            self.cross_kernel_.lift(X, out)
+            solve_lower_transposed(W, out)
+        else:
+            K = np.empty((X.shape[0], self.cross_kernel_.n_lifted), out.dtype)
+            self.cross_kernel_.lift(X, K)
+            np.matmul(K, W, out=out)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Features of ``X``, in the floating type of ``X``.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        out = np.empty((X.shape[0], self.n_lifted), X.dtype)
+        return engine.transform(self, X, out, n_jobs=self.n_jobs)
+
+    def residual_kernel(self, X: Any) -> np.ndarray:
+        r""":math:`\kappa(x,x) - \|\hat F(x)\|^2` of every row: 0 on the span of the landmarks, large away from it.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        explained = np.empty((X.shape[0], 1))
+
+        def work(slab: slice) -> None:
+            F = np.empty((slab.stop - slab.start, self.n_lifted))
+            self.lift(X[slab], F)
+            explained[slab, 0] = np.einsum("ij,ij->i", F, F)
+
+        rows = engine.block_rows(self.n_lifted, np.float64)
+        for _ in engine.ordered_map(work, engine.pieces(X.shape[0], rows), self.n_jobs):
+            pass
+        return np.maximum(self.cross_kernel_.diagonal(X) - explained[:, 0], 0.0)
+
+    def weight_to_landmarks(self, beta: np.ndarray) -> np.ndarray:
+        """``a`` with ``F̂(x) β = k_xz a``: the whitening folded into the weights."""
+        if not self.triangular:
+            return self.whitening_ @ beta
+        return solve_triangular(self.whitening_, beta, lower=True, trans=1, check_finite=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

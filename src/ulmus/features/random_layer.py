@@ -1,0 +1,271 @@
+"""The random hidden layer."""
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.sparsefuncs import mean_variance_axis
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ulmus import engine
+from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
+from ulmus.features.activations import ACTIVATIONS
+from ulmus.features.kernels import DISTANCE, CrossKernel, KernelParameters, dense
+
+Draw = Callable[[np.random.RandomState, int, int], np.ndarray]
+
+
+def _orthogonal(rng: np.random.RandomState, n_nodes: int, m: int) -> np.ndarray:
+    """Blocks of m mutually orthogonal rows, each of squared norm m."""
+    blocks = []
+    for _ in range(-(-n_nodes // m)):
+        Q, R = np.linalg.qr(rng.standard_normal((m, m)))
+        blocks.append((Q * np.sign(np.diag(R))).T * np.sqrt(m))
+    return np.concatenate(blocks)[:n_nodes]
+
+
+#: Weight distributions: rows are drawn node by node, so that the first l rows do not depend on how many follow.
+WEIGHTS: dict[str, tuple[Draw, float]] = {
+    "uniform": (lambda rng, L, m: rng.uniform(-1, 1, (L, m)), 1 / np.sqrt(3)),
+    "uniform01": (lambda rng, L, m: rng.uniform(0, 1, (L, m)), 1 / np.sqrt(3)),
+    "normal": (lambda rng, L, m: rng.standard_normal((L, m)), 1.0),
+    "orthogonal": (_orthogonal, 1.0),
+}
+
+LAYER_CONSTRAINTS: dict[str, list[Any]] = {
+    "n_hidden": [Interval(Integral, 1, None, closed="left")],
+    "activation": [StrOptions(set(ACTIVATIONS))],
+    "weights": [StrOptions(set(WEIGHTS))],
+    "scale": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+    "slope": [Interval(Real, 0, None, closed="neither")],
+    "direct_links": ["boolean"],
+}
+
+
+class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""A layer of random hidden nodes, :math:`h_j(x) = g(w_j \cdot x + b_j)`.
+
+    The weights are drawn once and never trained. The nodes **nest**: with the same ``random_state`` the first l nodes
+    are the layer with l nodes.
+
+    Parameters
+    ----------
+    n_hidden : int, default=100
+        Number of nodes.
+    activation : {"sigmoid", "tanh", "sine", "cosine", "hardlim", "relu", "softplus", "mexican_hat", "identity", \
+            "gaussian", "multiquadric"}, default="sigmoid"
+        ``gaussian`` and ``multiquadric`` are radial nodes: their centres are rows of the data, their widths are
+        distances between rows.
+    weights : {"uniform", "uniform01", "normal", "orthogonal"}, default="uniform"
+        Distribution of the input weights: uniform on (-1, 1) or (0, 1), standard normal, or orthogonal blocks.
+    scale : "auto" or float, default="auto"
+        ``"auto"`` standardises the features inside the layer and scales weights and biases so that pre-activations
+        have unit variance, whatever the units and the number of features; nodes saturate or go linear otherwise. A
+        number multiplies the weights as drawn and leaves the features alone.
+    slope : float, default=1.0
+        Factor on the pre-activations (the :math:`\lambda` of a sigmoid with slope).
+    direct_links : bool, default=False
+        Put the (standardised, under ``scale="auto"``) inputs in front of the nodes: a random vector functional link
+        network.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int or None, default=-1
+        Threads.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_features, n_hidden)
+        Input weights, scale and slope included (affine activations).
+    biases_ : ndarray of shape (n_hidden,)
+    centres_, widths_ : ndarray
+        Centres (in standardised units) and widths of radial nodes.
+
+    References
+    ----------
+    W. F. Schmidt, M. A. Kraaijveld, R. P. W. Duin (1992). Feedforward neural networks with random weights.
+    Y.-H. Pao, G.-H. Park, D. J. Sobajic (1994). Learning and generalization characteristics of the random vector
+    functional-link net. G.-B. Huang, Q.-Y. Zhu, C.-K. Siew (2006). Extreme learning machine: theory and applications.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ulmus import RandomLayer
+    >>> X = np.random.RandomState(0).normal(size=(100, 3))
+    >>> wide = RandomLayer(n_hidden=20, random_state=0).fit_transform(X)
+    >>> narrow = RandomLayer(n_hidden=5, random_state=0).fit_transform(X)
+    >>> bool((wide[:, :5] == narrow).all())
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LAYER_CONSTRAINTS,
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        n_hidden: int = 100,
+        *,
+        activation: str = "sigmoid",
+        weights: str = "uniform",
+        scale: float | str = "auto",
+        slope: float = 1.0,
+        direct_links: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = -1,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.activation = activation
+        self.weights = weights
+        self.scale = scale
+        self.slope = slope
+        self.direct_links = direct_links
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Draw the nodes and scale them to the data.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the rows in the means and deviations behind ``scale="auto"``.
+
+        Returns
+        -------
+        self
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if sample_weight is not None:
+            sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        rng = check_random_state(self.random_state)
+        weight_rng, bias_rng, row_rng = (np.random.RandomState(seed) for seed in rng.randint(2**31 - 1, size=3))
+        m = X.shape[1]
+        if self.scale == "auto":
+            self.mean_, deviation = weighted_moments(X, sample_weight)
+            self.unit_ = np.divide(1.0, deviation, out=np.zeros(m), where=deviation > 0)
+        else:
+            self.mean_, self.unit_ = np.zeros(m), np.ones(m)
+        if ACTIVATIONS[self.activation].argument == "distance":
+            self._draw_centres(X, sample_weight, row_rng)
+        else:
+            self._draw_weights(m, weight_rng, bias_rng)
+        return self
+
+    weights_: np.ndarray
+    biases_: np.ndarray
+    centres_: np.ndarray
+    widths_: np.ndarray
+
+    def _draw_weights(self, m: int, weight_rng: np.random.RandomState, bias_rng: np.random.RandomState) -> None:
+        draw, root_mean_square = WEIGHTS[self.weights]
+        W = draw(weight_rng, self.n_hidden, m).T
+        b = draw(bias_rng, self.n_hidden, 1)[:, 0]
+        if self.scale == "auto":
+            active = max(1, int(np.count_nonzero(self.unit_)))
+            W = W / (root_mean_square * np.sqrt(active))
+            b = b / root_mean_square
+        else:
+            W = W * self.scale
+        # slope (w·(x − mean)/deviation + b), with the standardisation folded into w and b: sparse rows stay sparse
+        self.weights_ = np.ascontiguousarray(self.slope * W * self.unit_[:, None])
+        self.biases_ = self.slope * b - self.mean_ @ self.weights_
+        if not (np.isfinite(self.weights_).all() and np.isfinite(self.biases_).all()):
+            raise ValueError("hidden weights overflow: the features are too large; standardise them first")
+        self._narrow = self.weights_.astype(np.float32), self.biases_.astype(np.float32)
+
+    def _draw_centres(self, X: Any, weight: np.ndarray | None, rng: np.random.RandomState) -> None:
+        rows = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight)
+        pick = rows[rng.randint(len(rows), size=(self.n_hidden, 3))]
+        U = self._standardise(X[pick.ravel()], np.float64).reshape(self.n_hidden, 3, -1)
+        width = np.linalg.norm(U[:, 1] - U[:, 2], axis=1)
+        usual = np.median(width[width > 0]) if (width > 0).any() else 1.0
+        self.centres_ = U[:, 0]
+        self.widths_ = np.where(width > 0, width, usual)
+        self._distance = CrossKernel(DISTANCE, self.centres_, KernelParameters(gamma=1.0))
+
+    def _standardise(self, X: Any, dtype: Any) -> np.ndarray:
+        return ((dense(X, np.float64) - self.mean_) * self.unit_).astype(dtype, copy=False)
+
+    @property
+    def n_lifted(self) -> int:
+        """Number of features: nodes, plus inputs under ``direct_links``."""
+        return self.n_hidden + (self.n_features_in_ if self.direct_links else 0)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_lifted
+
+    def lift(self, X: Any, out: np.ndarray) -> None:
+        """Write the features of the rows ``X`` into ``out`` (no validation)."""
+        nodes = out[:, -self.n_hidden :]
+        if self.direct_links:
+            out[:, : self.n_features_in_] = self._standardise(X, out.dtype)
+            nodes = np.empty(nodes.shape, out.dtype)
+        activation = ACTIVATIONS[self.activation]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if activation.argument == "distance":
+                self._distance.lift(self._standardise(X, out.dtype), nodes)
+                nodes *= (self.slope / self.widths_).astype(out.dtype)
+            else:
+                W, b = (self.weights_, self.biases_) if out.dtype == np.float64 else self._narrow
+                if sparse.issparse(X):
+                    nodes[:] = X.astype(out.dtype, copy=False) @ W
+                else:
+                    np.matmul(X.astype(out.dtype, copy=False), W, out=nodes)
+                nodes += b
+            activation.apply(nodes)
+        if not np.isfinite(nodes.sum()) and not np.isfinite(nodes).all():
+            raise ValueError(
+                f"hidden nodes overflow: the largest entry of the rows is {abs(X).max():.3g}; standardise the features"
+            )
+        if self.direct_links:
+            out[:, self.n_features_in_ :] = nodes
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Hidden features of ``X``, in the floating type of ``X``.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_hidden)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        out = np.empty((X.shape[0], self.n_lifted), X.dtype)
+        return engine.transform(self, X, out, n_jobs=self.n_jobs)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def weighted_moments(X: Any, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted mean and deviation of every column; a constant column has deviation 0."""
+    if sparse.issparse(X):
+        mean, variance = mean_variance_axis(X.astype(np.float64, copy=False), axis=0, weights=weight)
+        return mean, np.sqrt(variance)
+    n = X.shape[0]
+    w = np.ones(n) if weight is None else weight
+    total = w.sum()
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = sum(w[s] @ X[s].astype(np.float64, copy=False) for s in engine.slabs(n)) / total
+        square = sum(w[s] @ (X[s].astype(np.float64, copy=False) - mean) ** 2 for s in engine.slabs(n)) / total
+    if not np.isfinite(square).all():
+        raise ValueError(
+            f"the variance of a feature overflows: its largest entry is {abs(X).max():.3g}; rescale the features"
+        )
+    deviation = np.sqrt(square)
+    return mean, np.where(deviation > 10 * np.finfo(X.dtype).eps * np.abs(mean), deviation, 0.0)

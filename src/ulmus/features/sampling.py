@@ -1,0 +1,70 @@
+"""Samples of rows that depend on what the rows are, not on where they stand.
+
+Every distinct row gets a pseudo-random key, a hash of its values and of the seed; a sample is the rows with the
+smallest keys. It is uniform over the distinct rows, comes in random order (so that prefixes are samples too), and is
+the same whether a row is repeated k times or weighs k, however rows are permuted, for dense and sparse input alike.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ulmus import engine
+
+_U = np.uint64
+
+
+def _mix(h: np.ndarray) -> np.ndarray:
+    """A bijection of 64-bit words that spreads every bit and keeps 0."""
+    h ^= h >> _U(32)
+    h *= _U(0xD6E8FEB86659FD93)
+    h ^= h >> _U(32)
+    h *= _U(0xD6E8FEB86659FD93)
+    h ^= h >> _U(32)
+    return h
+
+
+def _words(values: Any) -> np.ndarray:
+    """Bit patterns of float64 values with their upper half spread downwards; 0 and -0 both become 0."""
+    h = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)
+    h ^= h >> _U(32)
+    h *= _U(0xD6E8FEB86659FD93)
+    return h
+
+
+def row_keys(X: Any, seed: int) -> np.ndarray:
+    """A 64-bit key per row; equal rows have equal keys."""
+    rng = np.random.RandomState(seed)
+    odd = rng.randint(0, 2**63 - 1, size=X.shape[1], dtype=np.int64).astype(np.uint64) * _U(2) + _U(1)
+    if sparse.issparse(X):
+        terms = np.append(_words(X.data) * odd[X.indices], _U(0))
+        keys = np.add.reduceat(terms, X.indptr[:-1])
+        keys[np.diff(X.indptr) == 0] = 0
+    else:
+        keys = np.empty(X.shape[0], np.uint64)
+
+        def work(tile: slice) -> None:
+            words = _words(X[tile])
+            words *= odd
+            words.sum(axis=1, out=keys[tile])
+
+        for _ in engine.ordered_map(work, list(engine.pieces(X.shape[0], engine.tile_rows(X.shape[1], np.float64)))):
+            pass
+    return _mix(keys + _U(rng.randint(1, 2**31)))
+
+
+def distinct_rows(
+    X: Any, count: int, weight: np.ndarray | None, rng: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of up to ``count`` distinct rows in random order, and the total weight of the copies of each."""
+    keys = row_keys(X, int(rng.randint(2**31 - 1)))
+    w = np.ones(len(keys)) if weight is None else weight
+    present = np.arange(len(keys)) if weight is None else np.flatnonzero(weight)
+    chosen, first = np.unique(keys[present], return_index=True)
+    chosen, first = chosen[:count], first[:count]
+    place = np.searchsorted(chosen, keys)
+    place[place == len(chosen)] = 0
+    same = chosen[place] == keys
+    totals = np.bincount(place[same], weights=w[same], minlength=len(chosen))
+    return present[first], totals

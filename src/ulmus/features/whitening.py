@@ -1,0 +1,116 @@
+r"""Nested whitening of a landmark kernel matrix.
+
+With :math:`K_{zz} = R R^T` and :math:`\hat F(x) = k_{xz} R^{-T}` the first l columns of :math:`\hat F` are the
+Nyström map of the first l landmarks (spec of the method, equations 24–30; the features differ from the eigenvector
+form by a rotation, which no prediction sees).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, eigh, lapack, solve_triangular
+
+#: A landmark whose residual kernel falls below this is put off to the end, where pivoting is complete.
+DEFER = 1e-6
+#: A landmark is dropped when its residual kernel is below this multiple of the round-off of its own kernel value.
+DROP = 16.0
+_PANEL = 64
+
+
+@dataclass(frozen=True)
+class NestedCholesky:
+    """``K[order][:, order] ≈ R Rᵀ``; ``order`` lists the landmarks that were kept, given order first."""
+
+    order: np.ndarray
+    R: np.ndarray
+
+    @property
+    def condition(self) -> float:
+        """Condition number of the kept block of ``K``, by a few steps of (inverse) power iteration."""
+        R = self.R
+        v = w = np.random.RandomState(0).standard_normal(len(R))
+        top = bottom = 1.0
+        for _ in range(12):
+            v = R @ (R.T @ (v / np.linalg.norm(v)))
+            top = float(np.linalg.norm(v))
+            half = solve_triangular(R, w / np.linalg.norm(w), lower=True, check_finite=False)
+            w = solve_triangular(R, half, lower=True, trans=1, check_finite=False)
+            bottom = float(np.linalg.norm(w))
+        return top * bottom
+
+
+def nested_cholesky(K: np.ndarray) -> NestedCholesky:
+    """Cholesky factor of a kernel matrix in the given order, without its dependent rows.
+
+    Rows are taken in order while their residual diagonal is sound. Weak ones wait until the end and are then taken by
+    complete pivoting; what is left below round-off depends on the rest and is dropped.
+    """
+    diagonal = np.diag(K).copy()
+    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    unit = K / np.outer(scale, scale)
+    try:
+        R = cholesky(unit, lower=True, check_finite=False)
+        if len(R) == 0 or (np.diag(R) ** 2).min() > DEFER:
+            return NestedCholesky(np.arange(len(K)), np.ascontiguousarray(R * scale[:, None]))
+    except LinAlgError:
+        pass
+    kept, R, deferred = _in_order(unit, np.flatnonzero(diagonal > 0))
+    pivots, R = _complete(unit, kept, R, deferred)
+    order = np.concatenate([kept, pivots]).astype(int)
+    return NestedCholesky(order, np.ascontiguousarray(R * scale[order][:, None]))
+
+
+def _in_order(K: np.ndarray, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Take rows in order, panel by panel, and put off those whose residual is small."""
+    n = len(candidates)
+    R = np.zeros((n, n))
+    kept: list[int] = []
+    deferred: list[int] = []
+    for start in range(0, n, _PANEL):
+        panel = candidates[start : start + _PANEL]
+        k = len(kept)
+        V = solve_triangular(R[:k, :k], K[kept][:, panel], lower=True, check_finite=False) if k else None
+        S = K[np.ix_(panel, panel)] - (V.T @ V if V is not None else 0)
+        taken: list[int] = []
+        for j in range(len(panel)):
+            if S[j, j] <= DEFER:
+                deferred.append(int(panel[j]))
+                continue
+            row = len(kept)
+            if V is not None:
+                R[row, :k] = V[:, j]
+            R[row, k:row] = S[taken, j]
+            R[row, row] = np.sqrt(S[j, j])
+            S[j, j + 1 :] /= R[row, row]
+            S[j + 1 :, j + 1 :] -= np.outer(S[j, j + 1 :], S[j, j + 1 :])
+            kept.append(int(panel[j]))
+            taken.append(j)
+    k = len(kept)
+    return np.array(kept, dtype=int), R[:k, :k], np.array(deferred, dtype=int)
+
+
+def _complete(K: np.ndarray, kept: np.ndarray, R: np.ndarray, deferred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Append the deferred rows by complete pivoting, down to round-off."""
+    k = len(kept)
+    if not len(deferred):
+        return deferred, R
+    V = solve_triangular(R, K[np.ix_(kept, deferred)], lower=True, check_finite=False) if k else np.zeros((0, 1))
+    S = K[np.ix_(deferred, deferred)] - (V.T @ V if k else 0)
+    tolerance = DROP * max(len(K), 16) * np.finfo(float).eps
+    factor, pivots, rank, _ = lapack.dpstrf(S, tol=tolerance, lower=1)
+    pivots, rank = pivots[:rank] - 1, int(rank)
+    out = np.zeros((k + rank, k + rank))
+    out[:k, :k] = R
+    if k:
+        out[k:, :k] = V[:, pivots].T
+    out[k:, k:] = np.tril(factor[:rank, :rank])
+    return deferred[pivots], out
+
+
+def eigen_whitening(K: np.ndarray, rank: int) -> np.ndarray:
+    """``U_r S_r^{-1/2}`` of the ``rank`` largest eigenpairs (equation 27), without those below round-off."""
+    n = len(K)
+    s, U = eigh(K, subset_by_index=[max(0, n - rank), n - 1], check_finite=False)
+    s, U = s[::-1], U[:, ::-1]
+    keep = s > DROP * max(n, 16) * np.finfo(float).eps * max(s[0], 0.0)
+    return np.ascontiguousarray(U[:, keep] / np.sqrt(s[keep]))

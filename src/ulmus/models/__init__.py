@@ -1,0 +1,1 @@
+"""The estimators: assemblies of features, solvers and codings."""

@@ -1,0 +1,1 @@
+"""Solvers: from statistics or rows to weights."""

@@ -1,0 +1,84 @@
+r"""Ridge on Nyström features: routes to the same weights.
+
+==========  ===========================================================================  =======================
+route       what is summed over the rows                                                 cost
+==========  ===========================================================================  =======================
+``gram``    :math:`K_{xz}^T K_{xz}`, whitened once at the end                            :math:`n L^2`
+``whiten``  :math:`\hat F^T \hat F`, every block whitened first                          :math:`2 n L^2`
+==========  ===========================================================================  =======================
+
+Squaring before whitening multiplies round-off by the condition number of :math:`K_{zz}`; :data:`ROUTES` holds the
+limits and :func:`choose_route` answers for a given case. Above the first limit of the ``gram`` route, corrections
+computed from the rows restore the digits.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ulmus.engine import Rows
+from ulmus.features.nystrom import NystromMap
+from ulmus.solvers.ridge import DOUBLE, SINGLE, Precision, Problem, Solution, fit_dual, fit_gram, fit_triangular
+
+
+@dataclass(frozen=True)
+class Route:
+    """What is summed, and how exactly."""
+
+    name: str
+    precision: Precision = DOUBLE
+
+    def __str__(self) -> str:
+        return f"{self.name} {np.dtype(self.precision.dtype).name}"
+
+
+_ALWAYS_CORRECT = replace(DOUBLE, correct=0.0)
+
+#: (type of the rows, largest condition number of K_zz, route): the first line that fits is taken.
+ROUTES: tuple[tuple[str, float, Route], ...] = (
+    ("float32", 1e4, Route("gram", SINGLE)),
+    ("float32", 1e7, Route("whiten", SINGLE)),
+    ("float32", 1e9, Route("gram", replace(_ALWAYS_CORRECT, tolerance=SINGLE.tolerance))),
+    ("float64", 1e5, Route("gram")),
+    ("float64", 1e8, Route("gram", _ALWAYS_CORRECT)),
+    ("float64", np.inf, Route("whiten")),
+)
+SAFEST = ROUTES[-1][2]
+
+
+def choose_route(dtype: Any, condition: float, *, triangular: bool = True) -> Route:
+    """The route for rows of this type and a landmark kernel of this condition number.
+
+    An eigenvector whitening (``triangular=False``) does not commute with the sum, so its blocks are always whitened.
+
+    Examples
+    --------
+    >>> from ulmus.solvers.nystrom_ridge import choose_route
+    >>> str(choose_route("float64", 1e3)), str(choose_route("float64", 1e12)), str(choose_route("float32", 1e3))
+    ('gram float64', 'whiten float64', 'gram float32')
+    """
+    for row_type, limit, route in ROUTES:
+        fits = row_type == "float64" or np.dtype(dtype) == np.float32
+        if fits and condition <= limit and (triangular or route.name == "whiten"):
+            return route
+    return SAFEST
+
+
+def fit_nystrom_ridge(
+    features: NystromMap, rows: Rows, C: float | None, *, fit_intercept: bool = False, n_jobs: int | None = -1
+) -> Solution:
+    """Weights of a fitted Nyström map by the cheapest route that keeps the digits."""
+    problem = Problem(features, rows, C, fit_intercept, n_jobs)
+    if len(rows) < features.n_lifted:
+        return fit_dual(problem)
+    route = choose_route(rows.X.dtype, features.condition_, triangular=features.triangular)
+    for attempt in dict.fromkeys((route, SAFEST)):
+        whiten_last = attempt.name == "gram"
+        posed = (
+            replace(problem, features=features.cross_kernel_, whitening=features.whitening_) if whiten_last else problem
+        )
+        solution = fit_gram(posed, attempt.precision)
+        if solution is not None:
+            return replace(solution, form=str(attempt))
+    return fit_triangular(problem)

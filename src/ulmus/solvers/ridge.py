@@ -1,0 +1,246 @@
+r"""Ridge regression on features: one closed-form solve, with its digits checked.
+
+The weights minimise :math:`\sum_i w_i \|\phi_i\beta + b - t_i\|^2 + \|\beta\|^2 / C`, that is
+
+.. math:: \beta = (I/C + \Phi^T W \Phi)^{-1} \Phi^T W T,
+
+on centred rows when an intercept is asked for. Forms, from cheap to safe:
+
+==============  ============================================================================================
+``gram``        sum :math:`\Phi^T\Phi`, Cholesky. When its condition number costs digits, corrections are
+                computed from the rows themselves (one more, much cheaper, pass each) until what is left is
+                below the tolerance.
+``triangular``  QR of the stacked rows, when corrections do not converge or the rank has to be found.
+``dual``        an n × n system, when features outnumber rows.
+==============  ============================================================================================
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, lapack, lstsq, solve_triangular
+
+from ulmus import engine
+from ulmus.engine import Lift, Rows
+from ulmus.exceptions import NumericalWarning
+from ulmus.statistics import Statistics, upper_factor
+
+EPS = float(np.finfo(np.float64).eps)
+#: Corrections before the form is given up.
+MAX_CORRECTIONS = 4
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How exact a solve in Gram form has to be.
+
+    ``dtype`` is the type in which blocks are multiplied; ``tolerance`` the relative error that fitted values may keep.
+    The loss of digits is estimated as round-off times condition number: above ``correct`` corrections are computed from
+    the rows, above ``give_up`` the form is not trusted.
+    """
+
+    dtype: Any = np.float64
+    tolerance: float = 1e-10
+    correct: float = 1e-6
+    give_up: float = 1e-2
+
+
+DOUBLE = Precision()
+SINGLE = Precision(np.float32, tolerance=1e-4, correct=np.inf, give_up=1.0)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A ridge problem: rows, their features, and the penalty.
+
+    ``whitening`` is a lower triangular ``R`` when the features in question are ``φ R⁻ᵀ``.
+    """
+
+    features: Lift
+    rows: Rows
+    C: float | None
+    fit_intercept: bool = False
+    n_jobs: int | None = -1
+    whitening: np.ndarray | None = None
+
+    def unwhiten(self, beta: np.ndarray) -> np.ndarray:
+        """Weights on ``φ`` of the weights ``β`` on ``φ R⁻ᵀ``."""
+        if self.whitening is None:
+            return beta
+        return solve_triangular(self.whitening, beta, lower=True, trans=1, check_finite=False)
+
+    def statistics(self, dtype: Any) -> Statistics:
+        """Sums over all rows."""
+        stats = engine.gram_statistics(self.features, self.rows, dtype=dtype, n_jobs=self.n_jobs)
+        return stats if self.whitening is None else stats.whitened(self.whitening)
+
+    def gradient(self, beta: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Minus half the gradient of the objective, in β and in b, from the rows."""
+        total = engine.gradient(self.features, self.rows, self.unwhiten(beta), intercept, n_jobs=self.n_jobs)
+        g, g_b = total[:-1], total[-1]
+        if self.whitening is not None:
+            g = solve_triangular(self.whitening, g, lower=True, check_finite=False)
+        return (g if self.C is None else g - beta / self.C), g_b
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Weights, and how they were come by."""
+
+    beta: np.ndarray
+    intercept: np.ndarray
+    form: str
+    condition: float
+    n_corrections: int = 0
+
+
+class NormalEquations:
+    """``(G + I/C) β = B`` on raw or centred statistics, factored once.
+
+    Raises LinAlgError when the matrix is not positive definite in float64.
+    """
+
+    def __init__(self, stats: Statistics, C: float | None, fit_intercept: bool) -> None:
+        self.centre = stats.feature_mean if fit_intercept else np.zeros(stats.n_features)
+        self.target_mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
+        self.weight = stats.weight
+        used = stats.centred() if fit_intercept else stats
+        A = used.gram.copy(order="F")
+        A[np.diag_indices_from(A)] += 0.0 if C is None else 1.0 / C
+        norm = float(np.abs(A).sum(axis=0).max())
+        self.factor, info = lapack.dpotrf(A, lower=1, clean=1, overwrite_a=1)
+        if info:
+            raise LinAlgError(f"normal equations are not positive definite at row {info}")
+        rcond, _ = lapack.dpocon(self.factor, norm, uplo="L")
+        self.condition = float(1 / max(rcond, 1e-300))
+        self.right_hand_side = used.cross
+
+    def inverse(self, B: np.ndarray) -> np.ndarray:
+        return cho_solve((self.factor, True), B, check_finite=False)
+
+    def energy(self, beta: np.ndarray) -> float:
+        """``tr βᵀ(G + I/C)β``: the squared size of the fitted values."""
+        return float(np.sum((self.factor.T @ beta) ** 2))
+
+    def solution(self) -> Solution:
+        beta = self.inverse(self.right_hand_side)
+        return Solution(beta, self.target_mean - self.centre @ beta, "gram", self.condition)
+
+
+def solve_statistics(stats: Statistics, C: float | None, *, fit_intercept: bool = False) -> Solution:
+    """Weights from sums alone."""
+    return NormalEquations(stats, C, fit_intercept).solution()
+
+
+def fit_gram(problem: Problem, precision: Precision = DOUBLE) -> Solution | None:
+    """Weights by sums and Cholesky; None when that would not keep the digits asked for."""
+    try:
+        system = NormalEquations(problem.statistics(precision.dtype), problem.C, problem.fit_intercept)
+    except LinAlgError:
+        return None
+    loss = float(np.finfo(precision.dtype).eps) * system.condition
+    if loss > precision.give_up:
+        return None
+    solution = system.solution()
+    return _corrected(problem, system, solution, precision.tolerance) if loss > precision.correct else solution
+
+
+def _corrected(problem: Problem, system: NormalEquations, solution: Solution, tolerance: float) -> Solution | None:
+    """Newton corrections with the exact gradient: the factor only has to point the way.
+
+    The size of a correction, in the norm of the fitted values, is the error that it removes; two of them tell how fast
+    the error falls and so what is left. None when it does not fall.
+    """
+    previous = 1.0
+    for count in range(1, MAX_CORRECTIONS + 1):
+        g, g_b = problem.gradient(solution.beta, solution.intercept)
+        shift = np.zeros_like(solution.intercept)
+        if problem.fit_intercept:
+            g, shift = g - np.outer(system.centre, g_b), g_b / system.weight
+        step = system.inverse(g)
+        beta = solution.beta + step
+        intercept = solution.intercept + shift - system.centre @ step
+        solution = replace(solution, beta=beta, intercept=intercept, n_corrections=count)
+        size = float(np.sqrt(max(np.sum(step * g), 0.0) / max(system.energy(beta), 1e-300)))
+        if size * (size / previous) <= tolerance:
+            return solution
+        if size > 0.5 * previous:
+            return None
+        previous = size
+    return None
+
+
+def fit_triangular(problem: Problem) -> Solution:
+    """Weights by QR of the stacked rows; minimum-norm least squares for ``C=None``."""
+    stats = engine.triangular_statistics(problem.features, problem.rows, n_jobs=problem.n_jobs)
+    A, Y = stats.least_squares(problem.fit_intercept)
+    beta, condition = least_squares(A, Y, problem.C, len(problem.rows))
+    intercept = np.zeros(Y.shape[1])
+    if problem.fit_intercept:
+        feature_mean, target_mean = stats.means()
+        intercept = target_mean - feature_mean @ beta
+    return Solution(beta, intercept, "triangular", condition)
+
+
+def least_squares(A: np.ndarray, Y: np.ndarray, C: float | None, n_rows: int) -> tuple[np.ndarray, float]:
+    """Minimiser of ``‖Aβ − Y‖² + ‖β‖²/C``, of smallest norm when ``C`` is None, and its condition number."""
+    D = A.shape[1]
+    if C is not None:
+        ridge = np.column_stack([np.eye(D) / np.sqrt(C), np.zeros((D, Y.shape[1]))])
+        R = upper_factor(np.vstack([np.column_stack([A, Y]), ridge]))
+        rcond, _ = lapack.dtrcon(R[:D, :D])
+        return solve_triangular(R[:D, :D], R[:D, D:], check_finite=False), float(1 / max(rcond, 1e-150) ** 2)
+    beta, _, rank, s = lstsq(A, Y, cond=EPS * max(n_rows, D), check_finite=False, lapack_driver="gelsd")
+    if rank < min(D, n_rows):
+        warnings.warn(
+            f"the hidden layer has rank {rank} of {min(D, n_rows)} in float64; the least-squares weights of smallest "
+            "norm were taken. A ridge (C=...) or fewer nodes would be steadier",
+            NumericalWarning,
+            stacklevel=2,
+        )
+    return beta, float((s[0] / s[rank - 1]) ** 2) if rank else 1.0
+
+
+def fit_dual(problem: Problem) -> Solution:
+    r"""``β = Φᵀ(I/C + ΦΦᵀ)⁻¹T``: for fewer rows than features."""
+    features, rows = problem.features, problem.rows
+    n, D = len(rows), features.n_lifted
+    Phi = engine.transform(features, rows.X, np.empty((n, D)), n_jobs=problem.n_jobs)
+    T = rows.T.astype(np.float64)
+    w = np.ones(n) if rows.weight is None else rows.weight
+    feature_mean, target_mean = np.zeros(D), np.zeros(T.shape[1])
+    if problem.fit_intercept:
+        feature_mean, target_mean = w @ Phi / w.sum(), w @ T / w.sum()
+        Phi, T = Phi - feature_mean, T - target_mean
+    root = np.sqrt(w)[:, None]
+    beta, condition = _dual_weights(Phi * root, T * root, problem.C)
+    return Solution(beta, target_mean - feature_mean @ beta, "dual", condition)
+
+
+def _dual_weights(Phi: np.ndarray, T: np.ndarray, C: float | None) -> tuple[np.ndarray, float]:
+    n = len(Phi)
+    if C is not None:
+        K = Phi @ Phi.T
+        K[np.diag_indices(n)] += 1.0 / C
+        norm = float(np.abs(K).sum(axis=0).max())
+        factor, info = lapack.dpotrf(K, lower=1, clean=0)
+        if not info:
+            rcond, _ = lapack.dpocon(factor, norm, uplo="L")
+            condition = float(1 / max(rcond, 1e-300))
+            if condition * EPS <= DOUBLE.correct:
+                return Phi.T @ cho_solve((factor, True), T, check_finite=False), condition
+    return least_squares(Phi, T, C, n)
+
+
+def fit_ridge(problem: Problem) -> Solution:
+    """Weights of a feature map, by the cheapest form that keeps the digits."""
+    if len(problem.rows) < problem.features.n_lifted:
+        return fit_dual(problem)
+    single = problem.rows.X.dtype == np.float32
+    for precision in (SINGLE, DOUBLE) if single else (DOUBLE,):
+        solution = fit_gram(problem, precision)
+        if solution is not None:
+            return replace(solution, form=f"gram {np.dtype(precision.dtype).name}")
+    return fit_triangular(problem)

@@ -1,0 +1,196 @@
+"""The sums that a closed-form model needs, and nothing else.
+
+For rows ``[φ, t, 1]`` with weights ``w`` every statistic is a block of one matrix of second moments,
+
+    Σ w [φ t 1]ᵀ[φ t 1]  =  | G   B   q |        G = ΦᵀWΦ,  B = ΦᵀWT,  q = Σ w φ
+                            | Bᵀ  S   t |        S = TᵀWT,             t = Σ w t
+                            | qᵀ  tᵀ  w |
+
+Sums add (threads, files, machines, time), scale (forgetting) and subtract (unlearning).
+:class:`Statistics` holds the matrix; :class:`TriangularStatistics` holds its triangular factor, which keeps the
+digits that squaring loses.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from ulmus._blas import syrk
+
+
+def design_matrix(Phi: np.ndarray, T: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    """Rows ``√w [φ t 1]``."""
+    rows = np.column_stack([Phi, T, np.ones(len(T))])
+    return rows if weight is None else rows * np.sqrt(weight)[:, None]
+
+
+def upper_factor(rows: np.ndarray) -> np.ndarray:
+    """``R`` of the QR factorisation (NumPy's runs outside the interpreter lock)."""
+    return np.asarray(np.linalg.qr(rows, mode="r"))
+
+
+@dataclass
+class Statistics:
+    """Second moments of the rows ``[φ t 1]``.
+
+    While rows are being added only the upper triangle is kept up to date; :meth:`symmetrise` completes it.
+    """
+
+    moments: np.ndarray
+    n_outputs: int
+    n_rows: int = 0
+
+    @classmethod
+    def zeros(cls, n_features: int, n_outputs: int) -> Self:
+        width = n_features + n_outputs + 1
+        return cls(np.zeros((width, width)), n_outputs)
+
+    @classmethod
+    def of(cls, Phi: np.ndarray, T: np.ndarray, weight: np.ndarray | None = None) -> Self:
+        """Statistics of the given feature rows and targets."""
+        rows = design_matrix(Phi, T, weight)
+        return cls(rows.T @ rows, T.shape[1], len(T))
+
+    def reset(self) -> None:
+        self.moments[:] = 0.0
+        self.n_rows = 0
+
+    def add_rows(self, rows: np.ndarray, scratch: np.ndarray | None = None) -> None:
+        """Add rows ``√w [φ t 1]``.
+
+        A float32 block is multiplied in float32, into ``scratch`` (its lower triangle is zero), and summed in float64.
+        """
+        if rows.dtype == np.float64:
+            syrk(rows, self.moments, accumulate=True)
+        else:
+            assert scratch is not None
+            syrk(rows, scratch, accumulate=False)
+            self.moments += scratch
+        self.n_rows += len(rows)
+
+    def symmetrise(self) -> Self:
+        """Mirror the upper triangle."""
+        lower = np.tril_indices(len(self.moments), -1)
+        self.moments[lower] = self.moments.T[lower]
+        return self
+
+    def _with(self, moments: np.ndarray, n_rows: int) -> "Statistics":
+        return Statistics(moments, self.n_outputs, n_rows)
+
+    def __iadd__(self, other: "Statistics") -> Self:
+        self.moments += other.moments
+        self.n_rows += other.n_rows
+        return self
+
+    def __add__(self, other: "Statistics") -> "Statistics":
+        return self._with(self.moments + other.moments, self.n_rows + other.n_rows)
+
+    def __sub__(self, other: "Statistics") -> "Statistics":
+        return self._with(self.moments - other.moments, self.n_rows - other.n_rows)
+
+    def scaled(self, factor: float) -> "Statistics":
+        """Every row counted ``factor`` times: exponential forgetting when ``factor < 1``."""
+        return self._with(factor * self.moments, self.n_rows)
+
+    def prefix(self, n_features: int) -> "Statistics":
+        """Statistics of the model that uses the first features only."""
+        keep = np.r_[0:n_features, self.n_features : len(self.moments)]
+        return self._with(self.moments[np.ix_(keep, keep)], self.n_rows)
+
+    def whitened(self, R: np.ndarray) -> "Statistics":
+        """Statistics of the features ``φ R⁻ᵀ``, for a lower triangular ``R``."""
+        D = self.n_features
+        out = self.moments.copy()
+        out[:D] = solve_triangular(R, out[:D], lower=True, check_finite=False)
+        out[:, :D] = solve_triangular(R, out[:, :D].T, lower=True, check_finite=False).T
+        return self._with((out + out.T) / 2, self.n_rows)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.moments) - self.n_outputs - 1
+
+    @property
+    def gram(self) -> np.ndarray:
+        """``G``."""
+        return self.moments[: self.n_features, : self.n_features]
+
+    @property
+    def cross(self) -> np.ndarray:
+        """``B``."""
+        return self.moments[: self.n_features, self.n_features : -1]
+
+    @property
+    def target(self) -> np.ndarray:
+        """``S``."""
+        return self.moments[self.n_features : -1, self.n_features : -1]
+
+    @property
+    def weight(self) -> float:
+        """Sum of the weights."""
+        return float(self.moments[-1, -1])
+
+    @property
+    def feature_mean(self) -> np.ndarray:
+        return self.moments[: self.n_features, -1] / self.weight
+
+    @property
+    def target_mean(self) -> np.ndarray:
+        return self.moments[self.n_features : -1, -1] / self.weight
+
+    def centred(self) -> "Statistics":
+        """Statistics of the rows with the weighted means of features and targets taken out."""
+        total = self.moments[:, -1] / self.weight
+        out = self.moments - self.weight * np.outer(total, total)
+        out[-1, -1] = self.weight
+        return self._with(out, self.n_rows)
+
+
+@dataclass
+class TriangularStatistics:
+    """Triangular form: ``factorᵀ factor`` holds the second moments of the rows ``[1 φ t]``.
+
+    The constant stands first, so that the factor below its first line is that of the **centred** rows.
+    """
+
+    factor: np.ndarray
+    n_outputs: int
+    n_rows: int = 0
+
+    @classmethod
+    def zeros(cls, n_features: int, n_outputs: int) -> Self:
+        return cls(np.zeros((0, 1 + n_features + n_outputs)), n_outputs)
+
+    def add_rows(self, rows: np.ndarray) -> None:
+        """Add rows ``√w [φ t 1]`` by QR of the stacked ``[factor; rows]``."""
+        self.factor = upper_factor(np.vstack([self.factor, np.roll(rows, 1, axis=1)]))
+        self.n_rows += len(rows)
+
+    def __iadd__(self, other: "TriangularStatistics") -> Self:
+        self.factor = upper_factor(np.vstack([self.factor, other.factor]))
+        self.n_rows += other.n_rows
+        return self
+
+    def scaled(self, factor: float) -> "TriangularStatistics":
+        """Every row counted ``factor`` times."""
+        return TriangularStatistics(np.sqrt(factor) * self.factor, self.n_outputs, self.n_rows)
+
+    @property
+    def n_features(self) -> int:
+        return self.factor.shape[1] - 1 - self.n_outputs
+
+    def least_squares(self, centred: bool) -> tuple[np.ndarray, np.ndarray]:
+        """``A, Y`` with ``‖Aβ − Y‖`` equal to the (centred) residual norm of the rows, up to a constant."""
+        R = self.factor[1:] if centred else self.factor
+        return R[:, 1 : self.n_features + 1], R[:, self.n_features + 1 :]
+
+    def means(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weighted means of the features and of the targets."""
+        first = self.factor[0] / self.factor[0, 0]
+        return first[1 : self.n_features + 1], first[self.n_features + 1 :]
+
+    def to_gram(self) -> Statistics:
+        """The Gram form of the same rows."""
+        R: Any = np.roll(self.factor, -1, axis=1)
+        return Statistics(R.T @ R, self.n_outputs, self.n_rows)
