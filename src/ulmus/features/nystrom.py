@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -239,6 +239,22 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         for _ in engine.ordered_map(work, engine.pieces(X.shape[0], rows), self.n_jobs):
             pass
         return np.maximum(self.cross_kernel_.diagonal(X) - explained[:, 0], 0.0)
+
+    def prefix_sizes(self) -> list[int]:
+        """Sizes of the smaller maps worth looking at."""
+        have = self.n_lifted
+        return sorted({max(1, have // 4), max(1, have // 2), have}) if self.triangular else [have]
+
+    def prefix(self, size: int) -> "NystromMap":
+        """The fitted map of the first ``size`` landmarks: its features are the first of these."""
+        if size == self.n_lifted:
+            return self
+        short = clone(self).set_params(n_landmarks=size)
+        short.gamma_, short.n_features_in_ = self.gamma_, self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            short.feature_names_in_ = self.feature_names_in_
+        short._factor(self.landmarks_[:size])
+        return short
 
     def weight_to_landmarks(self, beta: np.ndarray) -> np.ndarray:
         """``a`` with ``F̂(x) β = k_xz a``: the whitening folded into the weights."""

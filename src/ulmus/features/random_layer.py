@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -175,8 +175,11 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         else:
             W = W * self.scale
         # slope (w·(x − mean)/deviation + b), with the standardisation folded into w and b: sparse rows stay sparse
-        self.weights_ = np.ascontiguousarray(self.slope * W * self.unit_[:, None])
-        self.biases_ = self.slope * b - self.mean_ @ self.weights_
+        W = self.slope * W * self.unit_[:, None]
+        self._set_affine(W, self.slope * b - self.mean_ @ W)
+
+    def _set_affine(self, W: np.ndarray, b: np.ndarray) -> None:
+        self.weights_, self.biases_ = np.ascontiguousarray(W), b
         if not (np.isfinite(self.weights_).all() and np.isfinite(self.biases_).all()):
             raise ValueError("hidden weights overflow: the features are too large; standardise them first")
         self._narrow = self.weights_.astype(np.float32), self.biases_.astype(np.float32)
@@ -187,8 +190,10 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         U = self._standardise(X[pick.ravel()], np.float64).reshape(self.n_hidden, 3, -1)
         width = np.linalg.norm(U[:, 1] - U[:, 2], axis=1)
         usual = np.median(width[width > 0]) if (width > 0).any() else 1.0
-        self.centres_ = U[:, 0]
-        self.widths_ = np.where(width > 0, width, usual)
+        self._set_radial(U[:, 0], np.where(width > 0, width, usual))
+
+    def _set_radial(self, centres: np.ndarray, widths: np.ndarray) -> None:
+        self.centres_, self.widths_ = np.ascontiguousarray(centres), widths
         self._distance = CrossKernel(DISTANCE, self.centres_, KernelParameters(gamma=1.0))
 
     def _standardise(self, X: Any, dtype: Any) -> np.ndarray:
@@ -202,6 +207,24 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     @property
     def _n_features_out(self) -> int:
         return self.n_lifted
+
+    def prefix_sizes(self) -> list[int]:
+        """Numbers of features of the smaller layers worth looking at."""
+        direct = self.n_lifted - self.n_hidden
+        return sorted({direct + max(1, self.n_hidden // k) for k in (4, 2, 1)})
+
+    def prefix(self, size: int) -> "RandomLayer":
+        """The fitted layer of the first ``size`` features."""
+        nodes = size - (self.n_lifted - self.n_hidden)
+        short = clone(self).set_params(n_hidden=nodes)
+        for name in ("mean_", "unit_", "n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(short, name, getattr(self, name))
+        if ACTIVATIONS[self.activation].argument == "distance":
+            short._set_radial(self.centres_[:nodes], self.widths_[:nodes])
+        else:
+            short._set_affine(self.weights_[:, :nodes], self.biases_[:nodes])
+        return short
 
     def lift(self, X: Any, out: np.ndarray) -> None:
         """Write the features of the rows ``X`` into ``out`` (no validation)."""
