@@ -10,7 +10,7 @@ from sklearn.kernel_approximation import Nystroem
 from harness import Options, Section, Timing, interleave, peak_memory, table
 from problems import COVTYPE_TEST, COVTYPE_TRAIN, Task, covtype, official
 from rivals import nystroem_ridge
-from ulmus import NKELMClassifier, NKELMRegressor
+from ulmus import NKELMClassifier, NKELMRegressor, NystromMap
 
 C_LARGE = 2.0**20
 N_LANDMARKS = 1000
@@ -154,8 +154,8 @@ def float32(section: Section, options: Options) -> None:
     )
     header = ("set", "rows", "L", "float64", "float32", "ratio", "% in 64", "% in 32", "route in 64", "route in 32")
     section.say(table(header, (results[name].row(name) for name in results)))
-    for name in cases.keys() - results.keys():
-        section.say(f"{name} is not here: set ULMUS_DATA.")
+    if missing := [name for name in cases if name not in results]:
+        section.say(f"Not here: {', '.join(missing)}. Set ULMUS_DATA to the folder that holds them.")
     for name, pair in results.items():
         section.claim(f"{name}, float64 / float32", pair.ratio, 1.6, at_least=True, quick=options.quick)
         section.claim(f"{name}, accuracy difference", pair.loss, 0.1, at_least=False, quick=options.quick)
@@ -182,7 +182,7 @@ class Pair:
     @classmethod
     def measure(cls, task: Task, L: int, gamma: float, repeats: int) -> "Pair":
         inputs = {t: (task.X.astype(t), task.X_test.astype(t)) for t in ("float64", "float32")}
-        Z = task.X[np.random.RandomState(0).permutation(len(task.X))[:L]]
+        Z = NystromMap(L, gamma=gamma, random_state=0).fit(task.X).landmarks_
         model = NKELMClassifier(L, gamma=gamma, C=C_LARGE, landmarks=Z)
         fits = interleave({t: lambda t=t: clone(model).fit(inputs[t][0], task.y) for t in inputs}, repeats)
         double, single = (100 * fits[t].result.score(inputs[t][1], task.y_test) for t in inputs)
