@@ -14,7 +14,7 @@ from ulmus import engine
 from ulmus._blas import solve_lower_transposed
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelLike, KernelParameters, dense, gram_matrix
-from ulmus.features.whitening import DROP, nested_cholesky
+from ulmus.features.whitening import DEFER, DROP, nested_cholesky
 
 #: Pivots proposed at a time: this fraction of the number wanted, within these limits.
 PROPOSALS, FEWEST, MOST = 1 / 8, 8, 128
@@ -72,7 +72,7 @@ def randomly_pivoted_cholesky(pool: Pool, count: int, rng: np.random.RandomState
     n, count = len(pool), min(count, len(pool))
     F, pivots = np.empty((n, count)), np.empty(0, dtype=int)
     d = np.maximum(pool.diagonal(), 0.0)
-    floor = DROP * max(count, 16) * EPS * d
+    floor = _round_off(d, count)
     size = int(np.clip(PROPOSALS * count, FEWEST, MOST))
     while len(pivots) < count and d.any():
         mass = np.cumsum(pool.weight * d)
@@ -88,6 +88,11 @@ def randomly_pivoted_cholesky(pool: Pool, count: int, rng: np.random.RandomState
         d[new] = d[proposals[0]] = 0.0
         d[d <= floor] = 0.0
     return Pivots(pivots, d)
+
+
+def _round_off(diagonal: np.ndarray, rank: int) -> np.ndarray:
+    """Residuals that are nothing: below them a landmark would be dropped from the map."""
+    return DROP * max(rank, 16) * EPS * np.maximum(diagonal, 0.0)
 
 
 def _accept(H: np.ndarray, chances: np.ndarray, floor: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -154,8 +159,8 @@ def ridge_leverage(pool: Pool, n_pilots: int, ridge: float | None = None) -> Lev
               + w_i\, r(x_i, x_i) / \gamma\}
 
     The first term never exceeds the true score. The default ridge is the residual trace per pilot,
-    :math:`\gamma = \sum_i w_i\, r(x_i, x_i) / m`: what the pilots miss then counts as much as what they can explain,
-    and the scores sum to at most 2m.
+    :math:`\gamma = \sum_i w_i\, r(x_i, x_i) / m`, or a millionth of the trace where that is more: what the pilots miss
+    then counts as much as what they can explain, and the scores sum to at most 2m.
     """
     pilots = np.arange(min(n_pilots, len(pool)))
     features = _Whitened(pool, pilots)
@@ -163,9 +168,10 @@ def ridge_leverage(pool: Pool, n_pilots: int, ridge: float | None = None) -> Lev
     if not m:
         return LeverageScores(np.zeros(len(pool)), np.zeros(len(pool)), 0.0)
     F = engine.transform(features, pool.X, np.empty((len(pool), m)), n_jobs=pool.n_jobs)
-    r = np.maximum(K - np.einsum("ij,ij->i", F, F), 0.0)
+    r = K - np.einsum("ij,ij->i", F, F)
+    r[r <= _round_off(K, m)] = 0.0
     if ridge is None:
-        ridge = max(float(w @ r), EPS * float(w @ np.maximum(K, 0.0))) / m
+        ridge = max(float(w @ r), DEFER * float(w @ np.maximum(K, 0.0))) / m
     G = engine.gram_statistics(_Identity(m), Rows(F, np.empty((len(F), 0)), w), n_jobs=pool.n_jobs).gram
     G[np.diag_indices(m)] += ridge
     A = np.ascontiguousarray(cholesky(G, lower=True, check_finite=False))

@@ -5,13 +5,14 @@ start from a sample of distinct rows that depends on the rows and the seed alone
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.cluster import MiniBatchKMeans, kmeans_plusplus
 from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import column_or_1d
 
 from ulmus import engine
 from ulmus.features.kernel_sampling import Pool, randomly_pivoted_cholesky, ridge_leverage, weighted_order
@@ -114,7 +115,7 @@ def _leverage(draw: Draw) -> np.ndarray:
 
 def _balanced(draw: Draw) -> np.ndarray:
     """Distinct rows of every class in turn; a class that has no more leaves its turns to the others."""
-    X, y, weight = draw.X, np.asarray(draw.y), draw.weight
+    X, y, weight = draw.X, draw.y, draw.weight
     labels = np.unique(y if weight is None else y[weight > 0])
     chosen, turn = [], []
     for label in draw.rng.permutation(labels):
@@ -149,9 +150,7 @@ def needs_labels(strategy: str | Any) -> bool:
 def choose_landmarks(strategy: str | Any, draw: Draw) -> np.ndarray:
     """Landmark rows by a named strategy, or the user's own rows."""
     if isinstance(strategy, str):
-        if needs_labels(strategy):
-            _check_labels(strategy, draw)
-        return STRATEGIES[strategy](draw)
+        return STRATEGIES[strategy](replace(draw, y=_labels(strategy, draw)) if needs_labels(strategy) else draw)
     Z = dense(strategy, np.float64)
     if Z.ndim != 2 or Z.shape[1] != draw.X.shape[1] or not len(Z):
         raise ValueError(f"landmarks must be rows with {draw.X.shape[1]} features, got an array of shape {Z.shape}")
@@ -160,12 +159,15 @@ def choose_landmarks(strategy: str | Any, draw: Draw) -> np.ndarray:
     return Z
 
 
-def _check_labels(strategy: str, draw: Draw) -> None:
-    given = "y=None" if draw.y is None else f"targets of type {type_of_target(draw.y, input_name='y')!r}"
-    if given not in ("targets of type 'binary'", "targets of type 'multiclass'"):
-        raise ValueError(
-            f"landmarks={strategy!r} needs one class label per row as y, got {given}; "
-            'for targets that are not classes choose landmarks="uniform"'
-        )
-    if len(draw.y) != draw.X.shape[0]:
-        raise ValueError(f"y has {len(draw.y)} labels for {draw.X.shape[0]} rows")
+def _labels(strategy: str, draw: Draw) -> np.ndarray:
+    """The classes of the rows, where there are such."""
+    advice = "pass one class label per row; for other targets choose another strategy, such as landmarks='uniform'"
+    if draw.y is None:
+        raise ValueError(f"landmarks={strategy!r} requires y to be passed, but the target y is None; {advice}")
+    kind = type_of_target(draw.y, input_name="y", raise_unknown=True)
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(f"landmarks={strategy!r} needs class labels as y, got targets of type {kind!r}; {advice}")
+    y = column_or_1d(draw.y)
+    if len(y) != draw.X.shape[0]:
+        raise ValueError(f"y has {len(y)} labels for {draw.X.shape[0]} rows; {advice}")
+    return y
