@@ -367,6 +367,16 @@ def test_any_scale_of_the_rows_works_or_says_why_not(strategy, scale):
         assert np.isfinite(model.transform(X * scale)).all()
 
 
+@pytest.mark.parametrize("strategy", NAMED)
+@pytest.mark.parametrize("weights", [(1e-300, 1e-300), (1e300, 1e300), (1.0, 5e-324), (1e300, 1.0)])
+def test_weights_of_any_size_end_in_landmarks(strategy, weights):
+    X, y = clustered(sizes=(30, 20))
+    Z = draw(strategy, X, 50, y=y, weight=np.array(weights)[y], gamma=5.0)
+    assert np.isfinite(Z).all()
+    # A weight that is nothing beside the others may count as nothing; the heavy rows are all there.
+    assert rows_in(X[y == 0], Z).all()
+
+
 @pytest.mark.parametrize("strategy", NEED_KERNEL)
 def test_a_kernel_that_is_not_positive_definite_gets_uniform_landmarks(strategy):
     X, _ = clustered()

@@ -74,8 +74,7 @@ def randomly_pivoted_cholesky(pool: Pool, count: int, rng: np.random.RandomState
     d = np.maximum(pool.diagonal(), 0.0)
     floor = _round_off(d, count)
     size = int(np.clip(PROPOSALS * count, FEWEST, MOST))
-    while len(pivots) < count and d.any():
-        mass = np.cumsum(pool.weight * d)
+    while len(pivots) < count and (mass := np.cumsum(pool.weight * d))[-1] > 0:
         proposals = np.searchsorted(mass, rng.random_sample(size) * mass[-1], side="right").clip(max=n - 1)
         chances = rng.random_sample(size)
         k = len(pivots)
@@ -193,5 +192,5 @@ def weighted_order(score: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
     """A random order of the rows: each next one is drawn, from those that are left, in proportion to its score."""
     # The smallest of independent exponential waiting times with these rates.
     waiting = rng.standard_exponential(len(score))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         return np.argsort(waiting / score, kind="stable")

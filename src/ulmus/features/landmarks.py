@@ -41,7 +41,7 @@ class Draw:
         L = self.count
         size = max(2 * L, min(POOL * L, POOL_BYTES // (8 * L)))
         rows, weight = distinct_rows(self.X, size, self.weight, self.rng)
-        return Pool(self.X[rows], weight / weight.mean(), self.kernel, self.parameters, self.n_jobs)
+        return Pool(self.X[rows], weight / weight.max(), self.kernel, self.parameters, self.n_jobs)
 
     @property
     def positive_definite(self) -> bool:
