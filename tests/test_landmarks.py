@@ -194,6 +194,20 @@ def test_kmeans_quantises_better_than_uniform():
     assert error["kmeans"] < 0.7 * error["uniform"]
 
 
+def test_the_first_centres_of_many_explain_as_much_as_few_centres():
+    X, _ = clustered()
+    prefix = np.mean([trace_error(X, draw("kmeans", X, 80, seed=seed)[:25]) for seed in range(8)])
+    few = np.mean([trace_error(X, draw("kmeans", X, 25, seed=seed)) for seed in range(8)])
+    assert prefix < 1.15 * few
+
+
+def test_centres_are_in_random_order_for_a_kernel_that_is_not_positive_definite():
+    X, _ = clustered()
+    sigmoid, rbf = draw("kmeans", X, 30, kernel="sigmoid"), draw("kmeans", X, 30)
+    assert not np.array_equal(sigmoid, rbf)
+    np.testing.assert_array_equal(np.unique(sigmoid, axis=0), np.unique(rbf, axis=0))
+
+
 def test_kmeans_keeps_its_digits_far_from_the_origin():
     X, _ = clustered()
     error = {

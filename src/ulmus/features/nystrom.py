@@ -60,7 +60,7 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             (n_landmarks, n_features), default="uniform"
         How landmarks are chosen, or the rows themselves. The choice is ordered: its first l landmarks are a choice
         of l. ``"uniform"`` draws distinct rows. The next three look at about ``10 n_landmarks`` of them:
-        ``"kmeans"`` takes centres of mini-batch k-means, which need not be rows; ``"rpcholesky"`` (randomly pivoted
+        ``"kmeans"`` takes centres of mini-batch k-means, which are not rows; ``"rpcholesky"`` (randomly pivoted
         Cholesky) draws rows that the landmarks before them explain badly, and stops where the kernel has no more
         rank; ``"leverage"`` draws by approximate ridge leverage scores. The last two are ``"uniform"`` for
         ``kernel="sigmoid"``, which is not positive definite; a callable kernel is taken to be. ``"balanced"`` gives
