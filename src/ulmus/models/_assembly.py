@@ -110,7 +110,7 @@ class Assembly(BaseEstimator):
             folds=folds,
             n_jobs=self.n_jobs,
         )
-        tuner = Tuner(judge, make_map, rng, verbose=self.verbose)
+        tuner = Tuner(judge, make_map, rng, labels=self._labels, verbose=self.verbose)
         if self.C != "auto":
             tuner.log2_C = np.log2([np.inf if self.C is None else self.C])
         return tuner
@@ -133,6 +133,10 @@ class Assembly(BaseEstimator):
 
     @abstractmethod
     def _coding(self, rows: Rows) -> Coding: ...
+
+    def _labels(self, rows: Rows) -> np.ndarray | None:
+        """Class numbers of rows, for maps that look at them."""
+        return None
 
     @abstractmethod
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut: ...
@@ -248,6 +252,9 @@ class Classification(ClassifierMixin):
 
     def _coding(self, rows: Rows) -> Coding:
         return OneVsAll(self.classes_)
+
+    def _labels(self, rows: Rows) -> np.ndarray | None:
+        return OneVsAll.class_scores(rows.T).argmax(axis=1)
 
     def _calibrate(self, held_out: HeldOut) -> None:
         true = OneVsAll.class_scores(held_out.T).argmax(axis=1)

@@ -102,7 +102,7 @@ class NystromFamily(Assembly):
             self.map_, self.C_, stats = found.features, found.C, found.statistics
             self.tuning_ = tuner.result(gamma, found)
         else:
-            self.map_ = make_map(gamma, size).fit(rows.X, sample_weight=rows.weight)
+            self.map_ = make_map(gamma, size).fit(rows.X, self._labels(rows), rows.weight)
         self.gamma_, self.n_landmarks_ = self.map_.gamma_, len(self.map_.landmarks_)
         solution = fit_nystrom_ridge(
             self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats

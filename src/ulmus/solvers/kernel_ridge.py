@@ -17,7 +17,7 @@ _BLOCK_ROWS = 256
 
 @dataclass(frozen=True)
 class DualSolution:
-    """Dual weights and intercept; of the last rows, fitted values and what leaving one copy out leaves (``1 − u h``)."""
+    """Dual weights and intercept; of the last rows, fitted values and ``1 − u h`` (what leaving a copy out leaves)."""
 
     alpha: np.ndarray
     intercept: np.ndarray
