@@ -20,10 +20,10 @@ class HeldOut:
     weight: np.ndarray
 
     @classmethod
-    def of(cls, rows: Rows, fitted: np.ndarray, remainder: np.ndarray) -> "HeldOut":
-        """From fitted values of rows that the model holds, and ``1 − u h`` of each."""
+    def of(cls, rows: Rows, residual: np.ndarray, remainder: np.ndarray) -> "HeldOut":
+        """From training residuals of rows that the model holds, and ``1 − u h`` of each."""
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-        return cls(rows.T, leave_out(rows.T, fitted, remainder), 1.0 - remainder, weight)
+        return cls(rows.T, leave_out(rows.T, residual, remainder), 1.0 - remainder, weight)
 
 
 def fit_temperature(class_scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> float:

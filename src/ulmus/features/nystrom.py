@@ -267,7 +267,7 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         short.gamma_, short.n_features_in_ = self.gamma_, self.n_features_in_
         if hasattr(self, "feature_names_in_"):
             short.feature_names_in_ = self.feature_names_in_
-        short._factor(self.landmarks_[:size])
+        short._factor(self.landmarks_[:size], self.cross_kernel_.parameters)
         return short
 
     def weight_to_landmarks(self, beta: np.ndarray) -> np.ndarray:

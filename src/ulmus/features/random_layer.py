@@ -182,7 +182,8 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.weights_, self.biases_ = np.ascontiguousarray(W), b
         if not (np.isfinite(self.weights_).all() and np.isfinite(self.biases_).all()):
             raise ValueError("hidden weights overflow: the features are too large; standardise them first")
-        self._narrow = self.weights_.astype(np.float32), self.biases_.astype(np.float32)
+        with np.errstate(over="ignore"):
+            self._narrow = self.weights_.astype(np.float32), self.biases_.astype(np.float32)
 
     def _draw_centres(self, X: Any, weight: np.ndarray | None, rng: np.random.RandomState) -> None:
         rows = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight)

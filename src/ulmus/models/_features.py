@@ -19,7 +19,7 @@ def leave_one_out_sample(
     sample = rows if n <= CALIBRATION_ROWS else rows.take(np.sort(rng.permutation(n)[:CALIBRATION_ROWS]))
     fitted = engine.apply(features, sample.X, solution.beta, n_jobs=n_jobs) + solution.intercept
     h = leverages(features, sample.X, solution.leverage, n_jobs)
-    return HeldOut.of(sample, fitted, 1.0 - (h if sample.unit is None else sample.unit * h))
+    return HeldOut.of(sample, sample.T - fitted, 1.0 - (h if sample.unit is None else sample.unit * h))
 
 
 def leverages(features: Lift, X: Any, leverage: Leverage, n_jobs: int | None) -> np.ndarray:

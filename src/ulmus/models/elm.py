@@ -94,7 +94,8 @@ class RandomFamily(Assembly):
                 slope = tuner.choose_width(slope, FIRST_SIZE if size == "auto" else size)
             grow = size == "auto"
             found = tuner.choose_size(slope, self.max_hidden) if grow else tuner.choose_C(slope, size)
-            self.map_, self.C_, stats = found.features, found.C, found.statistics
+            self.map_, stats = found.features, found.statistics
+            self.C_ = found.C if self.C == "auto" else self.C
             self.tuning_ = tuner.result(slope, found)
         else:
             self.map_ = make_map(slope, size).fit(rows.X, sample_weight=rows.weight)

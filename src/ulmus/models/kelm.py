@@ -77,7 +77,7 @@ class KernelFamily(Assembly):
         bound = float(np.abs(self.cross_kernel_.diagonal(rows.X)).max())
         self._narrow = digits_kept(self.alpha_, bound, float(np.abs(rows.T).max()), np.float32)
         last = rows.take(slice(max(0, n - _LAST_ROWS), n))
-        return HeldOut.of(last, solution.fitted, solution.remainder)
+        return HeldOut.of(last, solution.residual, solution.remainder)
 
     def _choose(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
         """Choose gamma and C on a Nyström model, which is this one when its landmarks are all the rows."""
@@ -104,7 +104,7 @@ class KernelFamily(Assembly):
             if tune_gamma:
                 gamma = tuner.choose_width(gamma, size)
             found = tuner.choose_C(gamma, size)
-            self.C_ = found.C
+            self.C_ = found.C if self.C == "auto" else self.C
             self.tuning_ = tuner.result(gamma, found)
         self.gamma_ = float(gamma)
 

@@ -99,7 +99,8 @@ class NystromFamily(Assembly):
                 gamma = tuner.choose_width(gamma, FIRST_SIZE if size == "auto" else size)
             grow = size == "auto"
             found = tuner.choose_size(gamma, self.max_landmarks) if grow else tuner.choose_C(gamma, size)
-            self.map_, self.C_, stats = found.features, found.C, found.statistics
+            self.map_, stats = found.features, found.statistics
+            self.C_ = found.C if self.C == "auto" else self.C
             self.tuning_ = tuner.result(gamma, found)
         else:
             self.map_ = make_map(gamma, size).fit(rows.X, self._labels(rows), rows.weight)

@@ -17,12 +17,12 @@ _BLOCK_ROWS = 256
 
 @dataclass(frozen=True)
 class DualSolution:
-    """Dual weights and intercept; of the last rows, fitted values and ``1 − u h`` (what leaving a copy out leaves)."""
+    """Dual weights and intercept; of the last rows, residuals and ``1 − u h`` (what leaving a copy out leaves)."""
 
     alpha: np.ndarray
     intercept: np.ndarray
     condition: float
-    fitted: np.ndarray
+    residual: np.ndarray
     remainder: np.ndarray
 
 
@@ -119,5 +119,5 @@ def fit_kernel_ridge(
     last = rows.take(slice(n - m, n))
     w = np.ones(m) if last.weight is None else last.weight
     share = np.ones(m) if last.unit is None else last.unit / w
-    fitted = T[n - m :] - alpha[n - m :] / (C * w)[:, None]
-    return DualSolution(alpha, b, condition, fitted, 1.0 - share + share * inverse_diagonal / (C * w))
+    residual = alpha[n - m :] / (C * w)[:, None]
+    return DualSolution(alpha, b, condition, residual, 1.0 - share + share * inverse_diagonal / (C * w))

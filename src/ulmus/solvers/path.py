@@ -73,11 +73,11 @@ class RidgePath:
             fitted = (A @ shrunk).reshape(len(T), len(shrink.T), -1).transpose(1, 0, 2) + self.target_mean
             np.multiply(A, A, out=A)
             h = (A @ shrink).T + constant
-            return leave_out(T, fitted, 1.0 - (h if unit is None else unit * h)), h
+            return leave_out(T, T - fitted, 1.0 - (h if unit is None else unit * h)), h
 
         return of_rows
 
 
-def leave_out(T: np.ndarray, fitted: np.ndarray, remainder: np.ndarray) -> np.ndarray:
-    """Predictions without one copy of each row, from fitted values and ``1 − u h``."""
-    return T - (T - fitted) / np.maximum(remainder, np.finfo(float).eps)[..., None]
+def leave_out(T: np.ndarray, residual: np.ndarray, remainder: np.ndarray) -> np.ndarray:
+    """Predictions without one copy of each row, from training residuals and ``1 − u h``."""
+    return T - residual / np.maximum(remainder, np.finfo(float).eps)[..., None]

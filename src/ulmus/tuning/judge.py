@@ -17,6 +17,8 @@ from ulmus.statistics import Statistics
 #: How far, in powers of two, a grid of C may be widened when its best value sits at an end.
 C_LIMITS = (-30.0, 35.0)
 _WIDEN = 5
+#: Relative differences in loss below this are none.
+FLAT = 1e-3
 
 StatisticsOf = Callable[[Any, Rows], Statistics]
 
@@ -36,7 +38,8 @@ class Trial:
 
     @property
     def best(self) -> int:
-        return int(self.loss.argmin())
+        """The smallest C whose loss is practically the lowest: beyond it, only digits are lost."""
+        return int(np.flatnonzero(self.loss <= (1 + FLAT) * self.loss.min())[0])
 
     @property
     def best_C(self) -> float:
@@ -110,7 +113,7 @@ class Judge:
         weight = self.scored_weight
         while True:
             loss = np.average(losses, axis=1, weights=weight)
-            best = int(loss.argmin())
+            best = int(np.flatnonzero(loss <= (1 + FLAT) * loss.min())[0])
             more = np.empty(0)
             if len(grid) > 1 and best == len(grid) - 1 and grid[-1] < C_LIMITS[1]:
                 more = grid[-1] + np.arange(1.0, _WIDEN + 1)

@@ -23,7 +23,7 @@ from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_rows
 from ulmus.statistics import Statistics
-from ulmus.tuning.judge import Judge, Trial
+from ulmus.tuning.judge import C_LIMITS, Judge, Trial
 
 #: log2 of the C that are tried first; the judge widens the grid while the best value sits at its end.
 LOG2_C = np.arange(-10.0, 25.5, 1.0)
@@ -125,7 +125,7 @@ class Tuner:
         """The whole grid of log2 C (every other one, at first), or a few around a known good value."""
         if len(self.log2_C) == 1 or near is None:
             return self.log2_C[::2]
-        return near + steps
+        return np.clip(near, C_LIMITS[0] - steps[0], C_LIMITS[1] - steps[-1]) + steps
 
     def choose_C(self, width: float, size: int) -> Found:
         """The best C for a given width and size."""
