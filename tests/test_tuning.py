@@ -90,7 +90,7 @@ def test_leverage_of_a_solution_gives_the_same_leave_one_out(problem, intercept,
     F = layer.transform(X)
     solution = fit_ridge(Problem(layer, Rows(X, T, w, w), 4.0, intercept))
     h = solution.leverage(F)
-    P = leave_out(T, F @ solution.beta + solution.intercept, 1 - w * h)
+    P = leave_out(T, T - F @ solution.beta - solution.intercept, 1 - w * h)
     for i in range(0, len(X), 5):
         rest = np.arange(len(X)) != i
         beta, b = weighted_ridge(F[rest], T[rest], w[rest], 4.0, intercept)
@@ -104,7 +104,7 @@ def test_exact_kernel_leave_one_out_equals_refits(problem, intercept, C):
     model = KELMRegressor(gamma=2.0, C=C, fit_intercept=intercept)
     cross = CrossKernel("rbf", X, KernelParameters(2.0))
     solution = fit_kernel_ridge(cross, Rows(X, T, w, w), C, fit_intercept=intercept, n_last=25)
-    P = leave_out(T[-25:], solution.fitted, solution.remainder)
+    P = leave_out(T[-25:], solution.residual, solution.remainder)
     for i in range(25):
         rest = np.arange(len(X)) != 15 + i
         refit = clone(model).fit(X[rest], T[rest], sample_weight=w[rest])
