@@ -97,6 +97,8 @@ def _complete(K: np.ndarray, kept: np.ndarray, R: np.ndarray, deferred: np.ndarr
     V = solve_triangular(R, K[np.ix_(kept, deferred)], lower=True, check_finite=False) if k else np.zeros((0, 1))
     S = K[np.ix_(deferred, deferred)] - (V.T @ V if k else 0)
     tolerance = DROP * max(len(K), 16) * np.finfo(float).eps
+    if S.diagonal().max() <= tolerance:  # LAPACK takes the first pivot without asking
+        return deferred[:0], R
     factor, pivots, rank, _ = lapack.dpstrf(S, tol=tolerance, lower=1)
     pivots, rank = pivots[:rank] - 1, int(rank)
     out = np.zeros((k + rank, k + rank))
