@@ -230,7 +230,11 @@ def _dual_weights(Phi: np.ndarray, T: np.ndarray, C: float | None) -> tuple[np.n
             rcond, _ = lapack.dpocon(factor, norm, uplo="L")
             condition = float(1 / max(rcond, 1e-300))
             if condition * EPS <= DOUBLE.correct:
-                return Phi.T @ cho_solve((factor, True), T, check_finite=False), condition
+                alpha = cho_solve((factor, True), T, check_finite=False)
+                beta = Phi.T @ alpha
+                # one correction from the rows gives back what squaring them cost
+                step = cho_solve((factor, True), T - Phi @ beta - alpha / C, check_finite=False)
+                return beta + Phi.T @ step, condition
     return least_squares(Phi, T, C, n)
 
 
