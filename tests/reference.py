@@ -6,6 +6,7 @@ Every function here is meant to be checked by reading. Numbers in brackets are t
 
 import math
 
+import mpmath
 import numpy as np
 from scipy.linalg import eigh, lstsq, qr, solve_triangular
 
@@ -163,3 +164,20 @@ def repeat_rows(X, weight, *others):
     """Row i, ``weight[i]`` times."""
     times = np.asarray(weight).astype(int)
     return tuple(np.repeat(a, times, axis=0) for a in (X, *others))
+
+
+def exact_nkelm(X, Z, Q, T, gamma, C, digits=60):
+    """Predictions of NKELM with the RBF kernel, by (24) in so many digits that nothing has to be cut.
+
+    ``f(q) = k_qz (K_zz/C + K_xzᵀ K_xz)⁻¹ K_xzᵀ T``.
+    """
+    with mpmath.workdps(digits):
+
+        def kernel(A, B):
+            A, B = ([[mpmath.mpf(float(v)) for v in row] for row in M] for M in (A, B))
+            return mpmath.matrix([[mpmath.exp(-gamma * sum((x - z) ** 2 for x, z in zip(a, b))) for b in B] for a in A])
+
+        K_xz = kernel(X, Z)
+        A = kernel(Z, Z) / C + K_xz.T * K_xz
+        B = K_xz.T * mpmath.matrix([[float(t)] for t in T])
+        return np.array([float(v) for v in kernel(Q, Z) * mpmath.lu_solve(A, B)])
