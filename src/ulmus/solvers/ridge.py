@@ -114,7 +114,9 @@ class NormalEquations:
         if info:
             raise LinAlgError(f"normal equations are not positive definite at row {info}")
         rcond, _ = lapack.dpocon(self.factor, norm, uplo="L")
-        self.condition = float(1 / max(rcond, 1e-300))
+        # round-off is that of the sums before the means were taken out
+        summed = max(norm, float(np.abs(stats.gram).sum(axis=0).max())) if fit_intercept else norm
+        self.condition = float(summed / norm / max(rcond, 1e-300))
         self.right_hand_side = used.cross
 
     def inverse(self, B: np.ndarray) -> np.ndarray:
@@ -176,7 +178,7 @@ def fit_triangular(problem: Problem) -> Solution:
     """Weights by QR of the stacked rows; minimum-norm least squares for ``C=None``."""
     stats = engine.triangular_statistics(problem.features, problem.rows, n_jobs=problem.n_jobs)
     A, Y = stats.least_squares(problem.fit_intercept)
-    beta, condition = least_squares(A, Y, problem.C, len(problem.rows))
+    beta, condition = least_squares(A, Y, problem.C, len(problem.rows) - problem.fit_intercept)
     intercept = np.zeros(Y.shape[1])
     if problem.fit_intercept:
         feature_mean, target_mean = stats.means()
@@ -185,7 +187,10 @@ def fit_triangular(problem: Problem) -> Solution:
 
 
 def least_squares(A: np.ndarray, Y: np.ndarray, C: float | None, n_rows: int) -> tuple[np.ndarray, float]:
-    """Minimiser of ``‖Aβ − Y‖² + ‖β‖²/C``, of smallest norm when ``C`` is None, and its condition number."""
+    """Minimiser of ``‖Aβ − Y‖² + ‖β‖²/C``, of smallest norm when ``C`` is None, and its condition number.
+
+    ``n_rows`` is the number of rows that ``A`` sums up, less one if they are centred.
+    """
     D = A.shape[1]
     if C is not None:
         ridge = np.column_stack([np.eye(D) / np.sqrt(C), np.zeros((D, Y.shape[1]))])
@@ -215,11 +220,11 @@ def fit_dual(problem: Problem) -> Solution:
         feature_mean, target_mean = w @ Phi / w.sum(), w @ T / w.sum()
         Phi, T = Phi - feature_mean, T - target_mean
     root = np.sqrt(w)[:, None]
-    beta, condition = _dual_weights(Phi * root, T * root, problem.C)
+    beta, condition = _dual_weights(Phi * root, T * root, problem.C, n - problem.fit_intercept)
     return Solution(beta, target_mean - feature_mean @ beta, "dual", condition)
 
 
-def _dual_weights(Phi: np.ndarray, T: np.ndarray, C: float | None) -> tuple[np.ndarray, float]:
+def _dual_weights(Phi: np.ndarray, T: np.ndarray, C: float | None, n_rows: int) -> tuple[np.ndarray, float]:
     n = len(Phi)
     if C is not None:
         K = Phi @ Phi.T
@@ -235,7 +240,7 @@ def _dual_weights(Phi: np.ndarray, T: np.ndarray, C: float | None) -> tuple[np.n
                 # one correction from the rows gives back what squaring them cost
                 step = cho_solve((factor, True), T - Phi @ beta - alpha / C, check_finite=False)
                 return beta + Phi.T @ step, condition
-    return least_squares(Phi, T, C, n)
+    return least_squares(Phi, T, C, n_rows)
 
 
 def fit_ridge(problem: Problem) -> Solution:
