@@ -10,7 +10,6 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, TypeVar
@@ -82,8 +81,7 @@ def ordered_map(work: Callable[[Item], Result], items: Iterable[Item], n_jobs: i
     if isinstance(items, list):
         threads = min(threads, len(items))
     if threads <= 1:
-        limit = nullcontext() if effective_n_jobs(n_jobs) > 1 else _controller().limit(limits=1)
-        with limit:
+        with _controller().limit(limits=1):
             yield from map(work, items)
         return
     with _controller().limit(limits=1), ThreadPoolExecutor(threads) as pool:
