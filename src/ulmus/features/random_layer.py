@@ -17,6 +17,9 @@ from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.kernels import DISTANCE, CrossKernel, KernelParameters, dense
 from ulmus.features.sampling import distinct_rows
 
+#: Rows from which centres and widths of radial nodes are drawn, at most.
+CENTRE_ROWS = 2**15
+
 Draw = Callable[[np.random.RandomState, int, int], np.ndarray]
 
 
@@ -198,7 +201,7 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _draw_centres(self, X: Any, weight: np.ndarray | None, rng: np.random.RandomState) -> None:
         # by the rows themselves and not by where they stand, so that weights equal repeats
-        rows, mass = distinct_rows(X, X.shape[0], weight, rng)
+        rows, mass = distinct_rows(X, CENTRE_ROWS, weight, rng)
         share = np.cumsum(mass) / mass.sum()
         pick = np.minimum(np.searchsorted(share, rng.random_sample((self.n_hidden, 3)), side="right"), len(rows) - 1)
         pick[:, 2] = np.where(pick[:, 2] == pick[:, 1], (pick[:, 1] + 1) % len(rows), pick[:, 2])
