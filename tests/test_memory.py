@@ -8,10 +8,9 @@ import pytest
 
 from data import rows
 from ulmus import ELMClassifier, ELMRegressor, KELMRegressor, NKELMClassifier, NKELMRegressor, NystromMap, engine
+from ulmus.features import sampling
 
 MB = 2**20
-#: What two threads hold at a time: a block and a few tiles each.
-WORKING = 2 * (engine.BLOCK_BYTES + 4 * engine.TILE_BYTES)
 
 
 @contextmanager
@@ -79,18 +78,21 @@ def test_an_exact_kernel_is_fitted_with_one_square_alive(kernel, fit_intercept):
 
 @pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 @pytest.mark.parametrize("name", [name for name in MODELS if "classifier" not in name])
-def test_fitting_holds_blocks_and_squares_whatever_the_number_of_rows(name):
+def test_fitting_holds_blocks_and_squares_whatever_the_number_of_rows(monkeypatch, name):
+    # small blocks, so that few rows fill them
+    monkeypatch.setattr(engine, "BLOCK_BYTES", 2 * MB)
+    monkeypatch.setattr(sampling, "PIECE_ROWS", 2**14)
     held = {}
-    for n in (30_000, 120_000):
+    for n in (60_000, 200_000):
         X, T = table(n)
         with peak() as measured:
             MODELS[name].fit(X, T)
         held[n] = measured["bytes"]
-        squares = 10 * 8 * 310**2
-        # the landmarks are drawn by a key of 8 bytes per row, with its sorting order and weight
-        assert held[n] < WORKING + squares + 80 * n
-    assert held[120_000] - held[30_000] < 80 * 90_000 + 2 * engine.BLOCK_BYTES
-    assert held[120_000] < 8 * 120_000 * 300 / 5
+    # two threads with a block and a few tiles each, some L × L squares, and the keys by which landmarks are drawn
+    bound = 2 * (2 * MB + 4 * engine.TILE_BYTES) + 14 * 8 * 310**2 + 64 * 2**14
+    assert held[60_000] < bound < 8 * 60_000 * 300 / 5
+    # what grows is one number per row, for targets or weights
+    assert held[200_000] - held[60_000] < 2 * 8 * 140_000
 
 
 def test_transforming_holds_its_answer_and_tiles():

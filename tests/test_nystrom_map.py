@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 import reference
 from data import regression, relative_error, rows, sparse_rows
 from ulmus import NKELMRegressor, NumericalWarning, NystromMap
+from ulmus.features import sampling
 from ulmus.features.kernels import KERNELS, heuristic_gamma
 from ulmus.features.sampling import distinct_rows, row_keys
 from ulmus.features.whitening import nested_cholesky
@@ -135,6 +136,17 @@ def test_a_sample_does_not_see_order_repeats_storage_or_precision(seed, count):
     ):
         assert np.array_equal(other[0], expected)
         assert np.allclose(other[1], mass)
+
+
+@pytest.mark.parametrize("count", [1, 7, 200, 1000])
+def test_a_sample_does_not_see_the_pieces_it_is_drawn_in(monkeypatch, count):
+    X, w = np.round(rows(1500, 2), 1), np.random.RandomState(1).randint(0, 3, 1500).astype(float)
+    index, mass = distinct_rows(X, count, w, np.random.RandomState(0))
+    copies = (X[:, None] == X[index]).all(axis=2)
+    assert np.array_equal(mass, w @ copies)
+    monkeypatch.setattr(sampling, "PIECE_ROWS", 100)
+    for actual, expected in zip(distinct_rows(X, count, w, np.random.RandomState(0)), (index, mass)):
+        assert np.array_equal(actual, expected)
 
 
 def test_equal_rows_have_equal_keys_and_different_rows_have_not():
