@@ -61,7 +61,8 @@ def distinct_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Indices of up to ``count`` distinct rows in random order, and the total weight of the copies of each."""
     seed = int(rng.randint(2**31 - 1))
-    keys, index, mass = np.empty(0, np.uint64), np.empty(0, np.intp), np.empty(0)
+    keys, index = np.empty(0, np.uint64), np.empty(0, np.intp)
+    mass: np.ndarray = np.empty(0)
     for piece in engine.pieces(X.shape[0], PIECE_ROWS):
         new = row_keys(X[piece], seed)
         w = np.ones(len(new)) if weight is None else weight[piece]
