@@ -172,7 +172,8 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         else:
             self.landmarks_, self.whitening_ = Z, eigen_whitening(K, self.rank)
         self.cross_kernel_ = CrossKernel(self.kernel, self.landmarks_, parameters)
-        self._whitening32 = self.whitening_.astype(np.float32)
+        with np.errstate(over="ignore"):
+            self._whitening32 = self.whitening_.astype(np.float32)
 
     @property
     def triangular(self) -> bool:

@@ -27,7 +27,7 @@ class NestedCholesky:
     @property
     def condition(self) -> float:
         """Condition number of the kept block of ``K``, by a few steps of (inverse) power iteration."""
-        R = self.R
+        R = self.R / np.abs(self.R).max()
         v = w = np.random.RandomState(0).standard_normal(len(R))
         top = bottom = 1.0
         for _ in range(12):

@@ -99,7 +99,7 @@ class Solution:
 class NormalEquations:
     """``(G + I/C) β = B`` on raw or centred statistics, factored once.
 
-    Raises LinAlgError when the matrix is not positive definite in float64.
+    Raises LinAlgError when the matrix is not positive definite, or not finite, in float64.
     """
 
     def __init__(self, stats: Statistics, C: float | None, fit_intercept: bool) -> None:
@@ -110,6 +110,8 @@ class NormalEquations:
         A = used.gram.copy(order="F")
         A[np.diag_indices_from(A)] += 0.0 if C is None else 1.0 / C
         norm = float(np.abs(A).sum(axis=0).max())
+        if not np.isfinite(norm):
+            raise LinAlgError("the sums overflow")
         self.factor, info = lapack.dpotrf(A, lower=1, clean=1, overwrite_a=1)
         if info:
             raise LinAlgError(f"normal equations are not positive definite at row {info}")
