@@ -6,7 +6,8 @@ from sklearn.kernel_ridge import KernelRidge
 
 import reference
 from data import regression, relative_error, rows
-from ulmus import KELMRegressor, NumericalWarning, engine
+from fixed import KELMRegressor
+from ulmus import NumericalWarning, engine
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge, kernel_triangle
 

@@ -13,14 +13,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import reference
 from data import classification, regression, relative_error, rows, sparse_rows
-from ulmus import (
-    ELMClassifier,
-    ELMRegressor,
-    KELMClassifier,
-    KELMRegressor,
-    NKELMClassifier,
-    NKELMRegressor,
-)
+from fixed import ELMClassifier, ELMRegressor, KELMClassifier, KELMRegressor, NKELMClassifier, NKELMRegressor
 
 SEED = {"random_state": 0}
 REGRESSORS = {

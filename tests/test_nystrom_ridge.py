@@ -8,7 +8,7 @@ import pytest
 
 import reference
 from data import regression, relative_error, rows
-from ulmus import NKELMRegressor
+from fixed import NKELMRegressor
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers import nystrom_ridge

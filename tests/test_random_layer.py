@@ -9,7 +9,8 @@ from sklearn.preprocessing import StandardScaler
 
 import reference
 from data import relative_error, rows, sparse_rows
-from ulmus import ELMRegressor, NumericalWarning, RandomLayer
+from fixed import ELMRegressor
+from ulmus import NumericalWarning, RandomLayer
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.random_layer import WEIGHTS, weighted_moments
 

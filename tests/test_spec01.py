@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import reference
 from data import regression, relative_error, rows
-from ulmus import ELMRegressor, KELMRegressor, NKELMRegressor, NumericalWarning, NystromMap, RandomLayer
+from fixed import ELMRegressor, KELMRegressor, NKELMRegressor
+from ulmus import NumericalWarning, NystromMap, RandomLayer
 from ulmus.engine import Rows
 from ulmus.features.kernels import KERNELS
 from ulmus.solvers.ridge import Problem, fit_dual, fit_gram
@@ -87,12 +88,11 @@ def test_theorem_1_kelm_equals_linear_kelm_on_any_factor(C, factor):
 def test_theorem_1_holds_for_new_rows_when_the_map_is_explicit():
     X, T = regression(40)
     Q = rows(15, 3, seed=5)
-    layer = RandomLayer(10, random_state=3).fit(X)
+    relm = ELMRegressor(10, C=8.0, random_state=3).fit(X, T)
 
     def kernel(A, B):
-        return layer.transform(A) @ layer.transform(B).T
+        return relm.map_.transform(A) @ relm.map_.transform(B).T
 
-    relm = ELMRegressor(10, C=8.0, random_state=3).fit(X, T)
     kelm = KELMRegressor(kernel=kernel, C=8.0).fit(X, T)
     assert relative_error(kelm.predict(Q), relm.predict(Q)) < 1e-9
 
@@ -224,8 +224,8 @@ def test_theorem_4_says_nothing_that_the_size_of_both_predictors_does_not(C):
 def test_relm_is_nkelm_whose_factor_is_the_hidden_layer():
     X, T = regression(50, outputs=2)
     Q = rows(20, 3, seed=4)
-    layer = RandomLayer(12, random_state=1).fit(X)
     relm = ELMRegressor(12, C=4.0, random_state=1).fit(X, T)
+    layer = relm.map_
     nystrom = NKELMRegressor(kernel=lambda A, B: layer.transform(A) @ layer.transform(B).T, landmarks="all", C=4.0).fit(
         X, T
     )
