@@ -10,6 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, TypeVar
@@ -26,6 +27,9 @@ BLOCK_BYTES = 16 * 2**20
 TILE_BYTES = 2**20
 #: Rows in a slab, at most; slabs come in multiples of 32 so that common core counts divide them.
 SLAB_ROWS = 16_384
+
+#: Order of matrices up to which BLAS runs on one thread.
+SMALL = 600
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -81,6 +85,11 @@ def slabs(n_rows: int) -> list[slice]:
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def threads_for(size: int) -> AbstractContextManager[Any]:
+    """BLAS on one thread for matrices so small that threads spend their time waiting for each other."""
+    return _controller().limit(limits=1) if size <= SMALL else nullcontext()
 
 
 def ordered_map(work: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None = -1) -> Iterator[Result]:

@@ -52,6 +52,7 @@ def _multiquadric(A: np.ndarray) -> None:
 def _mexican_hat(A: np.ndarray) -> None:
     # (1 − a²) e^(−a²/2)
     np.multiply(A, A, out=A)
+    np.minimum(A, 1e4, out=A)  # where e^(−a²/2) is 0 already, so that it is not met by an infinity
     E = np.exp(-0.5 * A)
     np.subtract(1, A, out=A)
     A *= E

@@ -23,7 +23,7 @@ from scipy.spatial.distance import cdist
 from ulmus.features.sampling import distinct_rows
 
 #: Squared distances below this fraction of the squared norms are recomputed from differences.
-CANCELLATION = 1e-7
+CANCELLATION = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-4}
 #: Round-off of an exponent that may stay.
 HARMLESS = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-4}
 
@@ -59,6 +59,11 @@ def _nothing(_: np.ndarray, __: KernelParameters) -> None: ...
 
 def _polynomial(P: np.ndarray, p: KernelParameters) -> None:
     P += p.coef0
+    if p.degree != int(p.degree) and P.min(initial=0.0) < 0:
+        raise ValueError(
+            f'kernel "poly" with degree={p.degree} takes a fractional power of a negative number, gamma x·z + coef0 = '
+            f"{P.min():.3g}; choose a whole degree or a larger coef0"
+        )
     np.power(P, P.dtype.type(p.degree) if p.degree != int(p.degree) else int(p.degree), out=P)
 
 
@@ -161,7 +166,8 @@ class CrossKernel:
             right = np.ascontiguousarray(self._embed(Z, np.float64, left=False))
             if not np.isfinite(right).all():
                 raise ValueError(_overflow(Z))
-            self._right = {np.dtype(np.float64): right, np.dtype(np.float32): right.astype(np.float32)}
+            with np.errstate(over="ignore"):
+                self._right = {np.dtype(np.float64): right, np.dtype(np.float32): right.astype(np.float32)}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CrossKernel, self._arguments
@@ -180,14 +186,17 @@ class CrossKernel:
             if embedding == "cityblock":
                 return U.astype(np.float64) * gamma
             if embedding == "angle":
-                norm = np.sqrt(squared_norms(U))
-                return U / np.where(norm > 0, norm, 1)[:, None]
+                U = U / _largest(U, floor=np.finfo(dtype).tiny)
+                return U / np.sqrt(np.maximum(squared_norms(U), np.finfo(dtype).tiny))[:, None]
             out = np.empty((U.shape[0], U.shape[1] + 2), dtype)
             u = out[:, :-2]
             if embedding == "arc":
+                # √(2/(3 + 2‖u‖²)) [u, 1, 0], with u = t v and |v| ≤ 1 so that the squares do not overflow
                 np.multiply(U, np.sqrt(gamma), out=u)
-                out[:, -2], out[:, -1] = 1.0, 0.0
-                out *= np.sqrt(2.0 / (3.0 + 2.0 * squared_norms(u)))[:, None]
+                t = _largest(u, floor=1.0)
+                u /= t
+                out[:, -2], out[:, -1] = 1.0 / t[:, 0], 0.0
+                out *= np.sqrt(2.0 / (3.0 / t[:, 0] ** 2 + 2.0 * squared_norms(u)))[:, None]
                 return out
             np.subtract(U, self._centre, out=u, casting="same_kind")
             u *= self._scale
@@ -206,31 +215,33 @@ class CrossKernel:
             return
         left = self._embed(X, out.dtype, left=True)
         right = self._right[out.dtype][columns]
-        if self.kernel.embedding == "cityblock":
-            out[:] = cdist(left, self._right[np.dtype(np.float64)][columns], "cityblock")
-        elif sparse.issparse(left):
-            out[:] = left @ right.T
-        else:
-            with np.errstate(over="ignore", invalid="ignore"):
-                np.matmul(left, right.T, out=out)
-        if self.kernel.embedding == "distance":
-            self._repair(left, right, out)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            self.kernel.finish(out, self.parameters)
-        suspect = left if self.kernel.embedding == "distance" else out
-        if not np.isfinite(suspect.sum()) and not np.isfinite(suspect).all():
-            raise ValueError(_overflow(X))
+            if self.kernel.embedding == "cityblock":
+                out[:] = cdist(left, self._right[np.dtype(np.float64)][columns], "cityblock")
+            elif sparse.issparse(left):
+                out[:] = left @ right.T
+            else:
+                np.matmul(left, right.T, out=out)
+            if self.kernel.embedding == "distance":
+                size = -(left[:, -2].min() + right[:, -1].min())
+                finite = bool(np.isfinite(2 * size))
+                self._repair(left, right, out, size)
+                self.kernel.finish(out, self.parameters)
+            else:
+                self.kernel.finish(out, self.parameters)
+                finite = bool(np.isfinite(out.sum()) or np.isfinite(out).all())
+        if not finite:
+            raise ValueError(_overflow(X, self.Z))
 
-    def _repair(self, left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-        """Mend the negative squared distances that cancellation has spoiled.
+    def _repair(self, left: np.ndarray, right: np.ndarray, out: np.ndarray, size: float) -> None:
+        """Mend the negative squared distances that cancellation has spoiled; ``size`` bounds the squared norms.
 
         What is left of it in an exponential is harmless while the norms are moderate; a square root magnifies it.
         """
         assert self.kernel is not None
-        round_off = np.finfo(out.dtype).eps * -(left[:, -2].min() + right[:, -1].min())
-        if not self.kernel.exact_distance and round_off < HARMLESS[out.dtype]:
+        if not self.kernel.exact_distance and np.finfo(out.dtype).eps * size < HARMLESS[out.dtype]:
             return
-        i, j = np.nonzero(out > CANCELLATION * (left[:, -2, None] + right[:, -1]))
+        i, j = np.nonzero(out > CANCELLATION[out.dtype] * (left[:, -2, None] + right[:, -1]))
         for part in range(0, len(i), 65_536):
             a, b = i[part : part + 65_536], j[part : part + 65_536]
             out[a, b] = -squared_norms(left[a, :-2] - right[b, :-2] / 2)
@@ -266,8 +277,13 @@ class CrossKernel:
         return out
 
 
-def _overflow(X: Any) -> str:
-    top = abs(X).max()
+def _largest(U: np.ndarray, floor: float) -> np.ndarray:
+    """The largest absolute entry of every row, as a column."""
+    return np.maximum(np.abs(U).max(axis=1, initial=0.0), floor)[:, None]
+
+
+def _overflow(*rows: Any) -> str:
+    top = max(float(abs(X).max()) for X in rows)
     return (
         f"kernel values overflow: the largest entry of the rows is {top:.3g}. "
         "Standardise the features (sklearn.preprocessing.StandardScaler) or choose a smaller gamma"

@@ -165,15 +165,17 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _factor(self, Z: np.ndarray, parameters: KernelParameters) -> None:
         """``K_zz = R Rᵀ`` (or its leading eigenpairs), and the cross-kernel to the landmarks that remain."""
-        K = gram_matrix(self.kernel, Z, parameters)
-        nested = nested_cholesky(K)
+        with engine.threads_for(len(Z)):
+            K = gram_matrix(self.kernel, Z, parameters)
+            nested = nested_cholesky(K)
+            condition = nested.condition if len(nested.order) else 1.0
         if not len(nested.order):
             raise ValueError(
                 f"no landmark has a positive kernel value with itself (kernel={self.kernel!r}); "
                 "all-zero rows have none under an inner-product kernel"
             )
         self.n_dropped_ = len(Z) - len(nested.order)
-        self.condition_ = nested.condition
+        self.condition_ = condition
         if self.rank is None:
             self.landmarks_, self.whitening_ = Z[nested.order], nested.R
             if self.n_dropped_:
@@ -186,7 +188,8 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         else:
             self.landmarks_, self.whitening_ = Z, eigen_whitening(K, self.rank)
         self.cross_kernel_ = CrossKernel(self.kernel, self.landmarks_, parameters)
-        self._whitening32 = self.whitening_.astype(np.float32)
+        with np.errstate(over="ignore"):
+            self._whitening32 = self.whitening_.astype(np.float32)
 
     @property
     def triangular(self) -> bool:

@@ -15,6 +15,10 @@ from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.kernels import DISTANCE, CrossKernel, KernelParameters, dense
+from ulmus.features.sampling import distinct_rows
+
+#: Rows from which centres and widths of radial nodes are drawn, at most.
+CENTRE_ROWS = 2**15
 
 Draw = Callable[[np.random.RandomState, int, int], np.ndarray]
 
@@ -28,12 +32,25 @@ def _orthogonal(rng: np.random.RandomState, n_nodes: int, m: int) -> np.ndarray:
     return np.concatenate(blocks)[:n_nodes]
 
 
-#: Weight distributions: rows are drawn node by node, so that the first l rows do not depend on how many follow.
-WEIGHTS: dict[str, tuple[Draw, float]] = {
-    "uniform": (lambda rng, L, m: rng.uniform(-1, 1, (L, m)), 1 / np.sqrt(3)),
-    "uniform01": (lambda rng, L, m: rng.uniform(0, 1, (L, m)), 1 / np.sqrt(3)),
-    "normal": (lambda rng, L, m: rng.standard_normal((L, m)), 1.0),
-    "orthogonal": (_orthogonal, 1.0),
+def _uniform(rng: np.random.RandomState, n_nodes: int, m: int) -> np.ndarray:
+    return rng.uniform(-1, 1, (n_nodes, m))
+
+
+def _uniform01(rng: np.random.RandomState, n_nodes: int, m: int) -> np.ndarray:
+    return rng.uniform(0, 1, (n_nodes, m))
+
+
+def _normal(rng: np.random.RandomState, n_nodes: int, m: int) -> np.ndarray:
+    return rng.standard_normal((n_nodes, m))
+
+
+#: How weights and biases are drawn, and their root mean square. Rows are drawn node by node, so that the first l rows
+#: do not depend on how many follow.
+WEIGHTS: dict[str, tuple[Draw, Draw, float]] = {
+    "uniform": (_uniform, _uniform, 1 / np.sqrt(3)),
+    "uniform01": (_uniform01, _uniform01, 1 / np.sqrt(3)),
+    "normal": (_normal, _normal, 1.0),
+    "orthogonal": (_orthogonal, _normal, 1.0),
 }
 
 LAYER_CONSTRAINTS: dict[str, list[Any]] = {
@@ -165,33 +182,35 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     widths_: np.ndarray
 
     def _draw_weights(self, m: int, weight_rng: np.random.RandomState, bias_rng: np.random.RandomState) -> None:
-        draw, root_mean_square = WEIGHTS[self.weights]
+        draw, draw_bias, root_mean_square = WEIGHTS[self.weights]
         W = draw(weight_rng, self.n_hidden, m).T
-        b = draw(bias_rng, self.n_hidden, 1)[:, 0]
+        b = draw_bias(bias_rng, self.n_hidden, 1)[:, 0]
         if self.scale == "auto":
             active = max(1, int(np.count_nonzero(self.unit_)))
             W = W / (root_mean_square * np.sqrt(active))
             b = b / root_mean_square
         else:
             W = W * self.scale
-        # slope (w·(x − mean)/deviation + b), with the standardisation folded into w and b: sparse rows stay sparse
-        W = self.slope * W * self.unit_[:, None]
-        self._set_affine(W, self.slope * b - self.mean_ @ W)
+        # slope (w·(x − mean)/deviation + b): the deviation is folded into w, and for sparse rows the mean into b
+        self._set_affine(self.slope * W * self.unit_[:, None], self.slope * b)
 
-    def _set_affine(self, W: np.ndarray, b: np.ndarray) -> None:
-        self.weights_, self.biases_ = np.ascontiguousarray(W), b
+    def _set_affine(self, W: np.ndarray, centred_biases: np.ndarray) -> None:
+        self.weights_, self._centred_biases = np.ascontiguousarray(W), centred_biases
+        self.biases_ = centred_biases - self.mean_ @ self.weights_
         if not (np.isfinite(self.weights_).all() and np.isfinite(self.biases_).all()):
             raise ValueError("hidden weights overflow: the features are too large; standardise them first")
         with np.errstate(over="ignore"):
-            self._narrow = self.weights_.astype(np.float32), self.biases_.astype(np.float32)
+            self._narrow_weights = self.weights_.astype(np.float32)
 
     def _draw_centres(self, X: Any, weight: np.ndarray | None, rng: np.random.RandomState) -> None:
-        rows = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight)
-        pick = rows[rng.randint(len(rows), size=(self.n_hidden, 3))]
-        U = self._standardise(X[pick.ravel()], np.float64).reshape(self.n_hidden, 3, -1)
+        # by the rows themselves and not by where they stand, so that weights equal repeats
+        rows, mass = distinct_rows(X, CENTRE_ROWS, weight, rng)
+        share = np.cumsum(mass) / mass.sum()
+        pick = np.minimum(np.searchsorted(share, rng.random_sample((self.n_hidden, 3)), side="right"), len(rows) - 1)
+        pick[:, 2] = np.where(pick[:, 2] == pick[:, 1], (pick[:, 1] + 1) % len(rows), pick[:, 2])
+        U = self._standardise(X[rows[pick.ravel()]], np.float64).reshape(self.n_hidden, 3, -1)
         width = np.linalg.norm(U[:, 1] - U[:, 2], axis=1)
-        usual = np.median(width[width > 0]) if (width > 0).any() else 1.0
-        self._set_radial(U[:, 0], np.where(width > 0, width, usual))
+        self._set_radial(U[:, 0], np.where(width > 0, width, 1.0))
 
     def _set_radial(self, centres: np.ndarray, widths: np.ndarray) -> None:
         self.centres_, self.widths_ = np.ascontiguousarray(centres), widths
@@ -224,7 +243,7 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if ACTIVATIONS[self.activation].argument == "distance":
             short._set_radial(self.centres_[:nodes], self.widths_[:nodes])
         else:
-            short._set_affine(self.weights_[:, :nodes], self.biases_[:nodes])
+            short._set_affine(self.weights_[:, :nodes], self._centred_biases[:nodes])
         return short
 
     def lift(self, X: Any, out: np.ndarray) -> None:
@@ -239,12 +258,13 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 self._distance.lift(self._standardise(X, out.dtype), nodes)
                 nodes *= (self.slope / self.widths_).astype(out.dtype)
             else:
-                W, b = (self.weights_, self.biases_) if out.dtype == np.float64 else self._narrow
+                W = self.weights_ if out.dtype == np.float64 else self._narrow_weights
                 if sparse.issparse(X):
                     nodes[:] = X.astype(out.dtype, copy=False) @ W
+                    nodes += self.biases_.astype(out.dtype)
                 else:
-                    np.matmul(X.astype(out.dtype, copy=False), W, out=nodes)
-                nodes += b
+                    np.matmul((X - self.mean_).astype(out.dtype, copy=False), W, out=nodes)
+                    nodes += self._centred_biases.astype(out.dtype)
             activation.apply(nodes)
         if not np.isfinite(nodes.sum()) and not np.isfinite(nodes).all():
             raise ValueError(

@@ -13,6 +13,8 @@ from scipy import sparse
 from ulmus import engine
 
 _U = np.uint64
+#: Rows whose keys are held at a time.
+PIECE_ROWS = 2**17
 
 
 def _mix(h: np.ndarray) -> np.ndarray:
@@ -26,13 +28,8 @@ def _mix(h: np.ndarray) -> np.ndarray:
 
 
 def _words(values: Any) -> np.ndarray:
-    """Bit patterns of the values with their upper half spread downwards; 0 and -0 both become 0.
-
-    Values are rounded to the digits of float32, so that a table and its float32 copy give the same sample.
-    """
+    """Bit patterns of float64 values with their upper half spread downwards; 0 and -0 both become 0."""
     h = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)
-    h += _U(1 << 28)
-    h &= _U(0xFFFFFFFFE0000000)
     h ^= h >> _U(32)
     h *= _U(0xD6E8FEB86659FD93)
     return h
@@ -63,13 +60,16 @@ def distinct_rows(
     X: Any, count: int, weight: np.ndarray | None, rng: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
     """Indices of up to ``count`` distinct rows in random order, and the total weight of the copies of each."""
-    keys = row_keys(X, int(rng.randint(2**31 - 1)))
-    w = np.ones(len(keys)) if weight is None else weight
-    present = np.arange(len(keys)) if weight is None else np.flatnonzero(weight)
-    chosen, first = np.unique(keys[present], return_index=True)
-    chosen, first = chosen[:count], first[:count]
-    place = np.searchsorted(chosen, keys)
-    place[place == len(chosen)] = 0
-    same = chosen[place] == keys
-    totals = np.bincount(place[same], weights=w[same], minlength=len(chosen))
-    return present[first], totals
+    seed = int(rng.randint(2**31 - 1))
+    keys, index = np.empty(0, np.uint64), np.empty(0, np.intp)
+    mass: np.ndarray = np.empty(0)
+    for piece in engine.pieces(X.shape[0], PIECE_ROWS):
+        new = row_keys(X[piece], seed)
+        w = np.ones(len(new)) if weight is None else weight[piece]
+        # a key that is not among the smallest so far never will be
+        wanted = np.flatnonzero((w > 0) & (new <= keys[-1])) if len(keys) == count else np.flatnonzero(w > 0)
+        keys, first, place = np.unique(np.append(keys, new[wanted]), return_index=True, return_inverse=True)
+        index = np.append(index, piece.start + wanted)[first]
+        mass = np.bincount(place, weights=np.append(mass, w[wanted]), minlength=len(keys))
+        keys, index, mass = keys[:count], index[:count], mass[:count]
+    return index, mass

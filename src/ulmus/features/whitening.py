@@ -11,8 +11,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, lapack, solve_triangular
 
 #: A landmark whose residual kernel falls below this is put off to the end, where pivoting is complete.
-DEFER = 1e-6
-#: A landmark is dropped when its residual kernel is below this multiple of the round-off of its own kernel value.
+DEFER = 1e-2
+#: A landmark is dropped when its residual kernel is below this multiple of its own round-off: per landmark, and of what
+#: the weakest pivot taken in order makes of it.
 DROP = 16.0
 _PANEL = 64
 
@@ -27,7 +28,7 @@ class NestedCholesky:
     @property
     def condition(self) -> float:
         """Condition number of the kept block of ``K``, by a few steps of (inverse) power iteration."""
-        R = self.R
+        R = self.R / np.abs(self.R).max()
         v = w = np.random.RandomState(0).standard_normal(len(R))
         top = bottom = 1.0
         for _ in range(12):
@@ -96,7 +97,9 @@ def _complete(K: np.ndarray, kept: np.ndarray, R: np.ndarray, deferred: np.ndarr
         return deferred, R
     V = solve_triangular(R, K[np.ix_(kept, deferred)], lower=True, check_finite=False) if k else np.zeros((0, 1))
     S = K[np.ix_(deferred, deferred)] - (V.T @ V if k else 0)
-    tolerance = DROP * max(len(K), 16) * np.finfo(float).eps
+    tolerance = DROP * max(len(K), 1 / DEFER / 4) * np.finfo(float).eps
+    if S.diagonal().max() <= tolerance:  # LAPACK takes the first pivot without asking
+        return deferred[:0], R
     factor, pivots, rank, _ = lapack.dpstrf(S, tol=tolerance, lower=1)
     pivots, rank = pivots[:rank] - 1, int(rank)
     out = np.zeros((k + rank, k + rank))

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from ulmus.calibration import HeldOut, Spread, fit_temperature, probabilities
 from ulmus.codings import Coding, OneVsAll, Plain
@@ -82,7 +83,8 @@ class Assembly(BaseEstimator):
         unit = None if weight is None else np.minimum(weight, 1.0)
         if balance is not None:
             weight, unit = (balance if a is None else a * balance for a in (weight, unit))
-        held_out = self._train(Rows(X, T, weight, unit), folds, check_random_state(self.random_state))
+        with engine.threads_for(len(y)):
+            held_out = self._train(Rows(X, T, weight, unit), folds, check_random_state(self.random_state))
         self._calibrate(held_out)
         return self
 

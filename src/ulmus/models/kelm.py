@@ -61,7 +61,7 @@ class KernelFamily(Assembly):
         self._choose(rows, folds, rng)
         n = len(rows)
         if n > _LAST_ROWS:
-            rows = rows.take(rng.permutation(n))
+            rows = rows.take(np.random.RandomState(0).permutation(n))
         parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
         self.cross_kernel_ = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
         solution = fit_kernel_ridge(

@@ -38,8 +38,9 @@ _ALWAYS_CORRECT = replace(DOUBLE, correct=0.0)
 
 #: (type of the rows, largest condition number of K_zz, route): the first line that fits is taken.
 ROUTES: tuple[tuple[str, float, Route], ...] = (
-    ("float32", 1e4, Route("gram", SINGLE)),
-    ("float32", 1e7, Route("whiten", SINGLE)),
+    ("float32", 1e2, Route("gram", SINGLE)),
+    ("float32", 3e3, Route("gram", replace(SINGLE, correct=0.0))),
+    ("float32", 1e6, Route("whiten", SINGLE)),
     ("float32", 1e9, Route("gram", replace(_ALWAYS_CORRECT, tolerance=SINGLE.tolerance))),
     ("float64", 1e5, Route("gram")),
     ("float64", 1e8, Route("gram", _ALWAYS_CORRECT)),

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import eigh
 
+from ulmus import engine
 from ulmus.statistics import Statistics
 
 #: ``(features, targets, weight of one copy)`` of rows → predictions ``[C, row, output]`` and leverages ``[C, row]``.
@@ -31,7 +32,8 @@ class RidgePath:
         self.centre = stats.feature_mean if fit_intercept else np.zeros(stats.n_features)
         self.target_mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
         self.total = stats.weight
-        s, self.U = eigh(used.gram, check_finite=False)
+        with engine.threads_for(stats.n_features):
+            s, self.U = eigh(used.gram, check_finite=False)
         self.s = np.maximum(s, 0.0)
         self.Z = self.U.T @ used.cross
         self.target_square = np.diag(used.target)

@@ -129,7 +129,7 @@ class Solution:
 class NormalEquations:
     """``(G + I/C) β = B`` on raw or centred statistics, factored once.
 
-    Raises LinAlgError when the matrix is not positive definite in float64.
+    Raises LinAlgError when the matrix is not positive definite, or not finite, in float64.
     """
 
     def __init__(self, stats: Statistics, C: float | None, fit_intercept: bool) -> None:
@@ -140,11 +140,15 @@ class NormalEquations:
         A = used.gram.copy(order="F")
         A[np.diag_indices_from(A)] += 0.0 if C is None else 1.0 / C
         norm = float(np.abs(A).sum(axis=0).max())
+        if not np.isfinite(norm):
+            raise LinAlgError("the sums overflow")
         self.factor, info = lapack.dpotrf(A, lower=1, clean=1, overwrite_a=1)
         if info:
             raise LinAlgError(f"normal equations are not positive definite at row {info}")
         rcond, _ = lapack.dpocon(self.factor, norm, uplo="L")
-        self.condition = float(1 / max(rcond, 1e-300))
+        # round-off is that of the sums before the means were taken out
+        summed = max(norm, float(np.abs(stats.gram).sum(axis=0).max())) if fit_intercept else norm
+        self.condition = float(summed / norm / max(rcond, 1e-300))
         self.right_hand_side = used.cross
         self.leverage = Leverage(self.factor, self.centre, 1.0 / self.weight if fit_intercept else 0.0)
 
@@ -208,7 +212,7 @@ def fit_triangular(problem: Problem) -> Solution:
     """Weights by QR of the stacked rows; minimum-norm least squares for ``C=None``."""
     stats = engine.triangular_statistics(problem.features, problem.rows, n_jobs=problem.n_jobs)
     A, Y = stats.least_squares(problem.fit_intercept)
-    found = least_squares(A, Y, problem.C, len(problem.rows))
+    found = least_squares(A, Y, problem.C, len(problem.rows) - problem.fit_intercept)
     present = 1.0 if problem.fit_intercept else 0.0
     feature_mean, target_mean = (present * mean for mean in stats.means())
     leverage = Leverage(found.root, feature_mean, present / stats.factor[0, 0] ** 2, spectral=found.spectral)
@@ -226,7 +230,10 @@ class LeastSquares:
 
 
 def least_squares(A: np.ndarray, Y: np.ndarray, C: float | None, n_rows: int) -> LeastSquares:
-    """Minimiser of ``‖Aβ − Y‖² + ‖β‖²/C``, of smallest norm when ``C`` is None."""
+    """Minimiser of ``‖Aβ − Y‖² + ‖β‖²/C``, of smallest norm when ``C`` is None.
+
+    ``n_rows`` is the number of rows that ``A`` sums up, less one if they are centred.
+    """
     D = A.shape[1]
     if C is not None:
         ridge = np.column_stack([np.eye(D) / np.sqrt(C), np.zeros((D, Y.shape[1]))])
@@ -271,10 +278,14 @@ def fit_dual(problem: Problem) -> Solution:
             rcond, _ = lapack.dpocon(factor, norm, uplo="L")
             condition = float(1 / max(rcond, 1e-300))
             if condition * EPS <= DOUBLE.correct:
-                beta = Phi.T @ cho_solve((factor, True), T, check_finite=False)
+                alpha = cho_solve((factor, True), T, check_finite=False)
+                beta = Phi.T @ alpha
+                # one correction from the rows gives back what squaring them cost
+                step = cho_solve((factor, True), T - Phi @ beta - alpha / problem.C, check_finite=False)
+                beta = beta + Phi.T @ step
                 leverage = Leverage(factor, feature_mean, constant, rows=Phi, C=problem.C)
                 return Solution(beta, target_mean - feature_mean @ beta, "dual", condition, leverage)
-    found = least_squares(Phi, T, problem.C, n)
+    found = least_squares(Phi, T, problem.C, n - problem.fit_intercept)
     leverage = Leverage(found.root, feature_mean, constant, spectral=found.spectral)
     return Solution(found.beta, target_mean - feature_mean @ found.beta, "dual", found.condition, leverage)
 

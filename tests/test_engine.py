@@ -1,0 +1,199 @@
+"""One reduction: the same sums for any number of threads, any block size and any kind of rows."""
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from threadpoolctl import threadpool_info
+
+from data import relative_error, rows, sparse_rows
+from ulmus import NystromMap, RandomLayer, engine
+from ulmus.engine import Rows
+from ulmus.statistics import Statistics
+
+N, M = 3000, 5
+
+LAYERS = {
+    "random": lambda X: RandomLayer(20, random_state=0, n_jobs=1).fit(X),
+    "radial": lambda X: RandomLayer(20, activation="gaussian", random_state=0, n_jobs=1).fit(X),
+    "nystrom": lambda X: NystromMap(20, gamma=0.3, random_state=0, n_jobs=1).fit(X),
+}
+
+
+def table(n=N, dtype=np.float64):
+    X = rows(n, M).astype(dtype)
+    return Rows(X, rows(n, 2, seed=1), np.random.RandomState(2).uniform(0.1, 2.0, n))
+
+
+def reductions(features, data, n_jobs, dtype=np.float64):
+    """Every pass over the rows that the engine knows, by name."""
+    beta, b = rows(features.n_lifted, 2, seed=3), np.ones(2)
+    out = np.empty((len(data), features.n_lifted), data.X.dtype)
+    return {
+        "gram": engine.gram_statistics(features, data, dtype=dtype, n_jobs=n_jobs).moments,
+        "triangular": engine.triangular_statistics(features, data, n_jobs=n_jobs).to_gram().moments,
+        "gradient": engine.gradient(features, data, beta, b, n_jobs=n_jobs),
+        "apply": engine.apply(features, data.X, beta, dtype=dtype, n_jobs=n_jobs),
+        "transform": engine.transform(features, data.X, out, n_jobs=n_jobs),
+    }
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_reductions_are_what_the_formulas_say(name):
+    data = table()
+    features = LAYERS[name](data.X)
+    Phi = features.transform(data.X)
+    beta, b = rows(20, 2, seed=3), np.ones(2)
+    W = data.weight[:, None]
+    residual = data.T - Phi @ beta - b
+    expected = {
+        "gram": Statistics.of(Phi, data.T, data.weight).moments,
+        "triangular": Statistics.of(Phi, data.T, data.weight).moments,
+        "gradient": np.vstack([Phi.T @ (W * residual), (W * residual).sum(axis=0)]),
+        "apply": Phi @ beta,
+        "transform": Phi,
+    }
+    for what, actual in reductions(features, data, n_jobs=-1).items():
+        assert relative_error(actual, expected[what]) < 1e-12, what
+
+
+@pytest.mark.parametrize("n_rows", [1, 700, N])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", LAYERS)
+def test_any_number_of_threads_gives_the_same_bits(name, dtype, n_rows):
+    data = table(n_rows, dtype)
+    features = LAYERS[name](table(dtype=dtype).X)
+    alone = reductions(features, data, 1, dtype)
+    for n_jobs in (2, 3, 5, -1):
+        for what, actual in reductions(features, data, n_jobs, dtype).items():
+            assert np.array_equal(actual, alone[what]), (what, n_jobs)
+
+
+@pytest.mark.parametrize("n_rows", [64, 1024])
+def test_few_rows_of_many_features_give_the_same_bits(n_rows):
+    # one slab: threads of BLAS itself must not come in where threads over slabs have nothing to do
+    data = table(n_rows)
+    features = RandomLayer(150, random_state=0).fit(data.X)
+    alone = reductions(features, data, 1)
+    for what, actual in reductions(features, data, 2).items():
+        assert np.array_equal(actual, alone[what]), what
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    ("block", "tile", "slab"), [(2**12, 2**10, 16_384), (2**14, 2**20, 1024), (2**30, 2**8, 64), (1, 1, 1)]
+)
+def test_any_block_size_gives_the_same_sums(monkeypatch, name, block, tile, slab):
+    data = table()
+    features = LAYERS[name](data.X)
+    usual = reductions(features, data, 2)
+    monkeypatch.setattr(engine, "BLOCK_BYTES", block)
+    monkeypatch.setattr(engine, "TILE_BYTES", tile)
+    monkeypatch.setattr(engine, "SLAB_ROWS", slab)
+    for what, actual in reductions(features, data, 2).items():
+        assert relative_error(actual, usual[what]) < 1e-12, what
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_sparse_rows_give_the_sums_of_dense_rows(name):
+    X = sparse_rows(N, 12)
+    T = rows(N, 2, seed=1)
+    features = LAYERS[name](X)
+    dense = reductions(features, Rows(X, T), 2)
+    for what, actual in reductions(features, Rows(sparse.csr_array(X), T), 2).items():
+        assert relative_error(actual, dense[what]) < 1e-12, what
+
+
+def test_single_precision_blocks_are_summed_in_double():
+    data = table(20_000, np.float32)
+    features = LAYERS["nystrom"](data.X)
+    exact = engine.gram_statistics(features, data).moments
+    single = engine.gram_statistics(features, data, dtype=np.float32).moments
+    assert single.dtype == np.float64
+    # each block keeps six digits; sums of blocks lose none
+    assert relative_error(single, exact) < 1e-6
+
+
+def test_number_of_rows_is_counted():
+    data = table()
+    features = LAYERS["random"](data.X)
+    assert engine.gram_statistics(features, data).n_rows == N
+    assert engine.triangular_statistics(features, data).n_rows == N
+
+
+# ---------------------------------------------------------------------------------------------------- the machinery
+
+
+@given(n=st.integers(0, 3_000_000))
+def test_slabs_cover_every_row_once_and_depend_on_the_number_of_rows_alone(n):
+    cut = engine.slabs(n)
+    assert cut == engine.slabs(n)
+    assert [s.start for s in cut] == [0, *(s.stop for s in cut[:-1])][: len(cut)]
+    assert (cut[-1].stop if cut else 0) == n
+    assert all(0 < s.stop - s.start <= engine.SLAB_ROWS for s in cut)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 4, None])
+def test_results_come_in_order_whatever_the_threads_do(n_jobs):
+    done = threading.Event()
+
+    def work(i):
+        if i == 0 and n_jobs not in (1, None):
+            done.wait(5)  # the first is finished last
+        if i == 1:
+            done.set()
+        return i * i
+
+    for items in (range(20), iter(range(20))):
+        done.clear()
+        assert list(engine.ordered_map(work, items, n_jobs)) == [i * i for i in range(20)]
+
+
+def test_an_error_in_a_thread_reaches_the_caller():
+    def work(i):
+        if i == 7:
+            raise ValueError("row 7 is bad")
+        return i
+
+    for n_jobs in (1, 3):
+        with pytest.raises(ValueError, match="row 7 is bad"):
+            list(engine.ordered_map(work, range(20), n_jobs))
+
+
+def blas_threads():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+@pytest.mark.parametrize("n_items", [1, 8])
+def test_workers_run_single_threaded_blas_and_leave_the_setting_as_it_was(n_items):
+    before = blas_threads()
+    for n_jobs in (1, 2):
+        inside = list(engine.ordered_map(lambda _: blas_threads(), range(n_items), n_jobs))
+        assert all(set(threads) == {1} for threads in inside)
+    assert blas_threads() == before
+
+
+def test_few_results_are_in_flight():
+    started = []
+
+    def work(i):
+        started.append(i)
+        return i
+
+    stream = engine.ordered_map(work, iter(range(1000)), 2)
+    for _ in range(10):
+        next(stream)
+    assert len(started) <= 10 + 4
+    stream.close()
+
+
+def test_workspaces_are_kept_between_calls_and_apart_between_threads():
+    space = engine.Workspace()
+    first = space.array("a", (4, 3), np.float64)
+    assert np.shares_memory(first, space.array("a", (2, 3), np.float64))
+    assert not np.shares_memory(first, space.array("b", (4, 3), np.float64))
+    others = list(engine.ordered_map(lambda _: space.array("a", (4, 3), np.float64), range(2), 2))
+    assert not any(np.shares_memory(first, other) for other in others)

@@ -1,0 +1,71 @@
+"""The exact kernel solver: the dense formula, one matrix alive, and a word when digits are lost."""
+
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+
+import reference
+from data import regression, relative_error, rows
+from fixed import KELMRegressor
+from ulmus import NumericalWarning, engine
+from ulmus.engine import Rows
+from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
+from ulmus.solvers.kernel_ridge import fit_kernel_ridge, kernel_triangle
+
+SMOOTHNESS = {"rbf": 0.5, "laplacian": 0.5, "laplacian_l1": 0.3, "matern32": 0.5, "arcsine": 0.5}
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_triangle_and_row_sums_are_those_of_the_kernel_matrix(name):
+    X = rows(300, 3)  # more than one block of rows
+    parameters = KernelParameters(0.5, 3, 1.0)
+    K, sums = kernel_triangle(CrossKernel(name, X, parameters), X)
+    expected = reference.kernel_matrix(name, X, X, 0.5)
+    assert relative_error(np.triu(K), np.triu(expected)) < 1e-12
+    assert relative_error(sums, np.abs(expected).sum(axis=1)) < 1e-12
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("C", [2.0**-5, 1.0, 2.0**10, 2.0**20])
+@pytest.mark.parametrize("name", SMOOTHNESS)
+def test_dual_weights_solve_the_dense_system(name, C, weighted, fit_intercept):
+    X, T = regression(60, outputs=2)
+    w = np.random.RandomState(1).uniform(0.2, 3, 60) if weighted else None
+    gamma = SMOOTHNESS[name]
+    cross = CrossKernel(name, X, KernelParameters(gamma))
+    solution = fit_kernel_ridge(cross, Rows(X, T, w), C, fit_intercept=fit_intercept)
+    alpha, b = reference.kelm(reference.kernel_matrix(name, X, X, gamma), T, C, w, fit_intercept)
+    K_q = reference.kernel_matrix(name, rows(20, 3, seed=4), X, gamma)
+    assert relative_error(K_q @ solution.alpha + solution.intercept, K_q @ alpha + b) < 1e-8
+
+
+def test_kelm_equals_scikit_learns_kernel_ridge():
+    X, T = regression(80, outputs=2)
+    other = KernelRidge(kernel="rbf", gamma=0.4, alpha=1 / 32.0).fit(X, T)
+    model = KELMRegressor(gamma=0.4, C=32.0).fit(X, T)
+    Q = rows(20, 3, seed=3)
+    assert relative_error(model.predict(Q), other.predict(Q)) < 1e-10
+
+
+def test_a_kernel_that_is_not_positive_definite_is_solved_and_named():
+    X, T = regression(50)
+    K = reference.kernel_matrix("sigmoid", X, X, 1.0, coef0=-1.0)
+    assert np.linalg.eigvalsh(K).min() < -0.1
+    with pytest.warns(NumericalWarning, match=r"not positive definite \(it failed at row \d+ of 50\)"):
+        model = KELMRegressor(kernel="sigmoid", gamma=1.0, coef0=-1.0, C=64.0).fit(X, T)
+    alpha, _ = reference.kelm(K, T, 64.0)
+    assert relative_error(model.predict(X), (K @ alpha)[:, 0]) < 1e-9
+
+
+def test_lost_digits_are_announced_with_the_condition_number():
+    X, T = regression(60, m=1)
+    with pytest.warns(NumericalWarning, match=r"condition number \d\.\de\+1\d"):
+        KELMRegressor(gamma=0.01, C=1e14).fit(X, T)
+
+
+def test_a_matrix_beyond_the_memory_of_the_machine_is_refused_with_advice(monkeypatch):
+    monkeypatch.setattr(engine, "physical_memory", lambda: 8 * 99**2)
+    X, T = regression(100)
+    with pytest.raises(MemoryError, match=r"100 rows needs .* GiB .* use the NKELM model"):
+        KELMRegressor(gamma=1.0, C=1.0).fit(X, T)
