@@ -35,7 +35,7 @@ format: $(VENV)/.tested
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m pip install --quiet --editable ".[bench]" || echo "some rivals did not install; the run says which"
-	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/core.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -8,6 +8,7 @@ import reference
 from data import regression, relative_error, rows
 from fixed import KELMRegressor
 from ulmus import NumericalWarning, engine
+from ulmus.engine import Rows
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge, kernel_triangle
 
@@ -33,7 +34,7 @@ def test_dual_weights_solve_the_dense_system(name, C, weighted, fit_intercept):
     w = np.random.RandomState(1).uniform(0.2, 3, 60) if weighted else None
     gamma = SMOOTHNESS[name]
     cross = CrossKernel(name, X, KernelParameters(gamma))
-    solution = fit_kernel_ridge(cross, X, T, C, weight=w, fit_intercept=fit_intercept)
+    solution = fit_kernel_ridge(cross, Rows(X, T, w), C, fit_intercept=fit_intercept)
     alpha, b = reference.kelm(reference.kernel_matrix(name, X, X, gamma), T, C, w, fit_intercept)
     K_q = reference.kernel_matrix(name, rows(20, 3, seed=4), X, gamma)
     assert relative_error(K_q @ solution.alpha + solution.intercept, K_q @ alpha + b) < 1e-8

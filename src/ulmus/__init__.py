@@ -1,5 +1,6 @@
 """Extreme learning machines: non-linear models for tables whose weights are one closed-form solve."""
 
+from ulmus import datasets
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.random_layer import RandomLayer
@@ -19,4 +20,5 @@ __all__ = [
     "NumericalWarning",
     "NystromMap",
     "RandomLayer",
+    "datasets",
 ]

@@ -42,17 +42,26 @@ class Lift(Protocol):
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in memory: inputs, targets and (optionally) weights."""
+    """Rows in memory: inputs, targets, weights, and the weight of one copy of each row (None means 1).
+
+    A row that weighs k stands for k copies; leaving one out takes ``unit`` away.
+    """
 
     X: Any
     T: np.ndarray
     weight: np.ndarray | None = None
+    unit: np.ndarray | None = None
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     def __getitem__(self, rows: slice) -> "Rows":
-        return Rows(self.X[rows], self.T[rows], None if self.weight is None else self.weight[rows])
+        return self.take(rows)
+
+    def take(self, rows: slice | np.ndarray) -> "Rows":
+        """These rows."""
+        weight, unit = (None if a is None else a[rows] for a in (self.weight, self.unit))
+        return Rows(self.X[rows], self.T[rows], weight, unit)
 
 
 def pieces(n_rows: int, length: int) -> Iterator[slice]:

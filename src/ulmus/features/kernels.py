@@ -300,16 +300,22 @@ def gram_matrix(kernel: KernelLike, Z: np.ndarray, parameters: KernelParameters)
     return K
 
 
+def uses_gamma(kernel: KernelLike) -> bool:
+    """Whether ``gamma`` means anything to this kernel."""
+    return isinstance(kernel, str) and "gamma" in KERNELS[kernel].uses
+
+
 def heuristic_gamma(
     kernel: KernelLike,
     X: Any,
     weight: np.ndarray | None,
     rng: np.random.RandomState,
-    max_rows: int = 1000,
+    max_rows: int = 500,
 ) -> float:
     """A scale-aware start: one over the median (squared) distance, or over the mean squared norm."""
-    if not isinstance(kernel, str) or "gamma" not in KERNELS[kernel].uses:
+    if not uses_gamma(kernel):
         return 1.0
+    assert isinstance(kernel, str)
     rows, w = distinct_rows(X, max_rows, weight, rng)
     S = dense(X[rows], np.float64)
     embedding = KERNELS[kernel].embedding

@@ -1,42 +1,181 @@
 """Which rows become landmarks: strategies as a table.
 
-A strategy returns an **ordered** choice, so that the first l landmarks are a sensible choice of l.
+A strategy returns an **ordered** choice, so that the first l landmarks are a sensible choice of l. All but ``"all"``
+start from a sample of distinct rows that depends on the rows and the seed alone (:mod:`ulmus.features.sampling`).
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from sklearn.cluster import MiniBatchKMeans, kmeans_plusplus
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import column_or_1d
 
-from ulmus.features.kernels import dense
-from ulmus.features.sampling import distinct_rows
+from ulmus import engine
+from ulmus.features.kernel_sampling import Pool, randomly_pivoted_cholesky, ridge_leverage, weighted_order
+from ulmus.features.kernels import KERNELS, KernelLike, KernelParameters, dense
+from ulmus.features.sampling import distinct_rows, row_keys
 
-Strategy = Callable[[Any, int, np.ndarray | None, np.random.RandomState], np.ndarray]
+#: Rows that a strategy looks at: this multiple of the landmarks wanted, less where the factor would pass these bytes.
+POOL, POOL_BYTES = 10, 2**29
 
 
-def _uniform(X: Any, count: int, weight: np.ndarray | None, rng: np.random.RandomState) -> np.ndarray:
+@dataclass(frozen=True)
+class Draw:
+    """What a strategy may use: the rows, how many are wanted, and the kernel they are wanted for."""
+
+    X: Any
+    count: int
+    rng: np.random.RandomState
+    weight: np.ndarray | None = None
+    y: Any = None
+    kernel: KernelLike = "rbf"
+    parameters: KernelParameters = KernelParameters()  # noqa: RUF009 - frozen
+    n_jobs: int | None = -1
+
+    def pool(self) -> Pool:
+        """Distinct rows in random order: about 10 for every landmark."""
+        L = self.count
+        size = max(2 * L, min(POOL * L, POOL_BYTES // (8 * L)))
+        rows, weight = distinct_rows(self.X, size, self.weight, self.rng)
+        return Pool(self.X[rows], weight / weight.max(), self.kernel, self.parameters, self.n_jobs)
+
+    @property
+    def positive_definite(self) -> bool:
+        """What the table says of a named kernel; a callable is taken at its word."""
+        return not isinstance(self.kernel, str) or KERNELS[self.kernel].positive_definite
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to choose landmarks.
+
+    ``definite``: it needs a positive definite kernel, and is uniform for others. ``labels``: it needs class labels.
+    """
+
+    name: str
+    choose: Callable[[Draw], np.ndarray]
+    definite: bool = False
+    labels: bool = False
+
+    def __call__(self, draw: Draw) -> np.ndarray:
+        return (_uniform if self.definite and not draw.positive_definite else self.choose)(draw)
+
+
+def _uniform(draw: Draw) -> np.ndarray:
     """Distinct rows, drawn uniformly (a row drawn twice would make the landmark kernel singular)."""
-    return dense(X[distinct_rows(X, count, weight, rng)[0]], np.float64)
+    return dense(draw.X[distinct_rows(draw.X, draw.count, draw.weight, draw.rng)[0]], np.float64)
 
 
-def _all(X: Any, count: int, weight: np.ndarray | None, rng: np.random.RandomState) -> np.ndarray:
+def _all(draw: Draw) -> np.ndarray:
     """Every row, in order: the exact kernel, for small tables and for comparison."""
-    rows = slice(None) if weight is None else np.flatnonzero(weight)
-    return dense(X[rows], np.float64)
+    rows = slice(None) if draw.weight is None else np.flatnonzero(draw.weight)
+    return dense(draw.X[rows], np.float64)
 
 
-STRATEGIES: dict[str, Strategy] = {"uniform": _uniform, "all": _all}
+def _kmeans(draw: Draw) -> np.ndarray:
+    """Centres of the pool, ordered by randomly pivoted Cholesky (at random where the kernel is not definite).
+
+    In random order the first l of L centres explain hardly more than l uniform rows; in this one, as much as l centres.
+    """
+    pool = draw.pool()
+    if len(pool) <= draw.count:
+        return dense(pool.X, np.float64)
+    # One thread: the sums of k-means depend on how many there are.
+    ((Z, mass),) = engine.ordered_map(lambda X: _centres(X, pool.weight, draw.count, draw.rng), [pool.X], 1)
+    order = draw.rng.permutation(len(Z))
+    if draw.positive_definite:
+        pivots = randomly_pivoted_cholesky(replace(pool, X=Z, weight=mass), len(Z), draw.rng).rows
+        order = pivots if len(pivots) else order
+    return Z[order]
 
 
-def choose_landmarks(
-    strategy: str | Any, X: Any, count: int, weight: np.ndarray | None, rng: np.random.RandomState
-) -> np.ndarray:
+def _centres(X: Any, weight: np.ndarray, count: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+    """A few passes of mini-batch k-means, from rows far apart, and the weight of the rows around each centre."""
+    # Far from the origin, distances lose their digits.
+    offset = 0.0 if sparse.issparse(X) else X.mean(axis=0, dtype=np.float64)
+    X = X.astype(np.float64) - offset if not sparse.issparse(X) else X.astype(np.float64)
+    start, _ = kmeans_plusplus(X, count, sample_weight=weight, random_state=rng, n_local_trials=1)
+    # Reassigned centres would be copies of rows that are centres already.
+    model = MiniBatchKMeans(
+        count, init=start, n_init=1, max_iter=5, batch_size=2 * count, reassignment_ratio=0, random_state=rng
+    ).fit(X, sample_weight=weight)
+    mass = np.bincount(model.labels_, weight, minlength=count)
+    return model.cluster_centers_ + offset, np.maximum(mass, weight.min())
+
+
+def _rpcholesky(draw: Draw) -> np.ndarray:
+    """Randomly pivoted Cholesky: rows that the ones before them explain badly."""
+    pool = draw.pool()
+    pivots = randomly_pivoted_cholesky(pool, draw.count, draw.rng).rows
+    return pool.rows(pivots if len(pivots) else np.arange(1))
+
+
+def _leverage(draw: Draw) -> np.ndarray:
+    """Approximate ridge leverage scores from half as many uniform landmarks, so that they sum to about the count."""
+    pool = draw.pool()
+    score = ridge_leverage(pool, -(-draw.count // 2)).total
+    return pool.rows(weighted_order(score, draw.rng)[: draw.count])
+
+
+def _balanced(draw: Draw) -> np.ndarray:
+    """Distinct rows of every class in turn; a class that has no more leaves its turns to the others."""
+    X, y, weight = draw.X, draw.y, draw.weight
+    labels = np.unique(y if weight is None else y[weight > 0])
+    chosen, turn = [], []
+    for label in draw.rng.permutation(labels):
+        members = np.flatnonzero((y == label) & (True if weight is None else weight > 0))
+        rows, _ = distinct_rows(X[members], draw.count, None, draw.rng)
+        chosen.append(members[rows])
+        turn.append(np.arange(len(rows)))
+    order = np.concatenate(chosen)[np.argsort(np.concatenate(turn), kind="stable")]
+    # A row that carries two labels is one landmark.
+    first = np.unique(row_keys(X[order], 0), return_index=True)[1]
+    return dense(X[order[np.sort(first)[: draw.count]]], np.float64)
+
+
+STRATEGIES: dict[str, Strategy] = {
+    s.name: s
+    for s in (
+        Strategy("uniform", _uniform),
+        Strategy("kmeans", _kmeans),
+        Strategy("rpcholesky", _rpcholesky, definite=True),
+        Strategy("leverage", _leverage, definite=True),
+        Strategy("balanced", _balanced, labels=True),
+        Strategy("all", _all),
+    )
+}
+
+
+def needs_labels(strategy: str | Any) -> bool:
+    """Whether a strategy has to be told the classes of the rows."""
+    return isinstance(strategy, str) and STRATEGIES[strategy].labels
+
+
+def choose_landmarks(strategy: str | Any, draw: Draw) -> np.ndarray:
     """Landmark rows by a named strategy, or the user's own rows."""
     if isinstance(strategy, str):
-        return STRATEGIES[strategy](X, count, weight, rng)
+        return STRATEGIES[strategy](replace(draw, y=_labels(strategy, draw)) if needs_labels(strategy) else draw)
     Z = dense(strategy, np.float64)
-    if Z.ndim != 2 or Z.shape[1] != X.shape[1] or not len(Z):
-        raise ValueError(f"landmarks must be rows with {X.shape[1]} features, got an array of shape {Z.shape}")
+    if Z.ndim != 2 or Z.shape[1] != draw.X.shape[1] or not len(Z):
+        raise ValueError(f"landmarks must be rows with {draw.X.shape[1]} features, got an array of shape {Z.shape}")
     if not np.isfinite(Z).all():
         raise ValueError("landmarks contain NaN or infinity")
     return Z
+
+
+def _labels(strategy: str, draw: Draw) -> np.ndarray:
+    """The classes of the rows, where there are such."""
+    advice = "pass one class label per row; for other targets choose another strategy, such as landmarks='uniform'"
+    if draw.y is None:
+        raise ValueError(f"landmarks={strategy!r} requires y to be passed, but the target y is None; {advice}")
+    kind = type_of_target(draw.y, input_name="y", raise_unknown=True)
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(f"landmarks={strategy!r} needs class labels as y, got targets of type {kind!r}; {advice}")
+    y = column_or_1d(draw.y)
+    if len(y) != draw.X.shape[0]:
+        raise ValueError(f"y has {len(y)} labels for {draw.X.shape[0]} rows; {advice}")
+    return y

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -16,7 +16,7 @@ from ulmus._blas import solve_lower_transposed
 from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, gram_matrix, heuristic_gamma
-from ulmus.features.landmarks import STRATEGIES, choose_landmarks
+from ulmus.features.landmarks import STRATEGIES, Draw, choose_landmarks, needs_labels
 from ulmus.features.whitening import eigen_whitening, nested_cholesky
 
 KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
@@ -56,8 +56,15 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Kernel scale. ``"auto"`` is one over the median squared distance (distance, for the kernels that use it).
     degree, coef0 : float, default=3 and 1
         Of the polynomial and sigmoid kernels.
-    landmarks : {"uniform", "all"} or array of shape (n_landmarks, n_features), default="uniform"
-        How landmarks are drawn, or the rows themselves. ``"all"`` takes every row.
+    landmarks : {"uniform", "kmeans", "rpcholesky", "leverage", "balanced", "all"} or array of shape \
+            (n_landmarks, n_features), default="uniform"
+        How landmarks are chosen, or the rows themselves. The choice is ordered: its first l landmarks are a choice
+        of l. ``"uniform"`` draws distinct rows. The next three look at about ``10 n_landmarks`` of them:
+        ``"kmeans"`` takes centres of mini-batch k-means, which are not rows; ``"rpcholesky"`` (randomly pivoted
+        Cholesky) draws rows that the landmarks before them explain badly, and stops where the kernel has no more
+        rank; ``"leverage"`` draws by approximate ridge leverage scores. The last two are ``"uniform"`` for
+        ``kernel="sigmoid"``, which is not positive definite; a callable kernel is taken to be. ``"balanced"`` gives
+        every class of ``y`` the same number of landmarks while its rows last. ``"all"`` takes every row.
     rank : int, optional
         Keep the first ``rank`` eigenpairs of the landmark kernel instead of the nested factor. With
         ``landmarks="all"`` this is the best rank-``rank`` factor of the whole kernel matrix.
@@ -81,6 +88,11 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     ----------
     W.-Y. Deng, Q.-H. Zheng, L. Chen (2014). Large-scale kernel extreme learning machine.
     Chinese Journal of Computers 37(11), 2235-2246.
+
+    E. N. Epperly, J. A. Tropp, R. J. Webber (2024). Embrace rejection: kernel matrix approximation by accelerated
+    randomly pivoted Cholesky.
+
+    C. Musco, C. Musco (2017). Recursive sampling for the Nyström method.
 
     Examples
     --------
@@ -130,9 +142,11 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Parameters
         ----------
         X : array or sparse matrix of shape (n_samples, n_features)
-        y : ignored
+        y : array of shape (n_samples,), optional
+            Class labels, for ``landmarks="balanced"``; ignored by the other strategies.
         sample_weight : array of shape (n_samples,), optional
-            Rows of weight 0 are never landmarks; the rest weigh in the choice of ``gamma="auto"``.
+            Rows of weight 0 are never landmarks; the rest weigh in the choice of ``gamma="auto"`` and of landmarks
+            by ``"kmeans"``, ``"rpcholesky"`` and ``"leverage"``, where a weight of k equals k copies of the row.
 
         Returns
         -------
@@ -144,13 +158,13 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         rng = check_random_state(self.random_state)
         gamma = self.gamma if self.gamma != "auto" else heuristic_gamma(self.kernel, X, sample_weight, rng)
         self.gamma_ = float(gamma)
-        Z = choose_landmarks(self.landmarks, X, self.n_landmarks, sample_weight, rng)
-        self._factor(Z)
+        parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
+        draw = Draw(X, self.n_landmarks, rng, sample_weight, y, self.kernel, parameters, self.n_jobs)
+        self._factor(choose_landmarks(self.landmarks, draw), parameters)
         return self
 
-    def _factor(self, Z: np.ndarray) -> None:
+    def _factor(self, Z: np.ndarray, parameters: KernelParameters) -> None:
         """``K_zz = R Rᵀ`` (or its leading eigenpairs), and the cross-kernel to the landmarks that remain."""
-        parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
         K = gram_matrix(self.kernel, Z, parameters)
         nested = nested_cholesky(K)
         if not len(nested.order):
@@ -241,6 +255,22 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             pass
         return np.maximum(self.cross_kernel_.diagonal(X) - explained[:, 0], 0.0)
 
+    def prefix_sizes(self) -> list[int]:
+        """Sizes of the smaller maps worth looking at."""
+        have = self.n_lifted
+        return sorted({max(1, have // 4), max(1, have // 2), have}) if self.triangular else [have]
+
+    def prefix(self, size: int) -> "NystromMap":
+        """The fitted map of the first ``size`` landmarks: its features are the first of these."""
+        if size == self.n_lifted:
+            return self
+        short = clone(self).set_params(n_landmarks=size)
+        short.gamma_, short.n_features_in_ = self.gamma_, self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            short.feature_names_in_ = self.feature_names_in_
+        short._factor(self.landmarks_[:size], self.cross_kernel_.parameters)
+        return short
+
     def weight_to_landmarks(self, beta: np.ndarray) -> np.ndarray:
         """``a`` with ``F̂(x) β = k_xz a``: the whitening folded into the weights."""
         if not self.triangular:
@@ -250,5 +280,6 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.target_tags.required = needs_labels(self.landmarks)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -192,12 +192,15 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         else:
             W = W * self.scale
         # slope (w·(x − mean)/deviation + b): the deviation is folded into w, and for sparse rows the mean into b
-        self.weights_ = np.ascontiguousarray(self.slope * W * self.unit_[:, None])
-        self._centred_biases = self.slope * b
-        self.biases_ = self._centred_biases - self.mean_ @ self.weights_
+        self._set_affine(self.slope * W * self.unit_[:, None], self.slope * b)
+
+    def _set_affine(self, W: np.ndarray, centred_biases: np.ndarray) -> None:
+        self.weights_, self._centred_biases = np.ascontiguousarray(W), centred_biases
+        self.biases_ = centred_biases - self.mean_ @ self.weights_
         if not (np.isfinite(self.weights_).all() and np.isfinite(self.biases_).all()):
             raise ValueError("hidden weights overflow: the features are too large; standardise them first")
-        self._narrow_weights = self.weights_.astype(np.float32)
+        with np.errstate(over="ignore"):
+            self._narrow_weights = self.weights_.astype(np.float32)
 
     def _draw_centres(self, X: Any, weight: np.ndarray | None, rng: np.random.RandomState) -> None:
         # by the rows themselves and not by where they stand, so that weights equal repeats
@@ -207,8 +210,10 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         pick[:, 2] = np.where(pick[:, 2] == pick[:, 1], (pick[:, 1] + 1) % len(rows), pick[:, 2])
         U = self._standardise(X[rows[pick.ravel()]], np.float64).reshape(self.n_hidden, 3, -1)
         width = np.linalg.norm(U[:, 1] - U[:, 2], axis=1)
-        self.centres_ = U[:, 0]
-        self.widths_ = np.where(width > 0, width, 1.0)
+        self._set_radial(U[:, 0], np.where(width > 0, width, 1.0))
+
+    def _set_radial(self, centres: np.ndarray, widths: np.ndarray) -> None:
+        self.centres_, self.widths_ = np.ascontiguousarray(centres), widths
         self._distance = CrossKernel(DISTANCE, self.centres_, KernelParameters(gamma=1.0))
 
     def _standardise(self, X: Any, dtype: Any) -> np.ndarray:
@@ -222,6 +227,24 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     @property
     def _n_features_out(self) -> int:
         return self.n_lifted
+
+    def prefix_sizes(self) -> list[int]:
+        """Numbers of features of the smaller layers worth looking at."""
+        direct = self.n_lifted - self.n_hidden
+        return sorted({direct + max(1, self.n_hidden // k) for k in (4, 2, 1)})
+
+    def prefix(self, size: int) -> "RandomLayer":
+        """The fitted layer of the first ``size`` features."""
+        nodes = size - (self.n_lifted - self.n_hidden)
+        short = clone(self).set_params(n_hidden=nodes)
+        for name in ("mean_", "unit_", "n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(short, name, getattr(self, name))
+        if ACTIVATIONS[self.activation].argument == "distance":
+            short._set_radial(self.centres_[:nodes], self.widths_[:nodes])
+        else:
+            short._set_affine(self.weights_[:, :nodes], self._centred_biases[:nodes])
+        return short
 
     def lift(self, X: Any, out: np.ndarray) -> None:
         """Write the features of the rows ``X`` into ``out`` (no validation)."""

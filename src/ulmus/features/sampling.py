@@ -28,8 +28,13 @@ def _mix(h: np.ndarray) -> np.ndarray:
 
 
 def _words(values: Any) -> np.ndarray:
-    """Bit patterns of float64 values with their upper half spread downwards; 0 and -0 both become 0."""
+    """Bit patterns of the values with their upper half spread downwards; 0 and -0 both become 0.
+
+    Values are rounded to the digits of float32, so that a table and its float32 copy give the same sample.
+    """
     h = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)
+    h += _U(1 << 28)
+    h &= _U(0xFFFFFFFFE0000000)
     h ^= h >> _U(32)
     h *= _U(0xD6E8FEB86659FD93)
     return h

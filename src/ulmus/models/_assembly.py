@@ -5,27 +5,35 @@ labels, the family knows features and weights.
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import compute_sample_weight
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
-from ulmus.codings import OneVsAll
+from ulmus.calibration import HeldOut, Spread, fit_temperature, probabilities
+from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
+from ulmus.tuning import Judge, Tuner, fold_numbers
 
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
-    "C": [Interval(Real, 0, None, closed="neither")],
-    "fit_intercept": ["boolean"],
+    "C": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+    "fit_intercept": ["boolean", StrOptions({"auto"})],
+    "criterion": [StrOptions({"auto", "squared", "absolute", "error"})],
+    "cv": ["cv_object"],
     "device": [StrOptions({"cpu"})],
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
+    "verbose": ["boolean"],
 }
 
+#: Rows whose leave-one-out predictions calibrate probabilities and intervals, at most.
+CALIBRATION_ROWS = 2_000
 #: Relative error that folded or narrowed weights may add to a prediction.
 PREDICTION_LOSS = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
@@ -40,9 +48,10 @@ class Assembly(BaseEstimator):
     """The fixed order of work; tasks and families fill in the steps."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    _default_intercept: ClassVar[bool] = False
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -53,38 +62,94 @@ class Assembly(BaseEstimator):
             Targets or class labels.
         sample_weight : array of shape (n_samples,), optional
             A weight of k equals k copies of the row.
+        groups : array of shape (n_samples,), optional
+            Rows of one group are kept in one fold when parameters are chosen.
 
         Returns
         -------
         self
         """
         X, y = self._validate(X, y)
+        folds = fold_numbers(self.cv, X, y, groups, is_classifier(self))
         weight = None
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
             if not weight.all():
                 seen = weight > 0
                 X, y, weight = X[seen], y[seen], weight[seen]
-        T, weight = self._encode(y, weight)
-        self._train(Rows(X, T, weight))
+                folds = None if folds is None else folds[seen]
+        T, balance = self._encode(y)
+        unit = None if weight is None else np.minimum(weight, 1.0)
+        if balance is not None:
+            weight, unit = (balance if a is None else a * balance for a in (weight, unit))
+        held_out = self._train(Rows(X, T, weight, unit), folds, check_random_state(self.random_state))
+        self._calibrate(held_out)
         return self
 
+    @property
+    def _intercept(self) -> bool:
+        """Whether an intercept is fitted: as asked; under ``"auto"``, for regressors that choose C themselves."""
+        if self.fit_intercept == "auto":
+            return self._default_intercept and self.C == "auto"
+        return bool(self.fit_intercept)
+
+    def _tuner(
+        self,
+        rows: Rows,
+        make_map: Callable[[float, int], Any],
+        statistics_of: Callable[[Any, Rows], Any],
+        folds: np.ndarray | None,
+        rng: np.random.RandomState,
+    ) -> Tuner:
+        judge = Judge(
+            rows,
+            self._coding(rows),
+            statistics_of,
+            self._intercept,
+            criterion=self.criterion,
+            folds=folds,
+            n_jobs=self.n_jobs,
+        )
+        tuner = Tuner(judge, make_map, rng, labels=self._labels, verbose=self.verbose)
+        if self.C != "auto":
+            tuner.log2_C = np.log2([np.inf if self.C is None else self.C])
+        return tuner
+
     def _scores_of(self, X: Any) -> np.ndarray:
+        scores = self._outputs(self._checked(X))
+        scores += self.intercept_
+        return scores
+
+    def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return self._outputs(X) + self.intercept_
+        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
     @abstractmethod
     def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]: ...
 
     @abstractmethod
-    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]: ...
+    def _encode(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Target columns, and the weights that the task itself gives to rows."""
 
     @abstractmethod
-    def _train(self, rows: Rows) -> None: ...
+    def _coding(self, rows: Rows) -> Coding: ...
+
+    def _labels(self, rows: Rows) -> np.ndarray | None:
+        """Class numbers of rows, for maps that look at them."""
+        return None
+
+    @abstractmethod
+    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut: ...
+
+    @abstractmethod
+    def _calibrate(self, held_out: HeldOut) -> None: ...
 
     @abstractmethod
     def _outputs(self, X: Any) -> np.ndarray: ...
+
+    @abstractmethod
+    def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Leverage of rows under the model, and what their features leave of the prior variance, times C."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -95,35 +160,71 @@ class Assembly(BaseEstimator):
 class Regression(RegressorMixin):
     """Targets as they are; one or several outputs."""
 
+    _default_intercept: ClassVar[bool] = True
+
     def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            multi_output=True,
-            y_numeric=True,
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, y_numeric=True
         )
         return X, np.asarray(y, dtype=np.float64)
 
-    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    def _encode(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         self._single_output = y.ndim == 1
-        return y.reshape(len(y), -1), weight
+        return y.reshape(len(y), -1), None
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predicted targets.
+    def _coding(self, rows: Rows) -> Coding:
+        return Plain.of(rows.T, rows.weight)
+
+    def _calibrate(self, held_out: HeldOut) -> None:
+        self.spread_ = Spread.of(held_out)
+
+    def _shape(self, columns: np.ndarray) -> np.ndarray:
+        return columns[:, 0] if self._single_output else columns
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        r"""Predicted targets.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Return the standard deviation of the prediction as well: that of the Gaussian process of which this model is
+            the mean, :math:`\sigma\sqrt{h(x) + C\,r(x,x)}`, with the noise :math:`\sigma` estimated from leave-one-out
+            residuals, the leverage h and the residual kernel r. It grows away from the data.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Or a pair of them.
         """
-        scores = self._scores_of(X)
-        return scores[:, 0] if self._single_output else scores
+        scores = self._shape(self._scores_of(X))
+        if not return_std:
+            return scores
+        h, rest = self._variance_factors(self._checked(X))
+        return scores, self._shape(np.sqrt(h + rest)[:, None] * self.spread_.noise)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
+        """Intervals that hold a new target with probability ``coverage``, from leave-one-out residuals.
+
+        Residuals are studentised by the leverage of their row, so that intervals widen where the data are thin.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        coverage : float, default=0.9
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2) or (n_samples, n_outputs, 2)
+            Lower and upper ends.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
+        centre = self._scores_of(X)
+        width = np.sqrt(1.0 + self._variance_factors(self._checked(X))[0])[:, None]
+        tail = (1 - coverage) / 2
+        ends = np.stack([centre + width * self.spread_.quantile(level) for level in (tail, 1 - tail)], axis=-1)
+        return ends[:, 0] if self._single_output else ends
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -139,17 +240,25 @@ class Classification(ClassifierMixin):
         check_classification_targets(y)
         return X, y
 
-    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    def _encode(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         self.classes_, indices = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two classes; the rows (of positive weight) have only "
                 f"one class, {self.classes_[0]!r}"
             )
-        if self.class_weight is not None:
-            balance = compute_sample_weight(self.class_weight, y)
-            weight = balance if weight is None else weight * balance
-        return OneVsAll(self.classes_).encode(indices), weight
+        balance = None if self.class_weight is None else compute_sample_weight(self.class_weight, y)
+        return OneVsAll(self.classes_).encode(indices), balance
+
+    def _coding(self, rows: Rows) -> Coding:
+        return OneVsAll(self.classes_)
+
+    def _labels(self, rows: Rows) -> np.ndarray | None:
+        return OneVsAll.class_scores(rows.T).argmax(axis=1)
+
+    def _calibrate(self, held_out: HeldOut) -> None:
+        true = OneVsAll.class_scores(held_out.T).argmax(axis=1)
+        self.temperature_ = fit_temperature(OneVsAll.class_scores(held_out.P), true, held_out.weight)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score per class, or one score for two classes (positive means ``classes_[1]``).
@@ -178,3 +287,18 @@ class Classification(ClassifierMixin):
         """
         scores = self._scores_of(X)
         return OneVsAll(self.classes_).decode(scores)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities: ``softmax(temperature_ · scores)``, the temperature fitted to leave-one-out scores.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Rows sum to 1; the largest entry is the class that ``predict`` returns.
+        """
+        scores = self._scores_of(X)
+        return probabilities(OneVsAll.class_scores(scores), self.temperature_)

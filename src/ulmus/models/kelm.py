@@ -1,16 +1,26 @@
 """KELM: exact kernel + ridge."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils import check_random_state
+from scipy.linalg import cholesky, solve_triangular
 
 from ulmus import engine
+from ulmus._sklearn import StrOptions
+from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
-from ulmus.features.kernels import CrossKernel, KernelParameters, dense, heuristic_gamma
-from ulmus.features.nystrom import KERNEL_CONSTRAINTS
+from ulmus.features.kernels import CrossKernel, KernelParameters, dense, heuristic_gamma, uses_gamma
+from ulmus.features.nystrom import KERNEL_CONSTRAINTS, NystromMap
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, Classification, Regression, digits_kept
-from ulmus.solvers.kernel_ridge import fit_kernel_ridge
+from ulmus.models._docs import KERNEL, documented
+from ulmus.solvers.kernel_ridge import fit_kernel_ridge, kernel_system
+from ulmus.solvers.nystrom_ridge import nystrom_statistics
+
+#: Rows whose leave-one-out predictions come with the solve.
+_LAST_ROWS = 1_000
+#: Landmarks of the Nyström model on which parameters are chosen; exact for fewer rows.
+_TUNING_LANDMARKS = 2_000
 
 
 class KernelFamily(Assembly):
@@ -25,11 +35,14 @@ class KernelFamily(Assembly):
         gamma: float | str = "auto",
         degree: float = 3,
         coef0: float = 1.0,
-        C: float = 1024.0,
-        fit_intercept: bool = False,
+        C: float | str = "auto",
+        fit_intercept: bool | str = "auto",
+        criterion: str = "auto",
+        cv: Any = None,
         device: str = "cpu",
         random_state: Any = None,
         n_jobs: int | None = -1,
+        verbose: bool = False,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -37,44 +50,167 @@ class KernelFamily(Assembly):
         self.coef0 = coef0
         self.C = C
         self.fit_intercept = fit_intercept
+        self.criterion = criterion
+        self.cv = cv
         self.device = device
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
-    def _train(self, rows: Rows) -> None:
-        rng = check_random_state(self.random_state)
-        gamma = self.gamma if self.gamma != "auto" else heuristic_gamma(self.kernel, rows.X, rows.weight, rng)
-        self.C_, self.gamma_ = self.C, float(gamma)
+    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+        self._choose(rows, folds, rng)
+        n = len(rows)
+        if n > _LAST_ROWS:
+            rows = rows.take(rng.permutation(n))
         parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
         self.cross_kernel_ = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
         solution = fit_kernel_ridge(
             self.cross_kernel_,
-            rows.X,
-            rows.T,
+            rows,
             self.C_,
-            weight=rows.weight,
-            fit_intercept=self.fit_intercept,
+            fit_intercept=self._intercept,
+            n_last=_LAST_ROWS,
             n_jobs=self.n_jobs,
         )
         self.alpha_, self.intercept_ = solution.alpha, solution.intercept
+        self._weight = rows.weight
         bound = float(np.abs(self.cross_kernel_.diagonal(rows.X)).max())
         self._narrow = digits_kept(self.alpha_, bound, float(np.abs(rows.T).max()), np.float32)
+        last = rows.take(slice(max(0, n - _LAST_ROWS), n))
+        return HeldOut.of(last, solution.residual, solution.remainder)
+
+    def _choose(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
+        """Choose gamma and C on a Nyström model, which is this one when its landmarks are all the rows."""
+        gamma: Any = self.gamma if self.gamma != "auto" else heuristic_gamma(self.kernel, rows.X, rows.weight, rng)
+        self.C_: Any = self.C
+        tune_gamma = self.gamma == "auto" and uses_gamma(self.kernel)
+        if tune_gamma or self.C == "auto":
+            seed = int(rng.randint(2**31 - 1))
+
+            def make_map(gamma: float, size: int) -> NystromMap:
+                return NystromMap(
+                    size,
+                    kernel=self.kernel,
+                    gamma=gamma,
+                    degree=self.degree,
+                    coef0=self.coef0,
+                    random_state=seed,
+                    n_jobs=self.n_jobs,
+                )
+
+            statistics = partial(nystrom_statistics, n_jobs=self.n_jobs)
+            tuner = self._tuner(rows, make_map, statistics, folds, rng)
+            size = min(len(rows), _TUNING_LANDMARKS)
+            if tune_gamma:
+                gamma = tuner.choose_width(gamma, size)
+            found = tuner.choose_C(gamma, size)
+            self.C_ = found.C if self.C == "auto" else self.C
+            self.tuning_ = tuner.result(gamma, found)
+        self.gamma_ = float(gamma)
 
     def _outputs(self, X: Any) -> np.ndarray:
         dtype = np.float32 if X.dtype == np.float32 and self._narrow else np.float64
         return engine.apply(self.cross_kernel_, X, self.alpha_, dtype=dtype, n_jobs=self.n_jobs)
 
+    def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """``C (κ(x,x) − k_x (K + W⁻¹/C)⁻¹ k_xᵀ)``; the factor is computed again at the first call and kept."""
+        if not hasattr(self, "_root"):
+            A, _ = kernel_system(self.cross_kernel_, self.cross_kernel_.Z, self.C_, self._weight, self.n_jobs)
+            self._root = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+        out = np.empty(X.shape[0])
+        for piece in engine.pieces(X.shape[0], engine.block_rows(self.cross_kernel_.n_lifted, np.float64)):
+            K = np.empty((piece.stop - piece.start, self.cross_kernel_.n_lifted))
+            self.cross_kernel_.lift(X[piece], K)
+            V = solve_triangular(self._root, K.T, lower=True, check_finite=False)
+            out[piece] = self.cross_kernel_.diagonal(X[piece]) - np.einsum("ij,ij->j", V, V)
+        return self.C_ * np.maximum(out, 0.0), np.zeros_like(out)
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state.pop("_root", None)
+        return state
+
+
+@documented(*KERNEL)
 class KELMRegressor(Regression, KernelFamily):
-    """doc"""
+    r"""Exact kernel ridge regression: :math:`f(x) = k_x (I/C + K)^{-1} T`.
+
+    Time grows with the cube of the rows and memory with their square: one n × n matrix, factored in place. Beyond some
+    20,000 rows use :class:`NKELMRegressor`. Called without arguments it chooses gamma and C from the data.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    C_, gamma_ : float
+        The values in use.
+    tuning_ : Tuning
+        What was searched (when something was).
+    alpha_, intercept_ : ndarray
+        Dual weights, one row per training row (in the order of ``cross_kernel_.Z``).
+    cross_kernel_ : CrossKernel
+        The kernel to the training rows.
+
+    References
+    ----------
+    G.-B. Huang, H. Zhou, X. Ding, R. Zhang (2012). Extreme learning machine for regression and multiclass
+    classification. IEEE Trans. SMC-B 42(2). Kernel ridge regression: C. Saunders, A. Gammerman, V. Vovk (1998).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ulmus import KELMRegressor
+    >>> X = np.linspace(-3, 3, 100)[:, None]
+    >>> model = KELMRegressor(gamma=1.0, C=1e3).fit(X, np.sin(X[:, 0]))
+    >>> bool(abs(model.predict([[0.5]])[0] - np.sin(0.5)) < 1e-3)
+    True
+    """
 
 
+@documented(*KERNEL, "class_weight")
 class KELMClassifier(Classification, KernelFamily):
-    """doc"""
+    r"""Exact kernel classification: one ±1 target per class, :math:`f(x) = k_x (I/C + K)^{-1} T`, largest score wins.
+
+    Time grows with the cube of the rows and memory with their square; beyond some 20,000 rows use
+    :class:`NKELMClassifier`. Called without arguments it chooses gamma and C from the data.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    temperature_ : float
+        Factor that turns scores into probabilities.
+    C_, gamma_ : float
+        The values in use.
+    tuning_ : Tuning
+        What was searched (when something was).
+    alpha_, intercept_ : ndarray
+        Dual weights, one row per training row (in the order of ``cross_kernel_.Z``).
+    cross_kernel_ : CrossKernel
+        The kernel to the training rows.
+
+    References
+    ----------
+    G.-B. Huang, H. Zhou, X. Ding, R. Zhang (2012). Extreme learning machine for regression and multiclass
+    classification. IEEE Trans. SMC-B 42(2).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from ulmus import KELMClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bool(KELMClassifier(random_state=0).fit(X, y).score(X, y) > 0.95)
+    True
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelFamily._parameter_constraints,
-        "class_weight": [dict, str, None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
     def __init__(
@@ -84,12 +220,15 @@ class KELMClassifier(Classification, KernelFamily):
         gamma: float | str = "auto",
         degree: float = 3,
         coef0: float = 1.0,
-        C: float = 1024.0,
-        fit_intercept: bool = False,
+        C: float | str = "auto",
+        fit_intercept: bool | str = "auto",
+        criterion: str = "auto",
+        cv: Any = None,
         class_weight: Any = None,
         device: str = "cpu",
         random_state: Any = None,
         n_jobs: int | None = -1,
+        verbose: bool = False,
     ) -> None:
         super().__init__(
             kernel=kernel,
@@ -98,8 +237,11 @@ class KELMClassifier(Classification, KernelFamily):
             coef0=coef0,
             C=C,
             fit_intercept=fit_intercept,
+            criterion=criterion,
+            cv=cv,
             device=device,
             random_state=random_state,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
         self.class_weight = class_weight

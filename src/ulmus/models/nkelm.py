@@ -1,14 +1,22 @@
 """NKELM: Nyström map + ridge."""
 
+from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ulmus import engine
+from ulmus._sklearn import Interval, StrOptions
+from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
+from ulmus.features.kernels import heuristic_gamma, uses_gamma
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS, NystromMap
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, Classification, Regression, digits_kept
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge
+from ulmus.models._docs import NYSTROM, documented
+from ulmus.models._features import leave_one_out_sample, leverages
+from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
+from ulmus.tuning.search import FIRST_SIZE
 
 
 class NystromFamily(Assembly):
@@ -18,23 +26,29 @@ class NystromFamily(Assembly):
         **KERNEL_CONSTRAINTS,
         **LANDMARK_CONSTRAINTS,
         **COMMON_CONSTRAINTS,
+        "n_landmarks": [StrOptions({"auto"}), *LANDMARK_CONSTRAINTS["n_landmarks"]],
+        "max_landmarks": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
         self,
-        n_landmarks: int = 500,
+        n_landmarks: int | str = "auto",
         *,
         kernel: Any = "rbf",
         gamma: float | str = "auto",
         degree: float = 3,
         coef0: float = 1.0,
-        C: float = 1024.0,
+        C: float | str = "auto",
         landmarks: Any = "uniform",
         rank: int | None = None,
-        fit_intercept: bool = False,
+        max_landmarks: int = 2000,
+        fit_intercept: bool | str = "auto",
+        criterion: str = "auto",
+        cv: Any = None,
         device: str = "cpu",
         random_state: Any = None,
         n_jobs: int | None = -1,
+        verbose: bool = False,
     ) -> None:
         self.n_landmarks = n_landmarks
         self.kernel = kernel
@@ -44,32 +58,65 @@ class NystromFamily(Assembly):
         self.C = C
         self.landmarks = landmarks
         self.rank = rank
+        self.max_landmarks = max_landmarks
         self.fit_intercept = fit_intercept
+        self.criterion = criterion
+        self.cv = cv
         self.device = device
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
-    def _train(self, rows: Rows) -> None:
-        self.map_ = NystromMap(
-            self.n_landmarks,
-            kernel=self.kernel,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            landmarks=self.landmarks,
-            rank=self.rank,
-            random_state=self.random_state,
-            n_jobs=self.n_jobs,
-        ).fit(rows.X, sample_weight=rows.weight)
-        self.C_, self.gamma_, self.n_landmarks_ = self.C, self.map_.gamma_, len(self.map_.landmarks_)
-        solution = fit_nystrom_ridge(self.map_, rows, self.C_, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs)
+    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+        seed = int(rng.randint(2**31 - 1))
+
+        def make_map(gamma: float, size: int) -> NystromMap:
+            return NystromMap(
+                size,
+                kernel=self.kernel,
+                gamma=gamma,
+                degree=self.degree,
+                coef0=self.coef0,
+                landmarks=self.landmarks,
+                rank=self.rank,
+                random_state=seed,
+                n_jobs=self.n_jobs,
+            )
+
+        gamma: Any = self.gamma if self.gamma != "auto" else heuristic_gamma(self.kernel, rows.X, rows.weight, rng)
+        size: Any = self.n_landmarks
+        if not (isinstance(self.landmarks, str) and self.landmarks != "all"):
+            size = min(len(rows), self.max_landmarks)
+        elif size == "auto" and self.rank is not None:
+            size = max(FIRST_SIZE, 2 * self.rank)
+        self.C_: Any = self.C
+        stats = None
+        tune_gamma = self.gamma == "auto" and uses_gamma(self.kernel)
+        if tune_gamma or self.C == "auto" or size == "auto":
+            statistics = partial(nystrom_statistics, n_jobs=self.n_jobs)
+            tuner = self._tuner(rows, make_map, statistics, folds, rng)
+            if tune_gamma:
+                gamma = tuner.choose_width(gamma, FIRST_SIZE if size == "auto" else size)
+            grow = size == "auto"
+            found = tuner.choose_size(gamma, self.max_landmarks) if grow else tuner.choose_C(gamma, size)
+            self.map_, stats = found.features, found.statistics
+            self.C_ = found.C if self.C == "auto" else self.C
+            self.tuning_ = tuner.result(gamma, found)
+        else:
+            self.map_ = make_map(gamma, size).fit(rows.X, self._labels(rows), rows.weight)
+        self.gamma_, self.n_landmarks_ = self.map_.gamma_, len(self.map_.landmarks_)
+        solution = fit_nystrom_ridge(
+            self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
+        )
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
+        self._leverage = solution.leverage
         self._fold(float(np.abs(rows.T).max()))
+        return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
 
     def _fold(self, scale: float) -> None:
         """Fold the whitening into the weights where that keeps the digits: ``f(x) = k_xz (R⁻ᵀβ)``."""
         self.landmark_weights_ = self.map_.weight_to_landmarks(self.beta_)
-        bound = float(self.map_.cross_kernel_.diagonal(self.map_.landmarks_).max())
+        bound = float(np.abs(self.map_.cross_kernel_.diagonal(self.map_.landmarks_)).max())
         self._folds_in = tuple(
             t for t in (np.float64, np.float32) if digits_kept(self.landmark_weights_, bound, scale, t)
         )
@@ -80,35 +127,147 @@ class NystromFamily(Assembly):
             return engine.apply(self.map_.cross_kernel_, X, self.landmark_weights_, dtype=dtype, n_jobs=self.n_jobs)
         return engine.apply(self.map_, X, self.beta_, n_jobs=self.n_jobs)
 
+    def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        h = leverages(self.map_, X, self._leverage, self.n_jobs)
+        return h, self.C_ * self.map_.residual_kernel(X)
 
+    def residual_kernel(self, X: Any) -> np.ndarray:
+        r""":math:`\kappa(x,x) - \|\hat F(x)\|^2` of every row: what the landmarks leave unexplained.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            0 on the span of the landmarks; near :math:`\kappa(x,x)` far from all of them.
+        """
+        return self.map_.residual_kernel(self._checked(X))
+
+
+@documented(*NYSTROM)
 class NKELMRegressor(Regression, NystromFamily):
-    """doc"""
+    r"""Kernel ridge regression made linear in the number of rows by landmark rows.
+
+    :math:`f(x) = \hat F(x)\beta` with :math:`\hat F(x) = k_{xz}R^{-T}`, :math:`K_{zz} = RR^T` and
+    :math:`\beta = (I/C + \hat F^T\hat F)^{-1}\hat F^T T`. With as many landmarks as rows it is exact kernel ridge.
+    Called without arguments it chooses gamma, L and C from the data.
+
+    Standardise features of different units first. For a few thousand rows :class:`KELMRegressor` is exact; for jumps
+    and thresholds in single features, trees do better.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    C_, gamma_, n_landmarks_ : float, float, int
+        The values in use.
+    tuning_ : Tuning
+        What was searched (when something was).
+    map_ : NystromMap
+        The fitted feature map.
+    beta_, intercept_ : ndarray
+        Output weights on the features of ``map_``.
+    landmark_weights_ : ndarray of shape (n_landmarks, n_outputs)
+        The same weights on kernel values.
+    route_ : str
+        How the weights were computed.
+
+    References
+    ----------
+    W.-Y. Deng, Q.-H. Zheng, L. Chen (2014). Large-scale kernel extreme learning machine.
+    Chinese Journal of Computers 37(11), 2235-2246.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ulmus import NKELMRegressor
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-3, 3, (500, 1))
+    >>> y = np.sinc(X[:, 0]) + 0.05 * rng.normal(size=500)
+    >>> model = NKELMRegressor(random_state=0).fit(X, y)
+    >>> bool(abs(model.predict([[0.0], [1.0]]) - [1.0, 0.0]).max() < 0.05)
+    True
+    >>> low, high = model.predict_interval([[0.0]], coverage=0.9)[0]
+    >>> bool(0.1 < high - low < 0.25)
+    True
+    """
 
 
+@documented(*NYSTROM, "class_weight")
 class NKELMClassifier(Classification, NystromFamily):
-    """doc"""
+    r"""Kernel classification made linear in the number of rows by landmark rows.
+
+    One ±1 target per class, fitted by ridge regression on Nyström features (see :class:`NKELMRegressor`); the largest
+    score wins. Called without arguments it chooses gamma, L and C from the data.
+
+    Standardise features of different units first. For a few thousand rows :class:`KELMClassifier` is exact.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    temperature_ : float
+        Factor that turns scores into probabilities.
+    C_, gamma_, n_landmarks_ : float, float, int
+        The values in use.
+    tuning_ : Tuning
+        What was searched (when something was).
+    map_ : NystromMap
+        The fitted feature map.
+    beta_, intercept_ : ndarray
+        Output weights on the features of ``map_``.
+    landmark_weights_ : ndarray of shape (n_landmarks, n_outputs)
+        The same weights on kernel values.
+    route_ : str
+        How the weights were computed.
+
+    References
+    ----------
+    W.-Y. Deng, Q.-H. Zheng, L. Chen (2014). Large-scale kernel extreme learning machine.
+    Chinese Journal of Computers 37(11), 2235-2246.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from ulmus import NKELMClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = NKELMClassifier(random_state=0).fit(X[:1500], y[:1500])
+    >>> bool(model.score(X[1500:], y[1500:]) > 0.95)
+    True
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NystromFamily._parameter_constraints,
-        "class_weight": [dict, str, None],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
     def __init__(
         self,
-        n_landmarks: int = 500,
+        n_landmarks: int | str = "auto",
         *,
         kernel: Any = "rbf",
         gamma: float | str = "auto",
         degree: float = 3,
         coef0: float = 1.0,
-        C: float = 1024.0,
+        C: float | str = "auto",
         landmarks: Any = "uniform",
         rank: int | None = None,
-        fit_intercept: bool = False,
+        max_landmarks: int = 2000,
+        fit_intercept: bool | str = "auto",
+        criterion: str = "auto",
+        cv: Any = None,
         class_weight: Any = None,
         device: str = "cpu",
         random_state: Any = None,
         n_jobs: int | None = -1,
+        verbose: bool = False,
     ) -> None:
         super().__init__(
             n_landmarks,
@@ -119,9 +278,13 @@ class NKELMClassifier(Classification, NystromFamily):
             C=C,
             landmarks=landmarks,
             rank=rank,
+            max_landmarks=max_landmarks,
             fit_intercept=fit_intercept,
+            criterion=criterion,
+            cv=cv,
             device=device,
             random_state=random_state,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
         self.class_weight = class_weight

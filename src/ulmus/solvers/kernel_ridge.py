@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import lapack, solve_triangular
 
 from ulmus import engine
+from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernels import CrossKernel
 
@@ -16,11 +17,13 @@ _BLOCK_ROWS = 256
 
 @dataclass(frozen=True)
 class DualSolution:
-    """Dual weights and intercept."""
+    """Dual weights and intercept; of the last rows, residuals and ``1 − u h`` (what leaving a copy out leaves)."""
 
     alpha: np.ndarray
     intercept: np.ndarray
     condition: float
+    residual: np.ndarray
+    remainder: np.ndarray
 
 
 def kernel_triangle(cross: CrossKernel, X: Any, n_jobs: int | None = -1) -> tuple[np.ndarray, np.ndarray]:
@@ -50,48 +53,55 @@ def kernel_triangle(cross: CrossKernel, X: Any, n_jobs: int | None = -1) -> tupl
     return K, sums
 
 
+def kernel_system(
+    cross: CrossKernel, X: Any, C: float, weight: np.ndarray | None, n_jobs: int | None = -1
+) -> tuple[np.ndarray, float]:
+    """Lower triangle (Fortran order) of ``K + W⁻¹/C``, and its 1-norm."""
+    K, sums = kernel_triangle(cross, X, n_jobs)
+    ridge = 1.0 / C if weight is None else 1.0 / (C * weight)
+    K.ravel()[:: len(K) + 1] += ridge
+    return K.T, float((sums + ridge).max())
+
+
 def fit_kernel_ridge(
     cross: CrossKernel,
-    X: Any,
-    T: np.ndarray,
+    rows: Rows,
     C: float,
     *,
-    weight: np.ndarray | None = None,
     fit_intercept: bool = False,
+    n_last: int = 1,
     n_jobs: int | None = -1,
 ) -> DualSolution:
-    """Dual weights, solved in place.
+    """Dual weights, solved in place, with what leave-one-out of the last ``n_last`` rows needs.
 
-    With an intercept ``b`` the system is bordered, ``α = A⁻¹(T − 1b)`` and ``1ᵀα = 0``. A kernel that is not positive
-    definite goes to the symmetric indefinite solver, with a warning.
+    With an intercept ``b`` the system is bordered, ``α = A⁻¹(T − 1b)`` and ``1ᵀα = 0``. The last diagonal entries of
+    ``A⁻¹`` need only the last block of the Cholesky factor, which is why leave-one-out of those rows is free. A kernel
+    that is not positive definite goes to the symmetric indefinite solver, with a warning.
     """
-    n = X.shape[0]
-    ridge = 1.0 / C if weight is None else 1.0 / (C * weight)
-    B = np.column_stack([T, np.ones(n)]) if fit_intercept else np.array(T, dtype=np.float64)
-
-    def system() -> tuple[np.ndarray, float]:
-        K, sums = kernel_triangle(cross, X, n_jobs)
-        K.ravel()[:: n + 1] += ridge
-        return K.T, float((sums + ridge).max())
-
-    A, norm = system()
+    n, m = len(rows), min(n_last, len(rows))
+    T = rows.T.astype(np.float64)
+    B = np.column_stack([T, np.ones(n)]) if fit_intercept else T
+    A, norm = kernel_system(cross, rows.X, C, rows.weight, n_jobs)
     factor, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
     if info == 0:
         rcond, _ = lapack.dpocon(factor, norm, uplo="L")
         S, _ = lapack.dpotrs(factor, B, lower=1)
+        half = solve_triangular(factor[n - m :, n - m :], np.eye(m), lower=True, check_finite=False)
+        inverse_diagonal = np.einsum("ij,ij->j", half, half)
     else:
         del A, factor
-        A, _ = system()
         warnings.warn(
             f"the kernel matrix plus I/C is not positive definite (it failed at row {info} of {n}); the symmetric "
             "indefinite solver was used. A positive definite kernel or a smaller C would be steadier",
             NumericalWarning,
             stacklevel=3,
         )
-        factor, pivots, S, info = lapack.dsysv(A, B, lower=1, overwrite_a=1)
+        A, norm = kernel_system(cross, rows.X, C, rows.weight, n_jobs)
+        factor, pivots, S, info = lapack.dsysv(A, np.column_stack([B, np.eye(n, m, m - n)]), lower=1, overwrite_a=1)
         if info:
             raise np.linalg.LinAlgError("the kernel matrix plus I/C is singular; choose a smaller C")
         rcond, _ = lapack.dsycon(factor, pivots, norm, lower=1)
+        S, inverse_diagonal = S[:, : B.shape[1]], np.diag(S[n - m :, B.shape[1] :])
     condition = float(1 / max(rcond, 1e-300))
     if condition * np.finfo(float).eps > 1e-2:
         warnings.warn(
@@ -100,8 +110,14 @@ def fit_kernel_ridge(
             NumericalWarning,
             stacklevel=3,
         )
-    if not fit_intercept:
-        return DualSolution(S, np.zeros(T.shape[1]), condition)
-    alpha, u = S[:, :-1], S[:, -1]
-    b = alpha.sum(axis=0) / u.sum()
-    return DualSolution(alpha - np.outer(u, b), b, condition)
+    alpha, b = S, np.zeros(T.shape[1])
+    if fit_intercept:
+        alpha, u = S[:, :-1], S[:, -1]
+        b = alpha.sum(axis=0) / u.sum()
+        alpha = alpha - np.outer(u, b)
+        inverse_diagonal = inverse_diagonal - u[n - m :] ** 2 / u.sum()
+    last = rows.take(slice(n - m, n))
+    w = np.ones(m) if last.weight is None else last.weight
+    share = np.ones(m) if last.unit is None else last.unit / w
+    residual = alpha[n - m :] / (C * w)[:, None]
+    return DualSolution(alpha, b, condition, residual, 1.0 - share + share * inverse_diagonal / (C * w))

@@ -20,6 +20,7 @@ import numpy as np
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.ridge import DOUBLE, SINGLE, Precision, Problem, Solution, fit_dual, fit_gram, fit_triangular
+from ulmus.statistics import Statistics
 
 
 @dataclass(frozen=True)
@@ -66,20 +67,37 @@ def choose_route(dtype: Any, condition: float, *, triangular: bool = True) -> Ro
     return SAFEST
 
 
+def _posed(problem: Problem, features: NystromMap, route: Route) -> Problem:
+    """The problem as the route sees it: raw kernel values whitened at the end, or whitened features."""
+    if route.name == "whiten":
+        return problem
+    return replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
+
+
+def nystrom_statistics(features: NystromMap, rows: Rows, n_jobs: int | None = -1) -> Statistics:
+    """Sums of the whitened features in float64, squared before whitening only where that costs no digits."""
+    route = choose_route(np.float64, features.condition_, triangular=features.triangular)
+    if route.precision.correct == 0.0:
+        route = SAFEST
+    return _posed(Problem(features, rows, None, n_jobs=n_jobs), features, route).statistics(np.float64)
+
+
 def fit_nystrom_ridge(
-    features: NystromMap, rows: Rows, C: float | None, *, fit_intercept: bool = False, n_jobs: int | None = -1
+    features: NystromMap,
+    rows: Rows,
+    C: float | None,
+    *,
+    fit_intercept: bool = False,
+    n_jobs: int | None = -1,
+    stats: Statistics | None = None,
 ) -> Solution:
-    """Weights of a fitted Nyström map by the cheapest route that keeps the digits."""
+    """Weights of a fitted Nyström map by the cheapest route that keeps the digits (from its statistics, if given)."""
     problem = Problem(features, rows, C, fit_intercept, n_jobs)
     if len(rows) < features.n_lifted:
         return fit_dual(problem)
     route = choose_route(rows.X.dtype, features.condition_, triangular=features.triangular)
-    for attempt in dict.fromkeys((route, SAFEST)):
-        whiten_last = attempt.name == "gram"
-        posed = (
-            replace(problem, features=features.cross_kernel_, whitening=features.whitening_) if whiten_last else problem
-        )
-        solution = fit_gram(posed, attempt.precision)
+    for attempt in dict.fromkeys((route, SAFEST)) if stats is None else (Route("gram"),):
+        solution = fit_gram(_posed(problem, features, attempt), attempt.precision, stats)
         if solution is not None:
             return replace(solution, form=str(attempt))
     return fit_triangular(problem)

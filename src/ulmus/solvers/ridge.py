@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, lapack, lstsq, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, lapack, solve_triangular, svd
 
 from ulmus import engine
 from ulmus.engine import Lift, Rows
@@ -86,13 +86,43 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Leverage:
+    """``h(φ) = φ̃ᵀ(Φ̃ᵀWΦ̃ + I/C)⁻¹φ̃``, and ``1/Σw`` more with an intercept: how far a prediction leans on its own row.
+
+    ``root`` is lower triangular with ``root rootᵀ = Φ̃ᵀWΦ̃ + I/C``, or, where the rank was cut, ``spectral`` is ``V/s``.
+    In dual form (``rows`` given) ``root`` is the factor of ``Φ̃Φ̃ᵀ + I/C`` and Woodbury's identity takes its place.
+    """
+
+    root: np.ndarray
+    centre: np.ndarray
+    constant: float
+    spectral: bool = False
+    rows: np.ndarray | None = None
+    C: float = 1.0
+
+    def __call__(self, Phi: np.ndarray) -> np.ndarray:
+        V = Phi - self.centre
+        if self.spectral:
+            return _squared_columns((V @ self.root).T) + self.constant
+        if self.rows is None:
+            return _squared_columns(solve_triangular(self.root, V.T, lower=True, check_finite=False)) + self.constant
+        inside = solve_triangular(self.root, self.rows @ V.T, lower=True, check_finite=False)
+        return self.C * np.maximum(_squared_columns(V.T) - _squared_columns(inside), 0.0) + self.constant
+
+
+def _squared_columns(A: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->j", A, A)
+
+
+@dataclass(frozen=True)
 class Solution:
-    """Weights, and how they were come by."""
+    """Weights, how they were come by, and the leverages of rows under them."""
 
     beta: np.ndarray
     intercept: np.ndarray
     form: str
     condition: float
+    leverage: Leverage
     n_corrections: int = 0
 
 
@@ -120,6 +150,7 @@ class NormalEquations:
         summed = max(norm, float(np.abs(stats.gram).sum(axis=0).max())) if fit_intercept else norm
         self.condition = float(summed / norm / max(rcond, 1e-300))
         self.right_hand_side = used.cross
+        self.leverage = Leverage(self.factor, self.centre, 1.0 / self.weight if fit_intercept else 0.0)
 
     def inverse(self, B: np.ndarray) -> np.ndarray:
         return cho_solve((self.factor, True), B, check_finite=False)
@@ -130,7 +161,7 @@ class NormalEquations:
 
     def solution(self) -> Solution:
         beta = self.inverse(self.right_hand_side)
-        return Solution(beta, self.target_mean - self.centre @ beta, "gram", self.condition)
+        return Solution(beta, self.target_mean - self.centre @ beta, "gram", self.condition, self.leverage)
 
 
 def solve_statistics(stats: Statistics, C: float | None, *, fit_intercept: bool = False) -> Solution:
@@ -138,10 +169,11 @@ def solve_statistics(stats: Statistics, C: float | None, *, fit_intercept: bool 
     return NormalEquations(stats, C, fit_intercept).solution()
 
 
-def fit_gram(problem: Problem, precision: Precision = DOUBLE) -> Solution | None:
-    """Weights by sums and Cholesky; None when that would not keep the digits asked for."""
+def fit_gram(problem: Problem, precision: Precision = DOUBLE, stats: Statistics | None = None) -> Solution | None:
+    """Weights by sums (those given, or those of the rows) and Cholesky; None when that would not keep the digits."""
     try:
-        system = NormalEquations(problem.statistics(precision.dtype), problem.C, problem.fit_intercept)
+        stats = problem.statistics(precision.dtype) if stats is None else stats
+        system = NormalEquations(stats, problem.C, problem.fit_intercept)
     except LinAlgError:
         return None
     loss = float(np.finfo(precision.dtype).eps) * system.condition
@@ -180,16 +212,25 @@ def fit_triangular(problem: Problem) -> Solution:
     """Weights by QR of the stacked rows; minimum-norm least squares for ``C=None``."""
     stats = engine.triangular_statistics(problem.features, problem.rows, n_jobs=problem.n_jobs)
     A, Y = stats.least_squares(problem.fit_intercept)
-    beta, condition = least_squares(A, Y, problem.C, len(problem.rows) - problem.fit_intercept)
-    intercept = np.zeros(Y.shape[1])
-    if problem.fit_intercept:
-        feature_mean, target_mean = stats.means()
-        intercept = target_mean - feature_mean @ beta
-    return Solution(beta, intercept, "triangular", condition)
+    found = least_squares(A, Y, problem.C, len(problem.rows) - problem.fit_intercept)
+    present = 1.0 if problem.fit_intercept else 0.0
+    feature_mean, target_mean = (present * mean for mean in stats.means())
+    leverage = Leverage(found.root, feature_mean, present / stats.factor[0, 0] ** 2, spectral=found.spectral)
+    return Solution(found.beta, target_mean - feature_mean @ found.beta, "triangular", found.condition, leverage)
 
 
-def least_squares(A: np.ndarray, Y: np.ndarray, C: float | None, n_rows: int) -> tuple[np.ndarray, float]:
-    """Minimiser of ``‖Aβ − Y‖² + ‖β‖²/C``, of smallest norm when ``C`` is None, and its condition number.
+@dataclass(frozen=True)
+class LeastSquares:
+    """Minimiser, its condition number and a root of its normal equations, as :class:`Leverage` takes it."""
+
+    beta: np.ndarray
+    condition: float
+    root: np.ndarray
+    spectral: bool = False
+
+
+def least_squares(A: np.ndarray, Y: np.ndarray, C: float | None, n_rows: int) -> LeastSquares:
+    """Minimiser of ``‖Aβ − Y‖² + ‖β‖²/C``, of smallest norm when ``C`` is None.
 
     ``n_rows`` is the number of rows that ``A`` sums up, less one if they are centred.
     """
@@ -198,8 +239,11 @@ def least_squares(A: np.ndarray, Y: np.ndarray, C: float | None, n_rows: int) ->
         ridge = np.column_stack([np.eye(D) / np.sqrt(C), np.zeros((D, Y.shape[1]))])
         R = upper_factor(np.vstack([np.column_stack([A, Y]), ridge]))
         rcond, _ = lapack.dtrcon(R[:D, :D])
-        return solve_triangular(R[:D, :D], R[:D, D:], check_finite=False), float(1 / max(rcond, 1e-150) ** 2)
-    beta, _, rank, s = lstsq(A, Y, cond=EPS * max(n_rows, D), check_finite=False, lapack_driver="gelsd")
+        beta = solve_triangular(R[:D, :D], R[:D, D:], check_finite=False)
+        return LeastSquares(beta, float(1 / max(rcond, 1e-150) ** 2), R[:D, :D].T)
+    U, s, Vt = svd(A, full_matrices=False, check_finite=False)
+    rank = int(np.count_nonzero(s > EPS * s[0]))
+    root = Vt[:rank].T / s[:rank]
     if rank < min(D, n_rows):
         warnings.warn(
             f"the hidden layer has rank {rank} of {min(D, n_rows)} in float64; the least-squares weights of smallest "
@@ -207,7 +251,8 @@ def least_squares(A: np.ndarray, Y: np.ndarray, C: float | None, n_rows: int) ->
             NumericalWarning,
             stacklevel=2,
         )
-    return beta, float((s[0] / s[rank - 1]) ** 2) if rank else 1.0
+    condition = float((s[0] / s[rank - 1]) ** 2) if rank else 1.0
+    return LeastSquares(root @ (U[:, :rank].T @ Y), condition, root, spectral=True)
 
 
 def fit_dual(problem: Problem) -> Solution:
@@ -222,17 +267,13 @@ def fit_dual(problem: Problem) -> Solution:
         feature_mean, target_mean = w @ Phi / w.sum(), w @ T / w.sum()
         Phi, T = Phi - feature_mean, T - target_mean
     root = np.sqrt(w)[:, None]
-    beta, condition = _dual_weights(Phi * root, T * root, problem.C, n - problem.fit_intercept)
-    return Solution(beta, target_mean - feature_mean @ beta, "dual", condition)
-
-
-def _dual_weights(Phi: np.ndarray, T: np.ndarray, C: float | None, n_rows: int) -> tuple[np.ndarray, float]:
-    n = len(Phi)
-    if C is not None:
+    Phi, T = Phi * root, T * root
+    constant = 1.0 / w.sum() if problem.fit_intercept else 0.0
+    if problem.C is not None:
         K = Phi @ Phi.T
-        K[np.diag_indices(n)] += 1.0 / C
+        K[np.diag_indices(n)] += 1.0 / problem.C
         norm = float(np.abs(K).sum(axis=0).max())
-        factor, info = lapack.dpotrf(K, lower=1, clean=0)
+        factor, info = lapack.dpotrf(K, lower=1, clean=1)
         if not info:
             rcond, _ = lapack.dpocon(factor, norm, uplo="L")
             condition = float(1 / max(rcond, 1e-300))
@@ -240,18 +281,22 @@ def _dual_weights(Phi: np.ndarray, T: np.ndarray, C: float | None, n_rows: int) 
                 alpha = cho_solve((factor, True), T, check_finite=False)
                 beta = Phi.T @ alpha
                 # one correction from the rows gives back what squaring them cost
-                step = cho_solve((factor, True), T - Phi @ beta - alpha / C, check_finite=False)
-                return beta + Phi.T @ step, condition
-    return least_squares(Phi, T, C, n_rows)
+                step = cho_solve((factor, True), T - Phi @ beta - alpha / problem.C, check_finite=False)
+                beta += Phi.T @ step
+                leverage = Leverage(factor, feature_mean, constant, rows=Phi, C=problem.C)
+                return Solution(beta, target_mean - feature_mean @ beta, "dual", condition, leverage)
+    found = least_squares(Phi, T, problem.C, n - problem.fit_intercept)
+    leverage = Leverage(found.root, feature_mean, constant, spectral=found.spectral)
+    return Solution(found.beta, target_mean - feature_mean @ found.beta, "dual", found.condition, leverage)
 
 
-def fit_ridge(problem: Problem) -> Solution:
-    """Weights of a feature map, by the cheapest form that keeps the digits."""
+def fit_ridge(problem: Problem, stats: Statistics | None = None) -> Solution:
+    """Weights of a feature map (from its statistics, if given), by the cheapest form that keeps the digits."""
     if len(problem.rows) < problem.features.n_lifted:
         return fit_dual(problem)
-    single = problem.rows.X.dtype == np.float32
+    single = problem.rows.X.dtype == np.float32 and stats is None
     for precision in (SINGLE, DOUBLE) if single else (DOUBLE,):
-        solution = fit_gram(problem, precision)
+        solution = fit_gram(problem, precision, stats)
         if solution is not None:
             return replace(solution, form=f"gram {np.dtype(precision.dtype).name}")
     return fit_triangular(problem)

@@ -1,0 +1,79 @@
+"""Peak memory above the input of one fit and one predict: ``python benchmarks/memory.py JOB ROWS`` prints JSON.
+
+The high-water mark of the process (VmHWM) is reset once libraries and data are in place, so that the difference to the
+resident memory at that moment is what the model itself needed. Linux only.
+"""
+
+import ctypes
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.kernel_ridge import KernelRidge
+
+from problems import COVTYPE_CLASSES, COVTYPE_FEATURES, mixture, smooth
+from rivals import nystroem_ridge
+from ulmus import KELMRegressor, NKELMClassifier, NKELMRegressor
+
+Data = tuple[np.ndarray, np.ndarray]
+
+
+def labels(n: int) -> Data:
+    """Rows of CovType's shape with their class."""
+    return mixture(n, COVTYPE_FEATURES, COVTYPE_CLASSES)
+
+
+def columns(n: int) -> Data:
+    """The same, with one ±1 column per class."""
+    X, y = labels(n)
+    return X, np.where(y[:, None] == np.arange(COVTYPE_CLASSES), 1.0, -1.0)
+
+
+L, GAMMA, C = 1000, 1 / COVTYPE_FEATURES, 2.0**20
+KELM_FEATURES, KELM_C = 20, 2.0**8
+
+#: name → (data, model)
+JOBS: dict[str, tuple[Callable[[int], Data], Callable[[], Any]]] = {
+    "nkelm": (columns, lambda: NKELMRegressor(L, gamma=GAMMA, C=C, random_state=0)),
+    "nkelm_labels": (labels, lambda: NKELMClassifier(L, gamma=GAMMA, C=C, random_state=0)),
+    "nystroem_ridge": (columns, lambda: nystroem_ridge(L, GAMMA, C)),
+    "kelm": (lambda n: smooth(n, KELM_FEATURES), lambda: KELMRegressor(gamma=1 / KELM_FEATURES, C=KELM_C)),
+    "kernel_ridge": (
+        lambda n: smooth(n, KELM_FEATURES),
+        lambda: KernelRidge(kernel="rbf", gamma=1 / KELM_FEATURES, alpha=1 / KELM_C),
+    ),
+}
+
+
+def status(key: str) -> float:
+    """A line of /proc/self/status, in MB."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise KeyError(key)
+
+
+def peak_above_now(work: Callable[[], Any]) -> float:
+    """MB above the present resident memory that ``work`` reaches."""
+    ctypes.CDLL(None).malloc_trim(0)  # what earlier work has freed is not there any more
+    Path("/proc/self/clear_refs").write_text("5")
+    before = status("VmRSS")
+    work()
+    return status("VmHWM") - before
+
+
+def main(job: str, n: int) -> None:
+    """Measure one job and print it."""
+    data, make = JOBS[job]
+    X, y = data(n)
+    model = make()
+    fit = peak_above_now(lambda: model.fit(X, y))
+    predict = peak_above_now(lambda: model.predict(X))
+    print(json.dumps({"input": (X.nbytes + y.nbytes) / 1e6, "fit": fit, "predict": predict, "output": y.nbytes / 1e6}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

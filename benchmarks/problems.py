@@ -1,0 +1,97 @@
+"""The data that models are compared on."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from ulmus import datasets
+
+SCALERS = {"standardised": StandardScaler, "scaled to [0, 1]": MinMaxScaler}
+#: CovType as in Table 1 of the NKELM document.
+COVTYPE_TRAIN, COVTYPE_TEST, COVTYPE_FEATURES, COVTYPE_CLASSES = 464_810, 116_202, 54, 7
+
+
+@dataclass(frozen=True)
+class Task:
+    """Rows and labels to learn from and to be tested on, and where they came from."""
+
+    origin: str
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+    @property
+    def classes(self) -> np.ndarray:
+        return np.unique(self.y)
+
+    @property
+    def T(self) -> np.ndarray:
+        """One ±1 column per class."""
+        return np.where(self.y[:, None] == self.classes, 1.0, -1.0)
+
+    @property
+    def real(self) -> bool:
+        return not self.origin.startswith("generated")
+
+    def first(self, n: int) -> "Task":
+        """The same task with the first ``n`` training rows."""
+        return replace(self, X=self.X[:n], y=self.y[:n])
+
+    def scaled(self, how: str) -> "Task":
+        """The same task after a scaler of ``SCALERS``, fitted on the training rows."""
+        scaler = SCALERS[how]().fit(self.X)
+        X, X_test = scaler.transform(self.X), scaler.transform(self.X_test)
+        return replace(self, origin=f"{self.origin}, {how}", X=X, X_test=X_test)
+
+    def accuracy(self, scores: np.ndarray) -> float:
+        """Percentage of test rows whose largest score is that of their class."""
+        return 100 * float(np.mean(self.classes[scores.argmax(axis=1)] == self.y_test))
+
+
+def mixture(n: int, n_features: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows around five centres per class, in an 8-dimensional subspace plus noise."""
+    rng = np.random.RandomState(seed)
+    centres = rng.standard_normal((5 * n_classes, 8)) @ rng.standard_normal((8, n_features))
+    which = rng.randint(len(centres), size=n)
+    X = np.empty((n, n_features))
+    for start in range(0, n, 10_000):
+        rows = slice(start, start + 10_000)
+        X[rows] = centres[which[rows]] + 1.5 * rng.standard_normal((len(which[rows]), n_features))
+    return X, which % n_classes
+
+
+def covtype(n_train: int = COVTYPE_TRAIN, n_test: int = COVTYPE_TEST) -> Task:
+    """CovType in random order, or generated rows of its shape where the real ones are not at hand."""
+    if "covtype" in datasets.list():
+        real = datasets.load("covtype")
+        order = np.random.RandomState(0).permutation(len(real.data))
+        X, y, origin = real.data[order], real.target[order], "real CovType"
+    else:
+        X, y = mixture(n_train + n_test, COVTYPE_FEATURES, COVTYPE_CLASSES)
+        origin = "generated rows of CovType's shape (set ULMUS_DATA for the real ones)"
+    test = slice(n_train, n_train + n_test)
+    return Task(origin, X[:n_train], y[:n_train], X[test], y[test])
+
+
+def official(name: str) -> Task | None:
+    """A real set with its official split, or None where it is not at hand."""
+    if name not in datasets.list():
+        return None
+    dataset = datasets.load(name)
+    return Task(name, *dataset.train, *dataset.test)
+
+
+def smooth(n: int, n_features: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Normal rows and a smooth function of them, with a little noise."""
+    rng = np.random.RandomState(seed)
+    X = rng.standard_normal((n, n_features))
+    W = rng.standard_normal((n_features, 3)) / np.sqrt(n_features)
+    return X, np.sin(X @ W).sum(axis=1, keepdims=True) + 0.1 * rng.standard_normal((n, 1))
+
+
+def curve(x: Any) -> np.ndarray:
+    """The smooth function of one variable on which squared condition numbers show."""
+    return np.sin(6 * x) * np.exp(x / 2)

@@ -1,0 +1,71 @@
+"""Probabilities and intervals from leave-one-out predictions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+
+from ulmus.engine import Rows
+from ulmus.solvers.path import leave_out
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Leave-one-out predictions of some rows: targets, predictions, leverages and weights."""
+
+    T: np.ndarray
+    P: np.ndarray
+    leverage: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Rows, residual: np.ndarray, remainder: np.ndarray) -> "HeldOut":
+        """From training residuals of rows that the model holds, and ``1 − u h`` of each."""
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        return cls(rows.T, leave_out(rows.T, residual, remainder), 1.0 - remainder, weight)
+
+
+def fit_temperature(class_scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> float:
+    """Factor ``a`` that makes ``softmax(a · scores)`` most likely; the order of the classes does not change."""
+    rows = np.arange(len(indices))
+
+    def negative_log_likelihood(log_a: float) -> float:
+        return -float(np.average(log_softmax(np.exp(log_a) * class_scores, axis=1)[rows, indices], weights=weight))
+
+    return float(np.exp(minimize_scalar(negative_log_likelihood, bounds=(-6.0, 8.0), method="bounded").x))
+
+
+def probabilities(class_scores: np.ndarray, temperature: float) -> np.ndarray:
+    """``softmax(temperature · scores)``."""
+    return softmax(temperature * class_scores, axis=1)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Noise level and studentised leave-one-out residuals ``e₋ᵢ / √(1 + h₋ᵢ)``, sorted, per output.
+
+    ``h₋ = h/(1 − h)`` is the leverage of a row under the model that does not hold it.
+    """
+
+    noise: np.ndarray
+    residuals: np.ndarray
+    mass: np.ndarray
+
+    @classmethod
+    def of(cls, held_out: HeldOut) -> "Spread":
+        h = np.clip(held_out.leverage, 0.0, 1.0 - 1e-12)[:, None]
+        studentised = (held_out.T - held_out.P) * np.sqrt(1.0 - h)
+        order = np.argsort(studentised, axis=0)
+        noise = np.sqrt(np.average(studentised**2, axis=0, weights=held_out.weight))
+        mass = np.cumsum(held_out.weight[order], axis=0)
+        return cls(noise, np.take_along_axis(studentised, order, axis=0), mass)
+
+    def quantile(self, level: float) -> np.ndarray:
+        """Weighted quantile of the residuals, per output, with the finite-sample correction of the jackknife."""
+        out = np.empty(self.residuals.shape[1])
+        for j, (r, mass) in enumerate(zip(self.residuals.T, self.mass.T, strict=True)):
+            total = mass[-1]
+            target = level * (total + 1.0) if level > 0.5 else level * (total + 1.0) - 1.0
+            out[j] = r[np.clip(np.searchsorted(mass, target - 1e-9), 0, len(r) - 1)]
+        return out

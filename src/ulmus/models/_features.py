@@ -1,0 +1,37 @@
+"""What the families with an explicit feature map share: leave-one-out on a sample, and the variance of predictions."""
+
+from typing import Any
+
+import numpy as np
+
+from ulmus import engine
+from ulmus.calibration import HeldOut
+from ulmus.engine import Lift, Rows
+from ulmus.models._assembly import CALIBRATION_ROWS
+from ulmus.solvers.ridge import Leverage, Solution
+
+
+def leave_one_out_sample(
+    features: Lift, rows: Rows, solution: Solution, rng: np.random.RandomState, n_jobs: int | None
+) -> HeldOut:
+    """Exact leave-one-out predictions of a sample of the rows."""
+    n = len(rows)
+    sample = rows if n <= CALIBRATION_ROWS else rows.take(np.sort(rng.permutation(n)[:CALIBRATION_ROWS]))
+    fitted = engine.apply(features, sample.X, solution.beta, n_jobs=n_jobs) + solution.intercept
+    h = leverages(features, sample.X, solution.leverage, n_jobs)
+    return HeldOut.of(sample, sample.T - fitted, 1.0 - (h if sample.unit is None else sample.unit * h))
+
+
+def leverages(features: Lift, X: Any, leverage: Leverage, n_jobs: int | None) -> np.ndarray:
+    """Leverage of every row of ``X``, in blocks."""
+    out = np.empty(X.shape[0])
+
+    def work(piece: slice) -> None:
+        Phi = np.empty((piece.stop - piece.start, features.n_lifted))
+        features.lift(X[piece], Phi)
+        out[piece] = leverage(Phi)
+
+    pieces = list(engine.pieces(X.shape[0], engine.block_rows(features.n_lifted, np.float64)))
+    for _ in engine.ordered_map(work, pieces, n_jobs):
+        pass
+    return out

@@ -1,0 +1,83 @@
+r"""The whole C path from one decomposition, with exact leave-one-out predictions.
+
+With :math:`\Phi^T W \Phi = U \operatorname{diag}(s) U^T` and :math:`A = \Phi U` the weights for every C are
+:math:`U\,(U^T\Phi^T W T) / (s + 1/C)`, the leverage of a row is :math:`h = \sum_j A_j^2 / (s_j + 1/C)`, and the
+prediction of a row by the model that never saw it is
+
+.. math:: t - \frac{t - A\,(U^T\Phi^TWT)/(s+1/C)}{1 - u h},
+
+where u is the weight that is left out. A weight of k stands for k copies of a row, so that is the weight of one copy:
+the row itself when its weight is at most 1. With an intercept, rows are centred and the constant adds
+:math:`1/\sum w` to the leverage.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import eigh
+
+from ulmus.statistics import Statistics
+
+#: ``(features, targets, weight of one copy)`` of rows → predictions ``[C, row, output]`` and leverages ``[C, row]``.
+LeaveOneOut = Callable[[np.ndarray, np.ndarray, np.ndarray | None], tuple[np.ndarray, np.ndarray]]
+
+
+class RidgePath:
+    """Ridge solutions for every C from the statistics of the rows."""
+
+    def __init__(self, stats: Statistics, *, fit_intercept: bool = False) -> None:
+        used = stats.centred() if fit_intercept else stats
+        self.fit_intercept = fit_intercept
+        self.centre = stats.feature_mean if fit_intercept else np.zeros(stats.n_features)
+        self.target_mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
+        self.total = stats.weight
+        s, self.U = eigh(used.gram, check_finite=False)
+        self.s = np.maximum(s, 0.0)
+        self.Z = self.U.T @ used.cross
+        self.target_square = np.diag(used.target)
+
+    def _shrink(self, C: np.ndarray) -> np.ndarray:
+        """``1 / (s + 1/C)``, one column per C."""
+        return 1.0 / (self.s[:, None] + 1.0 / np.asarray(C, dtype=float)[None, :])
+
+    def weights(self, C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights ``[feature, C, output]`` and intercepts ``[C, output]``."""
+        shrunk = self.Z[:, None, :] * self._shrink(C)[:, :, None]
+        beta = np.tensordot(self.U, shrunk, axes=1)
+        return beta, self.target_mean - np.tensordot(self.centre, beta, axes=1)
+
+    def degrees_of_freedom(self, C: np.ndarray) -> np.ndarray:
+        """Trace of the smoother for every C."""
+        return self.s @ self._shrink(C) + self.fit_intercept
+
+    def residual_square(self, C: np.ndarray) -> np.ndarray:
+        """Weighted sum of squared training residuals, ``[C, output]``."""
+        shrink = self._shrink(C).T[:, :, None]
+        explained = (self.Z**2 * (2 * shrink - self.s[:, None] * shrink**2)).sum(axis=1)
+        return np.maximum(self.target_square - explained, 0.0)
+
+    def gcv(self, C: np.ndarray) -> np.ndarray:
+        """Generalised cross-validation score ``n ‖e‖² / (n − tr)²``, ``[C, output]``."""
+        n = self.total
+        left = np.maximum(n - self.degrees_of_freedom(C), 1e-12 * n)
+        return n * self.residual_square(C) / left[:, None] ** 2
+
+    def leave_one_out(self, C: np.ndarray) -> LeaveOneOut:
+        """Function that gives exact leave-one-out predictions of rows that are in the statistics, for every C."""
+        shrink = self._shrink(C)
+        shrunk = (self.Z[:, None, :] * shrink[:, :, None]).reshape(len(self.s), -1)
+        constant = 1.0 / self.total if self.fit_intercept else 0.0
+
+        def of_rows(Phi: np.ndarray, T: np.ndarray, unit: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+            A = (Phi - self.centre if self.fit_intercept else Phi) @ self.U
+            fitted = (A @ shrunk).reshape(len(T), len(shrink.T), -1).transpose(1, 0, 2) + self.target_mean
+            np.multiply(A, A, out=A)
+            h = (A @ shrink).T + constant
+            return leave_out(T, T - fitted, 1.0 - (h if unit is None else unit * h)), h
+
+        return of_rows
+
+
+def leave_out(T: np.ndarray, residual: np.ndarray, remainder: np.ndarray) -> np.ndarray:
+    """Predictions without one copy of each row, from training residuals and ``1 − u h``."""
+    return T - residual / np.maximum(remainder, np.finfo(float).eps)[..., None]

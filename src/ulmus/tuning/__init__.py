@@ -1,0 +1,6 @@
+"""Choosing C, gamma and the number of features from the data."""
+
+from ulmus.tuning.judge import Judge, Trial, fold_numbers
+from ulmus.tuning.search import Tuner, Tuning
+
+__all__ = ["Judge", "Trial", "Tuner", "Tuning", "fold_numbers"]

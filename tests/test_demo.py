@@ -1,0 +1,16 @@
+"""The demonstration runs from the package alone and its figures are those of the document, within its spread."""
+
+from ulmus import demo
+
+
+def test_demo_prints_every_contestant_and_comes_near_the_document(capsys, monkeypatch):
+    monkeypatch.setattr(demo, "FITS", 1)
+    monkeypatch.delenv("ULMUS_DATA", raising=False)
+    demo.main()
+    lines = capsys.readouterr().out.splitlines()
+    for contestants in demo.CONTESTANTS.values():
+        for contestant in contestants:
+            (line,) = [x for x in lines if x.split("  ")[1:2] == [contestant.name] and contestant.settings in x]
+            accuracy = float(line.split(contestant.settings)[1].split()[0])
+            # the document's splits are random and its deviations are not printed; 2.5 points is what L = 300 costs here
+            assert abs(accuracy - (contestant.printed or (90.0, 0.0))[0]) < 3.5
