@@ -88,7 +88,7 @@ class Tuner:
             low, high = SCORED_ROWS
             count = min(self.n_rows, int(np.clip(self.n_rows // 4, low, high)))
             if count < self.n_rows:
-                self.judge = replace(self.judge, scored=np.sort(self.rng.permutation(self.n_rows)[:count]))
+                self.judge = replace(self.judge, scored=np.unique(self.rng.randint(self.n_rows, size=count)))
 
     def choose_width(self, start: float, size: int) -> float:
         """Climb to the best width, coarsely on few rows, then finer on more."""
