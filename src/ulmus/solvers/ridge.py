@@ -282,7 +282,7 @@ def fit_dual(problem: Problem) -> Solution:
                 beta = Phi.T @ alpha
                 # one correction from the rows gives back what squaring them cost
                 step = cho_solve((factor, True), T - Phi @ beta - alpha / problem.C, check_finite=False)
-                beta = beta + Phi.T @ step
+                beta += Phi.T @ step
                 leverage = Leverage(factor, feature_mean, constant, rows=Phi, C=problem.C)
                 return Solution(beta, target_mean - feature_mean @ beta, "dual", condition, leverage)
     found = least_squares(Phi, T, problem.C, n - problem.fit_intercept)
