@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
-#: Shown scores are rounded to two digits, and a finer search may move them by a point.
-TOLERANCE = 0.015
+#: Shown scores are rounded to two digits; two standard errors of a coverage over some 1,200 rows, or of an accuracy.
+TOLERANCE = 0.02
 
 
 def python_of(document):
