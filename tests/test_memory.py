@@ -92,8 +92,8 @@ def test_fitting_holds_blocks_and_squares_whatever_the_number_of_rows(monkeypatc
     # two threads with a block and a few tiles each, some L × L squares, and the keys by which landmarks are drawn
     bound = 2 * (2 * MB + 4 * engine.TILE_BYTES) + 14 * 8 * 310**2 + 64 * 2**14
     assert held[60_000] < bound < 8 * 60_000 * 300 / 5
-    # what grows is one number per row, for targets or weights
-    assert held[200_000] - held[60_000] < 2 * 8 * 140_000
+    # what grows is one number per row, for targets or weights (peaks of two threads need not meet: compare the bounds)
+    assert held[200_000] < bound + 2 * 8 * 140_000
 
 
 def test_transforming_holds_its_answer_and_tiles():

@@ -5,12 +5,13 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_regression
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GroupKFold, KFold
+from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 from sklearn.preprocessing import StandardScaler
 
 from ulmus import (
     ELMClassifier,
     ELMRegressor,
+    KELMClassifier,
     KELMRegressor,
     NKELMClassifier,
     NKELMRegressor,
@@ -312,3 +313,49 @@ def test_verbose_reports_the_search(capsys):
     X, y = make_regression(100, 2, random_state=0)
     NKELMRegressor(verbose=True, random_state=0).fit(X, y)
     assert "loss" in capsys.readouterr().out
+
+
+def test_weights_equal_repetition_through_the_search_on_samples_of_the_rows():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(3000, 2))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.3 * rng.normal(size=3000)
+    copies = rng.randint(1, 4, 3000)
+    weighted = NKELMRegressor(random_state=0).fit(X, y, sample_weight=copies)
+    repeated = NKELMRegressor(random_state=0).fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    for name in ("gamma_", "n_landmarks_", "C_"):
+        assert getattr(weighted, name) == getattr(repeated, name)
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-7)
+
+
+def test_a_criterion_of_the_other_task_is_refused():
+    X, y = make_regression(30, 2, random_state=0)
+    with pytest.raises(ValueError, match=r"criterion must be one of .* for NKELMRegressor, got 'error'"):
+        NKELMRegressor(criterion="error").fit(X, y)
+    with pytest.raises(ValueError, match=r"criterion must be one of .* for NKELMClassifier, got 'absolute'"):
+        NKELMClassifier(criterion="absolute").fit(X, y > 0)
+
+
+def test_a_split_that_trains_on_less_than_the_rest_is_refused():
+    X, y = make_regression(30, 2, random_state=0)
+    with pytest.raises(ValueError, match="cv must train on every row that it does not test"):
+        NKELMRegressor(cv=TimeSeriesSplit(3)).fit(X, y)
+
+
+def test_balanced_class_weights_count_sample_weights():
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(60, 2)), rng.randint(2, size=60)
+    copies = rng.randint(1, 4, 60)
+    options = {"n_landmarks": 20, "gamma": 0.5, "C": 4.0, "class_weight": "balanced", "random_state": 0}
+    weighted = NKELMClassifier(**options).fit(X, y, sample_weight=copies)
+    repeated = NKELMClassifier(**options).fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-9)
+
+
+def test_class_weights_below_zero_are_refused_and_zero_takes_a_class_out():
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 3
+    with pytest.raises(ValueError, match="class weights must be non-negative"):
+        KELMClassifier(gamma=1.0, C=1.0, class_weight={0: -1.0, 1: 1.0, 2: 1.0}).fit(X, y)
+    for Model in (KELMClassifier, NKELMClassifier):
+        model = Model(gamma=1.0, C=1.0, class_weight={0: 0.0, 1: 1.0, 2: 1.0}).fit(X, y)
+        assert set(model.predict(X)) <= {1, 2}

@@ -67,6 +67,16 @@ class Rows:
         weight, unit = (None if a is None else a[rows] for a in (self.weight, self.unit))
         return Rows(self.X[rows], self.T[rows], weight, unit)
 
+    @property
+    def target_bound(self) -> float:
+        """The largest absolute target."""
+        return float(max(self.T.max(), -self.T.min()))
+
+    @property
+    def effective_count(self) -> float:
+        """Number of rows, copies counted."""
+        return len(self) if self.weight is None else max(len(self), float(self.weight.sum()))
+
     def reweighted(self, factor: np.ndarray) -> "Rows":
         """Rows whose weights (and those of one copy) are multiplied; rows of weight 0 are gone."""
         weight, unit = (factor if a is None else a * factor for a in (self.weight, self.unit))

@@ -11,8 +11,7 @@ class Activation:
     """An activation ``g``.
 
     ``apply`` works in place. ``argument`` says what it is given: ``"affine"`` is ``slope (w·x + b)``, ``"distance"``
-    is ``slope ‖x − c‖ / r`` with centre ``c`` and width ``r`` drawn from the data. ``kernel`` names the limit of
-    infinitely many nodes where the library has it.
+    is ``slope ‖x − c‖ / r`` with centre ``c`` and width ``r`` drawn from the data.
     """
 
     name: str

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from ulmus import engine
+from ulmus.engine import Rows
 
 _U = np.uint64
 #: Rows whose keys are held at a time.
@@ -54,6 +55,16 @@ def row_keys(X: Any, seed: int) -> np.ndarray:
         for _ in engine.ordered_map(work, list(engine.pieces(X.shape[0], engine.tile_rows(X.shape[1], np.float64)))):
             pass
     return _mix(keys + _U(rng.randint(1, 2**31)))
+
+
+def distinct_sample(rows: Rows, count: int, rng: np.random.RandomState) -> tuple[np.ndarray, Rows]:
+    """Indices of up to ``count`` distinct rows in random order, and those rows, each with the weight of its copies."""
+    index, mass = distinct_rows(rows.X, count, rows.weight, rng)
+    sample = rows.take(index)
+    if rows.weight is None and (mass == 1).all():
+        return index, sample
+    unit = np.ones(len(index)) if sample.unit is None else sample.unit
+    return index, Rows(sample.X, sample.T, mass, unit)
 
 
 def distinct_rows(

@@ -51,6 +51,7 @@ class Assembly(BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     _default_intercept: ClassVar[bool] = False
+    _criteria: ClassVar[tuple[str, ...]] = ("auto",)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -71,6 +72,10 @@ class Assembly(BaseEstimator):
         -------
         self
         """
+        if self.criterion not in self._criteria:
+            raise ValueError(
+                f"criterion must be one of {self._criteria} for {type(self).__name__}, got {self.criterion!r}"
+            )
         X, y = self._validate(X, y)
         folds = fold_numbers(self.cv, X, y, groups, is_classifier(self))
         weight = None
@@ -165,6 +170,7 @@ class Regression(RegressorMixin):
     """Targets as they are; one or several outputs."""
 
     _default_intercept: ClassVar[bool] = True
+    _criteria: ClassVar[tuple[str, ...]] = ("auto", "squared", "absolute")
 
     def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         X, y = validate_data(
@@ -210,7 +216,7 @@ class Regression(RegressorMixin):
     def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
         """Intervals that hold a new target with probability ``coverage``, from leave-one-out residuals.
 
-        Residuals are studentised by the leverage of their row, so that intervals widen where the data are thin.
+        Residuals are studentised by the leverage of their row.
 
         Parameters
         ----------
@@ -238,6 +244,8 @@ class Regression(RegressorMixin):
 
 class Classification(ClassifierMixin):
     """One ±1 column per class (one for two classes); the largest score wins."""
+
+    _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared")
 
     def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])

@@ -7,6 +7,7 @@ import numpy as np
 from ulmus import engine
 from ulmus.calibration import HeldOut
 from ulmus.engine import Lift, Rows
+from ulmus.features.sampling import distinct_sample
 from ulmus.models._assembly import CALIBRATION_ROWS
 from ulmus.solvers.ridge import Leverage, Solution
 
@@ -15,8 +16,9 @@ def leave_one_out_sample(
     features: Lift, rows: Rows, solution: Solution, rng: np.random.RandomState, n_jobs: int | None
 ) -> HeldOut:
     """Exact leave-one-out predictions of a sample of the rows."""
-    n = len(rows)
-    sample = rows if n <= CALIBRATION_ROWS else rows.take(np.unique(rng.randint(n, size=CALIBRATION_ROWS)))
+    sample = rows
+    if rows.effective_count > CALIBRATION_ROWS:
+        sample = distinct_sample(rows, CALIBRATION_ROWS, rng)[1]
     fitted = engine.apply(features, sample.X, solution.beta, n_jobs=n_jobs) + solution.intercept
     h = leverages(features, sample.X, solution.leverage, n_jobs)
     return HeldOut.of(sample, sample.T - fitted, 1.0 - (h if sample.unit is None else sample.unit * h))

@@ -103,7 +103,7 @@ class RandomFamily(Assembly):
         solution = fit_ridge(Problem(self.map_, rows, self.C_, self._intercept, self.n_jobs), stats)
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
         self._leverage = solution.leverage
-        self._narrow = digits_kept(self.beta_, 1.0, float(np.abs(rows.T).max()), np.float32)
+        self._narrow = digits_kept(self.beta_, 1.0, rows.target_bound, np.float32)
         return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
 
     def _outputs(self, X: Any) -> np.ndarray:

@@ -110,7 +110,7 @@ class NystromFamily(Assembly):
         )
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
         self._leverage = solution.leverage
-        self._fold(float(np.abs(rows.T).max()))
+        self._fold(rows.target_bound)
         return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
 
     def _fold(self, scale: float) -> None:

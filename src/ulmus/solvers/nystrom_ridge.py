@@ -79,11 +79,15 @@ def _posed(problem: Problem, features: NystromMap, route: Route) -> Problem:
     return replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
 
 
+def _summing_route(features: NystromMap) -> Route:
+    """The route by which sums alone keep the digits."""
+    route = choose_route(np.float64, features.condition_, triangular=features.triangular)
+    return SAFEST if route.precision.correct == 0.0 else route
+
+
 def nystrom_statistics(features: NystromMap, rows: Rows, n_jobs: int | None = -1) -> Statistics:
     """Sums of the whitened features in float64, squared before whitening only where that costs no digits."""
-    route = choose_route(np.float64, features.condition_, triangular=features.triangular)
-    if route.precision.correct == 0.0:
-        route = SAFEST
+    route = _summing_route(features)
     return _posed(Problem(features, rows, None, n_jobs=n_jobs), features, route).statistics(np.float64)
 
 
@@ -101,7 +105,7 @@ def fit_nystrom_ridge(
     if len(rows) < features.n_lifted:
         return fit_dual(problem)
     route = choose_route(rows.X.dtype, features.condition_, len(rows), triangular=features.triangular)
-    for attempt in dict.fromkeys((route, SAFEST)) if stats is None else (Route("gram"),):
+    for attempt in dict.fromkeys((route, SAFEST)) if stats is None else (_summing_route(features),):
         solution = fit_gram(_posed(problem, features, attempt), attempt.precision, stats)
         if solution is not None:
             return replace(solution, form=str(attempt))

@@ -68,16 +68,21 @@ def fold_numbers(cv: Any, X: Any, y: np.ndarray, groups: Any, classifier: bool) 
     if groups is not None and (cv is None or isinstance(cv, int)):
         cv = GroupKFold(5 if cv is None else cv)
     number = np.full(X.shape[0], -1)
-    for k, (_, test) in enumerate(check_cv(cv, y, classifier=classifier).split(X, y, groups)):
+    for k, (train, test) in enumerate(check_cv(cv, y, classifier=classifier).split(X, y, groups)):
         if (number[test] >= 0).any():
-            raise ValueError("cv must test every row at most once; a repeated or shuffled split was given")
+            raise ValueError("cv must test every row at most once; a repeated split was given")
+        if len(train) + len(test) != len(number):
+            raise ValueError(
+                f"cv must train on every row that it does not test; split {k} trains on {len(train)} and tests on "
+                f"{len(test)} of {len(number)} rows"
+            )
         number[test] = k
     return number
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Rows, how they are divided, which of them are scored, and what counts as loss."""
+    """Rows, how they are divided, which of them are scored (with which weights), and what counts as loss."""
 
     rows: Rows
     coding: Coding
@@ -86,6 +91,7 @@ class Judge:
     criterion: str = "auto"
     folds: np.ndarray | None = None
     scored: np.ndarray | None = None
+    mass: np.ndarray | None = None
     n_jobs: int | None = -1
 
     def summarise(self, features: Lift) -> Summary:
@@ -136,6 +142,8 @@ class Judge:
 
     @property
     def scored_weight(self) -> np.ndarray:
+        if self.mass is not None:
+            return self.mass
         weight = self.rows.weight
         return np.ones(len(self.scored_rows)) if weight is None else weight[self.scored_rows]
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
-from ulmus.features.sampling import distinct_rows
+from ulmus.features.sampling import distinct_sample
 from ulmus.statistics import Statistics
 from ulmus.tuning.judge import C_LIMITS, Judge, Trial
 
@@ -83,12 +83,12 @@ class Tuner:
 
     def __post_init__(self) -> None:
         self.began = time.perf_counter()
-        self.n_rows = len(self.judge.rows)
-        if self.judge.folds is None:
-            low, high = SCORED_ROWS
-            count = min(self.n_rows, int(np.clip(self.n_rows // 4, low, high)))
-            if count < self.n_rows:
-                self.judge = replace(self.judge, scored=np.unique(self.rng.randint(self.n_rows, size=count)))
+        rows = self.judge.rows
+        self.n_rows = rows.effective_count
+        count = int(np.clip(self.n_rows // 4, *SCORED_ROWS))
+        if self.judge.folds is None and count < self.n_rows:
+            index, sample = distinct_sample(rows, count, self.rng)
+            self.judge = replace(self.judge, scored=index, mass=sample.weight)
 
     def choose_width(self, start: float, size: int) -> float:
         """Climb to the best width, coarsely on few rows, then finer on more."""
@@ -139,7 +139,7 @@ class Tuner:
     def choose_size(self, width: float, max_size: int) -> Found:
         """The smallest sufficient size and its C."""
         judged: list[Trial] = []
-        max_size = min(max_size, max(FEWEST, self.n_rows))
+        max_size = min(max_size, max(FEWEST, int(self.n_rows)))
         size, grid = min(FIRST_SIZE, max_size), self.log2_C
         while True:
             features = self._fit(self.judge, width, size)
@@ -165,11 +165,10 @@ class Tuner:
         """The judge of a sample of the rows."""
         if self.n_rows <= count:
             return self.judge
-        rows = self.judge.rows
-        sample = np.sort(distinct_rows(rows.X, count, rows.weight, self.rng)[0])
-        folds = None if self.judge.folds is None else self.judge.folds[sample]
+        index, sample = distinct_sample(self.judge.rows, count, self.rng)
+        folds = None if self.judge.folds is None else self.judge.folds[index]
         scored = None if folds is not None or len(sample) <= SCORED_ROWS[0] else np.arange(SCORED_ROWS[0])
-        return replace(self.judge, rows=rows.take(sample), folds=folds, scored=scored)
+        return replace(self.judge, rows=sample, folds=folds, scored=scored, mass=None)
 
     def _record(self, trial: Trial) -> Trial:
         self.trials.append(trial)
