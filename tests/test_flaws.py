@@ -238,7 +238,7 @@ def test_flaw_7_predict_returns_labels_and_agrees_with_the_scores(model):
 
 MODELS = [
     ELMRegressor(20, C=8.0, random_state=0),
-    KELMRegressor(gamma=0.5, C=8.0),
+    KELMRegressor(gamma=0.5, C=8.0, random_state=0),
     NKELMRegressor(20, gamma=0.5, C=8.0, random_state=0),
 ]
 

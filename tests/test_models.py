@@ -21,14 +21,14 @@ REGRESSORS = {
     "elm-pinv": ELMRegressor(10, C=None, **SEED),
     "elm-radial": ELMRegressor(30, activation="gaussian", C=64.0, **SEED),
     "rvfl": ELMRegressor(20, direct_links=True, C=64.0, **SEED),
-    "kelm": KELMRegressor(gamma=0.5, C=64.0),
-    "kelm-laplacian": KELMRegressor(kernel="laplacian", gamma=0.5, C=64.0),
+    "kelm": KELMRegressor(gamma=0.5, C=64.0, **SEED),
+    "kelm-laplacian": KELMRegressor(kernel="laplacian", gamma=0.5, C=64.0, **SEED),
     "nkelm": NKELMRegressor(25, gamma=0.5, C=64.0, **SEED),
     "nkelm-rank": NKELMRegressor(25, gamma=0.5, C=64.0, rank=10, **SEED),
 }
 CLASSIFIERS = {
     "elm": ELMClassifier(30, C=64.0, **SEED),
-    "kelm": KELMClassifier(gamma=0.5, C=64.0),
+    "kelm": KELMClassifier(gamma=0.5, C=64.0, **SEED),
     "nkelm": NKELMClassifier(25, gamma=0.5, C=64.0, **SEED),
 }
 regressors = pytest.mark.parametrize("name", REGRESSORS)

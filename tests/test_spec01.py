@@ -317,5 +317,7 @@ def test_dependent_landmarks_are_dropped_and_counted():
 @pytest.mark.parametrize(("kernel", "rank"), [("linear", 3), ("cosine", 3), ("poly", 20)])
 def test_a_kernel_of_finite_rank_keeps_that_many_landmarks(kernel, rank):
     # x·z in three dimensions has rank 3, (γ x·z + 1)³ has C(3 + 3, 3) = 20 monomials
-    phi = NystromMap(60, kernel=kernel, gamma=0.5, random_state=0).fit(rows(60, 3))
-    assert len(phi.landmarks_) == rank
+    kept = [len(NystromMap(kernel=kernel, gamma=0.5, landmarks="all").fit(rows(60, 3, s)).landmarks_) for s in range(6)]
+    # where the first landmarks are nearly dependent, round-off that they magnify may pass for one more
+    assert min(kept) == rank
+    assert max(kept) <= rank + 1

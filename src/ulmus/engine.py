@@ -29,7 +29,7 @@ TILE_BYTES = 2**20
 SLAB_ROWS = 16_384
 
 #: Order of matrices up to which BLAS runs on one thread.
-SMALL = 600
+SMALL = 1024
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -67,6 +67,12 @@ class Rows:
         weight, unit = (None if a is None else a[rows] for a in (self.weight, self.unit))
         return Rows(self.X[rows], self.T[rows], weight, unit)
 
+    def reweighted(self, factor: np.ndarray) -> "Rows":
+        """Rows whose weights (and those of one copy) are multiplied; rows of weight 0 are gone."""
+        weight, unit = (factor if a is None else a * factor for a in (self.weight, self.unit))
+        rows = Rows(self.X, self.T, weight, unit)
+        return rows if factor.all() else rows.take(factor > 0)
+
 
 def pieces(n_rows: int, length: int) -> Iterator[slice]:
     """Consecutive slices of at most ``length`` rows."""
@@ -74,12 +80,12 @@ def pieces(n_rows: int, length: int) -> Iterator[slice]:
         yield slice(start, min(start + length, n_rows))
 
 
-def slabs(n_rows: int) -> list[slice]:
-    """The fixed division of ``n_rows`` into equal slabs."""
+def slabs(n_rows: int, n_features: int = 1) -> list[slice]:
+    """The fixed division of ``n_rows`` into equal slabs, not much shorter than their sums are wide."""
     if n_rows <= 1024:
         return list(pieces(n_rows, max(n_rows, 1)))
     count = 32 * -(-n_rows // (32 * SLAB_ROWS))
-    return list(pieces(n_rows, max(256, -(-n_rows // count))))
+    return list(pieces(n_rows, max(256, n_features // 2, -(-n_rows // count))))
 
 
 @cache
@@ -182,7 +188,7 @@ def gram_statistics(features: Lift, rows: Rows, *, dtype: Any = np.float64, n_jo
         return part
 
     total = Statistics.zeros(D, s)
-    for part in ordered_map(work, slabs(len(rows)), n_jobs):
+    for part in ordered_map(work, slabs(len(rows), D), n_jobs):
         total += part
         free.put(part)
     return total.symmetrise()
@@ -200,7 +206,7 @@ def triangular_statistics(features: Lift, rows: Rows, *, n_jobs: int | None = -1
         return part
 
     total = TriangularStatistics.zeros(D, s)
-    for part in ordered_map(work, slabs(len(rows)), n_jobs):
+    for part in ordered_map(work, slabs(len(rows), D), n_jobs):
         total += part
     return total
 

@@ -168,6 +168,7 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         with engine.threads_for(len(Z)):
             K = gram_matrix(self.kernel, Z, parameters)
             nested = nested_cholesky(K)
+        with engine.threads_for(1):
             condition = nested.condition if len(nested.order) else 1.0
         if not len(nested.order):
             raise ValueError(

@@ -74,7 +74,7 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     n_hidden : int, default=100
         Number of nodes.
     activation : {"sigmoid", "tanh", "sine", "cosine", "hardlim", "relu", "softplus", "mexican_hat", "identity", \
-            "gaussian", "multiquadric"}, default="sigmoid"
+            "gaussian", "multiquadric"}, default="tanh"
         ``gaussian`` and ``multiquadric`` are radial nodes: their centres are rows of the data, their widths are
         distances between rows.
     weights : {"uniform", "uniform01", "normal", "orthogonal"}, default="uniform"
@@ -127,7 +127,7 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self,
         n_hidden: int = 100,
         *,
-        activation: str = "sigmoid",
+        activation: str = "tanh",
         weights: str = "uniform",
         scale: float | str = "auto",
         slope: float = 1.0,

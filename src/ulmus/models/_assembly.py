@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
-from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -41,7 +42,7 @@ PREDICTION_LOSS = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
 def digits_kept(weights: np.ndarray, bound: float, scale: float, dtype: Any) -> bool:
     """Whether ``φ · weights`` with ``|φ| ≤ bound`` keeps its digits in this type, for answers of size ``scale``."""
-    worst = np.finfo(dtype).eps * bound * float(np.abs(weights).sum(axis=0).max(initial=0.0))
+    worst = float(np.finfo(dtype).eps) * bound * float(np.abs(weights).sum(axis=0).max(initial=0.0))
     return worst <= PREDICTION_LOSS[np.dtype(dtype)] * scale
 
 
@@ -79,12 +80,13 @@ class Assembly(BaseEstimator):
                 seen = weight > 0
                 X, y, weight = X[seen], y[seen], weight[seen]
                 folds = None if folds is None else folds[seen]
-        T, balance = self._encode(y)
-        unit = None if weight is None else np.minimum(weight, 1.0)
+        T, balance = self._encode(y, weight)
+        rows = Rows(X, T, weight, None if weight is None else np.minimum(weight, 1.0))
         if balance is not None:
-            weight, unit = (balance if a is None else a * balance for a in (weight, unit))
-        with engine.threads_for(len(y)):
-            held_out = self._train(Rows(X, T, weight, unit), folds, check_random_state(self.random_state))
+            rows = rows.reweighted(balance)
+            folds = folds if folds is None else folds[balance > 0]
+        with engine.threads_for(len(rows)):
+            held_out = self._train(rows, folds, check_random_state(self.random_state))
         self._calibrate(held_out)
         return self
 
@@ -130,8 +132,8 @@ class Assembly(BaseEstimator):
     def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]: ...
 
     @abstractmethod
-    def _encode(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Target columns, and the weights that the task itself gives to rows."""
+    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Target columns, and the factors that the task itself puts on the weights of rows."""
 
     @abstractmethod
     def _coding(self, rows: Rows) -> Coding: ...
@@ -170,7 +172,7 @@ class Regression(RegressorMixin):
         )
         return X, np.asarray(y, dtype=np.float64)
 
-    def _encode(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         self._single_output = y.ndim == 1
         return y.reshape(len(y), -1), None
 
@@ -242,15 +244,20 @@ class Classification(ClassifierMixin):
         check_classification_targets(y)
         return X, y
 
-    def _encode(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         self.classes_, indices = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two classes; the rows (of positive weight) have only "
                 f"one class, {self.classes_[0]!r}"
             )
-        balance = None if self.class_weight is None else compute_sample_weight(self.class_weight, y)
-        return OneVsAll(self.classes_).encode(indices), balance
+        T = OneVsAll(self.classes_).encode(indices)
+        if self.class_weight is None:
+            return T, None
+        balance = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weight)
+        if not (np.isfinite(balance).all() and (balance >= 0).all() and balance.any()):
+            raise ValueError(f"class weights must be non-negative, finite and not all zero, got {self.class_weight!r}")
+        return T, balance[indices]
 
     def _coding(self, rows: Rows) -> Coding:
         return OneVsAll(self.classes_)

@@ -14,7 +14,7 @@ _SHARED = {
     standard error, up to ``max_hidden``.""",
     "max_hidden": """max_hidden : int, default=2000
     Bound for ``n_hidden="auto"``; cost grows with its square.""",
-    "layer": """activation : str, default="relu"
+    "layer": """activation : str, default="tanh"
     See :class:`~ulmus.RandomLayer`.
 weights : {"uniform", "uniform01", "normal", "orthogonal"}, default="uniform"
     Distribution of the input weights.

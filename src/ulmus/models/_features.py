@@ -16,7 +16,7 @@ def leave_one_out_sample(
 ) -> HeldOut:
     """Exact leave-one-out predictions of a sample of the rows."""
     n = len(rows)
-    sample = rows if n <= CALIBRATION_ROWS else rows.take(np.sort(rng.permutation(n)[:CALIBRATION_ROWS]))
+    sample = rows if n <= CALIBRATION_ROWS else rows.take(np.unique(rng.randint(n, size=CALIBRATION_ROWS)))
     fitted = engine.apply(features, sample.X, solution.beta, n_jobs=n_jobs) + solution.intercept
     h = leverages(features, sample.X, solution.leverage, n_jobs)
     return HeldOut.of(sample, sample.T - fitted, 1.0 - (h if sample.unit is None else sample.unit * h))

@@ -36,9 +36,13 @@ class Route:
 
 _ALWAYS_CORRECT = replace(DOUBLE, correct=0.0)
 
-#: (type of the rows, largest condition number of K_zz, route): the first line that fits is taken.
+#: Rows whose float32 sums are taken at once; round-off averages out over more of them.
+AVERAGED_ROWS = 1024
+
+#: (type of the rows, largest condition number of K_zz, route): the first line that fits is taken. The limit of the
+#: first line is that of few rows; it grows with the root of their number.
 ROUTES: tuple[tuple[str, float, Route], ...] = (
-    ("float32", 1e2, Route("gram", SINGLE)),
+    ("float32", 180.0, Route("gram", SINGLE)),
     ("float32", 3e3, Route("gram", replace(SINGLE, correct=0.0))),
     ("float32", 1e6, Route("whiten", SINGLE)),
     ("float32", 1e9, Route("gram", replace(_ALWAYS_CORRECT, tolerance=SINGLE.tolerance))),
@@ -49,8 +53,8 @@ ROUTES: tuple[tuple[str, float, Route], ...] = (
 SAFEST = ROUTES[-1][2]
 
 
-def choose_route(dtype: Any, condition: float, *, triangular: bool = True) -> Route:
-    """The route for rows of this type and a landmark kernel of this condition number.
+def choose_route(dtype: Any, condition: float, n_rows: int = AVERAGED_ROWS, *, triangular: bool = True) -> Route:
+    """The route for so many rows of this type and a landmark kernel of this condition number.
 
     An eigenvector whitening (``triangular=False``) does not commute with the sum, so its blocks are always whitened.
 
@@ -60,9 +64,10 @@ def choose_route(dtype: Any, condition: float, *, triangular: bool = True) -> Ro
     >>> str(choose_route("float64", 1e3)), str(choose_route("float64", 1e12)), str(choose_route("float32", 1e3))
     ('gram float64', 'whiten float64', 'gram float32')
     """
-    for row_type, limit, route in ROUTES:
+    for line, (row_type, limit, route) in enumerate(ROUTES):
+        reach = limit * np.sqrt(n_rows / AVERAGED_ROWS) if line == 0 else limit
         fits = row_type == "float64" or np.dtype(dtype) == np.float32
-        if fits and condition <= limit and (triangular or route.name == "whiten"):
+        if fits and condition <= reach and (triangular or route.name == "whiten"):
             return route
     return SAFEST
 
@@ -95,7 +100,7 @@ def fit_nystrom_ridge(
     problem = Problem(features, rows, C, fit_intercept, n_jobs)
     if len(rows) < features.n_lifted:
         return fit_dual(problem)
-    route = choose_route(rows.X.dtype, features.condition_, triangular=features.triangular)
+    route = choose_route(rows.X.dtype, features.condition_, len(rows), triangular=features.triangular)
     for attempt in dict.fromkeys((route, SAFEST)) if stats is None else (Route("gram"),):
         solution = fit_gram(_posed(problem, features, attempt), attempt.precision, stats)
         if solution is not None:

@@ -74,7 +74,10 @@ class Problem:
     def statistics(self, dtype: Any) -> Statistics:
         """Sums over all rows."""
         stats = engine.gram_statistics(self.features, self.rows, dtype=dtype, n_jobs=self.n_jobs)
-        return stats if self.whitening is None else stats.whitened(self.whitening)
+        if self.whitening is None:
+            return stats
+        with engine.threads_for(stats.n_features):
+            return stats.whitened(self.whitening)
 
     def gradient(self, beta: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Minus half the gradient of the objective, in β and in b, from the rows."""
@@ -171,15 +174,16 @@ def solve_statistics(stats: Statistics, C: float | None, *, fit_intercept: bool 
 
 def fit_gram(problem: Problem, precision: Precision = DOUBLE, stats: Statistics | None = None) -> Solution | None:
     """Weights by sums (those given, or those of the rows) and Cholesky; None when that would not keep the digits."""
+    stats = problem.statistics(precision.dtype) if stats is None else stats
     try:
-        stats = problem.statistics(precision.dtype) if stats is None else stats
-        system = NormalEquations(stats, problem.C, problem.fit_intercept)
+        with engine.threads_for(stats.n_features):
+            system = NormalEquations(stats, problem.C, problem.fit_intercept)
+            solution = system.solution()
     except LinAlgError:
         return None
     loss = float(np.finfo(precision.dtype).eps) * system.condition
     if loss > precision.give_up:
         return None
-    solution = system.solution()
     return _corrected(problem, system, solution, precision.tolerance) if loss > precision.correct else solution
 
 
@@ -282,7 +286,7 @@ def fit_dual(problem: Problem) -> Solution:
                 beta = Phi.T @ alpha
                 # one correction from the rows gives back what squaring them cost
                 step = cho_solve((factor, True), T - Phi @ beta - alpha / problem.C, check_finite=False)
-                beta = beta + Phi.T @ step
+                beta += Phi.T @ step
                 leverage = Leverage(factor, feature_mean, constant, rows=Phi, C=problem.C)
                 return Solution(beta, target_mean - feature_mean @ beta, "dual", condition, leverage)
     found = least_squares(Phi, T, problem.C, n - problem.fit_intercept)

@@ -139,13 +139,17 @@ class Judge:
         weight = self.rows.weight
         return np.ones(len(self.scored_rows)) if weight is None else weight[self.scored_rows]
 
-    def gains(self, old: Trial, new: Trial, errors: float = 1.0) -> bool:
-        """Whether the new model's loss is lower by more than so many standard errors of the paired differences."""
+    def gains(self, old: Trial, new: Trial, errors: float = 1.0, share: float = np.inf) -> bool:
+        """Whether the new model's loss is lower by more than so many standard errors of the paired differences.
+
+        A fall by more than ``share`` of the loss counts in any case: errors with heavy tails have a large deviation.
+        """
         weight = self.scored_weight
         difference = old.row_losses - new.row_losses
         gain = np.average(difference, weights=weight)
         deviation = np.sqrt(np.average((difference - gain) ** 2, weights=weight))
-        return bool(gain > errors * deviation / np.sqrt(weight.sum()))
+        noise = errors * deviation / np.sqrt(weight.sum())
+        return bool(gain > min(noise, share * np.average(old.row_losses, weights=weight)))
 
     def _paths(self, summary: Summary, size: int) -> list[RidgePath]:
         trained = [summary.total - part for part in summary.folds] or [summary.total]

@@ -7,8 +7,8 @@ random layer) and their number, its *size*.
 * **width**: a climb on a logarithmic scale from a scale-aware start, on samples of the rows with fewer features, coarse
   first (:data:`LEVELS`).
 * **size**: features nest, so one set of statistics gives every smaller model. The size doubles while the loss falls by
-  more than the standard error of its fall (of paired differences, row by row); the smallest size within one such error
-  of the best is taken.
+  more than the standard error of its fall (of paired differences, row by row), or by more than 1 %; the smallest size
+  within one such error, and 1 %, of the best is taken.
 """
 
 import time
@@ -33,6 +33,8 @@ LEVELS = ((2_000, 200, 4.0), (8_000, 500, 2.0), (32_000, 1_000, 2.0))
 MAX_CLIMB = 10
 #: First size of the doubling sequence; its half and quarter are judged from the same statistics.
 FIRST_SIZE = 500
+#: A fall of the loss by this share of it counts, whatever its standard error.
+SHARE = 0.01
 #: Features that are tried even when there are fewer rows.
 FEWEST = 64
 #: Rows on which a full-size model is judged: a quarter of them, within these bounds.
@@ -86,7 +88,7 @@ class Tuner:
             low, high = SCORED_ROWS
             count = min(self.n_rows, int(np.clip(self.n_rows // 4, low, high)))
             if count < self.n_rows:
-                self.judge = replace(self.judge, scored=np.sort(self.rng.permutation(self.n_rows)[:count]))
+                self.judge = replace(self.judge, scored=np.unique(self.rng.randint(self.n_rows, size=count)))
 
     def choose_width(self, start: float, size: int) -> float:
         """Climb to the best width, coarsely on few rows, then finer on more."""
@@ -147,11 +149,11 @@ class Tuner:
                 judged.append(self._record(self.judge.trial("size", width, features, summary, grid, prefix)))
             grid = self._grid(float(np.log2(judged[-1].best_C)), np.arange(-4.0, 5.0))
             exhausted = size >= max_size or have < size
-            if exhausted or (len(judged) > 1 and not self.judge.gains(judged[-2], judged[-1])):
+            if exhausted or (len(judged) > 1 and not self.judge.gains(judged[-2], judged[-1], share=SHARE)):
                 break
             size = min(2 * size, max_size)
         best = min(judged, key=lambda t: t.best_loss)
-        chosen = next(t for t in judged if not self.judge.gains(t, best))
+        chosen = next(t for t in judged if not self.judge.gains(t, best, share=SHARE))
         return Found(features.prefix(chosen.size), chosen.size, chosen.best_C, summary.total.prefix(chosen.size))
 
     def _fit(self, judge: Judge, width: float, size: int) -> Any:
