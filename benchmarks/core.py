@@ -6,13 +6,11 @@ is not there the section says what was used instead. Nothing is written without 
 ran into a Markdown file, in place of the section with the same letter.
 """
 
-import argparse
 from collections.abc import Callable
-from pathlib import Path
 
 from core_exact import elm, kelm
 from core_nystrom import float32, memory, nkelm
-from harness import Options, Section, machine, versions, write_section
+from harness import Options, Section, command_line
 
 SECTIONS: dict[str, tuple[str, Callable[[Section, Options], None]]] = {
     "a": ("NKELM at CovType's shape", nkelm),
@@ -23,27 +21,5 @@ SECTIONS: dict[str, tuple[str, Callable[[Section, Options], None]]] = {
 }
 
 
-def main() -> None:
-    """Run the sections asked for, print them, and write them where told to."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default=",".join(SECTIONS), help="letters of the sections, e.g. a,b")
-    parser.add_argument("--quick", action="store_true", help="a twentieth of the rows, to try the script")
-    parser.add_argument("--repeats", type=int, default=5, help="repetitions of every timing (default 5)")
-    parser.add_argument("--out", type=Path, help="also put the sections into this Markdown file")
-    given = parser.parse_args()
-    keys = given.only.split(",")
-    if not set(keys) <= set(SECTIONS):
-        parser.error(f"--only takes letters among {','.join(SECTIONS)}, got {given.only}")
-    options = Options(given.quick, given.repeats)
-    print(f"{machine()}\n{versions()}")
-    for key in keys:
-        title, work = SECTIONS[key]
-        section = Section(key, title)
-        print(f"\n\n{section.heading}")
-        work(section, options)
-        if given.out:
-            write_section(given.out, section)
-
-
 if __name__ == "__main__":
-    main()
+    command_line(__doc__, SECTIONS, repeats=5)

@@ -1,5 +1,6 @@
-"""What every benchmark shares: interleaved timing, peak memory in a fresh process, tables, and sections of a report."""
+"""What every benchmark shares: its command line, interleaved timing, peak memory, tables, and sections of a report."""
 
+import argparse
 import datetime
 import gc
 import json
@@ -34,6 +35,14 @@ class Options:
 
 
 # Timing
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """A result and the seconds it took."""
+    gc.collect()
+    start = perf_counter()
+    result = work()
+    return result, perf_counter() - start
 
 
 @dataclass
@@ -141,12 +150,34 @@ class Section:
 
 def write_section(path: Path, section: Section) -> None:
     """Put the section into the report in place of the one with the same letter, or after the others."""
-    text = path.read_text() if path.exists() else "# Benchmarks of the core\n\n"
+    text = path.read_text() if path.exists() else "# Benchmarks\n\n"
     found = re.search(rf"^## \({section.key}\).*?(?=^## |\Z)", text, flags=re.M | re.S)
     new = section.render() + "\n"
     text = text[: found.start()] + new + text[found.end() :] if found else text.rstrip("\n") + "\n\n" + new
     path.write_text(text.rstrip("\n") + "\n")
     print(f"\n[{'replaced' if found else 'added'} section ({section.key}) in {path}]")
+
+
+def command_line(doc: str, sections: dict[str, tuple[str, Callable[[Section, Options], None]]], repeats: int) -> None:
+    """Run the sections asked for, print them, and write them where told to."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default=",".join(sections), help="letters of the sections, separated by commas")
+    parser.add_argument("--quick", action="store_true", help="few rows, to try the script")
+    parser.add_argument("--repeats", type=int, default=repeats, help="repetitions of every measurement")
+    parser.add_argument("--out", type=Path, help="also put the sections into this Markdown file")
+    given = parser.parse_args()
+    keys = given.only.split(",")
+    if not set(keys) <= set(sections):
+        parser.error(f"--only takes letters among {','.join(sections)}, got {given.only}")
+    options = Options(given.quick, given.repeats)
+    print(f"{machine()}\n{versions()}")
+    for key in keys:
+        title, work = sections[key]
+        section = Section(key, title)
+        print(f"\n\n{section.heading}")
+        work(section, options)
+        if given.out:
+            write_section(given.out, section)
 
 
 def shown_command() -> str:

@@ -22,6 +22,7 @@ class Task:
     y: np.ndarray
     X_test: np.ndarray
     y_test: np.ndarray
+    regression: bool = False
 
     @property
     def classes(self) -> np.ndarray:
@@ -40,11 +41,25 @@ class Task:
         """The same task with the first ``n`` training rows."""
         return replace(self, X=self.X[:n], y=self.y[:n])
 
+    def take(self, rows: np.ndarray) -> "Task":
+        """The same task with these training rows."""
+        return replace(self, X=self.X[rows], y=self.y[rows])
+
+    def tested_on(self, n: int) -> "Task":
+        """The same task with the first ``n`` test rows."""
+        return replace(self, X_test=self.X_test[:n], y_test=self.y_test[:n])
+
     def scaled(self, how: str) -> "Task":
         """The same task after a scaler of ``SCALERS``, fitted on the training rows."""
         scaler = SCALERS[how]().fit(self.X)
         X, X_test = scaler.transform(self.X), scaler.transform(self.X_test)
         return replace(self, origin=f"{self.origin}, {how}", X=X, X_test=X_test)
+
+    def error(self, predicted: np.ndarray) -> float:
+        """Percentage of wrong test labels, or the test RMSE as a percentage of the targets' deviation."""
+        if self.regression:
+            return 100 * float(np.sqrt(np.mean((predicted - self.y_test) ** 2)) / self.y_test.std())
+        return 100 * float(np.mean(predicted != self.y_test))
 
     def accuracy(self, scores: np.ndarray) -> float:
         """Percentage of test rows whose largest score is that of their class."""
@@ -82,6 +97,21 @@ def official(name: str) -> Task | None:
         return None
     dataset = datasets.load(name)
     return Task(name, *dataset.train, *dataset.test)
+
+
+def random_split(name: str, seed: int, n_train: int | None = None, n_test: int | None = None) -> Task | None:
+    """A real set in random order, two thirds to train on unless sizes are given; None where it is not at hand."""
+    if name not in datasets.list():
+        return None
+    dataset = datasets.load(name)
+    X, y = dataset.data, dataset.target
+    if name == "abalone":  # one column of three sexes without order
+        column = dataset.feature_names.index("Sex")
+        X = np.column_stack([np.delete(X, column, axis=1), X[:, [column]] == np.unique(X[:, column])])
+    order = np.random.RandomState(seed).permutation(len(X))
+    n_train = 2 * len(X) // 3 if n_train is None else n_train
+    train, test = order[:n_train], order[n_train:][:n_test]
+    return Task(name, X[train], y[train], X[test], y[test], dataset.task == "regression")
 
 
 def smooth(n: int, n_features: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -5,13 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.model_selection import GridSearchCV
 
-from ulmus import RandomLayer
+from ulmus import RandomLayer, datasets
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import harness
 import memory
+import problems
 import rivals
+import tuning_calibration
+import tuning_search
 
 
 def test_a_section_replaces_only_its_namesake(tmp_path):
@@ -49,3 +54,31 @@ def test_stand_ins_solve_the_least_squares_problem(stand_in):
     model = stand_in(RandomLayer(20, random_state=0).fit(X)).fit(X, T)
     expected = np.linalg.lstsq(model.hidden(X), T, rcond=None)[0]
     np.testing.assert_allclose(model.hidden(X) @ model.beta, model.hidden(X) @ expected, atol=1e-7)
+
+
+@pytest.mark.parametrize(("load", "regression"), [(load_iris, False), (load_diabetes, True)])
+def test_the_fast_search_scores_every_cell_as_grid_search_does(load, regression):
+    X, y = load(return_X_y=True)
+    task = problems.Task("", X, y, X, y, regression).scaled("standardised")
+    plan = tuning_search.Plan(2.0 ** np.arange(-5, 21, 5), 2.0 ** np.arange(-5, 6, 5), 30, 1000, 2, 1)
+    grid = {"features__gamma": plan.gamma, "ridge__alpha": 1 / plan.C}
+    rival = GridSearchCV(tuning_search.pipeline(regression, 30), grid, cv=tuning_search.folds_of(task))
+    record = rival.fit(task.X, task.y).cv_results_
+    expected = np.stack([record[f"split{k}_test_score"] for k in range(5)], axis=-1).reshape(3, 6, 5)
+    np.testing.assert_allclose(tuning_search.all_scores(task, plan), expected, atol=1e-6)
+
+
+def test_calibration_error_is_the_mean_gap_between_confidence_and_accuracy():
+    P = np.array([[0.9, 0.1], [0.9, 0.1], [0.3, 0.7], [0.5, 0.5]])
+    right = np.array([True, False, True, False])  # gaps of the bins: 2 × 0.4, 1 × 0.3, 1 × 0.5
+    assert tuning_calibration.expected_calibration_error(P, right) == pytest.approx((0.8 + 0.3 + 0.5) / 4)
+    assert tuning_calibration.expected_calibration_error(np.eye(2), np.ones(2)) == 0
+
+
+def test_a_random_split_divides_the_rows():
+    task = problems.random_split("satimage", 0)
+    assert (len(task.X), len(task.X_test), task.regression) == (4290, 2145, False)
+    divided = np.concatenate([task.X, task.X_test])
+    np.testing.assert_array_equal(np.sort(divided, axis=0), np.sort(datasets.load("satimage").data, axis=0))
+    small = problems.random_split("satimage", 0, 100, 50)
+    assert (len(small.X), len(small.X_test)) == (100, 50)

@@ -1,0 +1,229 @@
+"""Section (f): the model without arguments beside the best cell of an exhaustive search."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.model_selection import KFold, RandomizedSearchCV, StratifiedKFold
+from sklearn.pipeline import Pipeline
+
+from harness import Options, Section, table, timed
+from problems import Task, official, random_split
+from ulmus import NKELMClassifier, NKELMRegressor
+from ulmus.codings import OneVsAll
+from ulmus.solvers.path import RidgePath
+from ulmus.statistics import Statistics
+
+CLASSIFICATION = ("satimage", "shuttle", "ijcnn1", "letter", "pendigits")
+REGRESSION = ("cal_housing", "cpu_act", "house_16H", "abalone")
+N_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The grid of the document (§7), landmarks, rows that the search sees at most, and what is timed of it."""
+
+    C: np.ndarray
+    gamma: np.ndarray
+    n_landmarks: int
+    search_rows: int
+    timed_cells: int
+    timed_folds: int
+
+    @property
+    def n_fits(self) -> int:
+        return len(self.C) * len(self.gamma) * N_FOLDS
+
+
+FULL = Plan(2.0 ** np.arange(-5, 21), 2.0 ** np.arange(-5, 6), 1000, 10_000, 6, 2)
+QUICK = Plan(2.0 ** np.arange(-5, 21, 5), 2.0 ** np.arange(-5, 6, 2), 100, 1_000, 2, 1)
+
+
+def search(section: Section, options: Options) -> None:
+    """Error and time of both on every set."""
+    plan = QUICK if options.quick else FULL
+    section.say(explanation(plan, options.repeats))
+    tasks = {name: task_of(name, plan, options) for name in CLASSIFICATION + REGRESSION}
+    duels = {name: Duel.fight(task, plan, options.repeats) for name, task in tasks.items() if task}
+    section.say(table(HEADER, (duel.row(name) for name, duel in duels.items())))
+    if missing := [name for name in tasks if name not in duels]:
+        section.say(f"Not here: {', '.join(missing)}. Set ULMUS_DATA to the folder that holds them.")
+    for name, duel in duels.items():
+        for text, value, bound, at_least in duel.claims:
+            section.claim(f"{name}, {text}", value, bound, at_least=at_least, quick=options.quick)
+
+
+def explanation(plan: Plan, n_seeds: int) -> str:
+    def powers(values: np.ndarray) -> str:
+        return f"2^{np.log2(values[0]):.0f} to 2^{np.log2(values[-1]):.0f}, {len(values)} values"
+
+    return (
+        f"The rival: `GridSearchCV` with {N_FOLDS} shuffled folds over C ({powers(plan.C)}) and gamma "
+        f"({powers(plan.gamma)}), {plan.n_fits} fits of `Nystroem` ({plan.n_landmarks} landmarks) + `Ridge` or "
+        "`RidgeClassifier`, inputs standardised.\n\n"
+        f"Its **time is extrapolated**: {plan.timed_cells} cells drawn at random run {plan.timed_folds} of the "
+        f"{N_FOLDS} folds on all training rows through `RandomizedSearchCV(n_jobs=-1)`, which runs the code of "
+        "`GridSearchCV`, with its workers started beforehand; their wall time is scaled to all fits, and the final "
+        "fit of the best cell is added.\n\n"
+        "Its **best cell is found faster than it would find it**: for every fold and gamma the features of the same "
+        "`Nystroem` are summed once, and one eigendecomposition of the sums gives the ridge solutions of all C. These "
+        "are the same models: *same scores* is the largest difference of a fold's score (accuracy or R²) from the "
+        f"timed fits, where both saw the same rows. Beyond {plan.search_rows} training rows the cell is chosen on that "
+        "many of them, drawn at random; it is always refitted by scikit-learn on all rows.\n\n"
+        f"Errors are those of the test rows, means of {n_seeds} seeds of the landmarks on one split (the official one; "
+        "else a random third is for testing): % wrong, or RMSE in % of the targets' deviation. *One fit* is the same "
+        "model with the chosen values given."
+    )
+
+
+def task_of(name: str, plan: Plan, options: Options) -> Task | None:
+    task = official(name) if name in CLASSIFICATION else random_split(name, seed=0)
+    if task is None:
+        return None
+    if options.quick:
+        order = np.random.RandomState(0).permutation(len(task.X))
+        task = task.take(order[: int(np.clip(options.rows(len(order)), 600, 1_250))])
+    return task.scaled("standardised")
+
+
+# The rival
+
+
+def pipeline(regression: bool, n_landmarks: int, gamma: float = 1.0, C: float = 1.0, seed: int = 0) -> Pipeline:
+    ridge = Ridge if regression else RidgeClassifier
+    features = Nystroem(gamma=gamma, n_components=n_landmarks, random_state=seed)
+    return Pipeline([("features", features), ("ridge", ridge(alpha=1 / C))])
+
+
+def folds_of(task: Task) -> list[tuple[np.ndarray, np.ndarray]]:
+    folds = KFold if task.regression else StratifiedKFold
+    return list(folds(N_FOLDS, shuffle=True, random_state=0).split(task.X, task.y))
+
+
+def all_scores(task: Task, plan: Plan) -> np.ndarray:
+    """Scores ``[gamma, C, fold]`` of every cell: all C from one decomposition per fold and gamma."""
+    score = r2_score if task.regression else accuracy_score
+    if task.regression:
+        T, decode = task.y[:, None], lambda P: P[:, 0]
+    else:
+        coding = OneVsAll(task.classes)
+        T, decode = coding.encode(np.searchsorted(task.classes, task.y)), coding.decode
+    out = np.empty((len(plan.gamma), len(plan.C), N_FOLDS))
+    for k, (train, test) in enumerate(folds_of(task)):
+        for i, gamma in enumerate(plan.gamma):
+            features = Nystroem(gamma=gamma, n_components=plan.n_landmarks, random_state=0).fit(task.X[train])
+            path = RidgePath(Statistics.of(features.transform(task.X[train]), T[train]), fit_intercept=True)
+            beta, intercept = path.weights(plan.C)
+            F = features.transform(task.X[test])
+            out[i, :, k] = [score(task.y[test], decode(F @ beta[:, j] + intercept[j])) for j in range(len(plan.C))]
+    return out
+
+
+def timed_search(task: Task, plan: Plan) -> tuple[dict[str, Any], float]:
+    """The record of a search of a few random cells on some of the folds, and its seconds."""
+    grid = {"features__gamma": plan.gamma, "ridge__alpha": 1 / plan.C}
+    model = pipeline(task.regression, plan.n_landmarks)
+
+    def run(X: np.ndarray, y: np.ndarray, folds: list[tuple[np.ndarray, np.ndarray]]) -> RandomizedSearchCV:
+        searcher = RandomizedSearchCV(
+            model, grid, n_iter=plan.timed_cells, cv=folds, n_jobs=-1, random_state=0, refit=False
+        )
+        return searcher.fit(X, y)
+
+    few = slice(0, 4 * plan.n_landmarks // 3)
+    run(task.X[few], task.y[few], folds_of(task.first(few.stop))[:1])  # starts the workers
+    found, seconds = timed(lambda: run(task.X, task.y, folds_of(task)[: plan.timed_folds]))
+    return found.cv_results_, seconds
+
+
+def largest_difference(record: dict[str, Any], scores: np.ndarray, plan: Plan) -> float:
+    """Between the scores of the timed fits and those of the fast path."""
+    i = np.searchsorted(plan.gamma, np.asarray(record["param_features__gamma"], float))
+    j = np.searchsorted(plan.C, 1 / np.asarray(record["param_ridge__alpha"], float))
+    return max(np.abs(record[f"split{k}_test_score"] - scores[i, j, k]).max() for k in range(plan.timed_folds))
+
+
+# Both
+
+HEADER = ("set", "rows", "error", "error, best cell", "ratio", "seconds", "search, extrapolated", "ratio", "one fit")
+HEADER += ("tuned / one", "chosen (L, C, gamma)", "best cell (C, gamma)", "same scores")
+
+
+@dataclass(frozen=True)
+class Duel:
+    """Errors and seconds of both on one set."""
+
+    n: int
+    error: float
+    seconds: float
+    one_fit: float
+    chosen: str
+    best_error: float
+    search_seconds: float
+    best_cell: str
+    difference: float | None
+
+    @classmethod
+    def fight(cls, task: Task, plan: Plan, n_seeds: int) -> "Duel":
+        model_class = NKELMRegressor if task.regression else NKELMClassifier
+        tuned, given, errors = [], [], []
+        for seed in range(n_seeds):
+            model, seconds = timed(lambda seed=seed: model_class(random_state=seed).fit(task.X, task.y))
+            tuned.append(seconds)
+            errors.append(task.error(model.predict(task.X_test)))
+            values = {"n_landmarks": model.n_landmarks_, "gamma": model.gamma_, "C": model.C_}
+            one = model_class(**values, fit_intercept=task.regression, random_state=seed)
+            given.append(timed(lambda one=one: one.fit(task.X, task.y))[1])
+
+        record, part = timed_search(task, plan)
+        capped = len(task.X) > plan.search_rows
+        order = np.random.RandomState(0).permutation(len(task.X))[: plan.search_rows]
+        seen = task.take(order) if capped else task
+        scores = all_scores(seen, plan)
+        i, j = np.unravel_index(scores.mean(axis=2).argmax(), scores.shape[:2])
+        gamma, C = plan.gamma[i], plan.C[j]
+        best, refits = [], []
+        for seed in range(n_seeds):
+            rival = pipeline(task.regression, plan.n_landmarks, gamma, C, seed)
+            refits.append(timed(lambda rival=rival: rival.fit(task.X, task.y))[1])
+            best.append(task.error(rival.predict(task.X_test)))
+        return cls(
+            len(task.X),
+            float(np.mean(errors)),
+            float(np.median(tuned)),
+            float(np.median(np.divide(tuned, given))),
+            f"{model.n_landmarks_}, 2^{np.log2(model.C_):.0f}, 2^{np.log2(model.gamma_):.1f}",
+            float(np.mean(best)),
+            part * plan.n_fits / (plan.timed_cells * plan.timed_folds) + float(np.median(refits)),
+            f"2^{np.log2(C):.0f}, 2^{np.log2(gamma):.0f}",
+            None if capped else float(largest_difference(record, scores, plan)),
+        )
+
+    @property
+    def claims(self) -> tuple[tuple[str, float, float, bool], ...]:
+        return (
+            ("error / best cell's error", self.error / self.best_error, 1.01, False),
+            ("time of the search / time of the tuned fit", self.search_seconds / self.seconds, 50, True),
+            ("tuned fit / one fit at the chosen values", self.one_fit, 4, False),
+        )
+
+    def row(self, name: str) -> tuple:
+        (_, error, *_), (_, time, *_), (_, fits, *_) = self.claims
+        return (
+            name,
+            self.n,
+            f"{self.error:.3f}",
+            f"{self.best_error:.3f}",
+            f"{error:.3f}",
+            f"{self.seconds:.2f}",
+            f"{self.search_seconds:.0f}",
+            f"{time:.0f}",
+            f"{self.seconds / fits:.2f}",
+            f"{fits:.1f}",
+            self.chosen,
+            self.best_cell,
+            "capped" if self.difference is None else f"{self.difference:.0e}",
+        )
