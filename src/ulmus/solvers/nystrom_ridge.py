@@ -47,7 +47,7 @@ ROUTES: tuple[tuple[str, float, Route], ...] = (
     ("float32", 1e6, Route("whiten", SINGLE)),
     ("float32", 1e9, Route("gram", replace(_ALWAYS_CORRECT, tolerance=SINGLE.tolerance))),
     ("float64", 1e5, Route("gram")),
-    ("float64", 1e8, Route("gram", _ALWAYS_CORRECT)),
+    ("float64", 3e8, Route("gram", _ALWAYS_CORRECT)),
     ("float64", np.inf, Route("whiten")),
 )
 SAFEST = ROUTES[-1][2]
