@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from data import rows
 from fixed import ELMClassifier, ELMRegressor, KELMRegressor, NKELMClassifier, NKELMRegressor
@@ -92,8 +93,23 @@ def test_fitting_holds_blocks_and_squares_whatever_the_number_of_rows(monkeypatc
     # two threads with a block and a few tiles each, some L × L squares, and the keys by which landmarks are drawn
     bound = 2 * (2 * MB + 4 * engine.TILE_BYTES) + 14 * 8 * 310**2 + 64 * 2**14
     assert held[60_000] < bound < 8 * 60_000 * 300 / 5
-    # what grows is one number per row, for targets or weights (peaks of two threads need not meet: compare the bounds)
     assert held[200_000] < bound + 2 * 8 * 140_000
+
+
+@pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+@pytest.mark.parametrize("name", ["elm", "rvfl", "nkelm", "nkelm-smooth", "nkelm-rank"])
+def test_what_grows_with_the_rows_is_one_number_for_each(monkeypatch, name):
+    # on one thread: the peaks of two need not meet
+    monkeypatch.setattr(engine, "BLOCK_BYTES", 2 * MB)
+    monkeypatch.setattr(sampling, "PIECE_ROWS", 2**14)
+    held = {}
+    for n in (60_000, 200_000):
+        X, T = table(n)
+        model = clone(MODELS[name]).set_params(n_jobs=1)
+        with peak() as measured:
+            model.fit(X, T)
+        held[n] = measured["bytes"]
+    assert held[200_000] - held[60_000] < 2 * 8 * 140_000
 
 
 def test_transforming_holds_its_answer_and_tiles():
