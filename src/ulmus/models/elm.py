@@ -11,9 +11,10 @@ from ulmus._sklearn import Interval, StrOptions
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.features.random_layer import LAYER_CONSTRAINTS, RandomLayer
-from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, Classification, Regression, digits_kept
+from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, digits_kept
 from ulmus.models._docs import RANDOM, documented
 from ulmus.models._features import leave_one_out_sample, leverages
+from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.ridge import Problem, fit_ridge
 from ulmus.tuning.search import FIRST_SIZE
 

@@ -12,8 +12,9 @@ from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters, dense, heuristic_gamma, uses_gamma
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, NystromMap
-from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, Classification, Regression, digits_kept
+from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, digits_kept
 from ulmus.models._docs import KERNEL, documented
+from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge, kernel_system
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 

@@ -12,9 +12,10 @@ from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.features.kernels import KERNELS, heuristic_gamma, uses_gamma
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS, NystromMap
-from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, Classification, Regression, digits_kept
+from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, digits_kept
 from ulmus.models._docs import NYSTROM, documented
 from ulmus.models._features import leave_one_out_sample, leverages
+from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
 from ulmus.tuning.search import FIRST_SIZE

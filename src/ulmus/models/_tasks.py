@@ -1,0 +1,168 @@
+"""The tasks: what a model does with labels, whatever its features are."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from ulmus.calibration import HeldOut, Spread, fit_temperature, probabilities
+from ulmus.codings import Coding, OneVsAll, Plain
+from ulmus.engine import Rows
+
+
+class Regression(RegressorMixin):
+    """Targets as they are; one or several outputs."""
+
+    _default_intercept: ClassVar[bool] = True
+    _criteria: ClassVar[tuple[str, ...]] = ("auto", "squared", "absolute")
+
+    def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, y_numeric=True
+        )
+        return X, np.asarray(y, dtype=np.float64)
+
+    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        self._single_output = y.ndim == 1
+        return y.reshape(len(y), -1), None
+
+    def _coding(self, rows: Rows) -> Coding:
+        return Plain.of(rows.T, rows.weight)
+
+    def _calibrate(self, held_out: HeldOut) -> None:
+        self.spread_ = Spread.of(held_out)
+
+    def _shape(self, columns: np.ndarray) -> np.ndarray:
+        return columns[:, 0] if self._single_output else columns
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        r"""Predicted targets.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Return the standard deviation of the prediction as well: that of the Gaussian process of which this model is
+            the mean, :math:`\sigma\sqrt{h(x) + C\,r(x,x)}`, with the noise :math:`\sigma` estimated from leave-one-out
+            residuals, the leverage h and the residual kernel r. It grows away from the data.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Or a pair of them.
+        """
+        scores = self._shape(self._scores_of(X))
+        if not return_std:
+            return scores
+        h, rest = self._variance_factors(self._checked(X))
+        return scores, self._shape(np.sqrt(h + rest)[:, None] * self.spread_.noise)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
+        """Intervals that hold a new target with probability ``coverage``, from leave-one-out residuals.
+
+        Residuals are studentised by the leverage of their row.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        coverage : float, default=0.9
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2) or (n_samples, n_outputs, 2)
+            Lower and upper ends.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
+        centre = self._scores_of(X)
+        width = np.sqrt(1.0 + self._variance_factors(self._checked(X))[0])[:, None]
+        tail = (1 - coverage) / 2
+        ends = np.stack([centre + width * self.spread_.quantile(level) for level in (tail, 1 - tail)], axis=-1)
+        return ends[:, 0] if self._single_output else ends
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class Classification(ClassifierMixin):
+    """One ±1 column per class (one for two classes); the largest score wins."""
+
+    _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared")
+
+    def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        return X, y
+
+    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        self.classes_, indices = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes; the rows (of positive weight) have only "
+                f"one class, {self.classes_[0]!r}"
+            )
+        T = OneVsAll(self.classes_).encode(indices)
+        if self.class_weight is None:
+            return T, None
+        balance = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weight)
+        if not (np.isfinite(balance).all() and (balance >= 0).all() and balance.any()):
+            raise ValueError(f"class weights must be non-negative, finite and not all zero, got {self.class_weight!r}")
+        return T, balance[indices]
+
+    def _coding(self, rows: Rows) -> Coding:
+        return OneVsAll(self.classes_)
+
+    def _labels(self, rows: Rows) -> np.ndarray | None:
+        return OneVsAll.class_scores(rows.T).argmax(axis=1)
+
+    def _calibrate(self, held_out: HeldOut) -> None:
+        true = OneVsAll.class_scores(held_out.T).argmax(axis=1)
+        self.temperature_ = fit_temperature(OneVsAll.class_scores(held_out.P), true, held_out.weight)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Score per class, or one score for two classes (positive means ``classes_[1]``).
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        scores = self._scores_of(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predicted labels.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        scores = self._scores_of(X)
+        return OneVsAll(self.classes_).decode(scores)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities: ``softmax(temperature_ · scores)``, the temperature fitted to leave-one-out scores.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Rows sum to 1; the largest entry is the class that ``predict`` returns.
+        """
+        scores = self._scores_of(X)
+        return probabilities(OneVsAll.class_scores(scores), self.temperature_)

@@ -1,0 +1,5 @@
+"""Pictures, one display a file. They need matplotlib, which is imported when drawing."""
+
+from ulmus.plots.tuning import TuningDisplay
+
+__all__ = ["TuningDisplay"]
