@@ -1,0 +1,103 @@
+"""What an experiment is made of: cells that are computed once, tables and figures that are read from them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+#: What a cell answers: numbers and lists of numbers by name, or why it did not run (``"missing"``).
+Answer = dict[str, Any]
+
+
+class Unavailable(Exception):
+    """A measurement that cannot be made here, and why."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How large a run is."""
+
+    quick: bool = False
+    seed: int = 0
+
+    def repeats(self, full: int, quick: int = 2) -> int:
+        """Repetitions of every cell."""
+        return quick if self.quick else full
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measurement. The same key always means the same measurement."""
+
+    key: str
+    run: Callable[[], Answer]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under a header, and what has to be said about them."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        cells = [list(self.header), *map(list, self.rows)]
+        widths = [max(len(row[j]) for row in cells) for j in range(len(self.header))]
+        lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in cells]
+        rule = "  ".join("-" * width for width in widths)
+        return "\n".join([self.title, "", lines[0], rule, *lines[1:], *(f"* {note}" for note in self.notes)])
+
+
+@dataclass(frozen=True)
+class Results:
+    """The answers so far, by key."""
+
+    answers: dict[str, Answer] = field(default_factory=dict)
+
+    def under(self, prefix: str) -> list[Answer]:
+        """Answers whose key starts with this, those that ran."""
+        return [a for key, a in self.answers.items() if key.startswith(prefix) and "missing" not in a]
+
+    def numbers(self, prefix: str, name: str) -> np.ndarray:
+        """One number of each of those answers."""
+        return np.array([a[name] for a in self.under(prefix) if name in a], dtype=float)
+
+    def mean(self, prefix: str, name: str, form: str = "{:.3f}", spread: bool = True) -> str:
+        """``mean ± deviation`` of a number, or why there is none."""
+        values = self.numbers(prefix, name)
+        if not len(values):
+            reasons = [a["missing"] for key, a in self.answers.items() if key.startswith(prefix) and "missing" in a]
+            return reasons[0] if reasons else "-"
+        text = form.format(values.mean())
+        return f"{text} ± {form.format(values.std())}" if spread and len(values) > 1 else text
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One document: how its measurements are made, and how they are shown beside what it prints."""
+
+    name: str
+    title: str
+    citation: str
+    cells: Callable[[Settings], Iterator[Cell]]
+    tables: Callable[[Results, Settings], list[Table]]
+    figures: Callable[[Results, Settings], dict[str, Any]]
+    notes: tuple[str, ...] = ()
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """A result and the seconds it took."""
+    began = perf_counter()
+    result = work()
+    return result, perf_counter() - began
+
+
+def fit_and_score(model: Any, X: Any, y: Any, X_test: Any, measure: Callable[[Any, Any], float]) -> Answer:
+    """Fit, predict, measure: seconds of both and the figure."""
+    _, fit_seconds = timed(lambda: model.fit(X, y))
+    predicted, predict_seconds = timed(lambda: model.predict(X_test))
+    return {"figure": measure(predicted, model), "fit_seconds": fit_seconds, "predict_seconds": predict_seconds}
