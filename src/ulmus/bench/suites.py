@@ -1,0 +1,192 @@
+"""The suites: which sets, which contestants, and how the outcome is told."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+from ulmus.bench import contestants, tasks
+from ulmus.bench.contestants import Make
+from ulmus.bench.tasks import Task
+from ulmus.reproduce.protocol import Answer, Cell, Experiment, Results, Settings, Table, timed
+
+#: Errors within this share of each other are a tie.
+TIE = 0.01
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Sets, contestants (ours first), and the rivals that ours must beat."""
+
+    name: str
+    title: str
+    sets: tuple[str, ...]
+    quick_sets: tuple[str, ...]
+    ours: Mapping[str, Make]
+    rivals: Mapping[str, Make]
+    load: Callable[[str, int], Task] = tasks.load
+    seeds: int = 3
+
+    def experiment(self) -> Experiment:
+        """The suite as an experiment: cells, tables, a figure."""
+        return Experiment(
+            f"bench-{self.name}",
+            self.title,
+            "Same splits, same cores; our models are called without arguments.",
+            self.cells,
+            self.tables,
+            self.figures,
+        )
+
+    @property
+    def everyone(self) -> dict[str, Make]:
+        return {**self.ours, **self.rivals}
+
+    def _sets(self, settings: Settings) -> tuple[str, ...]:
+        return self.quick_sets if settings.quick else self.sets
+
+    def cells(self, settings: Settings) -> Iterator[Cell]:
+        """Contestants take turns on every split."""
+        for name in self._sets(settings):
+            for seed in range(settings.repeats(self.seeds, 1)):
+                for contestant in self.everyone:
+                    yield Cell(f"{name}/{contestant}/{seed}", partial(self._measure, name, contestant, seed, settings))
+
+    def _measure(self, name: str, contestant: str, seed: int, settings: Settings) -> Answer:
+        task = self.load(name, seed)
+        if settings.quick:
+            task = Task(task.name, task.kind, task.X[:1000], task.y[:1000], task.X_test, task.y_test, task.categorical)
+        model = self.everyone[contestant](task, seed)
+        with _PeakMemory() as memory:
+            _, fit_seconds = timed(lambda: model.fit(task.X, task.y))
+        predicted, predict_seconds = timed(lambda: model.predict(task.X_test))
+        return {
+            "error": task.error(np.asarray(predicted)),
+            "fit_seconds": fit_seconds,
+            "predict_seconds": predict_seconds,
+            "megabytes": memory.megabytes,
+        }
+
+    def _means(self, results: Results, settings: Settings, key: str) -> tuple[list[str], np.ndarray]:
+        """Sets that anybody finished, and means ``[set, contestant]``; NaN where a contestant did not."""
+        names = [name for name in self._sets(settings) if results.under(f"{name}/")]
+        table = np.full((len(names), len(self.everyone)), np.nan)
+        for i, name in enumerate(names):
+            for j, contestant in enumerate(self.everyone):
+                values = results.numbers(f"{name}/{contestant}/", key)
+                table[i, j] = values.mean() if len(values) else np.nan
+        return names, table
+
+    def tables(self, results: Results, settings: Settings) -> list[Table]:
+        """Errors, times, memory, and who wins."""
+        who = list(self.everyone)
+        out = []
+        for title, key, form in (
+            ("Error (RMSE / deviation, mean absolute rank error, or %)", "error", "{:.4g}"),
+            ("Seconds to fit", "fit_seconds", "{:.3g}"),
+            ("Seconds to predict", "predict_seconds", "{:.3g}"),
+            ("Megabytes that a fit adds, at its peak", "megabytes", "{:.0f}"),
+        ):
+            names, means = self._means(results, settings, key)
+            rows = [[name, *("-" if np.isnan(v) else form.format(v) for v in line)] for name, line in zip(names, means)]
+            out.append(Table(title, ["data set", *who], rows))
+        return [*out, self._standing(results, settings)]
+
+    def _standing(self, results: Results, settings: Settings) -> Table:
+        """Mean ranks, and each of ours against the best rival of every set."""
+        _, errors = self._means(results, settings, "error")
+        _, seconds = self._means(results, settings, "fit_seconds")
+        filled = np.where(np.isnan(errors), np.inf, errors)
+        ranks = np.array([rankdata(line) for line in filled]).mean(axis=0)
+        n_ours = len(self.ours)
+        rival = np.nanmin(np.where(np.isnan(errors[:, n_ours:]), np.inf, errors[:, n_ours:]), axis=1)
+        rows = []
+        for j, name in enumerate(self.everyone):
+            cells = [name, f"{ranks[j]:.2f}", f"{np.nanmedian(seconds[:, j]):.3g}", "", ""]
+            if j < n_ours:
+                ratio = errors[:, j] / np.maximum(rival, 1e-12)
+                ratio = np.where((errors[:, j] == 0) & (rival == 0), 1.0, ratio)
+                won, lost = int((ratio < 1 - TIE).sum()), int((ratio > 1 + TIE).sum())
+                cells[3] = f"{won}/{len(ratio) - won - lost}/{lost}"
+                cells[4] = f"{np.nanmedian(ratio):.3f} ({np.nanmax(ratio):.3f})"
+            rows.append(cells)
+        header = ["contestant", "mean rank", "median seconds", "won/tied/lost", "error ratio: median (worst)"]
+        note = (
+            "Won, tied (within 1 %) and lost, and the error ratio, are against the best rival of each set, picked by "
+            "its test error, which favours the rivals."
+        )
+        return Table("Standing", header, rows, [note])
+
+    def figures(self, results: Results, settings: Settings) -> dict[str, Any]:
+        """Error, relative to the best of the set, against time."""
+        import matplotlib.pyplot as plt
+
+        _, errors = self._means(results, settings, "error")
+        _, seconds = self._means(results, settings, "fit_seconds")
+        relative = errors / np.maximum(np.nanmin(errors, axis=1, keepdims=True), 1e-12)
+        figure, ax = plt.subplots(figsize=(8, 5), constrained_layout=True)
+        for j, (name, marker) in enumerate(zip(self.everyone, "osD^v<>PXphd*8", strict=False)):
+            ours = j < len(self.ours)
+            x, y = np.nanmedian(seconds[:, j]), np.nanmedian(relative[:, j])
+            ax.plot(x, y, marker, color="black" if ours else "tab:gray", markersize=9, mfc="gold" if ours else "none")
+            ax.annotate(name, (x, y), textcoords="offset points", xytext=(7, 4), fontsize=8)
+        ax.set(xscale="log", xlabel="median seconds to fit", ylabel="median error / lowest error of the set")
+        plt.close(figure)
+        return {"Error against time: down and left is better; filled marks are ours": figure}
+
+
+class _PeakMemory:
+    """Growth of resident memory while something runs, sampled a hundred times a second."""
+
+    megabytes = float("nan")
+
+    def __enter__(self) -> "_PeakMemory":
+        self._done, self._start, self._peak = threading.Event(), self._resident(), 0.0
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.01):
+            self._peak = max(self._peak, self._resident())
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+        self.megabytes = max(self._peak, self._resident()) - self._start
+
+    @staticmethod
+    def _resident() -> float:
+        try:
+            return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+        except OSError:
+            return float("nan")
+
+
+SUITES = {
+    suite.name: suite
+    for suite in (
+        Suite(
+            "tabular",
+            "Tables: adaptive models beside boosted trees",
+            (*tasks.CLASSIFICATION, *tasks.REGRESSION, *tasks.ORDINAL_LARGE),
+            tasks.EMBEDDED,
+            contestants.OURS,
+            {**contestants.BOOSTERS, **contestants.OTHERS},
+        ),
+        Suite(
+            "core",
+            "Closed-form models beside kernel machines",
+            ("satimage", "pendigits", "letter", "ijcnn1", "shuttle", "cal_housing", "cpu_act", "house_16H", "abalone"),
+            tasks.EMBEDDED,
+            {"NKELM": contestants.nkelm, "ELM": contestants.elm},
+            {name: contestants.OTHERS[name] for name in ("SVC/SVR", "KernelRidge", "Nystroem + Ridge", "MLP")},
+        ),
+    )
+}

@@ -1,0 +1,67 @@
+"""Data for the suites: official splits where there are some, random ones otherwise, the same for every contestant."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from ulmus import datasets
+from ulmus.reproduce.protocol import Unavailable
+
+
+@dataclass(frozen=True)
+class Task:
+    """One split of one data set."""
+
+    name: str
+    kind: str
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    categorical: tuple[int, ...] = ()
+
+    def error(self, predicted: np.ndarray) -> float:
+        """RMSE over the deviation of the test targets, mean absolute rank error, or error in per cent."""
+        if self.kind == "regression":
+            return float(np.sqrt(np.mean((predicted - self.y_test) ** 2)) / self.y_test.std())
+        if self.kind == "ordinal":
+            return float(np.abs(predicted.astype(float) - self.y_test).mean())
+        return 100 * float(np.mean(predicted != self.y_test))
+
+
+#: Columns that hold codes without order.
+CATEGORICAL = {"adult": (1, 3, 5, 6, 7, 8, 9, 13), "abalone": (0,)}
+CLASSIFICATION = (
+    *("satimage", "shuttle", "skin_segmentation", "ijcnn1", "covtype", "image_segmentation", "waveform21", "pendigits"),
+    *("letter", "sensorless_subset2200", "adult", "mnist"),
+)
+REGRESSION = (
+    *("cal_housing", "cpu_act", "cpu_small", "house_8L", "house_16H", "abalone", "delta_ailerons", "delta_elevators"),
+)
+ORDINAL_LARGE = ("orca_ERA", "orca_car", "orca_LEV")
+ORDINAL = (
+    *(f"chu_{name}_5bins" for name in ("pyrimidines", "machine", "boston", "triazines", "autompg", "wisconsin")),
+    *(f"orca_{name}" for name in ("ERA", "balance-scale", "car", "tae", "ESL", "LEV", "automobile", "newthyroid")),
+)
+#: Sets that come with the package, for a quick run.
+EMBEDDED = ("satimage", "image_segmentation", "abalone")
+
+
+def load(name: str, seed: int, *, kind: str | None = None, max_train: int = 500_000, max_test: int = 100_000) -> Task:
+    """A split of a set; rows are shuffled, and at most so many are used."""
+    if name not in datasets.list():
+        raise Unavailable("no data here")
+    given = datasets.load(name)
+    kind = kind or ("classification" if given.task == "ordinal" else given.task)
+    rng = np.random.RandomState(seed)
+    if given.splits:
+        split = given.splits[seed % len(given.splits)]
+        train, test = rng.permutation(np.flatnonzero(split)), rng.permutation(np.flatnonzero(~split))
+    else:
+        labels = given.target if kind == "classification" else None
+        rows = np.arange(len(given.target))
+        train, test = train_test_split(rows, test_size=0.2, random_state=seed, stratify=labels)
+    train, test = train[:max_train], test[:max_test]
+    X, y = given.data, given.target
+    return Task(name, kind, X[train], y[train], X[test], y[test], CATEGORICAL.get(name, ()))
