@@ -10,10 +10,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 from ulmus import datasets
+from ulmus.losses import LOSSES
 from ulmus.models.elm import ELMRegressor
 from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
 from ulmus.reproduce.protocol import Answer, Cell, Experiment, Results, Settings, Table, Unavailable, timed
-from ulmus.solvers.losses import LOSSES
 
 COLUMNS = ("Tikhonov", "SVR", "Newton, polynomial", "Newton, square root")
 #: Set → source, training and test rows (four from the ELM literature), RMSE (Table 4) and seconds (Table 3).
