@@ -1,5 +1,6 @@
 """Adaptive models: a learned metric, a global Nyström model in it, and exact local kernels on what it leaves over."""
 
+import time
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -10,16 +11,21 @@ from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
+from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import random_partition
-from ulmus.features.sampling import distinct_rows
+from ulmus.features.preparation import Preparation
+from ulmus.features.sampling import distinct_rows, distinct_sample, row_keys
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly
 from ulmus.models._features import leave_one_out_sample
+from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.local import LocalKernels, fit_leaves
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
-from ulmus.tuning.judge import Judge
-from ulmus.tuning.local import LocalSearch, Remainder
+from ulmus.solvers.ridge import Solution
+from ulmus.statistics import Statistics
+from ulmus.tuning.judge import Judge, Summary
+from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.search import LOG2_C
 from ulmus.tuning.views import Budget, View, ViewSearch, parts_of
 
@@ -42,6 +48,10 @@ EFFORTS = {
 }
 #: Held-out rows that judge the local stage: a tenth of all, within these bounds.
 HELD = (500, 5_000)
+#: Rows whose leave-one-out predictions choose the C of the global model.
+SCORED = 4_000
+#: Rows at which the importance of features is measured.
+IMPORTANCE_ROWS = 1_000
 
 
 class AdaptiveFamily(Assembly):
@@ -49,18 +59,24 @@ class AdaptiveFamily(Assembly):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "effort": [StrOptions(set(EFFORTS))],
+        "categorical_features": [StrOptions({"from_dtype"}), "array-like"],
         "criterion": COMMON_CONSTRAINTS["criterion"],
         "max_memory": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "verbose": ["boolean"],
     }
-    C, fit_intercept, cv = "auto", "auto", None
+    # What Assembly asks of every model and this one decides by itself.
+    C: ClassVar[str] = "auto"
+    fit_intercept: ClassVar[str] = "auto"
+    cv: ClassVar[None] = None
+    _categorical: np.ndarray
 
     def __init__(
         self,
         *,
         effort: str = "default",
+        categorical_features: Any = "from_dtype",
         criterion: str = "auto",
         max_memory: float = 2.0,
         random_state: Any = None,
@@ -68,6 +84,7 @@ class AdaptiveFamily(Assembly):
         verbose: bool = False,
     ) -> None:
         self.effort = effort
+        self.categorical_features = categorical_features
         self.criterion = criterion
         self.max_memory = max_memory
         self.random_state = random_state
@@ -75,148 +92,218 @@ class AdaptiveFamily(Assembly):
         self.verbose = verbose
 
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
-        effort = EFFORTS[self.effort]
+        self._began = time.perf_counter()
+        rows = replace(rows, X=np.asarray(rows.X, dtype=np.float64))
+        centre, scale = self._units(rows)
+        rows = replace(rows, T=(rows.T - centre) / scale)
         coding = self._coding(rows)
-        self._centre, self._scale = self._units(rows)
-        rows = replace(rows, T=(rows.T - self._centre) / self._scale)
-        categorical = np.zeros(rows.X.shape[1], bool)
-        search = ViewSearch(
-            rows,
-            coding,
-            categorical,
-            rng,
-            fit_intercept=self._intercept,
-            criterion=self.criterion,
-            budget=effort.budget,
-            n_jobs=self.n_jobs,
-        )
-        self.view_: View = self._learn_view(search, rows, categorical)
-        part = parts_of(rows.X, rng)
-        U = self.view_.transform_learned(rows, part)
-        posed = replace(rows, X=U)
-        self.map_ = NystromMap(
-            effort.landmarks,
-            kernel=self.view_.kernel,
-            gamma=self.view_.gamma,
-            random_state=int(rng.randint(2**31 - 1)),
-            n_jobs=self.n_jobs,
-        ).fit(U, sample_weight=rows.weight)
-        held = self._held(posed, rng)
-        return self._both_stages(posed, held, coding, effort, rng)
-
-    def _learn_view(self, search: ViewSearch, rows: Rows, categorical: np.ndarray) -> View:
-        view = search.choose()
-        self.trials_ = tuple(search.trials)
-        preparation = type(view.preparation).of(view.preparation.columns.kind, rows.X, rows.T, rows.weight, categorical)
-        return replace(view, preparation=preparation)
+        self.view_ = self._choose_view(rows, coding, rng)
+        rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows.X, rng)))
+        solution, stats = self._fit_global(rows, coding, rng)
+        choice, held_out = self._judge_local(rows, coding, stats, rng)
+        self.local_ = self._fit_local(rows, solution, choice, scale, rng)
+        if held_out is None or self.local_ is None:
+            held_out = leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
+        self.feature_importances_ = self._importances(rows, solution.beta)
+        self.beta_, self.intercept_ = solution.beta * scale, solution.intercept * scale + centre
+        self.memory_ = self.map_.landmarks_.nbytes + self.map_.whitening_.nbytes + self.beta_.nbytes
+        self.memory_ += 0 if self.local_ is None else self.local_.nbytes
+        self._say(f"done: the model holds {self.memory_ / 1e6:.1f} MB")
+        return replace(held_out, T=held_out.T * scale + centre, P=held_out.P * scale + centre)
 
     def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Targets are fitted in units of their deviation; codes as they are."""
-        zero, one = np.zeros(rows.T.shape[1]), np.ones(rows.T.shape[1])
-        if not isinstance(self, Regression):
-            return zero, one
+        """Regression targets are fitted in units of their deviation, codes as they are."""
+        if not self._default_intercept:
+            return np.zeros(rows.T.shape[1]), np.ones(rows.T.shape[1])
         mean = np.average(rows.T, axis=0, weights=rows.weight)
         deviation = np.sqrt(np.average((rows.T - mean) ** 2, axis=0, weights=rows.weight))
         return mean, np.where(deviation > 0, deviation, 1.0)
 
-    def _held(self, rows: Rows, rng: np.random.RandomState) -> np.ndarray:
-        """Rows that judge the local stage."""
-        count = int(np.clip(len(rows) // 10, *HELD))
-        return np.sort(distinct_rows(rows.X, count, rows.weight, rng)[0])
+    def _choose_view(self, rows: Rows, coding: Any, rng: np.random.RandomState) -> View:
+        """Choose on samples, then learn the preparation from all rows."""
+        search = ViewSearch(
+            rows,
+            coding,
+            self._categorical,
+            rng,
+            fit_intercept=self._intercept,
+            criterion=self.criterion,
+            budget=EFFORTS[self.effort].budget,
+            n_jobs=self.n_jobs,
+        )
+        view = search.choose()
+        self.trials_ = tuple(search.trials)
+        kind = view.preparation.columns.kind
+        self._say(f"view: {kind} columns, kernel {view.kernel}, {len(self.trials_)} trials")
+        return replace(view, preparation=Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical))
 
-    def _both_stages(
-        self, rows: Rows, held: np.ndarray, coding: Any, effort: Effort, rng: np.random.RandomState
-    ) -> HeldOut:
-        kernel, gamma = self.view_.kernel, self.view_.gamma
-        stats = nystrom_statistics(self.map_, rows, n_jobs=self.n_jobs)
+    def _fit_global(self, rows: Rows, coding: Any, rng: np.random.RandomState) -> tuple[Solution, Statistics]:
+        """The Nyström model of the view, its C chosen by exact leave-one-out."""
+        self.map_ = NystromMap(
+            EFFORTS[self.effort].landmarks,
+            kernel=self.view_.kernel,
+            gamma=self.view_.gamma,
+            random_state=int(rng.randint(2**31 - 1)),
+            n_jobs=self.n_jobs,
+        ).fit(rows.X, sample_weight=rows.weight)
+        stats = self._statistics(rows)
+        index, mass = distinct_rows(rows.X, SCORED, rows.weight, rng)
         judge = Judge(
             rows,
             coding,
-            lambda features, some: nystrom_statistics(features, some, n_jobs=self.n_jobs),
+            lambda _, some: self._statistics(some),
             self._intercept,
             criterion=self.criterion,
-            scored=np.sort(distinct_rows(rows.X, 4_000, None, rng)[0]),
+            scored=index,
+            mass=mass,
             n_jobs=self.n_jobs,
         )
-        from ulmus.tuning.judge import Summary
+        trial = judge.trial("global", self.view_.gamma, self.map_, Summary(stats), LOG2_C[::2])
+        self.C_ = trial.best_C
+        self._say(f"global model: {self.map_.n_lifted} landmarks, C = {self.C_:.3g}, loss {trial.best_loss:.4g}")
+        return self._solve(rows, stats), stats
 
-        self.C_ = judge.trial("global", gamma, self.map_, Summary(stats), LOG2_C[::2]).best_C
-        self.local_: LocalKernels | None = None
-        calibration = None
-        if len(rows) > 2 * self.map_.n_lifted:
-            kept = np.ones(len(rows), bool)
-            kept[held] = False
-            train, test = rows.take(kept), rows.take(held)
-            less = stats - nystrom_statistics(self.map_, test, n_jobs=self.n_jobs)
-            without = fit_nystrom_ridge(
-                self.map_, train, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=less
-            )
-            data = Remainder(
-                train.X,
-                train.T - self._global(train.X, without.beta, without.intercept),
-                train.weight,
-                test.X,
-                test.T,
-                self._global(test.X, without.beta, without.intercept),
-                test.weight,
-            )
-            partition = random_partition(train.X, effort.leaf_rows, rng)
-            choice = LocalSearch(
-                kernel,
-                gamma,
-                data,
-                partition,
-                coding,
-                n_leaves=effort.judged_leaves,
-                criterion=self.criterion,
-                n_jobs=self.n_jobs,
-            ).choose()
-            self.choice_ = choice
-        solution = fit_nystrom_ridge(
+    def _statistics(self, rows: Rows) -> Statistics:
+        return nystrom_statistics(self.map_, rows, n_jobs=self.n_jobs)
+
+    def _solve(self, rows: Rows, stats: Statistics) -> Solution:
+        return fit_nystrom_ridge(
             self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
         )
-        self.beta_, self.intercept_ = solution.beta, solution.intercept
-        if len(rows) > 2 * self.map_.n_lifted and choice.pays:
-            R = rows.T - self._global(rows.X, self.beta_, self.intercept_)
-            partitions = tuple(random_partition(rows.X, effort.leaf_rows, rng) for _ in range(effort.partitions))
-            alphas = tuple(
-                fit_leaves(kernel, choice.width * gamma, choice.ridge, rows.X, R, rows.weight, p, n_jobs=self.n_jobs)
-                for p in partitions
-            )
-            self.local_ = LocalKernels(kernel, choice.width * gamma, rows.X, partitions, alphas)
-            T, P = test.T[choice.rows], choice.P
-            weight = np.ones(len(T)) if test.weight is None else test.weight[choice.rows]
-            calibration = HeldOut(
-                T * self._scale + self._centre, P * self._scale + self._centre, np.zeros(len(T)), weight
-            )
-        if calibration is None:
-            found = leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
-            calibration = replace(found, T=found.T * self._scale + self._centre, P=found.P * self._scale + self._centre)
-        return calibration
 
-    def _global(self, U: np.ndarray, beta: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        return engine.apply(self.map_, U, beta, n_jobs=self.n_jobs) + intercept
+    def _judge_local(
+        self, rows: Rows, coding: Any, stats: Statistics, rng: np.random.RandomState
+    ) -> tuple[LocalChoice | None, HeldOut | None]:
+        """The best local stage, judged on rows that the global model behind it has not seen."""
+        if rows.effective_count <= 2 * self.map_.n_lifted:
+            return None, None  # landmarks are so dense that the global model is as good as exact
+        effort = EFFORTS[self.effort]
+        held = _held_out(rows.X, int(np.clip(rows.effective_count // 10, *HELD)), rng)
+        train, test = rows.take(~held), rows.take(held)
+        without = self._solve(train, stats - self._statistics(test))
+        some = _merged(replace(train, T=train.T - self._global(train.X, without)), rng)
+        P = self._global(test.X, without)
+        search = LocalSearch(
+            self.view_.kernel,
+            self.view_.gamma,
+            Remainder(some.X, some.T, some.weight, test.X, test.T, P, test.weight),
+            random_partition(some.X, effort.leaf_rows, rng),
+            coding,
+            n_leaves=effort.judged_leaves,
+            criterion=self.criterion,
+            n_jobs=self.n_jobs,
+        )
+        choice = search.choose()
+        self._say(
+            f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it "
+            f"({'kept' if choice.pays else 'left out'})"
+        )
+        weight = np.ones(len(test)) if test.weight is None else test.weight
+        judged = HeldOut(test.T[choice.rows], choice.P, np.zeros(len(choice.rows)), weight[choice.rows])
+        return choice, judged
 
-    def _scores_of(self, X: Any) -> np.ndarray:
-        U = self.view_.transform(self._checked(X))
-        out = self._global(U, self.beta_, self.intercept_)
-        if self.local_ is not None:
-            out += self.local_.predict(U, self.n_jobs)
-        return out * self._scale + self._centre
+    def _fit_local(
+        self, rows: Rows, solution: Solution, choice: LocalChoice | None, scale: np.ndarray, rng: Any
+    ) -> LocalKernels | None:
+        if choice is None or not choice.pays:
+            return None
+        effort, gamma = EFFORTS[self.effort], choice.width * self.view_.gamma
+        rest = _merged(replace(rows, T=rows.T - self._global(rows.X, solution)), rng)
+        each = rest.T.nbytes + 8 * len(rest)
+        rounds = min(effort.partitions, int((self.max_memory * 1e9 - rest.X.nbytes) // each))
+        if rounds < 1:
+            self._say(f"local stage left out: it needs {(rest.X.nbytes + each) / 1e9:.2g} GB")
+            return None
+        partitions = tuple(random_partition(rest.X, effort.leaf_rows, rng) for _ in range(rounds))
+        alphas = tuple(
+            scale
+            * fit_leaves(self.view_.kernel, gamma, choice.ridge, rest.X, rest.T, rest.weight, p, n_jobs=self.n_jobs)
+            for p in partitions
+        )
+        return LocalKernels(self.view_.kernel, gamma, rest.X, partitions, alphas)
+
+    def _global(self, U: np.ndarray, solution: Solution) -> np.ndarray:
+        return engine.apply(self.map_, U, solution.beta, n_jobs=self.n_jobs) + solution.intercept
+
+    def _importances(self, rows: Rows, beta: np.ndarray) -> np.ndarray:
+        """Mean squared slope of the global model along each input, as shares."""
+        some = distinct_sample(rows, IMPORTANCE_ROWS, np.random.RandomState(0))[1]
+        G = gradients(self.map_.cross_kernel_, some.X, self.map_.weight_to_landmarks(beta))
+        along = average_outer_product(G, some.weight) * self.view_.metric**2
+        total = np.bincount(self.view_.preparation.sources(), weights=along, minlength=len(self._categorical))
+        return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
 
     def _outputs(self, X: Any) -> np.ndarray:
-        raise NotImplementedError
+        U = self.view_.transform(np.asarray(X, dtype=np.float64))
+        out = engine.apply(self.map_, U, self.beta_, n_jobs=self.n_jobs)
+        if self.local_ is not None:
+            out += self.local_.predict(U, self.n_jobs)
+        return out
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         zero = np.zeros(X.shape[0])
         return zero, zero
 
+    def _say(self, text: str) -> None:
+        if self.verbose:
+            print(f"[{time.perf_counter() - self._began:6.1f} s] {text}")
 
-class AdaptiveRegressor(Regression, AdaptiveFamily):
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+
+def _held_out(U: np.ndarray, count: int, rng: np.random.RandomState) -> np.ndarray:
+    """Which rows are held out: about ``count`` distinct ones, with all their copies."""
+    keys = row_keys(U, int(rng.randint(2**31 - 1)))
+    distinct = np.unique(keys)
+    return keys <= distinct[min(count, len(distinct) // 2) - 1]
+
+
+def _merged(rows: Rows, rng: np.random.RandomState) -> Rows:
+    """Equal rows as one, with their mean target and their total weight."""
+    keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    if rows.weight is None and len(first) == len(rows):
+        return rows.take(first)
+    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    mass = np.bincount(place, weights=w)
+    T = np.column_stack([np.bincount(place, weights=w * t) / mass for t in rows.T.T])
+    return Rows(rows.X[first], T, mass)
+
+
+class AdaptiveRegressor(TableInput, Regression, AdaptiveFamily):
     """Regression that adapts its metric to the data and corrects itself locally."""
 
 
-class AdaptiveClassifier(Classification, AdaptiveFamily):
+class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
     """Classification that adapts its metric to the data and corrects itself locally."""
 
-    class_weight = None
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AdaptiveFamily._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        effort: str = "default",
+        categorical_features: Any = "from_dtype",
+        criterion: str = "auto",
+        class_weight: Any = None,
+        max_memory: float = 2.0,
+        random_state: Any = None,
+        n_jobs: int | None = -1,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            effort=effort,
+            categorical_features=categorical_features,
+            criterion=criterion,
+            max_memory=max_memory,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight

@@ -15,11 +15,11 @@ from ulmus.features.partition import Partition
 from ulmus.solvers.local import leaf_kernel, solve_leaf
 
 #: Penalties, from weak to strong.
-RIDGES = 10.0 ** np.arange(-2.5, 2.01, 0.5)
+RIDGES = 10.0 ** np.arange(-4.0, 2.01, 0.5)
 #: Where the climb starts.
-FIRST_RIDGE = 5
+FIRST_RIDGE = 7
 #: Widths of the local kernel, in units of the global one.
-WIDTHS = (1.0, 2.0)
+WIDTHS = (1.0, 2.0, 4.0)
 #: The stage is left out when it gains less than this share of the loss.
 GAIN = 0.01
 #: Among penalties within this share of the best, the weakest is taken... or the strongest, when none is better.
