@@ -4,6 +4,8 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ulmus import (
+    AdaptiveClassifier,
+    AdaptiveRegressor,
     ELMClassifier,
     ELMRegressor,
     KELMClassifier,
@@ -24,6 +26,8 @@ ESTIMATORS = [
     KELMClassifier(),
     NKELMRegressor(),
     NKELMClassifier(),
+    AdaptiveRegressor(effort="fast"),
+    AdaptiveClassifier(effort="fast"),
 ]
 
 

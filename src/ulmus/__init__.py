@@ -4,6 +4,7 @@ from ulmus import datasets
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.random_layer import RandomLayer
+from ulmus.models.adaptive import AdaptiveClassifier, AdaptiveRegressor
 from ulmus.models.elm import ELMClassifier, ELMRegressor
 from ulmus.models.kelm import KELMClassifier, KELMRegressor
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
@@ -12,6 +13,8 @@ from ulmus.plots import TuningDisplay
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdaptiveClassifier",
+    "AdaptiveRegressor",
     "ELMClassifier",
     "ELMRegressor",
     "KELMClassifier",

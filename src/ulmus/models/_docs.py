@@ -48,6 +48,21 @@ criterion : {"auto", "squared", "absolute", "error"}, default="auto"
 cv : int, splitter or None, default=None
     How that loss is held out: None is exact leave-one-out; k folds come from statistics per fold. ``fit(groups=...)``
     keeps groups together.""",
+    "adaptive": """effort : {"fast", "default", "best"}, default="default"
+    How much time is spent: on the choice of the view, on landmarks, and on local partitions (2, 4 or 8).
+categorical_features : "from_dtype" or array-like, default="from_dtype"
+    Columns that hold categories, by position or name, besides the text, categorical and boolean columns of a frame.
+criterion : {"auto", "squared", "absolute", "error"}, default="auto"
+    Loss by which everything is chosen; see :class:`~ulmus.NKELMRegressor`.
+max_memory : float, default=2
+    Gigabytes that the fitted model may hold. The local stage keeps the training rows; it gets fewer partitions, or is
+    left out, where it would need more.""",
+    "repeatable": """random_state : int, RandomState or None, default=None
+    Makes fits repeatable, whatever the number of threads.
+n_jobs : int or None, default=-1
+    Threads.
+verbose : bool, default=False
+    Print what every stage finds.""",
     "class_weight": """class_weight : dict or "balanced", optional
     Weights of the classes.""",
     "run": """device : {"cpu"}, default="cpu"
@@ -66,7 +81,8 @@ RANDOM = ("n_hidden", "layer", "C_or_none", "max_hidden", "common")
 
 def documented(*names: str) -> Callable[[type], type]:
     """Put the shared descriptions in place of ``<parameters>`` in a class docstring."""
-    text = indent("\n".join(_SHARED[name] for name in (*names, "run")), "    ")
+    ending = () if "repeatable" in names else ("run",)
+    text = indent("\n".join(_SHARED[name] for name in (*names, *ending)), "    ")
 
     def fill(cls: type) -> type:
         assert cls.__doc__ is not None

@@ -4,6 +4,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+from scipy import sparse
 
 #: Code of a level that was not there in training.
 UNKNOWN = -1.0
@@ -27,6 +28,8 @@ class TableInput:
 
     def _coded(self, X: Any) -> Any:
         """The same frame with codes in place of levels."""
+        if sparse.issparse(X):
+            raise TypeError(f"Sparse data is not supported by {type(self).__name__}; pass a dense table (X.toarray())")
         frame = _frame(X)
         if frame is None:
             return X

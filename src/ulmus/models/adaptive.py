@@ -17,6 +17,7 @@ from ulmus.features.partition import random_partition
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_rows, distinct_sample, row_keys
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly
+from ulmus.models._docs import documented
 from ulmus.models._features import leave_one_out_sample
 from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
@@ -273,12 +274,91 @@ def _merged(rows: Rows, rng: np.random.RandomState) -> Rows:
     return Rows(rows.X[first], T, mass)
 
 
+@documented("adaptive", "repeatable")
 class AdaptiveRegressor(TableInput, Regression, AdaptiveFamily):
-    """Regression that adapts its metric to the data and corrects itself locally."""
+    r"""Regression that learns its metric from the data and corrects itself locally.
+
+    The prediction is :math:`f(x) + \frac1P\sum_p g_p(x)`: a Nyström model f (:class:`NKELMRegressor`) of the rows as
+    the chosen *view* shows them, and on what f leaves over, exact kernel ridge in the leaves of P random partitions.
+    The view is a preparation of the columns, a kernel, a width, and a metric that stretches the features along which
+    f varies. Everything is chosen by leave-one-out or on rows held out.
+
+    It needs no scaling of the inputs, takes text and categories in frames, and aims at the accuracy of boosted trees.
+    The local stage keeps the training rows: for a small model, or one that learns on, take :class:`NKELMRegressor`.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    view_ : View
+        How the kernel sees the table: preparation, metric, kernel, gamma.
+    map_ : NystromMap
+        Feature map of the global model; ``beta_``, ``intercept_`` and ``C_`` belong to it.
+    local_ : LocalKernels or None
+        The local stage; None where it did not pay.
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each input in the mean squared slope of the global model.
+    memory_ : int
+        Bytes that the model holds.
+    trials_ : tuple of Trial
+        What the choice of the view tried.
+
+    References
+    ----------
+    A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin (2024). Mechanism for feature learning in neural networks and
+    backpropagation-free machine learning models. Science 383, 1461-1467.
+
+    Examples
+    --------
+    >>> from ulmus import AdaptiveRegressor, datasets
+    >>> X, y = datasets.load("abalone").data, datasets.load("abalone").target
+    >>> model = AdaptiveRegressor(effort="fast", categorical_features=[0], random_state=0).fit(X[:3000], y[:3000])
+    >>> bool(model.score(X[3000:], y[3000:]) > 0.5)
+    True
+    """
 
 
+@documented("adaptive", "class_weight", "repeatable")
 class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
-    """Classification that adapts its metric to the data and corrects itself locally."""
+    """Classification that learns its metric from the data and corrects itself locally.
+
+    One ±1 target per class, fitted as :class:`AdaptiveRegressor` fits; the largest score wins.
+
+    It needs no scaling of the inputs, takes text and categories in frames, and aims at the accuracy of boosted trees.
+    The local stage keeps the training rows: for a small model, or one that learns on, take :class:`NKELMClassifier`.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    temperature_ : float
+        Factor that turns scores into probabilities.
+    view_ : View
+        How the kernel sees the table: preparation, metric, kernel, gamma.
+    map_ : NystromMap
+        Feature map of the global model; ``beta_``, ``intercept_`` and ``C_`` belong to it.
+    local_ : LocalKernels or None
+        The local stage; None where it did not pay.
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each input in the mean squared slope of the global model.
+    memory_ : int
+        Bytes that the model holds.
+    trials_ : tuple of Trial
+        What the choice of the view tried.
+
+    Examples
+    --------
+    >>> from ulmus import AdaptiveClassifier, datasets
+    >>> wine = datasets.load("wine")
+    >>> model = AdaptiveClassifier(effort="fast", random_state=0).fit(wine.data[::2], wine.target[::2])
+    >>> bool(model.score(wine.data[1::2], wine.target[1::2]) > 0.93)
+    True
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AdaptiveFamily._parameter_constraints,
