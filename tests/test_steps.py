@@ -91,7 +91,7 @@ def test_C_and_size_left_open_are_chosen_on_all_rows_from_their_sums():
         beta, b = reference.ridge(Phi[folds != k], T[folds != k], model.C_, fit_intercept=True)
         errors[folds == k] = (Phi[folds == k] @ beta + b - T[folds == k])[:, 0]
     assert trial.best_loss == pytest.approx(np.mean(errors**2) / Y.var(), rel=1e-6)
-    assert model.C_ == trial.best_C
+    assert trial.best_C == model.C_
 
 
 def test_left_out_rows_from_sums_are_those_of_models_without_them():
