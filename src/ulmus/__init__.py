@@ -7,6 +7,7 @@ from ulmus.features.random_layer import RandomLayer
 from ulmus.models.elm import ELMClassifier, ELMRegressor
 from ulmus.models.kelm import KELMClassifier, KELMRegressor
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
+from ulmus.persistence import LoadError, load, save
 from ulmus.plots import TuningDisplay
 
 __version__ = "0.1.0"
@@ -16,6 +17,7 @@ __all__ = [
     "ELMRegressor",
     "KELMClassifier",
     "KELMRegressor",
+    "LoadError",
     "NKELMClassifier",
     "NKELMRegressor",
     "NumericalWarning",
@@ -23,4 +25,6 @@ __all__ = [
     "RandomLayer",
     "TuningDisplay",
     "datasets",
+    "load",
+    "save",
 ]
