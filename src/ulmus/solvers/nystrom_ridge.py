@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.engine import Rows
+from ulmus.engine import Lift, Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.ridge import DOUBLE, SINGLE, Precision, Problem, Solution, fit_dual, fit_gram, fit_triangular
 from ulmus.statistics import Statistics
@@ -83,6 +83,13 @@ def _summing_route(features: NystromMap) -> Route:
     """The route by which sums alone keep the digits."""
     route = choose_route(np.float64, features.condition_, triangular=features.triangular)
     return SAFEST if route.precision.correct == 0.0 else route
+
+
+def summed_form(features: NystromMap) -> tuple[Lift, np.ndarray | None]:
+    """What is to be summed so that no digits are lost, and the factor that whitens the sum (None: it is white)."""
+    return (
+        (features, None) if _summing_route(features).name == "whiten" else (features.cross_kernel_, features.whitening_)
+    )
 
 
 def nystrom_statistics(features: NystromMap, rows: Rows, n_jobs: int | None = -1) -> Statistics:

@@ -28,8 +28,10 @@ class Candidates:
     X: Any
     y: np.ndarray
     mass: np.ndarray
+    unit: np.ndarray
     n_rows: int
     weight: float
+    weighted: bool
     classes: np.ndarray
     class_mass: np.ndarray
 
@@ -41,14 +43,15 @@ class Survey:
     count: int
     seed: int
     classifier: bool
-    weighted: bool
     names: list[str] | None = None
+    weighted: bool = False
     n_rows: int = 0
     weight: float = 0.0
     keys: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint64))
     X: Any = None
     y: np.ndarray | None = None
     mass: np.ndarray = field(default_factory=lambda: np.empty(0))
+    unit: np.ndarray = field(default_factory=lambda: np.empty(0))
     classes: np.ndarray | None = None
     class_mass: np.ndarray = field(default_factory=lambda: np.empty(0))
     pending: list[Candidates] = field(default_factory=list)
@@ -72,7 +75,18 @@ class Survey:
             classes, number = np.unique(y[weight > 0], return_inverse=True)
             class_mass = np.bincount(number, weights=weight[weight > 0], minlength=len(classes))
         seen = int(np.count_nonzero(weight))
-        return Candidates(found, batch.X[index], y[index], mass, seen, float(weight.sum()), classes, class_mass)
+        return Candidates(
+            found,
+            batch.X[index],
+            y[index],
+            mass,
+            np.minimum(weight[index], 1.0),
+            seen,
+            float(weight.sum()),
+            batch.weight is not None,
+            classes,
+            class_mass,
+        )
 
     def _targets(self, batch: Batch) -> np.ndarray:
         y = np.asarray(batch.y)
@@ -108,6 +122,7 @@ class Survey:
         """Merge the candidates of a batch into the sample."""
         self.n_rows += part.n_rows
         self.weight += part.weight
+        self.weighted = self.weighted or part.weighted
         if self.classifier:
             self._add_classes(part)
         self.pending.append(part)
@@ -127,6 +142,7 @@ class Survey:
         distinct, first, place = np.unique(keys, return_index=True, return_inverse=True)
         mass = np.bincount(place, np.concatenate([self.mass, *(p.mass for p in parts)]), len(distinct))
         keep = first[: self.count]
+        self.unit = np.concatenate([self.unit, *(p.unit for p in parts)])[keep]
         self.keys, self.mass, self.X, self.y = distinct[: self.count], mass[: self.count], X[keep], y[keep]
 
     def _add_classes(self, part: Candidates) -> None:
@@ -143,6 +159,11 @@ class Survey:
         return self.mass if self.weighted or (self.mass != 1).any() else None
 
     @property
+    def sample_unit(self) -> np.ndarray | None:
+        """Weight of one copy of each row of the sample."""
+        return None if self.sample_weight is None else self.unit
+
+    @property
     def whole(self) -> bool:
         """Whether every distinct row is in the sample."""
         return len(self.keys) < self.count
@@ -150,7 +171,7 @@ class Survey:
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays, and plain values."""
         self.merge()
-        arrays = {"keys": self.keys, "mass": self.mass, "class_mass": self.class_mass}
+        arrays = {"keys": self.keys, "mass": self.mass, "unit": self.unit, "class_mass": self.class_mass}
         if sparse.issparse(self.X):
             arrays |= {f"X_{k}": getattr(self.X, k) for k in ("data", "indices", "indptr")}
             arrays["X_shape"] = np.array(self.X.shape)
@@ -158,12 +179,13 @@ class Survey:
             arrays["X"] = self.X
         arrays |= {name: plain(a) for name, a in (("y", self.y), ("classes", self.classes)) if a is not None}
         kinds = {name: a.dtype.kind for name, a in (("y", self.y), ("classes", self.classes)) if a is not None}
-        notes = {"n_rows": self.n_rows, "weight": self.weight, "kinds": kinds}
+        notes = {"n_rows": self.n_rows, "weight": self.weight, "weighted": self.weighted, "kinds": kinds}
         return arrays, notes
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
         """Go back to a dumped state."""
-        self.keys, self.mass, self.class_mass = arrays["keys"], arrays["mass"], arrays["class_mass"]
+        self.keys, self.mass, self.unit = arrays["keys"], arrays["mass"], arrays["unit"]
+        self.class_mass, self.weighted = arrays["class_mass"], notes["weighted"]
         if "X_data" in arrays:
             parts = (arrays["X_data"], arrays["X_indices"], arrays["X_indptr"])
             self.X = sparse.csr_array(parts, shape=tuple(arrays["X_shape"]))
