@@ -152,7 +152,7 @@ def test_C_and_size_are_chosen_by_the_loss_on_all_rows(make, cv):
 def streaming_sample(count):
     survey = streaming.survey.Survey(count, int(np.random.RandomState(0).randint(2**31 - 1)), classifier=False)
     survey.add(survey.look(streaming.batches.Batch(X, Y, None, 0, "")))
-    survey.merge()
+    survey.settle()
     return survey.X[:, 0]
 
 

@@ -1,5 +1,8 @@
 """Extreme learning machines: non-linear models for tables whose weights are one closed-form solve."""
 
+from importlib import import_module
+from types import ModuleType
+
 from ulmus import datasets
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
@@ -25,6 +28,15 @@ __all__ = [
     "RandomLayer",
     "TuningDisplay",
     "datasets",
+    "distributed",
     "load",
     "save",
+    "streaming",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """The drivers, loaded when they are first named."""
+    if name in ("distributed", "streaming"):
+        return import_module(f"ulmus.{name}")
+    raise AttributeError(f"module 'ulmus' has no attribute {name!r}")

@@ -8,7 +8,7 @@ back in the order of the slabs. The outcome is therefore the same, bit for bit, 
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -108,7 +108,9 @@ def threads_for(size: int) -> AbstractContextManager[Any]:
     return _controller().limit(limits=1) if size <= SMALL else nullcontext()
 
 
-def ordered_map(work: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None = -1) -> Iterator[Result]:
+def ordered_map(
+    work: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None = -1
+) -> Generator[Result, None, None]:
     """``map(work, items)`` on threads with single-threaded BLAS; results in order, few in flight."""
     items = list(items) if not isinstance(items, Iterator) else items
     threads = effective_n_jobs(n_jobs)
@@ -201,6 +203,9 @@ class GramSums:
         for block in design_blocks(self.features, rows, self.dtype, self._workspace):
             part.add_rows(block, scratch)
         return part
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return GramSums, (self.features, self.n_outputs, self.dtype)
 
     def zeros(self) -> Statistics:
         return Statistics.zeros(self.features.n_lifted, self.n_outputs)

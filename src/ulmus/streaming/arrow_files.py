@@ -99,6 +99,17 @@ class ArrowFiles:
         self.n_rows = None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
         self.dtype = self._numeric_type(first)
 
+    @property
+    def first_rows(self) -> dict[str, int]:
+        """The number of the first row of every file, as far as the files before it tell theirs."""
+        found, row = {}, 0
+        for file in self.files:
+            found[file.path] = row
+            if file.n_rows is None:
+                break
+            row += file.n_rows
+        return found
+
     @staticmethod
     def _schema(file: File) -> dict[str, Any]:
         pa = need("pyarrow", "stream")

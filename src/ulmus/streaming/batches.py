@@ -7,7 +7,7 @@ starts at the border of a batch.
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -89,7 +89,7 @@ def batches(source: Source, batch_rows: int, start: int = 0) -> Iterator[Batch]:
         yield source.assemble(held, start)
 
 
-def read_ahead(items: Iterable[Item], depth: int = AHEAD) -> Iterator[Item]:
+def read_ahead(items: Iterable[Item], depth: int = AHEAD) -> Generator[Item, None, None]:
     """The same items, made in a thread while the last ones are being used.
 
     An error of the thread is raised where its item would have come. The thread ends with the iterator.

@@ -101,7 +101,10 @@ def fit(
     >>> bool(abs(model.predict([[1.0]])[0] - np.sin(1.0)) < 0.01)
     True
     """
-    _check(model, batch_rows, sample_rows)
+    for name, value in (("batch_rows", batch_rows), ("sample_rows", sample_rows)):
+        if not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    check_model(model)
     opened = open_source(source, target=target, features=features, weight=weight, raw=preprocess is not None)
     identity = {
         "ulmus": ulmus.__version__,
@@ -112,25 +115,26 @@ def fit(
         "sample_rows": sample_rows,
         "source": opened.identity(),
     }
-    journal = Journal(checkpoint, identity, seconds=checkpoint_seconds, rows=checkpoint_rows)
+    first_rows = getattr(opened, "first_rows", None)
+    journal = Journal(checkpoint, identity, seconds=checkpoint_seconds, rows=checkpoint_rows, first_rows=first_rows)
     stream = Stream(opened, batch_rows, journal, n_jobs=model.n_jobs, progress=progress)
-    rng, seed = _random(model, journal)
+    rng, seed = random_numbers(model, journal)
     if preprocess is not None:
         preprocess = fit_transformer(
             preprocess, opened, batch_rows=batch_rows, sample_rows=sample_rows, seed=seed, progress=progress
         )
         stream.prepare = preprocess.transform
     names = None if preprocess is not None else opened.feature_names
-    _fit(model, stream, journal, rng, Survey(sample_rows, seed, is_classifier(model), names), names)
+    fit_stream(model, stream, journal, rng, Survey(sample_rows, seed, is_classifier(model), names), names)
     return model if preprocess is None else Pipeline([("preprocess", preprocess), ("model", model)])
 
 
-def _fit(
-    model: Any, stream: Stream, journal: Journal, rng: np.random.RandomState, survey: Survey, names: list[str] | None
+def fit_stream(
+    model: Any, stream: Any, journal: Journal, rng: np.random.RandomState, survey: Survey, names: list[str] | None
 ) -> None:
-    """Survey, map, sums, weights."""
+    """Survey, map, sums, weights; ``stream`` is anything that reduces rows to a tally as :class:`Stream` does."""
     survey = stream.reduce("survey", survey, survey.look)
-    survey.merge()
+    survey.settle()
     if not survey.n_rows:
         raise SourceError("the source has no rows of positive weight")
     assert survey.y is not None
@@ -173,23 +177,20 @@ def _begin(
     return rng
 
 
-def _check(model: Any, batch_rows: int, sample_rows: int) -> None:
+def check_model(model: Any) -> None:
     """Refuse what cannot be streamed before anything is read."""
     if not hasattr(model, "_summed_form"):
         raise TypeError(
             f"{type(model).__name__} cannot be fitted to a stream: it needs all rows at once; take a model with a "
             "feature map, such as NKELM or ELM"
         )
-    for name, value in (("batch_rows", batch_rows), ("sample_rows", sample_rows)):
-        if not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value!r}")
     model._validate_params()
     model._check_criterion()
     if not (model.cv is None or isinstance(model.cv, Integral)):
         raise ValueError(f"cv must be None or a number of folds for a stream, got {model.cv!r}")
 
 
-def _random(model: Any, journal: Journal) -> tuple[np.random.RandomState, int]:
+def random_numbers(model: Any, journal: Journal) -> tuple[np.random.RandomState, int]:
     """The model's generator, and a seed for the sample; a model without a seed gets one that the journal keeps."""
     given = model.random_state
     if given is None:

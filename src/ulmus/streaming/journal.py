@@ -64,10 +64,19 @@ class Journal:
         Plain JSON that tells this run from others: model, source, columns. A folder of another run is refused.
     seconds, rows : float or None, int or None
         How often an unfinished pass is saved.
+    first_rows : dict, optional
+        Number of the first row of every file. A file that the first pass has not come to yet may change: a broken one
+        can be repaired, and what was read before it is kept.
     """
 
     def __init__(
-        self, folder: str | Path | None, identity: dict[str, Any], *, seconds: float | None, rows: int | None
+        self,
+        folder: str | Path | None,
+        identity: dict[str, Any],
+        *,
+        seconds: float | None = None,
+        rows: int | None = None,
+        first_rows: dict[str, int] | None = None,
     ) -> None:
         self.folder = None if folder is None else Path(folder)
         self.seconds, self.rows = seconds, rows
@@ -83,9 +92,9 @@ class Journal:
             ) from error
         for left in self.folder.glob("*.partial"):
             left.unlink(missing_ok=True)
-        self._check_identity(self.folder / "identity.json")
+        self._check_identity(self.folder / "identity.json", first_rows or {})
 
-    def _check_identity(self, path: Path) -> None:
+    def _check_identity(self, path: Path, first_rows: dict[str, int]) -> None:
         if not path.exists():
             if any(self.folder.glob("*.npz")):  # type: ignore[union-attr]
                 raise CheckpointError(f"checkpoint {self.folder} holds passes but no identity.json; delete the folder")
@@ -96,11 +105,27 @@ class Journal:
         except ValueError as error:
             raise CheckpointError(f"{path} is damaged ({error}); delete the checkpoint folder") from error
         found = differences(old, self.identity)
-        if found:
+        if found and self._only_unread(old, first_rows):
+            self._write(path, json.dumps(self.identity, indent=1).encode())
+        elif found:
             raise CheckpointError(
                 f"checkpoint {self.folder} belongs to another run: {'; '.join(found[:5])}. "
                 "Delete the folder to start anew, or give another one"
             )
+
+    def _only_unread(self, old: dict[str, Any], first_rows: dict[str, int]) -> bool:
+        """Whether nothing differs but files that the first and only pass has not come to."""
+        passes = [p.stem for p in self.folder.glob("*.npz") if p.stem != "seed"]  # type: ignore[union-attr]
+        saved = self.load(passes[0]) if len(passes) == 1 else None
+        if saved is None or saved.done:
+            return False
+
+        def read(identity: dict[str, Any]) -> dict[str, Any]:
+            source = identity.get("source", {})
+            files = {k: v for k, v in source.get("files", {}).items() if first_rows.get(k, 0) < saved.rows}
+            return {**identity, "source": {**source, "files": files}}
+
+        return read(old) == read(self.identity)
 
     def _path(self, name: str) -> Path:
         assert self.folder is not None

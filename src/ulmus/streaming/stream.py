@@ -1,6 +1,7 @@
 """A source with all that a pass over it needs: batches, threads, checkpoints and progress."""
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
@@ -26,6 +27,12 @@ class Tally(Protocol):
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
         """Go back to a dumped state."""
+
+    def fresh(self) -> "Tally":
+        """One of the same kind with nothing in it."""
+
+    def merge(self, other: Any) -> None:
+        """Add another one, of the rows that come after these."""
 
 
 AnyTally = TypeVar("AnyTally", bound=Tally)
@@ -69,26 +76,28 @@ class Stream:
             arrays, notes = tally.dump()
             self.journal.save(name, Saved(rows, done, arrays, {"tally": notes, "crc": crc}))
 
-        rows = saved.rows
+        rows, whole = saved.rows, True
         self.journal.started(rows)
-        with Progress(name, self.n_rows, self.progress, rows) as progress:
-            for batch, batch_crc, part in engine.ordered_map(self._with(work), self._batches(rows, crc), self.n_jobs):
-                tally.add(part)
-                rows, crc = batch.stop, batch_crc
-                progress.advance(len(batch))
-                if self.journal.due(rows):
+        items = read_ahead(self._read(rows, crc))
+        parts = engine.ordered_map(lambda item: (*item, work(item[0])), items, self.n_jobs)
+        with Progress(name, self.n_rows, self.progress, rows) as progress, closing(items), closing(parts):
+            try:
+                for batch, batch_crc, part in parts:
+                    whole = False
+                    tally.add(part)
+                    rows, crc, whole = batch.stop, batch_crc, True
+                    progress.advance(len(batch))
+                    if self.journal.due(rows):
+                        save(rows, False)
+            except CheckpointError:
+                raise
+            except BaseException:
+                if whole:  # not in the middle of an addition
                     save(rows, False)
+                raise
         save(rows, True)
         self.n_rows = rows
         return tally
-
-    @staticmethod
-    def _with(work: Callable[[Batch], Any]) -> Callable[[tuple[Batch, int]], tuple[Batch, int, Any]]:
-        return lambda item: (item[0], item[1], work(item[0]))
-
-    def _batches(self, start: int, crc: int) -> Iterator[tuple[Batch, int]]:
-        """Batches from row ``start`` on, each with the check sum of all rows up to its end."""
-        return read_ahead(self._read(start, crc))
 
     def _read(self, start: int, crc: int) -> Iterator[tuple[Batch, int]]:
         if getattr(self.source, "seekable", True):

@@ -1,5 +1,6 @@
 """The passes of a fit: sums of all rows, the gradient at given weights, and the triangular factor."""
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,6 @@ from ulmus.solvers.ridge import Problem
 from ulmus.statistics import Extent, Statistics, Summary, TriangularStatistics
 from ulmus.streaming.batches import Batch
 from ulmus.streaming.errors import SourceError
-from ulmus.streaming.stream import Stream
 
 #: Seed of the keys that deal rows out to folds; the sample has another one.
 FOLD_SEED = 1
@@ -92,6 +92,19 @@ class SummaryTally:
             self.sums.give_back(new)
         self.extent = part[1] if self.extent is None else self.extent + part[1]
 
+    def fresh(self) -> "SummaryTally":
+        """Sums of no rows, with the same buffers."""
+        empty = copy.copy(self)
+        empty.parts, empty.extent = [self.sums.zeros() for _ in self.parts], None
+        return empty
+
+    def merge(self, other: "SummaryTally") -> None:
+        """Add the sums of other rows."""
+        for k, part in enumerate(other.parts):
+            self.parts[k] += part
+        if other.extent is not None:
+            self.extent = other.extent if self.extent is None else self.extent + other.extent
+
     def summary(self) -> Summary:
         """The sums as a model takes them."""
         parts = tuple(part.symmetrise() for part in self.parts)
@@ -124,6 +137,14 @@ class ArrayTally:
 
     total: np.ndarray
 
+    def fresh(self) -> "ArrayTally":
+        """Zeros."""
+        return ArrayTally(np.zeros_like(self.total))
+
+    def merge(self, other: "ArrayTally") -> None:
+        """Add the sum of other rows."""
+        self.total += other.total
+
     def add(self, part: np.ndarray) -> None:
         """Add that of a batch."""
         self.total += part
@@ -143,6 +164,14 @@ class TriangularTally:
 
     total: TriangularStatistics
 
+    def fresh(self) -> "TriangularTally":
+        """The factor of no rows."""
+        return TriangularTally(TriangularStatistics.zeros(self.total.n_features, self.total.n_outputs))
+
+    def merge(self, other: "TriangularTally") -> None:
+        """Add the factor of other rows."""
+        self.total += other.total
+
     def add(self, part: TriangularStatistics) -> None:
         """Add that of a batch."""
         self.total += part
@@ -160,7 +189,7 @@ class TriangularTally:
 class AgainOverRows:
     """More passes, where the sums have lost digits: gradients for corrections, or the triangular factor."""
 
-    stream: Stream
+    stream: Any
     model: Any
     encoder: Encoder
     n_outputs: int
@@ -174,10 +203,11 @@ class AgainOverRows:
         """Minus half the gradient of the objective, in β and in b, from the rows."""
         features, R = self.model._summed_form()
         weights = Problem(features, Rows(None, beta), None, whitening=R).unwhiten(beta)
+        encoder = self.encoder
         self.count += 1
 
         def work(batch: Batch) -> np.ndarray:
-            return engine.gradient(features, self.encoder.rows(batch), weights, intercept, n_jobs=1)
+            return engine.gradient(features, encoder.rows(batch), weights, intercept, n_jobs=1)
 
         tally = ArrayTally(np.zeros((features.n_lifted + 1, self.n_outputs)))
         total = self.stream.reduce(f"correction-{self.count}", tally, work).total
@@ -186,10 +216,10 @@ class AgainOverRows:
 
     def triangular(self) -> TriangularStatistics:
         """The factor of the rows, by QR."""
-        features = self.model.map_
+        features, encoder = self.model.map_, self.encoder
 
         def work(batch: Batch) -> TriangularStatistics:
-            return engine.triangular_statistics(features, self.encoder.rows(batch), n_jobs=1)
+            return engine.triangular_statistics(features, encoder.rows(batch), n_jobs=1)
 
         tally = TriangularTally(TriangularStatistics.zeros(features.n_lifted, self.n_outputs))
         return self.stream.reduce("triangular", tally, work).total

@@ -55,6 +55,7 @@ class Survey:
     classes: np.ndarray | None = None
     class_mass: np.ndarray = field(default_factory=lambda: np.empty(0))
     pending: list[Candidates] = field(default_factory=list)
+    limit: int = 2**64 - 1
 
     def look(self, batch: Batch) -> Candidates:
         """Check a batch, and pick the rows whose keys may be among the smallest."""
@@ -64,7 +65,7 @@ class Survey:
         weight = np.ones(n) if batch.weight is None else self._weights(batch)
         keys = row_keys(batch.X, self.seed)
         # a key that is not among the smallest so far never will be (the limit may have fallen since)
-        limit = self.keys[-1] if len(self.keys) == self.count else np.uint64(2**64 - 1)
+        limit = self.keys[-1] if len(self.keys) == self.count else np.uint64(self.limit)
         wanted = np.flatnonzero((weight > 0) & (keys <= limit))
         found, first, place = np.unique(keys[wanted], return_index=True, return_inverse=True)
         mass = np.bincount(place, weights=weight[wanted], minlength=len(found))
@@ -128,9 +129,21 @@ class Survey:
         self.pending.append(part)
         # copying the sample costs as much as filling it, so it is not done for a few candidates
         if sum(len(p.keys) for p in self.pending) > self.count // 2:
-            self.merge()
+            self.settle()
 
-    def merge(self) -> None:
+    def fresh(self) -> "Survey":
+        """A survey of the same kind without rows."""
+        return Survey(self.count, self.seed, self.classifier, self.names, limit=self.limit)
+
+    def merge(self, other: "Survey") -> None:
+        """Add the survey of other rows."""
+        other.settle()
+        classes = np.empty(0) if other.classes is None else other.classes
+        counts = (other.n_rows, other.weight, other.weighted, classes, other.class_mass)
+        if other.n_rows:
+            self.add(Candidates(other.keys, other.X, np.asarray(other.y), other.mass, other.unit, *counts))
+
+    def settle(self) -> None:
         """Bring the candidates that wait into the sample."""
         parts = [p for p in self.pending if len(p.keys)]
         self.pending = []
@@ -166,11 +179,11 @@ class Survey:
     @property
     def whole(self) -> bool:
         """Whether every distinct row is in the sample."""
-        return len(self.keys) < self.count
+        return len(self.keys) < self.count and self.limit == 2**64 - 1
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays, and plain values."""
-        self.merge()
+        self.settle()
         arrays = {"keys": self.keys, "mass": self.mass, "unit": self.unit, "class_mass": self.class_mass}
         if sparse.issparse(self.X):
             arrays |= {f"X_{k}": getattr(self.X, k) for k in ("data", "indices", "indptr")}
