@@ -1,5 +1,6 @@
 """What the families with an explicit feature map share: leave-one-out on a sample, and the variance of predictions."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from ulmus.calibration import HeldOut
 from ulmus.engine import Lift, Rows
 from ulmus.features.sampling import distinct_sample
 from ulmus.models._assembly import CALIBRATION_ROWS
-from ulmus.solvers.ridge import Leverage, Solution
+from ulmus.solvers.ridge import Solution
 
 
 def leave_one_out_sample(
@@ -24,7 +25,7 @@ def leave_one_out_sample(
     return HeldOut.of(sample, sample.T - fitted, 1.0 - (h if sample.unit is None else sample.unit * h))
 
 
-def leverages(features: Lift, X: Any, leverage: Leverage, n_jobs: int | None) -> np.ndarray:
+def leverages(features: Lift, X: Any, leverage: Callable[[np.ndarray], np.ndarray], n_jobs: int | None) -> np.ndarray:
     """Leverage of every row of ``X``, in blocks."""
     out = np.empty(X.shape[0])
 
