@@ -57,12 +57,10 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         X, y = self._validate(X, y)
         folds = fold_numbers(getattr(self, "cv", None), X, y, groups, True)
         X, y, weight, folds = self._weighed(X, y, sample_weight, folds)
-        rng = check_random_state(self.random_state)
-        self._seed = int(rng.randint(2**31 - 1))
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        self._check_classes()
+        T, _ = self._encode(y, weight)
+        rows = Rows(X, T, weight, None if weight is None else np.minimum(weight, 1.0))
         with engine.threads_for(X.shape[0]):
-            self._learn(self._rows(X, labels, weight), labels, folds, rng)
+            self._learn(rows, folds, check_random_state(self.random_state))
         self._forget()
         return self
 
@@ -82,28 +80,39 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         seen = weight > 0
         return X[seen], y[seen], weight[seen], None if folds is None else folds[seen]
 
-    def _check_classes(self) -> None:
+    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, None]:
+        """One indicator column per class; no weights of its own."""
+        self._set_classes(np.unique(y))
+        return self._indicators(y), None
+
+    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, None]:
+        """The same for more rows of known classes."""
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"labels {unknown.tolist()} are not among the known classes {self.classes_.tolist()}")
+        return self._indicators(y), None
+
+    def _indicators(self, y: np.ndarray) -> np.ndarray:
+        return np.equal(np.asarray(y)[:, None], self.classes_).astype(np.float64)
+
+    def _set_classes(self, classes: np.ndarray) -> None:
         """Two classes at least, and no more components than they can have."""
-        c = len(self.classes_)
+        c = len(classes)
         if c < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two classes; the rows (of positive weight) have only "
-                f"one class, {self.classes_[0]!r}"
+                f"one class, {classes[0]!r}"
             )
         if self.n_components is not None and self.n_components > c - 1:
             raise ValueError(
                 f"n_components={self.n_components} is too many: {c} classes have at most {c - 1} discriminant "
                 f"directions. Choose n_components <= {c - 1}, or None for all of them"
             )
+        self.classes_ = classes
         self.n_components_ = c - 1 if self.n_components is None else int(self.n_components)
 
-    def _rows(self, X: Any, labels: np.ndarray, weight: np.ndarray | None) -> Rows:
-        """Rows with one indicator column per class."""
-        T = np.equal(labels[:, None], np.arange(len(self.classes_))).astype(np.float64)
-        return Rows(X, T, weight, None if weight is None else np.minimum(weight, 1.0))
-
     @abstractmethod
-    def _learn(self, rows: Rows, labels: np.ndarray, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
+    def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
         """Set the projection and call :meth:`_set_head`."""
 
     @abstractmethod
@@ -133,7 +142,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         references, Z = self._references, self._Z
         index, mass = self._judged_rows(references)
         labels = references.labels
-        queries = self._left_out(references.X[index], Z[index], labels[index], references.unit(index))
+        queries = self._left_out(references.X[index], Z[index], labels[index], references.units(index))
         fold = references.fold_numbers(self._seed)
         return Judged(queries, index, mass, Z, labels, references.weight, fold, len(self.classes_))
 
@@ -145,6 +154,8 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         """Drop what only fitting needs."""
         for name in self._transient:
             self.__dict__.pop(name, None)
+
+    _seed: int
 
     @property
     def _n_features_out(self) -> int:

@@ -14,8 +14,8 @@ from ulmus.features.kernels import heuristic_gamma, uses_gamma
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.random_layer import RandomLayer
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
-from ulmus.statistics import Statistics
-from ulmus.tuning import Judge, Tuner
+from ulmus.statistics import Statistics, Summary
+from ulmus.tuning import Judge, Tuner, Tuning
 from ulmus.tuning.search import FIRST_SIZE
 
 MakeMap = Callable[[float, int], Any]
@@ -114,11 +114,28 @@ class Fixed:
     features: Any
     statistics: Statistics | None
     C: Any
-    tuning: Any
+    tuning: Tuning | None = None
 
 
-def fix_map(model: Any, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> Fixed:
-    """Choose what is left to choose by the ridge regression that spans the same space, and fit the map."""
+def tuner_of(model: Any, rows: Rows, make_map: MakeMap, folds: np.ndarray | None, rng: np.random.RandomState) -> Tuner:
+    """The search by the ridge regression of the class indicators, which spans the same space."""
+    statistics = partial(FEATURES[model.features].statistics, n_jobs=model.n_jobs)
+    judge = Judge(rows, Indicators(), statistics, True, criterion=model.criterion, folds=folds, n_jobs=model.n_jobs)
+    tuner = Tuner(judge, make_map, rng, labels=class_numbers, verbose=model.verbose)
+    if model.C != "auto":
+        tuner.log2_C = np.log2([model.C])
+    return tuner
+
+
+def class_numbers(rows: Rows) -> np.ndarray:
+    """The class of every row, from its indicators."""
+    return rows.T.argmax(axis=1)
+
+
+def fix_map(
+    model: Any, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, *, spare: bool = False
+) -> Fixed:
+    """Choose what is left to choose and fit the map; with ``spare``, twice as large as these rows ask for."""
     kind = FEATURES[model.features]
     make_map = kind.make_map(model, int(rng.randint(2**31 - 1)))
     given = getattr(model, kind.width)
@@ -128,17 +145,35 @@ def fix_map(model: Any, rows: Rows, folds: np.ndarray | None, rng: np.random.Ran
     tune = model.C is not None
     if size == "auto" and not tune:
         size = min(FIRST_SIZE, max(1, len(rows) // 4))
-    search = tune and kind.searched(model)
-    labels = rows.T.argmax(axis=1)
-    if not (search or model.C == "auto" or size == "auto"):
-        return Fixed(make_map(width, size).fit(rows.X, labels, rows.weight), None, model.C, None)
-    statistics = partial(kind.statistics, n_jobs=model.n_jobs)
-    judge = Judge(rows, Indicators(), statistics, True, criterion=model.criterion, folds=folds, n_jobs=model.n_jobs)
-    tuner = Tuner(judge, make_map, rng, labels=lambda rows: rows.T.argmax(axis=1), verbose=model.verbose)
-    if model.C != "auto":
-        tuner.log2_C = np.log2([model.C])
+    search, grow = tune and kind.searched(model), size == "auto"
+
+    def fitted(size: int) -> Any:
+        return make_map(width, size).fit(rows.X, class_numbers(rows), rows.weight)
+
+    if not (search or model.C == "auto" or grow):
+        return Fixed(fitted(size), None, model.C)
+    tuner = tuner_of(model, rows, make_map, folds, rng)
     if search:
-        width = tuner.choose_width(width, FIRST_SIZE if size == "auto" else size)
-    found = tuner.choose_size(width, model.max_hidden) if size == "auto" else tuner.choose_C(width, size)
+        width = tuner.choose_width(width, FIRST_SIZE if grow else size)
+    found = tuner.choose_size(width, model.max_hidden) if grow else tuner.choose_C(width, size)
+    C = found.C if model.C == "auto" else model.C
+    tuning = tuner.result(width, found)
+    if grow and spare:
+        return Fixed(fitted(min(2 * found.size, model.max_hidden)), None, C, tuning)
+    return Fixed(found.features, found.statistics, C, tuning)
+
+
+def choose_prefix(
+    model: Any, summary: Summary, sample: Rows, folds: np.ndarray | None, rng: np.random.RandomState
+) -> Fixed:
+    """Choose C, and the size where it was left open, from sums of more rows than the sample's."""
+    features, width = model.map_, getattr(model, f"{FEATURES[model.features].width}_")
+    open_size = model.C is not None and FEATURES[model.features].given_size(model, sample) == "auto"
+    if model.C != "auto" and not open_size:
+        return Fixed(features, summary.total, model.C)
+    tuner = tuner_of(model, sample, lambda _, size: features, folds, rng)
+    tuner.trials = list(model.tuning_.trials) if hasattr(model, "tuning_") else []
+    sizes = features.prefix_sizes() if open_size else [features.n_lifted]
+    found = tuner.choose_prefix(width, features, summary, sizes)
     C = found.C if model.C == "auto" else model.C
     return Fixed(found.features, found.statistics, C, tuner.result(width, found))

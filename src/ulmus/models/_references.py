@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_rows, row_keys
 from ulmus.models._heads import FOLDS
 
@@ -21,6 +22,16 @@ class References:
     labels: np.ndarray
     weight: np.ndarray | None = None
     folds: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, rows: Rows, folds: np.ndarray | None = None) -> "References":
+        """Rows with indicator targets."""
+        return cls(rows.X, rows.T.argmax(axis=1), rows.weight, folds)
+
+    def rows(self, n_classes: int) -> Rows:
+        """The same with indicator targets."""
+        T = np.equal(self.labels[:, None], np.arange(n_classes)).astype(np.float64)
+        return Rows(self.X, T, self.weight, None if self.weight is None else np.minimum(self.weight, 1.0))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -62,6 +73,6 @@ class References:
             return self.folds
         return (row_keys(self.X, seed) % np.uint64(FOLDS)).astype(np.intp)
 
-    def unit(self, index: np.ndarray) -> np.ndarray:
+    def units(self, index: np.ndarray) -> np.ndarray:
         """The weight of one copy of these rows."""
         return np.ones(len(index)) if self.weight is None else np.minimum(self.weight[index], 1.0)

@@ -12,13 +12,14 @@ from ulmus.engine import Rows
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS
 from ulmus.features.random_layer import LAYER_CONSTRAINTS
 from ulmus.models._discriminant import DISCRIMINANT_CONSTRAINTS, DiscriminantModel
-from ulmus.models._discriminant_features import FEATURES, fix_map
+from ulmus.models._discriminant_features import FEATURES, Fixed, choose_prefix, fix_map
 from ulmus.models._docs import documented
 from ulmus.models._features import leverages
 from ulmus.models._references import References
 from ulmus.solvers.discriminant import Directions, left_out, solve_discriminant, with_classes
 from ulmus.solvers.path import RidgePath
-from ulmus.statistics import Statistics
+from ulmus.statistics import Extent, Statistics, Summary
+from ulmus.tuning import summarise
 from ulmus.tuning.judge import FLAT
 from ulmus.tuning.search import LOG2_C
 
@@ -176,37 +177,87 @@ class ENDA(DiscriminantModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _learn(self, rows: Rows, labels: np.ndarray, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
-        stats = self._begin(rows, labels, folds, rng)
-        self._finish(self._statistics_of(rows) if stats is None else stats)
+    def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, seed: int | None = None) -> None:
+        """Fit the projection and the head; models of the same ``seed`` are judged by the same rows."""
+        stats = self._begin(rows, folds, rng)
+        self._seed = self._seed if seed is None else seed
+        summary = self._summarise(rows) if stats is None else Summary(stats)
+        self._solve(summary.total, References.of(rows, folds))
+
+    # The steps of a fit, for drivers that read rows block by block: begin, summarise, finish.
 
     def _begin(
-        self, rows: Rows, labels: np.ndarray, folds: np.ndarray | None, rng: np.random.RandomState
+        self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, *, spare: bool = False
     ) -> Statistics | None:
-        """Fix the map and keep the rows for the neighbours; the statistics of the rows, if the search had them."""
-        fixed = fix_map(self, rows, folds, rng)
+        """Choose and fit ``map_`` and ``C_`` on these rows; their sums, where the choice needed them."""
+        self._seed = int(rng.randint(2**31 - 1))
+        fixed = fix_map(self, rows, folds, rng, spare=spare)
+        self._keep(fixed)
         kind = FEATURES[self.features]
-        self.map_, self.C_ = fixed.features, fixed.C
         setattr(self, f"{kind.width}_", float(kind.width_of(self.map_)))
-        setattr(self, f"{kind.size}_", int(self.map_.n_lifted))
-        if fixed.tuning is not None:
-            self.tuning_ = fixed.tuning
-        self._references = References(rows.X, labels, rows.weight, folds).limited(self.max_references, self._seed)
         return fixed.statistics
 
-    def _statistics_of(self, rows: Rows) -> Statistics:
-        """Sums of a block of rows with indicator targets."""
-        return FEATURES[self.features].statistics(self.map_, rows, n_jobs=self.n_jobs)
+    def _keep(self, fixed: Fixed) -> None:
+        self.map_, self.C_ = fixed.features, fixed.C
+        if fixed.tuning is not None:
+            self.tuning_ = fixed.tuning
 
-    def _finish(self, stats: Statistics) -> None:
+    def _statistics(self, features: Any, rows: Rows) -> Statistics:
+        return FEATURES[self.features].statistics(features, rows, n_jobs=self.n_jobs)
+
+    def _summed_form(self) -> tuple[Any, None]:
+        """What a driver may sum, and no factor to whiten the sum."""
+        return self.map_, None
+
+    def _extent(self, rows: Rows) -> Extent:
+        return Extent.of(rows.T)
+
+    def _summarise(self, rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None) -> Summary:
+        """Sums of a block of rows on ``map_``, per fold where the rows have fold numbers. They add."""
+        sums = summarise(lambda part: self._statistics(self.map_, part), rows, folds, n_folds)
+        return Summary(sums.total, sums.folds, self._extent(rows))
+
+    def _finish(
+        self,
+        summary: Summary,
+        sample: Rows,
+        rng: np.random.RandomState,
+        *,
+        folds: np.ndarray | None = None,
+        choose: bool = False,
+        again: Any = None,
+    ) -> None:
+        """Directions from sums; the sample's rows, which are among those summed, become the neighbours.
+
+        With ``choose``, what the model leaves open among C and its size is chosen first.
+        """
+        with engine.threads_for(summary.total.n_features):
+            if choose:
+                fixed = choose_prefix(self, summary, sample, folds, rng)
+                self._keep(fixed)
+                assert fixed.statistics is not None
+                summary = Summary(fixed.statistics)
+            self._solve(summary.total, References.of(sample, folds))
+        self._forget()
+
+    def _check_criterion(self) -> None:
+        """Every criterion that may be given is one of classifiers."""
+
+    @property
+    def _intercept(self) -> bool:
+        return True
+
+    def _solve(self, stats: Statistics, references: References) -> None:
         """Solve for the directions and set the head."""
+        setattr(self, f"{FEATURES[self.features].size}_", int(self.map_.n_lifted))
         self.statistics_ = stats
         found = solve_discriminant(stats, 0.0 if self.C_ is None else 1.0 / self.C_)
         p = self.n_components_
         self.weights_, self.centre_ = np.ascontiguousarray(found.weights[:, :p]), found.centre
         self.eigenvalues_, self.means_ = found.eigenvalues[:p], found.means[:, :p]
         self._directions: Directions = found
-        self._set_head(self._references, self.means_, max(found.total - len(self.classes_), 1.0) / 2)
+        references = references.limited(self.max_references, self._seed)
+        self._set_head(references, self.means_, max(found.total - len(self.classes_), 1.0) / 2)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -233,32 +284,25 @@ class ENDA(DiscriminantModel):
         X, y, weight, _ = self._weighed(X, y, sample_weight, None)
         named = np.unique(y if classes is None else np.concatenate([np.asarray(classes), y]))
         if first:
-            rng = check_random_state(self.random_state)
-            self._seed = int(rng.randint(2**31 - 1))
-            self.classes_ = named
-            self._check_classes()
+            self._set_classes(named)
         elif not np.isin(named, self.classes_).all():
             self._add_classes(np.union1d(self.classes_, named))
-        labels = np.searchsorted(self.classes_, y)
-        rows = self._rows(X, labels, weight)
+        rows = Rows(X, self._indicators(y), weight, None if weight is None else np.minimum(weight, 1.0))
         with engine.threads_for(X.shape[0]):
             if first:
-                self._learn(rows, labels, None, rng)
+                self._learn(rows, None, check_random_state(self.random_state))
             else:
-                both = self._references.joined(References(X, labels, weight))
-                self._references = both.limited(self.max_references, self._seed)
-                stats = self.statistics_ + self._statistics_of(rows)
+                stats = self.statistics_ + self._statistics(self.map_, rows)
                 self.C_ = penalty_by_gcv(stats) if self.C == "auto" else self.C
-                self._finish(stats)
+                self._solve(stats, self._references.joined(References.of(rows)))
         self._forget()
         return self
 
     def _add_classes(self, classes: np.ndarray) -> None:
         places = np.searchsorted(classes, self.classes_)
-        self.classes_ = classes
+        self._set_classes(classes)
         self.statistics_ = with_classes(self.statistics_, places, len(classes))
         self._references = self._references.renumbered(places)
-        self._check_classes()
 
     def _project(self, X: Any) -> np.ndarray:
         return engine.apply(self.map_, X, self.weights_, n_jobs=self.n_jobs) - self.centre_ @ self.weights_

@@ -100,16 +100,16 @@ class ENDAEnsemble(DiscriminantModel):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _learn(self, rows: Rows, labels: np.ndarray, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
+    def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
         given = ENDA() if self.estimator is None else self.estimator
-        seeds = rng.randint(2**31 - 1, size=self.n_members)
+        common, seeds = int(rng.randint(2**31 - 1)), rng.randint(2**31 - 1, size=self.n_members)
         chosen: dict[str, Any] = {}
         members, errors = [], []
         for seed in seeds:
             member = clone(given).set_params(random_state=int(seed), n_jobs=self.n_jobs, **chosen)
-            member.n_features_in_, member.classes_, member._seed = self.n_features_in_, self.classes_, self._seed
-            member._check_classes()
-            member._learn(rows, labels, folds, np.random.RandomState(seed))
+            member.n_features_in_ = self.n_features_in_
+            member._set_classes(self.classes_)
+            member._learn(rows, folds, np.random.RandomState(seed), common)
             judged = member._held_out()
             member._forget()
             chosen = chosen or _choices(member)

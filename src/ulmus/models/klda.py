@@ -11,7 +11,7 @@ from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters, dense
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS
 from ulmus.models._discriminant import DISCRIMINANT_CONSTRAINTS, DiscriminantModel
-from ulmus.models._discriminant_features import fix_map
+from ulmus.models._discriminant_features import class_numbers, fix_map
 from ulmus.models._docs import documented
 from ulmus.models._references import References
 from ulmus.models.enda import ENDA
@@ -137,13 +137,14 @@ class KLDA(DiscriminantModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _learn(self, rows: Rows, labels: np.ndarray, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
+    def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
         check_memory(len(rows))
         self.gamma_, self.C_ = self._choose(rows, folds, rng)
         # the rows that are judged go last, where leverages are cheap
-        judged, self._mass = References(rows.X, labels, rows.weight).judged(self._seed, _JUDGED_ROWS)
+        self._seed = int(rng.randint(2**31 - 1))
+        judged, self._mass = References.of(rows).judged(self._seed, _JUDGED_ROWS)
         order = np.append(np.setdiff1d(np.arange(len(rows)), judged), judged)
-        rows, labels = rows.take(order), labels[order]
+        rows = rows.take(order)
         parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
         self.cross_kernel_ = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
         solution = fit_kernel_ridge(
@@ -156,7 +157,9 @@ class KLDA(DiscriminantModel):
         self.alpha_, self.offset_ = solution.alpha @ A, solution.intercept @ A
         self.eigenvalues_, self.means_ = found.eigenvalues[:p], found.means[:, :p]
         self._remainder = solution.remainder
-        references = References(self.cross_kernel_.Z, labels, rows.weight, None if folds is None else folds[order])
+        references = References(
+            self.cross_kernel_.Z, class_numbers(rows), rows.weight, folds if folds is None else folds[order]
+        )
         self._set_head(references, self.means_, max(counts.sum() - len(counts), 1.0) / 2)
 
     def _choose(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> tuple[float, float]:

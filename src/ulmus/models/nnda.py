@@ -11,6 +11,7 @@ from ulmus._sklearn import Interval, StrOptions
 from ulmus.engine import Rows
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.models._discriminant import DISCRIMINANT_CONSTRAINTS, DiscriminantModel
+from ulmus.models._discriminant_features import class_numbers
 from ulmus.models._references import References
 
 #: Name of an activation here → there.
@@ -136,7 +137,8 @@ class NNDA(DiscriminantModel):
         """
         return super().fit(X, y)
 
-    def _learn(self, rows: Rows, labels: np.ndarray, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
+    def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
+        self._seed, labels = int(rng.randint(2**31 - 1)), class_numbers(rows)
         network = MLPClassifier(
             (self.n_hidden, self.n_components_),
             activation=_THEIRS[self.activation],
