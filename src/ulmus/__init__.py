@@ -11,7 +11,7 @@ from ulmus.models.kelm import KELMClassifier, KELMRegressor
 from ulmus.models.klda import KLDA
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
 from ulmus.models.nnda import NNDA
-from ulmus.plots import TuningDisplay
+from ulmus.plots import ProjectionDisplay, TuningDisplay
 
 __version__ = "0.1.0"
 
@@ -28,6 +28,7 @@ __all__ = [
     "NKELMRegressor",
     "NumericalWarning",
     "NystromMap",
+    "ProjectionDisplay",
     "RandomLayer",
     "TuningDisplay",
     "datasets",
