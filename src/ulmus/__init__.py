@@ -8,16 +8,25 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.random_layer import RandomLayer
 from ulmus.models.elm import ELMClassifier, ELMRegressor
+from ulmus.models.enda import ENDA
+from ulmus.models.enda_ensemble import ENDAEnsemble
 from ulmus.models.kelm import KELMClassifier, KELMRegressor
+from ulmus.models.klda import KLDA
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
 from ulmus.persistence import LoadError, load, save
 from ulmus.plots import TuningDisplay
+from ulmus.models.nnda import NNDA
+from ulmus.plots import ProjectionDisplay, TuningDisplay
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ENDA",
+    "KLDA",
+    "NNDA",
     "ELMClassifier",
     "ELMRegressor",
+    "ENDAEnsemble",
     "KELMClassifier",
     "KELMRegressor",
     "LoadError",
@@ -25,6 +34,7 @@ __all__ = [
     "NKELMRegressor",
     "NumericalWarning",
     "NystromMap",
+    "ProjectionDisplay",
     "RandomLayer",
     "TuningDisplay",
     "datasets",
