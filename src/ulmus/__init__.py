@@ -13,9 +13,8 @@ from ulmus.models.enda_ensemble import ENDAEnsemble
 from ulmus.models.kelm import KELMClassifier, KELMRegressor
 from ulmus.models.klda import KLDA
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
-from ulmus.persistence import LoadError, load, save
-from ulmus.plots import TuningDisplay
 from ulmus.models.nnda import NNDA
+from ulmus.persistence import LoadError, load, save
 from ulmus.plots import ProjectionDisplay, TuningDisplay
 
 __version__ = "0.1.0"
