@@ -102,6 +102,19 @@ def test_a_sample_of_all_rows_leads_to_the_choices_of_a_fit(name):
     same(streamed, whole, 1e-8)  # C is large where nothing speaks against it
 
 
+@pytest.mark.parametrize("features", ["random", "nystrom"])
+@settings(max_examples=3)
+@given(sizes=st.lists(st.integers(0, 300), max_size=4), batch_rows=st.integers(40, 800))
+def test_a_streamed_discriminant_is_the_fitted_one(features, sizes, batch_rows):
+    def make():
+        return ulmus.ENDA(20, features=features, C=10.0, slope=1.0, gamma=1.0, random_state=0)
+
+    streamed = streaming.fit(make(), lambda: cut(LABELS, W, sizes), batch_rows=batch_rows)
+    whole = make().fit(X, LABELS, W)
+    assert relative_error(streamed.transform(X), whole.transform(X)) <= 1e-10
+    assert (streamed.predict(X) == whole.predict(X)).all()
+
+
 @pytest.mark.parametrize("make", [fixed.ELMRegressor, fixed.ELMClassifier])
 def test_a_map_that_needs_no_rows_gives_the_fitted_model_from_the_smallest_sample(make):
     y = Y if make is fixed.ELMRegressor else LABELS
