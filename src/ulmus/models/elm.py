@@ -16,6 +16,7 @@ from ulmus.models._docs import RANDOM, documented
 from ulmus.models._features import leave_one_out_sample, leverages
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.ridge import Problem, fit_ridge
+from ulmus.statistics import Statistics
 from ulmus.tuning.search import FIRST_SIZE
 
 
@@ -66,7 +67,8 @@ class RandomFamily(Assembly):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+    def _choose(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> Statistics | None:
+        """Fit the map, with what is left to the data chosen; its statistics, where the search has summed them."""
         seed = int(rng.randint(2**31 - 1))
 
         def make_map(slope: float, size: int) -> RandomLayer:
@@ -101,6 +103,10 @@ class RandomFamily(Assembly):
         else:
             self.map_ = make_map(slope, size).fit(rows.X, sample_weight=rows.weight)
         self.slope_, self.n_hidden_ = self.map_.slope, self.map_.n_hidden
+        return stats
+
+    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+        stats = self._choose(rows, folds, rng)
         solution = fit_ridge(Problem(self.map_, rows, self.C_, self._intercept, self.n_jobs), stats)
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
         self._leverage = solution.leverage

@@ -18,6 +18,7 @@ from ulmus.models._features import leave_one_out_sample, leverages
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
+from ulmus.statistics import Statistics
 from ulmus.tuning.search import FIRST_SIZE
 
 
@@ -69,7 +70,8 @@ class NystromFamily(Assembly):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+    def _choose(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> Statistics | None:
+        """Fit the map, with what is left to the data chosen; its statistics, where the search has summed them."""
         seed = int(rng.randint(2**31 - 1))
 
         def make_map(gamma: float, size: int) -> NystromMap:
@@ -107,6 +109,10 @@ class NystromFamily(Assembly):
         else:
             self.map_ = make_map(gamma, size).fit(rows.X, self._labels(rows), rows.weight)
         self.gamma_, self.n_landmarks_ = self.map_.gamma_, len(self.map_.landmarks_)
+        return stats
+
+    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+        stats = self._choose(rows, folds, rng)
         solution = fit_nystrom_ridge(
             self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
         )
