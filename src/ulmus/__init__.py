@@ -7,6 +7,7 @@ from ulmus.features.random_layer import RandomLayer
 from ulmus.models.elm import ELMClassifier, ELMRegressor
 from ulmus.models.kelm import KELMClassifier, KELMRegressor
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
+from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
 from ulmus.plots import TuningDisplay
 
 __version__ = "0.1.0"
@@ -21,6 +22,8 @@ __all__ = [
     "NumericalWarning",
     "NystromMap",
     "RandomLayer",
+    "RobustELMRegressor",
+    "RobustNKELMRegressor",
     "TuningDisplay",
     "datasets",
 ]

@@ -1,0 +1,138 @@
+r"""Choices that outliers do not make.
+
+Width, size and a first C come from the search of :mod:`ulmus.tuning.search`, on **tempered** targets: those farther
+than some deviations from a rough robust fit are brought back to that distance. The search is exact and quick for
+squares and would follow gross outliers; tempered targets have none, and those of clean rows are left as they are.
+
+The last word on C has the robust model itself: a climb over powers of two from there, judged by approximate
+leave-one-out (one Newton step, :mod:`ulmus.solvers.robust`) or by folds, in the loss that is minimised.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ulmus import engine
+from ulmus.engine import Rows
+from ulmus.features.sampling import distinct_sample
+from ulmus.losses import Loss
+from ulmus.solvers.newton import NewtonOptions, newton
+from ulmus.solvers.newton_rows import HeldRows, NewtonRows
+from ulmus.solvers.ridge import Problem
+from ulmus.solvers.robust import ROUGH, Penalty, RobustSolution, deviations, polish, weighted_median
+from ulmus.tuning.judge import C_LIMITS, FLAT
+
+#: Deviations from a rough fit beyond which targets are brought back.
+TEMPER = 3.0
+#: The same for the rough fit itself, from the median of the targets.
+FIRST_TEMPER = 5.0
+#: Rows of the rough fit, and rows on which C is judged, at most.
+PILOT_ROWS = 2_000
+JUDGED_ROWS = 4_000
+#: C that are tried, at most.
+MAX_TRIED = 12
+
+#: How an error counts when C is judged, given the loss and its transitions.
+CRITERIA: dict[str, Callable[[Loss, np.ndarray, np.ndarray], np.ndarray]] = {
+    "auto": lambda loss, e, c: loss.value(e, c) / c,
+    "squared": lambda loss, e, c: (e / c) ** 2,
+    "absolute": lambda loss, e, c: np.abs(e) / c,
+}
+
+
+def tempered(rows: Rows, fitted: np.ndarray | None, factor: float) -> Rows:
+    """Rows whose targets lie within ``factor`` deviations of ``fitted`` (None: of their median)."""
+    if fitted is None:
+        fitted = np.array([weighted_median(t, rows.weight) for t in rows.T.T])
+    residual = rows.T - fitted
+    bound = factor * deviations(residual, rows.weight)
+    return replace(rows, T=fitted + np.clip(residual, -bound, bound))
+
+
+def pilot_sample(rows: Rows, rng: np.random.RandomState) -> Rows:
+    """Rows for a rough fit."""
+    return rows if rows.effective_count <= PILOT_ROWS else distinct_sample(rows, PILOT_ROWS, rng)[1]
+
+
+@dataclass(frozen=True)
+class RobustTuning:
+    """The C that were tried (relative to the transition, where they were chosen) and their held-out losses."""
+
+    C: np.ndarray
+    loss: np.ndarray
+
+
+@dataclass
+class PenaltySearch:
+    """Climb over C for given features and transitions."""
+
+    rows: NewtonRows
+    problem: Problem
+    criterion: str
+    options: NewtonOptions
+    folds: np.ndarray | None
+    rng: np.random.RandomState
+    tried: dict[int, tuple[float, RobustSolution]] = field(default_factory=dict)
+
+    def choose(self, start: RobustSolution, penalty: Penalty) -> tuple[RobustSolution, Penalty, RobustTuning]:
+        """The smallest C, among neighbours in powers of two, whose loss is practically the lowest."""
+        self.options = replace(self.options, tol=max(ROUGH, self.options.tol))
+        self._pick_judged()
+        reach = [int(limit - np.log2(penalty.value)) for limit in C_LIMITS]
+        here = 0
+        self._try(0, start, penalty)
+        for stride in (2, 1):
+            while len(self.tried) < MAX_TRIED:
+                near = [k for k in (here - stride, here + stride) if reach[0] <= k <= reach[1]]
+                for k in near:
+                    if k not in self.tried:
+                        self._try(k, self.tried[here][1], penalty.times(2.0**k))
+                best = min((here, *near), key=lambda k: self.tried[k][0])
+                if best == here:
+                    break
+                here = best
+        steps = sorted(self.tried)
+        losses = np.array([self.tried[k][0] for k in steps])
+        chosen = steps[int(np.flatnonzero(losses <= (1 + FLAT) * losses.min())[0])]
+        tuning = RobustTuning(penalty.value * 2.0 ** np.array(steps, float), losses)
+        return self.tried[chosen][1], penalty.times(2.0**chosen), tuning
+
+    def _pick_judged(self) -> None:
+        rows = self.rows.rows
+        if self.folds is not None:
+            return
+        self.index, self.judged = np.arange(len(rows)), rows
+        if rows.effective_count > JUDGED_ROWS:
+            self.index, self.judged = distinct_sample(rows, JUDGED_ROWS, self.rng)
+        if isinstance(self.rows, HeldRows):
+            self.Phi = self.rows.Phi[self.index]
+        else:
+            out = np.empty((len(self.judged), self.problem.features.n_lifted))
+            self.Phi = engine.transform(self.problem.features, self.judged.X, out, n_jobs=self.problem.n_jobs)
+
+    def _try(self, step: int, near: RobustSolution, penalty: Penalty) -> None:
+        start = replace(near, C=penalty.of(near.c))
+        solution = polish(self.rows, near.loss, start, self.options)
+        if self.folds is None:
+            e = solution.leave_one_out(self.Phi, solution.residual[self.index], self.judged.unit)
+            weight = self.judged.weight
+        else:
+            e, weight = self._folded(solution)
+        losses = CRITERIA[self.criterion](solution.loss, e, solution.c).mean(axis=1)
+        self.tried[step] = (float(np.average(losses, weights=weight)), solution)
+
+    def _folded(self, solution: RobustSolution) -> tuple[np.ndarray, np.ndarray | None]:
+        """Residuals of every tested row under the model fitted to the other folds."""
+        assert self.folds is not None
+        rows = self.rows.rows
+        E = np.full(rows.T.shape, np.nan)
+        for k in range(int(self.folds.max()) + 1):
+            tested = np.flatnonzero(self.folds == k)
+            near = (solution.loss, solution.c, solution.C, solution.beta, solution.intercept)
+            found = newton(self.rows.without(self.folds == k), *near, self.options)
+            beta, b = np.column_stack([r.beta for r in found]), np.array([r.intercept for r in found])
+            X = rows.X[tested]
+            E[tested] = engine.apply(self.problem.features, X, beta, n_jobs=self.problem.n_jobs) + b - rows.T[tested]
+        seen = self.folds >= 0
+        return E[seen], None if rows.weight is None else rows.weight[seen]
