@@ -36,7 +36,7 @@ NEWTON_CONSTRAINTS: dict[str, list[Any]] = {
     "tau": [StrOptions({"auto"}), _POSITIVE],
     "C": COMMON_CONSTRAINTS["C"],
     "intercept_penalty": [Interval(Real, 0, None, closed="left")],
-    "tol": [_POSITIVE],
+    "tol": [StrOptions({"auto"}), _POSITIVE],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "delta1": [_SHARE],
     "delta2": [_SHARE],
@@ -72,8 +72,8 @@ class Robust(Regression):
         self
         """
         super().fit(X, y, sample_weight, groups)
-        if sample_weight is not None and len(self.weights_) < len(np.ravel(sample_weight)):
-            seen, kept = np.ravel(sample_weight) > 0, self.weights_
+        if sample_weight is not None and len(self.weights_) < np.size(weight := np.asarray(sample_weight)):
+            seen, kept = weight > 0, self.weights_
             self.weights_ = np.zeros((len(seen), *kept.shape[1:]))
             self.weights_[seen] = kept
         return self
@@ -97,7 +97,8 @@ class Robust(Regression):
 
     def _newton_options(self) -> NewtonOptions:
         search = WolfePowell(self.delta1, self.delta2, self.beta, self.rho, self.rho1)
-        return NewtonOptions(self.tol, self.max_iter, search, self.intercept_penalty)
+        tol = None if self.tol == "auto" else self.tol
+        return NewtonOptions(tol, self.max_iter, search, self.intercept_penalty)
 
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         loss, options = LOSSES[self.loss], self._newton_options()
@@ -119,7 +120,7 @@ class Robust(Regression):
         sample = pilot_sample(rows, rng)
         rough = clone(self).set_params(criterion="absolute", cv=None, random_state=int(rng.randint(2**31 - 1)))
         if getattr(rough, self._size_name) == "auto":
-            rough.set_params(**{self._size_name: min(PILOT_SIZE, max(1, len(sample)))})
+            rough.set_params(**{self._size_name: min(PILOT_SIZE, int(sample.effective_count))})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NumericalWarning)
             rough._choose(tempered(sample, None, FIRST_TEMPER), None, rng)
@@ -151,11 +152,10 @@ class Robust(Regression):
         self._ready_to_predict(float(np.abs(rows.T + residual).max()))
         for r in results:
             if not r.converged:
-                size = float(np.hypot(np.linalg.norm(r.beta), r.intercept))
                 warnings.warn(
-                    f"Newton's method stopped after {r.n_iter} steps: the next one would have length "
-                    f"{r.path.step_norm[-1]:.2g}, above tol·max(1, ‖β‖) = {self.tol * max(1.0, size):.2g} (gradient "
-                    f"norm {r.path.gradient_norm[-1]:.2g}); raise max_iter={self.max_iter}, or lower C",
+                    f"Newton's method stopped after {len(r.path.step_length)} steps: the next one would have length "
+                    f"{r.path.step_norm[-1]:.2g}, above tol·max(1, ‖β‖) = {r.threshold:.2g} (gradient norm "
+                    f"{r.path.gradient_norm[-1]:.2g}); raise max_iter={self.max_iter}, or lower C",
                     NumericalWarning,
                     stacklevel=2,
                 )

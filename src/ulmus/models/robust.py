@@ -40,7 +40,7 @@ class RobustELMRegressor(Robust, RandomFamily):
     weights_ : ndarray of the shape of ``y``
         :math:`f'(e)/e` of every training row over its largest value: 1 counts fully, near 0 hardly.
     n_iter_, converged_ : int, bool
-        Newton steps (the most over outputs), and whether the stop rule was met.
+        Newton iterations (the most over outputs), and whether the stop rule was met.
     path_ : NewtonPath
         Objective, gradient norm, step norm and step length of every iteration (a list of them for several outputs).
     tuning_, penalty_tuning_ : Tuning, RobustTuning
@@ -96,7 +96,7 @@ class RobustELMRegressor(Robust, RandomFamily):
         intercept_penalty: float = 0.0,
         criterion: str = "auto",
         cv: Any = None,
-        tol: float = 1e-5,
+        tol: float | str = "auto",
         max_iter: int = 100,
         delta1: float = 1e-4,
         delta2: float = 0.9,
@@ -173,7 +173,7 @@ class RobustNKELMRegressor(Robust, NystromFamily):
     weights_ : ndarray of the shape of ``y``
         :math:`f'(e)/e` of every training row over its largest value: 1 counts fully, near 0 hardly.
     n_iter_, converged_ : int, bool
-        Newton steps (the most over outputs), and whether the stop rule was met.
+        Newton iterations (the most over outputs), and whether the stop rule was met.
     path_ : NewtonPath
         Objective, gradient norm, step norm and step length of every iteration (a list of them for several outputs).
     tuning_, penalty_tuning_ : Tuning, RobustTuning
@@ -231,7 +231,7 @@ class RobustNKELMRegressor(Robust, NystromFamily):
         intercept_penalty: float = 0.0,
         criterion: str = "auto",
         cv: Any = None,
-        tol: float = 1e-5,
+        tol: float | str = "auto",
         max_iter: int = 100,
         delta1: float = 1e-4,
         delta2: float = 0.9,

@@ -9,8 +9,8 @@ What a sweep over the rows costs decides the rest:
 
 * A sweep evaluates the point at the **end** of the full step, with all that the next iteration needs. The residuals at
   both ends give those at every other length, so the search reads no rows; a shorter step costs one more sweep.
-* A sweep without D costs half. While a step moves residuals by less than a fifth of the loss's transition, f'' hardly
-  changes, and the factor at hand is used again, as long as steps shrink threefold.
+* A sweep without D costs a fraction. While a step moves residuals by less than a fifth of the loss's transition, f''
+  hardly changes, and the factor at hand is used again, as long as steps shrink threefold.
 * The gradient is exact, the curvature only points the way: with very many rows it is summed from some of them.
 * Far from the solution f'' may vanish for every row. Where that leaves a singular system, or a step that had to be
   shortened below a tenth, the next direction takes :math:`D = \operatorname{diag} w f'(e)/e` instead (reweighted least
@@ -37,13 +37,12 @@ MAX_LIFTS = 12
 
 @dataclass(frozen=True)
 class NewtonOptions:
-    """Stop rule, search, and when a factor is used again (``reuse``: residuals move by this share of c at most)."""
+    """Stop rule (``tol=None``: the tolerance that suits the rows), search, and the penalty on the constant."""
 
-    tol: float = 1e-5
+    tol: float | None = None
     max_iter: int = 100
     search: WolfePowell = field(default_factory=WolfePowell)
     bias_penalty: float = 0.0
-    reuse: float = 0.2
 
 
 @dataclass(frozen=True)
@@ -73,12 +72,13 @@ class NewtonResult:
     curvature_sum: float
     path: NewtonPath
     converged: bool
+    threshold: float
     n_sweeps: int
 
     @property
     def n_iter(self) -> int:
-        """Number of steps taken."""
-        return len(self.path.step_length)
+        """Number of directions computed: one more than steps taken."""
+        return len(self.path.objective)
 
 
 @dataclass
@@ -131,6 +131,7 @@ class _Run:
 
     def descend(self, beta: np.ndarray, b: float) -> Generator[Request, Evaluation, NewtonResult]:
         options, record, sweeps = self.options, _Record(), 1
+        tol = self.rows.tolerance if options.tol is None else options.tol
         here = yield Request(beta, b, "curvature")
         wanted: str | None = "curvature"
         system: System | None = None
@@ -151,7 +152,8 @@ class _Run:
             # L is C times what the sums hold
             steepness = self.C * float(np.hypot(np.linalg.norm(gradient), gradient_b))
             record.points.append((self.C * self._objective(here.residual, beta, b), steepness, size))
-            if wanted != "weight" and size <= options.tol * max(1.0, float(np.hypot(np.linalg.norm(beta), b))):
+            threshold = tol * max(1.0, float(np.hypot(np.linalg.norm(beta), b)))
+            if wanted != "weight" and size <= threshold:
                 converged = True
                 break
             if len(record.steps) == options.max_iter:
@@ -161,8 +163,8 @@ class _Run:
             bend = float(self._weighted(self.loss.curvature(here.residual, self.c)).sum())
             moved = np.sqrt(max(decrement, 0.0) / max(bend, 1e-300)) / self.c
             # a new factor that fails near the solution was summed from too few rows
-            thorough |= not steady and age == 1 and moved <= options.reuse
-            wanted = None if steady and moved <= options.reuse else "curvature"
+            thorough |= not steady and age == 1 and moved <= self.rows.reuse
+            wanted = None if steady and moved <= self.rows.reuse else "curvature"
             previous = size
             there = yield Request(beta + d, b + d_b, wanted, thorough)
             step = options.search.search(self._along(here.residual, there.residual, beta, b, d, d_b))
@@ -174,7 +176,7 @@ class _Run:
             record.steps.append((step.length, self.C * step.slope, self.C * step.end_slope))
             beta, b, here = beta + step.length * d, b + step.length * d_b, there
         bend = float(self._weighted(self.loss.curvature(here.residual, self.c)).sum())
-        return NewtonResult(beta, b, here.residual, system, bend, record.path(), converged, sweeps)
+        return NewtonResult(beta, b, here.residual, system, bend, record.path(), converged, threshold, sweeps)
 
     def _system(self, here: Evaluation) -> System:
         """The factored curvature; where float64 cannot factor it, that of a smaller C, which still points downhill."""

@@ -8,7 +8,7 @@ with the curvatures :math:`D = \operatorname{diag} w f''(e)`, an unpenalised (or
 import queue
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, lapack, solve_triangular
@@ -60,7 +60,14 @@ class System(Protocol):
 
 
 class NewtonRows(Protocol):
-    """What Newton's method needs of the rows."""
+    """What Newton's method needs of the rows.
+
+    ``tolerance`` is that of the stop rule, unless one is given. A factor is used again while residuals move by less
+    than ``reuse`` times the transition.
+    """
+
+    tolerance: ClassVar[float]
+    reuse: ClassVar[float]
 
     @property
     def rows(self) -> Rows: ...
@@ -90,6 +97,8 @@ class StreamedRows:
     """Rows of a problem, lifted anew in every sweep; D is summed over every ``stride``-th row."""
 
     problem: Problem
+    tolerance: ClassVar[float] = 1e-5
+    reuse: ClassVar[float] = 0.2
 
     @property
     def stride(self) -> int:
@@ -219,6 +228,8 @@ class HeldRows:
     Phi: np.ndarray
     rows: Rows
     fit_intercept: bool
+    tolerance: ClassVar[float] = 1e-8
+    reuse: ClassVar[float] = 0.0
 
     @classmethod
     def of(cls, problem: Problem) -> "HeldRows":

@@ -31,6 +31,8 @@ HELD_BYTES = 64 * 2**20
 #: Rows of a sample for each feature.
 SAMPLE_RATIO = 8
 FEWEST_ROWS = 2_048
+#: The transition is at least this share of the deviation of the targets: below it is round-off, not noise.
+LEAST_NOISE = 1e-3
 #: MAD → deviation of Gaussian errors.
 GAUSSIAN = 1.4826
 #: Accuracy of solutions that only lead on to others.
@@ -172,14 +174,15 @@ def pilot(
 ) -> RobustSolution:
     """Tikhonov, and where the transition is to be estimated: scale, robust solution, scale again, and solution."""
     T, weight = rows.rows.T, rows.rows.weight
-    rough = replace(options, tol=max(ROUGH, options.tol))
+    rough = replace(options, tol=max(ROUGH, options.tol or 0.0))
     known = c is not None or loss.parameter is None
-    at = c if c is not None else np.ones(T.shape[1]) if known else loss.efficient * deviations(T, weight)
+    widest = deviations(T, weight)
+    at = c if c is not None else np.ones(T.shape[1]) if known else loss.efficient * widest
     start = _tikhonov(rows, penalty.of(at) / at, rough)
     if known:
         return replace(start, loss=loss, c=at, C=penalty.of(at))
     for _ in range(2):
-        at = loss.efficient * _noise(rows, start)
+        at = loss.efficient * np.maximum(_noise(rows, start), LEAST_NOISE * widest)
         start = polish(rows, loss, replace(start, loss=loss, c=at, C=penalty.of(at)), rough)
     return start
 

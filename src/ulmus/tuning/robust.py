@@ -77,7 +77,7 @@ class PenaltySearch:
 
     def choose(self, start: RobustSolution, penalty: Penalty) -> tuple[RobustSolution, Penalty, RobustTuning]:
         """The smallest C, among neighbours in powers of two, whose loss is practically the lowest."""
-        self.options = replace(self.options, tol=max(ROUGH, self.options.tol))
+        self.options = replace(self.options, tol=max(ROUGH, self.options.tol or 0.0))
         self._pick_judged()
         reach = [int(limit - np.log2(penalty.value)) for limit in C_LIMITS]
         here = 0
@@ -88,15 +88,21 @@ class PenaltySearch:
                 for k in near:
                     if k not in self.tried:
                         self._try(k, self.tried[here][1], penalty.times(2.0**k))
-                best = min((here, *near), key=lambda k: self.tried[k][0])
+                best = self._lowest([here, *near])
                 if best == here:
                     break
                 here = best
         steps = sorted(self.tried)
-        losses = np.array([self.tried[k][0] for k in steps])
-        chosen = steps[int(np.flatnonzero(losses <= (1 + FLAT) * losses.min())[0])]
-        tuning = RobustTuning(penalty.value * 2.0 ** np.array(steps, float), losses)
+        chosen = self._lowest(steps)
+        tuning = RobustTuning(
+            penalty.value * 2.0 ** np.array(steps, float), np.array([self.tried[k][0] for k in steps])
+        )
         return self.tried[chosen][1], penalty.times(2.0**chosen), tuning
+
+    def _lowest(self, steps: list[int]) -> int:
+        """The smallest C whose loss is practically the lowest."""
+        least = min(self.tried[k][0] for k in steps)
+        return min(k for k in steps if self.tried[k][0] <= (1 + FLAT) * least)
 
     def _pick_judged(self) -> None:
         rows = self.rows.rows
