@@ -3,6 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -22,8 +23,8 @@ from ulmus.models._tasks import Regression
 from ulmus.solvers.line_search import WolfePowell
 from ulmus.solvers.newton import NewtonOptions
 from ulmus.solvers.ridge import Problem
-from ulmus.solvers.robust import Penalty, RobustSolution, begin, fit_robust, polish
-from ulmus.tuning.robust import FIRST_TEMPER, TEMPER, PenaltySearch, pilot_sample, tempered
+from ulmus.solvers.robust import Penalty, RobustSolution, begin, polish, tempered
+from ulmus.tuning.robust import CRITERIA, TEMPER, PenaltySearch, Pilot, pilot_sample
 
 #: Features of the rough fit that tempers targets.
 PILOT_SIZE = 200
@@ -50,6 +51,7 @@ class Robust(Regression):
     """What robust regressors share; the family they are mixed with knows the features."""
 
     _size_name: ClassVar[str]
+    _width_name: ClassVar[str]
     weights_: np.ndarray
     C_: Any
 
@@ -103,33 +105,39 @@ class Robust(Regression):
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         loss, options = LOSSES[self.loss], self._newton_options()
         c = self._transitions(loss, rows.T.shape[1])
-        clean = self._tempered(rows, rng) if loss.name != "squared" and self._leaves_to_the_data() else rows
-        self._choose(clean, folds, rng)
+        mild = self._tempered(rows, rng) if loss.parameter and self._leaves_to_the_data() else None
+        self._choose(rows if mild is None else replace(rows, T=mild), folds, rng)
         penalty = Penalty(self.C_, relative=self.C == "auto")
         problem, streamed = self._problems(rows)
-        newton_rows, start = begin(problem, streamed, loss, c, penalty, options, rng)
+        newton_rows, start = begin(problem, streamed, loss, c, penalty, options, rng, mild)
         if self.C == "auto":
-            search = PenaltySearch(newton_rows, problem, self.criterion, options, folds, rng)
+            search = PenaltySearch(newton_rows, problem, CRITERIA[self.criterion], options, folds, rng)
             start, penalty, self.penalty_tuning_ = search.choose(start, penalty)
         solution = polish(newton_rows, loss, start, options)
         self._keep(solution, rows)
         return self._held_out(solution, rows, rng)
 
-    def _tempered(self, rows: Rows, rng: np.random.RandomState) -> Rows:
-        """Rows whose gross outliers, by a rough robust fit to a sample, are brought near."""
-        sample = pilot_sample(rows, rng)
-        rough = clone(self).set_params(criterion="absolute", cv=None, random_state=int(rng.randint(2**31 - 1)))
-        if getattr(rough, self._size_name) == "auto":
-            rough.set_params(**{self._size_name: min(PILOT_SIZE, int(sample.effective_count))})
+    def _tempered(self, rows: Rows, rng: np.random.RandomState) -> np.ndarray:
+        """Targets whose gross outliers, by a rough robust fit to a sample of the rows, are brought near."""
+        sample, seed = pilot_sample(rows, rng), int(rng.randint(2**31 - 1))
+        size, width = getattr(self, self._size_name), getattr(self, self._width_name)
+        size = min(PILOT_SIZE, int(sample.effective_count)) if size == "auto" else size
+
+        def problem_of(width: float) -> Problem:
+            rough = clone(self).set_params(C=1.0, random_state=seed, **{self._size_name: size, self._width_name: width})
+            rough._choose(sample, None, rng)
+            return rough._problems(sample)[0]
+
+        loss, search = LOSSES[self.loss], width == "auto"
+        c = self._transitions(loss, rows.T.shape[1])
+        penalty = Penalty(1.0 if self.C == "auto" else self.C, relative=self.C == "auto")
+        options = NewtonOptions(bias_penalty=self.intercept_penalty)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NumericalWarning)
-            rough._choose(tempered(sample, None, FIRST_TEMPER), None, rng)
-            penalty = Penalty(rough.C_, relative=self.C == "auto")
-            c = self._transitions(LOSSES[self.loss], rows.T.shape[1])
-            options = NewtonOptions(tol=1e-3, bias_penalty=self.intercept_penalty)
-            found = fit_robust(rough._problems(sample)[0], LOSSES[self.loss], c, penalty, options, rng)
-            fitted = engine.apply(rough.map_, rows.X, found.beta, n_jobs=self.n_jobs) + found.intercept
-        return tempered(rows, fitted, TEMPER)
+            pilot = Pilot(sample, problem_of, loss, c, penalty, options, rng)
+            problem, found = pilot.choose(self._first_width(sample, rng) if search else width, climb=search)
+        fitted = engine.apply(problem.features, rows.X, found.beta, n_jobs=self.n_jobs) + found.intercept
+        return tempered(rows.T, rows.weight, fitted, TEMPER)
 
     def _keep(self, solution: RobustSolution, rows: Rows) -> None:
         """Weights, scales and the record of the run as attributes."""
@@ -201,6 +209,10 @@ class Robust(Regression):
         if y.shape != predicted.shape:
             raise ValueError(f"y must have the shape of the predictions, {predicted.shape}, got {y.shape}")
         return np.abs(y - predicted) / self._shape(self.spread_.noise[None, :])[0]
+
+    @abstractmethod
+    def _first_width(self, rows: Rows, rng: np.random.RandomState) -> float:
+        """Where the search for the width of the features starts."""
 
     @abstractmethod
     def _leaves_to_the_data(self) -> bool:

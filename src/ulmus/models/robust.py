@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ulmus.engine import Rows
+from ulmus.features.kernels import heuristic_gamma
 from ulmus.models._assembly import digits_kept
 from ulmus.models._docs import documented
 from ulmus.models._robust import NEWTON_CONSTRAINTS, Robust, any_auto
@@ -73,6 +74,7 @@ class RobustELMRegressor(Robust, RandomFamily):
     """
 
     _size_name: ClassVar[str] = "n_hidden"
+    _width_name: ClassVar[str] = "slope"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **RandomFamily._parameter_constraints,
         **NEWTON_CONSTRAINTS,
@@ -139,6 +141,9 @@ class RobustELMRegressor(Robust, RandomFamily):
 
     def _leaves_to_the_data(self) -> bool:
         return any_auto((self.C, self.slope, self.n_hidden))
+
+    def _first_width(self, rows: Rows, rng: np.random.RandomState) -> float:
+        return 1.0
 
     def _problems(self, rows: Rows) -> tuple[Problem, Problem]:
         problem = Problem(self.map_, rows, None, self._intercept, self.n_jobs)
@@ -207,6 +212,7 @@ class RobustNKELMRegressor(Robust, NystromFamily):
     """
 
     _size_name: ClassVar[str] = "n_landmarks"
+    _width_name: ClassVar[str] = "gamma"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NystromFamily._parameter_constraints,
         **NEWTON_CONSTRAINTS,
@@ -275,6 +281,9 @@ class RobustNKELMRegressor(Robust, NystromFamily):
 
     def _leaves_to_the_data(self) -> bool:
         return any_auto((self.C, self.gamma, self.n_landmarks))
+
+    def _first_width(self, rows: Rows, rng: np.random.RandomState) -> float:
+        return float(heuristic_gamma(self.kernel, rows.X, rows.weight, rng))
 
     def _problems(self, rows: Rows) -> tuple[Problem, Problem]:
         problem = Problem(self.map_, rows, None, self._intercept, self.n_jobs)

@@ -81,6 +81,9 @@ class NewtonRows(Protocol):
     def without(self, left_out: np.ndarray) -> "NewtonRows":
         """The rows for which ``left_out`` is False."""
 
+    def with_targets(self, T: np.ndarray) -> "NewtonRows":
+        """The same rows with other targets."""
+
     def sweep(self, loss: Loss, c: np.ndarray, requests: Mapping[int, Request]) -> dict[int, Evaluation]:
         """Evaluate the objective of each output (a key of ``requests``) at its point, in one pass."""
 
@@ -111,6 +114,10 @@ class StreamedRows:
     def without(self, left_out: np.ndarray) -> "StreamedRows":
         """The rows for which ``left_out`` is False."""
         return StreamedRows(replace(self.problem, rows=self.rows.take(np.flatnonzero(~left_out))))
+
+    def with_targets(self, T: np.ndarray) -> "StreamedRows":
+        """The same rows with other targets."""
+        return StreamedRows(replace(self.problem, rows=replace(self.rows, T=T)))
 
     @property
     def rows(self) -> Rows:
@@ -244,6 +251,10 @@ class HeldRows:
     def without(self, left_out: np.ndarray) -> "HeldRows":
         """The rows for which ``left_out`` is False."""
         return replace(self, Phi=self.Phi[~left_out], rows=self.rows.take(np.flatnonzero(~left_out)))
+
+    def with_targets(self, T: np.ndarray) -> "HeldRows":
+        """The same rows with other targets."""
+        return replace(self, rows=replace(self.rows, T=T))
 
     def sweep(self, loss: Loss, c: np.ndarray, requests: Mapping[int, Request]) -> dict[int, Evaluation]:
         """Residuals, gradients, and D row by row."""

@@ -116,6 +116,17 @@ def deviations(E: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     return np.where(out > 0, out, 1.0)
 
 
+def tempered(
+    T: np.ndarray, weight: np.ndarray | None, fitted: np.ndarray | None = None, factor: float = 5.0
+) -> np.ndarray:
+    """Targets within ``factor`` deviations of ``fitted`` (None: of their median); those beyond are brought back."""
+    if fitted is None:
+        fitted = np.array([weighted_median(t, weight) for t in T.T])
+    residual = T - fitted
+    bound = factor * deviations(residual, weight)
+    return fitted + np.clip(residual, -bound, bound)
+
+
 def sample_rows(n_features: int) -> int:
     """Rows of a sample: several for each feature, as far as memory that is small allows."""
     held = HELD_BYTES // (8 * n_features)
@@ -136,17 +147,20 @@ def begin(
     penalty: Penalty,
     options: NewtonOptions,
     rng: np.random.RandomState,
+    mild: np.ndarray | None = None,
 ) -> tuple[NewtonRows, RobustSolution]:
     """The rows, and a rough solution from (a sample of) them; ``c=None`` estimates the transitions.
 
-    ``streamed`` is the same problem in the form in which sums over many rows are cheapest.
+    ``streamed`` is the same problem in the form in which sums over many rows are cheapest; ``mild`` are targets whose
+    outliers were tempered, for the Tikhonov solution (None: tempered from their median).
     """
     rows, count = newton_rows(problem, streamed), sample_rows(problem.features.n_lifted)
     if problem.rows.effective_count <= 2 * count:
-        return rows, pilot(rows, loss, c, penalty, options)
-    sample = distinct_sample(problem.rows, count, rng)[1]
+        return rows, pilot(rows, loss, c, penalty, options, mild)
+    index, sample = distinct_sample(problem.rows, count, rng)
     share = total_weight(problem.rows) / total_weight(sample)
-    start = pilot(HeldRows.of(replace(problem, rows=sample)), loss, c, penalty.times(share), options)
+    held = HeldRows.of(replace(problem, rows=sample))
+    start = pilot(held, loss, c, penalty.times(share), options, None if mild is None else mild[index])
     return rows, replace(start, C=start.C / share)
 
 
@@ -170,7 +184,12 @@ def polish(rows: NewtonRows, loss: Loss, start: RobustSolution, options: NewtonO
 
 
 def pilot(
-    rows: NewtonRows, loss: Loss, c: np.ndarray | None, penalty: Penalty, options: NewtonOptions
+    rows: NewtonRows,
+    loss: Loss,
+    c: np.ndarray | None,
+    penalty: Penalty,
+    options: NewtonOptions,
+    mild: np.ndarray | None = None,
 ) -> RobustSolution:
     """Tikhonov, and where the transition is to be estimated: scale, robust solution, scale again, and solution."""
     T, weight = rows.rows.T, rows.rows.weight
@@ -178,22 +197,34 @@ def pilot(
     known = c is not None or loss.parameter is None
     widest = deviations(T, weight)
     at = c if c is not None else np.ones(T.shape[1]) if known else loss.efficient * widest
-    start = _tikhonov(rows, penalty.of(at) / at, rough)
+    if loss.parameter is None:
+        mild = T
+    elif mild is None:
+        mild = tempered(T, weight)
+    soft = rows.with_targets(mild)
+    start = _tikhonov(soft, penalty.of(at) / at, rough)
     if known:
         return replace(start, loss=loss, c=at, C=penalty.of(at))
-    for _ in range(2):
-        at = loss.efficient * np.maximum(_noise(rows, start), LEAST_NOISE * widest)
+    noise = _noise(soft, start, mild - T)
+    for last in (False, True):
+        at = loss.efficient * np.maximum(noise, LEAST_NOISE * widest)
         start = polish(rows, loss, replace(start, loss=loss, c=at, C=penalty.of(at)), rough)
+        noise = noise if last else _noise(rows, start)
     return start
 
 
-def _noise(rows: NewtonRows, solution: RobustSolution) -> np.ndarray:
-    """Deviations of leave-one-out residuals where features are kept (of some rows); of many rows, as in training."""
+def _noise(rows: NewtonRows, solution: RobustSolution, extra: np.ndarray | None = None) -> np.ndarray:
+    """Deviations of leave-one-out residuals where features are kept (of some rows); of many rows, as in training.
+
+    ``extra`` is added to the residuals: by how much the targets were moved.
+    """
+    extra = np.zeros((1, 1)) if extra is None else extra
     if not isinstance(rows, HeldRows):
-        return deviations(solution.residual, rows.rows.weight)
+        return deviations(solution.residual + extra, rows.rows.weight)
     some = slice(None, None, max(1, len(rows.Phi) // FEWEST_ROWS))
     kept = rows.rows.take(some)
-    return deviations(solution.leave_one_out(rows.Phi[some], solution.residual[some], kept.unit), kept.weight)
+    left_out = solution.leave_one_out(rows.Phi[some], solution.residual[some], kept.unit)
+    return deviations(left_out + extra[some], kept.weight)
 
 
 def _tikhonov(rows: NewtonRows, C: np.ndarray, options: NewtonOptions) -> RobustSolution:

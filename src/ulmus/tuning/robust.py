@@ -1,8 +1,9 @@
 r"""Choices that outliers do not make.
 
-Width, size and a first C come from the search of :mod:`ulmus.tuning.search`, on **tempered** targets: those farther
-than some deviations from a rough robust fit are brought back to that distance. The search is exact and quick for
-squares and would follow gross outliers; tempered targets have none, and those of clean rows are left as they are.
+Under gross outliers the search for squares (:mod:`ulmus.tuning.search`) is misled: it isolates them by narrow features.
+So a *pilot* comes first, a robust model of few features on a sample, whose width and C are chosen by its own
+leave-one-out. Targets farther than three deviations from the pilot are then **tempered**, brought back to that
+distance, and width, size and a first C come from the search for squares on those. Clean targets stay as they are.
 
 The last word on C has the robust model itself: a climb over powers of two from there, judged by approximate
 leave-one-out (one Newton step, :mod:`ulmus.solvers.robust`) or by folds, in the loss that is minimised.
@@ -20,34 +21,29 @@ from ulmus.losses import Loss
 from ulmus.solvers.newton import NewtonOptions, newton
 from ulmus.solvers.newton_rows import HeldRows, NewtonRows
 from ulmus.solvers.ridge import Problem
-from ulmus.solvers.robust import ROUGH, Penalty, RobustSolution, deviations, polish, weighted_median
+from ulmus.solvers.robust import ROUGH, Penalty, RobustSolution, begin, deviations, polish
 from ulmus.tuning.judge import C_LIMITS, FLAT
 
 #: Deviations from a rough fit beyond which targets are brought back.
 TEMPER = 3.0
-#: The same for the rough fit itself, from the median of the targets.
-FIRST_TEMPER = 5.0
 #: Rows of the rough fit, and rows on which C is judged, at most.
 PILOT_ROWS = 2_000
 JUDGED_ROWS = 4_000
 #: C that are tried, at most.
 MAX_TRIED = 12
 
-#: How an error counts when C is judged, given the loss and its transitions.
-CRITERIA: dict[str, Callable[[Loss, np.ndarray, np.ndarray], np.ndarray]] = {
+#: Widths the pilot tries, the factor between them, and the gain in loss that is worth a move.
+PILOT_WIDTHS, PILOT_FACTOR, PILOT_GAIN = 10, 4.0, 0.005
+#: Errors count up to so many deviations of the targets when pilots are compared.
+PILOT_CAP = 5.0
+
+#: How errors count: (loss, errors, transitions) → losses.
+Criterion = Callable[[Loss, np.ndarray, np.ndarray], np.ndarray]
+CRITERIA: dict[str, Criterion] = {
     "auto": lambda loss, e, c: loss.value(e, c) / c,
     "squared": lambda loss, e, c: (e / c) ** 2,
     "absolute": lambda loss, e, c: np.abs(e) / c,
 }
-
-
-def tempered(rows: Rows, fitted: np.ndarray | None, factor: float) -> Rows:
-    """Rows whose targets lie within ``factor`` deviations of ``fitted`` (None: of their median)."""
-    if fitted is None:
-        fitted = np.array([weighted_median(t, rows.weight) for t in rows.T.T])
-    residual = rows.T - fitted
-    bound = factor * deviations(residual, rows.weight)
-    return replace(rows, T=fitted + np.clip(residual, -bound, bound))
 
 
 def pilot_sample(rows: Rows, rng: np.random.RandomState) -> Rows:
@@ -69,10 +65,11 @@ class PenaltySearch:
 
     rows: NewtonRows
     problem: Problem
-    criterion: str
+    criterion: Criterion
     options: NewtonOptions
     folds: np.ndarray | None
     rng: np.random.RandomState
+    strides: tuple[int, ...] = (2, 1)
     tried: dict[int, tuple[float, RobustSolution]] = field(default_factory=dict)
 
     def choose(self, start: RobustSolution, penalty: Penalty) -> tuple[RobustSolution, Penalty, RobustTuning]:
@@ -82,7 +79,7 @@ class PenaltySearch:
         reach = [int(limit - np.log2(penalty.value)) for limit in C_LIMITS]
         here = 0
         self._try(0, start, penalty)
-        for stride in (2, 1):
+        for stride in self.strides:
             while len(self.tried) < MAX_TRIED:
                 near = [k for k in (here - stride, here + stride) if reach[0] <= k <= reach[1]]
                 for k in near:
@@ -125,7 +122,7 @@ class PenaltySearch:
             weight = self.judged.weight
         else:
             e, weight = self._folded(solution)
-        losses = CRITERIA[self.criterion](solution.loss, e, solution.c).mean(axis=1)
+        losses = self.criterion(solution.loss, e, solution.c).mean(axis=1)
         self.tried[step] = (float(np.average(losses, weights=weight)), solution)
 
     def _folded(self, solution: RobustSolution) -> tuple[np.ndarray, np.ndarray | None]:
@@ -142,3 +139,47 @@ class PenaltySearch:
             E[tested] = engine.apply(self.problem.features, X, beta, n_jobs=self.problem.n_jobs) + b - rows.T[tested]
         seen = self.folds >= 0
         return E[seen], None if rows.weight is None else rows.weight[seen]
+
+
+@dataclass
+class Pilot:
+    """The rough robust model: ``problem_of(width)`` has its features; C is searched where it is ``relative``."""
+
+    rows: Rows
+    problem_of: Callable[[float], Problem]
+    loss: Loss
+    c: np.ndarray | None
+    penalty: Penalty
+    options: NewtonOptions
+    rng: np.random.RandomState
+
+    def choose(self, width: float, *, climb: bool) -> tuple[Problem, RobustSolution]:
+        """The best pilot: from this width, by steps of four while that lowers the loss."""
+        tried: dict[int, tuple[float, Problem, RobustSolution]] = {}
+
+        def at(step: int) -> float:
+            if step not in tried:
+                tried[step] = self._at(width * PILOT_FACTOR**step)
+            return tried[step][0]
+
+        here = 0
+        at(here)
+        while climb and len(tried) < PILOT_WIDTHS:
+            best = min((here + 1, here - 1), key=at)
+            if at(best) >= (1 - PILOT_GAIN) * at(here):
+                break
+            here = best
+        return tried[here][1:]
+
+    def _at(self, width: float) -> tuple[float, Problem, RobustSolution]:
+        problem = self.problem_of(width)
+        unit = deviations(problem.rows.T, problem.rows.weight)
+        rows, start = begin(problem, problem, self.loss, self.c, self.penalty, self.options, self.rng)
+
+        def capped(loss: Loss, e: np.ndarray, c: np.ndarray) -> np.ndarray:
+            return np.minimum(np.abs(e) / unit, PILOT_CAP)
+
+        strides = (4, 2) if self.penalty.relative else ()
+        search = PenaltySearch(rows, problem, capped, self.options, None, self.rng, strides)
+        solution, self.penalty, tuning = search.choose(start, self.penalty)
+        return float(tuning.loss.min()), problem, solution
