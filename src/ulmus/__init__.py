@@ -14,6 +14,7 @@ from ulmus.models.kelm import KELMClassifier, KELMRegressor
 from ulmus.models.klda import KLDA
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
 from ulmus.models.nnda import NNDA
+from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
 from ulmus.persistence import LoadError, load, save
 from ulmus.plots import ProjectionDisplay, TuningDisplay
 
@@ -35,6 +36,8 @@ __all__ = [
     "NystromMap",
     "ProjectionDisplay",
     "RandomLayer",
+    "RobustELMRegressor",
+    "RobustNKELMRegressor",
     "TuningDisplay",
     "datasets",
     "distributed",

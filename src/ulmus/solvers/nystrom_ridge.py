@@ -94,8 +94,12 @@ def summed_form(features: NystromMap) -> tuple[Lift, np.ndarray | None]:
 
 def nystrom_statistics(features: NystromMap, rows: Rows, n_jobs: int | None = -1) -> Statistics:
     """Sums of the whitened features in float64, squared before whitening only where that costs no digits."""
-    route = _summing_route(features)
-    return _posed(Problem(features, rows, None, n_jobs=n_jobs), features, route).statistics(np.float64)
+    return summing_problem(Problem(features, rows, None, n_jobs=n_jobs), features).statistics(np.float64)
+
+
+def summing_problem(problem: Problem, features: NystromMap) -> Problem:
+    """The problem with raw kernel values, whitened after the sum, where sums of them keep the digits."""
+    return _posed(problem, features, _summing_route(features))
 
 
 def fit_nystrom_ridge(
