@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 import ulmus
 from ulmus import engine
 from ulmus.engine import Rows
+from ulmus.models._robust import Robust
 from ulmus.persistence.codec import Decoder
 from ulmus.persistence.codec import Encoder as StateEncoder
 from ulmus.streaming.batches import BATCH_ROWS
@@ -21,6 +22,7 @@ from ulmus.streaming.errors import SourceError
 from ulmus.streaming.journal import Journal, Saved
 from ulmus.streaming.preparation import fit_transformer
 from ulmus.streaming.progress import Show
+from ulmus.streaming.robust import fit_robust
 from ulmus.streaming.sources import Names, open_source
 from ulmus.streaming.stream import Stream
 from ulmus.streaming.sums import AgainOverRows, Encoder, SummaryTally, fold_of
@@ -143,6 +145,11 @@ def fit_stream(
         model.feature_names_in_ = np.array(names, dtype=object)
     encoder = Encoder.of(model, survey.y, survey.classes, survey.class_mass)
     sample = encoder.encode(survey.X, survey.y, survey.sample_weight, survey.sample_unit, "the sample")
+    if isinstance(model, Robust):
+        fit_robust(model, stream, encoder, sample, survey.weight, rng)
+        if names is not None:
+            model.feature_names_in_ = np.array(names, dtype=object)
+        return
     n_folds = None if model.cv is None else int(model.cv)
     folds = None if n_folds is None else fold_of(sample.X, n_folds)
     rng = _begin(model, journal, sample, folds, rng, spare=not survey.whole)
@@ -179,7 +186,7 @@ def _begin(
 
 def check_model(model: Any) -> None:
     """Refuse what cannot be streamed before anything is read."""
-    if not hasattr(model, "_summed_form"):
+    if not hasattr(model, "_summed_form") or not hasattr(model, "cv"):
         raise TypeError(
             f"{type(model).__name__} cannot be fitted to a stream: it needs all rows at once; take a model with a "
             "feature map, such as NKELM or ELM"
