@@ -139,6 +139,7 @@ class Partitions:
     parts: list[tuple[Any, Any, Any]]
     names: list[str] | None
     n_rows: int | None
+    lengths: tuple[int, ...] | None = None
     client: Any = None
     progress: Show = None
 
@@ -160,8 +161,9 @@ class Partitions:
             if blocks is not None and len(blocks) != count:
                 raise ValueError(f"{name} has {len(blocks)} partitions, X has {count}; make them the same")
         whole = [blocks if blocks is not None else [None] * count for blocks in columns]
-        n_rows = int(sum(rows)) if known and rows is not None else None
-        return cls(list(zip(*whole, strict=True)), names, n_rows, client or _current_client(), progress)
+        lengths = rows if known else None
+        n_rows = None if lengths is None else int(sum(lengths))
+        return cls(list(zip(*whole, strict=True)), names, n_rows, lengths, client or _current_client(), progress)
 
     def reduce(self, name: str, tally: AnyTally, work: Callable[[Batch], Any]) -> AnyTally:
         """One task per partition, then a tree of merges in a fixed order; what comes back is the state of one tally."""
@@ -181,16 +183,19 @@ class Partitions:
         return tally
 
     def _compute(self, name: str, leaves: list[Any], root: Any) -> Any:
-        with Progress(f"{name} (partitions)", len(leaves), self.progress) as bar:
+        """The root's result; leaves are counted as they end, by their rows where those are known."""
+        lengths = self.lengths or (1,) * len(leaves)
+        rows = {leaf.key: int(length) for leaf, length in zip(leaves, lengths, strict=True)}
+        label = name if self.lengths else f"{name} (partitions)"
+        with Progress(label, sum(lengths), self.progress) as bar:
             if self.client is None:
                 callbacks = need("dask.callbacks", "dask")
-                keys = {leaf.key for leaf in leaves}
-                with callbacks.Callback(posttask=lambda key, *_: bar.advance(1) if key in keys else None):
+                with callbacks.Callback(posttask=lambda key, *_: bar.advance(rows.get(key, 0))):
                     return root.compute()
             distributed = need("distributed", "dask")
             futures = self.client.compute([root, *leaves])
-            for _ in distributed.as_completed(futures[1:]):
-                bar.advance(1)
+            for future in distributed.as_completed(futures[1:]):
+                bar.advance(rows[future.key])
             return futures[0].result()
 
 

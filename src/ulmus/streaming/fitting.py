@@ -192,6 +192,10 @@ def check_model(model: Any) -> None:
             "feature map, such as NKELM or ELM"
         )
     model._validate_params()
+    if getattr(model, "loss", "squared") != "squared" and not isinstance(model, Robust):
+        raise ValueError(
+            f'a stream is summed for loss="squared"; loss={model.loss!r} of {type(model).__name__} needs rows'
+        )
     model._check_criterion()
     if not (model.cv is None or isinstance(model.cv, Integral)):
         raise ValueError(f"cv must be None or a number of folds for a stream, got {model.cv!r}")
