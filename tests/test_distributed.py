@@ -162,6 +162,13 @@ def test_few_rows_of_the_sample_leave_their_worker():
     assert 90 <= sum(sent) <= 150
 
 
+def test_errors_of_a_partition_name_it():
+    bad = X.copy()
+    bad[250, 1] = np.nan
+    with pytest.raises(ValueError, match=r"partition 2: row 50 .* missing"):
+        distributed.fit(fixed.ELMRegressor(C=1.0), da.from_array(bad, chunks=(100, 3)), da.from_array(Y, chunks=100))
+
+
 def test_processes_give_the_bits_of_threads_and_a_local_model(client):
     dask_X, dask_y, dask_w = as_dask(LABELS, W, (100,) * 9)
     reports = []
@@ -226,10 +233,3 @@ def test_what_a_partition_sends_is_a_matrix_of_the_order_of_its_features():
 def test_what_is_no_collection_is_refused(given_X, given_y, message):
     with pytest.raises((TypeError, ValueError), match=message):
         distributed.fit(fixed.ELMRegressor(C=1.0), given_X, given_y)
-
-
-def test_errors_of_a_partition_name_it():
-    bad = X.copy()
-    bad[250, 1] = np.nan
-    with pytest.raises(ValueError, match=r"partition 2: row 50 .* missing"):
-        distributed.fit(fixed.ELMRegressor(C=1.0), da.from_array(bad, chunks=(100, 3)), da.from_array(Y, chunks=100))

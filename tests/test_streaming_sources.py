@@ -83,6 +83,10 @@ SOURCES = {
         ds.dataset(write_parts(p / "d", [200], ".csv"), format="csv"), target="y", weight="w"
     ),
     "arrays": lambda p: open_source((X, Y, W)),
+    "lists": lambda p: open_source((X.tolist(), Y.tolist(), W.tolist())),
+    "frames": lambda p: open_source(
+        (pd.DataFrame(X, index=np.arange(300)[::-1]), pd.Series(Y, index=np.arange(300)[::-1]), W)
+    ),
     "mapped array": lambda p: open_source(mapped(p), target=3, weight=4),
     "function of batches": lambda p: open_source(once),
     "list of batches": lambda p: open_source([(X[:50], Y[:50], W[:50]), (X[50:], Y[50:], W[50:])]),

@@ -32,9 +32,13 @@ class ArrayChunk:
 
     def cut(self, start: int, stop: int) -> "ArrayChunk":
         """Some of these rows."""
-        X = self.X.iloc[start:stop] if hasattr(self.X, "iloc") else self.X[start:stop]
-        y, weight = (None if a is None else a[start:stop] for a in (self.y, self.weight))
+        X, y, weight = (None if a is None else taken(a, slice(start, stop)) for a in (self.X, self.y, self.weight))
         return replace(self, X=X, y=y, weight=weight)
+
+
+def taken(rows: Any, which: slice | np.ndarray) -> Any:
+    """Some rows of an array or frame, by their place."""
+    return rows.iloc[which] if hasattr(rows, "iloc") else rows[which]
 
 
 def joined(parts: list[Any]) -> Any:
@@ -70,6 +74,9 @@ class Arrays:
     """Arrays ``X``, ``y`` and weights, in memory or mapped from files."""
 
     def __init__(self, X: Any, y: Any = None, weight: Any = None) -> None:
+        X, y, weight = (a if a is None or hasattr(a, "shape") else np.asarray(a) for a in (X, y, weight))
+        if len(X.shape) != 2:
+            raise SourceError(f"X must have two dimensions, got shape {X.shape}")
         self.X, self.y, self.weight = X, y, weight
         self.n_rows: int | None = int(X.shape[0])
         names = getattr(X, "columns", None)
@@ -103,8 +110,7 @@ def _array_identity(array: Any) -> dict[str, Any]:
     n = int(array.shape[0])
     step = max(1, n // _PROBES)
     found: dict[str, Any] = {"shape": [int(k) for k in array.shape], "dtype": str(getattr(array, "dtype", "frame"))}
-    probe = array.iloc[::step] if hasattr(array, "iloc") else array[::step]
-    found["crc"] = checksum(0, probe)
+    found["crc"] = checksum(0, taken(array, slice(None, None, step)))
     filename = getattr(array, "filename", None)
     if filename is not None:
         stat = Path(filename).stat()
@@ -135,8 +141,8 @@ class Batches:
     seekable = False
     n_rows: int | None = None
 
-    def __init__(self, begin: Callable[[], Iterator[Any]], *, labelled: bool = True, hint: int | None = None) -> None:
-        self.begin, self.labelled, self.n_rows = begin, labelled, hint
+    def __init__(self, begin: Callable[[], Iterator[Any]], *, labelled: bool = True) -> None:
+        self.begin, self.labelled = begin, labelled
         first = next(iter(begin()), None)
         names = None if first is None else getattr(self._parts(first, 0)[0], "columns", None)
         self.feature_names = None if names is None else [str(n) for n in names]

@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus.features.sampling import row_keys
-from ulmus.streaming.arrays import joined
+from ulmus.streaming.arrays import joined, taken
 from ulmus.streaming.batches import Batch, Source, batches, read_ahead
 from ulmus.streaming.progress import Progress, Show
 
@@ -48,13 +48,9 @@ class Sample:
         near = np.flatnonzero(keys < self.keys[-1]) if len(self.keys) == self.count else np.arange(len(keys))
         if not len(near):
             return
-        X, y = _taken(batch.X, near), None if batch.y is None else batch.y[near]
+        X, y = taken(batch.X, near), None if batch.y is None else batch.y[near]
         all_keys = np.append(self.keys, keys[near])
         order = np.argsort(all_keys, kind="stable")[: self.count]
         self.keys = all_keys[order]
-        self.X = _taken(X if self.X is None else joined([self.X, X]), order)
+        self.X = taken(X if self.X is None else joined([self.X, X]), order)
         self.y = None if y is None else (y if self.y is None else np.concatenate([self.y, y]))[order]
-
-
-def _taken(X: Any, index: np.ndarray) -> Any:
-    return X.iloc[index] if hasattr(X, "iloc") else X[index]
