@@ -273,6 +273,14 @@ def test_a_model_without_a_feature_map_is_refused_with_advice():
         streaming.fit(ulmus.KELMRegressor(), (X, Y))
 
 
+@pytest.mark.parametrize(("name", "value"), [("forgetting", 0.9), ("loss", "logistic")])
+def test_what_sums_cannot_tell_is_refused(name, value):
+    model = fixed.ELMRegressor(C=1.0)
+    setattr(model, name, value)  # as online and ordinal models have them
+    with pytest.raises(ValueError, match=f"{name}={value!r}"):
+        streaming.fit(model, (X, Y))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -135,6 +135,7 @@ def fit_stream(
     model: Any, stream: Any, journal: Journal, rng: np.random.RandomState, survey: Survey, names: list[str] | None
 ) -> None:
     """Survey, map, sums, weights; ``stream`` is anything that reduces rows to a tally as :class:`Stream` does."""
+    vars(model).pop("stream_", None)  # of an online model that has learned other rows
     survey = stream.reduce("survey", survey, survey.look)
     survey.settle()
     if not survey.n_rows:
@@ -195,6 +196,11 @@ def check_model(model: Any) -> None:
     if getattr(model, "loss", "squared") != "squared" and not isinstance(model, Robust):
         raise ValueError(
             f'a stream is summed for loss="squared"; loss={model.loss!r} of {type(model).__name__} needs rows'
+        )
+    if getattr(model, "forgetting", 1.0) != 1.0:
+        raise ValueError(
+            f"forgetting={model.forgetting!r} weighs rows by their order, which sums do not know; call partial_fit "
+            "block by block, or set forgetting=1"
         )
     model._check_criterion()
     if not (model.cv is None or isinstance(model.cv, Integral)):
