@@ -44,7 +44,6 @@ def client():
     from distributed import Client, LocalCluster
 
     with (
-        dask.config.set({"distributed.worker.daemon": False}),
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):

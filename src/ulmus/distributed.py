@@ -120,13 +120,14 @@ def _block_answers(X: Any, *, model: Any, method: str) -> np.ndarray:
 def _answers(model: Any, X: Any, method: str) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
+        warnings.filterwarnings("ignore", "Inside a Dask worker")  # which runs several partitions beside each other
         return np.asarray(getattr(model, method)(X))
 
 
 def _framed(model: Any, X: Any, method: str) -> Any:
     """Answers with the index of their rows."""
     pandas = need("pandas", "dask")
-    answers = getattr(model, method)(X) if len(X) else _answers(model, np.zeros((1, X.shape[1])), method)[:0]
+    answers = _answers(model, X, method) if len(X) else _answers(model, np.zeros((1, X.shape[1])), method)[:0]
     if answers.ndim == 1:
         return pandas.Series(answers, index=X.index, name="prediction")
     return pandas.DataFrame(answers, index=X.index)

@@ -21,7 +21,7 @@ FOLD_SEED = 1
 
 def fold_of(X: Any, n_folds: int) -> np.ndarray:
     """The fold of every row, by what the row is: copies are never divided between training and test."""
-    return (row_keys(X, FOLD_SEED) % np.uint64(n_folds)).astype(np.intp)
+    return (row_keys(X, FOLD_SEED, n_jobs=1) % np.uint64(n_folds)).astype(np.intp)
 
 
 @dataclass(frozen=True)

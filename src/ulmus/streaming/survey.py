@@ -63,7 +63,7 @@ class Survey:
         y = self._targets(batch)
         n = len(batch)
         weight = np.ones(n) if batch.weight is None else self._weights(batch)
-        keys = row_keys(batch.X, self.seed)
+        keys = row_keys(batch.X, self.seed, n_jobs=1)
         # a key that is not among the smallest so far never will be (the limit may have fallen since)
         limit = self.keys[-1] if len(self.keys) == self.count else np.uint64(self.limit)
         wanted = np.flatnonzero((weight > 0) & (keys <= limit))
