@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.metrics import accuracy_score, r2_score
@@ -103,23 +104,25 @@ def folds_of(task: Task) -> list[tuple[np.ndarray, np.ndarray]]:
     return list(folds(N_FOLDS, shuffle=True, random_state=0).split(task.X, task.y))
 
 
-def all_scores(task: Task, plan: Plan) -> np.ndarray:
+def all_scores(task: Task, plan: Plan, n_jobs: int = -1) -> np.ndarray:
     """Scores ``[gamma, C, fold]`` of every cell: all C from one decomposition per fold and gamma."""
-    score = r2_score if task.regression else accuracy_score
+    folds = folds_of(task)
+    cells = [(gamma, train, test) for gamma in plan.gamma for train, test in folds]
+    scores = Parallel(n_jobs=n_jobs)(delayed(scores_of_all_C)(task, plan, *cell) for cell in cells)
+    return np.reshape(scores, (len(plan.gamma), len(folds), len(plan.C))).transpose(0, 2, 1)
+
+
+def scores_of_all_C(task: Task, plan: Plan, gamma: float, train: np.ndarray, test: np.ndarray) -> list[float]:
     if task.regression:
-        T, decode = task.y[:, None], lambda P: P[:, 0]
+        score, T, decode = r2_score, task.y[:, None], lambda P: P[:, 0]
     else:
         coding = OneVsAll(task.classes)
-        T, decode = coding.encode(np.searchsorted(task.classes, task.y)), coding.decode
-    out = np.empty((len(plan.gamma), len(plan.C), N_FOLDS))
-    for k, (train, test) in enumerate(folds_of(task)):
-        for i, gamma in enumerate(plan.gamma):
-            features = Nystroem(gamma=gamma, n_components=plan.n_landmarks, random_state=0).fit(task.X[train])
-            path = RidgePath(Statistics.of(features.transform(task.X[train]), T[train]), fit_intercept=True)
-            beta, intercept = path.weights(plan.C)
-            F = features.transform(task.X[test])
-            out[i, :, k] = [score(task.y[test], decode(F @ beta[:, j] + intercept[j])) for j in range(len(plan.C))]
-    return out
+        score, T, decode = accuracy_score, coding.encode(np.searchsorted(task.classes, task.y)), coding.decode
+    features = Nystroem(gamma=gamma, n_components=plan.n_landmarks, random_state=0).fit(task.X[train])
+    path = RidgePath(Statistics.of(features.transform(task.X[train]), T[train]), fit_intercept=True)
+    beta, intercept = path.weights(plan.C)
+    F = features.transform(task.X[test])
+    return [score(task.y[test], decode(F @ beta[:, j] + intercept[j])) for j in range(len(plan.C))]
 
 
 def timed_search(task: Task, plan: Plan) -> tuple[dict[str, Any], float]:

@@ -13,9 +13,10 @@ from ulmus.engine import Rows
 from ulmus.features.random_layer import LAYER_CONSTRAINTS, RandomLayer
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, digits_kept
 from ulmus.models._docs import RANDOM, documented
-from ulmus.models._features import leave_one_out_sample, leverages
+from ulmus.models._features import FoldModels, held_out_sample, leverages
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.ridge import Problem, fit_ridge
+from ulmus.tuning import Summary, summarise
 from ulmus.tuning.search import FIRST_SIZE
 
 
@@ -86,16 +87,16 @@ class RandomFamily(Assembly):
         slope: Any = 1.0 if self.slope == "auto" else self.slope
         size: Any = self.n_hidden if tune or self.n_hidden != "auto" else min(FIRST_SIZE, max(1, len(rows) // 4))
         self.C_: Any = self.C
-        stats = None
+        stats = summary = None
+        statistics = partial(engine.gram_statistics, n_jobs=self.n_jobs)
         tune_slope = tune and self.slope == "auto"
         if tune_slope or self.C == "auto" or size == "auto":
-            statistics = partial(engine.gram_statistics, n_jobs=self.n_jobs)
             tuner = self._tuner(rows, make_map, statistics, folds, rng)
             if tune_slope:
                 slope = tuner.choose_width(slope, FIRST_SIZE if size == "auto" else size)
             grow = size == "auto"
             found = tuner.choose_size(slope, self.max_hidden) if grow else tuner.choose_C(slope, size)
-            self.map_, stats = found.features, found.statistics
+            self.map_, stats, summary = found.features, found.statistics, Summary(found.statistics, found.folds)
             self.C_ = found.C if self.C == "auto" else self.C
             self.tuning_ = tuner.result(slope, found)
         else:
@@ -105,7 +106,11 @@ class RandomFamily(Assembly):
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
         self._leverage = solution.leverage
         self._narrow = digits_kept(self.beta_, 1.0, rows.target_bound, np.float32)
-        return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
+        models = None
+        if folds is not None and tune:
+            summary = summary or summarise(statistics, self.map_, rows, folds)
+            models = FoldModels(folds, summary, self.C_, self._intercept)
+        return held_out_sample(self.map_, rows, solution, rng, self.n_jobs, models)
 
     def _outputs(self, X: Any) -> np.ndarray:
         dtype = np.float32 if X.dtype == np.float32 and self._narrow else np.float64

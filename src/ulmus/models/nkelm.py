@@ -14,10 +14,11 @@ from ulmus.features.kernels import KERNELS, heuristic_gamma, uses_gamma
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS, NystromMap
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, digits_kept
 from ulmus.models._docs import NYSTROM, documented
-from ulmus.models._features import leave_one_out_sample, leverages
+from ulmus.models._features import FoldModels, held_out_sample, leverages
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
+from ulmus.tuning import Summary, summarise
 from ulmus.tuning.search import FIRST_SIZE
 
 
@@ -92,16 +93,16 @@ class NystromFamily(Assembly):
         elif size == "auto" and self.rank is not None:
             size = max(FIRST_SIZE, 2 * self.rank)
         self.C_: Any = self.C
-        stats = None
+        stats = summary = None
+        statistics = partial(nystrom_statistics, n_jobs=self.n_jobs)
         tune_gamma = self.gamma == "auto" and uses_gamma(self.kernel)
         if tune_gamma or self.C == "auto" or size == "auto":
-            statistics = partial(nystrom_statistics, n_jobs=self.n_jobs)
             tuner = self._tuner(rows, make_map, statistics, folds, rng)
             if tune_gamma:
                 gamma = tuner.choose_width(gamma, FIRST_SIZE if size == "auto" else size)
             grow = size == "auto"
             found = tuner.choose_size(gamma, self.max_landmarks) if grow else tuner.choose_C(gamma, size)
-            self.map_, stats = found.features, found.statistics
+            self.map_, stats, summary = found.features, found.statistics, Summary(found.statistics, found.folds)
             self.C_ = found.C if self.C == "auto" else self.C
             self.tuning_ = tuner.result(gamma, found)
         else:
@@ -114,7 +115,11 @@ class NystromFamily(Assembly):
         self._leverage = solution.leverage
         self._certificate = Certificate.of(self.map_, rows, self.C_, solution, fit_intercept=self._intercept)
         self._fold(rows.target_bound)
-        return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
+        models = None
+        if folds is not None:
+            summary = summary or summarise(statistics, self.map_, rows, folds)
+            models = FoldModels(folds, summary, self.C_, self._intercept)
+        return held_out_sample(self.map_, rows, solution, rng, self.n_jobs, models)
 
     def _fold(self, scale: float) -> None:
         """Fold the whitening into the weights where that keeps the digits: ``f(x) = k_xz (R⁻ᵀβ)``."""

@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,20 @@ _WIDEN = 5
 #: Relative differences in loss below this are none.
 FLAT = 1e-3
 
+#: Neighbouring values of log2 C may lie so far apart, beside the best as elsewhere.
+GAP = 2.0
+#: Bytes of features that are kept while every C of a model is judged.
+LIFTED_BYTES = 2**27
+
+#: The criterion that needs no row a second time.
+GCV = "gcv"
+
 StatisticsOf = Callable[[Any, Rows], Statistics]
+
+
+def lowest(loss: np.ndarray) -> int:
+    """The first loss that is practically the lowest."""
+    return int(np.flatnonzero(loss <= (1 + FLAT) * loss.min())[0])
 
 
 @dataclass(frozen=True)
@@ -39,7 +54,7 @@ class Trial:
     @property
     def best(self) -> int:
         """The smallest C whose loss is practically the lowest: beyond it, only digits are lost."""
-        return int(np.flatnonzero(self.loss <= (1 + FLAT) * self.loss.min())[0])
+        return lowest(self.loss)
 
     @property
     def best_C(self) -> float:
@@ -50,12 +65,76 @@ class Trial:
         return float(self.loss[self.best])
 
 
+class Surface:
+    """The losses of one size while its grid of C grows."""
+
+    def __init__(self, paths: list[RidgePath], size: int) -> None:
+        self.paths, self.size = paths, size
+        self.grid = np.empty(0)
+        self.loss: np.ndarray = np.empty(0)
+        self.row_losses: np.ndarray = np.empty((0, 0))
+
+    @property
+    def best(self) -> int:
+        return lowest(self.loss)
+
+    def wanted(self, start: np.ndarray) -> np.ndarray:
+        """The log2 C to judge next: all of ``start``, then whatever lies past an end, or in a gap, beside the best."""
+        grid, loss, best = self.grid, self.loss, self.best if len(self.grid) else 0
+        if not len(grid):
+            return start
+        if len(grid) == 1:
+            return grid[:0]
+        if best == len(grid) - 1 and grid[-1] < C_LIMITS[1]:
+            return grid[-1] + np.arange(1.0, _WIDEN + 1)
+        if best == 0 and grid[0] > C_LIMITS[0] and loss[0] < loss[-1]:
+            return grid[0] - np.arange(1.0, _WIDEN + 1)
+        gaps = [np.arange(a + 1.0, b) for a, b in pairwise(grid[max(0, best - 1) : best + 2]) if b - a > GAP]
+        return np.concatenate(gaps) if gaps else grid[:0]
+
+    def add(self, more: np.ndarray, losses: np.ndarray, weight: np.ndarray) -> None:
+        """Losses ``[C, row]`` of more values of C."""
+        if not len(more):
+            return
+        self.grid = np.append(self.grid, more)
+        self.row_losses = np.concatenate([self.row_losses, losses]) if self.row_losses.size else losses
+        order = np.argsort(self.grid)
+        self.grid, self.row_losses = self.grid[order], self.row_losses[order]
+        self.loss = np.average(self.row_losses, axis=1, weights=weight)
+
+
+@dataclass
+class Lifted:
+    """Rows that are features already."""
+
+    n_lifted: int
+
+    def lift(self, X: np.ndarray, out: np.ndarray) -> None:
+        out[:] = X
+
+
 @dataclass(frozen=True)
 class Summary:
     """Sums of all rows and, when there are folds, of each fold."""
 
     total: Statistics
     folds: tuple[Statistics, ...] = ()
+
+    def prefix(self, size: int) -> "Summary":
+        """Those of the first ``size`` features."""
+        return Summary(self.total.prefix(size), tuple(part.prefix(size) for part in self.folds))
+
+
+def summarise(statistics_of: StatisticsOf, features: Lift, rows: Rows, folds: np.ndarray | None) -> Summary:
+    """Statistics of the rows, and of each fold."""
+    if folds is None:
+        return Summary(statistics_of(features, rows))
+    parts = tuple(statistics_of(features, rows.take(np.flatnonzero(folds == k))) for k in range(int(folds.max()) + 1))
+    never_tested = np.flatnonzero(folds < 0)
+    total = sum(parts[1:], parts[0])
+    if len(never_tested):
+        total = total + statistics_of(features, rows.take(never_tested))
+    return Summary(total, parts)
 
 
 def fold_numbers(cv: Any, X: Any, y: np.ndarray, groups: Any, classifier: bool) -> np.ndarray | None:
@@ -96,52 +175,56 @@ class Judge:
 
     def summarise(self, features: Lift) -> Summary:
         """Statistics of the rows, and of each fold."""
-        if self.folds is None:
-            return Summary(self.statistics_of(features, self.rows))
-        parts = tuple(
-            self.statistics_of(features, self.rows.take(np.flatnonzero(self.folds == k)))
-            for k in range(int(self.folds.max()) + 1)
-        )
-        never_tested = np.flatnonzero(self.folds < 0)
-        total = sum(parts[1:], parts[0])
-        if len(never_tested):
-            total = total + self.statistics_of(features, self.rows.take(never_tested))
-        return Summary(total, parts)
+        return summarise(self.statistics_of, features, self.rows, self.folds)
+
+    def lifted(self, features: Lift) -> tuple["Judge", Lift]:
+        """The same judge with the features themselves as rows, where most rows are judged and memory allows.
+
+        Otherwise features are evaluated once for the sums and once more for the judged rows.
+        """
+        n, D = len(self.rows), features.n_lifted
+        if n * D * 8 > LIFTED_BYTES or 2 * len(self.scored_rows) < n:
+            return self, features
+        Phi = engine.transform(features, self.rows.X, np.empty((n, D)), n_jobs=self.n_jobs)
+        sums = partial(engine.gram_statistics, n_jobs=self.n_jobs)
+        return replace(self, rows=replace(self.rows, X=Phi), statistics_of=sums), Lifted(D)
 
     def trial(
         self, stage: str, width: float, features: Lift, summary: Summary, log2_C: np.ndarray, size: int | None = None
     ) -> Trial:
         """Losses of the model that uses the first ``size`` features, for every C of the grid and beyond its ends."""
+        sizes = [features.n_lifted if size is None else size]
+        return self.trials(stage, width, features, summary, log2_C, sizes)[0]
+
+    def trials(
+        self, stage: str, width: float, features: Lift, summary: Summary, log2_C: np.ndarray, sizes: list[int]
+    ) -> list[Trial]:
+        """Losses of the models that use the first so many features, for every C, from one pass over the judged rows."""
         began = time.perf_counter()
-        size = features.n_lifted if size is None else size
-        paths = self._paths(summary, size)
-        grid, losses = log2_C, self._row_losses(paths, features, size, log2_C)
+        surfaces = [Surface(self._paths(summary, size), size) for size in sizes]
         weight = self.scored_weight
-        while True:
-            loss = np.average(losses, axis=1, weights=weight)
-            best = int(np.flatnonzero(loss <= (1 + FLAT) * loss.min())[0])
-            more = np.empty(0)
-            if len(grid) > 1 and best == len(grid) - 1 and grid[-1] < C_LIMITS[1]:
-                more = grid[-1] + np.arange(1.0, _WIDEN + 1)
-            elif len(grid) > 1 and best == 0 and grid[0] > C_LIMITS[0] and loss[0] < loss[-1]:
-                more = grid[0] - np.arange(1.0, _WIDEN + 1)
-            if not len(more):
-                break
-            grid = np.append(grid, more)
-            losses = np.concatenate([losses, self._row_losses(paths, features, size, more)])
-            order = np.argsort(grid)
-            grid, losses = grid[order], losses[order]
-        seconds = time.perf_counter() - began
-        return Trial(stage, width, size, len(self.rows), 2.0**grid, loss, losses[best], seconds)
+        while any(len(s.wanted(log2_C)) for s in surfaces):
+            asked = [(s, s.wanted(log2_C)) for s in surfaces]
+            for (surface, more), losses in zip(asked, self._row_losses(asked, features), strict=True):
+                surface.add(more, losses, weight)
+        seconds = (time.perf_counter() - began) / len(sizes)
+        return [
+            Trial(stage, width, s.size, len(self.rows), 2.0**s.grid, s.loss, s.row_losses[s.best], seconds)
+            for s in surfaces
+        ]
 
     @property
     def scored_rows(self) -> np.ndarray:
+        if self.criterion == GCV:
+            return np.empty(0, int)
         if self.scored is not None:
             return self.scored
         return np.arange(len(self.rows)) if self.folds is None else np.flatnonzero(self.folds >= 0)
 
     @property
     def scored_weight(self) -> np.ndarray:
+        if self.criterion == GCV:
+            return np.ones(1)
         if self.mass is not None:
             return self.mass
         weight = self.rows.weight
@@ -157,32 +240,44 @@ class Judge:
         gain = np.average(difference, weights=weight)
         deviation = np.sqrt(np.average((difference - gain) ** 2, weights=weight))
         noise = errors * deviation / np.sqrt(weight.sum())
+        if self.criterion == GCV:  # one number for all rows: its error is not known
+            noise = (share if np.isfinite(share) else FLAT) * old.best_loss
         return bool(gain > min(noise, share * np.average(old.row_losses, weights=weight)))
 
     def _paths(self, summary: Summary, size: int) -> list[RidgePath]:
         trained = [summary.total - part for part in summary.folds] or [summary.total]
         return [RidgePath(stats.prefix(size), fit_intercept=self.fit_intercept) for stats in trained]
 
-    def _row_losses(self, paths: list[RidgePath], features: Lift, size: int, log2_C: np.ndarray) -> np.ndarray:
-        """Losses ``[C, scored row]``."""
-        C = 2.0**log2_C
-        predict = self._held_out(paths, C)
+    def _row_losses(self, asked: "list[tuple[Surface, np.ndarray]]", features: Lift) -> list[np.ndarray]:
+        """Losses ``[C, scored row]`` of every surface at the log2 C asked of it; by GCV one loss for all rows."""
+        if self.criterion == GCV:
+            return [self._gcv(s.paths[0], 2.0**more) for s, more in asked]
+        asked_for = [(self._held_out(s.paths, 2.0**more), s.size, len(more)) for s, more in asked]
         index = self.scored_rows
-        out = np.empty((len(C), len(index)))
+        out = [np.empty((count, len(index))) for _, _, count in asked_for]
         workspace = engine.Workspace()
-        width = max(features.n_lifted, len(C) * self.rows.T.shape[1])
+        width = max(features.n_lifted, max(count for *_, count in asked_for) * self.rows.T.shape[1])
 
         def work(piece: slice) -> None:
             rows = self.rows.take(index[piece])
             Phi = workspace.array("features", (len(rows), features.n_lifted), np.float64)
             features.lift(rows.X, Phi)
-            P = predict(np.ascontiguousarray(Phi[:, :size]), rows, index[piece])
-            out[:, piece] = self.coding.losses(rows.T, P, self.criterion)
+            for losses, (predict, size, count) in zip(out, asked_for, strict=True):
+                if count:
+                    P = predict(np.ascontiguousarray(Phi[:, :size]), rows, index[piece])
+                    losses[:, piece] = self.coding.losses(rows.T, P, self.criterion)
 
         block = max(64, engine.BLOCK_BYTES // (16 * width))
         for _ in engine.ordered_map(work, list(engine.pieces(len(index), block)), self.n_jobs):
             pass
         return out
+
+    def _gcv(self, path: RidgePath, C: np.ndarray) -> np.ndarray:
+        """GCV of every C; infinite where it is not to be trusted, as the model spends more than half of the rows."""
+        spent = path.degrees_of_freedom(C) / path.total
+        score = np.where(spent <= max(0.5, spent.min(initial=1.0)), path.gcv(C).T, np.inf).T
+        error = np.sqrt(score)[:, None, :]
+        return self.coding.losses(np.zeros(error.shape[1:]), error, "squared")
 
     def _held_out(self, paths: list[RidgePath], C: np.ndarray) -> Callable[[np.ndarray, Rows, np.ndarray], np.ndarray]:
         """Predictions ``[C, row, output]`` of rows by models that did not see them."""
