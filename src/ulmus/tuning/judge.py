@@ -2,105 +2,34 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from sklearn.model_selection import GroupKFold, check_cv
 
 from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import Lift, Rows
 from ulmus.solvers.path import RidgePath
-from ulmus.statistics import Statistics
+from ulmus.tuning.folds import StatisticsOf, Summary, summarise
+from ulmus.tuning.surface import C_LIMITS, FLAT, Surface, Trial
 
-#: How far, in powers of two, a grid of C may be widened when its best value sits at an end.
-C_LIMITS = (-30.0, 35.0)
-_WIDEN = 5
-#: Relative differences in loss below this are none.
-FLAT = 1e-3
+__all__ = ["C_LIMITS", "FLAT", "GCV", "Judge", "Summary", "Trial"]
 
-#: Neighbouring values of log2 C may lie so far apart, beside the best as elsewhere.
-GAP = 2.0
+#: Share of the rows, at either end, whose differences between two models are not believed.
+TAIL = 1e-3
 #: Bytes of features that are kept while every C of a model is judged.
 LIFTED_BYTES = 2**27
-
 #: The criterion that needs no row a second time.
 GCV = "gcv"
 
-StatisticsOf = Callable[[Any, Rows], Statistics]
 
-
-def lowest(loss: np.ndarray) -> int:
-    """The first loss that is practically the lowest."""
-    return int(np.flatnonzero(loss <= (1 + FLAT) * loss.min())[0])
-
-
-@dataclass(frozen=True)
-class Trial:
-    """The losses of every C for one width and one size of the features."""
-
-    stage: str
-    width: float
-    size: int
-    n_rows: int
-    C: np.ndarray
-    loss: np.ndarray
-    row_losses: np.ndarray = field(repr=False)
-    seconds: float = 0.0
-
-    @property
-    def best(self) -> int:
-        """The smallest C whose loss is practically the lowest: beyond it, only digits are lost."""
-        return lowest(self.loss)
-
-    @property
-    def best_C(self) -> float:
-        return float(self.C[self.best])
-
-    @property
-    def best_loss(self) -> float:
-        return float(self.loss[self.best])
-
-
-class Surface:
-    """The losses of one size while its grid of C grows."""
-
-    def __init__(self, paths: list[RidgePath], size: int) -> None:
-        self.paths, self.size = paths, size
-        self.grid = np.empty(0)
-        self.loss: np.ndarray = np.empty(0)
-        self.row_losses: np.ndarray = np.empty((0, 0))
-
-    @property
-    def best(self) -> int:
-        return lowest(self.loss)
-
-    def wanted(self, start: np.ndarray) -> np.ndarray:
-        """The log2 C to judge next: all of ``start``, then whatever lies past an end, or in a gap, beside the best."""
-        grid, loss, best = self.grid, self.loss, self.best if len(self.grid) else 0
-        if not len(grid):
-            return start
-        if len(grid) == 1:
-            return grid[:0]
-        if best == len(grid) - 1 and grid[-1] < C_LIMITS[1]:
-            return grid[-1] + np.arange(1.0, _WIDEN + 1)
-        if best == 0 and grid[0] > C_LIMITS[0] and loss[0] < loss[-1]:
-            return grid[0] - np.arange(1.0, _WIDEN + 1)
-        gaps = [np.arange(a + 1.0, b) for a, b in pairwise(grid[max(0, best - 1) : best + 2]) if b - a > GAP]
-        return np.concatenate(gaps) if gaps else grid[:0]
-
-    def add(self, more: np.ndarray, losses: np.ndarray, weight: np.ndarray) -> None:
-        """Losses ``[C, row]`` of more values of C."""
-        if not len(more):
-            return
-        self.grid = np.append(self.grid, more)
-        self.row_losses = np.concatenate([self.row_losses, losses]) if self.row_losses.size else losses
-        order = np.argsort(self.grid)
-        self.grid, self.row_losses = self.grid[order], self.row_losses[order]
-        self.loss = np.average(self.row_losses, axis=1, weights=weight)
+def _drawn_in(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Values with the outermost ones, a share of :data:`TAIL` at either end, replaced by the next."""
+    order = np.argsort(values)
+    mass = np.cumsum(weight[order])
+    ends = np.searchsorted(mass, mass[-1] * np.array([TAIL, 1 - TAIL]))
+    return np.clip(values, *values[order][ends])
 
 
 @dataclass
@@ -111,52 +40,6 @@ class Lifted:
 
     def lift(self, X: np.ndarray, out: np.ndarray) -> None:
         out[:] = X
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Sums of all rows and, when there are folds, of each fold."""
-
-    total: Statistics
-    folds: tuple[Statistics, ...] = ()
-
-    def prefix(self, size: int) -> "Summary":
-        """Those of the first ``size`` features."""
-        return Summary(self.total.prefix(size), tuple(part.prefix(size) for part in self.folds))
-
-
-def summarise(statistics_of: StatisticsOf, features: Lift, rows: Rows, folds: np.ndarray | None) -> Summary:
-    """Statistics of the rows, and of each fold."""
-    if folds is None:
-        return Summary(statistics_of(features, rows))
-    parts = tuple(statistics_of(features, rows.take(np.flatnonzero(folds == k))) for k in range(int(folds.max()) + 1))
-    never_tested = np.flatnonzero(folds < 0)
-    total = sum(parts[1:], parts[0])
-    if len(never_tested):
-        total = total + statistics_of(features, rows.take(never_tested))
-    return Summary(total, parts)
-
-
-def fold_numbers(cv: Any, X: Any, y: np.ndarray, groups: Any, classifier: bool) -> np.ndarray | None:
-    """The number of the fold in which each row is tested; None asks for leave-one-out.
-
-    Groups are kept together: with ``groups`` and no splitter, ``GroupKFold`` is used.
-    """
-    if cv is None and groups is None:
-        return None
-    if groups is not None and (cv is None or isinstance(cv, int)):
-        cv = GroupKFold(5 if cv is None else cv)
-    number = np.full(X.shape[0], -1)
-    for k, (train, test) in enumerate(check_cv(cv, y, classifier=classifier).split(X, y, groups)):
-        if (number[test] >= 0).any():
-            raise ValueError("cv must test every row at most once; a repeated split was given")
-        if len(train) + len(test) != len(number):
-            raise ValueError(
-                f"cv must train on every row that it does not test; split {k} trains on {len(train)} and tests on "
-                f"{len(test)} of {len(number)} rows"
-            )
-        number[test] = k
-    return number
 
 
 @dataclass(frozen=True)
@@ -230,25 +113,32 @@ class Judge:
         weight = self.rows.weight
         return np.ones(len(self.scored_rows)) if weight is None else weight[self.scored_rows]
 
+    def gain(self, old: Trial, new: Trial) -> tuple[float, float]:
+        """How much lower the new model's loss is, and the standard error of that, from the differences row by row.
+
+        Differences beyond the outermost :data:`TAIL` are drawn in: no handful of rows decides.
+        """
+        weight = self.scored_weight
+        difference = _drawn_in(old.row_losses - new.row_losses, weight)
+        gain = np.average(difference, weights=weight)
+        deviation = np.sqrt(np.average((difference - gain) ** 2, weights=weight))
+        return float(gain), float(deviation / np.sqrt(weight.sum()))
+
     def gains(self, old: Trial, new: Trial, errors: float = 1.0, share: float = np.inf) -> bool:
         """Whether the new model's loss is lower by more than so many standard errors of the paired differences.
 
         A fall by more than ``share`` of the loss counts in any case: errors with heavy tails have a large deviation.
         """
-        weight = self.scored_weight
-        difference = old.row_losses - new.row_losses
-        gain = np.average(difference, weights=weight)
-        deviation = np.sqrt(np.average((difference - gain) ** 2, weights=weight))
-        noise = errors * deviation / np.sqrt(weight.sum())
+        gain, error = self.gain(old, new)
         if self.criterion == GCV:  # one number for all rows: its error is not known
-            noise = (share if np.isfinite(share) else FLAT) * old.best_loss
-        return bool(gain > min(noise, share * np.average(old.row_losses, weights=weight)))
+            return gain > (share if np.isfinite(share) else FLAT) * old.best_loss
+        return gain > min(errors * error, share * old.best_loss)
 
     def _paths(self, summary: Summary, size: int) -> list[RidgePath]:
         trained = [summary.total - part for part in summary.folds] or [summary.total]
         return [RidgePath(stats.prefix(size), fit_intercept=self.fit_intercept) for stats in trained]
 
-    def _row_losses(self, asked: "list[tuple[Surface, np.ndarray]]", features: Lift) -> list[np.ndarray]:
+    def _row_losses(self, asked: list[tuple[Surface, np.ndarray]], features: Lift) -> list[np.ndarray]:
         """Losses ``[C, scored row]`` of every surface at the log2 C asked of it; by GCV one loss for all rows."""
         if self.criterion == GCV:
             return [self._gcv(s.paths[0], 2.0**more) for s, more in asked]

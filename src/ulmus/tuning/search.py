@@ -6,9 +6,9 @@ random layer) and their number, its *size*.
 * **C**: one decomposition gives every C (:mod:`ulmus.tuning.judge`).
 * **width**: a climb on a logarithmic scale from a scale-aware start, on samples of the rows with fewer features, coarse
   first (:data:`LEVELS`).
-* **size**: features nest, so one set of statistics gives every smaller model. The size doubles while the loss falls by
-  more than the standard error of its fall (of paired differences, row by row), or by more than 1 %; the smallest size
-  within one such error, and 1 %, of the best is taken.
+* **size**: features nest, so one set of statistics gives every smaller model. The size doubles while the gains so far
+  promise another 1 %; the smallest size within one standard error of the best (of paired differences, row by row), and
+  1 %, is taken.
 """
 
 import time
@@ -23,7 +23,8 @@ from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
 from ulmus.statistics import Statistics
-from ulmus.tuning.judge import C_LIMITS, GCV, Judge, Trial
+from ulmus.tuning.judge import GCV, Judge
+from ulmus.tuning.surface import C_LIMITS, Trial
 
 #: log2 of the C that are tried first; the judge widens the grid while the best value sits at its end.
 LOG2_C = np.arange(-10.0, 25.5, 1.0)
@@ -37,6 +38,8 @@ FIRST_SIZE = 500
 START_SIZE = 125
 #: log2 C around a value that was good nearby: for a neighbouring width, and for the next size.
 NEAR_WIDTH, NEAR_SIZE = np.arange(-4.0, 5.0, 2.0), np.arange(-3.0, 4.0)
+#: Powers of two by which the best C falls when the width doubles, about.
+SHIFT = 1.5
 #: The size grows while this much of the loss is still to be gained, by what the last doublings gained.
 WORTH = 0.01
 #: A doubling gains at least this share of what the one before it gained.
@@ -45,8 +48,9 @@ DECAY = 0.25
 SHARE = 0.01
 #: Features that are tried even when there are fewer rows.
 FEWEST = 64
-#: Rows on which a full-size model is judged: a quarter of them, within these bounds.
-SCORED_ROWS = (4_000, 20_000)
+#: Rows on which a full-size model is judged: a quarter of them, within these bounds; errors of regressors have no
+#: bound, and a sample may miss or catch the few that weigh most.
+SCORED_ROWS = {"bounded": (4_000, 20_000), "unbounded": (16_000, 20_000)}
 
 
 @dataclass(frozen=True)
@@ -89,13 +93,15 @@ class Tuner:
     log2_C: np.ndarray = field(default_factory=lambda: LOG2_C)
     verbose: bool = False
     trials: list[Trial] = field(default_factory=list)
-    near: float | None = None
+    near: Trial | None = None
 
     def __post_init__(self) -> None:
         self.began = time.perf_counter()
         rows = self.judge.rows
         self.n_rows = rows.effective_count
-        count = int(np.clip(self.n_rows // 4, *SCORED_ROWS))
+        bounded = getattr(self.judge.coding, "bounded", True)
+        self.scored_rows = SCORED_ROWS["bounded" if bounded else "unbounded"]
+        count = int(np.clip(self.n_rows // 4, *self.scored_rows))
         if self.judge.folds is None and count < self.n_rows and self.judge.criterion != GCV:
             index, sample = distinct_sample(rows, count, self.rng)
             self.judge = replace(self.judge, scored=index, mass=sample.weight)
@@ -127,21 +133,22 @@ class Tuner:
             here = best
         # as good as the best, but for noise: more features, and more rows, make more of a larger width
         here = max(k for k in trials if k >= here and not judge.gains(trials[k], trials[here], 0.5, SHARE))
-        self.near = float(np.log2(trials[here].best_C))
+        self.near = trials[here]
         return start * factor**here
 
     def _width_trial(self, width: float, size: int, judge: Judge) -> Trial:
         judge, features = judge.lifted(self._fit(judge, width, size))
-        grid = self._grid(NEAR_WIDTH, 2)
+        grid = self._grid(width, NEAR_WIDTH, 2)
         trial = self._record(judge.trial("width", width, features, judge.summarise(features), grid))
-        self.near = float(np.log2(trial.best_C))
+        self.near = trial
         return trial
 
-    def _grid(self, steps: np.ndarray, stride: int) -> np.ndarray:
-        """The whole grid of log2 C, or every so many of it, or a few around a known good value."""
+    def _grid(self, width: float, steps: np.ndarray, stride: int) -> np.ndarray:
+        """The whole grid of log2 C, or every so many of it, or a few around what the last trial lets expect."""
         if len(self.log2_C) == 1 or self.near is None:
             return self.log2_C[::stride]
-        return np.clip(self.near, C_LIMITS[0] - steps[0], C_LIMITS[1] - steps[-1]) + steps
+        expected = np.log2(self.near.best_C) - np.rint(SHIFT * np.log2(width / self.near.width))
+        return np.clip(expected, C_LIMITS[0] - steps[0], C_LIMITS[1] - steps[-1]) + steps
 
     def choose_C(self, width: float, size: int) -> Found:
         """The best C for a given width and size."""
@@ -160,28 +167,29 @@ class Tuner:
             sizes = [s for s in fitted.prefix_sizes() if not judged or s > judged[-1].size]
             judge, features = self.judge.lifted(fitted)
             summary = judge.summarise(features)
-            grid = np.union1d(self._grid(NEAR_SIZE, 1), self.log2_C[::5])
+            grid = np.union1d(self._grid(width, NEAR_SIZE, 1), self.log2_C[::5])
             for trial in judge.trials("size", width, features, summary, grid, sizes):
                 judged.append(self._record(trial))
-            self.near = float(np.log2(judged[-1].best_C))
+            self.near = judged[-1]
             if size >= max_size or fitted.n_lifted < size or not self._worth_growing(judged):
                 break
             size = min(2 * size, max_size)
-        best = min(judged, key=lambda t: t.best_loss)
+        best = judged[0]
+        for trial in judged[1:]:
+            best = trial if self.judge.gain(best, trial)[0] > 0 else best
         chosen = next(t for t in judged if not self.judge.gains(t, best, share=SHARE))
         summary = summary.prefix(chosen.size)
         return Found(fitted.prefix(chosen.size), chosen.size, chosen.best_C, summary.total, summary.folds)
 
-    @staticmethod
-    def _worth_growing(judged: list[Trial]) -> bool:
+    def _worth_growing(self, judged: list[Trial]) -> bool:
         """Whether twice the size would gain enough, by the gains of the last two doublings, which shrink."""
         if len(judged) < 3:
             return True
-        quarter, half, whole = (t.best_loss for t in judged[-3:])
-        first, second = max(quarter - half, 0.0), half - whole
-        ratio = np.clip(second / first if first else 1.0, DECAY, 1.0)
-        gain = max(second * ratio, (quarter - whole) * DECAY**2 / (1 + DECAY))
-        return bool(gain > WORTH * whole)
+        quarter, half, whole = judged[-3:]
+        first, second = self.judge.gain(quarter, half)[0], self.judge.gain(half, whole)[0]
+        ratio = np.clip(second / first, DECAY, 1.0) if first > 0 else 1.0
+        gain = max(second * ratio, (first + second) * DECAY**2 / (1 + DECAY))
+        return bool(gain > WORTH * whole.best_loss)
 
     def _fit(self, judge: Judge, width: float, size: int) -> Any:
         with warnings.catch_warnings():
@@ -194,7 +202,7 @@ class Tuner:
             return self.judge
         index, sample = distinct_sample(self.judge.rows, count, self.rng)
         folds = None if self.judge.folds is None else self.judge.folds[index]
-        scored = None if folds is not None or len(sample) <= SCORED_ROWS[0] else np.arange(SCORED_ROWS[0])
+        scored = None if folds is not None or len(sample) <= self.scored_rows[0] else np.arange(self.scored_rows[0])
         return replace(self.judge, rows=sample, folds=folds, scored=scored, mass=None)
 
     def _record(self, trial: Trial) -> Trial:
