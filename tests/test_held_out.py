@@ -1,5 +1,7 @@
 """What calibrates a model when rows come in folds, and how parameters are chosen when rows cannot be read twice."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes, load_iris
@@ -20,7 +22,7 @@ from ulmus import (
 from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters
-from ulmus.models._features import FoldModels, held_out_sample
+from ulmus.models._features import FoldModels, fold_sample
 from ulmus.models.kelm import _calibration_last
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
@@ -43,9 +45,8 @@ def test_nystrom_calibration_by_folds_equals_refits_without_them(problem, interc
     X, T, w, folds = problem
     rows = Rows(X, T, w, w)
     features = NystromMap(15, gamma=0.3, random_state=0).fit(X)
-    solution = fit_nystrom_ridge(features, rows, 50.0, fit_intercept=intercept)
-    models = FoldModels(folds, summarise(nystrom_statistics, features, rows, folds), 50.0, intercept)
-    held_out = held_out_sample(features, rows, solution, np.random.RandomState(0), None, models)
+    sums = summarise(partial(nystrom_statistics, features), rows, folds)
+    held_out = fold_sample(features, rows, FoldModels(folds, sums, 50.0, intercept), np.random.RandomState(0))
     for k in range(4):
         test, rest = folds == k, rows.take(folds != k)
         refit = fit_nystrom_ridge(features, rest, 50.0, fit_intercept=intercept)

@@ -1,26 +1,54 @@
 """Extreme learning machines: non-linear models for tables whose weights are one closed-form solve."""
 
+from importlib import import_module
+from types import ModuleType
+
 from ulmus import datasets
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.random_layer import RandomLayer
 from ulmus.models.elm import ELMClassifier, ELMRegressor
+from ulmus.models.enda import ENDA
+from ulmus.models.enda_ensemble import ENDAEnsemble
 from ulmus.models.kelm import KELMClassifier, KELMRegressor
+from ulmus.models.klda import KLDA
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
-from ulmus.plots import TuningDisplay
+from ulmus.models.nnda import NNDA
+from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
+from ulmus.persistence import LoadError, load, save
+from ulmus.plots import ProjectionDisplay, TuningDisplay
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ENDA",
+    "KLDA",
+    "NNDA",
     "ELMClassifier",
     "ELMRegressor",
+    "ENDAEnsemble",
     "KELMClassifier",
     "KELMRegressor",
+    "LoadError",
     "NKELMClassifier",
     "NKELMRegressor",
     "NumericalWarning",
     "NystromMap",
+    "ProjectionDisplay",
     "RandomLayer",
+    "RobustELMRegressor",
+    "RobustNKELMRegressor",
     "TuningDisplay",
     "datasets",
+    "distributed",
+    "load",
+    "save",
+    "streaming",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """The drivers, loaded when they are first named."""
+    if name in ("distributed", "streaming"):
+        return import_module(f"ulmus.{name}")
+    raise AttributeError(f"module 'ulmus' has no attribute {name!r}")

@@ -70,10 +70,7 @@ class Assembly(BaseEstimator):
         -------
         self
         """
-        if self.criterion not in self._criteria:
-            raise ValueError(
-                f"criterion must be one of {self._criteria} for {type(self).__name__}, got {self.criterion!r}"
-            )
+        self._check_criterion()
         if self.criterion == GCV and (self.cv is not None or groups is not None):
             raise ValueError('criterion="gcv" has no folds; leave out cv and groups, or choose another criterion')
         X, y = self._validate(X, y)
@@ -94,6 +91,12 @@ class Assembly(BaseEstimator):
             held_out = self._train(rows, folds, check_random_state(self.random_state))
         self._calibrate(held_out)
         return self
+
+    def _check_criterion(self) -> None:
+        if self.criterion not in self._criteria:
+            raise ValueError(
+                f"criterion must be one of {self._criteria} for {type(self).__name__}, got {self.criterion!r}"
+            )
 
     @property
     def _intercept(self) -> bool:
@@ -139,6 +142,10 @@ class Assembly(BaseEstimator):
     @abstractmethod
     def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Target columns, and the factors that the task itself puts on the weights of rows."""
+
+    @abstractmethod
+    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """The same for rows that come later: classes are those that are known already."""
 
     @abstractmethod
     def _coding(self, rows: Rows) -> Coding: ...

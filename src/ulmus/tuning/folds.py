@@ -1,39 +1,27 @@
 """Folds: in which of them each row is tested, and the sums of each."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import GroupKFold, check_cv
 
-from ulmus.engine import Lift, Rows
-from ulmus.statistics import Statistics
-
-StatisticsOf = Callable[[Any, Rows], Statistics]
+from ulmus.engine import Rows
+from ulmus.statistics import Statistics, Summary
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Sums of all rows and, when there are folds, of each fold."""
-
-    total: Statistics
-    folds: tuple[Statistics, ...] = ()
-
-    def prefix(self, size: int) -> "Summary":
-        """Those of the first ``size`` features."""
-        return Summary(self.total.prefix(size), tuple(part.prefix(size) for part in self.folds))
-
-
-def summarise(statistics_of: StatisticsOf, features: Lift, rows: Rows, folds: np.ndarray | None) -> Summary:
-    """Statistics of the rows, and of each fold."""
+def summarise(
+    statistics: Callable[[Rows], Statistics], rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None
+) -> Summary:
+    """Statistics of the rows and of each fold; rows of fold −1 are in the total only."""
     if folds is None:
-        return Summary(statistics_of(features, rows))
-    parts = tuple(statistics_of(features, rows.take(np.flatnonzero(folds == k))) for k in range(int(folds.max()) + 1))
+        return Summary(statistics(rows))
+    n_folds = int(folds.max()) + 1 if n_folds is None else n_folds
+    parts = tuple(statistics(rows.take(np.flatnonzero(folds == k))) for k in range(n_folds))
     never_tested = np.flatnonzero(folds < 0)
     total = sum(parts[1:], parts[0])
     if len(never_tested):
-        total = total + statistics_of(features, rows.take(never_tested))
+        total = total + statistics(rows.take(never_tested))
     return Summary(total, parts)
 
 

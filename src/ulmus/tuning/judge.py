@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import Lift, Rows
 from ulmus.solvers.path import RidgePath
-from ulmus.tuning.folds import StatisticsOf, Summary, summarise
+from ulmus.statistics import Statistics, Summary
+from ulmus.tuning.folds import summarise
 from ulmus.tuning.surface import C_LIMITS, FLAT, Surface, Trial
 
 __all__ = ["C_LIMITS", "FLAT", "GCV", "Judge", "Summary", "Trial"]
@@ -22,6 +24,8 @@ TAIL = 1e-3
 LIFTED_BYTES = 2**27
 #: The criterion that needs no row a second time.
 GCV = "gcv"
+
+StatisticsOf = Callable[[Any, Rows], Statistics]
 
 
 def _drawn_in(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -58,7 +62,7 @@ class Judge:
 
     def summarise(self, features: Lift) -> Summary:
         """Statistics of the rows, and of each fold."""
-        return summarise(self.statistics_of, features, self.rows, self.folds)
+        return summarise(partial(self.statistics_of, features), self.rows, self.folds)
 
     def lifted(self, features: Lift) -> tuple["Judge", Lift]:
         """The same judge with the features themselves as rows, where most rows are judged and memory allows.

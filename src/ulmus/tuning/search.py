@@ -22,7 +22,7 @@ import numpy as np
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
-from ulmus.statistics import Statistics
+from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.judge import GCV, Judge
 from ulmus.tuning.surface import C_LIMITS, Trial
 
@@ -73,13 +73,12 @@ class Tuning:
 
 @dataclass
 class Found:
-    """The chosen model: its fitted map, size, C and statistics, also of each fold."""
+    """The chosen model: its fitted map, size, C and statistics."""
 
     features: Any
     size: int
     C: float
     statistics: Statistics
-    folds: tuple[Statistics, ...] = ()
 
 
 @dataclass
@@ -155,7 +154,7 @@ class Tuner:
         features = self._fit(self.judge, width, size)
         summary = self.judge.summarise(features)
         trial = self._record(self.judge.trial("C", width, features, summary, self.log2_C))
-        return Found(features, trial.size, trial.best_C, summary.total, summary.folds)
+        return Found(features, trial.size, trial.best_C, summary.total)
 
     def choose_size(self, width: float, max_size: int) -> Found:
         """The smallest sufficient size and its C."""
@@ -174,12 +173,22 @@ class Tuner:
             if size >= max_size or fitted.n_lifted < size or not self._worth_growing(judged):
                 break
             size = min(2 * size, max_size)
+        return self._sufficient(judged, fitted, summary)
+
+    def choose_prefix(self, width: float, features: Any, summary: Summary, sizes: list[int]) -> Found:
+        """The smallest sufficient size of a fitted map, and its C, from sums of rows that need not be at hand.
+
+        The judge's own rows are scored: they are among those of the sums (or of the folds, by their numbers).
+        """
+        trials = self.judge.trials("size", width, features, summary, self.log2_C, sizes)
+        return self._sufficient([self._record(trial) for trial in trials], features, summary)
+
+    def _sufficient(self, judged: list[Trial], features: Any, summary: Summary) -> Found:
         best = judged[0]
         for trial in judged[1:]:
             best = trial if self.judge.gain(best, trial)[0] > 0 else best
         chosen = next(t for t in judged if not self.judge.gains(t, best, share=SHARE))
-        summary = summary.prefix(chosen.size)
-        return Found(fitted.prefix(chosen.size), chosen.size, chosen.best_C, summary.total, summary.folds)
+        return Found(features.prefix(chosen.size), chosen.size, chosen.best_C, summary.total.prefix(chosen.size))
 
     def _worth_growing(self, judged: list[Trial]) -> bool:
         """Whether twice the size would gain enough, by the gains of the last two doublings, which shrink."""
