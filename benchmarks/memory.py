@@ -16,7 +16,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 from problems import COVTYPE_CLASSES, COVTYPE_FEATURES, mixture, smooth
 from rivals import nystroem_ridge
-from ulmus import KELMRegressor, NKELMClassifier, NKELMRegressor
+from ulmus import ENDA, KLDA, KELMRegressor, NKELMClassifier, NKELMRegressor
 
 Data = tuple[np.ndarray, np.ndarray]
 
@@ -32,6 +32,11 @@ def columns(n: int) -> Data:
     return X, np.where(y[:, None] == np.arange(COVTYPE_CLASSES), 1.0, -1.0)
 
 
+def letters(n: int) -> Data:
+    """Rows of Letter's shape with their class."""
+    return mixture(n, 16, 26)
+
+
 L, GAMMA, C = 1000, 1 / COVTYPE_FEATURES, 2.0**20
 KELM_FEATURES, KELM_C = 20, 2.0**8
 
@@ -45,6 +50,12 @@ JOBS: dict[str, tuple[Callable[[int], Data], Callable[[], Any]]] = {
         lambda n: smooth(n, KELM_FEATURES),
         lambda: KernelRidge(kernel="rbf", gamma=1 / KELM_FEATURES, alpha=1 / KELM_C),
     ),
+    "enda": (letters, lambda: ENDA(1100, slope=1.0, C=2.0**8, n_neighbors=5, random_state=0)),
+    "enda_nystrom": (
+        letters,
+        lambda: ENDA(1100, features="nystrom", gamma=0.1, C=2.0**8, n_neighbors=5, random_state=0),
+    ),
+    "klda": (letters, lambda: KLDA(gamma=0.1, C=2.0**8, n_neighbors=5, random_state=0)),
 }
 
 

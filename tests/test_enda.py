@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from data import classification, relative_error, rows, sparse_rows
 from ulmus import ENDA, KLDA, NNDA, ENDAEnsemble, NumericalWarning, datasets, engine
-from ulmus.models._heads import Means, votes
+from ulmus.models._heads import Judged, Means, votes
 from ulmus.models.enda import penalty_by_gcv
 from ulmus.statistics import Statistics
 
@@ -62,6 +62,26 @@ def test_neighbours_are_those_of_scikit_learn():
         rule = KNeighborsClassifier(k).fit(enda.transform(X), y)
         Q = rows(100, 3, seed=1)
         np.testing.assert_allclose(enda.predict_proba(Q), rule.predict_proba(enda.transform(Q)), atol=1e-5)
+
+
+def test_the_number_of_neighbours_has_the_fewest_errors_over_ten_folds():
+    X, y = classification(300, m=2, classes=3)
+    y = np.where(np.random.RandomState(0).uniform(size=300) < 0.3, 0, y)
+    fold = np.arange(300) % 10
+    judged = Judged(X, np.arange(300), np.ones(300), np.zeros(300), X, y, None, fold, 3)
+    wrong = {}
+    for k in (1, 3, 9, 31):
+        rules = [KNeighborsClassifier(k).fit(X[fold != f], y[fold != f]) for f in range(10)]
+        wrong[k] = sum((rules[f].predict(X[fold == f]) != y[fold == f]).sum() for f in range(10))
+    assert wrong[judged.choose_k((1, 3, 9, 31))] == min(wrong.values()) < max(wrong.values())
+
+
+def test_copies_of_a_row_that_stay_behind_are_its_neighbours():
+    Z, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
+    options = (np.array([0]), np.array([3.0]))
+    own, none = (Judged(Z[:1], *options, np.array([c]), Z, y, None, np.arange(3), 2) for c in (2.0, 0.0))
+    np.testing.assert_allclose(own.probabilities(3), [[2 / 3, 1 / 3]], atol=1e-5)
+    np.testing.assert_allclose(none.probabilities(3), [[0, 1]], atol=1e-5)
 
 
 def test_ties_go_to_the_nearer_neighbour():

@@ -1,4 +1,4 @@
-"""Probabilities and intervals from leave-one-out predictions."""
+"""Probabilities and intervals from predictions of rows by models that did not see them."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,10 @@ from ulmus.solvers.robust import deviations
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Leave-one-out predictions of some rows: targets, predictions, leverages and weights."""
+    """Predictions of some rows by models that did not see them: targets, predictions, leverages and weights.
+
+    The leverage h is that under the model that holds the row; ``h₋ = h/(1 − h)`` under the one that does not.
+    """
 
     T: np.ndarray
     P: np.ndarray
@@ -25,6 +28,12 @@ class HeldOut:
         """From training residuals of rows that the model holds, and ``1 − u h`` of each."""
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         return cls(rows.T, leave_out(rows.T, residual, remainder), 1.0 - remainder, weight)
+
+    @classmethod
+    def by_others(cls, rows: Rows, P: np.ndarray, h: np.ndarray) -> "HeldOut":
+        """From predictions by models that do not hold the rows, and the leverages ``h₋`` under these."""
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        return cls(rows.T, P, h / (1.0 + h), weight)
 
 
 def fit_temperature(class_scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> float:

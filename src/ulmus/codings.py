@@ -16,7 +16,7 @@ MARGIN = 0.1
 
 
 class Coding(Protocol):
-    """What tuning needs to know of the task."""
+    """What tuning needs to know of the task. Losses that have no bound say so: ``bounded = False``."""
 
     def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:
         """One loss per row."""
@@ -28,6 +28,7 @@ class Plain:
 
     deviation: np.ndarray
 
+    bounded: ClassVar[bool] = False
     criteria: ClassVar[dict[str, Callable[[np.ndarray], np.ndarray]]] = {"squared": np.square, "absolute": np.abs}
 
     @classmethod

@@ -203,6 +203,11 @@ class Summary:
         folds = tuple(a + b for a, b in zip(self.folds, other.folds, strict=True))
         return Summary(self.total + other.total, folds, extent)
 
+    def prefix(self, n_features: int) -> "Summary":
+        """Those of the model that uses the first features only."""
+        folds = tuple(part.prefix(n_features) for part in self.folds)
+        return Summary(self.total.prefix(n_features), folds, self.extent)
+
     @property
     def target_bound(self) -> float:
         """The largest absolute target."""

@@ -339,6 +339,9 @@ def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
     v, w = values[keep], weight[keep]
     if not len(v):
         return 0.0
+    if (w == w[0]).all():
+        middle = (len(v) - 1) // 2
+        return float(np.partition(v, middle)[middle])
     order = np.argsort(v)
     mass = np.cumsum(w[order])
     return float(v[order][np.searchsorted(mass, mass[-1] / 2)])

@@ -19,12 +19,12 @@ from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_contex
 from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.engine import Rows
-from ulmus.tuning import Judge, Tuner, fold_numbers
+from ulmus.tuning import GCV, Judge, Tuner, fold_numbers
 
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "C": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     "fit_intercept": ["boolean", StrOptions({"auto"})],
-    "criterion": [StrOptions({"auto", "squared", "absolute", "error"})],
+    "criterion": [StrOptions({"auto", "squared", "absolute", "error", GCV})],
     "cv": ["cv_object"],
     "device": [StrOptions({"cpu"})],
     "random_state": ["random_state"],
@@ -71,6 +71,8 @@ class Assembly(BaseEstimator):
         self
         """
         self._check_criterion()
+        if self.criterion == GCV and (self.cv is not None or groups is not None):
+            raise ValueError('criterion="gcv" has no folds; leave out cv and groups, or choose another criterion')
         X, y = self._validate(X, y)
         folds = fold_numbers(self.cv, X, y, groups, is_classifier(self))
         weight = None

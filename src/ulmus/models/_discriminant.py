@@ -142,9 +142,11 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         references, Z = self._references, self._Z
         index, mass = self._judged_rows(references)
         labels = references.labels
-        queries = self._left_out(references.X[index], Z[index], labels[index], references.units(index))
+        unit = references.units(index)
+        queries = self._left_out(references.X[index], Z[index], labels[index], unit)
         fold = references.fold_numbers(self._seed)
-        return Judged(queries, index, mass, Z, labels, references.weight, fold, len(self.classes_))
+        copies = np.maximum(mass - unit, 0.0) if references.folds is None else np.zeros(len(index))
+        return Judged(queries, index, mass, copies, Z, labels, references.weight, fold, len(self.classes_))
 
     def _judged_rows(self, references: References) -> tuple[np.ndarray, np.ndarray]:
         """Places of the rows to judge by, and the weight of each with its copies."""

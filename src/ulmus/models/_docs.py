@@ -5,13 +5,13 @@ from textwrap import indent
 
 _SHARED = {
     "n_landmarks": """n_landmarks : int or "auto", default="auto"
-    Number of landmark rows L. ``"auto"`` doubles it while that lowers the leave-one-out loss by more than its
-    standard error or 1 %, up to ``max_landmarks``. More than there are distinct rows means all of them.""",
+    Number of landmark rows L. ``"auto"`` doubles it while that promises to lower the leave-one-out loss by more
+    than 1 %, up to ``max_landmarks``. More than there are distinct rows means all of them.""",
     "max_landmarks": """max_landmarks : int, default=2000
     Bound for ``n_landmarks="auto"``; cost grows with its square.""",
     "n_hidden": """n_hidden : int or "auto", default="auto"
-    Number of hidden nodes L. ``"auto"`` doubles it while that lowers the leave-one-out loss by more than its
-    standard error or 1 %, up to ``max_hidden``.""",
+    Number of hidden nodes L. ``"auto"`` doubles it while that promises to lower the leave-one-out loss by more
+    than 1 %, up to ``max_hidden``.""",
     "max_hidden": """max_hidden : int, default=2000
     Bound for ``n_hidden="auto"``; cost grows with its square.""",
     "layer": """activation : str, default="tanh"
@@ -42,12 +42,13 @@ rank : int, optional
     "common": """fit_intercept : bool or "auto", default="auto"
     Fit an unpenalised constant. ``"auto"``: for regressors with ``C="auto"``; the closed form of the literature,
     without a constant, otherwise.
-criterion : {"auto", "squared", "absolute", "error"}, default="auto"
+criterion : {"auto", "squared", "absolute", "error", "gcv"}, default="auto"
     Loss by which parameters are chosen. ``"auto"``: squared error for regressors (``"absolute"`` is the other
     choice), an error count with soft edges for classifiers (``"error"`` counts, ``"squared"`` is that of the codes).
+    ``"gcv"`` is generalised cross-validation, a squared error from sums alone: for rows that are dear to read twice.
 cv : int, splitter or None, default=None
-    How that loss is held out: None is exact leave-one-out; k folds come from statistics per fold. ``fit(groups=...)``
-    keeps groups together.""",
+    How that loss is held out, and what calibrates probabilities and intervals: None is exact leave-one-out; k folds
+    come from statistics per fold. ``fit(groups=...)`` keeps groups together.""",
     "robust": """loss : str, default="sqrt"
     ``"sqrt"``, ``"polynomial"``, ``"cubic"``, ``"quartic"``, ``"huber"``, ``"logcosh"`` or ``"squared"``; see
     :mod:`ulmus.losses` for the formulas.

@@ -6,6 +6,7 @@ weights. ``fit`` takes them on rows in memory; any driver that reads rows block 
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from ulmus.calibration import HeldOut
 from ulmus.engine import Lift, Rows
 from ulmus.features.sampling import distinct_sample
 from ulmus.models._assembly import CALIBRATION_ROWS, Assembly
+from ulmus.solvers.path import RidgePath
 from ulmus.solvers.ridge import Gradient, Solution, fit_sums
 from ulmus.statistics import Extent, Statistics, Summary
 from ulmus.tuning import Tuning, summarise
@@ -38,7 +40,12 @@ class MappedFamily(Assembly):
         stats = self._begin(rows, folds, rng)
         solution = self._solve(rows, stats)
         self._settle(solution, rows)
-        return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
+        if folds is None or self.C_ is None:
+            return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
+        return fold_sample(self.map_, rows, self._fold_models(folds, self._summarise(rows, folds)), rng)
+
+    def _fold_models(self, folds: np.ndarray, summary: Summary) -> "FoldModels":
+        return FoldModels(folds, summary, self.C_, self._intercept)
 
     @abstractmethod
     def _begin(
@@ -87,7 +94,10 @@ class MappedFamily(Assembly):
                 summary = self._choose(summary, sample, folds, rng)
             solution = fit_sums(summary.total, self.C_, self._intercept, again)
             self._settle(solution, summary)
-            held_out = leave_one_out_sample(self.map_, sample, solution, rng, self.n_jobs)
+            if folds is not None and summary.folds and self.C_ is not None:
+                held_out = fold_sample(self.map_, sample, self._fold_models(folds, summary), rng)
+            else:
+                held_out = leave_one_out_sample(self.map_, sample, solution, rng, self.n_jobs)
         self._calibrate(held_out)
 
     def _choose(self, summary: Summary, sample: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> Summary:
@@ -101,7 +111,7 @@ class MappedFamily(Assembly):
         found = tuner.choose_prefix(width, self.map_, summary, sizes)
         self.map_, self.C_ = found.features, found.C if self.C == "auto" else self.C
         self.tuning_ = tuner.result(width, found)
-        return Summary(found.statistics, (), summary.extent)
+        return summary if found.size == summary.total.n_features else summary.prefix(found.size)
 
     @property
     @abstractmethod
@@ -127,6 +137,40 @@ def leave_one_out_sample(
     fitted = engine.apply(features, sample.X, solution.beta, n_jobs=n_jobs) + solution.intercept
     h = leverages(features, sample.X, solution.leverage, n_jobs)
     return HeldOut.of(sample, sample.T - fitted, 1.0 - (h if sample.unit is None else sample.unit * h))
+
+
+@dataclass(frozen=True)
+class FoldModels:
+    """The models of a cross-validation: in which fold each row is tested, sums of all rows and of each fold, C."""
+
+    numbers: np.ndarray
+    summary: Summary
+    C: float
+    fit_intercept: bool
+
+    def without(self, k: int) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+        """Predictions and leverages under the model that did not see fold ``k``."""
+        rest = self.summary.total - self.summary.folds[k]
+        return RidgePath(rest, fit_intercept=self.fit_intercept).held_out(self.C)
+
+
+def fold_sample(features: Lift, rows: Rows, folds: FoldModels, rng: np.random.RandomState) -> HeldOut:
+    """Predictions of a sample of the rows by models that did not see their fold."""
+    tested = np.flatnonzero(folds.numbers >= 0)
+    rows, number = rows.take(tested), folds.numbers[tested]
+    if rows.effective_count > CALIBRATION_ROWS:
+        index, rows = distinct_sample(rows, CALIBRATION_ROWS, rng)
+        number = number[index]
+    P, h = np.empty(rows.T.shape), np.empty(len(rows))
+    for k in np.unique(number):
+        predict = folds.without(k)
+        of_fold = np.flatnonzero(number == k)
+        for piece in engine.pieces(len(of_fold), engine.block_rows(features.n_lifted, np.float64)):
+            index = of_fold[piece]
+            Phi = np.empty((len(index), features.n_lifted))
+            features.lift(rows.X[index], Phi)
+            P[index], h[index] = predict(Phi)
+    return HeldOut.by_others(rows, P, h)
 
 
 def leverages(features: Lift, X: Any, leverage: Callable[[np.ndarray], np.ndarray], n_jobs: int | None) -> np.ndarray:

@@ -26,7 +26,7 @@ class Neighbours:
 
     def probabilities(self, Z: np.ndarray) -> np.ndarray:
         """Shares of the votes, one column per class."""
-        found = nearest(self.references, Z, self.k)
+        found = nearest(self.references, Z, self.k)[1]
         mass = np.ones(found.shape) if self.weight is None else self.weight[found]
         return votes(self.labels[found], mass, self.k, self.n_classes)
 
@@ -56,11 +56,11 @@ class Means:
         return np.where(np.isnan(distance), -np.inf, -distance)
 
 
-def nearest(references: np.ndarray, Z: np.ndarray, k: int) -> np.ndarray:
-    """Indices of the ``k`` nearest references (all, if there are fewer), nearest first."""
-    k = min(k, len(references))
-    search = NearestNeighbors(n_neighbors=k, n_jobs=1).fit(references)
-    return np.asarray(search.kneighbors(Z, return_distance=False))
+def nearest(references: np.ndarray, Z: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Distances and indices of the ``k`` nearest references (all, if there are fewer), nearest first."""
+    search = NearestNeighbors(n_neighbors=min(k, len(references)), n_jobs=1).fit(references)
+    distances, found = search.kneighbors(Z)
+    return distances, found
 
 
 def votes(labels: np.ndarray, mass: np.ndarray, k: int, n_classes: int) -> np.ndarray:
@@ -77,13 +77,15 @@ def votes(labels: np.ndarray, mass: np.ndarray, k: int, n_classes: int) -> np.nd
 class Judged:
     """Some training rows, as they would be projected if they were new, and all rows by which they may be judged.
 
-    ``index`` are the places of the judged rows among the references; ``fold`` is the number of the fold of every
-    reference, and a row is judged by the references of other folds.
+    ``index`` are the places of the judged rows among the references, ``mass`` their weights with all their copies;
+    ``fold`` is the number of the fold of every reference. A row is judged by the references of other folds and, since
+    one copy is left out and not all, by what remains of its own copies, ``copies``.
     """
 
     queries: np.ndarray
     index: np.ndarray
     mass: np.ndarray
+    copies: np.ndarray
     references: np.ndarray
     labels: np.ndarray
     weight: np.ndarray | None
@@ -96,18 +98,22 @@ class Judged:
         return self.labels[self.index]
 
     def neighbours(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Labels and weights ``[judged row, rank]`` of the nearest references of other folds; weight 0: no more."""
-        labels = np.zeros((len(self.index), k), np.intp)
-        mass = np.zeros(labels.shape)
+        """Labels and weights ``[judged row, rank]`` of the nearest references; a weight of 0 is none."""
+        shape = (len(self.index), k + 1)
+        labels, mass, distance = np.zeros(shape, np.intp), np.zeros(shape), np.full(shape, np.inf)
         weight = np.ones(len(self.fold)) if self.weight is None else self.weight
         for f in np.unique(self.fold[self.index]):
             mine = np.flatnonzero(self.fold[self.index] == f)
             others = np.flatnonzero(self.fold != f)
             others = others if len(others) else np.arange(len(self.fold))
-            found = others[nearest(self.references[others], self.queries[mine], k)]
+            far, found = nearest(self.references[others], self.queries[mine], k)
             cells = np.ix_(mine, np.arange(found.shape[1]))
-            labels[cells], mass[cells] = self.labels[found], weight[found]
-        return labels, mass
+            labels[cells], mass[cells], distance[cells] = self.labels[others[found]], weight[others[found]], far
+        labels[:, -1], mass[:, -1] = self.true, self.copies
+        distance[:, -1] = np.linalg.norm(self.queries - self.references[self.index], axis=1)
+        distance[mass == 0] = np.inf
+        order = np.argsort(distance, axis=1, kind="stable")
+        return np.take_along_axis(labels, order, axis=1), np.take_along_axis(mass, order, axis=1)
 
     def choose_k(self, candidates: tuple[int, ...] = NEIGHBOURS) -> int:
         """The number of neighbours with the fewest errors; of those, with the smallest squared error."""

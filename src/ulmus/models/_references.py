@@ -52,10 +52,7 @@ class References:
         """At most ``count`` of the rows: those of the smallest keys, which do not depend on their order."""
         if len(self) <= count:
             return self
-        stack = sparse.hstack if sparse.issparse(self.X) else np.column_stack
-        keyed = stack([self.X, self.labels[:, None].astype(self.X.dtype)])
-        keyed = sparse.csr_array(keyed) if sparse.issparse(keyed) else keyed
-        index, mass = distinct_rows(keyed, count, self.weight, np.random.RandomState(seed))
+        index, mass = self._distinct(count, seed)
         folds = None if self.folds is None else self.folds[index]
         return References(self.X[index], self.labels[index], None if (mass == 1).all() else mass, folds)
 
@@ -65,7 +62,13 @@ class References:
 
     def judged(self, seed: int, count: int = JUDGED_ROWS) -> tuple[np.ndarray, np.ndarray]:
         """Indices of the rows to judge by, and the weight of each with its copies."""
-        return distinct_rows(self.X, count, self.weight, np.random.RandomState(seed))
+        return self._distinct(count, seed)
+
+    def _distinct(self, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Places of distinct rows (with their labels) of the smallest keys, and the weight of each with its copies."""
+        label = self.labels[:, None].astype(self.X.dtype)
+        keyed = sparse.csr_array(sparse.hstack([self.X, label])) if sparse.issparse(self.X) else np.c_[self.X, label]
+        return distinct_rows(keyed, count, self.weight, np.random.RandomState(seed))
 
     def fold_numbers(self, seed: int) -> np.ndarray:
         """The folds given, or ten drawn by what the rows are: copies of a row share a fold."""

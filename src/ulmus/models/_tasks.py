@@ -17,7 +17,7 @@ class Regression(RegressorMixin):
     """Targets as they are; one or several outputs."""
 
     _default_intercept: ClassVar[bool] = True
-    _criteria: ClassVar[tuple[str, ...]] = ("auto", "squared", "absolute")
+    _criteria: ClassVar[tuple[str, ...]] = ("auto", "squared", "absolute", "gcv")
 
     def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         X, y = validate_data(
@@ -95,7 +95,7 @@ class Regression(RegressorMixin):
 class Classification(ClassifierMixin):
     """One ±1 column per class (one for two classes); the largest score wins."""
 
-    _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared")
+    _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared", "gcv")
 
     def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
