@@ -1,6 +1,6 @@
 """Extreme learning machines: non-linear models for tables whose weights are one closed-form solve."""
 
-from ulmus import datasets
+from ulmus import datasets, onnx
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.random_layer import RandomLayer
@@ -26,5 +26,6 @@ __all__ = [
     "TuningDisplay",
     "datasets",
     "load",
+    "onnx",
     "save",
 ]

@@ -6,6 +6,7 @@ import os
 import struct
 import warnings
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def to_bytes(model: Any, *, notes: dict[str, Any] | None = None) -> bytes:
         raise TypeError(f"save takes a model or a pipeline, got {model!r}")
     content = {
         "format": FORMAT,
-        "versions": {"ulmus": _version(), "scikit-learn": sklearn.__version__, "numpy": np.__version__},
+        "versions": {"ulmus": version("ulmus"), "scikit-learn": sklearn.__version__, "numpy": np.__version__},
         "model": type(_last(model)).__name__,
         "schema": schema_of(model),
         "notes": notes or {},
@@ -227,8 +228,8 @@ def _open(data: bytes) -> tuple[Description, Any, dict[str, np.ndarray]]:
     content = json.loads(found["ulmus"])
     if not isinstance(content["format"], int) or content["format"] > FORMAT:
         raise LoadError(
-            f"the file has format {content['format']!r}, this version of Ulmus ({_version()}) reads up to {FORMAT}; "
-            f"it was written by version {content.get('versions', {}).get('ulmus')!r}: update to that or a newer one"
+            f"the file has format {content['format']!r}, Ulmus {version('ulmus')} reads formats up to {FORMAT}; it was "
+            f"written by version {content.get('versions', {}).get('ulmus')!r}: update to that or a newer one"
         )
     seal = content.pop("sha256")
     arrays = {name: _array(tensor) for name, tensor in _safetensors().deserialize(data)}
@@ -244,12 +245,6 @@ def _array(tensor: dict[str, Any]) -> np.ndarray:
 
 def _last(model: Any) -> Any:
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
-
-
-def _version() -> str:
-    import ulmus
-
-    return ulmus.__version__
 
 
 def _safetensors(part: str = "") -> Any:
