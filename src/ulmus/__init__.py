@@ -1,6 +1,7 @@
 """Extreme learning machines: non-linear models for tables whose weights are one closed-form solve."""
 
 from ulmus import datasets, onnx
+from ulmus import datasets, metrics
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.random_layer import RandomLayer
@@ -8,17 +9,21 @@ from ulmus.models.elm import ELMClassifier, ELMRegressor
 from ulmus.models.kelm import KELMClassifier, KELMRegressor
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
 from ulmus.persistence import LoadError, load, save
+from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
 from ulmus.plots import TuningDisplay
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ELMClassifier",
+    "ELMOrdinalClassifier",
     "ELMRegressor",
     "KELMClassifier",
+    "KELMOrdinalClassifier",
     "KELMRegressor",
     "LoadError",
     "NKELMClassifier",
+    "NKELMOrdinalClassifier",
     "NKELMRegressor",
     "NumericalWarning",
     "NystromMap",
@@ -28,4 +33,5 @@ __all__ = [
     "load",
     "onnx",
     "save",
+    "metrics",
 ]

@@ -104,8 +104,12 @@ class RandomFamily(Assembly):
         solution = fit_ridge(Problem(self.map_, rows, self.C_, self._intercept, self.n_jobs), stats)
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
         self._leverage = solution.leverage
-        self._narrow = digits_kept(self.beta_, 1.0, rows.target_bound, np.float32)
+        self._fold(rows.target_bound)
         return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
+
+    def _fold(self, scale: float) -> None:
+        """Predict float32 rows in float32 where that keeps the digits."""
+        self._narrow = digits_kept(self.beta_, 1.0, scale, np.float32)
 
     def _outputs(self, X: Any) -> np.ndarray:
         dtype = np.float32 if X.dtype == np.float32 and self._narrow else np.float64
