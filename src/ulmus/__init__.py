@@ -1,15 +1,14 @@
 """Extreme learning machines: non-linear models for tables whose weights are one closed-form solve."""
 
-from ulmus import datasets, onnx
-from ulmus import datasets, metrics
+from ulmus import datasets, metrics, onnx
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.random_layer import RandomLayer
 from ulmus.models.elm import ELMClassifier, ELMRegressor
 from ulmus.models.kelm import KELMClassifier, KELMRegressor
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
-from ulmus.persistence import LoadError, load, save
 from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
+from ulmus.persistence import LoadError, load, save
 from ulmus.plots import TuningDisplay
 
 __version__ = "0.1.0"
@@ -31,7 +30,7 @@ __all__ = [
     "TuningDisplay",
     "datasets",
     "load",
+    "metrics",
     "onnx",
     "save",
-    "metrics",
 ]

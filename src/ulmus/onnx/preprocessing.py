@@ -25,6 +25,7 @@ from sklearn.preprocessing import (
 )
 
 from ulmus.onnx.graph import OPSET, Graph, check
+from ulmus.tables.dates import PERIODS, DateParts
 
 #: Operator sets of the parts that skl2onnx makes.
 TARGET = {"": OPSET, "ai.onnx.ml": 3}
@@ -271,8 +272,22 @@ def _unchanged(g: Graph, block: Columns, step: FunctionTransformer) -> Columns:
     return block
 
 
+def _dates(g: Graph, block: Columns, step: DateParts) -> Columns:
+    """Dates come in as numbers, days since 1970."""
+    x = _numbers(g, block, step)
+    parts = []
+    for i, periods in enumerate(step.periods_):
+        day = g.columns(x, [i])
+        parts.append(day)
+        for name in periods:
+            angle = g.Mul(day, 2 * np.pi / PERIODS[name])
+            parts += [g.Sin(angle), g.Cos(angle)]
+    return [Part(g.join(*parts), "number", tuple(step.get_feature_names_out(_names(block))))]
+
+
 TRANSFORMERS: dict[type, Callable[[Graph, Columns, Any], Columns]] = {
     ColumnTransformer: _by_columns,
+    DateParts: _dates,
     FeatureUnion: _side_by_side,
     FunctionTransformer: _unchanged,
     MaxAbsScaler: _affine("", "scale_"),

@@ -16,9 +16,11 @@ _OURS = {
     "models.elm": "ELMClassifier ELMRegressor",
     "models.kelm": "KELMClassifier KELMRegressor",
     "models.nkelm": "NKELMClassifier NKELMRegressor",
+    "models.ordinal": "ELMOrdinalClassifier KELMOrdinalClassifier NKELMOrdinalClassifier",
     "solvers.certificate": "Certificate",
     "solvers.ridge": "Leverage",
     "statistics": "Statistics TriangularStatistics",
+    "tables.dates": "DateParts",
     "tuning.judge": "Trial",
     "tuning.search": "Tuning",
 }
