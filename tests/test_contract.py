@@ -4,8 +4,12 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ulmus import (
+    ENDA,
+    KLDA,
+    NNDA,
     ELMClassifier,
     ELMRegressor,
+    ENDAEnsemble,
     KELMClassifier,
     KELMRegressor,
     NKELMClassifier,
@@ -24,6 +28,11 @@ ESTIMATORS = [
     KELMClassifier(),
     NKELMRegressor(),
     NKELMClassifier(),
+    ENDA(),
+    ENDA(features="nystrom", head="mean"),
+    KLDA(),
+    NNDA(20, max_iter=50),
+    ENDAEnsemble(ENDA(20), n_members=3),
 ]
 
 

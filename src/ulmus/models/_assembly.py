@@ -139,6 +139,10 @@ class Assembly(BaseEstimator):
         """Target columns, and the factors that the task itself puts on the weights of rows."""
 
     @abstractmethod
+    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """The same for rows that come later: classes are those that are known already."""
+
+    @abstractmethod
     def _coding(self, rows: Rows) -> Coding: ...
 
     def _labels(self, rows: Rows) -> np.ndarray | None:

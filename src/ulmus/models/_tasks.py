@@ -29,6 +29,9 @@ class Regression(RegressorMixin):
         self._single_output = y.ndim == 1
         return y.reshape(len(y), -1), None
 
+    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        return y.reshape(len(y), -1), None
+
     def _coding(self, rows: Rows) -> Coding:
         return Plain.of(rows.T, rows.weight)
 
@@ -109,10 +112,27 @@ class Classification(ClassifierMixin):
         T = OneVsAll(self.classes_).encode(indices)
         if self.class_weight is None:
             return T, None
+        return T, self._balance(y, weight)[indices]
+
+    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        indices = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        unknown = np.unique(y[self.classes_[indices] != y])
+        if len(unknown):
+            raise ValueError(f"labels {unknown.tolist()} are not among the known classes {self.classes_.tolist()}")
+        if self.class_weight == "balanced":
+            raise ValueError(
+                'class_weight="balanced" needs to count all rows before the first is learned; for rows that come in '
+                "blocks give the weights as a dict"
+            )
+        T = OneVsAll(self.classes_).encode(indices)
+        return T, None if self.class_weight is None else self._balance(y, None)[indices]
+
+    def _balance(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+        """The weight of every class."""
         balance = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weight)
         if not (np.isfinite(balance).all() and (balance >= 0).all() and balance.any()):
             raise ValueError(f"class weights must be non-negative, finite and not all zero, got {self.class_weight!r}")
-        return T, balance[indices]
+        return balance
 
     def _coding(self, rows: Rows) -> Coding:
         return OneVsAll(self.classes_)
