@@ -10,9 +10,9 @@ from ulmus.models.enda_ensemble import ENDAEnsemble
 from ulmus.models.kelm import KELMClassifier, KELMRegressor
 from ulmus.models.klda import KLDA
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
+from ulmus.models.nnda import NNDA
 from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
 from ulmus.persistence import LoadError, load, save
-from ulmus.models.nnda import NNDA
 from ulmus.plots import TuningDisplay
 from ulmus.report import report
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,7 +28,7 @@ def warn(text: str) -> None:
     say(f"warning: {text}", "yellow")
 
 
-def show(title: str, rows: list[tuple[str, ...]], header: tuple[str, ...] = ()) -> None:
+def show(title: str, rows: Sequence[tuple[str, ...]], header: tuple[str, ...] = ()) -> None:
     """A small table, to standard output."""
     table = Table(*header, title=title, title_justify="left", show_header=bool(header), box=None, pad_edge=False)
     for row in rows:

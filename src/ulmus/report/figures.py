@@ -53,7 +53,9 @@ def reliability(s: Subject, bins: int = 10) -> str:
     low = min(0.95, float(min(x.min(), y.min())) - 0.05)
     ax.plot([low, 1], [low, 1], "--", color="0.4", label="perfect")
     error = 1.96 * np.sqrt(np.maximum(y * (1 - y), 0.25 / n) / n)
-    ax.errorbar(x, y, yerr=np.minimum([y, error], [error, error])[0], fmt="o-", color=INK, capsize=3, label="this model")
+    ax.errorbar(
+        x, y, yerr=np.minimum([y, error], [error, error])[0], fmt="o-", color=INK, capsize=3, label="this model"
+    )
     ax.set(xlim=(low, 1.02), ylim=(max(0, low - 0.05), 1.05))
     ax.legend(frameon=False)
     return figure(drawing, "Calibration of probabilities", "On the dashed line, 80 % sure is right 80 % of the time.")
@@ -91,7 +93,7 @@ def coverage(s: Subject) -> str:
 
 def learning_curve(s: Subject) -> str | None:
     """The best loss for every size that was tried on all rows."""
-    tuning = getattr(s.model, "tuning_", None)
+    tuning: Any = getattr(s.model, "tuning_", None)
     trials = {t.size: t for t in tuning.trials if t.stage in ("size", "C")} if tuning is not None else {}
     if len(trials) < 2:
         return None
@@ -99,7 +101,9 @@ def learning_curve(s: Subject) -> str | None:
     losses = np.array([trials[k].best_loss for k in sizes])
     drawing, ax = axes("Learning curve", "number of features, L", "held-out loss")
     ax.plot(sizes, losses, "o-", color=INK)
-    ax.plot(tuning.size, trials[tuning.size].best_loss if tuning.size in trials else tuning.loss, "*", ms=15, color="black")
+    ax.plot(
+        tuning.size, trials[tuning.size].best_loss if tuning.size in trials else tuning.loss, "*", ms=15, color="black"
+    )
     ax.set_xscale("log", base=2)
     ax.set_xticks(sizes, [str(k) for k in sizes])
     ax.minorticks_off()
@@ -112,7 +116,9 @@ def bars(names: list[str], values: np.ndarray, spread: np.ndarray, label: str) -
     ax.barh(place, values, xerr=spread, color="#b8d3ea", edgecolor=INK, capsize=2)
     ax.set_yticks(place, [n if len(n) < 30 else n[:29] + "…" for n in names])
     ax.axvline(0, color="0.3", lw=1)
-    return figure(drawing, "Permutation importance of the columns", "How much worse the score is with a column shuffled.")
+    return figure(
+        drawing, "Permutation importance of the columns", "How much worse the score is with a column shuffled."
+    )
 
 
 def _some(X: Any, rows: np.ndarray) -> Any:

@@ -40,8 +40,8 @@ def map_section(s: Subject) -> str:
     if picture is None:
         return paragraph("The rows have only one class: there is nothing to tell apart.")
     text = (
-        "Each mark is a row, in the plane that tells the classes apart best (ENDA). Point at a mark, or tap it, for its "
-        "values. Rows that lie among marks of another shape are hard to tell by these columns."
+        "Each mark is a row, in the plane that tells the classes apart best (ENDA). Point at a mark, or tap it, for "
+        "its values. Rows that lie among marks of another shape are hard to tell by these columns."
     )
     return paragraph(text) + picture
 
@@ -52,7 +52,10 @@ def grouped(y: np.ndarray, numeric: bool) -> np.ndarray:
         return y.astype(str)
     edges = np.unique(np.quantile(y, np.linspace(0, 1, GROUPS + 1)[1:-1]))
     which = np.searchsorted(edges, y, side="right")
-    ends = [f"{y[which == k].min():.4g} … {y[which == k].max():.4g}" if (which == k).any() else "" for k in range(len(edges) + 1)]
+    ends = [
+        f"{y[which == k].min():.4g} … {y[which == k].max():.4g}" if (which == k).any() else ""
+        for k in range(len(edges) + 1)
+    ]
     return np.array(ends)[which]
 
 
@@ -80,7 +83,7 @@ def project(features: np.ndarray, labels: np.ndarray, values: pd.DataFrame, more
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Map of the rows">'
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#999"/>{"".join(marks)}</svg>'
     )
-    return f'<figure class="map" style="max-width:44rem">{drawing}<figcaption>{_legend(classes, index)}</figcaption></figure>'
+    return f'<figure class="map">{drawing}<figcaption>{_legend(classes, index)}</figcaption></figure>'
 
 
 def _mark(k: int) -> str:
@@ -92,6 +95,6 @@ def _mark(k: int) -> str:
 def _legend(classes: np.ndarray, index: np.ndarray) -> str:
     parts = []
     for k, label in enumerate(classes[:20]):
-        icon = f'<svg viewBox="-8 -8 16 16" style="width:1em;height:1em;display:inline-block;vertical-align:-.1em">{_mark(k)}</svg>'
+        icon = f'<svg class="icon" viewBox="-8 -8 16 16">{_mark(k)}</svg>'
         parts.append(f"{icon} {escape(str(label))} ({int((index == k).sum())})")
     return " · ".join(parts) + (" · …" if len(classes) > 20 else "")

@@ -28,6 +28,8 @@ pre{overflow-x:auto;background:#f3f3f3;padding:.75rem;font-size:.85rem}
 .note{border-left:4px solid #b36b00;padding:.25rem .75rem;background:#fff7e8}
 #tip{position:fixed;display:none;max-width:18rem;padding:.4rem .6rem;background:#1a1a1a;color:#fff;font-size:.85rem;
 pointer-events:none;border-radius:.25rem;z-index:9;white-space:pre-line}
+figure.map{max-width:44rem}
+svg.icon,figure svg.icon{width:1em;height:1em;display:inline-block;vertical-align:-.1em}
 .map g[tabindex]:focus{outline:none}
 .map g[tabindex]:focus>*{stroke:#000;stroke-width:2.5}
 @media print{nav,#tip{display:none!important}body{max-width:none;padding:0;font-size:10pt}
@@ -101,7 +103,7 @@ def figure(drawing: Any, alternative: str, caption: str = "") -> str:
     import matplotlib.pyplot as plt
 
     out = io.StringIO()
-    settings = {"svg.fonttype": "none", "svg.hashsalt": alternative, "font.family": "sans-serif"}
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": alternative, "font.family": "sans-serif"}
     with mpl.rc_context(settings):
         drawing.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
     plt.close(drawing)

@@ -25,10 +25,15 @@ IMPORTANCE_ROWS, SHUFFLES = 500, 5
 
 
 def score_section(s: Subject) -> str:
-    rows = [(x.name, x.value, f"{cell(x.low)} … {cell(x.high)}", x.better) for x in scores(s.estimator, s.rows(s.frame), s.y)]
+    rows = [
+        (x.name, x.value, f"{cell(x.low)} … {cell(x.high)}", x.better)
+        for x in scores(s.estimator, s.rows(s.frame), s.y)
+    ]
     note = "The model was fitted to these very rows, so that the scores flatter it." if s.seen else ""
     text = "Measured on rows that the model has not seen; intervals are by resampling the rows."
-    return (paragraph(note, "note") if note else paragraph(text)) + table(("score", "value", "95 % interval", "better"), rows)
+    return (paragraph(note, "note") if note else paragraph(text)) + table(
+        ("score", "value", "95 % interval", "better"), rows
+    )
 
 
 def data_section(s: Subject) -> str:
@@ -56,19 +61,24 @@ def _target(s: Subject) -> str:
     if s.kind == "regression":
         return f"The target lies between {cell(float(s.y.min()))} and {cell(float(s.y.max()))}."
     labels, counts = np.unique(s.y, return_counts=True)
-    parts = ", ".join(f"{label} ({100 * n / len(s.y):.1f} %)" for label, n in list(zip(labels, counts, strict=True))[:10])
+    parts = ", ".join(
+        f"{label} ({100 * n / len(s.y):.1f} %)" for label, n in list(zip(labels, counts, strict=True))[:10]
+    )
     return f"Classes: {parts}{', …' if len(labels) > 10 else ''}."
 
 
 def choice_section(s: Subject) -> str:
     model = s.model
     given = model.get_params(deep=False)
-    rows = []
+    rows: list[tuple[str, Any, str]] = []
     for name, value in given.items():
         chosen = getattr(model, f"{name}_", None)
         if isinstance(value, str) and value == "auto" and isinstance(chosen, int | float):
             rows.append((name, chosen, "chosen from the data"))
-        elif name in ("kernel", "activation", "C", "gamma", "n_landmarks", "n_hidden", "loss", "decoding") and value is not None:
+        elif (
+            name in ("kernel", "activation", "C", "gamma", "n_landmarks", "n_hidden", "loss", "decoding")
+            and value is not None
+        ):
             rows.append((name, value if isinstance(value, int | float | str) else type(value).__name__, "given"))
     body = table(("parameter", "value", ""), [(n, cell(v), w) for n, v, w in rows])
     if getattr(model, "tuning_", None) is None:
@@ -127,7 +137,9 @@ def importance_section(s: Subject) -> str:
     names = [str(frame.columns[j]) for j in order]
     what = "loss of R²" if s.kind == "regression" else "loss of accuracy"
     values, spread = found.importances_mean[order], found.importances_std[order]
-    lists = table(("column", what, "±"), [(n, float(v), float(e)) for n, v, e in zip(names, values, spread, strict=True)])
+    lists = table(
+        ("column", what, "±"), [(n, float(v), float(e)) for n, v, e in zip(names, values, spread, strict=True)]
+    )
     return draw.bars(names, values, spread, what) + lists
 
 
@@ -137,7 +149,10 @@ def unsure_section(s: Subject) -> str:
             return paragraph("This model does not say how sure it is.")
         X = draw._some(s.features, s.sample)
         doubt = s.model.predict(X, return_std=True)[1]
-        text, title = "The rows with the largest standard deviation of the prediction: far from all training rows.", "deviation"
+        text, title = (
+            "The rows with the largest standard deviation of the prediction: far from all training rows.",
+            "deviation",
+        )
     else:
         top = np.sort(s.probability[s.sample], axis=1)
         doubt = -(top[:, -1] - top[:, -2])
@@ -146,7 +161,13 @@ def unsure_section(s: Subject) -> str:
     rows = s.sample[worst]
     shown = list(s.frame.columns[:8])
     lines = [
-        (int(i) + 1, _plain(s.y[i]), _plain(s.predicted[i]), float(abs(doubt[w])), *(_plain(s.frame.at[i, c]) for c in shown))
+        (
+            int(i) + 1,
+            _plain(s.y[i]),
+            _plain(s.predicted[i]),
+            float(abs(doubt[w])),
+            *(_plain(s.frame.at[i, c]) for c in shown),
+        )
         for i, w in zip(rows, worst, strict=True)
     ]
     return paragraph(text) + table(("row", "true", "predicted", title, *map(str, shown)), lines)
@@ -161,7 +182,11 @@ def reproduce_section(s: Subject, command: str) -> str:
     rows = [(name, version(name)) for name in names] + [("python", platform.python_version())]
     code = command or f"import ulmus\n\nmodel = {s.estimator!r}\nmodel.fit(X, y)"
     seed = getattr(s.model, "random_state", None)
-    note = "" if isinstance(seed, int) else paragraph("random_state is not a number: another fit will differ a little.", "note")
+    note = (
+        ""
+        if isinstance(seed, int)
+        else paragraph("random_state is not a number: another fit will differ a little.", "note")
+    )
     return f"<pre>{escape(code)}</pre>" + note + table(("package", "version"), rows)
 
 

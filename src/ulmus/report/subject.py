@@ -17,7 +17,7 @@ MAX_ROWS = 2_000
 
 @dataclass(frozen=True)
 class Subject:
-    """``frame`` holds the rows as they were given, ``y`` their targets; ``seen`` tells that the model was fitted to them."""
+    """``frame`` holds the rows as given, ``y`` their targets; ``seen`` tells that the model was fitted to them."""
 
     estimator: Any
     frame: pd.DataFrame

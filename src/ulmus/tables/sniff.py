@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 from ulmus.tables.errors import TableError
 
+
 def _zstd(source: Any) -> Any:
     import pyarrow as pa
 
@@ -65,8 +66,8 @@ class Source:
         raw.seek(0)
         for magic, opener in COMPRESSIONS.items():
             if start.startswith(magic):
-                return opener(raw)  # type: ignore[no-any-return]
-        return raw  # type: ignore[no-any-return]
+                return opener(raw)
+        return raw
 
     def _opened(self) -> BinaryIO:
         try:
@@ -95,9 +96,9 @@ class Source:
             return Layout("jsonl", encoding)
         if "\0" in text:
             raise TableError("not a table: neither text nor Parquet", file=self.name)
-        first, _, rest = text.partition("\n")
-        if first.strip().lower().startswith("sep=") and len(first.strip()) == 5:
-            return Layout("csv", encoding, first.strip()[4], skip=1)
+        first = text.partition("\n")[0].strip()
+        if first.lower().startswith("sep=") and len(first) == 5:
+            return Layout("csv", encoding, first[4], skip=1)
         return Layout("csv", encoding, detect_separator(text))
 
 

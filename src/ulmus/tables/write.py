@@ -22,8 +22,8 @@ class Writer:
         self._arrow, self._path = pa, path
         suffixes = [s.lower() for s in Path(path).suffixes]
         self._compression = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
-        self._format = ".csv" if path == "-" else (suffixes[:-1] if self._compression else suffixes)[-1:] or [""]
-        self._format = self._format if isinstance(self._format, str) else self._format[0]
+        named = suffixes[:-1] if self._compression else suffixes
+        self._format = ".csv" if path == "-" else named[-1] if named else ""
         if self._format not in (*SEPARATORS, *LINES, ".parquet"):
             known = ", ".join((*SEPARATORS, *LINES[:2], ".parquet"))
             raise TableError(f"cannot tell a format from the name; end it in one of {known}", file=path)
