@@ -114,6 +114,28 @@ def predict(
 
 
 @app.command
+def project(
+    data: str, /, *, target: str, output: Annotated[str, Parameter(alias="-o")] = "map.html", seed: int = 0
+) -> None:
+    """Draw the rows of a table in the plane that tells its classes apart best (ENDA), as an HTML page.
+
+    Parameters
+    ----------
+    data
+        The table: a file, or - for standard input.
+    target
+        The column that holds the classes; a numeric one is divided into fifths.
+    output
+        The page.
+    seed
+        Makes the picture repeatable.
+    """
+    from ulmus.cli.project import project as run
+
+    run(data, target, output, seed=seed)
+
+
+@app.command
 def info(model: str, /) -> None:
     """Tell what a model file holds.
 

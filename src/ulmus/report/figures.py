@@ -41,10 +41,11 @@ def confusion(s: Subject) -> str:
     return figure(drawing, "Confusion matrix", "Rows are the truth, columns the answers; a cell counts rows.")
 
 
-def reliability(s: Subject, bins: int = 10) -> str:
+def reliability(s: Subject) -> str:
     """How often the model was right, against how sure it was."""
     sure = s.probability.max(axis=1)
     right = s.predicted == s.y
+    bins = int(np.clip(len(sure) // 40, 3, 10))
     edges = np.unique(np.quantile(sure, np.linspace(0, 1, bins + 1)))
     which = np.clip(np.searchsorted(edges, sure, side="right") - 1, 0, max(len(edges) - 2, 0))
     points = [(sure[which == b].mean(), right[which == b].mean(), (which == b).sum()) for b in np.unique(which)]
@@ -54,7 +55,7 @@ def reliability(s: Subject, bins: int = 10) -> str:
     ax.plot([low, 1], [low, 1], "--", color="0.4", label="perfect")
     error = 1.96 * np.sqrt(np.maximum(y * (1 - y), 0.25 / n) / n)
     ax.errorbar(
-        x, y, yerr=np.minimum([y, error], [error, error])[0], fmt="o-", color=INK, capsize=3, label="this model"
+        x, y, yerr=[np.minimum(error, y), np.minimum(error, 1 - y)], fmt="o-", color=INK, capsize=3, label="this model"
     )
     ax.set(xlim=(low, 1.02), ylim=(max(0, low - 0.05), 1.05))
     ax.legend(frameon=False)
@@ -104,6 +105,7 @@ def learning_curve(s: Subject) -> str | None:
     ax.plot(
         tuning.size, trials[tuning.size].best_loss if tuning.size in trials else tuning.loss, "*", ms=15, color="black"
     )
+    ax.set_ylim(losses.min() - 0.1 * losses.max(), 1.1 * losses.max())  # what is small looks small
     ax.set_xscale("log", base=2)
     ax.set_xticks(sizes, [str(k) for k in sizes])
     ax.minorticks_off()

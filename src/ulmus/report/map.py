@@ -35,38 +35,40 @@ def map_section(s: Subject) -> str:
     rows = s.sample
     features = s.features.iloc[rows] if hasattr(s.features, "iloc") else s.features[rows]
     features = np.asarray(features.toarray() if hasattr(features, "toarray") else features, dtype=float)
-    groups = grouped(s.y[rows], s.kind == "regression")
-    picture = project(features, groups, s.frame.iloc[rows], {"predicted": s.predicted[rows]})
+    classes, index = grouped(s.y[rows], None if s.kind == "regression" else s.model.classes_)
+    picture = project(features, classes, index, s.frame.iloc[rows], {"predicted": s.predicted[rows]})
     if picture is None:
         return paragraph("The rows have only one class: there is nothing to tell apart.")
     text = (
         "Each mark is a row, in the plane that tells the classes apart best (ENDA). Point at a mark, or tap it, for "
-        "its values. Rows that lie among marks of another shape are hard to tell by these columns."
+        "its values. Rows that lie among marks of another shape are hard to tell by these columns. The plane was "
+        "found on these rows themselves: it shows them at their best."
     )
     return paragraph(text) + picture
 
 
-def grouped(y: np.ndarray, numeric: bool) -> np.ndarray:
-    """Labels; fifths of a numeric target."""
-    if not numeric:
-        return y.astype(str)
-    edges = np.unique(np.quantile(y, np.linspace(0, 1, GROUPS + 1)[1:-1]))
-    which = np.searchsorted(edges, y, side="right")
-    ends = [
-        f"{y[which == k].min():.4g} … {y[which == k].max():.4g}" if (which == k).any() else ""
-        for k in range(len(edges) + 1)
-    ]
-    return np.array(ends)[which]
+def grouped(y: np.ndarray, classes: np.ndarray | None) -> tuple[list[str], np.ndarray]:
+    """Names of the groups, in their order, and the group of every row: its class, or its fifth of a numeric target."""
+    if classes is not None:
+        names = [str(c) for c in classes.tolist()]
+        where = {name: k for k, name in enumerate(names)}
+        index = np.array([where.get(str(v), len(names)) for v in y.tolist()])
+        return [*names, "another"], index
+    index = np.searchsorted(np.unique(np.quantile(y, np.linspace(0, 1, GROUPS + 1)[1:-1])), y, side="right")
+    present, index = np.unique(index, return_inverse=True)
+    return [f"{y[index == k].min():.4g} … {y[index == k].max():.4g}" for k in range(len(present))], index
 
 
-def project(features: np.ndarray, labels: np.ndarray, values: pd.DataFrame, more: dict[str, Any]) -> str | None:
+def project(
+    features: np.ndarray, classes: list[str], index: np.ndarray, values: pd.DataFrame, more: dict[str, Any]
+) -> str | None:
     """The map as SVG with a legend; None when there is only one class."""
-    classes, index = np.unique(labels, return_inverse=True)
-    if len(classes) < 2:
+    n_classes = len(np.unique(index[:FIT_ROWS]))
+    if n_classes < 2:
         return None
-    Z = ulmus.ENDA(random_state=0).fit(features[:FIT_ROWS], labels[:FIT_ROWS]).transform(features)
+    Z = ulmus.ENDA(random_state=0).fit(features[:FIT_ROWS], index[:FIT_ROWS]).transform(features)
     Z = np.column_stack([Z, np.zeros(len(Z))])[:, :2] if Z.shape[1] < 2 else Z[:, :2]
-    if len(classes) == 2:  # one direction tells two classes apart: spread the rows along the other
+    if n_classes == 2:  # one direction tells two classes apart: spread the rows along the other
         Z[:, 1] = np.random.RandomState(0).uniform(-1, 1, len(Z))
     drawn = np.arange(len(Z)) if len(Z) <= DRAWN else np.random.RandomState(0).choice(len(Z), DRAWN, replace=False)
     low, high = np.quantile(Z[drawn], 0.005, axis=0), np.quantile(Z[drawn], 0.995, axis=0)
@@ -74,7 +76,7 @@ def project(features: np.ndarray, labels: np.ndarray, values: pd.DataFrame, more
     x, y = EDGE + unit[:, 0] * (WIDTH - 2 * EDGE), HEIGHT - EDGE - unit[:, 1] * (HEIGHT - 2 * EDGE)
     marks = []
     for i in np.sort(drawn):
-        told = [f"row {values.index[i] + 1}: {labels[i]}", *(f"{k}: {v[i]}" for k, v in more.items())]
+        told = [f"row {values.index[i] + 1}: {classes[index[i]]}", *(f"{k}: {v[i]}" for k, v in more.items())]
         told += [f"{c}: {values.iloc[i][c]}" for c in values.columns[:8]]
         tip = escape("\n".join(str(t)[:60] for t in told), quote=True)
         mark = _mark(int(index[i]))
@@ -92,9 +94,11 @@ def _mark(k: int) -> str:
     return f'<path d="{_PATHS[shape]}" fill="{fill}" fill-opacity=".6" stroke="{colour}" stroke-width="1.2"/>'
 
 
-def _legend(classes: np.ndarray, index: np.ndarray) -> str:
+def _legend(classes: list[str], index: np.ndarray) -> str:
     parts = []
     for k, label in enumerate(classes[:20]):
+        if not (index == k).any():
+            continue
         icon = f'<svg class="icon" viewBox="-8 -8 16 16">{_mark(k)}</svg>'
         parts.append(f"{icon} {escape(str(label))} ({int((index == k).sum())})")
     return " · ".join(parts) + (" · …" if len(classes) > 20 else "")

@@ -20,8 +20,9 @@ a{color:#0b4f8a}
 table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums;margin:.5rem 0}
 th,td{padding:.25rem .6rem;border-bottom:1px solid #ccc;text-align:left;vertical-align:top}
 td.n,th.n{text-align:right}
+.wide td,.wide th{white-space:nowrap;max-width:22rem;overflow:hidden;text-overflow:ellipsis}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,19rem),1fr));gap:1rem}
-figure{margin:.5rem 0;max-width:34rem}
+figure{margin:.5rem 0}
 figure svg{width:100%;height:auto;display:block}
 figcaption{font-size:.85rem;color:#444}
 pre{overflow-x:auto;background:#f3f3f3;padding:.75rem;font-size:.85rem}
@@ -81,6 +82,7 @@ def paragraph(text: str, kind: str = "") -> str:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Numbers to the right; wide tables scroll on their own."""
+    wide = ' class="wide"' if len(header) > 4 else ""
     numeric = [bool(rows) and all(isinstance(row[j], int | float) for row in rows) for j in range(len(header))]
     mark = [' class="n"' if n else "" for n in numeric]
     head = "".join(f"<th{m}>{escape(h)}</th>" for h, m in zip(header, mark, strict=True))
@@ -88,7 +90,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
         "<tr>" + "".join(f"<td{m}>{escape(cell(c))}</td>" for c, m in zip(row, mark, strict=True)) + "</tr>"
         for row in rows
     )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return f'<div class="scroll"><table{wide}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def cell(value: Any) -> str:
@@ -109,10 +111,11 @@ def figure(drawing: Any, alternative: str, caption: str = "") -> str:
     plt.close(drawing)
     svg = out.getvalue()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    width = float(re.search(r'<svg[^>]*? width="([\d.]+)', svg)[1])  # type: ignore[index]
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', rf'\1 role="img" aria-label="{escape(alternative)}"', svg, count=1)
     note = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return f"<figure>{svg}{note}</figure>"
+    return f'<figure style="max-width:{1.5 * width:.0f}px">{svg}{note}</figure>'
 
 
 def figures(*parts: str) -> str:

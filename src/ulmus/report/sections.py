@@ -174,6 +174,10 @@ def unsure_section(s: Subject) -> str:
 
 
 def _plain(value: Any) -> str:
+    if value is None or value is pd.NaT or (isinstance(value, float | np.floating) and np.isnan(value)) or value == "":
+        return "–"
+    if isinstance(value, pd.Timestamp):
+        return f"{value:%Y-%m-%d}" if value == value.normalize() else f"{value:%Y-%m-%d %H:%M}"
     return cell(float(value)) if isinstance(value, float | np.floating) else str(value)[:40]
 
 
