@@ -254,3 +254,54 @@ def test_the_file_carries_the_version(tmp_path):
         "ulmus_version": ulmus.__version__,
         "model": "KELMRegressor",
     }
+
+
+def grades(n=120):
+    """Five ordered classes."""
+    X, score = regression(n, noise=0.5)
+    return X, np.digitize(score, np.quantile(score, [0.2, 0.4, 0.6, 0.8]))
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("decoding", ["loss", "hamming", "threshold"])
+@pytest.mark.parametrize("absent", [False, True])
+@pytest.mark.parametrize("costs", [False, True])
+def test_ordered_classes_are_exported(loss, decoding, absent, costs):
+    X, y = grades()
+    order = [0, 1, 9, 2, 3, 4, 8] if absent else [0, 1, 2, 3, 4]
+    matrix = np.abs(np.subtract.outer(np.arange(len(order)), np.arange(len(order)))) if costs else None
+    model = ulmus.NKELMOrdinalClassifier(
+        20, loss=loss, decoding=decoding, categories=order, cost_matrix=matrix, C=10.0, random_state=0
+    ).fit(X, y)
+    assert_equal_outputs(model, 3 * regression(200, seed=1)[0], "float64")
+    assert_equal_outputs(model, 3 * regression(200, seed=1)[0], "float32")
+
+
+@pytest.mark.parametrize("family", ["ELM", "KELM"])
+def test_the_other_ordinal_families_are_exported(family):
+    X, y = grades()
+    model = getattr(ulmus, f"{family}OrdinalClassifier")(C=10.0, random_state=0).fit(X, y)
+    assert_equal_outputs(model, regression(200, seed=1)[0], "float64")
+
+
+PROJECTIONS = {
+    "ENDA": ulmus.ENDA(random_state=0),
+    "ENDA, class means": ulmus.ENDA(features="nystrom", head="mean", random_state=0),
+    "ensemble": ulmus.ENDAEnsemble(random_state=0),
+    "KLDA": ulmus.KLDA(head="mean"),
+    "NNDA": ulmus.NNDA(random_state=0),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", PROJECTIONS)
+def test_discriminant_projections_are_exported_and_class_means_too(name, dtype):
+    X, y = classification(120, classes=4)
+    model = PROJECTIONS[name].fit(X, y)
+    Q = regression(50, seed=1)[0].astype(dtype)
+    found = run(model, {"X": Q}, dtype=dtype)
+    expected = model.transform(Q.astype(np.float64))
+    assert np.abs(found["projection"] - expected).max() <= TOLERANCE[dtype] * np.abs(expected).max()
+    assert ("label" in found) == (getattr(model, "head", None) == "mean")
+    if "label" in found:
+        assert np.abs(found["probabilities"] - model.predict_proba(Q.astype(np.float64))).max() <= TOLERANCE[dtype]

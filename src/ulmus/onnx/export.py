@@ -26,7 +26,8 @@ def export(
 ) -> Any:
     """Write a model, or a pipeline that ends in one, as an ONNX file for any runtime.
 
-    Regressors give ``prediction``, classifiers ``label`` and ``probabilities``, feature maps ``features``. A model
+    Regressors give ``prediction``, classifiers ``label`` and ``probabilities``, feature maps ``features``, discriminant
+    models ``projection``, with label and probabilities where these are by class means and not by neighbours. A model
     takes one matrix ``X``. A pipeline over named columns takes one input of shape (n, 1) per column, under its name:
     numbers, with NaN where they are missing, or strings, with ``""`` where they are missing.
 

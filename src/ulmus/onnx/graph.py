@@ -47,11 +47,14 @@ class Graph:
 
         def add(*arguments: Any, **attributes: Any) -> str:
             result = self.name(operator)
-            given = [self.value(a) for a in arguments]
-            self.nodes.append(_onnx().helper.make_node(operator, given, [result], **attributes))
+            self.node(operator, [self.value(a) for a in arguments], [result], **attributes)
             return result
 
         return add
+
+    def node(self, operator: str, inputs: list[str], outputs: list[str], **attributes: Any) -> None:
+        """An operator with any number of results."""
+        self.nodes.append(_onnx().helper.make_node(operator, inputs, outputs, **attributes))
 
     def value(self, argument: Any) -> str:
         """The name of an argument: itself, or that of a new constant."""

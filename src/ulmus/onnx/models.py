@@ -5,12 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from ulmus.models._ordinal import Ordinal
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.elm import RandomFamily
 from ulmus.models.kelm import KernelFamily
 from ulmus.models.nkelm import NystromFamily
 from ulmus.onnx.features import FEATURES, features
 from ulmus.onnx.graph import Graph
+from ulmus.onnx.ordinal import ordinal_outputs
+from ulmus.onnx.projections import PROJECTIONS, discriminant_outputs
 
 #: Outputs of a graph: name → result, type, number of columns (None for one number or label a row).
 Outputs = dict[str, tuple[str, Any, int | None]]
@@ -49,6 +52,7 @@ def _classification(g: Graph, scores: str, model: Any) -> Outputs:
 TASKS: dict[type, Callable[[Graph, str, Any], Outputs]] = {
     Regression: _regression,
     Classification: _classification,
+    Ordinal: ordinal_outputs,
 }
 
 
@@ -60,6 +64,8 @@ def convert(g: Graph, X: str, model: Any) -> Outputs:
     """The outputs of a fitted model or feature map for the rows ``X``."""
     if type(model) in FEATURES:
         return {"features": (features(g, X, model), g.dtype, model.n_lifted)}
+    if type(model) in PROJECTIONS:
+        return discriminant_outputs(g, X, model)
     family, task = _row(FAMILIES, model), _row(TASKS, model)
     if family is None or task is None:
         raise TypeError(f"{type(model).__name__} cannot be exported: it is neither a model nor a feature map of Ulmus")

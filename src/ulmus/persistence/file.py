@@ -6,6 +6,7 @@ import os
 import struct
 import warnings
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,7 @@ def to_bytes(model: Any, *, notes: dict[str, Any] | None = None) -> bytes:
         raise TypeError(f"save takes a model or a pipeline, got {model!r}")
     content = {
         "format": FORMAT,
-        "versions": {"ulmus": version("ulmus"), "scikit-learn": sklearn.__version__, "numpy": np.__version__},
+        "versions": {"ulmus": library_version(), "scikit-learn": sklearn.__version__, "numpy": np.__version__},
         "model": type(_last(model)).__name__,
         "schema": schema_of(model),
         "notes": notes or {},
@@ -228,8 +229,8 @@ def _open(data: bytes) -> tuple[Description, Any, dict[str, np.ndarray]]:
     content = json.loads(found["ulmus"])
     if not isinstance(content["format"], int) or content["format"] > FORMAT:
         raise LoadError(
-            f"the file has format {content['format']!r}, Ulmus {version('ulmus')} reads formats up to {FORMAT}; it was "
-            f"written by version {content.get('versions', {}).get('ulmus')!r}: update to that or a newer one"
+            f"the file has format {content['format']!r}, Ulmus {library_version()} reads formats up to {FORMAT}; "
+            f"it was written by version {content.get('versions', {}).get('ulmus')!r}: update to that or a newer one"
         )
     seal = content.pop("sha256")
     arrays = {name: _array(tensor) for name, tensor in _safetensors().deserialize(data)}
@@ -245,6 +246,12 @@ def _array(tensor: dict[str, Any]) -> np.ndarray:
 
 def _last(model: Any) -> Any:
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
+
+
+@cache
+def library_version() -> str:
+    """The version of Ulmus."""
+    return version("ulmus")
 
 
 def _safetensors(part: str = "") -> Any:

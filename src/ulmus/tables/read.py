@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from io import TextIOWrapper
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 from ulmus.tables.errors import TableError
@@ -76,17 +76,15 @@ def read_batches(path: str) -> Iterator[Batch]:
 
 def unique_names(names: list[str]) -> list[str]:
     """Empty names become ``column 3``, repeated ones ``price.1``."""
-    taken = set(names)
-    found: dict[str, None] = {}
-    for i, raw in enumerate(names):
-        name = raw.strip() or f"column {i + 1}"
-        k = 1
-        while name in found:
-            name = f"{raw.strip() or f'column {i + 1}'}.{k}"
-            k += 1
-            if name in taken:
-                continue
-        found[name] = None
+    plain = [name.strip() or f"column {i + 1}" for i, name in enumerate(names)]
+    taken, found = set(plain), dict[str, None]()
+    for name in plain:
+        free = (
+            name
+            if name not in found
+            else next(f"{name}.{k}" for k in count(1) if f"{name}.{k}" not in found and f"{name}.{k}" not in taken)
+        )
+        found[free] = None
     return list(found)
 
 

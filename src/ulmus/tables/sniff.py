@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from io import BytesIO, StringIO
+from io import BufferedReader, BytesIO, StringIO
 from typing import Any, BinaryIO
 
 from ulmus.tables.errors import TableError
@@ -18,7 +18,7 @@ from ulmus.tables.errors import TableError
 def _zstd(source: Any) -> Any:
     import pyarrow as pa
 
-    return pa.CompressedInputStream(pa.PythonFile(source), "zstd")
+    return BufferedReader(pa.CompressedInputStream(pa.PythonFile(source), "zstd"))
 
 
 #: Bytes from which the rest is told.
