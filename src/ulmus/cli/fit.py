@@ -42,6 +42,10 @@ def fit(
         batch = read_table(data)
         schema = learn(batch, goal, task, order)
         X, y = rows_of(batch, schema, data)
+        if schema.task != "regression" and len(np.unique(y)) < 2:
+            raise TableError(
+                f"all rows have the same value, {y[0]}: there is nothing to tell apart", file=data, column=goal
+            )
         other = rows_of(read_table(test), schema, test) if test else None
         del batch
     _describe(schema, X, y)
@@ -54,7 +58,7 @@ def fit(
     with working(f"fitting {len(y_fit):,} rows"):
         model.fit(X_fit, y_fit)
     _chosen(model[-1])
-    found = [] if X_test is None else scores(model, X_test, y_test)
+    found: list[Score] = [] if X_test is None else scores(model, X_test, y_test)
     _scores(found, "the test file" if test else f"{len(y_test):,} rows set aside" if found else "", len(y_fit))
     final = model
     if other is None and found:
@@ -90,6 +94,8 @@ def rows_of(batch: Any, schema: Schema, file: str) -> tuple[Any, np.ndarray]:
 
 def _divided(X: Any, y: np.ndarray, schema: Schema, holdout: float, seed: int) -> Any:
     counts = np.unique(y, return_counts=True)[1] if schema.task != "regression" else np.array([2])
+    if schema.task != "regression" and len(counts) == 2 and counts.min() == 1:  # both classes must be fitted
+        return X, None, y, None
     fair = y if schema.task != "regression" and counts.min() >= 2 and len(counts) <= holdout * len(y) else None
     return train_test_split(X, y, test_size=holdout, random_state=seed, stratify=fair)
 

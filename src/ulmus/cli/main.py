@@ -8,6 +8,10 @@ from cyclopts import App, CycloptsError, Parameter
 
 from ulmus.cli.console import USAGE, guarded
 
+#: A file that may be -.
+File = Annotated[str, Parameter(allow_leading_hyphen=True)]
+Output = Parameter(alias="-o", allow_leading_hyphen=True)
+
 app = App(
     name="ulmus",
     help="Non-linear models for tables whose weights are one closed-form solve. "
@@ -18,14 +22,14 @@ app = App(
 
 @app.command
 def fit(
-    data: str,
+    data: File,
     /,
     *,
     target: str,
     task: Literal["auto", "classification", "regression", "ordinal"] = "auto",
     test: str | None = None,
     categories: str | None = None,
-    output: Annotated[str | None, Parameter(alias="-o")] = None,
+    output: Annotated[str | None, Output] = None,
     report: str | None = None,
     holdout: float = 0.2,
     seed: int = 0,
@@ -80,10 +84,10 @@ def fit(
 @app.command
 def predict(
     model: str,
-    data: str,
+    data: File,
     /,
     *,
-    output: Annotated[str, Parameter(alias="-o")] = "-",
+    output: Annotated[str, Output] = "-",
     proba: Annotated[bool, Parameter(negative="")] = False,
     interval: float | None = None,
     keep: Annotated[bool, Parameter(negative="")] = False,
@@ -114,9 +118,7 @@ def predict(
 
 
 @app.command
-def project(
-    data: str, /, *, target: str, output: Annotated[str, Parameter(alias="-o")] = "map.html", seed: int = 0
-) -> None:
+def project(data: File, /, *, target: str, output: Annotated[str, Output] = "map.html", seed: int = 0) -> None:
     """Draw the rows of a table in the plane that tells its classes apart best (ENDA), as an HTML page.
 
     Parameters
