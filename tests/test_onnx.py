@@ -256,6 +256,14 @@ def test_the_file_carries_the_version(tmp_path):
     }
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("family", ["RobustELMRegressor", "RobustNKELMRegressor"])
+def test_robust_models_are_exported(family, dtype):
+    X, y = regression(100)
+    model = getattr(ulmus, family)(random_state=0).fit(X, y)
+    assert_equal_outputs(model, regression(50, seed=1)[0], dtype)
+
+
 def grades(n=120):
     """Five ordered classes."""
     X, score = regression(n, noise=0.5)

@@ -1,5 +1,8 @@
 """Extreme learning machines: non-linear models for tables whose weights are one closed-form solve."""
 
+from importlib import import_module
+from types import ModuleType
+
 from ulmus import datasets, metrics, onnx
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
@@ -12,8 +15,9 @@ from ulmus.models.klda import KLDA
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
 from ulmus.models.nnda import NNDA
 from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
+from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
 from ulmus.persistence import LoadError, load, save
-from ulmus.plots import TuningDisplay
+from ulmus.plots import ProjectionDisplay, TuningDisplay
 from ulmus.report import report
 
 __version__ = "0.1.0"
@@ -35,12 +39,24 @@ __all__ = [
     "NKELMRegressor",
     "NumericalWarning",
     "NystromMap",
+    "ProjectionDisplay",
     "RandomLayer",
+    "RobustELMRegressor",
+    "RobustNKELMRegressor",
     "TuningDisplay",
     "datasets",
+    "distributed",
     "load",
     "metrics",
     "onnx",
     "report",
     "save",
+    "streaming",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """The drivers, loaded when they are first named."""
+    if name in ("distributed", "streaming"):
+        return import_module(f"ulmus.{name}")
+    raise AttributeError(f"module 'ulmus' has no attribute {name!r}")

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax, ndtri, softmax
 
 from ulmus.engine import Rows
 from ulmus.solvers.path import leave_out
+from ulmus.solvers.robust import deviations
 
 
 @dataclass(frozen=True)
@@ -69,3 +70,22 @@ class Spread:
             target = level * (total + 1.0) if level > 0.5 else level * (total + 1.0) - 1.0
             out[j] = r[np.clip(np.searchsorted(mass, target - 1e-9), 0, len(r) - 1)]
         return out
+
+
+@dataclass(frozen=True)
+class RobustSpread:
+    """Noise level by the median absolute deviation of studentised leave-one-out residuals, per output.
+
+    Quantiles are those of Gaussian errors of this deviation: the empirical ones would be outliers.
+    """
+
+    noise: np.ndarray
+
+    @classmethod
+    def of(cls, held_out: HeldOut) -> "RobustSpread":
+        h = np.clip(held_out.leverage, 0.0, 1.0 - 1e-12).reshape(len(held_out.T), -1)
+        return cls(deviations((held_out.T - held_out.P) * np.sqrt(1.0 - h), held_out.weight))
+
+    def quantile(self, level: float) -> np.ndarray:
+        """Quantile of the errors, per output."""
+        return float(ndtri(level)) * self.noise

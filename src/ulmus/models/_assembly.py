@@ -70,10 +70,7 @@ class Assembly(BaseEstimator):
         -------
         self
         """
-        if self.criterion not in self._criteria:
-            raise ValueError(
-                f"criterion must be one of {self._criteria} for {type(self).__name__}, got {self.criterion!r}"
-            )
+        self._check_criterion()
         X, y = self._validate(X, y)
         folds = fold_numbers(self.cv, X, y, groups, is_classifier(self))
         weight = None
@@ -92,6 +89,12 @@ class Assembly(BaseEstimator):
             held_out = self._train(rows, folds, check_random_state(self.random_state))
         self._calibrate(held_out)
         return self
+
+    def _check_criterion(self) -> None:
+        if self.criterion not in self._criteria:
+            raise ValueError(
+                f"criterion must be one of {self._criteria} for {type(self).__name__}, got {self.criterion!r}"
+            )
 
     @property
     def _intercept(self) -> bool:

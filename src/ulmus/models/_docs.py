@@ -48,6 +48,37 @@ criterion : {"auto", "squared", "absolute", "error"}, default="auto"
 cv : int, splitter or None, default=None
     How that loss is held out: None is exact leave-one-out; k folds come from statistics per fold. ``fit(groups=...)``
     keeps groups together.""",
+    "robust": """loss : str, default="sqrt"
+    ``"sqrt"``, ``"polynomial"``, ``"cubic"``, ``"quartic"``, ``"huber"``, ``"logcosh"`` or ``"squared"``; see
+    :mod:`ulmus.losses` for the formulas.
+h : float or "auto", default="auto"
+    Scale of the loss in units of the targets, for all but ``"sqrt"`` and ``"squared"``: errors above 1/h count by
+    their size. ``"auto"``: from the median absolute deviation of residuals, such that for Gaussian errors the model
+    is 95 % as efficient as least squares.
+tau : float or "auto", default="auto"
+    The same for ``"sqrt"``, where errors above :math:`\\sqrt\\tau` count by their size.
+C : float or "auto", default="auto"
+    Weight of the losses against :math:`\\frac12\\|\\beta\\|^2`, in units of the targets.""",
+    "search": """fit_intercept : bool or "auto", default="auto"
+    Fit a constant; ``"auto"`` does.
+intercept_penalty : float, default=0.0
+    Penalty on the constant beside that on the weights: 0 leaves it free, 1 makes it a weight like any other.
+criterion : {"auto", "squared", "absolute"}, default="auto"
+    Loss by which C is chosen; ``"auto"`` is the robust loss itself.
+cv : int, splitter or None, default=None
+    How that loss is held out: None is leave-one-out, approximated by one Newton step; k folds are fitted.
+    ``fit(groups=...)`` keeps groups together.""",
+    "newton": """tol : float or "auto", default="auto"
+    Newton's method stops when its next step is shorter than ``tol · max(1, ‖β‖)``. ``"auto"``: 1e-8, and 1e-5 where
+    the features of the rows take more than 64 MiB and every iteration computes them again.
+max_iter : int, default=100
+    Newton steps at most.
+delta1, delta2 : float, default=1e-4 and 0.9
+    A step length has to lower the objective by ``delta1`` of what the slope promises, and to leave ``delta2`` of the
+    slope at most.
+beta, rho, rho1 : float, default=1, 0.5 and 0.5
+    Where the search looks when the full step will not do: ``beta · rho^j``, then back from ``1/rho`` times that by
+    powers of ``rho1``.""",
     "class_weight": """class_weight : dict or "balanced", optional
     Weights of the classes.""",
     "ordinal": """loss : {"squared", "logistic"}, default="squared"

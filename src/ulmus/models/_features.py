@@ -59,6 +59,10 @@ class MappedFamily(Assembly):
         sums = summarise(lambda part: self._statistics(self.map_, part), rows, folds, n_folds)
         return Summary(sums.total, sums.folds, self._extent(rows))
 
+    def _summed_form(self) -> tuple[Lift, np.ndarray | None]:
+        """What a driver may sum instead of ``map_``, and the triangular factor that whitens the sum at the end."""
+        return self.map_, None
+
     def _extent(self, rows: Rows) -> Extent:
         return Extent.of(rows.T)
 

@@ -61,7 +61,7 @@ class Regression(RegressorMixin):
         if not return_std:
             return scores
         h, rest = self._variance_factors(self._checked(X))
-        return scores, self._shape(np.sqrt(h + rest)[:, None] * self.spread_.noise)
+        return scores, self._shape(np.sqrt(h + rest).reshape(len(h), -1) * self.spread_.noise)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
         """Intervals that hold a new target with probability ``coverage``, from leave-one-out residuals.
@@ -81,7 +81,7 @@ class Regression(RegressorMixin):
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
         centre = self._scores_of(X)
-        width = np.sqrt(1.0 + self._variance_factors(self._checked(X))[0])[:, None]
+        width = np.sqrt(1.0 + self._variance_factors(self._checked(X))[0]).reshape(len(centre), -1)
         tail = (1 - coverage) / 2
         ends = np.stack([centre + width * self.spread_.quantile(level) for level in (tail, 1 - tail)], axis=-1)
         return ends[:, 0] if self._single_output else ends

@@ -7,7 +7,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions
-from ulmus.engine import Rows
+from ulmus.engine import Lift, Rows
 from ulmus.features.kernels import KERNELS, heuristic_gamma, uses_gamma
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS, NystromMap
 from ulmus.models._assembly import COMMON_CONSTRAINTS, digits_kept
@@ -15,7 +15,7 @@ from ulmus.models._docs import NYSTROM, documented
 from ulmus.models._features import MappedFamily, leverages
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.certificate import Certificate
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
+from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics, summed_form
 from ulmus.solvers.ridge import Solution
 from ulmus.statistics import Extent, Statistics, Summary
 from ulmus.tuning.search import FIRST_SIZE
@@ -122,6 +122,9 @@ class NystromFamily(MappedFamily):
 
     def _statistics(self, features: NystromMap, rows: Rows) -> Statistics:
         return nystrom_statistics(features, rows, n_jobs=self.n_jobs)
+
+    def _summed_form(self) -> tuple[Lift, np.ndarray | None]:
+        return summed_form(self.map_)
 
     def _extent(self, rows: Rows) -> Extent:
         return Extent.of(rows.T, self.map_.cross_kernel_.diagonal(rows.X), rows.weight)

@@ -116,9 +116,13 @@ def left_out(
 
 
 def rotate(GtY: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``V, λ`` of ``GᵀY = V Λ Vᵀ``: the largest c − 1 in falling order, round-off set to 0."""
+    """``V, λ`` of ``GᵀY = V Λ Vᵀ``: the largest c − 1 in falling order, round-off set to 0.
+
+    The largest entry of each column of V is positive, so that pictures do not flip.
+    """
     lam, V = eigh((GtY + GtY.T) / 2, check_finite=False)
     lam, V = lam[::-1][:-1], V[:, ::-1][:, :-1]
+    V = V * np.sign(V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])])
     lam = np.where(lam > len(V) * EPS * max(lam.max(initial=0.0), 0.0), lam, 0.0)
     return V, lam
 

@@ -25,7 +25,7 @@ from scipy.linalg import LinAlgError, cho_solve, eigh, lapack, solve_triangular,
 from ulmus import engine
 from ulmus.engine import Lift, Rows
 from ulmus.exceptions import NumericalWarning
-from ulmus.statistics import Statistics, upper_factor
+from ulmus.statistics import Statistics, TriangularStatistics, upper_factor
 
 EPS = float(np.finfo(np.float64).eps)
 #: Corrections before the form is given up.
@@ -186,8 +186,8 @@ class Gradient(Protocol):
 def fit_sums(stats: Statistics, C: float | None, fit_intercept: bool, again: Gradient | None = None) -> Solution:
     """Weights from sums, by Cholesky where it keeps the digits, else by eigenvalues.
 
-    ``again`` goes over the rows once more for every correction, where there are digits to win back. Without it a
-    warning tells how many the sums have lost.
+    ``again`` goes over the rows once more for every correction, where there are digits to win back; if it can sum their
+    triangular factor, that is used where corrections do not help. Without it a warning tells how many digits are lost.
     """
     with engine.threads_for(stats.n_features):
         try:
@@ -198,6 +198,8 @@ def fit_sums(stats: Statistics, C: float | None, fit_intercept: bool, again: Gra
                 solution, loss = (solution, loss) if corrected is None else (corrected, 0.0)
         except LinAlgError:
             loss = np.inf
+        if loss > DOUBLE.correct and again is not None and hasattr(again, "triangular"):
+            return solve_triangular_statistics(again.triangular(), C, fit_intercept)
         if loss > DOUBLE.give_up:
             solution = _by_eigenvalues(stats, C, fit_intercept)
     if loss > DOUBLE.correct:
@@ -270,9 +272,14 @@ def _corrected(problem: Gradient, system: NormalEquations, solution: Solution, t
 def fit_triangular(problem: Problem) -> Solution:
     """Weights by QR of the stacked rows; minimum-norm least squares for ``C=None``."""
     stats = engine.triangular_statistics(problem.features, problem.rows, n_jobs=problem.n_jobs)
-    A, Y = stats.least_squares(problem.fit_intercept)
-    found = least_squares(A, Y, problem.C, len(problem.rows) - problem.fit_intercept)
-    present = 1.0 if problem.fit_intercept else 0.0
+    return solve_triangular_statistics(stats, problem.C, problem.fit_intercept)
+
+
+def solve_triangular_statistics(stats: TriangularStatistics, C: float | None, fit_intercept: bool) -> Solution:
+    """Weights from the triangular factor of the rows."""
+    A, Y = stats.least_squares(fit_intercept)
+    found = least_squares(A, Y, C, stats.n_rows - fit_intercept)
+    present = 1.0 if fit_intercept else 0.0
     feature_mean, target_mean = (present * mean for mean in stats.means())
     leverage = Leverage(found.root, feature_mean, present / stats.factor[0, 0] ** 2, spectral=found.spectral)
     return Solution(found.beta, target_mean - feature_mean @ found.beta, "triangular", found.condition, leverage)
