@@ -122,6 +122,23 @@ def test_a_test_table_gives_the_scores_and_all_rows_the_model(folder, capsys):
     assert score["low"] < score["value"] < score["high"]
 
 
+@pytest.mark.parametrize("target", ["price", "kind"])
+def test_a_streamed_fit_is_as_good_and_reads_by_batches(folder, monkeypatch, target):
+    monkeypatch.setattr("ulmus.tables.read.BATCH", 1 << 12)
+    people(600).drop(columns={"price": "kind", "kind": "price"}[target]).to_csv(folder / "long.csv", index=False)
+    people(60, seed=1).to_csv(folder / "both.csv", index=False)
+    values = []
+    for name, option in (("streamed.ulmus", ["--stream"]), ("whole.ulmus", [])):
+        command = ["fit", str(folder / "long.csv"), "--target", target, "--test", str(folder / "both.csv")]
+        assert main([*command, "-o", str(folder / name), *option]) == OK
+        notes = describe(folder / name).notes
+        assert notes["rows"] == 600
+        values.append(notes["scores"][0])
+    streamed, whole = values
+    assert whole["low"] <= streamed["value"] <= whole["high"]
+    assert len(predicted(folder, "streamed.ulmus", "new.csv")) == 60
+
+
 def test_info_tells_what_a_model_is(folder, capsys):
     assert main(["info", str(folder / "order.ulmus")]) == OK
     shown = capsys.readouterr().out

@@ -62,6 +62,8 @@ MODELS = [
     *ESTIMATORS,
     ulmus.ELMOrdinalClassifier(),
     ulmus.KELMOrdinalClassifier(loss="logistic"),
+    ulmus.RobustELMRegressor(20),
+    ulmus.RobustNKELMRegressor(20),
     ulmus.NKELMOrdinalClassifier(cost_matrix=[[0, 1, 2], [1, 0, 1], [2, 1, 0]]),
 ]
 

@@ -32,12 +32,29 @@ def fit(
     seed: int,
     threads: int,
     verbose: bool,
+    stream: bool,
 ) -> None:
     """Fit, score, save and report."""
     began = time.perf_counter()
     order = [c.strip() for c in categories.split(",")] if categories else None
     if order is not None and len(set(order)) < max(2, len(order)):
         raise TableError(f"--categories takes at least two different names, lowest first, got {categories!r}")
+    if stream:
+        from ulmus.cli.stream import fit_stream
+
+        fit_stream(
+            data,
+            goal,
+            task=task,
+            categories=order,
+            test=test,
+            output=output,
+            report=report,
+            seed=seed,
+            threads=threads,
+            verbose=verbose,
+        )
+        return
     with working(f"reading {data}"):
         batch = read_table(data)
         schema = learn(batch, goal, task, order)
@@ -48,7 +65,7 @@ def fit(
             )
         other = rows_of(read_table(test), schema, test) if test else None
         del batch
-    _describe(schema, X, y)
+    described(schema, X, y)
     if other is None and holdout > 0 and len(y) >= FEW_ROWS:
         X_fit, X_test, y_fit, y_test = _divided(X, y, schema, holdout, seed)
     else:
@@ -57,25 +74,42 @@ def fit(
     model = model_for(schema, seed=seed, threads=threads, verbose=verbose)
     with working(f"fitting {len(y_fit):,} rows"):
         model.fit(X_fit, y_fit)
-    _chosen(model[-1])
+    chosen(model[-1])
     found: list[Score] = [] if X_test is None else scores(model, X_test, y_test)
-    _scores(found, "the test file" if test else f"{len(y_test):,} rows set aside" if found else "", len(y_fit))
+    shown(found, "the test file" if test else f"{len(y_test):,} rows set aside" if found else "", len(y_fit))
     final = model
     if other is None and found:
         with working(f"fitting all {len(y):,} rows"):
             final = settled(model).fit(X, y)
             if hasattr(model[-1], "tuning_"):
                 final[-1].tuning_ = model[-1].tuning_
+    about = (X_test, y_test) if found else (X_fit, y_fit)
+    finished(model, final, schema, len(y), found, about, output, report, data, seed, began)
+
+
+def finished(
+    model: Any,
+    final: Any,
+    schema: Schema,
+    n_rows: int,
+    found: list[Score],
+    about: tuple[Any, Any],
+    output: str | None,
+    report: str | None,
+    data: str,
+    seed: int,
+    began: float,
+) -> None:
+    """Save the final model, write the report on the one that was scored, and tell what it took."""
     if output:
-        notes = {"table": schema.to_json(), "rows": len(y), "scores": [vars(score) for score in found]}
+        notes = {"table": schema.to_json(), "rows": n_rows, "scores": [vars(score) for score in found]}
         save(final, output, notes=notes)
         say(f"model: {output}")
     if report:
         from ulmus.report import report as write_report
 
         with working("writing the report"):
-            rows, truth = (X_test, y_test) if found else (X_fit, y_fit)
-            write_report(model, rows, truth, report, seen=not found, command=_command(data, goal, schema, seed))
+            write_report(model, *about, report, seen=not found, command=_command(data, schema, seed))
         say(f"report: {report}")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     say(f"{time.perf_counter() - began:.1f} s, at most {memory:,.0f} MB")
@@ -100,7 +134,7 @@ def _divided(X: Any, y: np.ndarray, schema: Schema, holdout: float, seed: int) -
     return train_test_split(X, y, test_size=holdout, random_state=seed, stratify=fair)
 
 
-def _describe(schema: Schema, X: Any, y: np.ndarray) -> None:
+def described(schema: Schema, X: Any, y: np.ndarray, title: str = "") -> None:
     kinds: dict[str, list[str]] = {}
     for name, kind in schema.columns.items():
         kinds.setdefault(kind.name, []).append(name)
@@ -111,14 +145,14 @@ def _describe(schema: Schema, X: Any, y: np.ndarray) -> None:
     goal = f"{schema.target}: {schema.task}"
     if schema.task != "regression":
         goal += f", {len(np.unique(y))} classes"
-    show(f"{len(y):,} rows", [*rows, ("target", goal)])
+    show(title or f"{len(y):,} rows", [*rows, ("target", goal)])
 
 
 def _few(names: list[str], count: int = 6) -> str:
     return ", ".join(names[:count]) + (f", … ({len(names) - count} more)" if len(names) > count else "")
 
 
-def _chosen(model: Any) -> None:
+def chosen(model: Any) -> None:
     names = ("n_landmarks_", "n_hidden_", "gamma_", "slope_", "C_")
     values = ", ".join(
         f"{n.rstrip('_')} = {getattr(model, n):.4g}" for n in names if getattr(model, n, None) is not None
@@ -126,7 +160,7 @@ def _chosen(model: Any) -> None:
     say(f"{type(model).__name__}: {values}")
 
 
-def _scores(found: list[Score], where: str, n_fit: int) -> None:
+def shown(found: list[Score], where: str, n_fit: int) -> None:
     if not found:
         say("no rows were set aside, so there are no scores: the table is small; use --test", "yellow")
         return
@@ -134,6 +168,6 @@ def _scores(found: list[Score], where: str, n_fit: int) -> None:
     show(f"scores on {where}, fitted to {n_fit:,}", rows, ("", "value", "95 % interval"))
 
 
-def _command(data: str, goal: str, schema: Schema, seed: int) -> str:
+def _command(data: str, schema: Schema, seed: int) -> str:
     order = f" --categories {','.join(schema.categories)}" if schema.categories else ""
-    return f"ulmus fit {data} --target {goal!r} --task {schema.task}{order} --seed {seed}"
+    return f"ulmus fit {data} --target {schema.target!r} --task {schema.task}{order} --seed {seed}"

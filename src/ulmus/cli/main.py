@@ -34,6 +34,7 @@ def fit(
     holdout: float = 0.2,
     seed: int = 0,
     threads: int = -1,
+    stream: Annotated[bool, Parameter(negative="")] = False,
     verbose: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Fit a model to a table, and tell how good it is.
@@ -61,6 +62,8 @@ def fit(
         Makes the fit repeatable.
     threads
         How many threads; -1 is all.
+    stream
+        Read the table batch by batch, twice, for tables that do not fit in memory; scores are then on --test only.
     verbose
         Tell what the search for parameters finds.
     """
@@ -78,6 +81,7 @@ def fit(
         seed=seed,
         threads=threads,
         verbose=verbose,
+        stream=stream,
     )
 
 

@@ -43,9 +43,13 @@ class Batch:
 
 def read_table(path: str) -> Batch:
     """The whole of a file."""
+    return join_batches(list(read_batches(path)))
+
+
+def join_batches(batches: list[Batch]) -> Batch:
+    """Batches that follow each other, as one."""
     import pyarrow as pa
 
-    batches = list(read_batches(path))
     columns = {
         name: pa.chunked_array([chunk for b in batches for chunk in _chunks(b.columns[name])])
         if len(batches) > 1
