@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.exceptions import InconsistentVersionWarning
@@ -57,7 +58,17 @@ def assert_same(one, other):
         np.testing.assert_array_equal(value, other[name], err_msg=name)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+MODELS = [
+    *ESTIMATORS,
+    ulmus.ELMOrdinalClassifier(),
+    ulmus.KELMOrdinalClassifier(loss="logistic"),
+    ulmus.RobustELMRegressor(20),
+    ulmus.RobustNKELMRegressor(20),
+    ulmus.NKELMOrdinalClassifier(cost_matrix=[[0, 1, 2], [1, 0, 1], [2, 1, 0]]),
+]
+
+
+@pytest.mark.parametrize("estimator", MODELS, ids=str)
 def test_a_loaded_model_gives_the_same_answers_bit_for_bit(estimator):
     model, X, _ = fitted(estimator)
     data = to_bytes(model)
@@ -68,7 +79,7 @@ def test_a_loaded_model_gives_the_same_answers_bit_for_bit(estimator):
     assert to_bytes(again) == data
 
 
-@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if hasattr(e, "partial_fit")], ids=str)
+@pytest.mark.parametrize("estimator", [e for e in MODELS if hasattr(e, "partial_fit")], ids=str)
 def test_a_loaded_online_model_continues_exactly(estimator):
     model, X, y = fitted(estimator)
     again = from_bytes(to_bytes(model))
@@ -82,6 +93,7 @@ def test_every_public_estimator_is_in_the_table():
     public = {getattr(ulmus, name) for name in ulmus.__all__}
     estimators = {c for c in public if isinstance(c, type) and issubclass(c, BaseEstimator)}
     assert estimators <= {class_of(name) for name in CLASSES}
+    assert estimators <= {type(model) for model in MODELS}, "add the new model to the list, so that it is tried"
 
 
 def test_the_table_names_classes_that_exist_and_carry_no_functions():
@@ -173,6 +185,13 @@ def test_parameters_that_are_objects_survive():
     again = from_bytes(to_bytes(model))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     np.testing.assert_array_equal(again.regressor.landmarks, X[:5])
+
+
+def test_sparse_rows_that_a_model_keeps_survive():
+    X, y = classification(60)
+    X[np.abs(X) < 0.5] = 0.0
+    model = ulmus.ENDA(20, random_state=0).fit(sparse.csr_matrix(X), y)
+    np.testing.assert_array_equal(from_bytes(to_bytes(model)).predict_proba(X), model.predict_proba(X))
 
 
 def test_what_is_shared_stays_shared():

@@ -3,7 +3,7 @@
 from importlib import import_module
 from types import ModuleType
 
-from ulmus import datasets
+from ulmus import datasets, metrics, onnx
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.random_layer import RandomLayer
@@ -14,9 +14,11 @@ from ulmus.models.kelm import KELMClassifier, KELMRegressor
 from ulmus.models.klda import KLDA
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
 from ulmus.models.nnda import NNDA
+from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
 from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
 from ulmus.persistence import LoadError, load, save
 from ulmus.plots import ProjectionDisplay, TuningDisplay
+from ulmus.report import report
 
 __version__ = "0.1.0"
 
@@ -25,12 +27,15 @@ __all__ = [
     "KLDA",
     "NNDA",
     "ELMClassifier",
+    "ELMOrdinalClassifier",
     "ELMRegressor",
     "ENDAEnsemble",
     "KELMClassifier",
+    "KELMOrdinalClassifier",
     "KELMRegressor",
     "LoadError",
     "NKELMClassifier",
+    "NKELMOrdinalClassifier",
     "NKELMRegressor",
     "NumericalWarning",
     "NystromMap",
@@ -42,6 +47,9 @@ __all__ = [
     "datasets",
     "distributed",
     "load",
+    "metrics",
+    "onnx",
+    "report",
     "save",
     "streaming",
 ]

@@ -82,6 +82,19 @@ beta, rho, rho1 : float, default=1, 0.5 and 0.5
     powers of ``rho1``.""",
     "class_weight": """class_weight : dict or "balanced", optional
     Weights of the classes.""",
+    "ordinal": """loss : {"squared", "logistic"}, default="squared"
+    Loss of the bits in training. ``"squared"`` is the closed form; ``"logistic"`` (Newton's method, some ten solves
+    per bit) makes them log-odds, so that probabilities need no calibration.
+decoding : {"loss", "hamming", "threshold"}, default="loss"
+    From bits to a class: smallest exponential loss, smallest Hamming distance, or number of positive bits.
+categories : "auto" or array of shape (n_classes,), default="auto"
+    All labels, lowest first; some may be absent from the training rows. ``"auto"``: numbers by value, pandas ordered
+    Categorical and polars Enum by their categories.
+cost_matrix : array of shape (n_classes, n_classes), optional
+    ``cost_matrix[true, predicted]``: ``predict`` returns the class of least expected cost. It takes no part in
+    ``fit``.
+class_weight : dict or "balanced", optional
+    Weights of the classes.""",
     "run": """device : {"cpu"}, default="cpu"
 random_state : int, RandomState or None, default=None
     Makes fits repeatable, whatever the number of threads.

@@ -122,7 +122,11 @@ class RandomFamily(MappedFamily):
         self.n_hidden_ = self.map_.n_hidden
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
         self._leverage = solution.leverage
-        self._narrow = digits_kept(self.beta_, 1.0, source.target_bound, np.float32)
+        self._fold(source.target_bound)
+
+    def _fold(self, scale: float) -> None:
+        """Predict float32 rows in float32 where that keeps the digits."""
+        self._narrow = digits_kept(self.beta_, 1.0, scale, np.float32)
 
     def _outputs(self, X: Any) -> np.ndarray:
         dtype = np.float32 if X.dtype == np.float32 and self._narrow else np.float64

@@ -41,6 +41,11 @@ class KernelFamily(Assembly):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**KERNEL_CONSTRAINTS, **COMMON_CONSTRAINTS}
 
+    cross_kernel_: CrossKernel
+    alpha_: np.ndarray
+    intercept_: np.ndarray
+    _narrow: bool
+
     def __init__(
         self,
         *,

@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ulmus.persistence.registry import class_of, name_of, named_objects
@@ -88,6 +89,9 @@ class Encoder:
             return {"number": value.__name__}
         if isinstance(value, np.random.RandomState):
             return {"random": self.encode(list(value.get_state(legacy=True)), where)}
+        if isinstance(value, sparse.csr_matrix | sparse.csr_array):
+            parts = [self.encode(p, where) for p in (value.data, value.indices, value.indptr, list(value.shape))]
+            return {"csr": [type(value).__name__, *parts]}
         for name, known in named_objects().items():
             if value is known:
                 return {"named": name}
@@ -154,6 +158,7 @@ class Decoder:
             "dtype": lambda v, _: _dtype(v),
             "number": lambda v, _: {"float": float, "int": int, "object": object}.get(v) or _dtype(v).type,
             "random": self._random,
+            "csr": self._csr,
             "named": lambda v, _: _look_up(named_objects(), v, "named object"),
             "object": lambda v, _: self.objects[_index(v, len(self.objects))],
         }
@@ -229,6 +234,12 @@ class Decoder:
         state = np.random.RandomState(0)
         state.set_state((kind, words, position, has_gauss, float(gauss)))
         return state
+
+    def _csr(self, codes: Any, depth: int) -> Any:
+        name, data, indices, indptr, shape = self._list(codes, depth)
+        built = {"csr_matrix": sparse.csr_matrix, "csr_array": sparse.csr_array}[name]((data, indices, indptr), shape)
+        built.check_format(full_check=True)  # an index beyond the end would be followed
+        return built
 
     def _object(self, entry: Any) -> Any:
         name = entry["class"]

@@ -6,6 +6,8 @@ import os
 import struct
 import warnings
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +140,7 @@ def to_bytes(model: Any, *, notes: dict[str, Any] | None = None) -> bytes:
         raise TypeError(f"save takes a model or a pipeline, got {model!r}")
     content = {
         "format": FORMAT,
-        "versions": {"ulmus": _version(), "scikit-learn": sklearn.__version__, "numpy": np.__version__},
+        "versions": {"ulmus": library_version(), "scikit-learn": sklearn.__version__, "numpy": np.__version__},
         "model": type(_last(model)).__name__,
         "schema": schema_of(model),
         "notes": notes or {},
@@ -227,7 +229,7 @@ def _open(data: bytes) -> tuple[Description, Any, dict[str, np.ndarray]]:
     content = json.loads(found["ulmus"])
     if not isinstance(content["format"], int) or content["format"] > FORMAT:
         raise LoadError(
-            f"the file has format {content['format']!r}, this version of Ulmus ({_version()}) reads up to {FORMAT}; "
+            f"the file has format {content['format']!r}, Ulmus {library_version()} reads formats up to {FORMAT}; "
             f"it was written by version {content.get('versions', {}).get('ulmus')!r}: update to that or a newer one"
         )
     seal = content.pop("sha256")
@@ -246,10 +248,10 @@ def _last(model: Any) -> Any:
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
 
 
-def _version() -> str:
-    import ulmus
-
-    return ulmus.__version__
+@cache
+def library_version() -> str:
+    """The version of Ulmus."""
+    return version("ulmus")
 
 
 def _safetensors(part: str = "") -> Any:

@@ -9,17 +9,28 @@ from importlib import import_module
 from typing import Any
 
 _OURS = {
-    "calibration": "Spread",
+    "calibration": "RobustSpread Spread",
     "features.kernels": "CrossKernel KernelParameters",
     "features.nystrom": "NystromMap",
     "features.random_layer": "RandomLayer",
+    "models._heads": "Means Neighbours",
+    "models._references": "References",
     "models.elm": "ELMClassifier ELMRegressor",
+    "models.enda": "ENDA",
+    "models.enda_ensemble": "ENDAEnsemble",
     "models.kelm": "KELMClassifier KELMRegressor",
+    "models.klda": "KLDA",
     "models.nkelm": "NKELMClassifier NKELMRegressor",
+    "models.nnda": "NNDA",
+    "models.ordinal": "ELMOrdinalClassifier KELMOrdinalClassifier NKELMOrdinalClassifier",
+    "models.robust": "RobustELMRegressor RobustNKELMRegressor",
     "solvers.certificate": "Certificate",
+    "solvers.newton": "NewtonPath",
     "solvers.ridge": "Leverage",
     "statistics": "Statistics TriangularStatistics",
+    "tables.dates": "DateParts",
     "tuning.judge": "Trial",
+    "tuning.robust": "RobustTuning",
     "tuning.search": "Tuning",
 }
 #: Of scikit-learn: transformers whose fitted state is arrays, numbers and strings, what holds them together, and

@@ -11,12 +11,12 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
-import ulmus
 from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.models._robust import Robust
 from ulmus.persistence.codec import Decoder
 from ulmus.persistence.codec import Encoder as StateEncoder
+from ulmus.persistence.file import library_version
 from ulmus.streaming.batches import BATCH_ROWS
 from ulmus.streaming.errors import SourceError
 from ulmus.streaming.journal import Journal, Saved
@@ -109,7 +109,7 @@ def fit(
     check_model(model)
     opened = open_source(source, target=target, features=features, weight=weight, raw=preprocess is not None)
     identity = {
-        "ulmus": ulmus.__version__,
+        "ulmus": library_version(),
         "model": type(model).__name__,
         "parameters": _parameters(model),
         "preprocess": None if preprocess is None else repr(preprocess),
