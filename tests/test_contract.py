@@ -11,6 +11,8 @@ from ulmus import (
     NKELMClassifier,
     NKELMRegressor,
     NystromMap,
+    OSELMClassifier,
+    OSELMRegressor,
     RandomLayer,
 )
 
@@ -24,6 +26,9 @@ ESTIMATORS = [
     KELMClassifier(),
     NKELMRegressor(),
     NKELMClassifier(),
+    OSELMRegressor(20),
+    OSELMClassifier(20),
+    OSELMRegressor(10, C=1.0, form="covariance"),
 ]
 
 

@@ -1,5 +1,7 @@
 """Three forms of one recursion: any split, any order, fading, removal and merging, against brute force."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,8 @@ from hypothesis import strategies as st
 import reference
 from data import relative_error
 from ulmus.engine import Rows
-from ulmus.solvers.recursive import Covariance, Information, NotDefiniteError, Shape, keep_ridge, start_of
+from ulmus.solvers.covariance import Covariance
+from ulmus.solvers.recursive import Information, NotDefiniteError, Shape, keep_ridge, start_of
 from ulmus.solvers.ridge import Problem, fit_ridge
 from ulmus.solvers.square_root import SquareRoot
 from ulmus.statistics import Statistics, TriangularStatistics, design_matrix
@@ -31,7 +34,7 @@ def streams(draw, min_rows=1):
 
 def blocks(rows, sizes):
     cuts = np.minimum(np.cumsum([0, *sizes, len(rows)]), len(rows))
-    return [rows[a:b] for a, b in zip(cuts, cuts[1:]) if b > a]
+    return [rows[a:b] for a, b in pairwise(cuts) if b > a]
 
 
 def learned(form, Phi, T, weight, C, intercept, sizes, forgetting=1.0):

@@ -7,6 +7,7 @@ from ulmus.features.random_layer import RandomLayer
 from ulmus.models.elm import ELMClassifier, ELMRegressor
 from ulmus.models.kelm import KELMClassifier, KELMRegressor
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
+from ulmus.models.online import OSELMClassifier, OSELMRegressor
 from ulmus.plots import TuningDisplay
 
 __version__ = "0.1.0"
@@ -20,6 +21,8 @@ __all__ = [
     "NKELMRegressor",
     "NumericalWarning",
     "NystromMap",
+    "OSELMClassifier",
+    "OSELMRegressor",
     "RandomLayer",
     "TuningDisplay",
     "datasets",

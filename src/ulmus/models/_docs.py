@@ -48,6 +48,19 @@ criterion : {"auto", "squared", "absolute", "error"}, default="auto"
 cv : int, splitter or None, default=None
     How that loss is held out: None is exact leave-one-out; k folds come from statistics per fold. ``fit(groups=...)``
     keeps groups together.""",
+    "online": """forgetting : float, default=1.0
+    Weight that every row leaves to each row before it, in (0, 1]. 0.999 remembers some 1000 rows. The penalty does not
+    fade.
+form : {"root", "covariance", "information"}, default="root"
+    What is carried from row to row.
+warm_up : int, default=500
+    Rows from which the scale of the inputs, and all that is ``"auto"``, is chosen. With ``scale``, ``slope``, ``C`` and
+    ``n_hidden`` given, or ``C=None``, there is no warm-up.""",
+    "loss": """loss : {"squared", "cubic", "quartic", "huber", "sqrt", "logcosh"}, default="squared"
+    A robust loss weighs every row by :math:`f'(e)/e` of its error before it is learned: one round of reweighting, and
+    so approximate. ``"polynomial"`` is refused, because its weights rise with the error.
+loss_scale : float or "auto", default="auto"
+    Error from which a row counts less. ``"auto"``: from the median of recent absolute errors.""",
     "class_weight": """class_weight : dict or "balanced", optional
     Weights of the classes.""",
     "run": """device : {"cpu"}, default="cpu"

@@ -12,7 +12,8 @@ from ulmus.features.kernels import KERNELS, heuristic_gamma, uses_gamma
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS, NystromMap
 from ulmus.models._assembly import COMMON_CONSTRAINTS, digits_kept
 from ulmus.models._docs import NYSTROM, documented
-from ulmus.models._features import MappedFamily, leverages
+from ulmus.models._features import leverages
+from ulmus.models._sequential import Sequential
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
@@ -21,10 +22,12 @@ from ulmus.statistics import Extent, Statistics, Summary
 from ulmus.tuning.search import FIRST_SIZE
 
 
-class NystromFamily(MappedFamily):
+class NystromFamily(Sequential):
     """Nyström features and their ridge weights."""
 
     _width: ClassVar[str] = "gamma_"
+    _plain: ClassVar[dict[str, Any]] = {"C": 1.0, "n_landmarks": 50}
+    _factor_names: ClassVar[tuple[str, ...]] = ("_leverage", "landmark_weights_", "_folds_in", "_certificate")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KERNEL_CONSTRAINTS,
@@ -114,6 +117,10 @@ class NystromFamily(MappedFamily):
             self.map_ = make_map(gamma, size).fit(rows.X, self._labels(rows), rows.weight)
         self.gamma_ = self.map_.gamma_
         return stats
+
+    def _warm_up(self) -> int:
+        wanted = 0 if isinstance(self.n_landmarks, str) else self.n_landmarks
+        return max(self._warm_up_rows, wanted)
 
     @property
     def _open_size(self) -> bool:

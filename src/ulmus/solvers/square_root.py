@@ -7,7 +7,6 @@ New rows are taken in by the QR factorisation of ``[R; H]``, which LAPACK has fo
 import numpy as np
 from scipy.linalg import lapack
 
-from ulmus import engine
 from ulmus.solvers.recursive import (
     BLOCK,
     FADED,
@@ -16,6 +15,7 @@ from ulmus.solvers.recursive import (
     Recursion,
     Shape,
     check_remainder,
+    few_threads,
     keep_ridge,
     leverage_of,
     matrix,
@@ -94,8 +94,11 @@ class SquareRoot(Recursion):
 
     def flush(self) -> None:
         """Take the waiting rows into the factor."""
-        if not self.waiting:
-            return
+        if self.waiting:
+            self._flush()
+
+    @few_threads
+    def _flush(self) -> None:
         take_in(self.R, self.z, self.H[: self.waiting], self.T[: self.waiting])
         if self.decay < 1.0:
             self._fade(self.decay)
@@ -115,6 +118,7 @@ class SquareRoot(Recursion):
         take_in(self.R, self.z, missing, np.zeros_like(self.z), triangular=True)
         self.faded = 0.0
 
+    @few_threads
     def add_statistics(self, sums: Statistics | TriangularStatistics, decay: float = 1.0) -> None:
         self.flush()
         if decay < 1.0:
@@ -130,6 +134,7 @@ class SquareRoot(Recursion):
         self.R = upper_root(K)
         self.z = np.asfortranarray(solve_upper(self.R, B, transposed=True))
 
+    @few_threads
     def squarable(self, sums: Statistics) -> bool:
         """Whether taking in these sums keeps the digits; where it does not, later ones are not tried."""
         bare = Shape(self.shape.n_features, self.shape.n_outputs, None, self.shape.fit_intercept)
@@ -138,6 +143,7 @@ class SquareRoot(Recursion):
         self.squared = rcond**2 * SQUARED >= EPS
         return self.squared
 
+    @few_threads
     def remove(self, rows: np.ndarray) -> None:
         self._take_out(*self.shape.split(rows))
 
@@ -150,6 +156,7 @@ class SquareRoot(Recursion):
         self.R = np.asfortranarray(np.triu(C @ R))
         self.z = np.asfortranarray(solve_upper(C, z - V @ T, transposed=True))
 
+    @few_threads
     def merge(self, other: "SquareRoot") -> None:
         """Learn all that another recursion has learned; its penalty is not counted twice."""
         R, z = other._taken_in()
@@ -176,6 +183,7 @@ class SquareRoot(Recursion):
             new = solve_upper(self.R, self.H[known : self.waiting].T, transposed=True)
             self.V = np.asfortranarray(np.concatenate([self.V, new], axis=1))
 
+    @few_threads
     def weights(self) -> np.ndarray:
         """``β`` for the targets ``[t 1]``, the waiting rows included."""
         if self.waiting > WAITING:
@@ -198,11 +206,11 @@ class SquareRoot(Recursion):
         beta = solve_upper(R, z)
         return keep_ridge(beta, self.faded_now / self.decay * self.shape.ridge, inverse)
 
+    @few_threads
     def solution(self) -> Solution:
-        with engine.threads_for(self.shape.width):
-            beta = self.weights()
-            R, z = self._taken_in()
-            take_in(R, z, np.diag(np.sqrt(self.faded_now * self.shape.ridge)), np.zeros_like(z), triangular=True)
+        beta = self.weights()
+        R, z = self._taken_in()
+        take_in(R, z, np.diag(np.sqrt(self.faded_now * self.shape.ridge)), np.zeros_like(z), triangular=True)
         return self.shape.solution(beta, self.form, leverage_of(R, self.shape))
 
     def recode(self, M: np.ndarray) -> None:
@@ -219,6 +227,7 @@ class SquareRoot(Recursion):
         self.z = np.asfortranarray(np.pad(self.z, ((0, 1), (0, 0))))
         self._wait()
 
+    @few_threads
     def to_statistics(self) -> Statistics:
         R, z = self._taken_in()
         return sums_of(R.T @ R - np.diag((1.0 - self.faded_now) * self.shape.ridge), R.T @ z, self.shape)
