@@ -333,6 +333,59 @@ def test_models_with_other_maps_do_not_merge():
         first.merge(fixed.ELMRegressor(15, C=100.0).fit(X, Y))
 
 
+# Landmarks that come later
+
+
+def test_a_map_grows_by_the_rows_that_its_landmarks_leave_out():
+    near, far = X[:200], X[:50] + 6.0
+    small = ulmus.NystromMap(15, gamma=0.5, random_state=0).fit(near)
+    grown = small.grown(far, 0.3, 40)
+    assert 15 < grown.n_lifted <= 40
+    assert relative_error(grown.transform(near)[:, :15], small.transform(near)) <= 1e-12
+    assert (grown.residual_kernel(far) <= 0.3 + 1e-12).all()
+    # the map that has had these landmarks from the start
+    whole = ulmus.NystromMap(gamma=0.5, landmarks=grown.landmarks_).fit(near)
+    K = whole.transform(far) @ whole.transform(far).T
+    assert relative_error(grown.transform(far) @ grown.transform(far).T, K) <= 1e-10
+    assert small.grown(near[:1], 0.9, 40) is small
+
+
+def test_new_landmarks_are_exact_for_the_future_and_zero_for_the_past():
+    model = fixed.NKELMRegressor(15, C=100.0, fit_intercept=True, random_state=0).partial_fit(X[:600], Y[:600])
+    away, y_away = X[600:] + 6.0, Y[600:] + 1.0
+    model.partial_fit(away[:60], y_away[:60], novelty=0.5)
+    model.partial_fit(away[60:], y_away[60:])
+    assert model.n_landmarks_ == model.map_.n_lifted > 15
+    Phi = np.vstack([model.map_.transform(X[:600]), model.map_.transform(away)])
+    Phi[:600, 15:] = 0.0
+    y = np.r_[Y[:600], y_away]
+    beta, _ = reference.ridge(Phi, y, 100.0, fit_intercept=True)
+    assert relative_error(model.beta_, beta) <= 1e-7
+    model.unlearn(X[:100], Y[:100])
+    beta, _ = reference.ridge(Phi[100:], y[100:], 100.0, fit_intercept=True)
+    assert relative_error(model.beta_, beta) <= 1e-7
+    with pytest.raises(ValueError, match="novelty must lie between"):
+        model.partial_fit(away, y_away, novelty=2.0)
+
+
+def test_growing_landmarks_learn_where_the_first_ones_saw_nothing():
+    errors = []
+    for novelty in (None, 0.3):
+        model = ulmus.NKELMRegressor(50, gamma=1.0, C=100.0, random_state=0).partial_fit(X[:600], Y[:600])
+        for start in range(0, 700, 100):
+            model.partial_fit(X[start : start + 100] + 8.0, Y[start : start + 100], novelty=novelty)
+        errors.append(np.mean((model.predict(X + 8.0) - Y) ** 2))
+    assert errors[1] < 0.3 * errors[0]
+
+
+def test_a_refused_block_leaves_the_landmarks_alone():
+    model = fixed.NKELMClassifier(15, C=100.0, random_state=0).partial_fit(X[:600], LABELS[:600], classes=[0, 1, 2])
+    before = model.decision_function(X)
+    with pytest.raises(ValueError, match="not among the known classes"):
+        model.partial_fit(X[:5] + 9.0, [0, 1, 2, 3, 0], novelty=0.5)
+    assert (model.decision_function(X) == before).all()
+
+
 # State
 
 

@@ -106,6 +106,16 @@ class Memory:
         w = w * forgetting ** (self.count - 1 - self.born)
         return Rows(self.sample.X, self.sample.T, w, np.minimum(w, 1.0))
 
+    def forget_sample(self) -> None:
+        """Begin the sample anew: its rows are not in the sums with the features they have now."""
+        self.settle()
+        self.sample, self.sample_keys, self.born = None, self.sample_keys[:0], self.born[:0]
+
+    @property
+    def n_sampled(self) -> int:
+        """Rows that are in the sample, or will be looked at for it."""
+        return self.n_recent + len(self.born)
+
     def recode(self, M: np.ndarray) -> None:
         """Make the targets ``[t 1] M``."""
         self.settle()

@@ -300,7 +300,7 @@ class Sequential(Exchange):
     def _outdated(self) -> None:
         stream = self.stream_
         names = self._weight_names + self._factor_names
-        if stream.recursion is None or stream.memory.count + stream.memory.n_recent >= min(RECALIBRATE, stream.n_rows):
+        if stream.recursion is None or stream.memory.n_sampled >= min(RECALIBRATE, stream.n_rows):
             names += self._calibration_names
         for name in names:
             self.__dict__.pop(name, None)

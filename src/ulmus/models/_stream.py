@@ -33,6 +33,7 @@ class Stream:
     n_provisional: int = 0
     n_rows: int = 0
     complete: bool = True
+    births: tuple[int, ...] = ()
 
 
 class Exchange(MappedFamily):
@@ -77,6 +78,8 @@ class Exchange(MappedFamily):
             )
         Phi = np.empty((len(rows), self.map_.n_lifted))
         self.map_.lift(rows.X, Phi)
+        for feature, birth in enumerate(stream.births, start=Phi.shape[1] - len(stream.births)):
+            Phi[places < birth, feature] = 0.0
         weight = rows.weight
         if self._forgetting < 1.0:
             if not stream.complete:

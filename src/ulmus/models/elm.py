@@ -108,7 +108,7 @@ class RandomFamily(Sequential):
                 self.map_, stats = make_map(slope, size).fit(rows.X, sample_weight=rows.weight), None
         else:
             self.map_ = make_map(slope, size).fit(rows.X, sample_weight=rows.weight)
-        self.slope_ = self.map_.slope
+        self.slope_, self.n_hidden_ = self.map_.slope, self.map_.n_hidden
         return stats
 
     def _warm_up(self) -> int:
