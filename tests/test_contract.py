@@ -15,6 +15,8 @@ from ulmus import (
     NKELMClassifier,
     NKELMRegressor,
     NystromMap,
+    OSELMClassifier,
+    OSELMRegressor,
     RandomLayer,
 )
 
@@ -33,6 +35,9 @@ ESTIMATORS = [
     KLDA(),
     NNDA(20, max_iter=50),
     ENDAEnsemble(ENDA(20), n_members=3),
+    OSELMRegressor(20),
+    OSELMClassifier(20),
+    OSELMRegressor(10, C=1.0, form="covariance"),
 ]
 
 

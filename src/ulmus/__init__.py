@@ -14,6 +14,7 @@ from ulmus.models.kelm import KELMClassifier, KELMRegressor
 from ulmus.models.klda import KLDA
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
 from ulmus.models.nnda import NNDA
+from ulmus.models.online import OSELMClassifier, OSELMRegressor
 from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
 from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
 from ulmus.persistence import LoadError, load, save
@@ -39,6 +40,8 @@ __all__ = [
     "NKELMRegressor",
     "NumericalWarning",
     "NystromMap",
+    "OSELMClassifier",
+    "OSELMRegressor",
     "ProjectionDisplay",
     "RandomLayer",
     "RobustELMRegressor",

@@ -80,6 +80,19 @@ delta1, delta2 : float, default=1e-4 and 0.9
 beta, rho, rho1 : float, default=1, 0.5 and 0.5
     Where the search looks when the full step will not do: ``beta · rho^j``, then back from ``1/rho`` times that by
     powers of ``rho1``.""",
+    "online": """forgetting : float, default=1.0
+    Weight that every row leaves to each row before it, in (0, 1]. 0.999 remembers some 1000 rows. The penalty does not
+    fade.
+form : {"root", "covariance", "information"}, default="root"
+    What is carried from row to row.
+warm_up : int, default=500
+    Rows from which the scale of the inputs, and all that is ``"auto"``, is chosen. With ``scale``, ``slope``, ``C`` and
+    ``n_hidden`` given, or ``C=None``, there is no warm-up.""",
+    "loss": """loss : {"squared", "cubic", "quartic", "huber", "sqrt", "logcosh"}, default="squared"
+    A robust loss weighs every row by :math:`f'(e)/e` of its error before it is learned: one round of reweighting, and
+    so approximate. ``"polynomial"`` is refused, because its weights rise with the error.
+loss_scale : float or "auto", default="auto"
+    Error from which a row counts less. ``"auto"``: from the median of recent absolute errors.""",
     "class_weight": """class_weight : dict or "balanced", optional
     Weights of the classes.""",
     "ordinal": """loss : {"squared", "logistic"}, default="squared"

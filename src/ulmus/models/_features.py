@@ -40,6 +40,8 @@ class MappedFamily(Assembly):
         stats = self._begin(rows, folds, rng)
         solution = self._solve(rows, stats)
         self._settle(solution, rows)
+        weight = float(len(rows) if rows.weight is None else rows.weight.sum())
+        self._fitted_on = (len(rows), weight, self._extent(rows))
         if folds is None or self.C_ is None:
             return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
         return fold_sample(self.map_, rows, self._fold_models(folds, self._summarise(rows, folds)), rng)
@@ -91,7 +93,7 @@ class MappedFamily(Assembly):
         """
         with engine.threads_for(summary.total.n_features):
             if choose:
-                summary = self._choose(summary, sample, folds, rng)
+                summary = self._choose_from_sums(summary, sample, folds, rng)
             solution = fit_sums(summary.total, self.C_, self._intercept, again)
             self._settle(solution, summary)
             if folds is not None and summary.folds and self.C_ is not None:
@@ -100,7 +102,9 @@ class MappedFamily(Assembly):
                 held_out = leave_one_out_sample(self.map_, sample, solution, rng, self.n_jobs)
         self._calibrate(held_out)
 
-    def _choose(self, summary: Summary, sample: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> Summary:
+    def _choose_from_sums(
+        self, summary: Summary, sample: Rows, folds: np.ndarray | None, rng: np.random.RandomState
+    ) -> Summary:
         """Choose C, and the size where it was left open, from the sums; the sums of that size."""
         sizes = self.map_.prefix_sizes() if self._open_size else [self.map_.n_lifted]
         if self.C != "auto" and len(sizes) == 1:

@@ -55,10 +55,11 @@ class Ordinal(ClassifierMixin):
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "absolute", "error", "squared")
 
-    def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        self._declared = declared_order(y, self.categories)
+    def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
+        if reset:
+            self._declared = declared_order(y, self.categories)
         y = y if y is None else np.asarray(y)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X, y = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
         if self._declared is None and (y.dtype.kind in "US" or any(isinstance(label, str) for label in y.tolist())):
             raise ValueError(

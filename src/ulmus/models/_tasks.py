@@ -1,6 +1,7 @@
 """The tasks: what a model does with labels, whatever its features are."""
 
 from typing import Any, ClassVar
+from zlib import crc32
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -19,9 +20,16 @@ class Regression(RegressorMixin):
     _default_intercept: ClassVar[bool] = True
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "squared", "absolute", "gcv")
 
-    def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, y_numeric=True
+            self,
+            X,
+            y,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            multi_output=True,
+            y_numeric=True,
         )
         return X, np.asarray(y, dtype=np.float64)
 
@@ -31,6 +39,12 @@ class Regression(RegressorMixin):
 
     def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         return y.reshape(len(y), -1), None
+
+    def _grow(self, labels: Any) -> np.ndarray | None:
+        return None
+
+    def _identity(self, T: np.ndarray) -> np.ndarray:
+        return T
 
     def _coding(self, rows: Rows) -> Coding:
         return Plain.of(rows.T, rows.weight)
@@ -97,8 +111,8 @@ class Classification(ClassifierMixin):
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared", "gcv")
 
-    def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+    def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
+        X, y = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
         return X, y
 
@@ -126,6 +140,24 @@ class Classification(ClassifierMixin):
             )
         T = OneVsAll(self.classes_).encode(indices)
         return T, None if self.class_weight is None else self._balance(y, None)[indices]
+
+    def _grow(self, labels: Any) -> np.ndarray | None:
+        old = getattr(self, "classes_", np.asarray(labels)[:0])
+        self.classes_ = np.unique(np.concatenate([old, np.asarray(labels)])) if len(old) else np.unique(labels)
+        if len(old) < 2 or len(old) == len(self.classes_):
+            return None
+        # every class as a combination of the known columns and the constant; a new one was −1 so far
+        known = np.array([[-1.0, 1.0]]) if len(old) == 2 else np.eye(len(old))
+        M = np.zeros((len(known) + 1, len(self.classes_)))
+        M[-1] = -1.0
+        place = np.searchsorted(self.classes_, old)
+        M[:-1, place], M[-1, place] = known, 0.0
+        return M
+
+    def _identity(self, T: np.ndarray) -> np.ndarray:
+        which = OneVsAll.class_scores(T).argmax(axis=1)
+        names = np.array([crc32(repr(label).encode()) for label in self.classes_.tolist()], dtype=np.float64)
+        return names[which][:, None]
 
     def _balance(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
         """The weight of every class."""

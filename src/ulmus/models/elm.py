@@ -8,20 +8,23 @@ import numpy as np
 from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions
 from ulmus.engine import Rows
+from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.random_layer import LAYER_CONSTRAINTS, RandomLayer
 from ulmus.models._assembly import COMMON_CONSTRAINTS, digits_kept
 from ulmus.models._docs import RANDOM, documented
-from ulmus.models._features import MappedFamily, leverages
+from ulmus.models._features import leverages
+from ulmus.models._sequential import Sequential
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.ridge import Problem, Solution, fit_ridge
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.search import FIRST_SIZE
 
 
-class RandomFamily(MappedFamily):
+class RandomFamily(Sequential):
     """A random layer and its output weights."""
 
     _width: ClassVar[str] = "slope_"
+    _plain: ClassVar[dict[str, Any]] = {"C": 1.0, "slope": 1.0, "n_hidden": 50}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LAYER_CONSTRAINTS,
@@ -105,8 +108,13 @@ class RandomFamily(MappedFamily):
                 self.map_, stats = make_map(slope, size).fit(rows.X, sample_weight=rows.weight), None
         else:
             self.map_ = make_map(slope, size).fit(rows.X, sample_weight=rows.weight)
-        self.slope_ = self.map_.slope
+        self.slope_, self.n_hidden_ = self.map_.slope, self.map_.n_hidden
         return stats
+
+    def _warm_up(self) -> int:
+        left = "auto" in (self.scale, self.slope, self.n_hidden, self.C)
+        radial = ACTIVATIONS[self.activation].argument == "distance"
+        return self._warm_up_rows if (left or radial) and self.C is not None else 1
 
     @property
     def _open_size(self) -> bool:

@@ -1,7 +1,8 @@
 """NKELM: Nyström map + ridge."""
 
+from copy import deepcopy
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from ulmus.features.kernels import KERNELS, heuristic_gamma, uses_gamma
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS, NystromMap
 from ulmus.models._assembly import COMMON_CONSTRAINTS, digits_kept
 from ulmus.models._docs import NYSTROM, documented
-from ulmus.models._features import MappedFamily, leverages
+from ulmus.models._features import leverages
+from ulmus.models._sequential import Sequential
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics, summed_form
@@ -21,10 +23,12 @@ from ulmus.statistics import Extent, Statistics, Summary
 from ulmus.tuning.search import FIRST_SIZE
 
 
-class NystromFamily(MappedFamily):
+class NystromFamily(Sequential):
     """Nyström features and their ridge weights."""
 
     _width: ClassVar[str] = "gamma_"
+    _plain: ClassVar[dict[str, Any]] = {"C": 1.0, "n_landmarks": 50}
+    _factor_names: ClassVar[tuple[str, ...]] = ("_leverage", "landmark_weights_", "_folds_in", "_certificate")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KERNEL_CONSTRAINTS,
@@ -112,8 +116,58 @@ class NystromFamily(MappedFamily):
                 self.map_, stats = make_map(gamma, size).fit(rows.X, self._labels(rows), rows.weight), None
         else:
             self.map_ = make_map(gamma, size).fit(rows.X, self._labels(rows), rows.weight)
-        self.gamma_ = self.map_.gamma_
+        self.gamma_, self.n_landmarks_ = self.map_.gamma_, len(self.map_.landmarks_)
         return stats
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, novelty: float | None = None
+    ) -> Self:
+        """Learn a block of rows, or one row.
+
+        The landmarks, and all that is left to the data, are chosen from the first 500 rows (or as many as there are to
+        be landmarks, or the first block, if it has more, or the rows of an earlier ``fit``); until there are so many,
+        predictions come from a model of the rows so far. A block that is refused leaves the model as it was.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+        classes : array, optional
+            All classes that will come, for classifiers. Without it classes may appear later.
+        sample_weight : array of shape (n_samples,), optional
+        novelty : float, optional
+            After the warm-up, rows of which the landmarks leave more than this share of :math:`\\kappa(x,x)`
+            unexplained (:meth:`residual_kernel`) become landmarks first, up to ``max_landmarks``. Rows learned before
+            are not at hand any more and count as 0 in the new features: approximate for the past, exact from here on.
+
+        Returns
+        -------
+        self
+        """
+        if novelty is None or "stream_" not in self.__dict__ or self.stream_.recursion is None:
+            return super().partial_fit(X, y, classes, sample_weight)
+        if not 1e-3 <= novelty < 1:
+            raise ValueError(f"novelty must lie between 0.001 and 1, got {novelty!r}")
+        rows, _ = self._block(X, y, sample_weight)
+        features, stream = self.map_.grown(rows.X, novelty, self.max_landmarks), self.stream_
+        if features is self.map_:
+            return super().partial_fit(X, y, classes, sample_weight)
+        before, state = dict(self.__dict__), deepcopy(stream)
+        for _ in range(features.n_lifted - self.map_.n_lifted):
+            stream.recursion.widen()
+            stream.births += (stream.memory.count + stream.memory.n_recent,)
+        stream.memory.forget_sample()
+        self.map_, self.n_landmarks_ = features, len(features.landmarks_)
+        try:
+            return super().partial_fit(X, y, classes, sample_weight)
+        except Exception:
+            self.__dict__.clear()
+            self.__dict__.update(before, stream_=state)
+            raise
+
+    def _warm_up(self) -> int:
+        wanted = 0 if isinstance(self.n_landmarks, str) else self.n_landmarks
+        return max(self._warm_up_rows, wanted)
 
     @property
     def _open_size(self) -> bool:
