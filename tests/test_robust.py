@@ -148,7 +148,7 @@ def test_several_outputs_are_outputs_one_by_one(family):
 
 @pytest.mark.parametrize("family", FIXED)
 def test_weights_of_rows_are_kept_in_their_places(family):
-    X, y, bad, _ = spoilt(200)
+    X, y, _, _ = spoilt(200)
     weight = np.ones(200)
     weight[::7] = 0.0
     model = fixed(family).fit(X, y, sample_weight=weight)
@@ -185,8 +185,8 @@ def test_the_choices_and_the_fit_resist_gross_outliers(family, share):
     dirty = MODELS[family](random_state=0).fit(X, y)
     clean = MODELS[family](random_state=0).fit(X[~bad], y[~bad])
     error = [np.sqrt(np.mean((m.predict(X) - truth) ** 2)) for m in (dirty, clean)]
-    # a third of the rows are useless and pull with force 1: the loss in accuracy is theirs, not that of wrong choices
-    assert error[0] < (1.5 if share == 0.1 else 3.0) * error[1]
+    # outliers still pull with a force of 1: the loss in accuracy is theirs, not that of wrong choices
+    assert error[0] < (1.5 if share == 0.1 else 2.5) * error[1]
     plain = {"elm": ELMRegressor, "nkelm": NKELMRegressor}[family](random_state=0).fit(X, y)
     assert error[0] < 0.2 * np.sqrt(np.mean((plain.predict(X) - truth) ** 2))
 
@@ -196,9 +196,11 @@ def test_outliers_have_high_scores_and_low_weights(family):
     X, y, bad, _ = spoilt(600)
     model = MODELS[family](random_state=0).fit(X, y)
     scores = model.outlier_scores(X, y)
-    assert scores[bad].min() > 20 > 6 > scores[~bad].max()
+    assert scores[bad].min() > 20
+    assert scores[~bad].max() < 6
     assert np.median(scores[~bad]) == pytest.approx(0.6745, abs=0.15)  # half of Gaussian errors are below
-    assert model.weights_[bad].max() < 0.05 < 0.2 < model.weights_[~bad].min()
+    assert model.weights_[bad].max() < 0.05
+    assert model.weights_[~bad].min() > 0.2
     with pytest.raises(ValueError, match=r"shape of the predictions, \(600,\), got \(5,\)"):
         model.outlier_scores(X, y[:5])
 
@@ -362,6 +364,14 @@ def test_the_weighted_median_is_that_of_repeated_rows():
     for n in range(1, 12):
         values, weight = rng.normal(size=n), rng.randint(1, 4, n)
         assert weighted_median(values, weight.astype(float)) == np.median(np.repeat(values, weight))
+
+
+def test_gross_outliers_do_not_stretch_the_deviation():
+    rng = np.random.RandomState(0)
+    e = rng.normal(size=(2000, 1))
+    e[:800] = 1e3
+    assert deviations(e, None)[0] == pytest.approx(1.0, abs=0.05)
+    assert deviations(rng.normal(size=(2000, 1)), None)[0] == pytest.approx(1.0, abs=0.05)
 
 
 def test_deviations_fall_back_where_half_of_the_values_are_equal():
