@@ -12,6 +12,8 @@ from ulmus import (
     NKELMRegressor,
     NystromMap,
     RandomLayer,
+    RobustELMRegressor,
+    RobustNKELMRegressor,
 )
 
 ESTIMATORS = [
@@ -24,6 +26,8 @@ ESTIMATORS = [
     KELMClassifier(),
     NKELMRegressor(),
     NKELMClassifier(),
+    RobustELMRegressor(),
+    RobustNKELMRegressor(),
 ]
 
 

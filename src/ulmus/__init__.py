@@ -8,7 +8,7 @@ from ulmus.models.elm import ELMClassifier, ELMRegressor
 from ulmus.models.kelm import KELMClassifier, KELMRegressor
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
 from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
-from ulmus.plots import TuningDisplay
+from ulmus.plots import ResidualsDisplay, TuningDisplay
 
 __version__ = "0.1.0"
 
@@ -22,6 +22,7 @@ __all__ = [
     "NumericalWarning",
     "NystromMap",
     "RandomLayer",
+    "ResidualsDisplay",
     "RobustELMRegressor",
     "RobustNKELMRegressor",
     "TuningDisplay",
