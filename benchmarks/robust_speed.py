@@ -67,7 +67,8 @@ def _svr(section: Section, options: Options) -> None:
     errors = {name: rmse(task, t.result.predict(task.X_test)) for name, t in timings.items()}
     section.say(
         f"Cal housing, {len(task.X)} training rows, as in section (k). SVR with what a 3-fold search over {len(few.X)} "
-        f"rows chose ({best.best_params_}); ours with what it chose itself (L = {chosen.n_landmarks_}), and with the search."
+        f"rows chose ({best.best_params_}); ours with what it chose itself (L = {chosen.n_landmarks_}), and with the "
+        "search."
     )
     svr = timings["SVR"]
     rows = [(name, str(t), f"{svr.ratio_to(t):.1f}", f"{errors[name]:.4f}") for name, t in timings.items()]
