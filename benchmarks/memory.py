@@ -16,7 +16,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 from problems import COVTYPE_CLASSES, COVTYPE_FEATURES, mixture, smooth
 from rivals import nystroem_ridge
-from ulmus import ENDA, KLDA, KELMRegressor, NKELMClassifier, NKELMRegressor
+from ulmus import ENDA, KLDA, KELMRegressor, NKELMClassifier, NKELMRegressor, RobustELMRegressor
 
 Data = tuple[np.ndarray, np.ndarray]
 
@@ -45,6 +45,7 @@ JOBS: dict[str, tuple[Callable[[int], Data], Callable[[], Any]]] = {
     "nkelm": (columns, lambda: NKELMRegressor(L, gamma=GAMMA, C=C, random_state=0)),
     "nkelm_labels": (labels, lambda: NKELMClassifier(L, gamma=GAMMA, C=C, random_state=0)),
     "nystroem_ridge": (columns, lambda: nystroem_ridge(L, GAMMA, C)),
+    "robust": (lambda n: smooth(n, 10), lambda: RobustELMRegressor(500, slope=1.0, C=1.0, random_state=0)),
     "kelm": (lambda n: smooth(n, KELM_FEATURES), lambda: KELMRegressor(gamma=1 / KELM_FEATURES, C=KELM_C)),
     "kernel_ridge": (
         lambda n: smooth(n, KELM_FEATURES),

@@ -18,6 +18,8 @@ from ulmus import (
     OSELMClassifier,
     OSELMRegressor,
     RandomLayer,
+    RobustELMRegressor,
+    RobustNKELMRegressor,
 )
 
 ESTIMATORS = [
@@ -38,6 +40,8 @@ ESTIMATORS = [
     OSELMRegressor(20),
     OSELMClassifier(20),
     OSELMRegressor(10, C=1.0, form="covariance"),
+    RobustELMRegressor(),
+    RobustNKELMRegressor(),
 ]
 
 

@@ -18,7 +18,7 @@ from ulmus.models.online import OSELMClassifier, OSELMRegressor
 from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
 from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
 from ulmus.persistence import LoadError, load, save
-from ulmus.plots import ProjectionDisplay, TuningDisplay
+from ulmus.plots import ProjectionDisplay, ResidualsDisplay, TuningDisplay
 from ulmus.report import report
 
 __version__ = "0.1.0"
@@ -44,6 +44,7 @@ __all__ = [
     "OSELMRegressor",
     "ProjectionDisplay",
     "RandomLayer",
+    "ResidualsDisplay",
     "RobustELMRegressor",
     "RobustNKELMRegressor",
     "TuningDisplay",

@@ -71,6 +71,10 @@ class Loss:
         """``f'(x)/x``: how much a row with this error counts in reweighted least squares."""
         return self.ratio(np.abs(x) / c) / c
 
+    def bound(self, x: Any, c: Any = 1.0) -> np.ndarray:
+        """The largest ``f''``, for every x."""
+        return np.broadcast_to(self.sharpest / c, np.shape(x)).copy()
+
     def relative_weight(self, x: Any, c: Any = 1.0) -> np.ndarray:
         """``f'(x)/x`` over its largest value: between 0 and 1."""
         return self.ratio(np.abs(x) / c) / self.heaviest

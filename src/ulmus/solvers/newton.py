@@ -14,7 +14,7 @@ What a sweep over the rows costs decides the rest:
 * The gradient is exact, the curvature only points the way: with very many rows it is summed from some of them.
 * Far from the solution f'' may vanish for every row. Where that leaves a singular system, or a step that had to be
   shortened below a tenth, the next direction takes :math:`D = \operatorname{diag} w f'(e)/e` instead (reweighted least
-  squares), which is positive wherever there is an error.
+  squares), which is positive wherever there is an error, or the largest f'' where there is none.
 """
 
 from collections.abc import Generator
@@ -31,6 +31,8 @@ from ulmus.solvers.newton_rows import Evaluation, NewtonRows, Request, System
 SHORT = 0.1
 #: A factor is used again while directions shrink at least like this.
 STEADY = 0.3
+#: What stands in for f'' where it vanishes for every row; the last never does.
+SUBSTITUTES = ("weight", "bound")
 #: Tenfold smaller C, so often at most, for a curvature that has no Cholesky factor in float64.
 MAX_LIFTS = 12
 
@@ -135,17 +137,16 @@ class _Run:
         here = yield Request(beta, b, "curvature")
         wanted: str | None = "curvature"
         system: System | None = None
-        converged, thorough, previous, age = False, False, np.inf, 0
+        converged, thorough, previous, age, was_new = False, False, np.inf, 0, False
         while True:
             age += 1
             if wanted is not None or system is None:
-                age = 0
-                try:
-                    system = self._system(here)
-                except LinAlgError:
-                    here = yield Request(beta, b, "weight", thorough)
-                    wanted, sweeps = "weight", sweeps + 1
-                    system = self._system(here)
+                age, system = 0, self._system(here)
+                for substitute in SUBSTITUTES:
+                    if system is None:
+                        here = yield Request(beta, b, substitute, thorough)
+                        wanted, sweeps, system = substitute, sweeps + 1, self._system(here)
+            assert system is not None
             gradient, gradient_b = here.gradient + beta / self.C, here.gradient_b + options.bias_penalty * b / self.C
             d, d_b = self._direction(system, gradient, gradient_b)
             size = float(np.hypot(np.linalg.norm(d), d_b))
@@ -153,19 +154,19 @@ class _Run:
             steepness = self.C * float(np.hypot(np.linalg.norm(gradient), gradient_b))
             record.points.append((self.C * self._objective(here.residual, beta, b), steepness, size))
             threshold = tol * max(1.0, float(np.hypot(np.linalg.norm(beta), b)))
-            if wanted != "weight" and size <= threshold:
+            if size == 0.0 or (wanted not in SUBSTITUTES and size <= threshold):
                 converged = True
                 break
             if len(record.steps) == options.max_iter:
                 break
             decrement = -float(d @ gradient + d_b * gradient_b)
-            steady = wanted != "weight" and size <= STEADY * previous
+            steady = wanted not in SUBSTITUTES and size <= STEADY * previous
             bend = float(self._weighted(self.loss.curvature(here.residual, self.c)).sum())
             moved = np.sqrt(max(decrement, 0.0) / max(bend, 1e-300)) / self.c
             # a new factor that fails near the solution was summed from too few rows
-            thorough |= not steady and age == 1 and moved <= self.rows.reuse
+            thorough |= not steady and was_new and moved <= self.rows.reuse
             wanted = None if steady and moved <= self.rows.reuse else "curvature"
-            previous = size
+            previous, was_new = size, age == 0
             there = yield Request(beta + d, b + d_b, wanted, thorough)
             step = options.search.search(self._along(here.residual, there.residual, beta, b, d, d_b))
             sweeps += 1
@@ -178,19 +179,18 @@ class _Run:
         bend = float(self._weighted(self.loss.curvature(here.residual, self.c)).sum())
         return NewtonResult(beta, b, here.residual, system, bend, record.path(), converged, threshold, sweeps)
 
-    def _system(self, here: Evaluation) -> System:
-        """The factored curvature; where float64 cannot factor it, that of a smaller C, which still points downhill."""
+    def _system(self, here: Evaluation) -> System | None:
+        """The factored curvature; where float64 cannot factor it, that of a smaller C, which still points downhill.
+
+        None where no row has any.
+        """
         C = self.C
         for _ in range(MAX_LIFTS):
             try:
                 return self.rows.system(here, C, self.options.bias_penalty)
             except LinAlgError:
-                if here.moments is not None and here.moments.weight == 0:
-                    raise
-                if here.diagonal is not None and not here.diagonal.any():
-                    raise
                 C /= 10
-        raise LinAlgError("the curvature is not positive definite")
+        return None
 
     def _direction(self, system: System, gradient: np.ndarray, gradient_b: float) -> tuple[np.ndarray, float]:
         if not self.rows.fit_intercept:

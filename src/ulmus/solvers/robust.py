@@ -5,7 +5,8 @@ a sample can tell is taken from a sample: the Tikhonov solution, the scale of it
 there, the scale again, and once more the solution. All rows then need the last two or three iterations only.
 
 *Scale.* The transition is :math:`c = k\cdot 1.4826\,\mathrm{MAD}(e_{-i})` with leave-one-out residuals (those of the
-training shrink as features are added) and the k at which the loss is 95 % efficient for Gaussian errors.
+training shrink as features are added), without those beyond six deviations (a third of outliers would stretch the
+median by half), and the k at which the loss is 95 % efficient for Gaussian errors.
 
 *Leave-one-out.* With :math:`\ell = \phi^T(\Phi^TD\Phi + I/C)^{-1}\phi`, one Newton step away from the solution without
 one copy (weight u) of row i lies the residual
@@ -33,8 +34,8 @@ SAMPLE_RATIO = 8
 FEWEST_ROWS = 2_048
 #: The transition is at least this share of the deviation of the targets: below it is round-off, not noise.
 LEAST_NOISE = 1e-3
-#: MAD → deviation of Gaussian errors.
-GAUSSIAN = 1.4826
+#: MAD → deviation of Gaussian errors; errors beyond so many deviations are gross; rounds of leaving them out.
+GAUSSIAN, GROSS, MAX_TRIMS = 1.4826, 6.0, 5
 #: Accuracy of solutions that only lead on to others.
 ROUGH = 1e-3
 
@@ -105,15 +106,24 @@ def weighted_median(values: np.ndarray, weight: np.ndarray | None) -> float:
 
 
 def deviations(E: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """``1.4826 MAD`` of every column; where half of a column is equal, its mean absolute deviation, or 1."""
-    out = np.empty(E.shape[1])
-    for j, e in enumerate(E.T):
-        away = np.abs(e - weighted_median(e, weight))
-        tiny = 1e-10 * float(away.max(initial=0.0))
-        out[j] = GAUSSIAN * weighted_median(away, weight)
-        if out[j] <= tiny:
-            out[j] = np.average(away, weights=weight)
-    return np.where(out > 0, out, 1.0)
+    """``1.4826 MAD`` of every column, gross outliers left out."""
+    return np.array([_deviation(e, weight) for e in E.T])
+
+
+def _deviation(e: np.ndarray, weight: np.ndarray | None) -> float:
+    """The deviation of the values within six of it; where half of the values are equal, their mean distance, or 1."""
+    away = np.abs(e - weighted_median(e, weight))
+    tiny = 1e-10 * float(away.max(initial=0.0))
+    for _ in range(MAX_TRIMS):
+        size = GAUSSIAN * weighted_median(away, weight)
+        if size <= tiny:
+            size = float(np.average(away, weights=weight))
+            break
+        near = away <= GROSS * size
+        if near.all():
+            break
+        away, weight = away[near], None if weight is None else weight[near]
+    return size if size > 0 else 1.0
 
 
 def tempered(

@@ -34,16 +34,21 @@ MAX_TRIED = 12
 
 #: Widths the pilot tries, the factor between them, and the gain in loss that is worth a move.
 PILOT_WIDTHS, PILOT_FACTOR, PILOT_GAIN = 10, 4.0, 0.005
-#: Errors count up to so many deviations of the targets when pilots are compared.
-PILOT_CAP = 5.0
+#: Errors count up to so many transitions (deviations of the targets, when pilots are compared).
+CAP = 5.0
 
 #: How errors count: (loss, errors, transitions) → losses.
 Criterion = Callable[[Loss, np.ndarray, np.ndarray], np.ndarray]
 CRITERIA: dict[str, Criterion] = {
-    "auto": lambda loss, e, c: loss.value(e, c) / c,
-    "squared": lambda loss, e, c: (e / c) ** 2,
-    "absolute": lambda loss, e, c: np.abs(e) / c,
+    "auto": lambda loss, e, c: loss.value(_capped(e / c)),
+    "squared": lambda loss, e, c: _capped(e / c) ** 2,
+    "absolute": lambda loss, e, c: np.abs(_capped(e / c)),
 }
+
+
+def _capped(t: np.ndarray) -> np.ndarray:
+    """Errors beyond some transitions count alike: what a model says of outliers is no reason to choose it."""
+    return np.clip(t, -CAP, CAP)
 
 
 def pilot_sample(rows: Rows, rng: np.random.RandomState) -> Rows:
@@ -177,7 +182,7 @@ class Pilot:
         rows, start = begin(problem, problem, self.loss, self.c, self.penalty, self.options, self.rng)
 
         def capped(loss: Loss, e: np.ndarray, c: np.ndarray) -> np.ndarray:
-            return np.minimum(np.abs(e) / unit, PILOT_CAP)
+            return np.minimum(np.abs(e) / unit, CAP)
 
         strides = (4, 2) if self.penalty.relative else ()
         search = PenaltySearch(rows, problem, capped, self.options, None, self.rng, strides)
