@@ -5,7 +5,6 @@ weights. ``fit`` takes them on rows in memory; any driver that reads rows block 
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +14,7 @@ from ulmus.calibration import HeldOut
 from ulmus.engine import Lift, Rows
 from ulmus.features.sampling import distinct_sample
 from ulmus.models._assembly import CALIBRATION_ROWS, Assembly
-from ulmus.solvers.ridge import Gradient, Solution, fit_sums
+from ulmus.solvers.ridge import Gradient, Leverage, Solution, fit_sums
 from ulmus.statistics import Extent, Statistics, Summary
 from ulmus.tuning import Tuning, summarise
 
@@ -125,7 +124,7 @@ def leave_one_out_sample(
     return HeldOut.of(sample, sample.T - fitted, 1.0 - (h if sample.unit is None else sample.unit * h))
 
 
-def leverages(features: Lift, X: Any, leverage: Callable[[np.ndarray], np.ndarray], n_jobs: int | None) -> np.ndarray:
+def leverages(features: Lift, X: Any, leverage: Leverage, n_jobs: int | None) -> np.ndarray:
     """Leverage of every row of ``X``, in blocks."""
     out = np.empty(X.shape[0])
 
