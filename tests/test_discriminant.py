@@ -12,7 +12,6 @@ from ulmus.solvers.discriminant import (
     between_scatter,
     class_counts,
     class_means,
-    left_out,
     mixing,
     solve_discriminant,
     with_classes,
@@ -159,27 +158,6 @@ def test_the_scores_of_ridge_become_discriminant_coordinates_by_a_small_matrix()
     np.testing.assert_allclose(np.abs(found.means), np.abs(direct.means), atol=1e-8)
 
 
-@weighted
-def test_left_out_projections_are_those_of_models_that_never_saw_the_row(weighted):
-    H, y = hidden(60, 8)
-    w = weights(60, weighted)
-    T, gamma = indicators(y), 0.5
-    stats = Statistics.of(H, T, w)
-    found = solve_discriminant(stats, gamma)
-    Z = (H - found.centre) @ found.weights
-    unit = np.ones(60) if w is None else np.minimum(w, 1.0)
-    given = left_out(Z, y, unit * found.leverage(H), found.means, found.eigenvalues)
-    ridge = solve_statistics(stats, 1 / gamma, fit_intercept=True)
-    F = H @ ridge.beta + ridge.intercept
-    A = np.linalg.lstsq(F - stats.target_mean, Z, rcond=None)[0]
-    for i in range(0, 60, 7):
-        rest = np.ones(60) if w is None else w.copy()
-        rest[i] -= unit[i]
-        without = solve_statistics(Statistics.of(H, T, rest), 1 / gamma, fit_intercept=True)
-        expected = (H[i] @ without.beta + without.intercept - stats.target_mean) @ A
-        np.testing.assert_allclose(given[i], expected, atol=1e-7)
-
-
 def test_a_class_that_comes_later_is_a_new_column():
     H, y = hidden()
     old, new = y != 1, y == 1
@@ -196,6 +174,17 @@ def test_a_class_without_rows_changes_nothing():
     np.testing.assert_allclose(found.eigenvalues, [*expected.eigenvalues, 0.0], atol=1e-9)
     assert np.isnan(found.means[3]).all()
     assert np.isfinite(found.weights).all()
+
+
+def test_a_class_whose_rows_were_all_taken_away_has_none():
+    H, y = hidden(classes=3)
+    w = np.random.RandomState(0).uniform(0.1, 1, len(y))
+    last = y == 2
+    rest = Statistics.of(H, indicators(y), w) - Statistics.of(H[last], indicators(y[last], 3), w[last])
+    found = solve_discriminant(rest, 0.1)
+    assert class_counts(rest)[2] == 0
+    expected = solve_discriminant(Statistics.of(H[~last], indicators(y[~last]), w[~last]), 0.1)
+    np.testing.assert_allclose(found.eigenvalues, [*expected.eigenvalues, 0.0], atol=1e-8)
 
 
 def test_forgetting_scales_counts_sums_and_gram_alike():

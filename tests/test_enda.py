@@ -17,8 +17,10 @@ from sklearn.preprocessing import StandardScaler
 
 from data import classification, relative_error, rows, sparse_rows
 from ulmus import ENDA, KLDA, NNDA, ENDAEnsemble, NumericalWarning, datasets, engine
-from ulmus.models._heads import Judged, Means, votes
+from ulmus.models._heads import NEIGHBOURS, Means, votes
+from ulmus.models._references import References
 from ulmus.models.enda import penalty_by_gcv
+from ulmus.solvers.discriminant import solve_discriminant
 from ulmus.statistics import Statistics
 
 PLAIN = {"slope": 1.0, "gamma": 0.5, "C": 16.0, "random_state": 0}
@@ -67,21 +69,41 @@ def test_neighbours_are_those_of_scikit_learn():
 def test_the_number_of_neighbours_has_the_fewest_errors_over_ten_folds():
     X, y = classification(300, m=2, classes=3)
     y = np.where(np.random.RandomState(0).uniform(size=300) < 0.3, 0, y)
-    fold = np.arange(300) % 10
-    judged = Judged(X, np.arange(300), np.ones(300), np.zeros(300), X, y, None, fold, 3)
-    wrong = {}
-    for k in (1, 3, 9, 31):
-        rules = [KNeighborsClassifier(k).fit(X[fold != f], y[fold != f]) for f in range(10)]
-        wrong[k] = sum((rules[f].predict(X[fold == f]) != y[fold == f]).sum() for f in range(10))
-    assert wrong[judged.choose_k((1, 3, 9, 31))] == min(wrong.values()) < max(wrong.values())
+    enda = ENDA(20, **PLAIN).fit(X, y)
+    H = enda.map_.transform(X)
+    wrong = dict.fromkeys(NEIGHBOURS, 0)
+    for division in References(X, y).divisions(enda._seed):
+        train = division.lost == 0
+        T = np.equal(y[:, None], np.arange(3)).astype(float)
+        W = solve_discriminant(Statistics.of(H[train], T[train]), 1 / enda.C_).weights
+        for k in NEIGHBOURS:
+            rule = KNeighborsClassifier(k, weights=nearer_first).fit(H[train] @ W, y[train])
+            wrong[k] += (rule.predict(H[~train] @ W) != y[~train]).sum()
+    assert wrong[enda.n_neighbors_] == min(wrong.values()) < max(wrong.values())
 
 
-def test_copies_of_a_row_that_stay_behind_are_its_neighbours():
-    Z, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
-    options = (np.array([0]), np.array([3.0]))
-    own, none = (Judged(Z[:1], *options, np.array([c]), Z, y, None, np.arange(3), 2) for c in (2.0, 0.0))
-    np.testing.assert_allclose(own.probabilities(3), [[2 / 3, 1 / 3]], atol=1e-5)
-    np.testing.assert_allclose(none.probabilities(3), [[0, 1]], atol=1e-5)
+def nearer_first(distances):
+    return 1 - 1e-6 * np.arange(distances.shape[1]) * np.ones_like(distances)
+
+
+def test_folds_leave_each_row_out_once_and_copies_of_it_stay_behind():
+    X, y = classification(100)
+    plain = References(X, y).divisions(0)
+    assert len(plain) == 10
+    np.testing.assert_array_equal(sum(d.lost for d in plain), 1.0)
+    tripled = References(X, y, np.full(100, 3.0)).divisions(0)
+    repeated = References(np.repeat(X, 3, axis=0), np.repeat(y, 3)).divisions(0)
+    for one, other in zip(tripled, repeated, strict=True):
+        np.testing.assert_array_equal(one.lost, other.lost.reshape(-1, 3).sum(axis=1))
+        np.testing.assert_array_equal(one.mass, 3.0)
+        np.testing.assert_array_equal(other.mass, 3.0)
+
+
+def test_folds_that_are_given_are_left_out_as_a_whole():
+    X, y = classification(60)
+    folds = np.arange(60) % 3
+    for f, division in enumerate(References(X, y, None, folds).divisions(0)):
+        np.testing.assert_array_equal(division.lost, folds == f)
 
 
 def test_ties_go_to_the_nearer_neighbour():

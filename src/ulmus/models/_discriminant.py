@@ -1,6 +1,7 @@
 """What the discriminant models share: labels in, projection and class out."""
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -14,8 +15,8 @@ from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from ulmus.calibration import fit_temperature
 from ulmus.engine import Rows
-from ulmus.models._heads import Judged, Means, Neighbours
-from ulmus.models._references import References
+from ulmus.models._heads import Judged, Means, Neighbours, Part
+from ulmus.models._references import Division, References
 from ulmus.tuning import fold_numbers
 
 DISCRIMINANT_CONSTRAINTS: dict[str, list[Any]] = {
@@ -119,18 +120,17 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
     def _project(self, X: Any) -> np.ndarray:
         """Projections of validated rows."""
 
-    def _left_out(self, X: Any, Z: np.ndarray, labels: np.ndarray, unit: np.ndarray) -> np.ndarray:
-        """Projections of training rows as if they were new; as they are, where that is not known."""
-        return Z
-
     def _set_head(self, references: References, means: np.ndarray, sharpness: float) -> None:
         """Choose how projections are classified, by rows that are judged as if they were new."""
-        self._references, self._Z = references, self._project(references.X)
+        self._references, self._Z, self.means_ = references, self._project(references.X), means
         if self.head == "mean":
             judged = self._held_out()
-            present = ~np.isnan(means).any(axis=1)
-            scores = sharpness * Means(means, 1.0).scores(judged.queries)[:, present]
-            a = fit_temperature(scores, (np.cumsum(present) - 1)[judged.true], judged.mass)
+            # a class that is missing in a fold is infinitely far
+            scores = sharpness * judged.scores()
+            present: np.ndarray = np.all(np.isfinite(scores), axis=0)
+            known = present[judged.true]
+            place = (np.cumsum(present) - 1)[judged.true[known]]
+            a = fit_temperature(scores[known][:, present], place, judged.mass[known]) if known.any() else 1.0
             self.head_: Neighbours | Means = Means(means, sharpness * a)
             return
         self.n_neighbors_ = self._held_out().choose_k() if self.n_neighbors == "auto" else int(self.n_neighbors)
@@ -139,18 +139,23 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
 
     def _held_out(self) -> Judged:
         """Training rows to judge by; only while the model is being fitted."""
-        references, Z = self._references, self._Z
-        index, mass = self._judged_rows(references)
-        labels = references.labels
-        unit = references.units(index)
-        queries = self._left_out(references.X[index], Z[index], labels[index], unit)
-        fold = references.fold_numbers(self._seed)
-        copies = np.maximum(mass - unit, 0.0) if references.folds is None else np.zeros(len(index))
-        return Judged(queries, index, mass, copies, Z, labels, references.weight, fold, len(self.classes_))
+        divisions = self._references.divisions(self._seed)
+        projections = self._without(divisions)
+        parts = (self._part(d, Z, means) for d, (Z, means) in zip(divisions, projections, strict=True))
+        return Judged(tuple(parts), len(self.classes_))
 
-    def _judged_rows(self, references: References) -> tuple[np.ndarray, np.ndarray]:
-        """Places of the rows to judge by, and the weight of each with its copies."""
-        return references.judged(self._seed)
+    def _part(self, division: Division, Z: np.ndarray, means: np.ndarray) -> Part:
+        weight = self._references.weights() - division.lost
+        left, labels = np.flatnonzero(weight > 0), self._references.labels
+        index = division.index
+        return Part(Z[index], labels[index], division.mass, Z[left], labels[left], weight[left], means)
+
+    def _without(self, divisions: list[Division]) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+        """Projections of the references, and class means, by models without the rows of each fold.
+
+        Where fitting again is too dear, by the model itself: the projection has seen the rows, their neighbours not.
+        """
+        return ((self._Z, self.means_) for _ in divisions)
 
     def _forget(self) -> None:
         """Drop what only fitting needs."""

@@ -8,8 +8,6 @@ from sklearn.neighbors import NearestNeighbors
 
 #: Numbers of neighbours that are tried.
 NEIGHBOURS = (1, 2, 3, 4, 5, 7, 9, 11, 15, 21, 31)
-#: Folds by which their number is chosen.
-FOLDS = 10
 #: How much more the nearest neighbour counts than the farthest: enough to break ties.
 NEARER = 1e-6
 
@@ -26,13 +24,13 @@ class Neighbours:
 
     def probabilities(self, Z: np.ndarray) -> np.ndarray:
         """Shares of the votes, one column per class."""
-        found = nearest(self.references, Z, self.k)[1]
+        found = nearest(self.references, Z, self.k)
         mass = np.ones(found.shape) if self.weight is None else self.weight[found]
         return votes(self.labels[found], mass, self.k, self.n_classes)
 
     def held_out(self, judged: "Judged") -> np.ndarray:
-        """Probabilities of the judged rows by references of other folds."""
-        return judged.probabilities(self.k)
+        """Probabilities of the judged rows."""
+        return votes(*judged.neighbours(self.k), self.k, self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,8 @@ class Means:
         return softmax(self.sharpness * self.scores(Z), axis=1)
 
     def held_out(self, judged: "Judged") -> np.ndarray:
-        """Probabilities of the judged rows as they would be projected if they were new."""
-        return self.probabilities(judged.queries)
+        """Probabilities of the judged rows."""
+        return softmax(self.sharpness * judged.scores(), axis=1)
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
         """Minus the squared distances to the class means."""
@@ -56,11 +54,10 @@ class Means:
         return np.where(np.isnan(distance), -np.inf, -distance)
 
 
-def nearest(references: np.ndarray, Z: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and indices of the ``k`` nearest references (all, if there are fewer), nearest first."""
+def nearest(references: np.ndarray, Z: np.ndarray, k: int) -> np.ndarray:
+    """Indices of the ``k`` nearest references (all, if there are fewer), nearest first."""
     search = NearestNeighbors(n_neighbors=min(k, len(references)), n_jobs=1).fit(references)
-    distances, found = search.kneighbors(Z)
-    return distances, found
+    return np.asarray(search.kneighbors(Z, return_distance=False))
 
 
 def votes(labels: np.ndarray, mass: np.ndarray, k: int, n_classes: int) -> np.ndarray:
@@ -74,61 +71,61 @@ def votes(labels: np.ndarray, mass: np.ndarray, k: int, n_classes: int) -> np.nd
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Some training rows, as they would be projected if they were new, and all rows by which they may be judged.
-
-    ``index`` are the places of the judged rows among the references, ``mass`` their weights with all their copies;
-    ``fold`` is the number of the fold of every reference. A row is judged by the references of other folds and, since
-    one copy is left out and not all, by what remains of its own copies, ``copies``.
-    """
+class Part:
+    """One fold: rows that were left out, projected by a model without them, and what they are classified by."""
 
     queries: np.ndarray
-    index: np.ndarray
+    true: np.ndarray
     mass: np.ndarray
-    copies: np.ndarray
     references: np.ndarray
     labels: np.ndarray
-    weight: np.ndarray | None
-    fold: np.ndarray
+    weight: np.ndarray
+    means: np.ndarray
+
+    def neighbours(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Labels and weights ``[row, rank]`` of the nearest references; a weight of 0 is none."""
+        labels, mass = np.zeros((len(self.true), k), np.intp), np.zeros((len(self.true), k))
+        found = nearest(self.references, self.queries, k)
+        labels[:, : found.shape[1]], mass[:, : found.shape[1]] = self.labels[found], self.weight[found]
+        return labels, mass
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Training rows, each judged by a model that did not see it."""
+
+    parts: tuple[Part, ...]
     n_classes: int
 
     @property
     def true(self) -> np.ndarray:
-        """Labels of the judged rows."""
-        return self.labels[self.index]
+        """Class numbers of the judged rows."""
+        return np.concatenate([part.true for part in self.parts])
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Weights of the judged rows, with all their copies."""
+        return np.concatenate([part.mass for part in self.parts])
 
     def neighbours(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Labels and weights ``[judged row, rank]`` of the nearest references; a weight of 0 is none."""
-        shape = (len(self.index), k + 1)
-        labels, mass, distance = np.zeros(shape, np.intp), np.zeros(shape), np.full(shape, np.inf)
-        weight = np.ones(len(self.fold)) if self.weight is None else self.weight
-        for f in np.unique(self.fold[self.index]):
-            mine = np.flatnonzero(self.fold[self.index] == f)
-            others = np.flatnonzero(self.fold != f)
-            others = others if len(others) else np.arange(len(self.fold))
-            far, found = nearest(self.references[others], self.queries[mine], k)
-            cells = np.ix_(mine, np.arange(found.shape[1]))
-            labels[cells], mass[cells], distance[cells] = self.labels[others[found]], weight[others[found]], far
-        labels[:, -1], mass[:, -1] = self.true, self.copies
-        distance[:, -1] = np.linalg.norm(self.queries - self.references[self.index], axis=1)
-        distance[mass == 0] = np.inf
-        order = np.argsort(distance, axis=1, kind="stable")
-        return np.take_along_axis(labels, order, axis=1), np.take_along_axis(mass, order, axis=1)
+        """Labels and weights ``[judged row, rank]`` of their nearest references."""
+        labels, mass = zip(*(part.neighbours(k) for part in self.parts), strict=True)
+        return np.concatenate(labels), np.concatenate(mass)
 
     def choose_k(self, candidates: tuple[int, ...] = NEIGHBOURS) -> int:
         """The number of neighbours with the fewest errors; of those, with the smallest squared error."""
         labels, mass = self.neighbours(max(candidates))
         enough = float(mass.sum(axis=1).min())
-        rows = np.arange(len(labels))
+        rows, true, weight = np.arange(len(labels)), self.true, self.mass
 
         def loss(k: int) -> tuple[float, float]:
             P = votes(labels[:, :k], mass[:, :k], k, self.n_classes)
-            wrong = float(np.average(P.argmax(axis=1) != self.true, weights=self.mass))
-            squares = (P**2).sum(axis=1) - 2 * P[rows, self.true] + 1
-            return wrong, float(np.average(squares, weights=self.mass))
+            wrong = float(np.average(P.argmax(axis=1) != true, weights=weight))
+            squares = (P**2).sum(axis=1) - 2 * P[rows, true] + 1
+            return wrong, float(np.average(squares, weights=weight))
 
         return min((k for k in candidates if k <= max(enough, candidates[0])), key=loss)
 
-    def probabilities(self, k: int) -> np.ndarray:
-        """Votes of k neighbours for every judged row."""
-        return votes(*self.neighbours(k), k, self.n_classes)
+    def scores(self) -> np.ndarray:
+        """Minus the squared distances of the judged rows to class means that they had no part in."""
+        return np.concatenate([Means(part.means, 1.0).scores(part.queries) for part in self.parts])

@@ -8,10 +8,18 @@ from scipy import sparse
 
 from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_rows, row_keys
-from ulmus.models._heads import FOLDS
 
-#: Rows by which the number of neighbours is chosen, at most.
-JUDGED_ROWS = 4_000
+#: Rows by which the number of neighbours is chosen, at most, and folds that they are divided into.
+JUDGED_ROWS, FOLDS = 4_000, 10
+
+
+@dataclass(frozen=True)
+class Division:
+    """One fold: places and weights (with all copies) of the rows to judge, and the weight that every row loses."""
+
+    index: np.ndarray
+    mass: np.ndarray
+    lost: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -28,10 +36,11 @@ class References:
         """Rows with indicator targets."""
         return cls(rows.X, rows.T.argmax(axis=1), rows.weight, folds)
 
-    def rows(self, n_classes: int) -> Rows:
-        """The same with indicator targets."""
-        T = np.equal(self.labels[:, None], np.arange(n_classes)).astype(np.float64)
-        return Rows(self.X, T, self.weight, None if self.weight is None else np.minimum(self.weight, 1.0))
+    def losing(self, lost: np.ndarray, n_classes: int) -> Rows:
+        """The rows that lose weight, with that weight and indicator targets."""
+        mine = np.flatnonzero(lost)
+        T = np.equal(self.labels[mine, None], np.arange(n_classes)).astype(np.float64)
+        return Rows(self.X[mine], T, None if (lost[mine] == 1).all() else lost[mine])
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -60,9 +69,33 @@ class References:
         """The same rows after class k became class ``places[k]``."""
         return replace(self, labels=places[self.labels])
 
-    def judged(self, seed: int, count: int = JUDGED_ROWS) -> tuple[np.ndarray, np.ndarray]:
-        """Indices of the rows to judge by, and the weight of each with its copies."""
-        return self._distinct(count, seed)
+    def divisions(self, seed: int) -> list[Division]:
+        """Ten folds of the rows to judge, drawn by what the rows are; of each row one copy is left out.
+
+        Folds that were given are left out with all their rows.
+        """
+        index, mass = self._distinct(JUDGED_ROWS, seed)
+        weight = self.weights()
+        if self.folds is None:
+            fold = (row_keys(self.X[index], seed) % np.uint64(FOLDS)).astype(np.intp)
+        else:
+            fold = self.folds[index]
+        parts = []
+        for f in np.unique(fold[fold >= 0]):
+            mine = index[fold == f]
+            lost = np.zeros(len(self))
+            if self.folds is None:
+                lost[mine] = np.minimum(weight[mine], 1.0)
+            else:
+                lost = np.where(self.folds == f, weight, 0.0)
+            parts.append(Division(mine, mass[fold == f], lost))
+        if len(parts) == 1 and not (weight - parts[0].lost).any():  # all rows in one fold: judge them by themselves
+            parts = [Division(parts[0].index, parts[0].mass, np.zeros(len(self)))]
+        return parts
+
+    def weights(self) -> np.ndarray:
+        """Weights, also where they are 1."""
+        return np.ones(len(self)) if self.weight is None else self.weight
 
     def _distinct(self, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Places of distinct rows (with their labels) of the smallest keys, and the weight of each with its copies."""
@@ -75,7 +108,3 @@ class References:
         if self.folds is not None:
             return self.folds
         return (row_keys(self.X, seed) % np.uint64(FOLDS)).astype(np.intp)
-
-    def units(self, index: np.ndarray) -> np.ndarray:
-        """The weight of one copy of these rows."""
-        return np.ones(len(index)) if self.weight is None else np.minimum(self.weight[index], 1.0)

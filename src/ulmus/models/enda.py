@@ -1,5 +1,7 @@
 """ENDA: random layer (or Nyström map) + discriminant analysis."""
 
+import warnings
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -9,14 +11,14 @@ from sklearn.utils import check_random_state
 from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions, fit_context
 from ulmus.engine import Rows
+from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS
 from ulmus.features.random_layer import LAYER_CONSTRAINTS
 from ulmus.models._discriminant import DISCRIMINANT_CONSTRAINTS, DiscriminantModel
 from ulmus.models._discriminant_features import FEATURES, Fixed, choose_prefix, fix_map
 from ulmus.models._docs import documented
-from ulmus.models._features import leverages
-from ulmus.models._references import References
-from ulmus.solvers.discriminant import Directions, left_out, solve_discriminant, with_classes
+from ulmus.models._references import Division, References
+from ulmus.solvers.discriminant import solve_discriminant, with_classes
 from ulmus.solvers.path import RidgePath
 from ulmus.statistics import Extent, Statistics, Summary
 from ulmus.tuning import summarise
@@ -54,8 +56,8 @@ class ENDA(DiscriminantModel):
     head : {"knn", "mean"}, default="knn"
         How projections are classified: by the votes of the nearest training rows, or by the nearest class mean.
     n_neighbors : int or "auto", default="auto"
-        ``"auto"`` is chosen by 10-fold cross-validation in the projection, on rows from whose projection their own
-        influence was removed.
+        ``"auto"`` is chosen by 10-fold cross-validation: rows that are left out are projected by directions that they
+        had no part in.
     max_hidden : int, default=2000
         Bound for ``n_hidden="auto"``; cost grows with its square.
     max_references : int, default=50000
@@ -122,7 +124,7 @@ class ENDA(DiscriminantModel):
         "verbose": ["boolean"],
     }
 
-    _transient: ClassVar[tuple[str, ...]] = ("_Z", "_directions")
+    _transient: ClassVar[tuple[str, ...]] = ("_Z", "_gamma")
 
     def __init__(
         self,
@@ -254,10 +256,9 @@ class ENDA(DiscriminantModel):
         found = solve_discriminant(stats, 0.0 if self.C_ is None else 1.0 / self.C_)
         p = self.n_components_
         self.weights_, self.centre_ = np.ascontiguousarray(found.weights[:, :p]), found.centre
-        self.eigenvalues_, self.means_ = found.eigenvalues[:p], found.means[:, :p]
-        self._directions: Directions = found
+        self.eigenvalues_, self._gamma = found.eigenvalues[:p], found.gamma
         references = references.limited(self.max_references, self._seed)
-        self._set_head(references, self.means_, max(found.total - len(self.classes_), 1.0) / 2)
+        self._set_head(references, found.means[:, :p], max(stats.weight - len(self.classes_), 1.0) / 2)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -307,9 +308,21 @@ class ENDA(DiscriminantModel):
     def _project(self, X: Any) -> np.ndarray:
         return engine.apply(self.map_, X, self.weights_, n_jobs=self.n_jobs) - self.centre_ @ self.weights_
 
-    def _left_out(self, X: Any, Z: np.ndarray, labels: np.ndarray, unit: np.ndarray) -> np.ndarray:
-        h = leverages(self.map_, X, self._directions.leverage, self.n_jobs)
-        return left_out(Z, labels, unit * h, self.means_, self.eigenvalues_)
+    def _without(self, divisions: list[Division]) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+        references, p = self._references, self.n_components_
+        models = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NumericalWarning)
+            for division in divisions:
+                lost = references.losing(division.lost, len(self.classes_))
+                part = self._statistics(self.map_, lost) if len(lost) else None
+                stats = self.statistics_ if part is None else self.statistics_ - part
+                models.append(solve_discriminant(stats, self._gamma))
+        # one pass over the rows for all folds
+        W = np.concatenate([found.weights[:, :p] for found in models], axis=1)
+        Z = engine.apply(self.map_, references.X, W, n_jobs=self.n_jobs)
+        for i, found in enumerate(models):
+            yield Z[:, i * p : (i + 1) * p] - found.centre @ found.weights[:, :p], found.means[:, :p]
 
 
 def penalty_by_gcv(stats: Statistics) -> float:

@@ -15,13 +15,11 @@ from ulmus.models._discriminant_features import class_numbers, fix_map
 from ulmus.models._docs import documented
 from ulmus.models._references import References
 from ulmus.models.enda import ENDA
-from ulmus.solvers.discriminant import left_out, mixing
+from ulmus.solvers.discriminant import mixing
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge
 
 #: Landmarks of the Nyström model on which parameters are chosen; exact for fewer rows.
 _TUNING_LANDMARKS = 2_000
-#: Rows that are judged as if they were new; their leverages come with the solve.
-_JUDGED_ROWS = 1_000
 
 
 @documented("kernel")
@@ -48,8 +46,7 @@ class KLDA(DiscriminantModel):
     head : {"knn", "mean"}, default="knn"
         How projections are classified: by the votes of the nearest training rows, or by the nearest class mean.
     n_neighbors : int or "auto", default="auto"
-        ``"auto"`` is chosen by 10-fold cross-validation in the projection, on rows from whose projection their own
-        influence was removed.
+        ``"auto"`` is chosen by 10-fold cross-validation among the projected rows.
     criterion : {"auto", "error", "squared"}, default="auto"
         Loss by which gamma and C are chosen; see :class:`KELMClassifier`.
     cv : int, splitter or None, default=None
@@ -100,7 +97,7 @@ class KLDA(DiscriminantModel):
         "device": [StrOptions({"cpu"})],
         "verbose": ["boolean"],
     }
-    _transient: ClassVar[tuple[str, ...]] = ("_Z", "_references", "_remainder", "_mass")
+    _transient: ClassVar[tuple[str, ...]] = ("_Z", "_references")
 
     def __init__(
         self,
@@ -140,27 +137,18 @@ class KLDA(DiscriminantModel):
     def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
         check_memory(len(rows))
         self.gamma_, self.C_ = self._choose(rows, folds, rng)
-        # the rows that are judged go last, where leverages are cheap
         self._seed = int(rng.randint(2**31 - 1))
-        judged, self._mass = References.of(rows).judged(self._seed, _JUDGED_ROWS)
-        order = np.append(np.setdiff1d(np.arange(len(rows)), judged), judged)
-        rows = rows.take(order)
         parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
         self.cross_kernel_ = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
-        solution = fit_kernel_ridge(
-            self.cross_kernel_, rows, self.C_, fit_intercept=True, n_last=len(judged), n_jobs=self.n_jobs
-        )
+        solution = fit_kernel_ridge(self.cross_kernel_, rows, self.C_, fit_intercept=True, n_jobs=self.n_jobs)
         counts = rows.T.sum(axis=0) if rows.weight is None else rows.weight @ rows.T
         found = mixing(rows.T.T @ solution.alpha / self.C_, counts)
         p = self.n_components_
         A = found.A[:, :p]
         self.alpha_, self.offset_ = solution.alpha @ A, solution.intercept @ A
-        self.eigenvalues_, self.means_ = found.eigenvalues[:p], found.means[:, :p]
-        self._remainder = solution.remainder
-        references = References(
-            self.cross_kernel_.Z, class_numbers(rows), rows.weight, folds if folds is None else folds[order]
-        )
-        self._set_head(references, self.means_, max(counts.sum() - len(counts), 1.0) / 2)
+        self.eigenvalues_ = found.eigenvalues[:p]
+        references = References(self.cross_kernel_.Z, class_numbers(rows), rows.weight, folds)
+        self._set_head(references, found.means[:, :p], max(counts.sum() - len(counts), 1.0) / 2)
 
     def _choose(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> tuple[float, float]:
         """Choose gamma and C on a Nyström model, which is this one when its landmarks are all the rows."""
@@ -194,12 +182,6 @@ class KLDA(DiscriminantModel):
 
     def _project(self, X: Any) -> np.ndarray:
         return engine.apply(self.cross_kernel_, X, self.alpha_, n_jobs=self.n_jobs) + self.offset_
-
-    def _judged_rows(self, references: References) -> tuple[np.ndarray, np.ndarray]:
-        return np.arange(len(references) - len(self._mass), len(references)), self._mass
-
-    def _left_out(self, X: Any, Z: np.ndarray, labels: np.ndarray, unit: np.ndarray) -> np.ndarray:
-        return left_out(Z, labels, 1.0 - self._remainder, self.means_, self.eigenvalues_)
 
 
 def check_memory(n: int) -> None:

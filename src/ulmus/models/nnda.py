@@ -49,7 +49,7 @@ class NNDA(DiscriminantModel):
     head : {"knn", "mean"}, default="knn"
         How projections are classified: by the votes of the nearest training rows, or by the nearest class mean.
     n_neighbors : int or "auto", default="auto"
-        ``"auto"`` is chosen by 10-fold cross-validation in the projection.
+        ``"auto"`` is chosen by 10-fold cross-validation among the projected rows.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -160,9 +160,9 @@ class NNDA(DiscriminantModel):
         self.n_iter_ = len(self.loss_curve_)
         self.coefs_, self.intercepts_ = network.coefs_[:2], network.intercepts_[:2]
         Z = self._project(rows.X)
-        self.means_ = np.stack([Z[labels == k].mean(axis=0) for k in range(len(self.classes_))])
-        spread = float(((Z - self.means_[labels]) ** 2).mean())
-        self._set_head(References(rows.X, labels), self.means_, 0.5 / max(spread, np.finfo(float).tiny))
+        means = np.stack([Z[labels == k].mean(axis=0) for k in range(len(self.classes_))])
+        spread = float(((Z - means[labels]) ** 2).mean())
+        self._set_head(References(rows.X, labels), means, 0.5 / max(spread, np.finfo(float).tiny))
 
     def _project(self, X: Any) -> np.ndarray:
         hidden = X @ self.coefs_[0] if sparse.issparse(X) else np.asarray(X) @ self.coefs_[0]

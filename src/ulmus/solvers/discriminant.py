@@ -14,7 +14,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve, eigh, lapack, solve_triangular
+from scipy.linalg import cho_solve, eigh, lapack
 
 from ulmus import engine
 from ulmus.exceptions import NumericalWarning
@@ -23,11 +23,14 @@ from ulmus.statistics import Statistics
 EPS = float(np.finfo(np.float64).eps)
 #: Round-off times condition number that a solve may have; beyond it the penalty is raised.
 GIVE_UP = 1e-2
+#: Share of the weight below which a class has no rows.
+NOTHING = 1e-12
 
 
 def class_counts(stats: Statistics) -> np.ndarray:
-    """``N_k``: the total weight of each class."""
-    return stats.moments[stats.n_features : -1, -1]
+    """``N_k``: the total weight of each class; round-off of rows that were taken away is none."""
+    counts = stats.moments[stats.n_features : -1, -1]
+    return np.where(counts > NOTHING * stats.weight, counts, 0.0)
 
 
 def class_means(stats: Statistics) -> np.ndarray:
@@ -71,7 +74,7 @@ class Directions:
 
     ``weights`` is W, ``centre`` μ, ``eigenvalues`` λ in falling order, ``means`` the projected class means (one row
     per class, NaN for classes without rows), ``gamma`` the penalty in use, ``factor`` the lower Cholesky factor of
-    ``S_w + γI``, ``total`` the weight of all rows.
+    ``S_w + γI``.
     """
 
     weights: np.ndarray
@@ -81,38 +84,11 @@ class Directions:
     gamma: float
     condition: float
     factor: np.ndarray
-    total: float
 
     @property
     def rank(self) -> int:
         """Number of directions that separate something."""
         return int(np.count_nonzero(self.eigenvalues))
-
-    def leverage(self, Phi: np.ndarray) -> np.ndarray:
-        r"""Leverage of rows in the equivalent ridge regression of the class indicators.
-
-        By Woodbury's identity :math:`\tilde\phi^T(S_w + \gamma I + GG^T)^{-1}\tilde\phi + 1/N` is
-        :math:`\|R^{-1}\tilde\phi\|^2 - \sum_j z_j^2\lambda_j/(1+\lambda_j) + 1/N`.
-        """
-        V = Phi - self.centre
-        inside = solve_triangular(self.factor, V.T, lower=True, check_finite=False)
-        Z = V @ self.weights
-        explained = Z**2 @ (self.eigenvalues / (1.0 + self.eigenvalues))
-        return np.maximum(np.einsum("ij,ij->j", inside, inside) - explained, 0.0) + 1.0 / self.total
-
-
-def left_out(
-    Z: np.ndarray, labels: np.ndarray, uh: np.ndarray, means: np.ndarray, eigenvalues: np.ndarray
-) -> np.ndarray:
-    r"""Projections of training rows as if they were new: :math:`(z - uh\,m_k(1 + 1/\lambda))/(1 - uh)`.
-
-    The scores of the equivalent ridge regression are those of the model that never saw the row, exactly; the mixing
-    that turns scores into discriminant coordinates is kept. ``uh`` is the leverage times the weight that is left out.
-    """
-    lam = np.where(eigenvalues > 0, eigenvalues, 1.0)
-    own = means[labels] * (1.0 + 1.0 / lam)
-    uh = np.minimum(uh, 1.0 - EPS)[:, None]
-    return (Z - uh * own) / (1.0 - uh)
 
 
 def rotate(GtY: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -153,7 +129,7 @@ def solve_discriminant(stats: Statistics, gamma: float) -> Directions:
     V, lam = rotate(G.T @ Y)
     W = Y @ V * inverse_root(lam)
     means = projected_means(V, lam, counts)
-    return Directions(W, stats.feature_mean, lam, means, gamma, condition, factor, stats.weight)
+    return Directions(W, stats.feature_mean, lam, means, gamma, condition, factor)
 
 
 def _factor(S_w: np.ndarray, gamma: float, summed: float) -> tuple[np.ndarray, float, float]:
