@@ -14,10 +14,12 @@ from ulmus.features.sampling import distinct_sample
 from ulmus.models._assembly import digits_kept
 from ulmus.models._ordinal import Ordinal
 from ulmus.solvers.logistic import FeatureRidge, KernelRidge, Ridge, Weights, fit_logistic
-from ulmus.tuning.judge import C_LIMITS
+from ulmus.tuning.search import SHARE
 
 #: Rows on which C is chosen, at most, and how exact those models are.
 _TUNING_ROWS, _TUNING_TOLERANCE = 1_000, 1e-4
+#: Factors of 4 between the C of the squared loss and that of the logistic one, at most.
+_MAX_CLIMB = 6
 
 
 class BitLoss(Ordinal):
@@ -119,7 +121,7 @@ def _bits(rows: Rows) -> list[Rows]:
 
 
 def _lowest(loss_at: Callable[[float], float], start: float) -> float:
-    """The best of ``start · 4^k`` by a climb."""
+    """The best of ``start · 4^k`` by a climb that ends where a step gains less than 1 %, or after six steps."""
     losses: dict[int, float] = {}
 
     def at(k: int) -> float:
@@ -128,8 +130,9 @@ def _lowest(loss_at: Callable[[float], float], start: float) -> float:
         return losses[k]
 
     here = 0
-    while True:
-        best = min((here, here - 1, here + 1), key=at)
-        if best == here or not C_LIMITS[0] <= np.log2(start * 4.0**best) <= C_LIMITS[1]:
-            return start * 4.0**here
+    while abs(here) < _MAX_CLIMB:
+        best = min((here - 1, here + 1), key=at)
+        if at(best) > (1 - SHARE) * at(here):
+            break
         here = best
+    return start * 4.0**here
