@@ -68,13 +68,15 @@ class BitLoss(Ordinal):
             for j, bit in enumerate(bits):
                 fit = fit_logistic(ridge, bit, C, start=near[j], tolerance=_TUNING_TOLERANCE, leave_one_out=True)
                 near[j], P[:, j] = fit.at, fit.left_out
-            if self.criterion == "auto":
-                losses = np.logaddexp(0.0, -sample.T * P) @ self._code.gaps
-            else:
-                losses = self._code.losses(sample.T, P, self.criterion)
-            return float(np.average(losses, weights=sample.weight))
+            return float(np.average(self._logistic_losses(sample.T, P), weights=sample.weight))
 
         return _lowest(loss_at, self.C_)
+
+    def _logistic_losses(self, T: np.ndarray, P: np.ndarray) -> np.ndarray:
+        """One loss per row: its log-likelihood under ``"auto"``, that of the expected bits ``tanh(o/2)`` otherwise."""
+        if self.criterion == "auto":
+            return np.logaddexp(0.0, -T * P) @ self._code.gaps
+        return self._code.losses(T, np.tanh(P / 2), self.criterion)
 
     @abstractmethod
     def _ridge(self, rows: Rows) -> Ridge:
