@@ -12,11 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.kernel_ridge import KernelRidge
 
-from problems import COVTYPE_CLASSES, COVTYPE_FEATURES, mixture, smooth
+from problems import COVTYPE_CLASSES, COVTYPE_FEATURES, elevation, mixture, smooth
 from rivals import nystroem_ridge
-from ulmus import KELMRegressor, NKELMClassifier, NKELMRegressor
+from ulmus import KELMRegressor, NKELMClassifier, NKELMOrdinalClassifier, NKELMRegressor
+
+try:
+    from mord import LogisticAT
+except ImportError:  # only its own job needs it
+    LogisticAT = None
 
 Data = tuple[np.ndarray, np.ndarray]
 
@@ -45,6 +51,9 @@ JOBS: dict[str, tuple[Callable[[int], Data], Callable[[], Any]]] = {
         lambda n: smooth(n, KELM_FEATURES),
         lambda: KernelRidge(kernel="rbf", gamma=1 / KELM_FEATURES, alpha=1 / KELM_C),
     ),
+    "nkelm_ordinal": (elevation, lambda: NKELMOrdinalClassifier(L, gamma=GAMMA, C=1.0, random_state=0)),
+    "mord": (elevation, lambda: LogisticAT(alpha=1.0)),
+    "histgb": (elevation, lambda: HistGradientBoostingRegressor(random_state=0)),
 }
 
 

@@ -2,7 +2,8 @@
 
     python benchmarks/ordinal.py [--only q,r,s] [--quick] [--repeats 20] [--out benchmarks/RESULTS.md]
 
-Sections q and r take the accuracy of every method on the same splits; s is timed. Rivals: ``pip install skordinal mord``.
+Sections q and r take the accuracy of every method on the same splits; s is timed. The rivals are those of the
+``bench`` extra.
 """
 
 from harness import command_line

@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 from sklearn.preprocessing import StandardScaler
 
 from harness import Options, Section, table
+from problems import quantile_classes
 from ulmus import datasets
 
 #: The document's sets: source, training rows, and its Table 4 (mean of 20 splits) as (MZE, MAE) of each method.
@@ -72,18 +73,14 @@ PRINTED: dict[str, tuple[str, int, dict[str, tuple[float, float]]]] = {
     ),
 }
 #: Real ordinal sets with official splits (orca_toy is left out: it is generated).
-REAL = (
-    *(f"chu_{name}_5bins" for name in "pyrimidines machine boston triazines autompg diabetes wisconsin".split()),
-    *(f"orca_{name}" for name in "pasture ERA balance-scale car contact-lenses tae ESL LEV automobile".split()),
-    *(f"orca_{name}" for name in "bondrate newthyroid squash-stored squash-unstored".split()),
+CHU = ("pyrimidines", "machine", "boston", "triazines", "autompg", "diabetes", "wisconsin")
+ORCA = (
+    *("pasture", "ERA", "balance-scale", "car", "contact-lenses", "tae", "ESL", "LEV", "automobile", "bondrate"),
+    *("newthyroid", "squash-stored", "squash-unstored"),
 )
+REAL = (*(f"chu_{name}_5bins" for name in CHU), *(f"orca_{name}" for name in ORCA))
 #: Splits of sets with more training rows than this: the support vector machines take minutes for each.
 LARGE, SPLITS_OF_LARGE = 250, 5
-
-
-def quantile_classes(y: np.ndarray, count: int = 5) -> np.ndarray:
-    """Ranks 1 … count with equal frequency; rows that tie with a quantile go above it."""
-    return np.searchsorted(np.quantile(y, np.arange(1, count) / count), y, side="right") + 1
 
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -192,9 +189,9 @@ def real_sets(section: Section, options: Options) -> None:
         rows.append((f"mean rank, {measure}", "", *(f"{rank:.2f}" for rank in mean_ranks[measure])))
     rows.append(("mean MAE", "", *(f"{np.mean([line[i][1] for line in errors]):.3f}" for i in range(len(names)))))
     section.say(
-        f"{len(sets)} real sets with official splits (the first {options.repeats}, or {SPLITS_OF_LARGE} of sets with more than "
-        f"{LARGE} training rows), features standardised on the training part. Rivals choose by MAE in folds of the "
-        "training part (mord: alpha from 10^-3 to 10^3, 5 folds; SVOR and REDSVM: C from 0.1 to 10 and 100, "
+        f"{len(sets)} real sets with official splits (the first {options.repeats}, or {SPLITS_OF_LARGE} of sets "
+        f"with more than {LARGE} training rows), features standardised on the training part. Rivals choose by MAE in folds "
+        "of the training part (mord: alpha from 10^-3 to 10^3, 5 folds; SVOR and REDSVM: C from 0.1 to 10 and 100, "
         "gamma from 2^-9 to 1, 3 folds); HistGradientBoosting and our models are called without arguments. MAE, "
         "mean over the splits."
     )

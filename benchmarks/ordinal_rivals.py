@@ -5,10 +5,10 @@ from typing import Any
 
 import mord
 import numpy as np
-from skordinal.classifiers import REDSVM, SVOR
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import GridSearchCV, KFold
+from skordinal.classifiers import REDSVM, SVOR
 
 from ulmus import (
     ELMClassifier,
