@@ -190,8 +190,8 @@ def real_sets(section: Section, options: Options) -> None:
     rows.append(("mean MAE", "", *(f"{np.mean([line[i][1] for line in errors]):.3f}" for i in range(len(names)))))
     section.say(
         f"{len(sets)} real sets with official splits (the first {options.repeats}, or {SPLITS_OF_LARGE} of sets "
-        f"with more than {LARGE} training rows), features standardised on the training part. Rivals choose by MAE in folds "
-        "of the training part (mord: alpha from 10^-3 to 10^3, 5 folds; SVOR and REDSVM: C from 0.1 to 10 and 100, "
+        f"with more than {LARGE} training rows), features standardised on the training part. Rivals choose by MAE in "
+        "folds of the training part (mord: alpha from 10^-3 to 10^3, 5 folds; SVOR, REDSVM: C from 0.1 to 10 and 100, "
         "gamma from 2^-9 to 1, 3 folds); HistGradientBoosting and our models are called without arguments. MAE, "
         "mean over the splits."
     )

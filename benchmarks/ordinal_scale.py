@@ -65,9 +65,9 @@ def scale(section: Section, options: Options) -> None:
             )
             print(rows[-1], flush=True)
         section.say(
-            f"**{task.origin}**, {len(task.X)} × {task.X.shape[1]} rows to train on, {len(task.X_test)} to test, seconds."
+            f"**{task.origin}**, {len(task.X)} × {task.X.shape[1]} rows to train on, {len(task.X_test)} to test on."
         )
-        section.say(table(("model", "fit", "predict", "MAE", "MZE", "features"), rows))
+        section.say(table(("model", "fit, s", "predict, s", "MAE", "MZE", "features"), rows))
     memory(section, options)
 
 

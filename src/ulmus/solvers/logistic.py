@@ -155,6 +155,7 @@ def fit_logistic(
         # half the slope is what the quadratic model promises; round-off in the solve may make it nothing
         if -0.5 * slope <= tolerance * abs(value):
             converged = True
+            here = there if objective(there) <= value else here
             break
         found = _search(here, there, slope, value, objective)
         if found is None or steps == MAX_STEPS:

@@ -95,7 +95,8 @@ class Tuner:
         width = start
         for rows, features, factor in LEVELS:
             sample = self._sample(rows)
-            width = self._climb(width, factor, min(features, size, max(FEWEST, len(sample.rows))), sample)
+            most = max(FEWEST, int(sample.rows.effective_count))
+            width = self._climb(width, factor, min(features, size, most), sample)
             if self.n_rows <= 2 * rows:
                 break
         return width
