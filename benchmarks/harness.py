@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Any
 
 HERE = Path(__file__).parent
-PACKAGES = ("ulmus", "numpy", "scipy", "scikit-learn", "gfdl", "hpelm")
+PACKAGES = ("ulmus", "numpy", "scipy", "scikit-learn", "gfdl", "hpelm", "skordinal", "mord")
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.kernel_ridge import KernelRidge
 
-from problems import COVTYPE_CLASSES, COVTYPE_FEATURES, mixture, smooth
+from problems import COVTYPE_CLASSES, COVTYPE_FEATURES, elevation, mixture, smooth
 from rivals import nystroem_ridge
-from ulmus import ENDA, KLDA, KELMRegressor, NKELMClassifier, NKELMRegressor, RobustELMRegressor
+from ulmus import (
+    ENDA,
+    KLDA,
+    KELMRegressor,
+    NKELMClassifier,
+    NKELMOrdinalClassifier,
+    NKELMRegressor,
+    RobustELMRegressor,
+)
+
+try:
+    from mord import LogisticAT
+except ImportError:  # only its own job needs it
+    LogisticAT = None
 
 Data = tuple[np.ndarray, np.ndarray]
 
@@ -57,6 +71,9 @@ JOBS: dict[str, tuple[Callable[[int], Data], Callable[[], Any]]] = {
         lambda: ENDA(1100, features="nystrom", gamma=0.1, C=2.0**8, n_neighbors=5, random_state=0),
     ),
     "klda": (letters, lambda: KLDA(gamma=0.1, C=2.0**8, n_neighbors=5, random_state=0)),
+    "nkelm_ordinal": (elevation, lambda: NKELMOrdinalClassifier(L, gamma=GAMMA, C=1.0, random_state=0)),
+    "mord": (elevation, lambda: LogisticAT(alpha=1.0)),
+    "histgb": (elevation, lambda: HistGradientBoostingRegressor(random_state=0)),
 }
 
 

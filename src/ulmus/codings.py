@@ -86,8 +86,8 @@ class OneVsAll:
 # The ordered code
 
 
-#: Beyond this a bit's exponential loss is cut: sinh(50) = 3e21, and sums of a thousand of its squares are finite.
-_SURE = 50.0
+#: The largest exponent that is used: sums of some thousand exponentials of it are finite.
+_LARGEST = 700.0
 
 
 def decreasing_fit(V: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -100,10 +100,9 @@ def decreasing_fit(V: np.ndarray, weight: np.ndarray) -> np.ndarray:
     if not broken.any():
         return V
     v = V[broken]
-    total, mass = (np.insert(np.cumsum(a, axis=-1), 0, 0.0, axis=-1) for a in (v * weight, weight))
     g = np.full_like(v, np.inf)
     for a in range(v.shape[-1]):
-        means = (total[:, a + 1 :] - total[:, a, None]) / (mass[a + 1 :] - mass[a])
+        means = np.cumsum(v[:, a:] * weight[a:], axis=-1) / np.cumsum(weight[a:])
         highest = np.maximum.accumulate(means[:, ::-1], axis=-1)[:, ::-1]
         np.minimum(g[:, a:], highest, out=g[:, a:])
     fitted = V.copy()
@@ -111,16 +110,22 @@ def decreasing_fit(V: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return fitted
 
 
-def _scaled_sinh(o: np.ndarray) -> np.ndarray:
-    """``sinh(o)``; where that is too large, divided by a factor that all bits of a row share."""
-    excess = np.maximum(np.abs(o).max(axis=-1, keepdims=True) - _SURE, 0.0)
-    return 0.5 * (np.exp(o - excess) - np.exp(-o - excess))
+def _scaled_sinh(o: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``sinh(o) e^-x`` and the x of each row, which is 0 unless sinh(o) is too large."""
+    x = np.maximum(np.abs(o).max(axis=-1, keepdims=True) - _LARGEST, 0.0)
+    return 0.5 * (np.exp(o - x) - np.exp(-o - x)), x
 
 
 def _repaired_by_loss(o: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """``arcsinh`` of the non-increasing fit of ``sinh``."""
     broken = (np.diff(o, axis=-1) > 0).any(axis=-1)
     repaired = o.copy()
-    repaired[broken] = np.arcsinh(decreasing_fit(np.sinh(np.clip(o[broken], -_SURE, _SURE)), weight))
+    v, x = _scaled_sinh(o[broken])
+    v = decreasing_fit(v, weight)
+    with np.errstate(divide="ignore"):
+        log = np.log(np.abs(v)) + x
+    size = np.where(log > 20.0, log + np.log(2.0), np.arcsinh(np.exp(np.minimum(log, 20.0))))
+    repaired[broken] = np.sign(v) * size
     return repaired
 
 
@@ -141,7 +146,7 @@ class Decoder:
 
 
 DECODERS: dict[str, Decoder] = {
-    "loss": Decoder(_scaled_sinh, _repaired_by_loss),
+    "loss": Decoder(lambda o: _scaled_sinh(o)[0], _repaired_by_loss),
     "hamming": Decoder(np.sign, decreasing_fit),
     "threshold": Decoder(_descending, lambda o, weight: _descending(o)),
 }

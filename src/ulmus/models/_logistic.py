@@ -14,10 +14,12 @@ from ulmus.features.sampling import distinct_sample
 from ulmus.models._assembly import digits_kept
 from ulmus.models._ordinal import Ordinal
 from ulmus.solvers.logistic import FeatureRidge, KernelRidge, Ridge, Weights, fit_logistic
-from ulmus.tuning.judge import C_LIMITS
+from ulmus.tuning.search import SHARE
 
 #: Rows on which C is chosen, at most, and how exact those models are.
 _TUNING_ROWS, _TUNING_TOLERANCE = 1_000, 1e-4
+#: Factors of 4 between the C of the squared loss and that of the logistic one, at most.
+_MAX_CLIMB = 6
 
 
 class BitLoss(Ordinal):
@@ -66,13 +68,15 @@ class BitLoss(Ordinal):
             for j, bit in enumerate(bits):
                 fit = fit_logistic(ridge, bit, C, start=near[j], tolerance=_TUNING_TOLERANCE, leave_one_out=True)
                 near[j], P[:, j] = fit.at, fit.left_out
-            if self.criterion == "auto":
-                losses = np.logaddexp(0.0, -sample.T * P) @ self._code.gaps
-            else:
-                losses = self._code.losses(sample.T, P, self.criterion)
-            return float(np.average(losses, weights=sample.weight))
+            return float(np.average(self._logistic_losses(sample.T, P), weights=sample.weight))
 
         return _lowest(loss_at, self.C_)
+
+    def _logistic_losses(self, T: np.ndarray, P: np.ndarray) -> np.ndarray:
+        """One loss per row: its log-likelihood under ``"auto"``, that of the expected bits ``tanh(o/2)`` otherwise."""
+        if self.criterion == "auto":
+            return np.logaddexp(0.0, -T * P) @ self._code.gaps
+        return self._code.losses(T, np.tanh(P / 2), self.criterion)
 
     @abstractmethod
     def _ridge(self, rows: Rows) -> Ridge:
@@ -119,7 +123,7 @@ def _bits(rows: Rows) -> list[Rows]:
 
 
 def _lowest(loss_at: Callable[[float], float], start: float) -> float:
-    """The best of ``start · 4^k`` by a climb."""
+    """The best of ``start · 4^k`` by a climb that ends where a step gains less than 1 %, or after six steps."""
     losses: dict[int, float] = {}
 
     def at(k: int) -> float:
@@ -128,8 +132,9 @@ def _lowest(loss_at: Callable[[float], float], start: float) -> float:
         return losses[k]
 
     here = 0
-    while True:
-        best = min((here, here - 1, here + 1), key=at)
-        if best == here or not C_LIMITS[0] <= np.log2(start * 4.0**best) <= C_LIMITS[1]:
-            return start * 4.0**here
+    while abs(here) < _MAX_CLIMB:
+        best = min((here - 1, here + 1), key=at)
+        if at(best) > (1 - SHARE) * at(here):
+            break
         here = best
+    return start * 4.0**here

@@ -30,7 +30,7 @@ from ulmus.solvers.ridge import Problem, fit_ridge
 
 MAX_STEPS = 50
 #: Curvature below this is taken for this: rows that are sure add nothing to the Hessian.
-_FLAT = 1e-6
+_FLAT = 1e-9
 #: Share of the fall promised by the slope that a step has to bring.
 _ARMIJO = 1e-4
 
@@ -149,12 +149,13 @@ def fit_logistic(
     value, steps, converged = objective(here), 0, False
     while True:
         working, g = _working(rows, here.outputs, w, unit)
-        there = ridge.solve(working, C, remainder=leave_one_out)
+        there = ridge.solve(working, C)
         slope = ridge.inner(here, there) - ridge.inner(here, here) + C * float(g @ (there.outputs - here.outputs))
         steps += 1
         # half the slope is what the quadratic model promises; round-off in the solve may make it nothing
         if -0.5 * slope <= tolerance * abs(value):
             converged = True
+            here = there if objective(there) <= value else here
             break
         found = _search(here, there, slope, value, objective)
         if found is None or steps == MAX_STEPS:
@@ -168,7 +169,9 @@ def fit_logistic(
             stacklevel=2,
         )
     left_out = None
-    if leave_one_out and there.remainder is not None:
+    if leave_one_out:
+        there = ridge.solve(working, C, remainder=True)
+        assert there.remainder is not None
         left_out = leave_out(working.T, working.T - there.outputs[:, None], there.remainder)[:, 0]
     return LogisticFit(here, left_out, steps)
 

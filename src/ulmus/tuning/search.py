@@ -110,7 +110,8 @@ class Tuner:
         width = start
         for rows, features, factor, enough in LEVELS:
             sample = self._sample(rows)
-            width = self._climb(width, factor, min(features, size, max(FEWEST, len(sample.rows))), sample)
+            most = max(FEWEST, int(sample.rows.effective_count))
+            width = self._climb(width, factor, min(features, size, most), sample)
             if self.n_rows <= enough:
                 break
         return width
