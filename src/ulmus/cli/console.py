@@ -30,7 +30,8 @@ def warn(text: str) -> None:
 
 def show(title: str, rows: Sequence[tuple[str, ...]], header: tuple[str, ...] = ()) -> None:
     """A small table, to standard output."""
-    table = Table(*header, title=title, title_justify="left", show_header=bool(header), box=None, pad_edge=False)
+    results.print(title, style="bold", markup=False, soft_wrap=True)
+    table = Table(*header, show_header=bool(header), box=None, pad_edge=False)
     for row in rows:
         table.add_row(*(str(cell).replace("[", r"\[") for cell in row))
     results.print(table)
