@@ -5,8 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.codings import _SURE, DECODERS
+from ulmus.codings import DECODERS
 from ulmus.onnx.graph import Graph
+
+#: Bits beyond this are as sure as they get: the exponential of twice as much still fits into float32.
+_SURE = 40.0
 
 
 def _sinh(g: Graph, o: str) -> str:
