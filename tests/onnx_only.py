@@ -20,7 +20,8 @@ class Bare:
             raise ImportError(f"{name} is not installed")
 
 
-sys.meta_path.insert(0, Bare())
+if __name__ == "__main__":
+    sys.meta_path.insert(0, Bare())
 
 import numpy as np  # noqa: E402
 import onnxruntime  # noqa: E402
