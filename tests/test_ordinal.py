@@ -347,9 +347,8 @@ def test_order_helps():
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("Model", MODELS)
 def test_fits_repeat_for_any_number_of_threads(Model, loss):
-    X, y = noisy(1500)
-    options = {"C": 10.0} if loss == "logistic" else {}
-    models = [fixed(Model, n_jobs=n, loss=loss, **options).fit(X, y) for n in (1, 3)]
+    X, y = noisy(600 if Model is KELMOrdinalClassifier else 1500)  # several blocks of each kind
+    models = [fixed(Model, n_jobs=n, loss=loss).fit(X, y) for n in (1, 3)]
     np.testing.assert_array_equal(models[0].decision_function(X), models[1].decision_function(X))
 
 
@@ -366,8 +365,10 @@ def test_frames_floats_and_sparse_rows_give_the_same_answers(Model):
         model.decision_function(X),
         atol=1e-7,
     )
-    single = clone(model).fit(X.astype(np.float32), y).predict(X.astype(np.float32))
-    assert np.mean(single == model.predict(X)) > 0.97
+    narrow = X.astype(np.float32)
+    same = {"landmarks": narrow[:30]} if Model is NKELMOrdinalClassifier else {}  # drawn by value: narrower, others
+    wide, single = (fixed(Model, **same).fit(A, y).predict(A) for A in (narrow.astype(float), narrow))
+    assert np.mean(single == wide) > 0.97
 
 
 def test_the_error_bound_holds_for_the_bits():
