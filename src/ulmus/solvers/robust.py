@@ -112,17 +112,17 @@ def deviations(E: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
 
 def _deviation(e: np.ndarray, weight: np.ndarray | None) -> float:
     """The deviation of the values within six of it; where half of the values are equal, their mean distance, or 1."""
-    away = np.abs(e - weighted_median(e, weight))
-    tiny = 1e-10 * float(away.max(initial=0.0))
+    spread = float(np.ptp(e)) if len(e) else 0.0
     for _ in range(MAX_TRIMS):
+        away = np.abs(e - weighted_median(e, weight))
         size = GAUSSIAN * weighted_median(away, weight)
-        if size <= tiny:
+        if size <= 1e-10 * spread:
             size = float(np.average(away, weights=weight))
             break
         near = away <= GROSS * size
         if near.all():
             break
-        away, weight = away[near], None if weight is None else weight[near]
+        e, weight = e[near], None if weight is None else weight[near]
     return size if size > 0 else 1.0
 
 

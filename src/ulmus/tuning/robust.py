@@ -40,15 +40,15 @@ CAP = 5.0
 #: How errors count: (loss, errors, transitions) → losses.
 Criterion = Callable[[Loss, np.ndarray, np.ndarray], np.ndarray]
 CRITERIA: dict[str, Criterion] = {
-    "auto": lambda loss, e, c: loss.value(_capped(e / c)),
-    "squared": lambda loss, e, c: _capped(e / c) ** 2,
-    "absolute": lambda loss, e, c: np.abs(_capped(e / c)),
+    "auto": lambda loss, e, c: loss.value(_capped(loss, e, c)),
+    "squared": lambda loss, e, c: _capped(loss, e, c) ** 2,
+    "absolute": lambda loss, e, c: np.abs(_capped(loss, e, c)),
 }
 
 
-def _capped(t: np.ndarray) -> np.ndarray:
-    """Errors beyond some transitions count alike: what a model says of outliers is no reason to choose it."""
-    return np.clip(t, -CAP, CAP)
+def _capped(loss: Loss, e: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Errors in transitions; beyond some they count alike: what is said of outliers is no reason to choose a model."""
+    return np.clip(e / c, -CAP, CAP) if loss.parameter else e
 
 
 def pilot_sample(rows: Rows, rng: np.random.RandomState) -> Rows:
