@@ -68,8 +68,8 @@ def ours(L: int, **options: Any) -> OSELMRegressor:
 def against_pyoselm(section: Section, options: Options) -> None:
     section.say(
         f"Rows per second, {N_FEATURES} inputs, one output. Every model has begun on 1.2 L rows and goes on from "
-        "there; weights are asked for at the end of every repetition. *Predicted* means that every row is predicted before it "
-        "is learned. pyoselm learns fewer rows per repetition where it is slow; rates are per row."
+        "there; weights are asked for at the end of every repetition. *Predicted* means that every row is predicted "
+        "before it is learned. pyoselm learns fewer rows per repetition where it is slow; rates are per row."
     )
     lines, ratios = [], {}
     for L in SIZES if not options.quick else (50,):

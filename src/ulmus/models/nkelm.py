@@ -125,15 +125,15 @@ class NystromFamily(Sequential):
     ) -> Self:
         """Learn a block of rows, or one row.
 
-        Landmarks and all that is left to the data are chosen from the first 500 rows (or as many as there are to be
-        landmarks), or from the rows of an earlier ``fit``; until then predictions come from a model of the rows so far.
+        Landmarks and all else that is open are chosen from the first 500 rows (more, if there are to be more landmarks)
+        or from those of an earlier ``fit``; until then predictions come from a model of the rows so far.
 
         Parameters
         ----------
         X, y, sample_weight : arrays
             As ``fit`` takes them.
         classes : array, optional
-            All classes that will come, for classifiers. Without it classes may appear later.
+            All classes that will come. Without it classes may appear later.
         novelty : float, optional
             After the warm-up, rows of which the landmarks leave more than this share of :math:`\\kappa(x,x)`
             unexplained (:meth:`residual_kernel`) become landmarks first, up to ``max_landmarks``. Rows learned before
