@@ -41,7 +41,7 @@ class MappedFamily(Assembly):
         solution = self._solve(rows, stats)
         self._settle(solution, rows)
         weight = float(len(rows) if rows.weight is None else rows.weight.sum())
-        self._fitted_on = (len(rows), weight, self._extent(rows))
+        self._fitted_on = (len(rows), weight, self._fitted_extent(rows))
         if folds is None or self.C_ is None:
             return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
         return fold_sample(self.map_, rows, self._fold_models(folds, self._summarise(rows, folds)), rng)
@@ -74,6 +74,10 @@ class MappedFamily(Assembly):
 
     def _extent(self, rows: Rows) -> Extent:
         return Extent.of(rows.T)
+
+    def _fitted_extent(self, rows: Rows) -> Extent:
+        """The extent of rows that were fitted just now."""
+        return self._extent(rows)
 
     def _finish(
         self,

@@ -1,6 +1,7 @@
 """NKELM: Nyström map + ridge."""
 
 from copy import deepcopy
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -124,17 +125,15 @@ class NystromFamily(Sequential):
     ) -> Self:
         """Learn a block of rows, or one row.
 
-        The landmarks, and all that is left to the data, are chosen from the first 500 rows (or as many as there are to
-        be landmarks, or the first block, if it has more, or the rows of an earlier ``fit``); until there are so many,
-        predictions come from a model of the rows so far. A block that is refused leaves the model as it was.
+        Landmarks and all else that is open are chosen from the first 500 rows (more, if there are to be more landmarks)
+        or from those of an earlier ``fit``; until then predictions come from a model of the rows so far.
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n_samples, n_features)
-        y : array of shape (n_samples,) or (n_samples, n_outputs)
+        X, y, sample_weight : arrays
+            As ``fit`` takes them.
         classes : array, optional
-            All classes that will come, for classifiers. Without it classes may appear later.
-        sample_weight : array of shape (n_samples,), optional
+            All classes that will come. Without it classes may appear later.
         novelty : float, optional
             After the warm-up, rows of which the landmarks leave more than this share of :math:`\\kappa(x,x)`
             unexplained (:meth:`residual_kernel`) become landmarks first, up to ``max_landmarks``. Rows learned before
@@ -182,6 +181,10 @@ class NystromFamily(Sequential):
 
     def _extent(self, rows: Rows) -> Extent:
         return Extent.of(rows.T, self.map_.cross_kernel_.diagonal(rows.X), rows.weight)
+
+    def _fitted_extent(self, rows: Rows) -> Extent:
+        known = self._certificate
+        return replace(Extent.of(rows.T), diagonal_sum=known.diagonal_sum, diagonal_max=known.delta)
 
     def _solve(self, rows: Rows, stats: Statistics | None) -> Solution:
         return fit_nystrom_ridge(

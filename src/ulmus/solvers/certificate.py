@@ -28,7 +28,7 @@ _BLOCK_ROWS = 4096
 
 @dataclass(frozen=True)
 class Certificate:
-    """What the bound needs of the training rows: ``n`` (their weight), ``τ``, ``δ`` and ``tr R``."""
+    """What the bound needs of the training rows: ``n`` (their weight), ``τ``, ``δ`` and ``tr R``; and ``Σ κ(x,x)``."""
 
     C: float
     n: float
@@ -36,6 +36,7 @@ class Certificate:
     delta: float
     residual_trace: float
     centred: bool
+    diagonal_sum: float = 0.0
 
     @classmethod
     def of(
@@ -54,7 +55,7 @@ class Certificate:
             left = total - explained_trace(solution.leverage, C, n)
             tau = float(np.sqrt(np.einsum("ij,ij->i", T, T).max()))
         trace = max(left, round_off(features.condition_, solution.form) * total) if np.isfinite(left) else np.inf
-        return cls(C, n, tau, delta, trace, fit_intercept)
+        return cls(C, n, tau, delta, trace, fit_intercept, total)
 
     @classmethod
     def _of_sums(
@@ -69,7 +70,7 @@ class Certificate:
             left = extent.diagonal_sum - explained_trace(solution.leverage, C, stats.weight)
         least = round_off(features.condition_, solution.form) * extent.diagonal_sum
         trace = max(left, least) if np.isfinite(left) else np.inf
-        return cls(C, stats.weight, tau, extent.diagonal_max, trace, fit_intercept)
+        return cls(C, stats.weight, tau, extent.diagonal_max, trace, fit_intercept, extent.diagonal_sum)
 
     def bound(self, diagonal: np.ndarray, residual: np.ndarray) -> np.ndarray:
         """Bound of ``‖f̂(x) − f(x)‖`` from ``κ(x,x)`` and ``r(x,x)`` of every row."""
