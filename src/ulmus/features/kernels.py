@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist
 
 from ulmus.features.sampling import distinct_rows
 
@@ -352,22 +352,23 @@ def heuristic_gamma(
         if embedding in ("inner", "arc"):
             spread = float(np.average(squared_norms(S), weights=w))
         else:
-            distances = cdist(S, S, {"rbf": "sqeuclidean", "laplacian_l1": "cityblock"}.get(kernel, "euclidean"))
-            spread = _weighted_median(distances, np.outer(w, w))
+            distances = pdist(S, {"rbf": "sqeuclidean", "laplacian_l1": "cityblock"}.get(kernel, "euclidean"))
+            pairs = None if (w == w[0]).all() else np.multiply(*w[np.array(np.triu_indices(len(w), 1))])
+            spread = _weighted_median(distances, pairs)
     if not np.isfinite(spread):
         raise ValueError(_overflow(S))
     return 1.0 / spread if spread > 1 / np.finfo(float).max else 1.0
 
 
-def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
+def _weighted_median(values: np.ndarray, weight: np.ndarray | None) -> float:
     """Median of the positive values; 0 when there is none."""
-    keep = (values > 0) & (weight > 0)
-    v, w = values[keep], weight[keep]
+    keep = values > 0
+    v = values[keep]
     if not len(v):
         return 0.0
-    if (w == w[0]).all():
+    if weight is None:
         middle = (len(v) - 1) // 2
         return float(np.partition(v, middle)[middle])
     order = np.argsort(v)
-    mass = np.cumsum(w[order])
+    mass = np.cumsum(weight[keep][order])
     return float(v[order][np.searchsorted(mass, mass[-1] / 2)])

@@ -30,6 +30,8 @@ from ulmus.tuning.surface import C_LIMITS, Trial
 LOG2_C = np.arange(-10.0, 25.5, 1.0)
 #: (rows, features, factor between neighbouring widths, rows for which that is enough) of each level of the climb.
 LEVELS = ((1_500, 100, 4.0, 3_000), (4_000, 250, 2.0, 16_000), (16_000, 500, 2.0, np.inf))
+#: A coarse level is not enough where the second half of its features lowered the loss by this share.
+STARVED = 0.05
 #: Widths tried at one level, at most.
 MAX_CLIMB = 10
 #: A size that does for most data, where nothing is searched.
@@ -112,9 +114,17 @@ class Tuner:
             sample = self._sample(rows)
             most = max(FEWEST, int(sample.rows.effective_count))
             width = self._climb(width, factor, min(features, size, most), sample)
-            if self.n_rows <= enough:
+            if self.n_rows <= enough and not (factor > 2 and self._starved(sample)):
                 break
         return width
+
+    def _starved(self, judge: Judge) -> bool:
+        """Whether the second half of the features gained so much that more of them may want another width."""
+        whole = self.near
+        assert whole is not None
+        half = self._width_trial(whole.width, max(1, whole.size // 2), judge)
+        self.near = whole
+        return judge.gain(half, whole)[0] > STARVED * half.best_loss
 
     def _climb(self, start: float, factor: float, size: int, judge: Judge) -> float:
         """Move to a neighbouring width while that gains more than half a standard error: smaller gains are noise."""
