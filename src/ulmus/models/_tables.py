@@ -15,11 +15,11 @@ class TableInput:
 
     categorical_features: Any
 
-    def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         frame = _frame(X)
         columns = _columns(frame)
         self._levels = {name: _levels(c) for name, c in columns.items() if not c.dtype.is_numeric()}
-        X, y = super()._validate(self._coded(X), y)  # type: ignore[misc]
+        X, y = super()._validate(self._coded(X), y, reset)  # type: ignore[misc]
         self._categorical = self._which(X.shape[1], list(columns))
         return X, y
 
