@@ -24,6 +24,8 @@ from ulmus.features.kernels import CrossKernel, dense, squared_norms
 #: Kernel values (or what they are made of) and rows → ``a`` and ``b`` of every pair.
 Coefficients = tuple[np.ndarray, np.ndarray]
 
+#: Steps to an octave in which a diagonal metric is told: a finer one would be noise, and would carry round-off along.
+STEPS = 16
 #: Smallest entry of a diagonal metric, relative to the largest: no feature is lost for good.
 FLOOR = 1e-4
 
@@ -158,7 +160,7 @@ def sharpened(A: np.ndarray, M: np.ndarray) -> np.ndarray:
     if A.ndim == 1:
         a = A * np.sqrt(np.maximum(M, 0.0))
         top = a.max(initial=0.0)
-        return np.maximum(a / top, FLOOR) if top > 0 else np.ones_like(A)
+        return 2.0 ** (np.round(STEPS * np.log2(np.maximum(a / top, FLOOR))) / STEPS) if top > 0 else np.ones_like(A)
     s, V = np.linalg.eigh(A.T @ M @ A)
     root = np.sqrt(np.maximum(s, 0.0))
     top = root.max(initial=0.0)
@@ -175,5 +177,8 @@ def low_rank(A: np.ndarray, rank: int) -> np.ndarray:
 
 
 def through(X: np.ndarray, A: np.ndarray) -> np.ndarray:
-    """Rows as the metric shows them."""
-    return X * A if A.ndim == 1 else X @ A
+    """Rows as the metric shows them, to the digits of float32: what differs by round-off alone becomes equal.
+
+    Samples and landmarks are drawn by what rows are (:mod:`ulmus.features.sampling`), so they must not hang on it.
+    """
+    return (X * A if A.ndim == 1 else X @ A).astype(np.float32).astype(np.float64)

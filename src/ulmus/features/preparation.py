@@ -68,7 +68,9 @@ class Columns:
     def transform(self, X: np.ndarray) -> np.ndarray:
         """The prepared columns."""
         if self.kind == "quantile":
-            Z = np.column_stack([np.interp(x, k, v) for x, k, v in zip(X.T, self.knots, self.values, strict=True)])
+            Z = np.empty(X.shape)
+            for j, (knots, values) in enumerate(zip(self.knots, self.values, strict=True)):
+                Z[:, j] = np.interp(X[:, j], knots, values)
         else:
             Z = (X - self.centre) / self.scale
             if self.kind == "clip":

@@ -12,7 +12,6 @@ from ulmus._sklearn import Interval, StrOptions
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
-from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import random_partition
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_rows, distinct_sample, row_keys
@@ -28,7 +27,7 @@ from ulmus.statistics import Statistics
 from ulmus.tuning.judge import Judge, Summary
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.search import LOG2_C
-from ulmus.tuning.views import Budget, View, ViewSearch, parts_of
+from ulmus.tuning.views import Budget, View, ViewSearch, fitted_map, parts_of
 
 
 @dataclass(frozen=True)
@@ -140,13 +139,8 @@ class AdaptiveFamily(Assembly):
 
     def _fit_global(self, rows: Rows, coding: Any, rng: np.random.RandomState) -> tuple[Solution, Statistics]:
         """The Nyström model of the view, its C chosen by exact leave-one-out."""
-        self.map_ = NystromMap(
-            EFFORTS[self.effort].landmarks,
-            kernel=self.view_.kernel,
-            gamma=self.view_.gamma,
-            random_state=int(rng.randint(2**31 - 1)),
-            n_jobs=self.n_jobs,
-        ).fit(rows.X, sample_weight=rows.weight)
+        size, seed = EFFORTS[self.effort].landmarks, int(rng.randint(2**31 - 1))
+        self.map_ = fitted_map(size, self.view_.kernel, self.view_.gamma, rows, seed, self.n_jobs)
         stats = self._statistics(rows)
         index, mass = distinct_rows(rows.X, SCORED, rows.weight, rng)
         judge = Judge(
@@ -176,10 +170,13 @@ class AdaptiveFamily(Assembly):
         self, rows: Rows, coding: Any, stats: Statistics, rng: np.random.RandomState
     ) -> tuple[LocalChoice | None, HeldOut | None]:
         """The best local stage, judged on rows that the global model behind it has not seen."""
-        if rows.effective_count <= 2 * self.map_.n_lifted:
+        keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
+        distinct = np.unique(keys)
+        if len(distinct) <= 2 * self.map_.n_lifted:
             return None, None  # landmarks are so dense that the global model is as good as exact
         effort = EFFORTS[self.effort]
-        held = _held_out(rows.X, int(np.clip(rows.effective_count // 10, *HELD)), rng)
+        count = min(int(np.clip(len(distinct) // 10, *HELD)), len(distinct) // 2)
+        held = keys <= distinct[count - 1]  # with all their copies
         train, test = rows.take(~held), rows.take(held)
         without = self._solve(train, stats - self._statistics(test))
         some = _merged(replace(train, T=train.T - self._global(train.X, without)), rng)
@@ -253,13 +250,6 @@ class AdaptiveFamily(Assembly):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
-
-
-def _held_out(U: np.ndarray, count: int, rng: np.random.RandomState) -> np.ndarray:
-    """Which rows are held out: about ``count`` distinct ones, with all their copies."""
-    keys = row_keys(U, int(rng.randint(2**31 - 1)))
-    distinct = np.unique(keys)
-    return keys <= distinct[min(count, len(distinct) // 2) - 1]
 
 
 def _merged(rows: Rows, rng: np.random.RandomState) -> Rows:

@@ -9,6 +9,7 @@ and which ``gamma`` to use on them.
    (:mod:`ulmus.features.metric`); a round is kept when leave-one-out improves.
 """
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 
 from ulmus.codings import Coding
 from ulmus.engine import Rows
+from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernels import heuristic_gamma
 from ulmus.features.metric import average_outer_product, gradients, sharpened, through
 from ulmus.features.nystrom import NystromMap
@@ -74,6 +76,14 @@ class View:
 def parts_of(X: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
     """The part of every row, by its values, so that equal rows share one."""
     return (row_keys(X, int(rng.randint(2**31 - 1))) % np.uint64(PARTS)).astype(np.intp)
+
+
+def fitted_map(landmarks: int, kernel: str, gamma: float, rows: Rows, seed: int, n_jobs: int | None) -> NystromMap:
+    """A map of these rows; that some landmarks depend on others is no news here."""
+    features = NystromMap(landmarks, kernel=kernel, gamma=gamma, random_state=seed, n_jobs=n_jobs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        return features.fit(rows.X, sample_weight=rows.weight)
 
 
 class ViewSearch:
@@ -140,14 +150,14 @@ class ViewSearch:
         here = 0
         while len(trials) < 8:
             best = min((here, here - 1, here + 1), key=loss)
-            if loss(best) > (1 - GAIN) * loss(here):
+            if best == here or loss(best) > (1 - GAIN) * loss(here):
                 break
             here = best
         return trials[here], factor * FACTOR**here
 
     def judge(self, rows: Rows, kernel: str, gamma: float, landmarks: int, log2_C: np.ndarray) -> Trial:
         """Leave-one-out losses of every C."""
-        features = self._map(kernel, gamma, landmarks).fit(rows.X, sample_weight=rows.weight)
+        features = self._map(kernel, gamma, landmarks, rows)
         judge = self._judge(rows)
         trial = judge.trial("view", gamma, features, judge.summarise(features), log2_C)
         self.trials.append(trial)
@@ -157,8 +167,8 @@ class ViewSearch:
         statistics = partial(nystrom_statistics, n_jobs=self.n_jobs)
         return Judge(rows, self.coding, statistics, self.fit_intercept, criterion=self.criterion, n_jobs=self.n_jobs)
 
-    def _map(self, kernel: str, gamma: float, landmarks: int) -> NystromMap:
-        return NystromMap(landmarks, kernel=kernel, gamma=gamma, random_state=self.seed, n_jobs=self.n_jobs)
+    def _map(self, kernel: str, gamma: float, landmarks: int, rows: Rows) -> NystromMap:
+        return fitted_map(landmarks, kernel, gamma, rows, self.seed, self.n_jobs)
 
     def _with_metric(self, view: View) -> View:
         """Rounds of the metric, on a larger sample; the best view wins."""
@@ -188,8 +198,9 @@ class ViewSearch:
     def _sharpen(self, rows: Rows, P: np.ndarray, view: View, C: float) -> np.ndarray:
         """The next metric, from gradients of the predictor of this view."""
         U = through(P, view.metric)
-        features = self._map(view.kernel, view.gamma, self.budget.metric_landmarks).fit(U, sample_weight=rows.weight)
-        stats = nystrom_statistics(features, replace(rows, X=U), n_jobs=self.n_jobs)
+        posed = replace(rows, X=U)
+        features = self._map(view.kernel, view.gamma, self.budget.metric_landmarks, posed)
+        stats = nystrom_statistics(features, posed, n_jobs=self.n_jobs)
         beta = RidgePath(stats, fit_intercept=self.fit_intercept).weights(np.array([C]))[0][:, 0]
         some = slice(None, GRADIENT_ROWS)
         weight = None if rows.weight is None else rows.weight[some]
