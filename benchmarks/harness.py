@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Any
 
 HERE = Path(__file__).parent
-PACKAGES = ("ulmus", "numpy", "scipy", "scikit-learn", "gfdl", "hpelm")
+PACKAGES = ("ulmus", "numpy", "scipy", "scikit-learn", "gfdl", "hpelm", "skordinal", "mord")
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Options:
 
     quick: bool = False
     repeats: int = 5
+    figures: Path | None = None
 
     def rows(self, n: int) -> int:
         """The number of rows to use where a full run uses ``n``."""
@@ -158,18 +159,26 @@ def write_section(path: Path, section: Section) -> None:
     print(f"\n[{'replaced' if found else 'added'} section ({section.key}) in {path}]")
 
 
-def command_line(doc: str, sections: dict[str, tuple[str, Callable[[Section, Options], None]]], repeats: int) -> None:
-    """Run the sections asked for, print them, and write them where told to."""
+def command_line(
+    doc: str,
+    sections: dict[str, tuple[str, Callable[[Section, Options], None]]],
+    repeats: int,
+    *,
+    figures: bool = False,
+) -> None:
+    """Run the sections asked for, print them, and write them where told to; draw, where there are figures."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(sections), help="letters of the sections, separated by commas")
     parser.add_argument("--quick", action="store_true", help="few rows, to try the script")
     parser.add_argument("--repeats", type=int, default=repeats, help="repetitions of every measurement")
     parser.add_argument("--out", type=Path, help="also put the sections into this Markdown file")
+    if figures:
+        parser.add_argument("--figures", type=Path, help="also draw figures into this folder")
     given = parser.parse_args()
     keys = given.only.split(",")
     if not set(keys) <= set(sections):
         parser.error(f"--only takes letters among {','.join(sections)}, got {given.only}")
-    options = Options(given.quick, given.repeats)
+    options = Options(given.quick, given.repeats, getattr(given, "figures", None))
     print(f"{machine()}\n{versions()}")
     for key in keys:
         title, work = sections[key]

@@ -91,6 +91,26 @@ def covtype(n_train: int = COVTYPE_TRAIN, n_test: int = COVTYPE_TEST) -> Task:
     return Task(origin, X[:n_train], y[:n_train], X[test], y[test])
 
 
+def quantile_classes(y: np.ndarray, count: int = 5) -> np.ndarray:
+    """Ranks 1 … count with equal frequency; rows that tie with a quantile go above it."""
+    return np.searchsorted(np.quantile(y, np.arange(1, count) / count), y, side="right") + 1
+
+
+def elevation(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """CovType's other features and the quintile of its elevation, standardised; past its rows, repeats with noise."""
+    task = covtype(581_012, 0)
+    X, y = StandardScaler().fit_transform(task.X[:, 1:]), quantile_classes(task.X[:, 0])
+    out = np.empty((n, X.shape[1]))
+    for start in range(0, n, len(X)):
+        part = out[start : start + len(X)]
+        part[:] = X[: len(part)]
+        if start:
+            rng = np.random.RandomState(seed + start)
+            for rows in range(0, len(part), 10_000):
+                part[rows : rows + 10_000] += 0.1 * rng.standard_normal(part[rows : rows + 10_000].shape)
+    return out, np.resize(y, n)
+
+
 def official(name: str) -> Task | None:
     """A real set with its official split, or None where it is not at hand."""
     if name not in datasets.list():

@@ -111,7 +111,7 @@ def test_widths_are_drawn_by_sample_in_order_with_the_choice():
     assert sum(len(line.get_xdata()) for line in lines) == len(trials)
     for line in lines:
         assert (np.diff(line.get_xdata()) > 0).all()
-    assert lines[0].get_label() == "2000 rows, hidden nodes: 40"
+    assert lines[0].get_label() == "1500 rows, hidden nodes: 40"
     legend = [text.get_text() for text in display.axes_[2].get_legend().get_texts()]
     assert legend[-1] == f"chosen: {model.slope_:.3g}"
 

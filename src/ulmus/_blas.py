@@ -40,6 +40,12 @@ def _letter(*arrays: np.ndarray) -> str:
     return {"float64": "d", "float32": "s"}[dtype.name]
 
 
+def _square(A: np.ndarray, order: int) -> None:
+    """BLAS is given addresses: a matrix of another size would be read or written beyond its end."""
+    if A.shape != (order, order):
+        raise ValueError(f"expected a matrix of shape {(order, order)}, got {A.shape}")
+
+
 def _pointer(value: ctypes._SimpleCData) -> ctypes.c_void_p:
     return ctypes.cast(ctypes.byref(value), ctypes.c_void_p)
 
@@ -48,6 +54,7 @@ def syrk(A: np.ndarray, G: np.ndarray, *, accumulate: bool) -> None:
     """Upper triangle of ``G (+)= AᵀA`` in place; the strict lower triangle is left alone."""
     letter = _letter(A, G)
     n, k = A.shape
+    _square(G, k)
     scalar = _SCALAR[letter]
     order, inner = _INT(k), _INT(n)
     one, beta = scalar(1.0), scalar(1.0 if accumulate else 0.0)
@@ -70,6 +77,7 @@ def solve_lower_transposed(R: np.ndarray, B: np.ndarray) -> None:
     """``B ← B R⁻ᵀ`` in place, with ``R`` lower triangular: every row b becomes the solution of ``R x = b``."""
     letter = _letter(R, B)
     n, k = B.shape
+    _square(R, k)
     scalar = _SCALAR[letter]
     order, rows = _INT(k), _INT(n)
     one = scalar(1.0)

@@ -1,18 +1,22 @@
-"""Probabilities and intervals from leave-one-out predictions."""
+"""Probabilities and intervals from predictions of rows by models that did not see them."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax, ndtri, softmax
 
 from ulmus.engine import Rows
 from ulmus.solvers.path import leave_out
+from ulmus.solvers.robust import deviations
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Leave-one-out predictions of some rows: targets, predictions, leverages and weights."""
+    """Predictions of some rows by models that did not see them: targets, predictions, leverages and weights.
+
+    The leverage h is that under the model that holds the row; ``h₋ = h/(1 − h)`` under the one that does not.
+    """
 
     T: np.ndarray
     P: np.ndarray
@@ -24,6 +28,12 @@ class HeldOut:
         """From training residuals of rows that the model holds, and ``1 − u h`` of each."""
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         return cls(rows.T, leave_out(rows.T, residual, remainder), 1.0 - remainder, weight)
+
+    @classmethod
+    def by_others(cls, rows: Rows, P: np.ndarray, h: np.ndarray) -> "HeldOut":
+        """From predictions by models that do not hold the rows, and the leverages ``h₋`` under these."""
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        return cls(rows.T, P, h / (1.0 + h), weight)
 
 
 def fit_temperature(class_scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> float:
@@ -69,3 +79,22 @@ class Spread:
             target = level * (total + 1.0) if level > 0.5 else level * (total + 1.0) - 1.0
             out[j] = r[np.clip(np.searchsorted(mass, target - 1e-9), 0, len(r) - 1)]
         return out
+
+
+@dataclass(frozen=True)
+class RobustSpread:
+    """Noise level by the median absolute deviation of studentised leave-one-out residuals, per output.
+
+    Quantiles are those of Gaussian errors of this deviation: the empirical ones would be outliers.
+    """
+
+    noise: np.ndarray
+
+    @classmethod
+    def of(cls, held_out: HeldOut) -> "RobustSpread":
+        h = np.clip(held_out.leverage, 0.0, 1.0 - 1e-12).reshape(len(held_out.T), -1)
+        return cls(deviations((held_out.T - held_out.P) * np.sqrt(1.0 - h), held_out.weight))
+
+    def quantile(self, level: float) -> np.ndarray:
+        """Quantile of the errors, per output."""
+        return float(ndtri(level)) * self.noise

@@ -6,6 +6,7 @@ A coding judges predictions by ``losses(T, P, criterion)``: targets ``T[row, out
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ MARGIN = 0.1
 
 
 class Coding(Protocol):
-    """What tuning needs to know of the task."""
+    """What tuning needs to know of the task. Losses that have no bound say so: ``bounded = False``."""
 
     def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:
         """One loss per row."""
@@ -28,6 +29,7 @@ class Plain:
 
     deviation: np.ndarray
 
+    bounded: ClassVar[bool] = False
     criteria: ClassVar[dict[str, Callable[[np.ndarray], np.ndarray]]] = {"squared": np.square, "absolute": np.abs}
 
     @classmethod
@@ -79,3 +81,157 @@ class OneVsAll:
         others = P.copy()
         np.put_along_axis(others, true, -np.inf, axis=-1)
         return right - others.max(axis=-1)
+
+
+# The ordered code
+
+
+#: The largest exponent that is used: sums of some thousand exponentials of it are finite.
+_LARGEST = 700.0
+
+
+def decreasing_fit(V: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The non-increasing sequence nearest to each row of ``V[..., j]``, by weighted squares.
+
+    ``g_j = min_{a ≤ j} max_{b ≥ j} (weighted mean of v_a … v_b)``, for the rows that need it: what pooling adjacent
+    violators gives, for all rows at once.
+    """
+    broken = (np.diff(V, axis=-1) > 0).any(axis=-1)
+    if not broken.any():
+        return V
+    v = V[broken]
+    g = np.full_like(v, np.inf)
+    for a in range(v.shape[-1]):
+        means = np.cumsum(v[:, a:] * weight[a:], axis=-1) / np.cumsum(weight[a:])
+        highest = np.maximum.accumulate(means[:, ::-1], axis=-1)[:, ::-1]
+        np.minimum(g[:, a:], highest, out=g[:, a:])
+    fitted = V.copy()
+    fitted[broken] = g
+    return fitted
+
+
+def _scaled_sinh(o: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``sinh(o) e^-x`` and the x of each row, which is 0 unless sinh(o) is too large."""
+    x = np.maximum(np.abs(o).max(axis=-1, keepdims=True) - _LARGEST, 0.0)
+    return 0.5 * (np.exp(o - x) - np.exp(-o - x)), x
+
+
+def _repaired_by_loss(o: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """``arcsinh`` of the non-increasing fit of ``sinh``."""
+    broken = (np.diff(o, axis=-1) > 0).any(axis=-1)
+    repaired = o.copy()
+    v, x = _scaled_sinh(o[broken])
+    v = decreasing_fit(v, weight)
+    with np.errstate(divide="ignore"):
+        log = np.log(np.abs(v)) + x
+    size = np.where(log > 20.0, log + np.log(2.0), np.arcsinh(np.exp(np.minimum(log, 20.0))))
+    repaired[broken] = np.sign(v) * size
+    return repaired
+
+
+def _descending(o: np.ndarray) -> np.ndarray:
+    return np.sort(o, axis=-1)[..., ::-1]
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """From bits to a class: the class k whose sum of ``steps`` up to bit k is the largest.
+
+    ``repair(o, weight)`` are bits in the order they should have; for the loss-based and the counting decoder the class
+    is the number of positive ones.
+    """
+
+    steps: Callable[[np.ndarray], np.ndarray]
+    repair: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+DECODERS: dict[str, Decoder] = {
+    "loss": Decoder(lambda o: _scaled_sinh(o)[0], _repaired_by_loss),
+    "hamming": Decoder(np.sign, decreasing_fit),
+    "threshold": Decoder(_descending, lambda o, weight: _descending(o)),
+}
+
+
+@dataclass(frozen=True)
+class Ordered:
+    r"""Ordered classes: bit j says whether the class is at least the j-th; ``+1`` up to the class, ``-1`` after.
+
+    The bit of the lowest class is +1 for every row and left out: M classes have M − 1 bits. Two codes differ in as many
+    bits as their classes are apart.
+
+    *Loss-based* decoding takes the class with the smallest :math:`D_k = \sum_j e^{-o_j c^{(k)}_j}`. Because
+    :math:`D_k - D_{k-1} = -2\sinh o_k`, that is the class with the largest sum of :math:`\sinh o_j` up to its bit.
+    Decoding by *Hamming* distance sums signs instead, and *threshold* counts positive bits.
+
+    ``classes`` are all labels in their order, ``present`` the positions of those that were seen in training: only these
+    have bits, and only these are predicted. A bit between two neighbours that are g apart counts g times.
+    """
+
+    classes: np.ndarray
+    present: np.ndarray
+    decoding: str = "loss"
+
+    @cached_property
+    def gaps(self) -> np.ndarray:
+        """How many classes each bit climbs."""
+        return np.diff(self.present)
+
+    def encode(self, indices: np.ndarray) -> np.ndarray:
+        """Bits of positions in ``classes``."""
+        return np.where(indices[:, None] >= self.present[1:], 1.0, -1.0)
+
+    def positions(self, T: np.ndarray) -> np.ndarray:
+        """Positions in ``classes`` of codes."""
+        return self.present[(T > 0).sum(axis=-1)]
+
+    def best(self, bits: np.ndarray) -> np.ndarray:
+        """Position in ``classes`` of the decoded class.
+
+        Sums start anew at every class that beats all before it, so that a large step hides no small one.
+        """
+        steps = DECODERS[self.decoding].steps(bits)
+        best, ahead = np.zeros(bits.shape[:-1], dtype=int), np.zeros(bits.shape[:-1])
+        for j, gap in enumerate(self.gaps):
+            ahead = ahead + gap * steps[..., j]
+            better = ahead > 0
+            best[better], ahead[better] = j + 1, 0.0
+        return self.present[best]
+
+    def decode(self, bits: np.ndarray) -> np.ndarray:
+        """Labels of bits."""
+        return self.classes[self.best(bits)]
+
+    def class_scores(self, bits: np.ndarray) -> np.ndarray:
+        """One score per class, 0 for the decoded one and less for the others: sums of steps away from it.
+
+        For loss-based decoding that is half of how much smaller the best loss is, ``(min D − D_k) / 2``.
+        """
+        steps = DECODERS[self.decoding].steps(bits)
+        below, above = self.present[0], len(self.classes) - 1 - self.present[-1]
+        sure = np.sinh(1.0)
+        every = np.repeat(steps, self.gaps, axis=-1)
+        every = np.pad(every, ((0, 0), (below, above)), constant_values=((0, 0), (sure, -sure)))
+        chosen = self.best(bits)[:, None] > np.arange(len(self.classes) - 1)
+        scores = np.zeros((len(bits), len(self.classes)))
+        scores[:, :-1] -= np.cumsum(np.where(chosen, every, 0.0)[:, ::-1], axis=1)[:, ::-1]
+        scores[:, 1:] += np.cumsum(np.where(chosen, 0.0, every), axis=1)
+        scores = np.minimum(scores, -np.finfo(float).tiny)  # ties and round-off do not overrule the decoder
+        np.put_along_axis(scores, chosen.sum(axis=1)[:, None], 0.0, axis=1)
+        return scores
+
+    def repaired(self, bits: np.ndarray) -> np.ndarray:
+        """Bits that do not increase: the higher the class, the less likely it is reached."""
+        return DECODERS[self.decoding].repair(bits, self.gaps)
+
+    def ladder(self, bits: np.ndarray) -> np.ndarray:
+        """One score per class that was seen: sums of repaired bits up to it, largest where they change sign."""
+        return np.insert(np.cumsum(self.repaired(bits) * self.gaps, axis=-1), 0, 0.0, axis=-1)
+
+    def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:
+        """``"auto"`` is the absolute error in ranks with soft edges: each repaired bit is wrong a little or wholly."""
+        if criterion == "squared":
+            return ((P - T) ** 2 * self.gaps).mean(axis=-1)
+        if criterion == "auto":
+            return expit(-2.0 * T * self.repaired(P) / MARGIN) @ self.gaps
+        error = np.abs(self.best(P) - self.positions(T))
+        return (error if criterion == "absolute" else error > 0).astype(float)

@@ -8,7 +8,7 @@ back in the order of the slabs. The outcome is therefore the same, bit for bit, 
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -108,7 +108,9 @@ def threads_for(size: int) -> AbstractContextManager[Any]:
     return _controller().limit(limits=1) if size <= SMALL else nullcontext()
 
 
-def ordered_map(work: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None = -1) -> Iterator[Result]:
+def ordered_map(
+    work: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None = -1
+) -> Generator[Result, None, None]:
     """``map(work, items)`` on threads with single-threaded BLAS; results in order, few in flight."""
     items = list(items) if not isinstance(items, Iterator) else items
     threads = effective_n_jobs(n_jobs)
@@ -179,28 +181,46 @@ def design_blocks(features: Lift, rows: Rows, dtype: Any, workspace: Workspace) 
         yield out
 
 
-def gram_statistics(features: Lift, rows: Rows, *, dtype: Any = np.float64, n_jobs: int | None = -1) -> Statistics:
-    """Sum the statistics of ``rows`` in Gram form."""
-    D, s = features.n_lifted, rows.T.shape[1]
-    width = D + s + 1
-    workspace = Workspace()
-    free: queue.SimpleQueue[Statistics] = queue.SimpleQueue()
+class GramSums:
+    """Rows → their statistics in Gram form (upper triangles), with buffers that are used again.
 
-    def work(slab: slice) -> Statistics:
+    Threads may share one; a result is given back when it has been added.
+    """
+
+    def __init__(self, features: Lift, n_outputs: int, dtype: Any = np.float64) -> None:
+        self.features, self.n_outputs, self.dtype = features, n_outputs, dtype
+        self._workspace = Workspace()
+        self._free: queue.SimpleQueue[Statistics] = queue.SimpleQueue()
+
+    def __call__(self, rows: Rows) -> Statistics:
         try:
-            part = free.get_nowait()
+            part = self._free.get_nowait()
             part.reset()
         except queue.Empty:
-            part = Statistics.zeros(D, s)
-        scratch = None if dtype == np.float64 else workspace.array("gram", (width, width), dtype)
-        for block in design_blocks(features, rows[slab], dtype, workspace):
+            part = self.zeros()
+        width = len(part.moments)
+        scratch = None if self.dtype == np.float64 else self._workspace.array("gram", (width, width), self.dtype)
+        for block in design_blocks(self.features, rows, self.dtype, self._workspace):
             part.add_rows(block, scratch)
         return part
 
-    total = Statistics.zeros(D, s)
-    for part in ordered_map(work, slabs(len(rows), D), n_jobs):
+    def __reduce__(self) -> tuple[Any, ...]:
+        return GramSums, (self.features, self.n_outputs, self.dtype)
+
+    def zeros(self) -> Statistics:
+        return Statistics.zeros(self.features.n_lifted, self.n_outputs)
+
+    def give_back(self, part: Statistics) -> None:
+        self._free.put(part)
+
+
+def gram_statistics(features: Lift, rows: Rows, *, dtype: Any = np.float64, n_jobs: int | None = -1) -> Statistics:
+    """Sum the statistics of ``rows`` in Gram form."""
+    sums = GramSums(features, rows.T.shape[1], dtype)
+    total = sums.zeros()
+    for part in ordered_map(lambda slab: sums(rows[slab]), slabs(len(rows), features.n_lifted), n_jobs):
         total += part
-        free.put(part)
+        sums.give_back(part)
     return total.symmetrise()
 
 

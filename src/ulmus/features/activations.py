@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +12,13 @@ class Activation:
     """An activation ``g``.
 
     ``apply`` works in place. ``argument`` says what it is given: ``"affine"`` is ``slope (w·x + b)``, ``"distance"``
-    is ``slope ‖x − c‖ / r`` with centre ``c`` and width ``r`` drawn from the data.
+    is ``slope ‖x − c‖ / r`` with centre ``c`` and width ``r`` drawn from the data. ``onnx(g, A)`` is the same in ONNX
+    operators, where ``g.Tanh(A)`` adds an operator to the graph ``g``.
     """
 
     name: str
     apply: Callable[[np.ndarray], None]
+    onnx: Callable[[Any, Any], Any]
     argument: str = "affine"
     bounded: bool = True
 
@@ -64,19 +67,35 @@ def _relu(A: np.ndarray) -> None:
 def _identity(_: np.ndarray) -> None: ...
 
 
+def _onnx_softplus(g: Any, A: Any) -> Any:
+    # max(a, 0) + log(1 + e^-|a|), as runtimes have no Softplus in double precision
+    return g.Add(g.Max(A, 0.0), g.Log(g.Add(g.Exp(g.Neg(g.Abs(A))), 1.0)))
+
+
+def _onnx_mexican_hat(g: Any, A: Any) -> Any:
+    S = g.Min(g.Mul(A, A), 1e4)
+    return g.Mul(g.Sub(1.0, S), g.Exp(g.Mul(S, -0.5)))
+
+
 ACTIVATIONS: dict[str, Activation] = {
     a.name: a
     for a in (
-        Activation("sigmoid", _sigmoid),
-        Activation("tanh", lambda A: np.tanh(A, out=A)),
-        Activation("sine", lambda A: np.sin(A, out=A)),
-        Activation("cosine", lambda A: np.cos(A, out=A)),
-        Activation("hardlim", _hard_limit),
-        Activation("relu", _relu, bounded=False),
-        Activation("softplus", _softplus, bounded=False),
-        Activation("mexican_hat", _mexican_hat),
-        Activation("identity", _identity, bounded=False),
-        Activation("gaussian", _gaussian, argument="distance"),
-        Activation("multiquadric", _multiquadric, argument="distance", bounded=False),
+        Activation("sigmoid", _sigmoid, lambda g, A: g.Mul(g.Add(g.Tanh(g.Mul(A, 0.5)), 1.0), 0.5)),
+        Activation("tanh", lambda A: np.tanh(A, out=A), lambda g, A: g.Tanh(A)),
+        Activation("sine", lambda A: np.sin(A, out=A), lambda g, A: g.Sin(A)),
+        Activation("cosine", lambda A: np.cos(A, out=A), lambda g, A: g.Cos(A)),
+        Activation("hardlim", _hard_limit, lambda g, A: g.number(g.GreaterOrEqual(A, 0.0))),
+        Activation("relu", _relu, lambda g, A: g.Relu(A), bounded=False),
+        Activation("softplus", _softplus, _onnx_softplus, bounded=False),
+        Activation("mexican_hat", _mexican_hat, _onnx_mexican_hat),
+        Activation("identity", _identity, lambda g, A: A, bounded=False),
+        Activation("gaussian", _gaussian, lambda g, A: g.Exp(g.Neg(g.Mul(A, A))), argument="distance"),
+        Activation(
+            "multiquadric",
+            _multiquadric,
+            lambda g, A: g.Sqrt(g.Add(g.Mul(A, A), 1.0)),
+            argument="distance",
+            bounded=False,
+        ),
     )
 }

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist
 
 from ulmus.features.sampling import distinct_rows
 
@@ -44,12 +44,14 @@ class Kernel:
     """A kernel: how rows are embedded and what is done to the inner product.
 
     ``embedding`` is ``"inner"``, ``"distance"``, ``"angle"``, ``"arc"`` or ``"cityblock"``; ``finish`` turns the
-    product into kernel values in place; ``scale`` turns ``gamma`` into the factor on the rows of distance kernels.
+    product into kernel values in place; ``scale`` turns ``gamma`` into the factor on the rows of distance kernels;
+    ``onnx(g, P, parameters)`` is ``finish`` in ONNX operators, where ``g.Exp(P)`` adds an operator to the graph ``g``.
     """
 
     name: str
     embedding: str
     finish: Callable[[np.ndarray, KernelParameters], None]
+    onnx: Callable[[Any, Any, KernelParameters], Any]
     scale: Callable[[float], float] = float
     uses: tuple[str, ...] = ("gamma",)
     positive_definite: bool = True
@@ -107,23 +109,47 @@ def _cityblock(P: np.ndarray, _: KernelParameters) -> None:
     np.exp(P, out=P)
 
 
+def _onnx_root(g: Any, P: Any) -> Any:
+    return g.Sqrt(g.Abs(P))
+
+
+def _onnx_matern32(g: Any, P: Any, _: KernelParameters) -> Any:
+    r = _onnx_root(g, P)
+    return g.Mul(g.Add(r, 1.0), g.Exp(g.Neg(r)))
+
+
 KERNELS: dict[str, Kernel] = {
     k.name: k
     for k in (
-        Kernel("linear", "inner", _nothing, uses=()),
-        Kernel("poly", "inner", _polynomial, uses=("gamma", "degree", "coef0")),
-        Kernel("sigmoid", "inner", _sigmoid, uses=("gamma", "coef0"), positive_definite=False),
-        Kernel("cosine", "angle", _nothing, uses=()),
-        Kernel("arcsine", "arc", _arcsine),
-        Kernel("rbf", "distance", _rbf, scale=np.sqrt),
-        Kernel("laplacian", "distance", _laplacian, exact_distance=True),
-        Kernel("matern32", "distance", _matern32, scale=lambda g: np.sqrt(3) * g, exact_distance=True),
-        Kernel("laplacian_l1", "cityblock", _cityblock),
+        Kernel("linear", "inner", _nothing, lambda g, P, _: P, uses=()),
+        Kernel(
+            "poly",
+            "inner",
+            _polynomial,
+            lambda g, P, p: g.Pow(g.Add(P, p.coef0), p.degree),
+            uses=("gamma", "degree", "coef0"),
+        ),
+        Kernel(
+            "sigmoid",
+            "inner",
+            _sigmoid,
+            lambda g, P, p: g.Tanh(g.Add(P, p.coef0)),
+            uses=("gamma", "coef0"),
+            positive_definite=False,
+        ),
+        Kernel("cosine", "angle", _nothing, lambda g, P, _: P, uses=()),
+        Kernel("arcsine", "arc", _arcsine, lambda g, P, _: g.arcsin(P, 2 / np.pi)),
+        Kernel("rbf", "distance", _rbf, lambda g, P, _: g.Exp(g.Min(P, 0.0)), scale=np.sqrt),
+        Kernel(
+            "laplacian", "distance", _laplacian, lambda g, P, _: g.Exp(g.Neg(_onnx_root(g, P))), exact_distance=True
+        ),
+        Kernel("matern32", "distance", _matern32, _onnx_matern32, scale=lambda g: np.sqrt(3) * g, exact_distance=True),
+        Kernel("laplacian_l1", "cityblock", _cityblock, lambda g, P, _: g.Exp(g.Neg(P))),
     )
 }
 
 #: Not a kernel: the plain distance, for nodes that need it.
-DISTANCE = Kernel("distance", "distance", _root, exact_distance=True)
+DISTANCE = Kernel("distance", "distance", _root, lambda g, P, _: _onnx_root(g, P), exact_distance=True)
 
 
 KernelLike = str | Kernel | Callable[..., np.ndarray]
@@ -326,19 +352,23 @@ def heuristic_gamma(
         if embedding in ("inner", "arc"):
             spread = float(np.average(squared_norms(S), weights=w))
         else:
-            distances = cdist(S, S, {"rbf": "sqeuclidean", "laplacian_l1": "cityblock"}.get(kernel, "euclidean"))
-            spread = _weighted_median(distances, np.outer(w, w))
+            distances = pdist(S, {"rbf": "sqeuclidean", "laplacian_l1": "cityblock"}.get(kernel, "euclidean"))
+            pairs = None if (w == w[0]).all() else np.multiply(*w[np.array(np.triu_indices(len(w), 1))])
+            spread = _weighted_median(distances, pairs)
     if not np.isfinite(spread):
         raise ValueError(_overflow(S))
     return 1.0 / spread if spread > 1 / np.finfo(float).max else 1.0
 
 
-def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
+def _weighted_median(values: np.ndarray, weight: np.ndarray | None) -> float:
     """Median of the positive values; 0 when there is none."""
-    keep = (values > 0) & (weight > 0)
-    v, w = values[keep], weight[keep]
+    keep = values > 0
+    v = values[keep]
     if not len(v):
         return 0.0
+    if weight is None:
+        middle = (len(v) - 1) // 2
+        return float(np.partition(v, middle)[middle])
     order = np.argsort(v)
-    mass = np.cumsum(w[order])
+    mass = np.cumsum(weight[keep][order])
     return float(v[order][np.searchsorted(mass, mass[-1] / 2)])

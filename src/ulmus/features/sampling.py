@@ -36,7 +36,7 @@ def _words(values: Any) -> np.ndarray:
     return h
 
 
-def row_keys(X: Any, seed: int) -> np.ndarray:
+def row_keys(X: Any, seed: int, n_jobs: int | None = -1) -> np.ndarray:
     """A 64-bit key per row; equal rows have equal keys."""
     rng = np.random.RandomState(seed)
     odd = rng.randint(0, 2**63 - 1, size=X.shape[1], dtype=np.int64).astype(np.uint64) * _U(2) + _U(1)
@@ -52,7 +52,8 @@ def row_keys(X: Any, seed: int) -> np.ndarray:
             words *= odd
             words.sum(axis=1, out=keys[tile])
 
-        for _ in engine.ordered_map(work, list(engine.pieces(X.shape[0], engine.tile_rows(X.shape[1], np.float64)))):
+        tiles = list(engine.pieces(X.shape[0], engine.tile_rows(X.shape[1], np.float64)))
+        for _ in engine.ordered_map(work, tiles, n_jobs):
             pass
     return _mix(keys + _U(rng.randint(1, 2**31)))
 

@@ -19,12 +19,12 @@ from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_contex
 from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.engine import Rows
-from ulmus.tuning import Judge, Tuner, fold_numbers
+from ulmus.tuning import GCV, Judge, Tuner, fold_numbers
 
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "C": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     "fit_intercept": ["boolean", StrOptions({"auto"})],
-    "criterion": [StrOptions({"auto", "squared", "absolute", "error"})],
+    "criterion": [StrOptions({"auto", "squared", "absolute", "error", GCV})],
     "cv": ["cv_object"],
     "device": [StrOptions({"cpu"})],
     "random_state": ["random_state"],
@@ -70,10 +70,9 @@ class Assembly(BaseEstimator):
         -------
         self
         """
-        if self.criterion not in self._criteria:
-            raise ValueError(
-                f"criterion must be one of {self._criteria} for {type(self).__name__}, got {self.criterion!r}"
-            )
+        self._check_criterion()
+        if self.criterion == GCV and (self.cv is not None or groups is not None):
+            raise ValueError('criterion="gcv" has no folds; leave out cv and groups, or choose another criterion')
         X, y = self._validate(X, y)
         folds = fold_numbers(self.cv, X, y, groups, is_classifier(self))
         weight = None
@@ -92,6 +91,12 @@ class Assembly(BaseEstimator):
             held_out = self._train(rows, folds, check_random_state(self.random_state))
         self._calibrate(held_out)
         return self
+
+    def _check_criterion(self) -> None:
+        if self.criterion not in self._criteria:
+            raise ValueError(
+                f"criterion must be one of {self._criteria} for {type(self).__name__}, got {self.criterion!r}"
+            )
 
     @property
     def _intercept(self) -> bool:
@@ -132,11 +137,23 @@ class Assembly(BaseEstimator):
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
     @abstractmethod
-    def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]: ...
+    def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]: ...
 
     @abstractmethod
     def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Target columns, and the factors that the task itself puts on the weights of rows."""
+
+    @abstractmethod
+    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """The same for rows that come later: classes are those that are known already."""
+
+    @abstractmethod
+    def _grow(self, labels: Any) -> np.ndarray | None:
+        """Know these labels as well; ``M`` with new target columns ``[t 1] M`` if that changes the columns."""
+
+    @abstractmethod
+    def _identity(self, T: np.ndarray) -> np.ndarray:
+        """Numbers that tell targets apart, whatever other labels are known."""
 
     @abstractmethod
     def _coding(self, rows: Rows) -> Coding: ...

@@ -5,13 +5,13 @@ from textwrap import indent
 
 _SHARED = {
     "n_landmarks": """n_landmarks : int or "auto", default="auto"
-    Number of landmark rows L. ``"auto"`` doubles it while that lowers the leave-one-out loss by more than its
-    standard error or 1 %, up to ``max_landmarks``. More than there are distinct rows means all of them.""",
+    Number of landmark rows L. ``"auto"`` doubles it while that promises to lower the leave-one-out loss by more
+    than 1 %, up to ``max_landmarks``. More than there are distinct rows means all of them.""",
     "max_landmarks": """max_landmarks : int, default=2000
     Bound for ``n_landmarks="auto"``; cost grows with its square.""",
     "n_hidden": """n_hidden : int or "auto", default="auto"
-    Number of hidden nodes L. ``"auto"`` doubles it while that lowers the leave-one-out loss by more than its
-    standard error or 1 %, up to ``max_hidden``.""",
+    Number of hidden nodes L. ``"auto"`` doubles it while that promises to lower the leave-one-out loss by more
+    than 1 %, up to ``max_hidden``.""",
     "max_hidden": """max_hidden : int, default=2000
     Bound for ``n_hidden="auto"``; cost grows with its square.""",
     "layer": """activation : str, default="tanh"
@@ -42,13 +42,94 @@ rank : int, optional
     "common": """fit_intercept : bool or "auto", default="auto"
     Fit an unpenalised constant. ``"auto"``: for regressors with ``C="auto"``; the closed form of the literature,
     without a constant, otherwise.
-criterion : {"auto", "squared", "absolute", "error"}, default="auto"
+criterion : {"auto", "squared", "absolute", "error", "gcv"}, default="auto"
     Loss by which parameters are chosen. ``"auto"``: squared error for regressors (``"absolute"`` is the other
     choice), an error count with soft edges for classifiers (``"error"`` counts, ``"squared"`` is that of the codes).
+    ``"gcv"`` is generalised cross-validation, a squared error from sums alone: for rows that are dear to read twice.
 cv : int, splitter or None, default=None
-    How that loss is held out: None is exact leave-one-out; k folds come from statistics per fold. ``fit(groups=...)``
-    keeps groups together.""",
+    How that loss is held out, and what calibrates probabilities and intervals: None is exact leave-one-out; k folds
+    come from statistics per fold. ``fit(groups=...)`` keeps groups together.""",
+    "adaptive": """effort : {"fast", "default", "best"}, default="default"
+    How much time is spent: on the choice of the view, on landmarks, and on local partitions (2, 4 or 8).
+categorical_features : "from_dtype" or array-like, default="from_dtype"
+    Columns that hold categories, by position or name, besides the text, categorical and boolean columns of a frame.
+criterion : {"auto", "squared", "absolute", "error"}, default="auto"
+    Loss by which everything is chosen; see :class:`~ulmus.NKELMRegressor`.
+max_memory : float, default=2
+    Gigabytes that the fitted model may hold. The local stage keeps the training rows; it gets fewer partitions, or is
+    left out, where it would need more.""",
+    "repeatable": """random_state : int, RandomState or None, default=None
+    Makes fits repeatable, whatever the number of threads.
+n_jobs : int or None, default=-1
+    Threads.
+verbose : bool, default=False
+    Print what every stage finds.""",
+    "robust": """loss : str, default="sqrt"
+    ``"sqrt"``, ``"polynomial"``, ``"cubic"``, ``"quartic"``, ``"huber"``, ``"logcosh"`` or ``"squared"``; see
+    :mod:`ulmus.losses` for the formulas.
+h : float or "auto", default="auto"
+    Scale of the loss in units of the targets, for all but ``"sqrt"`` and ``"squared"``: errors above 1/h count by
+    their size. ``"auto"``: from the median absolute deviation of residuals, such that for Gaussian errors the model
+    is 95 % as efficient as least squares.
+tau : float or "auto", default="auto"
+    The same for ``"sqrt"``, where errors above :math:`\\sqrt\\tau` count by their size.
+C : float or "auto", default="auto"
+    Weight of the losses against :math:`\\frac12\\|\\beta\\|^2`, in units of the targets.""",
+    "search": """fit_intercept : bool or "auto", default="auto"
+    Fit a constant; ``"auto"`` does.
+intercept_penalty : float, default=0.0
+    Penalty on the constant beside that on the weights: 0 leaves it free, 1 makes it a weight like any other.
+criterion : {"auto", "squared", "absolute"}, default="auto"
+    Loss by which C is chosen; ``"auto"`` is the robust loss itself.
+cv : int, splitter or None, default=None
+    How that loss is held out: None is leave-one-out, approximated by one Newton step; k folds are fitted.
+    ``fit(groups=...)`` keeps groups together.""",
+    "newton": """tol : float or "auto", default="auto"
+    Newton's method stops when its next step is shorter than ``tol · max(1, ‖β‖)``. ``"auto"``: 1e-8, and 1e-5 where
+    the features of the rows take more than 64 MiB and every iteration computes them again.
+max_iter : int, default=100
+    Newton steps at most.
+delta1, delta2 : float, default=1e-4 and 0.9
+    A step length has to lower the objective by ``delta1`` of what the slope promises, and to leave ``delta2`` of the
+    slope at most.
+beta, rho, rho1 : float, default=1, 0.5 and 0.5
+    Where the search looks when the full step will not do: ``beta · rho^j``, then back from ``1/rho`` times that by
+    powers of ``rho1``.""",
+    "online": """forgetting : float, default=1.0
+    Weight that every row leaves to each row before it, in (0, 1]. 0.999 remembers some 1000 rows. The penalty does not
+    fade.
+form : {"root", "covariance", "information"}, default="root"
+    What is carried from row to row.
+warm_up : int, default=500
+    Rows from which the scale of the inputs, and all that is ``"auto"``, is chosen. With ``scale``, ``slope``, ``C`` and
+    ``n_hidden`` given, or ``C=None``, there is no warm-up.""",
+    "loss": """loss : {"squared", "cubic", "quartic", "huber", "sqrt", "logcosh"}, default="squared"
+    A robust loss weighs every row by :math:`f'(e)/e` of its error before it is learned: one round of reweighting, and
+    so approximate. ``"polynomial"`` is refused, because its weights rise with the error.
+loss_scale : float or "auto", default="auto"
+    Error from which a row counts less. ``"auto"``: from the median of recent absolute errors.""",
     "class_weight": """class_weight : dict or "balanced", optional
+    Weights of the classes.""",
+    "order": """decoding : {"loss", "hamming", "threshold"}, default="loss"
+    From bits to a class: smallest exponential loss, smallest Hamming distance, or number of positive bits.
+categories : "auto" or array of shape (n_classes,), default="auto"
+    All labels, lowest first; ``"auto"``: numbers by value, ordered categoricals by their categories.
+cost_matrix : array of shape (n_classes, n_classes), optional
+    ``cost_matrix[true, predicted]``: ``predict`` returns the class of least expected cost.
+class_weight : dict or "balanced", optional
+    Weights of the classes.""",
+    "ordinal": """loss : {"squared", "logistic"}, default="squared"
+    Loss of the bits in training. ``"squared"`` is the closed form; ``"logistic"`` (Newton's method, some ten solves
+    per bit) makes them log-odds, so that probabilities need no calibration.
+decoding : {"loss", "hamming", "threshold"}, default="loss"
+    From bits to a class: smallest exponential loss, smallest Hamming distance, or number of positive bits.
+categories : "auto" or array of shape (n_classes,), default="auto"
+    All labels, lowest first; some may be absent from the training rows. ``"auto"``: numbers by value, pandas ordered
+    Categorical and polars Enum by their categories.
+cost_matrix : array of shape (n_classes, n_classes), optional
+    ``cost_matrix[true, predicted]``: ``predict`` returns the class of least expected cost. It takes no part in
+    ``fit``.
+class_weight : dict or "balanced", optional
     Weights of the classes.""",
     "run": """device : {"cpu"}, default="cpu"
 random_state : int, RandomState or None, default=None
@@ -66,7 +147,8 @@ RANDOM = ("n_hidden", "layer", "C_or_none", "max_hidden", "common")
 
 def documented(*names: str) -> Callable[[type], type]:
     """Put the shared descriptions in place of ``<parameters>`` in a class docstring."""
-    text = indent("\n".join(_SHARED[name] for name in (*names, "run")), "    ")
+    ending = () if "repeatable" in names else ("run",)
+    text = indent("\n".join(_SHARED[name] for name in (*names, *ending)), "    ")
 
     def fill(cls: type) -> type:
         assert cls.__doc__ is not None

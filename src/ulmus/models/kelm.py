@@ -24,10 +24,27 @@ _LAST_ROWS = 1_000
 _TUNING_LANDMARKS = 2_000
 
 
+def _calibration_last(n: int, folds: np.ndarray | None) -> tuple[np.ndarray | None, int]:
+    """An order of the rows in which those that calibrate stand last, whole folds of them, and their number."""
+    rng = np.random.RandomState(0)
+    if folds is None:
+        return (rng.permutation(n) if n > _LAST_ROWS else None), min(n, _LAST_ROWS)
+    turn = rng.permutation(int(folds.max()) + 1)
+    ends = np.cumsum(np.bincount(folds[folds >= 0], minlength=len(turn))[turn])
+    taken = turn[: int(np.searchsorted(ends, min(_LAST_ROWS, ends[-1]))) + 1]
+    last = np.isin(folds, taken)
+    return np.argsort(last, kind="stable"), int(last.sum())
+
+
 class KernelFamily(Assembly):
     """The exact kernel and its dual weights."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**KERNEL_CONSTRAINTS, **COMMON_CONSTRAINTS}
+
+    cross_kernel_: CrossKernel
+    alpha_: np.ndarray
+    intercept_: np.ndarray
+    _narrow: bool
 
     def __init__(
         self,
@@ -60,9 +77,8 @@ class KernelFamily(Assembly):
 
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         self._choose(rows, folds, rng)
-        n = len(rows)
-        if n > _LAST_ROWS:
-            rows = rows.take(np.random.RandomState(0).permutation(n))
+        order, n_last = _calibration_last(len(rows), folds)
+        rows = rows if order is None else rows.take(order)
         parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
         self.cross_kernel_ = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
         solution = fit_kernel_ridge(
@@ -70,14 +86,15 @@ class KernelFamily(Assembly):
             rows,
             self.C_,
             fit_intercept=self._intercept,
-            n_last=_LAST_ROWS,
+            n_last=n_last,
+            last_folds=None if folds is None or order is None else folds[order][-n_last:],
             n_jobs=self.n_jobs,
         )
         self.alpha_, self.intercept_ = solution.alpha, solution.intercept
         self._weight = rows.weight
         bound = float(np.abs(self.cross_kernel_.diagonal(rows.X)).max())
         self._narrow = digits_kept(self.alpha_, bound, rows.target_bound, np.float32)
-        last = rows.take(slice(max(0, n - _LAST_ROWS), n))
+        last = rows.take(slice(len(rows) - n_last, len(rows)))
         return HeldOut.of(last, solution.residual, solution.remainder)
 
     def _choose(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:

@@ -1,5 +1,7 @@
 """Pictures, one display a file. They need matplotlib, which is imported when drawing."""
 
+from ulmus.plots.projection import ProjectionDisplay
+from ulmus.plots.residuals import ResidualsDisplay
 from ulmus.plots.tuning import TuningDisplay
 
-__all__ = ["TuningDisplay"]
+__all__ = ["ProjectionDisplay", "ResidualsDisplay", "TuningDisplay"]

@@ -70,9 +70,13 @@ def fit_kernel_ridge(
     *,
     fit_intercept: bool = False,
     n_last: int = 1,
+    last_folds: np.ndarray | None = None,
     n_jobs: int | None = -1,
 ) -> DualSolution:
     """Dual weights, solved in place, with what leave-one-out of the last ``n_last`` rows needs.
+
+    With ``last_folds``, the numbers of the folds in which these rows stand, whole folds F are left out instead:
+    ``(A⁻¹_FF)⁻¹ α_F`` is the error of the model without them.
 
     With an intercept ``b`` the system is bordered, ``α = A⁻¹(T − 1b)`` and ``1ᵀα = 0``. The last diagonal entries of
     ``A⁻¹`` need only the last block of the Cholesky factor, which is why leave-one-out of those rows is free. A kernel
@@ -87,7 +91,7 @@ def fit_kernel_ridge(
         rcond, _ = lapack.dpocon(factor, norm, uplo="L")
         S, _ = lapack.dpotrs(factor, B, lower=1)
         half = solve_triangular(factor[n - m :, n - m :], np.eye(m), lower=True, check_finite=False)
-        inverse_diagonal = np.einsum("ij,ij->j", half, half)
+        inverse = half.T @ half if last_folds is not None else np.einsum("ij,ij->j", half, half)
     else:
         del A, factor
         warnings.warn(
@@ -101,7 +105,8 @@ def fit_kernel_ridge(
         if info:
             raise np.linalg.LinAlgError("the kernel matrix plus I/C is singular; choose a smaller C")
         rcond, _ = lapack.dsycon(factor, pivots, norm, lower=1)
-        S, inverse_diagonal = S[:, : B.shape[1]], np.diag(S[n - m :, B.shape[1] :])
+        S, inverse = S[:, : B.shape[1]], S[n - m :, B.shape[1] :]
+        inverse = inverse if last_folds is not None else np.diag(inverse)
     condition = float(1 / max(rcond, 1e-300))
     if condition * np.finfo(float).eps > 1e-2:
         warnings.warn(
@@ -115,9 +120,26 @@ def fit_kernel_ridge(
         alpha, u = S[:, :-1], S[:, -1]
         b = alpha.sum(axis=0) / u.sum()
         alpha = alpha - np.outer(u, b)
-        inverse_diagonal = inverse_diagonal - u[n - m :] ** 2 / u.sum()
+        v = u[n - m :]
+        inverse = inverse - (np.outer(v, v) if last_folds is not None else v**2) / u.sum()
     last = rows.take(slice(n - m, n))
     w = np.ones(m) if last.weight is None else last.weight
+    if last_folds is not None:
+        error, left = _without_folds(inverse, alpha[n - m :], last_folds, C, w)
+        return DualSolution(alpha, b, condition, error * left[:, None], left)
     share = np.ones(m) if last.unit is None else last.unit / w
     residual = alpha[n - m :] / (C * w)[:, None]
-    return DualSolution(alpha, b, condition, residual, 1.0 - share + share * inverse_diagonal / (C * w))
+    return DualSolution(alpha, b, condition, residual, 1.0 - share + share * inverse / (C * w))
+
+
+def _without_folds(
+    inverse: np.ndarray, alpha: np.ndarray, folds: np.ndarray, C: float, w: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of rows under models without their fold, and ``1/(1 + h₋)`` with their leverages under these."""
+    error, left = np.empty(alpha.shape), np.empty(len(alpha))
+    for k in np.unique(folds):
+        F = np.flatnonzero(folds == k)
+        block = np.linalg.inv(inverse[np.ix_(F, F)])
+        error[F] = block @ alpha[F]
+        left[F] = 1.0 / (1.0 + np.maximum(C * np.diag(block) - 1.0 / w[F], 0.0))
+    return error, left

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.engine import Rows
+from ulmus.engine import Lift, Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.ridge import DOUBLE, SINGLE, Precision, Problem, Solution, fit_dual, fit_gram, fit_triangular
 from ulmus.statistics import Statistics
@@ -85,10 +85,21 @@ def _summing_route(features: NystromMap) -> Route:
     return SAFEST if route.precision.correct == 0.0 else route
 
 
+def summed_form(features: NystromMap) -> tuple[Lift, np.ndarray | None]:
+    """What is to be summed so that no digits are lost, and the factor that whitens the sum (None: it is white)."""
+    return (
+        (features, None) if _summing_route(features).name == "whiten" else (features.cross_kernel_, features.whitening_)
+    )
+
+
 def nystrom_statistics(features: NystromMap, rows: Rows, n_jobs: int | None = -1) -> Statistics:
     """Sums of the whitened features in float64, squared before whitening only where that costs no digits."""
-    route = _summing_route(features)
-    return _posed(Problem(features, rows, None, n_jobs=n_jobs), features, route).statistics(np.float64)
+    return summing_problem(Problem(features, rows, None, n_jobs=n_jobs), features).statistics(np.float64)
+
+
+def summing_problem(problem: Problem, features: NystromMap) -> Problem:
+    """The problem with raw kernel values, whitened after the sum, where sums of them keep the digits."""
+    return _posed(problem, features, _summing_route(features))
 
 
 def fit_nystrom_ridge(

@@ -14,7 +14,6 @@ the row itself when its weight is at most 1. With an intercept, rows are centred
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import eigh
 
 from ulmus import engine
 from ulmus.statistics import Statistics
@@ -33,7 +32,7 @@ class RidgePath:
         self.target_mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
         self.total = stats.weight
         with engine.threads_for(stats.n_features):
-            s, self.U = eigh(used.gram, check_finite=False)
+            s, self.U = np.linalg.eigh(used.gram)
         self.s = np.maximum(s, 0.0)
         self.Z = self.U.T @ used.cross
         self.target_square = np.diag(used.target)
@@ -63,6 +62,18 @@ class RidgePath:
         n = self.total
         left = np.maximum(n - self.degrees_of_freedom(C), 1e-12 * n)
         return n * self.residual_square(C) / left[:, None] ** 2
+
+    def held_out(self, C: float) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+        """Function that gives predictions and leverages of rows that are not in the statistics, for one C."""
+        shrink = self._shrink(np.array([C]))[:, 0]
+        beta, intercept = self.weights(np.array([C]))
+        constant = 1.0 / self.total if self.fit_intercept else 0.0
+
+        def of_rows(Phi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            A = (Phi - self.centre) @ self.U
+            return Phi @ beta[:, 0] + intercept[0], A**2 @ shrink + constant
+
+        return of_rows
 
     def leave_one_out(self, C: np.ndarray) -> LeaveOneOut:
         """Function that gives exact leave-one-out predictions of rows that are in the statistics, for every C."""

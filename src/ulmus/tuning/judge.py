@@ -2,82 +2,48 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import GroupKFold, check_cv
 
 from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import Lift, Rows
 from ulmus.solvers.path import RidgePath
-from ulmus.statistics import Statistics
+from ulmus.statistics import Statistics, Summary
+from ulmus.tuning.folds import summarise
+from ulmus.tuning.surface import C_LIMITS, FLAT, Surface, Trial
 
-#: How far, in powers of two, a grid of C may be widened when its best value sits at an end.
-C_LIMITS = (-30.0, 35.0)
-_WIDEN = 5
-#: Relative differences in loss below this are none.
-FLAT = 1e-3
+__all__ = ["C_LIMITS", "FLAT", "GCV", "Judge", "Summary", "Trial"]
+
+#: Share of the rows, at either end, whose differences between two models are not believed.
+TAIL = 1e-3
+#: Bytes of features that are kept while every C of a model is judged.
+LIFTED_BYTES = 2**27
+#: The criterion that needs no row a second time.
+GCV = "gcv"
 
 StatisticsOf = Callable[[Any, Rows], Statistics]
 
 
-@dataclass(frozen=True)
-class Trial:
-    """The losses of every C for one width and one size of the features."""
-
-    stage: str
-    width: float
-    size: int
-    n_rows: int
-    C: np.ndarray
-    loss: np.ndarray
-    row_losses: np.ndarray = field(repr=False)
-    seconds: float = 0.0
-
-    @property
-    def best(self) -> int:
-        """The smallest C whose loss is practically the lowest: beyond it, only digits are lost."""
-        return int(np.flatnonzero(self.loss <= (1 + FLAT) * self.loss.min())[0])
-
-    @property
-    def best_C(self) -> float:
-        return float(self.C[self.best])
-
-    @property
-    def best_loss(self) -> float:
-        return float(self.loss[self.best])
+def _drawn_in(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Values with the outermost ones, a share of :data:`TAIL` at either end, replaced by the next."""
+    order = np.argsort(values)
+    mass = np.cumsum(weight[order])
+    ends = np.searchsorted(mass, mass[-1] * np.array([TAIL, 1 - TAIL]))
+    return np.clip(values, *values[order][ends])
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Sums of all rows and, when there are folds, of each fold."""
+@dataclass
+class Lifted:
+    """Rows that are features already."""
 
-    total: Statistics
-    folds: tuple[Statistics, ...] = ()
+    n_lifted: int
 
-
-def fold_numbers(cv: Any, X: Any, y: np.ndarray, groups: Any, classifier: bool) -> np.ndarray | None:
-    """The number of the fold in which each row is tested; None asks for leave-one-out.
-
-    Groups are kept together: with ``groups`` and no splitter, ``GroupKFold`` is used.
-    """
-    if cv is None and groups is None:
-        return None
-    if groups is not None and (cv is None or isinstance(cv, int)):
-        cv = GroupKFold(5 if cv is None else cv)
-    number = np.full(X.shape[0], -1)
-    for k, (train, test) in enumerate(check_cv(cv, y, classifier=classifier).split(X, y, groups)):
-        if (number[test] >= 0).any():
-            raise ValueError("cv must test every row at most once; a repeated split was given")
-        if len(train) + len(test) != len(number):
-            raise ValueError(
-                f"cv must train on every row that it does not test; split {k} trains on {len(train)} and tests on "
-                f"{len(test)} of {len(number)} rows"
-            )
-        number[test] = k
-    return number
+    def lift(self, X: np.ndarray, out: np.ndarray) -> None:
+        out[:] = X
 
 
 @dataclass(frozen=True)
@@ -96,93 +62,116 @@ class Judge:
 
     def summarise(self, features: Lift) -> Summary:
         """Statistics of the rows, and of each fold."""
-        if self.folds is None:
-            return Summary(self.statistics_of(features, self.rows))
-        parts = tuple(
-            self.statistics_of(features, self.rows.take(np.flatnonzero(self.folds == k)))
-            for k in range(int(self.folds.max()) + 1)
-        )
-        never_tested = np.flatnonzero(self.folds < 0)
-        total = sum(parts[1:], parts[0])
-        if len(never_tested):
-            total = total + self.statistics_of(features, self.rows.take(never_tested))
-        return Summary(total, parts)
+        return summarise(partial(self.statistics_of, features), self.rows, self.folds)
+
+    def lifted(self, features: Lift) -> tuple["Judge", Lift]:
+        """The same judge with the features themselves as rows, where most rows are judged and memory allows.
+
+        Otherwise features are evaluated once for the sums and once more for the judged rows.
+        """
+        n, D = len(self.rows), features.n_lifted
+        if n * D * 8 > LIFTED_BYTES or 2 * len(self.scored_rows) < n:
+            return self, features
+        Phi = engine.transform(features, self.rows.X, np.empty((n, D)), n_jobs=self.n_jobs)
+        sums = partial(engine.gram_statistics, n_jobs=self.n_jobs)
+        return replace(self, rows=replace(self.rows, X=Phi), statistics_of=sums), Lifted(D)
 
     def trial(
         self, stage: str, width: float, features: Lift, summary: Summary, log2_C: np.ndarray, size: int | None = None
     ) -> Trial:
         """Losses of the model that uses the first ``size`` features, for every C of the grid and beyond its ends."""
+        sizes = [features.n_lifted if size is None else size]
+        return self.trials(stage, width, features, summary, log2_C, sizes)[0]
+
+    def trials(
+        self, stage: str, width: float, features: Lift, summary: Summary, log2_C: np.ndarray, sizes: list[int]
+    ) -> list[Trial]:
+        """Losses of the models that use the first so many features, for every C, from one pass over the judged rows."""
         began = time.perf_counter()
-        size = features.n_lifted if size is None else size
-        paths = self._paths(summary, size)
-        grid, losses = log2_C, self._row_losses(paths, features, size, log2_C)
+        surfaces = [Surface(self._paths(summary, size), size) for size in sizes]
         weight = self.scored_weight
-        while True:
-            loss = np.average(losses, axis=1, weights=weight)
-            best = int(np.flatnonzero(loss <= (1 + FLAT) * loss.min())[0])
-            more = np.empty(0)
-            if len(grid) > 1 and best == len(grid) - 1 and grid[-1] < C_LIMITS[1]:
-                more = grid[-1] + np.arange(1.0, _WIDEN + 1)
-            elif len(grid) > 1 and best == 0 and grid[0] > C_LIMITS[0] and loss[0] < loss[-1]:
-                more = grid[0] - np.arange(1.0, _WIDEN + 1)
-            if not len(more):
-                break
-            grid = np.append(grid, more)
-            losses = np.concatenate([losses, self._row_losses(paths, features, size, more)])
-            order = np.argsort(grid)
-            grid, losses = grid[order], losses[order]
-        seconds = time.perf_counter() - began
-        return Trial(stage, width, size, len(self.rows), 2.0**grid, loss, losses[best], seconds)
+        while any(len(s.wanted(log2_C)) for s in surfaces):
+            asked = [(s, s.wanted(log2_C)) for s in surfaces]
+            for (surface, more), losses in zip(asked, self._row_losses(asked, features), strict=True):
+                surface.add(more, losses, weight)
+        seconds = (time.perf_counter() - began) / len(sizes)
+        return [
+            Trial(stage, width, s.size, len(self.rows), 2.0**s.grid, s.loss, s.row_losses[s.best], seconds)
+            for s in surfaces
+        ]
 
     @property
     def scored_rows(self) -> np.ndarray:
+        if self.criterion == GCV:
+            return np.empty(0, int)
         if self.scored is not None:
             return self.scored
         return np.arange(len(self.rows)) if self.folds is None else np.flatnonzero(self.folds >= 0)
 
     @property
     def scored_weight(self) -> np.ndarray:
+        if self.criterion == GCV:
+            return np.ones(1)
         if self.mass is not None:
             return self.mass
         weight = self.rows.weight
         return np.ones(len(self.scored_rows)) if weight is None else weight[self.scored_rows]
+
+    def gain(self, old: Trial, new: Trial) -> tuple[float, float]:
+        """How much lower the new model's loss is, and the standard error of that, from the differences row by row.
+
+        Differences beyond the outermost :data:`TAIL` are drawn in: no handful of rows decides.
+        """
+        weight = self.scored_weight
+        difference = _drawn_in(old.row_losses - new.row_losses, weight)
+        gain = np.average(difference, weights=weight)
+        deviation = np.sqrt(np.average((difference - gain) ** 2, weights=weight))
+        return float(gain), float(deviation / np.sqrt(weight.sum()))
 
     def gains(self, old: Trial, new: Trial, errors: float = 1.0, share: float = np.inf) -> bool:
         """Whether the new model's loss is lower by more than so many standard errors of the paired differences.
 
         A fall by more than ``share`` of the loss counts in any case: errors with heavy tails have a large deviation.
         """
-        weight = self.scored_weight
-        difference = old.row_losses - new.row_losses
-        gain = np.average(difference, weights=weight)
-        deviation = np.sqrt(np.average((difference - gain) ** 2, weights=weight))
-        noise = errors * deviation / np.sqrt(weight.sum())
-        return bool(gain > min(noise, share * np.average(old.row_losses, weights=weight)))
+        gain, error = self.gain(old, new)
+        if self.criterion == GCV:  # one number for all rows: its error is not known
+            return gain > (share if np.isfinite(share) else FLAT) * old.best_loss
+        return gain > min(errors * error, share * old.best_loss)
 
     def _paths(self, summary: Summary, size: int) -> list[RidgePath]:
         trained = [summary.total - part for part in summary.folds] or [summary.total]
         return [RidgePath(stats.prefix(size), fit_intercept=self.fit_intercept) for stats in trained]
 
-    def _row_losses(self, paths: list[RidgePath], features: Lift, size: int, log2_C: np.ndarray) -> np.ndarray:
-        """Losses ``[C, scored row]``."""
-        C = 2.0**log2_C
-        predict = self._held_out(paths, C)
+    def _row_losses(self, asked: list[tuple[Surface, np.ndarray]], features: Lift) -> list[np.ndarray]:
+        """Losses ``[C, scored row]`` of every surface at the log2 C asked of it; by GCV one loss for all rows."""
+        if self.criterion == GCV:
+            return [self._gcv(s.paths[0], 2.0**more) for s, more in asked]
+        asked_for = [(self._held_out(s.paths, 2.0**more), s.size, len(more)) for s, more in asked]
         index = self.scored_rows
-        out = np.empty((len(C), len(index)))
+        out = [np.empty((count, len(index))) for _, _, count in asked_for]
         workspace = engine.Workspace()
-        width = max(features.n_lifted, len(C) * self.rows.T.shape[1])
+        width = max(features.n_lifted, max(count for *_, count in asked_for) * self.rows.T.shape[1])
 
         def work(piece: slice) -> None:
             rows = self.rows.take(index[piece])
             Phi = workspace.array("features", (len(rows), features.n_lifted), np.float64)
             features.lift(rows.X, Phi)
-            P = predict(np.ascontiguousarray(Phi[:, :size]), rows, index[piece])
-            out[:, piece] = self.coding.losses(rows.T, P, self.criterion)
+            for losses, (predict, size, count) in zip(out, asked_for, strict=True):
+                if count:
+                    P = predict(np.ascontiguousarray(Phi[:, :size]), rows, index[piece])
+                    losses[:, piece] = self.coding.losses(rows.T, P, self.criterion)
 
         block = max(64, engine.BLOCK_BYTES // (16 * width))
         for _ in engine.ordered_map(work, list(engine.pieces(len(index), block)), self.n_jobs):
             pass
         return out
+
+    def _gcv(self, path: RidgePath, C: np.ndarray) -> np.ndarray:
+        """GCV of every C; infinite where it is not to be trusted, as the model spends more than half of the rows."""
+        spent = path.degrees_of_freedom(C) / path.total
+        score = np.where(spent <= max(0.5, spent.min(initial=1.0)), path.gcv(C).T, np.inf).T
+        error = np.sqrt(score)[:, None, :]
+        return self.coding.losses(np.zeros(error.shape[1:]), error, "squared")
 
     def _held_out(self, paths: list[RidgePath], C: np.ndarray) -> Callable[[np.ndarray, Rows, np.ndarray], np.ndarray]:
         """Predictions ``[C, row, output]`` of rows by models that did not see them."""

@@ -6,9 +6,9 @@ random layer) and their number, its *size*.
 * **C**: one decomposition gives every C (:mod:`ulmus.tuning.judge`).
 * **width**: a climb on a logarithmic scale from a scale-aware start, on samples of the rows with fewer features, coarse
   first (:data:`LEVELS`).
-* **size**: features nest, so one set of statistics gives every smaller model. The size doubles while the loss falls by
-  more than the standard error of its fall (of paired differences, row by row), or by more than 1 %; the smallest size
-  within one such error, and 1 %, of the best is taken.
+* **size**: features nest, so one set of statistics gives every smaller model. The size doubles while the gains so far
+  promise another 1 %; the smallest size within one standard error of the best (of paired differences, row by row), and
+  1 %, is taken.
 """
 
 import time
@@ -22,23 +22,37 @@ import numpy as np
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
-from ulmus.statistics import Statistics
-from ulmus.tuning.judge import C_LIMITS, Judge, Trial
+from ulmus.statistics import Statistics, Summary
+from ulmus.tuning.judge import GCV, Judge
+from ulmus.tuning.surface import C_LIMITS, Trial
 
 #: log2 of the C that are tried first; the judge widens the grid while the best value sits at its end.
 LOG2_C = np.arange(-10.0, 25.5, 1.0)
-#: (rows, features, factor between neighbouring widths) of each level of the climb on widths.
-LEVELS = ((2_000, 200, 4.0), (8_000, 500, 2.0), (32_000, 1_000, 2.0))
+#: (rows, features, factor between neighbouring widths, rows for which that is enough) of each level of the climb.
+LEVELS = ((1_500, 100, 4.0, 3_000), (4_000, 250, 2.0, 16_000), (16_000, 500, 2.0, np.inf))
+#: A coarse level is not enough where the second half of its features lowered the loss by this share.
+STARVED = 0.05
 #: Widths tried at one level, at most.
 MAX_CLIMB = 10
-#: First size of the doubling sequence; its half and quarter are judged from the same statistics.
+#: A size that does for most data, where nothing is searched.
 FIRST_SIZE = 500
+#: First size of the doubling sequence; its half and quarter are judged from the same statistics.
+START_SIZE = 125
+#: log2 C around a value that was good nearby: for a neighbouring width, and for the next size.
+NEAR_WIDTH, NEAR_SIZE = np.arange(-4.0, 5.0, 2.0), np.arange(-3.0, 4.0)
+#: Powers of two by which the best C falls when the width doubles, about.
+SHIFT = 1.5
+#: The size grows while this much of the loss is still to be gained, by what the last doublings gained.
+WORTH = 0.01
+#: A doubling gains at least this share of what the one before it gained.
+DECAY = 0.25
 #: A fall of the loss by this share of it counts, whatever its standard error.
 SHARE = 0.01
 #: Features that are tried even when there are fewer rows.
 FEWEST = 64
-#: Rows on which a full-size model is judged: a quarter of them, within these bounds.
-SCORED_ROWS = (4_000, 20_000)
+#: Rows on which a full-size model is judged: a quarter of them, within these bounds; errors of regressors have no
+#: bound, and a sample may miss or catch the few that weigh most.
+SCORED_ROWS = {"bounded": (4_000, 20_000), "unbounded": (16_000, 20_000)}
 
 
 @dataclass(frozen=True)
@@ -80,39 +94,45 @@ class Tuner:
     log2_C: np.ndarray = field(default_factory=lambda: LOG2_C)
     verbose: bool = False
     trials: list[Trial] = field(default_factory=list)
+    near: Trial | None = None
 
     def __post_init__(self) -> None:
         self.began = time.perf_counter()
         rows = self.judge.rows
         self.n_rows = rows.effective_count
-        count = int(np.clip(self.n_rows // 4, *SCORED_ROWS))
-        if self.judge.folds is None and count < self.n_rows:
+        bounded = getattr(self.judge.coding, "bounded", True)
+        self.scored_rows = SCORED_ROWS["bounded" if bounded else "unbounded"]
+        count = int(np.clip(self.n_rows // 4, *self.scored_rows))
+        if self.judge.folds is None and count < self.n_rows and self.judge.criterion != GCV:
             index, sample = distinct_sample(rows, count, self.rng)
             self.judge = replace(self.judge, scored=index, mass=sample.weight)
 
     def choose_width(self, start: float, size: int) -> float:
         """Climb to the best width, coarsely on few rows, then finer on more."""
         width = start
-        for rows, features, factor in LEVELS:
+        for rows, features, factor, enough in LEVELS:
             sample = self._sample(rows)
-            width = self._climb(width, factor, min(features, size, max(FEWEST, len(sample.rows))), sample)
-            if self.n_rows <= 2 * rows:
+            most = max(FEWEST, int(sample.rows.effective_count))
+            width = self._climb(width, factor, min(features, size, most), sample)
+            if self.n_rows <= enough and not (factor > 2 and self._starved(sample)):
                 break
         return width
+
+    def _starved(self, judge: Judge) -> bool:
+        """Whether the second half of the features gained so much that more of them may want another width."""
+        whole = self.near
+        assert whole is not None
+        half = self._width_trial(whole.width, max(1, whole.size // 2), judge)
+        self.near = whole
+        return judge.gain(half, whole)[0] > STARVED * half.best_loss
 
     def _climb(self, start: float, factor: float, size: int, judge: Judge) -> float:
         """Move to a neighbouring width while that gains more than half a standard error: smaller gains are noise."""
         trials: dict[int, Trial] = {}
-        near: list[float] = []
 
         def trial_at(step: int) -> Trial:
             if step not in trials:
-                width = start * factor**step
-                features = self._fit(judge, width, size)
-                grid = self._grid(near[-1] if near else None, np.arange(-6.0, 7.0, 2.0))
-                trial = self._record(judge.trial("width", width, features, judge.summarise(features), grid))
-                near.append(float(np.log2(trial.best_C)))
-                trials[step] = trial
+                trials[step] = self._width_trial(start * factor**step, size, judge)
             return trials[step]
 
         here = 0
@@ -121,13 +141,24 @@ class Tuner:
             if best == here or not judge.gains(trial_at(here), trial_at(best), errors=0.5):
                 break
             here = best
+        # as good as the best, but for noise: more features, and more rows, make more of a larger width
+        here = max(k for k in trials if k >= here and not judge.gains(trials[k], trials[here], 0.5, SHARE))
+        self.near = trials[here]
         return start * factor**here
 
-    def _grid(self, near: float | None, steps: np.ndarray) -> np.ndarray:
-        """The whole grid of log2 C (every other one, at first), or a few around a known good value."""
-        if len(self.log2_C) == 1 or near is None:
-            return self.log2_C[::2]
-        return np.clip(near, C_LIMITS[0] - steps[0], C_LIMITS[1] - steps[-1]) + steps
+    def _width_trial(self, width: float, size: int, judge: Judge) -> Trial:
+        judge, features = judge.lifted(self._fit(judge, width, size))
+        grid = self._grid(width, NEAR_WIDTH, 2)
+        trial = self._record(judge.trial("width", width, features, judge.summarise(features), grid))
+        self.near = trial
+        return trial
+
+    def _grid(self, width: float, steps: np.ndarray, stride: int) -> np.ndarray:
+        """The whole grid of log2 C, or every so many of it, or a few around what the last trial lets expect."""
+        if len(self.log2_C) == 1 or self.near is None:
+            return self.log2_C[::stride]
+        expected = np.log2(self.near.best_C) - np.rint(SHIFT * np.log2(width / self.near.width))
+        return np.clip(expected, C_LIMITS[0] - steps[0], C_LIMITS[1] - steps[-1]) + steps
 
     def choose_C(self, width: float, size: int) -> Found:
         """The best C for a given width and size."""
@@ -140,21 +171,45 @@ class Tuner:
         """The smallest sufficient size and its C."""
         judged: list[Trial] = []
         max_size = min(max_size, max(FEWEST, int(self.n_rows)))
-        size, grid = min(FIRST_SIZE, max_size), self.log2_C
+        size = min(START_SIZE, max_size)
         while True:
-            features = self._fit(self.judge, width, size)
-            summary = self.judge.summarise(features)
-            have = features.n_lifted
-            for prefix in features.prefix_sizes() if not judged else [have]:
-                judged.append(self._record(self.judge.trial("size", width, features, summary, grid, prefix)))
-            grid = self._grid(float(np.log2(judged[-1].best_C)), np.arange(-4.0, 5.0))
-            exhausted = size >= max_size or have < size
-            if exhausted or (len(judged) > 1 and not self.judge.gains(judged[-2], judged[-1], share=SHARE)):
+            fitted = self._fit(self.judge, width, size)
+            sizes = [s for s in fitted.prefix_sizes() if not judged or s > judged[-1].size]
+            judge, features = self.judge.lifted(fitted)
+            summary = judge.summarise(features)
+            grid = np.union1d(self._grid(width, NEAR_SIZE, 1), self.log2_C[::5])
+            for trial in judge.trials("size", width, features, summary, grid, sizes):
+                judged.append(self._record(trial))
+            self.near = judged[-1]
+            if size >= max_size or fitted.n_lifted < size or not self._worth_growing(judged):
                 break
             size = min(2 * size, max_size)
-        best = min(judged, key=lambda t: t.best_loss)
+        return self._sufficient(judged, fitted, summary)
+
+    def choose_prefix(self, width: float, features: Any, summary: Summary, sizes: list[int]) -> Found:
+        """The smallest sufficient size of a fitted map, and its C, from sums of rows that need not be at hand.
+
+        The judge's own rows are scored: they are among those of the sums (or of the folds, by their numbers).
+        """
+        trials = self.judge.trials("size", width, features, summary, self.log2_C, sizes)
+        return self._sufficient([self._record(trial) for trial in trials], features, summary)
+
+    def _sufficient(self, judged: list[Trial], features: Any, summary: Summary) -> Found:
+        best = judged[0]
+        for trial in judged[1:]:
+            best = trial if self.judge.gain(best, trial)[0] > 0 else best
         chosen = next(t for t in judged if not self.judge.gains(t, best, share=SHARE))
         return Found(features.prefix(chosen.size), chosen.size, chosen.best_C, summary.total.prefix(chosen.size))
+
+    def _worth_growing(self, judged: list[Trial]) -> bool:
+        """Whether twice the size would gain enough, by the gains of the last two doublings, which shrink."""
+        if len(judged) < 3:
+            return True
+        quarter, half, whole = judged[-3:]
+        first, second = self.judge.gain(quarter, half)[0], self.judge.gain(half, whole)[0]
+        ratio = np.clip(second / first, DECAY, 1.0) if first > 0 else 1.0
+        gain = max(second * ratio, (first + second) * DECAY**2 / (1 + DECAY))
+        return bool(gain > WORTH * whole.best_loss)
 
     def _fit(self, judge: Judge, width: float, size: int) -> Any:
         with warnings.catch_warnings():
@@ -167,7 +222,7 @@ class Tuner:
             return self.judge
         index, sample = distinct_sample(self.judge.rows, count, self.rng)
         folds = None if self.judge.folds is None else self.judge.folds[index]
-        scored = None if folds is not None or len(sample) <= SCORED_ROWS[0] else np.arange(SCORED_ROWS[0])
+        scored = None if folds is not None or len(sample) <= self.scored_rows[0] else np.arange(self.scored_rows[0])
         return replace(self.judge, rows=sample, folds=folds, scored=scored, mass=None)
 
     def _record(self, trial: Trial) -> Trial:

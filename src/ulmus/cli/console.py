@@ -1,0 +1,88 @@
+"""How the commands speak: tables to standard output, all else to standard error; exit codes for scripts."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ulmus.exceptions import NumericalWarning
+
+#: Done; something unexpected; wrong use of a command; a table or a model file that cannot be used.
+OK, FAILED, USAGE, BAD_TABLE, BAD_MODEL = 0, 1, 2, 3, 4
+
+console = Console(stderr=True, highlight=False)
+results = Console(highlight=False)
+
+
+def say(text: str, style: str = "") -> None:
+    """One line to the user, as it stands: brackets are not markup."""
+    console.print(text, style=style, markup=False, soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    say(f"warning: {text}", "yellow")
+
+
+def show(title: str, rows: Sequence[tuple[str, ...]], header: tuple[str, ...] = ()) -> None:
+    """A small table, to standard output."""
+    results.print(title, style="bold", markup=False, soft_wrap=True)
+    table = Table(*header, show_header=bool(header), box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(str(cell).replace("[", r"\[") for cell in row))
+    results.print(table)
+
+
+@contextmanager
+def working(text: str) -> Iterator[Progress]:
+    """A spinner with the elapsed time, on a terminal."""
+    progress = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    with progress:
+        progress.add_task(text, total=None)
+        yield progress
+
+
+def guarded(run: Callable[[], Any]) -> int:
+    """Run a command; problems become one line and an exit code. ``ULMUS_DEBUG=1`` shows where they came from."""
+    import warnings
+
+    from ulmus.persistence import LoadError
+    from ulmus.tables import TableError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", NumericalWarning)
+        warnings.showwarning = lambda message, *_, **__: warn(str(message))
+        try:
+            run()
+        except TableError as error:
+            return _failed(error, BAD_TABLE)
+        except LoadError as error:
+            return _failed(error, BAD_MODEL)
+        except (OSError, ImportError, ValueError, TypeError, MemoryError) as error:
+            return _failed(error, FAILED)
+        except KeyboardInterrupt:
+            say("stopped", "red")
+            return 130
+    return OK
+
+
+def _failed(error: BaseException, code: int) -> int:
+    if os.environ.get("ULMUS_DEBUG"):
+        console.print_exception()
+    if isinstance(error, BrokenPipeError):
+        sys.stderr.close()
+        return OK
+    say(f"error: {error}" if str(error) else f"error: {type(error).__name__}", "bold red")
+    return code

@@ -1,0 +1,173 @@
+"""``ulmus fit``."""
+
+import resource
+import time
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from ulmus.cli.console import say, show, warn, working
+from ulmus.cli.models import model_for, settled
+from ulmus.persistence import save
+from ulmus.scores import Score, scores
+from ulmus.tables import TableError
+from ulmus.tables.read import read_table
+from ulmus.tables.schema import Schema, frame, learn, target
+
+#: Rows below which none are set aside for scores: the leave-one-out loss has to do.
+FEW_ROWS = 50
+
+
+def fit(
+    data: str,
+    goal: str,
+    *,
+    task: str,
+    categories: str | None,
+    test: str | None,
+    holdout: float,
+    output: str | None,
+    report: str | None,
+    seed: int,
+    threads: int,
+    verbose: bool,
+    stream: bool,
+) -> None:
+    """Fit, score, save and report."""
+    began = time.perf_counter()
+    order = [c.strip() for c in categories.split(",")] if categories else None
+    if order is not None and len(set(order)) < max(2, len(order)):
+        raise TableError(f"--categories takes at least two different names, lowest first, got {categories!r}")
+    if stream:
+        from ulmus.cli.stream import fit_stream
+
+        fit_stream(
+            data,
+            goal,
+            task=task,
+            categories=order,
+            test=test,
+            output=output,
+            report=report,
+            seed=seed,
+            threads=threads,
+            verbose=verbose,
+        )
+        return
+    with working(f"reading {data}"):
+        batch = read_table(data)
+        schema = learn(batch, goal, task, order)
+        X, y = rows_of(batch, schema, data)
+        if schema.task != "regression" and len(np.unique(y)) < 2:
+            raise TableError(
+                f"all rows have the same value, {y[0]}: there is nothing to tell apart", file=data, column=goal
+            )
+        other = rows_of(read_table(test), schema, test) if test else None
+        del batch
+    described(schema, X, y)
+    if other is None and holdout > 0 and len(y) >= FEW_ROWS:
+        X_fit, X_test, y_fit, y_test = _divided(X, y, schema, holdout, seed)
+    else:
+        X_fit, y_fit = X, y
+        X_test, y_test = other if other is not None else (None, None)
+    model = model_for(schema, seed=seed, threads=threads, verbose=verbose)
+    with working(f"fitting {len(y_fit):,} rows"):
+        model.fit(X_fit, y_fit)
+    chosen(model[-1])
+    found: list[Score] = [] if X_test is None else scores(model, X_test, y_test)
+    shown(found, "the test file" if test else f"{len(y_test):,} rows set aside" if found else "", len(y_fit))
+    final = model
+    if other is None and found:
+        with working(f"fitting all {len(y):,} rows"):
+            final = settled(model).fit(X, y)
+            if hasattr(model[-1], "tuning_"):
+                final[-1].tuning_ = model[-1].tuning_
+    about = (X_test, y_test) if found else (X_fit, y_fit)
+    finished(model, final, schema, len(y), found, about, output, report, data, seed, began)
+
+
+def finished(
+    model: Any,
+    final: Any,
+    schema: Schema,
+    n_rows: int,
+    found: list[Score],
+    about: tuple[Any, Any],
+    output: str | None,
+    report: str | None,
+    data: str,
+    seed: int,
+    began: float,
+) -> None:
+    """Save the final model, write the report on the one that was scored, and tell what it took."""
+    if output:
+        notes = {"table": schema.to_json(), "rows": n_rows, "scores": [vars(score) for score in found]}
+        save(final, output, notes=notes)
+        say(f"model: {output}")
+    if report:
+        from ulmus.report import report as write_report
+
+        with working("writing the report"):
+            write_report(model, *about, report, seen=not found, command=_command(data, schema, seed))
+        say(f"report: {report}")
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    say(f"{time.perf_counter() - began:.1f} s, at most {memory:,.0f} MB")
+
+
+def rows_of(batch: Any, schema: Schema, file: str) -> tuple[Any, np.ndarray]:
+    """Features and target of a table, without the rows that have no target."""
+    X, (y, there) = frame(batch, schema, warn), target(batch, schema)
+    if not there.all():
+        warn(f"{file}: {np.count_nonzero(~there)} rows have no {schema.target!r} and are left out")
+        X, y = X.loc[there].reset_index(drop=True), y[there]
+    if not len(y):
+        raise TableError("no row has a target", file=file, column=schema.target)
+    return X, y
+
+
+def _divided(X: Any, y: np.ndarray, schema: Schema, holdout: float, seed: int) -> Any:
+    counts = np.unique(y, return_counts=True)[1] if schema.task != "regression" else np.array([2])
+    if schema.task != "regression" and len(counts) == 2 and counts.min() == 1:  # both classes must be fitted
+        return X, None, y, None
+    fair = y if schema.task != "regression" and counts.min() >= 2 and len(counts) <= holdout * len(y) else None
+    return train_test_split(X, y, test_size=holdout, random_state=seed, stratify=fair)
+
+
+def described(schema: Schema, X: Any, y: np.ndarray, title: str = "") -> None:
+    kinds: dict[str, list[str]] = {}
+    for name, kind in schema.columns.items():
+        kinds.setdefault(kind.name, []).append(name)
+    rows = [(f"{len(names)} × {kind}", _few(names)) for kind, names in kinds.items()]
+    rows += [("left out", f"{name} ({reason})") for name, reason in list(schema.left_out.items())[:5]]
+    if len(schema.left_out) > 5:
+        rows.append(("left out", f"and {len(schema.left_out) - 5} more"))
+    goal = f"{schema.target}: {schema.task}"
+    if schema.task != "regression":
+        goal += f", {len(np.unique(y))} classes"
+    show(title or f"{len(y):,} rows", [*rows, ("target", goal)])
+
+
+def _few(names: list[str], count: int = 6) -> str:
+    return ", ".join(names[:count]) + (f", … ({len(names) - count} more)" if len(names) > count else "")
+
+
+def chosen(model: Any) -> None:
+    names = ("n_landmarks_", "n_hidden_", "gamma_", "slope_", "C_")
+    values = ", ".join(
+        f"{n.rstrip('_')} = {getattr(model, n):.4g}" for n in names if getattr(model, n, None) is not None
+    )
+    say(f"{type(model).__name__}: {values}")
+
+
+def shown(found: list[Score], where: str, n_fit: int) -> None:
+    if not found:
+        say("no rows were set aside, so there are no scores: the table is small; use --test", "yellow")
+        return
+    rows = [(s.name, f"{s.value:.4g}", f"{s.low:.4g} … {s.high:.4g}") for s in found]
+    show(f"scores on {where}, fitted to {n_fit:,}", rows, ("", "value", "95 % interval"))
+
+
+def _command(data: str, schema: Schema, seed: int) -> str:
+    order = f" --categories {','.join(schema.categories)}" if schema.categories else ""
+    return f"ulmus fit {data} --target {schema.target!r} --task {schema.task}{order} --seed {seed}"

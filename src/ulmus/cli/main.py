@@ -1,0 +1,188 @@
+"""The commands and their options; what they do is in the file of their name."""
+
+import sys
+from importlib.metadata import version
+from typing import Annotated, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+from ulmus.cli.console import USAGE, guarded
+
+#: A file that may be -.
+File = Annotated[str, Parameter(allow_leading_hyphen=True)]
+Output = Parameter(alias="-o", allow_leading_hyphen=True)
+
+app = App(
+    name="ulmus",
+    help="Non-linear models for tables whose weights are one closed-form solve. "
+    "Files are CSV, TSV, JSON lines or Parquet, compressed or not; - is standard input or output.",
+    version=version("ulmus"),
+)
+
+
+@app.command
+def fit(
+    data: File,
+    /,
+    *,
+    target: str,
+    task: Literal["auto", "classification", "regression", "ordinal"] = "auto",
+    test: str | None = None,
+    categories: str | None = None,
+    output: Annotated[str | None, Output] = None,
+    report: str | None = None,
+    holdout: float = 0.2,
+    seed: int = 0,
+    threads: int = -1,
+    stream: Annotated[bool, Parameter(negative="")] = False,
+    verbose: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Fit a model to a table, and tell how good it is.
+
+    Parameters
+    ----------
+    data
+        The table: a file, or - for standard input.
+    target
+        The column to predict.
+    task
+        What to predict: classes, numbers, or classes with an order. Told from the column by default.
+    test
+        A second table, for the scores. Without it a part of the rows is set aside for them, and the model is then
+        fitted to all rows with the parameters that were chosen.
+    categories
+        Ordered classes, lowest first, separated by commas.
+    output
+        Where to save the model.
+    report
+        Where to write the report, one HTML page.
+    holdout
+        Share of the rows that is set aside when there is no test table.
+    seed
+        Makes the fit repeatable.
+    threads
+        How many threads; -1 is all.
+    stream
+        Read the table batch by batch, twice, for tables that do not fit in memory; scores are then on --test only.
+    verbose
+        Tell what the search for parameters finds.
+    """
+    from ulmus.cli.fit import fit as run
+
+    run(
+        data,
+        target,
+        task=task,
+        categories=categories,
+        test=test,
+        holdout=holdout,
+        output=output,
+        report=report,
+        seed=seed,
+        threads=threads,
+        verbose=verbose,
+        stream=stream,
+    )
+
+
+@app.command
+def predict(
+    model: str,
+    data: File,
+    /,
+    *,
+    output: Annotated[str, Output] = "-",
+    proba: Annotated[bool, Parameter(negative="")] = False,
+    interval: float | None = None,
+    keep: Annotated[bool, Parameter(negative="")] = False,
+    threads: int = -1,
+) -> None:
+    """Predict the rows of a table, a batch at a time.
+
+    Parameters
+    ----------
+    model
+        A file that ``ulmus fit`` saved.
+    data
+        The table: a file, or - for standard input.
+    output
+        Where the predictions go; - is standard output, as CSV.
+    proba
+        Give the probability of every class as well.
+    interval
+        Give an interval as well that holds the truth with this probability, such as 0.9.
+    keep
+        Keep the columns of the table beside the predictions.
+    threads
+        How many threads; -1 is all.
+    """
+    from ulmus.cli.predict import predict as run
+
+    run(model, data, output, proba=proba, interval=interval, keep=keep, threads=threads)
+
+
+@app.command
+def project(data: File, /, *, target: str, output: Annotated[str, Output] = "map.html", seed: int = 0) -> None:
+    """Draw the rows of a table in the plane that tells its classes apart best (ENDA), as an HTML page.
+
+    Parameters
+    ----------
+    data
+        The table: a file, or - for standard input.
+    target
+        The column that holds the classes; a numeric one is divided into fifths.
+    output
+        The page.
+    seed
+        Makes the picture repeatable.
+    """
+    from ulmus.cli.project import project as run
+
+    run(data, target, output, seed=seed)
+
+
+@app.command
+def info(model: str, /) -> None:
+    """Tell what a model file holds.
+
+    Parameters
+    ----------
+    model
+        A file that ``ulmus fit`` or ``ulmus.save`` wrote.
+    """
+    from ulmus.cli.info import info as run
+
+    run(model)
+
+
+@app.command
+def export(model: str, output: str, /, *, dtype: Literal["float32", "float64"] = "float32") -> None:
+    """Write a model as an ONNX file, its preprocessing included.
+
+    Parameters
+    ----------
+    model
+        A file that ``ulmus fit`` or ``ulmus.save`` wrote.
+    output
+        The ONNX file.
+    dtype
+        Type of the numbers that go in and come out.
+    """
+    from ulmus.onnx import export as run
+    from ulmus.persistence import load
+
+    run(load(model), output, dtype=dtype)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; its exit code."""
+    try:
+        command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=True)
+    except CycloptsError:
+        return USAGE
+    return guarded(lambda: command(*bound.args, **bound.kwargs))
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main())

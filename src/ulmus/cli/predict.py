@@ -1,0 +1,58 @@
+"""``ulmus predict``."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from ulmus.cli.console import console, say, warn, working
+from ulmus.persistence import describe, load
+from ulmus.tables import TableError
+from ulmus.tables.read import Batch, read_batches
+from ulmus.tables.schema import Schema, frame
+from ulmus.tables.write import Writer
+
+
+def predict(
+    file: str, data: str, output: str, *, proba: bool, interval: float | None, keep: bool, threads: int
+) -> None:
+    """Predictions for the rows of a file, a batch at a time."""
+    schema = Schema.from_json(describe(file).notes.get("table"), file)
+    model = load(file)
+    model[-1].n_jobs = threads
+    if proba and not is_classifier(model[-1]):
+        raise TableError("--proba is for classes, and this model predicts numbers; use --interval 0.9", file=file)
+    if interval is not None and is_classifier(model[-1]):
+        raise TableError("--interval is for numbers, and this model predicts classes; use --proba", file=file)
+    if interval is not None and not 0 < interval < 1:
+        raise TableError(f"--interval takes a number between 0 and 1, got {interval}")
+    rows = 0
+    with Writer(output) as writer, working(f"predicting {data}") as progress:
+        for batch in read_batches(data):
+            X = frame(batch, schema, warn)
+            writer.write(_table(model, X, batch if keep else None, proba, interval))
+            rows += len(X)
+            progress.update(progress.task_ids[0], description=f"predicting {data}: {rows:,} rows")
+    if output != "-" or console.is_terminal:
+        say(f"{rows:,} predictions: {'standard output' if output == '-' else output}")
+
+
+def _table(model: Any, X: Any, kept: Batch | None, proba: bool, interval: float | None) -> Any:
+    import pyarrow as pa
+
+    columns: dict[str, Any] = dict(kept.columns) if kept is not None else {}
+    predicted = model.predict(X)
+    columns["prediction"] = pa.array(predicted.tolist() if predicted.dtype.kind in "UO" else predicted)
+    if proba:
+        P = model.predict_proba(X)
+        columns |= {f"probability of {label}": P[:, k] for k, label in enumerate(model[-1].classes_)}
+    if interval is not None:
+        low, high = _interval(model, X, interval).T
+        columns |= {"low": low, "high": high}
+    return pa.table(columns)
+
+
+def _interval(model: Any, X: Any, coverage: float) -> np.ndarray:
+    for _, step in model.steps[:-1]:
+        X = step.transform(X)
+    return np.asarray(model[-1].predict_interval(X, coverage=coverage))

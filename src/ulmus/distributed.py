@@ -1,0 +1,257 @@
+"""Fits and predictions on Dask collections: one task per partition, sums merged in a tree, an ordinary model back."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import is_classifier
+
+from ulmus import engine
+from ulmus.streaming._extras import need
+from ulmus.streaming.batches import BATCH_ROWS, Batch
+from ulmus.streaming.fitting import check_model, fit_stream, random_numbers
+from ulmus.streaming.journal import Journal
+from ulmus.streaming.progress import Progress, Show
+from ulmus.streaming.stream import AnyTally
+from ulmus.streaming.survey import SAMPLE_ROWS, Survey
+
+#: Results that are merged by one task.
+FAN_IN = 8
+#: Keys that are looked at, over those that a sample of all rows needs on average: few rows then leave their worker.
+_MARGIN = 1.2
+
+
+def fit(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    client: Any = None,
+    sample_weight: Any = None,
+    sample_rows: int = SAMPLE_ROWS,
+    progress: Show = None,
+) -> Any:
+    """Fit a model to a Dask array or dataframe.
+
+    Partitions are read twice, where they are: once to count and to draw a sample, on which the feature map is chosen
+    here; once to sum. What travels is the sample and, per partition, a matrix of the order of the number of features.
+    A partition whose worker is lost is summed again elsewhere; sums are merged in a fixed order, so that the result is
+    the same to the last bit. Data that are slow to make should be persisted first.
+
+    Parameters
+    ----------
+    model : estimator
+        As for :func:`ulmus.streaming.fit`; it is fitted in place and stays an ordinary local model.
+    X : dask array of shape (n_samples, n_features), or dask dataframe
+    y : dask array, series or dataframe
+        With the partitions of ``X``; arrays are rechunked.
+    client : distributed.Client, optional
+        Default: the current one, or Dask's local scheduler when there is none.
+    sample_weight : dask array or series, optional
+    sample_rows : int, default=65536
+    progress : bool, "rich", "plain", callable or None, default=None
+        See :func:`ulmus.streaming.fit`.
+
+    Returns
+    -------
+    estimator
+        The model, fitted.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> from ulmus import NKELMRegressor, distributed
+    >>> X = da.random.default_rng(0).uniform(-3, 3, size=(1000, 1), chunks=(250, 1))
+    >>> model = distributed.fit(NKELMRegressor(20, gamma=1.0, C=1e3, random_state=0), X, da.sin(X[:, 0]))
+    >>> bool(abs(model.predict([[1.0]])[0] - np.sin(1.0)) < 0.01)
+    True
+    """
+    check_model(model)
+    partitions = Partitions.of(X, y, sample_weight, client, progress)
+    journal = Journal(None, {})
+    rng, seed = random_numbers(model, journal)
+    survey = Survey(sample_rows, seed, is_classifier(model), partitions.names)
+    if partitions.n_rows is not None and partitions.n_rows > sample_rows:
+        share = _MARGIN * sample_rows / partitions.n_rows
+        survey.limit = int(min(1.0, share) * (2**64 - 1))
+    fit_stream(model, partitions, journal, rng, survey, partitions.names)
+    return model
+
+
+def predict(model: Any, X: Any, *, method: str = "predict") -> Any:
+    """Predictions of a Dask array or dataframe, lazily: a Dask array (or series) with the partitions of ``X``.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    X : dask array or dataframe
+    method : str, default="predict"
+        Any method of the model that takes rows, such as ``"predict_proba"``.
+
+    Returns
+    -------
+    dask array, series or dataframe
+        Nothing is computed yet.
+    """
+    dask = need("dask", "dask")
+    held = dask.delayed(model, pure=False, traverse=False)
+    probe = np.zeros((1, model.n_features_in_))
+    if hasattr(X, "map_partitions"):
+        meta = _framed(model, X._meta_nonempty, method).iloc[:0]
+        return X.map_partitions(lambda part, m: _framed(m, part, method), held, meta=meta)
+    array = need("dask.array", "dask")
+    example = _answers(model, probe, method)
+    rows = X.rechunk({1: -1})
+    options: dict[str, Any] = {"dtype": example.dtype, "meta": example[:0]}
+    if example.ndim == 1:
+        options["drop_axis"] = 1
+    else:
+        options["chunks"] = (rows.chunks[0], (example.shape[1],))
+    return array.map_blocks(_block_answers, rows, method=method, model=held, **options)
+
+
+def _block_answers(X: Any, *, model: Any, method: str) -> np.ndarray:
+    return _answers(model, X, method)
+
+
+def _answers(model: Any, X: Any, method: str) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        warnings.filterwarnings("ignore", "Inside a Dask worker")  # which runs several partitions beside each other
+        return np.asarray(getattr(model, method)(X))
+
+
+def _framed(model: Any, X: Any, method: str) -> Any:
+    """Answers with the index of their rows."""
+    pandas = need("pandas", "dask")
+    answers = _answers(model, X, method) if len(X) else _answers(model, np.zeros((1, X.shape[1])), method)[:0]
+    if answers.ndim == 1:
+        return pandas.Series(answers, index=X.index, name="prediction")
+    return pandas.DataFrame(answers, index=X.index)
+
+
+@dataclass
+class Partitions:
+    """The partitions of a collection, as :func:`ulmus.streaming.fitting.fit_stream` reads a stream."""
+
+    parts: list[tuple[Any, Any, Any]]
+    names: list[str] | None
+    n_rows: int | None
+    lengths: tuple[int, ...] | None = None
+    client: Any = None
+    progress: Show = None
+
+    @classmethod
+    def of(cls, X: Any, y: Any, weight: Any, client: Any, progress: Show) -> "Partitions":
+        """Pair the partitions of inputs, targets and weights."""
+        need("dask", "dask")
+        frame = hasattr(X, "npartitions") and hasattr(X, "columns")
+        if not (frame or hasattr(X, "to_delayed")):
+            raise TypeError(f"X must be a dask array or dataframe, got {type(X).__name__}; for others call model.fit")
+        names = [str(c) for c in X.columns] if frame else None
+        if not frame and X.ndim != 2:
+            raise ValueError(f"X must have two dimensions, got shape {X.shape}")
+        rows = None if frame else tuple(X.chunks[0])
+        known = rows is not None and not any(np.isnan(r) for r in rows)
+        columns = [None if a is None else _blocks(a, rows if known else None) for a in (X, y, weight)]
+        count = len(columns[0] or [])
+        for name, blocks in (("y", columns[1]), ("sample_weight", columns[2])):
+            if blocks is not None and len(blocks) != count:
+                raise ValueError(f"{name} has {len(blocks)} partitions, X has {count}; make them the same")
+        whole = [blocks if blocks is not None else [None] * count for blocks in columns]
+        lengths = rows if known else None
+        n_rows = None if lengths is None else int(sum(lengths))
+        return cls(list(zip(*whole, strict=True)), names, n_rows, lengths, client or _current_client(), progress)
+
+    def reduce(self, name: str, tally: AnyTally, work: Callable[[Batch], Any]) -> AnyTally:
+        """One task per partition, then a tree of merges in a fixed order; what comes back is the state of one tally."""
+        dask = need("dask", "dask")
+        held = dask.delayed(Task(tally, work), pure=False, traverse=False)
+        label = f"ulmus-{name}"
+        leaves = [dask.delayed(Task.run, name=label)(held, k, *part) for k, part in enumerate(self.parts)]
+        level = leaves
+        while len(level) > 1:
+            groups = [level[k : k + FAN_IN] for k in range(0, len(level), FAN_IN)]
+            level = [g[0] if len(g) == 1 else dask.delayed(Task.merge, name="ulmus-merge")(held, g) for g in groups]
+        with warnings.catch_warnings():
+            # a map with many features is large, and travels once
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            arrays, notes = self._compute(name, leaves, level[0])
+        tally.restore(arrays, notes)
+        return tally
+
+    def _compute(self, name: str, leaves: list[Any], root: Any) -> Any:
+        """The root's result; leaves are counted as they end, by their rows where those are known."""
+        lengths = self.lengths or (1,) * len(leaves)
+        rows = {leaf.key: int(length) for leaf, length in zip(leaves, lengths, strict=True)}
+        label = name if self.lengths else f"{name} (partitions)"
+        with Progress(label, sum(lengths), self.progress) as bar:
+            if self.client is None:
+                callbacks = need("dask.callbacks", "dask")
+                with callbacks.Callback(posttask=lambda key, *_: bar.advance(rows.get(key, 0))):
+                    return root.compute()
+            distributed = need("distributed", "dask")
+            futures = self.client.compute([root, *leaves])
+            for future in distributed.as_completed(futures[1:]):
+                bar.advance(rows[future.key])
+            return futures[0].result()
+
+
+def _current_client() -> Any:
+    """The current client of a cluster, if there is one."""
+    try:
+        return need("distributed", "dask").default_client()
+    except (ImportError, ValueError):
+        return None
+
+
+def _blocks(collection: Any, rows: tuple[int, ...] | None) -> list[Any]:
+    """Delayed partitions: of an array in blocks of whole rows, with the chunks of ``X`` where they are known."""
+    if hasattr(collection, "rechunk"):
+        chunks = {0: rows} if rows is not None else {}
+        if collection.ndim == 2:
+            chunks[1] = -1  # type: ignore[assignment]
+        return list(collection.rechunk(chunks).to_delayed().ravel())
+    if not hasattr(collection, "to_delayed"):
+        raise TypeError(f"y and sample_weight must be dask collections like X, got {type(collection).__name__}")
+    return list(collection.to_delayed())
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is done with a partition, and with the results of several."""
+
+    tally: Any
+    work: Callable[[Batch], Any]
+
+    def run(self, number: int, X: Any, y: Any, weight: Any) -> Any:
+        """The dumped tally of one partition."""
+        X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+        y, weight = np.asarray(y), None if weight is None else np.asarray(weight, dtype=np.float64).ravel()
+        if len(y) != X.shape[0]:
+            raise ValueError(f"partition {number} has {X.shape[0]} rows of X and {len(y)} of y")
+        mine = self.tally.fresh()
+        batches = (
+            Batch(X[s], y[s], None if weight is None else weight[s], s.start, f"partition {number}")
+            for s in engine.pieces(X.shape[0], BATCH_ROWS)
+        )
+        for part in engine.ordered_map(self.work, batches, 1):
+            mine.add(part)
+        return mine.dump()
+
+    def merge(self, dumps: list[Any]) -> Any:
+        """The dumped tally of several, in their order."""
+        total = self.tally.fresh()
+        for arrays, notes in dumps:
+            other = self.tally.fresh()
+            other.restore(arrays, notes)
+            total.merge(other)
+        return total.dump()
+
+
+__all__ = ["fit", "predict"]

@@ -1,0 +1,212 @@
+r"""Numbers and categories made fit for a kernel: columns of comparable scale, without long tails, as plain arrays.
+
+==============  ==================================================================================================
+``"standard"``  :math:`(x - \text{mean}) / \text{deviation}`
+``"clip"``      :math:`z = (x - \text{median}) / \text{interquartile range}`, then :math:`z/\sqrt{1 + (z/3)^2}`
+``"quantile"``  the normal quantile of the mid-rank, which lies between 0.001 and 0.999
+==============  ==================================================================================================
+
+All end with unit deviation. A weight of k counts as k rows, which scikit-learn's ``QuantileTransformer`` and
+``TargetEncoder`` cannot be told.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+#: Points of a quantile curve, at most.
+KNOTS = 1000
+#: Ranks beyond these are as far out as it gets.
+RANKS = (0.001, 0.999)
+#: Rows that a target mean borrows from the overall mean.
+PRIOR = 20.0
+#: Levels of a category that get a column of their own, at most.
+LEVELS = 32
+#: Parts of the rows in which target means are taken from the other parts.
+PARTS = 5
+
+PREPARATIONS = ("standard", "clip", "quantile")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A monotone curve for every numeric column: values at knots, linear between; beyond the last knots, flat or on.
+
+    ``centre`` and ``scale`` come first, then the curve, if there is one.
+    """
+
+    kind: str
+    centre: np.ndarray
+    scale: np.ndarray
+    knots: tuple[np.ndarray, ...] = ()
+    values: tuple[np.ndarray, ...] = ()
+    deviation: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, kind: str, X: np.ndarray, weight: np.ndarray | None) -> "Columns":
+        """Learn the columns of ``X``."""
+        w = np.ones(len(X)) if weight is None else weight
+        zero, one = np.zeros(X.shape[1]), np.ones(X.shape[1])
+        if kind == "standard":
+            plain = cls(kind, np.average(X, axis=0, weights=w), one)
+        elif kind == "clip":
+            quartiles = np.array([_quantiles(x, w, (0.25, 0.5, 0.75)) for x in X.T]).reshape(-1, 3)
+            centre, scale = quartiles[:, 1], quartiles[:, 2] - quartiles[:, 0]
+            deviation = np.sqrt(np.average((X - centre) ** 2, axis=0, weights=w))
+            plain = cls(kind, centre, np.where(scale > 0, scale, np.where(deviation > 0, deviation, 1.0)))
+        else:
+            curves = [_rank_curve(x, w) for x in X.T]
+            plain = cls(kind, zero, one, tuple(k for k, _ in curves), tuple(v for _, v in curves))
+        Z = plain.transform(X)
+        mean = np.average(Z, axis=0, weights=w)
+        deviation = np.sqrt(np.average((Z - mean) ** 2, axis=0, weights=w))
+        # a column that is constant up to round-off stays at 0
+        deviation = np.where(deviation > 1e-12 * np.maximum(np.abs(mean), 1e-300), deviation, np.inf)
+        return cls(kind, plain.centre, plain.scale, plain.knots, plain.values, deviation)
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        """The prepared columns."""
+        if self.kind == "quantile":
+            Z = np.empty(X.shape)
+            for j, (knots, values) in enumerate(zip(self.knots, self.values, strict=True)):
+                Z[:, j] = np.interp(X[:, j], knots, values)
+        else:
+            Z = (X - self.centre) / self.scale
+            if self.kind == "clip":
+                Z /= np.sqrt(1.0 + (Z / 3.0) ** 2)
+        return Z if self.deviation is None else Z / self.deviation
+
+
+def _mass(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct values, and the mid-rank of each."""
+    values, place = np.unique(x, return_inverse=True)
+    mass = np.bincount(place, weights=w, minlength=len(values))
+    return values, (np.cumsum(mass) - mass / 2) / mass.sum()
+
+
+def _quantiles(x: np.ndarray, w: np.ndarray, levels: tuple[float, ...]) -> np.ndarray:
+    values, rank = _mass(x, w)
+    return np.interp(levels, rank, values)
+
+
+def _rank_curve(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Knots and their normal quantiles."""
+    values, rank = _mass(x, w)
+    if len(values) > KNOTS:
+        keep = np.unique(np.searchsorted(rank, np.linspace(rank[0], rank[-1], KNOTS)))
+        values, rank = values[keep], rank[keep]
+    return values, ndtri(np.clip(rank, *RANKS))
+
+
+@dataclass(frozen=True)
+class Category:
+    """One category: a 0/1 column for each frequent level, and the smoothed mean target of every level.
+
+    ``levels`` are codes; a level that was never seen has no column, and the overall mean.
+    """
+
+    levels: np.ndarray
+    shown: np.ndarray
+    mass: np.ndarray
+    sums: np.ndarray
+    overall: np.ndarray
+
+    @classmethod
+    def of(cls, codes: np.ndarray, T: np.ndarray, w: np.ndarray) -> "Category":
+        levels, place = np.unique(codes, return_inverse=True)
+        mass = np.bincount(place, weights=w, minlength=len(levels))
+        sums = np.column_stack([np.bincount(place, weights=w * t, minlength=len(levels)) for t in T.T])
+        frequent = np.sort(np.argsort(-mass, kind="stable")[:LEVELS])
+        shown = levels[frequent[1:] if len(levels) == 2 else frequent]
+        return cls(levels, shown, mass, sums, np.average(T, axis=0, weights=w))
+
+    @property
+    def has_means(self) -> bool:
+        """Two levels need no mean: their column says the same."""
+        return len(self.levels) > 2
+
+    def dummies(self, codes: np.ndarray) -> np.ndarray:
+        return (codes[:, None] == self.shown).astype(np.float64)
+
+    def means(self, codes: np.ndarray, less: "Category | None" = None) -> np.ndarray:
+        """Smoothed mean targets, from all rows or from all but those of ``less``."""
+        place = np.minimum(np.searchsorted(self.levels, codes), len(self.levels) - 1)
+        known = self.levels[place] == codes
+        mass, sums = np.where(known, self.mass[place], 0.0), np.where(known[:, None], self.sums[place], 0.0)
+        if less is not None:
+            there = np.minimum(np.searchsorted(less.levels, codes), len(less.levels) - 1)
+            same = less.levels[there] == codes
+            mass = mass - np.where(same, less.mass[there], 0.0)
+            sums = sums - np.where(same[:, None], less.sums[there], 0.0)
+        return (sums + PRIOR * self.overall) / (mass + PRIOR)[:, None]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A table as a kernel wants it: prepared numbers, then 0/1 columns, then target means."""
+
+    numeric: np.ndarray
+    categorical: np.ndarray
+    columns: Columns
+    categories: tuple[Category, ...]
+    mean_deviation: np.ndarray
+
+    @classmethod
+    def of(
+        cls, kind: str, X: np.ndarray, T: np.ndarray, weight: np.ndarray | None, categorical: np.ndarray
+    ) -> "Preparation":
+        """Learn a preparation; ``categorical`` tells which columns hold codes of categories."""
+        w = np.ones(len(X)) if weight is None else weight
+        numeric, codes = np.flatnonzero(~categorical), np.flatnonzero(categorical)
+        categories = tuple(Category.of(X[:, j], T, w) for j in codes)
+        prepared = cls(numeric, codes, Columns.of(kind, X[:, numeric], weight), categories, np.empty(0))
+        means = prepared._means(X)
+        if means.shape[1]:
+            deviation = np.sqrt(np.average((means - np.average(means, axis=0, weights=w)) ** 2, axis=0, weights=w))
+            return cls(numeric, codes, prepared.columns, categories, np.where(deviation > 0, deviation, 1.0))
+        return prepared
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        """Rows that were not learned from."""
+        return self._stack(X, self._means(X))
+
+    def transform_learned(
+        self, X: np.ndarray, T: np.ndarray, weight: np.ndarray | None, part: np.ndarray
+    ) -> np.ndarray:
+        """The rows that were learned from: their target means are taken from the other parts, so that none leaks.
+
+        ``part`` numbers the parts; equal rows must be in one part.
+        """
+        w = np.ones(len(X)) if weight is None else weight
+        means = self._means(X)
+        start = 0
+        for j, category in zip(self.categorical, self.categories, strict=True):
+            if not category.has_means:
+                continue
+            stop = start + T.shape[1]
+            for k in np.unique(part):
+                here = part == k
+                less = Category.of(X[here, j], T[here], w[here])
+                means[here, start:stop] = category.means(X[here, j], less)
+            start = stop
+        return self._stack(X, means)
+
+    def _means(self, X: np.ndarray) -> np.ndarray:
+        found = [c.means(X[:, j]) for j, c in zip(self.categorical, self.categories, strict=True) if c.has_means]
+        return np.concatenate(found, axis=1) if found else np.empty((len(X), 0))
+
+    def _stack(self, X: np.ndarray, means: np.ndarray) -> np.ndarray:
+        dummies = [c.dummies(X[:, j]) for j, c in zip(self.categorical, self.categories, strict=True)]
+        scaled = means / self.mean_deviation if means.shape[1] else means
+        return np.concatenate([self.columns.transform(X[:, self.numeric]), *dummies, scaled], axis=1)
+
+    def sources(self) -> np.ndarray:
+        """The input column of every output column."""
+        out = [self.numeric]
+        out += [np.full(len(c.shown), j) for j, c in zip(self.categorical, self.categories, strict=True)]
+        outputs = [c.sums.shape[1] for c in self.categories]
+        out += [
+            np.full(s, j) for j, c, s in zip(self.categorical, self.categories, outputs, strict=True) if c.has_means
+        ]
+        return np.concatenate(out).astype(np.intp)

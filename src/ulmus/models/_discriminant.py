@@ -1,0 +1,219 @@
+"""What the discriminant models share: labels in, projection and class out."""
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ulmus import engine
+from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
+from ulmus.calibration import fit_temperature
+from ulmus.engine import Rows
+from ulmus.models._heads import Judged, Means, Neighbours, Part
+from ulmus.models._references import Division, References
+from ulmus.tuning import fold_numbers
+
+DISCRIMINANT_CONSTRAINTS: dict[str, list[Any]] = {
+    "n_components": [Interval(Integral, 1, None, closed="left"), None],
+    "head": [StrOptions({"knn", "mean"})],
+    "n_neighbors": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+    "cv": ["cv_object"],
+    "random_state": ["random_state"],
+    "n_jobs": [Integral, None],
+}
+
+
+class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
+    """Validate → project → classify in the projection."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    #: Attributes that only fitting needs.
+    _transient: ClassVar[tuple[str, ...]] = ("_Z",)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the projection and the classifier in it.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Dense arrays, pandas and polars frames, or CSR rows.
+        y : array of shape (n_samples,)
+            Class labels.
+        sample_weight : array of shape (n_samples,), optional
+            A weight of k equals k copies of the row.
+        groups : array of shape (n_samples,), optional
+            Rows of one group are kept in one fold when parameters are chosen.
+
+        Returns
+        -------
+        self
+        """
+        X, y = self._validate(X, y)
+        folds = fold_numbers(getattr(self, "cv", None), X, y, groups, True)
+        X, y, weight, folds = self._weighed(X, y, sample_weight, folds)
+        T, _ = self._encode(y, weight)
+        rows = Rows(X, T, weight, None if weight is None else np.minimum(weight, 1.0))
+        with engine.threads_for(X.shape[0]):
+            self._learn(rows, folds, check_random_state(self.random_state))
+        self._forget()
+        return self
+
+    def _validate(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, np.ndarray]:
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        check_classification_targets(y)
+        return X, y
+
+    @staticmethod
+    def _weighed(X: Any, y: np.ndarray, sample_weight: Any, folds: np.ndarray | None) -> tuple[Any, ...]:
+        """Rows of positive weight."""
+        if sample_weight is None:
+            return X, y, None, folds
+        weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if weight.all():
+            return X, y, weight, folds
+        seen = weight > 0
+        return X[seen], y[seen], weight[seen], None if folds is None else folds[seen]
+
+    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, None]:
+        """One indicator column per class; no weights of its own."""
+        self._set_classes(np.unique(y))
+        return self._indicators(y), None
+
+    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, None]:
+        """The same for more rows of known classes."""
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"labels {unknown.tolist()} are not among the known classes {self.classes_.tolist()}")
+        return self._indicators(y), None
+
+    def _indicators(self, y: np.ndarray) -> np.ndarray:
+        return np.equal(np.asarray(y)[:, None], self.classes_).astype(np.float64)
+
+    def _set_classes(self, classes: np.ndarray) -> None:
+        """Two classes at least, and no more components than they can have."""
+        c = len(classes)
+        if c < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes; the rows (of positive weight) have only "
+                f"one class, {classes[0]!r}"
+            )
+        if self.n_components is not None and self.n_components > c - 1:
+            raise ValueError(
+                f"n_components={self.n_components} is too many: {c} classes have at most {c - 1} discriminant "
+                f"directions. Choose n_components <= {c - 1}, or None for all of them"
+            )
+        self.classes_ = classes
+        self.n_components_ = c - 1 if self.n_components is None else int(self.n_components)
+
+    @abstractmethod
+    def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
+        """Set the projection and call :meth:`_set_head`."""
+
+    @abstractmethod
+    def _project(self, X: Any) -> np.ndarray:
+        """Projections of validated rows."""
+
+    def _set_head(self, references: References, means: np.ndarray, sharpness: float) -> None:
+        """Choose how projections are classified, by rows that are judged as if they were new."""
+        self._references, self._Z, self.means_ = references, self._project(references.X), means
+        if self.head == "mean":
+            judged = self._held_out()
+            # a class that is missing in a fold is infinitely far
+            scores = sharpness * judged.scores()
+            present: np.ndarray = np.all(np.isfinite(scores), axis=0)
+            known = present[judged.true]
+            place = (np.cumsum(present) - 1)[judged.true[known]]
+            a = fit_temperature(scores[known][:, present], place, judged.mass[known]) if known.any() else 1.0
+            self.head_: Neighbours | Means = Means(means, sharpness * a)
+            return
+        self.n_neighbors_ = self._held_out().choose_k() if self.n_neighbors == "auto" else int(self.n_neighbors)
+        labels, weight = references.labels, references.weight
+        self.head_ = Neighbours(self._Z, labels, weight, self.n_neighbors_, len(self.classes_))
+
+    def _held_out(self) -> Judged:
+        """Training rows to judge by; only while the model is being fitted."""
+        divisions = self._references.divisions(self._seed)
+        projections = self._without(divisions)
+        parts = (self._part(d, Z, means) for d, (Z, means) in zip(divisions, projections, strict=True))
+        return Judged(tuple(parts), len(self.classes_))
+
+    def _part(self, division: Division, Z: np.ndarray, means: np.ndarray) -> Part:
+        weight = self._references.weights() - division.lost
+        left, labels = np.flatnonzero(weight > 0), self._references.labels
+        index = division.index
+        return Part(Z[index], labels[index], division.mass, Z[left], labels[left], weight[left], means)
+
+    def _without(self, divisions: list[Division]) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+        """Projections of the references, and class means, by models without the rows of each fold.
+
+        Where fitting again is too dear, by the model itself: the projection has seen the rows, their neighbours not.
+        """
+        return ((self._Z, self.means_) for _ in divisions)
+
+    def _forget(self) -> None:
+        """Drop what only fitting needs."""
+        for name in self._transient:
+            self.__dict__.pop(name, None)
+
+    _seed: int
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Discriminant coordinates of rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        return self._project(self._checked(X))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities: shares of the neighbours' votes, or a softmax of distances to the class means.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        Z = self._project(self._checked(X))
+        return self.head_.probabilities(Z)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predicted labels.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        P = self.predict_proba(X)
+        return self.classes_[P.argmax(axis=1)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

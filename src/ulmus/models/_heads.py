@@ -1,0 +1,131 @@
+"""Heads: from a projected row to class probabilities, by neighbours or by class means."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.neighbors import NearestNeighbors
+
+#: Numbers of neighbours that are tried.
+NEIGHBOURS = (1, 2, 3, 4, 5, 7, 9, 11, 15, 21, 31)
+#: How much more the nearest neighbour counts than the farthest: enough to break ties.
+NEARER = 1e-6
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """k nearest reference rows vote. A row of weight w stands for w copies, and k counts copies."""
+
+    references: np.ndarray
+    labels: np.ndarray
+    weight: np.ndarray | None
+    k: int
+    n_classes: int
+
+    def probabilities(self, Z: np.ndarray) -> np.ndarray:
+        """Shares of the votes, one column per class."""
+        found = nearest(self.references, Z, self.k)
+        mass = np.ones(found.shape) if self.weight is None else self.weight[found]
+        return votes(self.labels[found], mass, self.k, self.n_classes)
+
+    def held_out(self, judged: "Judged") -> np.ndarray:
+        """Probabilities of the judged rows."""
+        return votes(*judged.neighbours(self.k), self.k, self.n_classes)
+
+
+@dataclass(frozen=True)
+class Means:
+    """The nearest class mean wins; ``softmax(−sharpness ‖z − m_k‖²)`` over the classes that have rows."""
+
+    means: np.ndarray
+    sharpness: float
+
+    def probabilities(self, Z: np.ndarray) -> np.ndarray:
+        """Probabilities, one column per class."""
+        return softmax(self.sharpness * self.scores(Z), axis=1)
+
+    def held_out(self, judged: "Judged") -> np.ndarray:
+        """Probabilities of the judged rows."""
+        return softmax(self.sharpness * judged.scores(), axis=1)
+
+    def scores(self, Z: np.ndarray) -> np.ndarray:
+        """Minus the squared distances to the class means."""
+        distance = ((Z[:, None, :] - self.means) ** 2).sum(axis=2)
+        return np.where(np.isnan(distance), -np.inf, -distance)
+
+
+def nearest(references: np.ndarray, Z: np.ndarray, k: int) -> np.ndarray:
+    """Indices of the ``k`` nearest references (all, if there are fewer), nearest first."""
+    search = NearestNeighbors(n_neighbors=min(k, len(references)), n_jobs=1).fit(references)
+    return np.asarray(search.kneighbors(Z, return_distance=False))
+
+
+def votes(labels: np.ndarray, mass: np.ndarray, k: int, n_classes: int) -> np.ndarray:
+    """Shares of the classes among the first k copies of neighbours ``[row, rank]``, ties broken towards the nearer."""
+    end = np.minimum(np.cumsum(mass, axis=1), k)
+    start = np.concatenate([np.zeros((len(end), 1)), end[:, :-1]], axis=1)
+    share = (end - start) * (1.0 + NEARER * (k - (start + end) / 2))
+    cell = np.arange(len(labels))[:, None] * n_classes + labels
+    P = np.bincount(cell.ravel(), share.ravel(), minlength=len(labels) * n_classes).reshape(-1, n_classes)
+    return P / P.sum(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One fold: rows that were left out, projected by a model without them, and what they are classified by."""
+
+    queries: np.ndarray
+    true: np.ndarray
+    mass: np.ndarray
+    references: np.ndarray
+    labels: np.ndarray
+    weight: np.ndarray
+    means: np.ndarray
+
+    def neighbours(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Labels and weights ``[row, rank]`` of the nearest references; a weight of 0 is none."""
+        labels, mass = np.zeros((len(self.true), k), np.intp), np.zeros((len(self.true), k))
+        found = nearest(self.references, self.queries, k)
+        labels[:, : found.shape[1]], mass[:, : found.shape[1]] = self.labels[found], self.weight[found]
+        return labels, mass
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Training rows, each judged by a model that did not see it."""
+
+    parts: tuple[Part, ...]
+    n_classes: int
+
+    @property
+    def true(self) -> np.ndarray:
+        """Class numbers of the judged rows."""
+        return np.concatenate([part.true for part in self.parts])
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Weights of the judged rows, with all their copies."""
+        return np.concatenate([part.mass for part in self.parts])
+
+    def neighbours(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Labels and weights ``[judged row, rank]`` of their nearest references."""
+        labels, mass = zip(*(part.neighbours(k) for part in self.parts), strict=True)
+        return np.concatenate(labels), np.concatenate(mass)
+
+    def choose_k(self, candidates: tuple[int, ...] = NEIGHBOURS) -> int:
+        """The number of neighbours with the fewest errors; of those, with the smallest squared error."""
+        labels, mass = self.neighbours(max(candidates))
+        enough = float(mass.sum(axis=1).min())
+        rows, true, weight = np.arange(len(labels)), self.true, self.mass
+
+        def loss(k: int) -> tuple[float, float]:
+            P = votes(labels[:, :k], mass[:, :k], k, self.n_classes)
+            wrong = float(np.average(P.argmax(axis=1) != true, weights=weight))
+            squares = (P**2).sum(axis=1) - 2 * P[rows, true] + 1
+            return wrong, float(np.average(squares, weights=weight))
+
+        return min((k for k in candidates if k <= max(enough, candidates[0])), key=loss)
+
+    def scores(self) -> np.ndarray:
+        """Minus the squared distances of the judged rows to class means that they had no part in."""
+        return np.concatenate([Means(part.means, 1.0).scores(part.queries) for part in self.parts])

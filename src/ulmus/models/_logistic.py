@@ -1,0 +1,140 @@
+"""Ordinal models whose bits may be trained by the logistic loss."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from ulmus.calibration import HeldOut
+from ulmus.engine import Rows
+from ulmus.features.kernels import CrossKernel, dense
+from ulmus.features.sampling import distinct_sample
+from ulmus.models._assembly import digits_kept
+from ulmus.models._ordinal import Ordinal
+from ulmus.solvers.logistic import FeatureRidge, KernelRidge, Ridge, Weights, fit_logistic
+from ulmus.tuning.search import SHARE
+
+#: Rows on which C is chosen, at most, and how exact those models are.
+_TUNING_ROWS, _TUNING_TOLERANCE = 1_000, 1e-4
+#: Factors of 4 between the C of the squared loss and that of the logistic one, at most.
+_MAX_CLIMB = 6
+
+
+class BitLoss(Ordinal):
+    """The option ``loss``: the family chooses its features by squares, then Newton's method fits the bits."""
+
+    intercept_: np.ndarray
+
+    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+        if self.loss == "logistic" and self.C is None:
+            raise ValueError('loss="logistic" needs a penalty: C must be positive or "auto", got None')
+        held_out = super()._train(rows, folds, rng)
+        if self.loss == "logistic":
+            if self.C == "auto":
+                self.C_ = self._choose_logistic_C(rows, rng)
+            ridge = self._ridge(rows)
+            fits = [fit_logistic(ridge, bit, self.C_).at for bit in _bits(rows)]
+            self.intercept_ = np.array([at.intercept for at in fits])
+            self._keep(ridge, np.column_stack([at.weights for at in fits]))
+        return held_out
+
+    def _calibrate(self, held_out: HeldOut) -> None:
+        if self.loss == "logistic":
+            self.temperature_ = 1.0
+        else:
+            super()._calibrate(held_out)
+
+    def _probabilities(self, bits: np.ndarray) -> np.ndarray:
+        """Differences of ``P(y ≥ k) = σ(o_k)``; a share 1/(n + 1) is the frequency of the class in training.
+
+        Bits that were pooled leave nothing to the class between them, and a class that was seen can come again.
+        """
+        if self.loss == "squared":
+            return super()._probabilities(bits)
+        reached = np.pad(expit(self._code.repaired(bits)), ((0, 0), (1, 1)), constant_values=((0, 0), (1.0, 0.0)))
+        count = self.class_count_[self.present_]
+        return (count.sum() * -np.diff(reached, axis=1) + count / count.sum()) / (count.sum() + 1.0)
+
+    def _choose_logistic_C(self, rows: Rows, rng: np.random.RandomState) -> float:
+        """The C of least leave-one-out loss on a sample, by a climb in factors of 4 from that of the squared loss."""
+        sample = rows if len(rows) <= _TUNING_ROWS else distinct_sample(rows, _TUNING_ROWS, rng)[1]
+        ridge, bits = self._ridge(sample), _bits(sample)
+        near: list[Weights | None] = [None] * len(bits)
+
+        def loss_at(C: float) -> float:
+            P = np.empty_like(sample.T)
+            for j, bit in enumerate(bits):
+                fit = fit_logistic(ridge, bit, C, start=near[j], tolerance=_TUNING_TOLERANCE, leave_one_out=True)
+                near[j], P[:, j] = fit.at, fit.left_out
+            return float(np.average(self._logistic_losses(sample.T, P), weights=sample.weight))
+
+        return _lowest(loss_at, self.C_)
+
+    def _logistic_losses(self, T: np.ndarray, P: np.ndarray) -> np.ndarray:
+        """One loss per row: its log-likelihood under ``"auto"``, that of the expected bits ``tanh(o/2)`` otherwise."""
+        if self.criterion == "auto":
+            return np.logaddexp(0.0, -T * P) @ self._code.gaps
+        return self._code.losses(T, np.tanh(P / 2), self.criterion)
+
+    @abstractmethod
+    def _ridge(self, rows: Rows) -> Ridge:
+        """Ridge problems on these rows."""
+
+    @abstractmethod
+    def _keep(self, ridge: Any, weights: np.ndarray) -> None:
+        """Make these the model's weights."""
+
+
+class FeatureBits(BitLoss):
+    """On a feature map."""
+
+    beta_: np.ndarray
+    route_: str
+
+    def _ridge(self, rows: Rows) -> Ridge:
+        return FeatureRidge(self.map_, self._intercept, self.n_jobs)
+
+    def _keep(self, ridge: FeatureRidge, weights: np.ndarray) -> None:
+        self.beta_, self.route_ = weights, "newton"
+        self._fold(1.0)
+
+
+class KernelBits(BitLoss):
+    """On the exact kernel."""
+
+    cross_kernel_: CrossKernel
+    alpha_: np.ndarray
+    _narrow: bool
+
+    def _ridge(self, rows: Rows) -> Ridge:
+        cross = CrossKernel(self.kernel, dense(rows.X, np.float64), self.cross_kernel_.parameters)
+        return KernelRidge(cross, self._intercept, self.n_jobs)
+
+    def _keep(self, ridge: KernelRidge, weights: np.ndarray) -> None:
+        self.cross_kernel_, self.alpha_ = ridge.cross, weights
+        bound = float(np.abs(ridge.cross.diagonal(ridge.cross.Z)).max())
+        self._narrow = digits_kept(weights, bound, 1.0, np.float32)
+
+
+def _bits(rows: Rows) -> list[Rows]:
+    return [Rows(rows.X, rows.T[:, [j]], rows.weight, rows.unit) for j in range(rows.T.shape[1])]
+
+
+def _lowest(loss_at: Callable[[float], float], start: float) -> float:
+    """The best of ``start · 4^k`` by a climb that ends where a step gains less than 1 %, or after six steps."""
+    losses: dict[int, float] = {}
+
+    def at(k: int) -> float:
+        if k not in losses:
+            losses[k] = loss_at(start * 4.0**k)
+        return losses[k]
+
+    here = 0
+    while abs(here) < _MAX_CLIMB:
+        best = min((here - 1, here + 1), key=at)
+        if at(best) > (1 - SHARE) * at(here):
+            break
+        here = best
+    return start * 4.0**here

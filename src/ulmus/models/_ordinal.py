@@ -1,0 +1,197 @@
+"""The ordinal task: labels that have an order, and no other meaning."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from ulmus._sklearn import StrOptions
+from ulmus.calibration import HeldOut, fit_temperature, probabilities
+from ulmus.codings import DECODERS, Coding, Ordered
+from ulmus.engine import Rows
+
+ORDINAL_CONSTRAINTS: dict[str, list[Any]] = {
+    "loss": [StrOptions({"squared", "logistic"})],
+    "decoding": [StrOptions(set(DECODERS))],
+    "categories": [StrOptions({"auto"}), "array-like"],
+    "cost_matrix": ["array-like", None],
+    "class_weight": [dict, StrOptions({"balanced"}), None],
+}
+
+
+def declared_order(y: Any, categories: Any) -> np.ndarray | None:
+    """The order that is given: as a list, as a pandas ordered categorical, or as a polars Enum; None for none."""
+    dtype = getattr(y, "dtype", None)
+    if not isinstance(categories, str):
+        order = np.asarray(categories)
+    elif getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum":
+        order = np.asarray(dtype.categories)  # type: ignore[union-attr]
+    else:
+        return None
+    if order.ndim != 1 or len(order) < 2 or len(set(order.tolist())) < len(order):
+        raise ValueError(
+            f"categories must be a list of at least two different labels, lowest first, got {order.tolist()}"
+        )
+    return order
+
+
+def positions_in(order: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Where each label stands in the order; an error names those that do not."""
+    where = {label: k for k, label in enumerate(order.tolist())}
+    unknown = sorted({label for label in y.tolist() if label not in where}, key=str)
+    if unknown:
+        raise ValueError(
+            f"y has labels {unknown[:5]} that are not among the categories {order.tolist()}; add them at their "
+            "place in the order"
+        )
+    return np.array([where[label] for label in y.tolist()])
+
+
+class Ordinal(ClassifierMixin):
+    """Ordered labels: the ordered code, one ±1 column for every class but the lowest."""
+
+    _criteria: ClassVar[tuple[str, ...]] = ("auto", "absolute", "error", "squared")
+
+    def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
+        if reset:
+            self._declared = declared_order(y, self.categories)
+        y = y if y is None else np.asarray(y)
+        X, y = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        if self._declared is None and (y.dtype.kind in "US" or any(isinstance(label, str) for label in y.tolist())):
+            raise ValueError(
+                f"{type(self).__name__} needs to know the order of its classes, and strings have none, got labels "
+                f"{sorted(map(str, set(y.tolist())))[:5]}; pass categories=[...] with the lowest first, or labels as "
+                "pandas ordered Categorical or polars Enum"
+            )
+        return X, y
+
+    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        self.classes_ = np.unique(y) if self._declared is None else self._declared
+        indices = positions_in(self.classes_, y)
+        self.present_ = np.unique(indices)
+        if len(self.present_) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes; the rows (of positive weight) have only "
+                f"one class, {self.classes_[self.present_[0]]!r}"
+            )
+        self.class_count_ = np.bincount(indices, weight, len(self.classes_)).astype(float)
+        T = self._code.encode(indices)
+        if self.class_weight is None:
+            return T, None
+        present = self.classes_[self.present_]
+        balance = compute_class_weight(self.class_weight, classes=present, y=y, sample_weight=weight)
+        if not (np.isfinite(balance).all() and (balance >= 0).all() and balance.any()):
+            raise ValueError(f"class weights must be non-negative, finite and not all zero, got {self.class_weight!r}")
+        return T, balance[np.searchsorted(self.present_, indices)]
+
+    @property
+    def _code(self) -> Ordered:
+        return Ordered(self.classes_, self.present_, self.decoding)
+
+    def _coding(self, rows: Rows) -> Coding:
+        return self._code
+
+    def _labels(self, rows: Rows) -> np.ndarray | None:
+        return (rows.T > 0).sum(axis=1)
+
+    def _calibrate(self, held_out: HeldOut) -> None:
+        true = (held_out.T > 0).sum(axis=1)
+        self.temperature_ = fit_temperature(self._code.ladder(held_out.P), true, held_out.weight)
+
+    def _probabilities(self, bits: np.ndarray) -> np.ndarray:
+        """``P(y = k)`` of every class that was seen."""
+        return probabilities(self._code.ladder(bits), self.temperature_)
+
+    def _class_probabilities(self, bits: np.ndarray) -> np.ndarray:
+        P = np.zeros((len(bits), len(self.classes_)))
+        P[:, self.present_] = self._probabilities(bits)
+        return P
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Score per class, the largest for the class that ``predict`` returns; one score for two classes.
+
+        Without ``cost_matrix`` the score of a class is by how much its decoding loss exceeds the smallest one, halved
+        and negative; with it, minus the expected cost. For two classes positive means ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        bits = self._scores_of(X)
+        if self.cost_matrix is not None:
+            scores = -self._class_probabilities(bits) @ self._costs
+            return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+        return bits[:, 0] if len(self.classes_) == 2 else self._code.class_scores(bits)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predicted labels: decoded, or of least expected cost where there is a ``cost_matrix``.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        bits = self._scores_of(X)
+        if self.cost_matrix is None:
+            return self._code.decode(bits)
+        return self.classes_[(self._class_probabilities(bits) @ self._costs).argmin(axis=1)]
+
+    @property
+    def _costs(self) -> np.ndarray:
+        costs, M = np.asarray(self.cost_matrix, dtype=float), len(self.classes_)
+        if costs.shape != (M, M) or not np.isfinite(costs).all():
+            raise ValueError(
+                f"cost_matrix must be {M} × {M} finite numbers, cost_matrix[true, predicted], for the classes "
+                f"{self.classes_.tolist()}, got shape {costs.shape}"
+            )
+        return costs
+
+    def predict_cumulative(self, X: Any) -> np.ndarray:
+        r"""Probability that a class is reached, :math:`P(y \ge k)`.
+
+        Tail sums of ``predict_proba``; the bits behind them are made monotone first.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            The first column is 1; rows never increase.
+        """
+        P = self._class_probabilities(self._scores_of(X))
+        reached = np.minimum(np.cumsum(P[:, ::-1], axis=1)[:, ::-1], 1.0)
+        reached[:, : self.present_[0] + 1] = 1.0
+        return reached
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        r"""Class probabilities.
+
+        Bits that are out of order are made monotone (isotonic regression, in the measure of the decoder), :math:`g`.
+        Then each bit is the log-odds of its class against the one below, but for a factor a (``temperature_``) that is
+        fitted to leave-one-out bits: :math:`P(y=k) \propto \exp(a\sum_{j\le k} g_j)`. The most probable class is
+        the one that loss-based and counting decoders return. With ``loss="logistic"`` bits are the log-odds of
+        :math:`P(y\ge k)` as they are, and probabilities are differences of those.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Rows sum to 1; classes never seen have probability 0.
+        """
+        return self._class_probabilities(self._scores_of(X))

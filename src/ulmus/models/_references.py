@@ -1,0 +1,110 @@
+"""Rows that a discriminant model keeps for its neighbours: bounded, mergeable, the same in any order."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ulmus.engine import Rows
+from ulmus.features.sampling import distinct_rows, row_keys
+
+#: Rows by which the number of neighbours is chosen, at most, and folds that they are divided into.
+JUDGED_ROWS, FOLDS = 4_000, 10
+
+
+@dataclass(frozen=True)
+class Division:
+    """One fold: places and weights (with all copies) of the rows to judge, and the weight that every row loses."""
+
+    index: np.ndarray
+    mass: np.ndarray
+    lost: np.ndarray
+
+
+@dataclass(frozen=True)
+class References:
+    """Inputs, class numbers, weights (None means 1) and, where given, folds of the rows that are kept."""
+
+    X: Any
+    labels: np.ndarray
+    weight: np.ndarray | None = None
+    folds: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, rows: Rows, folds: np.ndarray | None = None) -> "References":
+        """Rows with indicator targets."""
+        return cls(rows.X, rows.T.argmax(axis=1), rows.weight, folds)
+
+    def losing(self, lost: np.ndarray, n_classes: int) -> Rows:
+        """The rows that lose weight, with that weight and indicator targets."""
+        mine = np.flatnonzero(lost)
+        T = np.equal(self.labels[mine, None], np.arange(n_classes)).astype(np.float64)
+        return Rows(self.X[mine], T, None if (lost[mine] == 1).all() else lost[mine])
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def joined(self, other: "References") -> "References":
+        """Both sets of rows."""
+        stack = sparse.vstack if sparse.issparse(self.X) else np.concatenate
+        X = stack([self.X, other.X.astype(self.X.dtype)])
+        weight = None
+        if self.weight is not None or other.weight is not None:
+            parts = (np.ones(len(r)) if r.weight is None else r.weight for r in (self, other))
+            weight = np.concatenate(list(parts))
+        return References(
+            sparse.csr_array(X) if sparse.issparse(X) else X, np.append(self.labels, other.labels), weight
+        )
+
+    def limited(self, count: int, seed: int) -> "References":
+        """At most ``count`` of the rows: those of the smallest keys, which do not depend on their order."""
+        if len(self) <= count:
+            return self
+        index, mass = self._distinct(count, seed)
+        folds = None if self.folds is None else self.folds[index]
+        return References(self.X[index], self.labels[index], None if (mass == 1).all() else mass, folds)
+
+    def renumbered(self, places: np.ndarray) -> "References":
+        """The same rows after class k became class ``places[k]``."""
+        return replace(self, labels=places[self.labels])
+
+    def divisions(self, seed: int) -> list[Division]:
+        """Ten folds of the rows to judge, drawn by what the rows are; of each row one copy is left out.
+
+        Folds that were given are left out with all their rows.
+        """
+        index, mass = self._distinct(JUDGED_ROWS, seed)
+        weight = self.weights()
+        if self.folds is None:
+            fold = (row_keys(self.X[index], seed) % np.uint64(FOLDS)).astype(np.intp)
+        else:
+            fold = self.folds[index]
+        parts = []
+        for f in np.unique(fold[fold >= 0]):
+            mine = index[fold == f]
+            lost = np.zeros(len(self))
+            if self.folds is None:
+                lost[mine] = np.minimum(weight[mine], 1.0)
+            else:
+                lost = np.where(self.folds == f, weight, 0.0)
+            parts.append(Division(mine, mass[fold == f], lost))
+        if len(parts) == 1 and not (weight - parts[0].lost).any():  # all rows in one fold: judge them by themselves
+            parts = [Division(parts[0].index, parts[0].mass, np.zeros(len(self)))]
+        return parts
+
+    def weights(self) -> np.ndarray:
+        """Weights, also where they are 1."""
+        return np.ones(len(self)) if self.weight is None else self.weight
+
+    def _distinct(self, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Places of distinct rows (with their labels) of the smallest keys, and the weight of each with its copies."""
+        label = self.labels[:, None].astype(self.X.dtype)
+        keyed = sparse.csr_array(sparse.hstack([self.X, label])) if sparse.issparse(self.X) else np.c_[self.X, label]
+        return distinct_rows(keyed, count, self.weight, np.random.RandomState(seed))
+
+    def fold_numbers(self, seed: int) -> np.ndarray:
+        """The folds given, or ten drawn by what the rows are: copies of a row share a fold."""
+        if self.folds is not None:
+            return self.folds
+        return (row_keys(self.X, seed) % np.uint64(FOLDS)).astype(np.intp)

@@ -1,0 +1,236 @@
+"""The robust task: what robust regressors do with targets, whatever their features are."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from ulmus import engine
+from ulmus._sklearn import Interval, StrOptions
+from ulmus.calibration import HeldOut, RobustSpread
+from ulmus.engine import Rows
+from ulmus.exceptions import NumericalWarning
+from ulmus.features.sampling import distinct_sample
+from ulmus.losses import LOSSES, Loss
+from ulmus.models._assembly import CALIBRATION_ROWS, COMMON_CONSTRAINTS
+from ulmus.models._features import leverages
+from ulmus.models._tasks import Regression
+from ulmus.solvers.line_search import WolfePowell
+from ulmus.solvers.newton import NewtonOptions
+from ulmus.solvers.ridge import Problem
+from ulmus.solvers.robust import Penalty, RobustSolution, begin, polish, tempered
+from ulmus.tuning.robust import CRITERIA, TEMPER, PenaltySearch, Pilot, pilot_sample
+
+#: Features of the rough fit that tempers targets.
+PILOT_SIZE = 200
+
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+_SHARE = Interval(Real, 0, 1, closed="neither")
+NEWTON_CONSTRAINTS: dict[str, list[Any]] = {
+    "loss": [StrOptions(set(LOSSES))],
+    "h": [StrOptions({"auto"}), _POSITIVE],
+    "tau": [StrOptions({"auto"}), _POSITIVE],
+    "C": COMMON_CONSTRAINTS["C"],
+    "intercept_penalty": [Interval(Real, 0, None, closed="left")],
+    "tol": [StrOptions({"auto"}), _POSITIVE],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "delta1": [_SHARE],
+    "delta2": [_SHARE],
+    "beta": [_POSITIVE],
+    "rho": [_SHARE],
+    "rho1": [_SHARE],
+}
+
+
+class Robust(Regression):
+    """What robust regressors share; the family they are mixed with knows the features."""
+
+    _size_name: ClassVar[str]
+    _width_name: ClassVar[str]
+    weights_: np.ndarray
+    C_: Any
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Dense arrays, pandas and polars frames, or CSR rows.
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        sample_weight : array of shape (n_samples,), optional
+            A weight of k equals k copies of the row.
+        groups : array of shape (n_samples,), optional
+            Rows of one group are kept in one fold when parameters are chosen.
+
+        Returns
+        -------
+        self
+        """
+        super().fit(X, y, sample_weight, groups)
+        if sample_weight is not None and len(self.weights_) < np.size(weight := np.asarray(sample_weight)):
+            seen, kept = weight > 0, self.weights_
+            self.weights_ = np.zeros((len(seen), *kept.shape[1:]))
+            self.weights_[seen] = kept
+        return self
+
+    @property
+    def _intercept(self) -> bool:
+        """A constant unless it is refused: without one, robust residuals have no centre."""
+        return self.fit_intercept == "auto" or bool(self.fit_intercept)
+
+    def _transitions(self, loss: Loss, n_outputs: int) -> np.ndarray | None:
+        """The transition c of every output as given by h or tau; None where the data have to tell."""
+        given = {"h": self.h, "tau": self.tau}
+        for name, value in given.items():
+            if name != loss.parameter and value != "auto":
+                use = f"its scale is {loss.parameter}" if loss.parameter else "it has no scale"
+                raise ValueError(f'{name}={value!r} has no meaning for loss="{loss.name}": {use}')
+        if loss.parameter is None:
+            return np.ones(n_outputs)
+        value = given[loss.parameter]
+        return None if value == "auto" else np.full(n_outputs, loss.transition(value))
+
+    def _newton_options(self) -> NewtonOptions:
+        search = WolfePowell(self.delta1, self.delta2, self.beta, self.rho, self.rho1)
+        tol = None if self.tol == "auto" else self.tol
+        return NewtonOptions(tol, self.max_iter, search, self.intercept_penalty)
+
+    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+        loss, options = LOSSES[self.loss], self._newton_options()
+        c = self._transitions(loss, rows.T.shape[1])
+        mild = self._tempered(rows, rng) if loss.parameter and self._leaves_to_the_data() else None
+        self._begin(rows if mild is None else replace(rows, T=mild), folds, rng)
+        penalty = Penalty(self.C_, relative=self.C == "auto")
+        problem, streamed = self._problems(rows)
+        newton_rows, start = begin(problem, streamed, loss, c, penalty, options, rng, mild)
+        if self.C == "auto":
+            search = PenaltySearch(newton_rows, problem, CRITERIA[self.criterion], options, folds, rng)
+            start, penalty, self.penalty_tuning_ = search.choose(start, penalty)
+        solution = polish(newton_rows, loss, start, options)
+        self._keep(solution, rows)
+        return self._held_out(solution, rows, rng)
+
+    def _tempered(self, rows: Rows, rng: np.random.RandomState) -> np.ndarray:
+        """Targets whose gross outliers, by a rough robust fit to a sample of the rows, are brought near."""
+        sample, seed = pilot_sample(rows, rng), int(rng.randint(2**31 - 1))
+        size, width = getattr(self, self._size_name), getattr(self, self._width_name)
+        size = min(PILOT_SIZE, int(sample.effective_count)) if size == "auto" else size
+
+        def problem_of(width: float) -> Problem:
+            rough = clone(self).set_params(C=1.0, random_state=seed, **{self._size_name: size, self._width_name: width})
+            rough._begin(sample, None, rng)
+            return rough._problems(sample)[0]
+
+        loss, search = LOSSES[self.loss], width == "auto"
+        c = self._transitions(loss, rows.T.shape[1])
+        penalty = Penalty(1.0 if self.C == "auto" else self.C, relative=self.C == "auto")
+        options = NewtonOptions(bias_penalty=self.intercept_penalty)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NumericalWarning)
+            pilot = Pilot(sample, problem_of, loss, c, penalty, options, rng)
+            problem, found = pilot.choose(self._first_width(sample, rng) if search else width, climb=search)
+        fitted = engine.apply(problem.features, rows.X, found.beta, n_jobs=self.n_jobs) + found.intercept
+        return tempered(rows.T, rows.weight, fitted, TEMPER)
+
+    def _keep(self, solution: RobustSolution, rows: Rows) -> None:
+        """Weights, scales and the record of the run as attributes."""
+        loss, results = solution.loss, solution.results
+        single = self._single_output
+        self.beta_, self.intercept_ = solution.beta, solution.intercept
+        self.C_ = float(solution.C[0]) if single else solution.C
+        self.transition_ = float(solution.c[0]) if single else solution.c
+        if loss.parameter is not None:
+            values = np.array([loss.parameter_at(c) for c in solution.c])
+            setattr(self, f"{loss.parameter}_", float(values[0]) if single else values)
+        residual = solution.residual
+        self.weights_ = self._shape(loss.relative_weight(residual, solution.c))
+        self.n_iter_ = max(r.n_iter for r in results)
+        self.converged_ = all(r.converged for r in results)
+        self.path_ = results[0].path if single else [r.path for r in results]
+        total = float(len(rows)) if rows.weight is None else float(rows.weight.sum())
+        self._bend = np.array([r.curvature_sum for r in results]) / total
+        self._leverages = [r.system.leverage for r in results]
+        self._ready_to_predict(float(np.abs(rows.T + residual).max()))
+        for r in results:
+            if not r.converged:
+                warnings.warn(
+                    f"Newton's method stopped after {len(r.path.step_length)} steps: the next one would have length "
+                    f"{r.path.step_norm[-1]:.2g}, above tol·max(1, ‖β‖) = {r.threshold:.2g} (gradient norm "
+                    f"{r.path.gradient_norm[-1]:.2g}); raise max_iter={self.max_iter}, or lower C",
+                    NumericalWarning,
+                    stacklevel=2,
+                )
+
+    def _held_out(self, solution: RobustSolution, rows: Rows, rng: np.random.RandomState) -> HeldOut:
+        """Approximate leave-one-out predictions of a sample of the rows."""
+        index, sample = np.arange(len(rows)), rows
+        if rows.effective_count > CALIBRATION_ROWS:
+            index, sample = distinct_sample(rows, CALIBRATION_ROWS, rng)
+        Phi = np.empty((len(sample), self.map_.n_lifted))
+        engine.transform(self.map_, sample.X, Phi, n_jobs=self.n_jobs)
+        e = solution.leave_one_out(Phi, solution.residual[index], sample.unit)
+        h = self._bend * solution.leverages(Phi)
+        weight = np.ones(len(sample)) if sample.weight is None else sample.weight
+        unit = 1.0 if sample.unit is None else sample.unit[:, None]
+        return HeldOut(sample.T, sample.T + e, unit * h, weight)
+
+    def _calibrate(self, held_out: HeldOut) -> None:
+        self.spread_: Any = RobustSpread.of(held_out)
+
+    def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        columns = [leverages(self.map_, X, leverage, self.n_jobs) for leverage in self._leverages]
+        h = self._bend * np.column_stack(columns)
+        return h, self._bend * np.reshape(self.C_, (1, -1)) * self._prior_left(X)[:, None]
+
+    def outlier_scores(self, X: Any, y: Any) -> np.ndarray:
+        """How many deviations of the noise every target lies from its prediction.
+
+        The deviation is that of clean rows: outliers among the training rows do not stretch it. Scores above 3 are
+        unlikely, above 5 practically impossible for Gaussian noise.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+
+        Returns
+        -------
+        ndarray of the shape of ``y``
+        """
+        predicted = self.predict(X)
+        y = np.asarray(y, dtype=float)
+        if y.shape != predicted.shape:
+            raise ValueError(f"y must have the shape of the predictions, {predicted.shape}, got {y.shape}")
+        return np.abs(y - predicted) / self._shape(self.spread_.noise[None, :])[0]
+
+    @abstractmethod
+    def _first_width(self, rows: Rows, rng: np.random.RandomState) -> float:
+        """Where the search for the width of the features starts."""
+
+    @abstractmethod
+    def _leaves_to_the_data(self) -> bool:
+        """Whether targets have a say in the features or in C."""
+
+    @abstractmethod
+    def _problems(self, rows: Rows) -> tuple[Problem, Problem]:
+        """The problem on the features of ``map_``, and the same in the form that is cheapest to stream."""
+
+    @abstractmethod
+    def _ready_to_predict(self, scale: float) -> None:
+        """Weights in the form in which predictions are made, for answers of this size."""
+
+    def _prior_left(self, X: Any) -> np.ndarray:
+        """What the features leave of the prior variance."""
+        return np.zeros(X.shape[0])
+
+
+def any_auto(values: Sequence[Any]) -> bool:
+    """Whether one of the values is ``"auto"``."""
+    return any(isinstance(value, str) and value == "auto" for value in values)

@@ -1,0 +1,379 @@
+"""Adaptive models: a learned metric, a global Nyström model in it, and exact local kernels on what it leaves over."""
+
+import time
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ulmus import engine
+from ulmus._sklearn import Interval, StrOptions
+from ulmus.calibration import HeldOut
+from ulmus.engine import Rows
+from ulmus.features.metric import average_outer_product, gradients
+from ulmus.features.partition import random_partition
+from ulmus.features.preparation import Preparation
+from ulmus.features.sampling import distinct_rows, distinct_sample, row_keys
+from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly
+from ulmus.models._docs import documented
+from ulmus.models._features import leave_one_out_sample
+from ulmus.models._tables import TableInput
+from ulmus.models._tasks import Classification, Regression
+from ulmus.solvers.local import LocalKernels, fit_leaves
+from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
+from ulmus.solvers.ridge import Solution
+from ulmus.statistics import Statistics
+from ulmus.tuning.judge import Judge, Summary
+from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
+from ulmus.tuning.search import LOG2_C
+from ulmus.tuning.views import Budget, View, ViewSearch, fitted_map, parts_of
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is spent on what."""
+
+    budget: Budget
+    landmarks: int
+    leaf_rows: int
+    partitions: int
+    judged_leaves: int
+
+
+EFFORTS = {
+    "fast": Effort(Budget(1_500, 150, 2_500, 250, rounds=1), 500, 700, 2, 8),
+    "default": Effort(Budget(), 1_000, 1_500, 4, 8),
+    "best": Effort(Budget(4_000, 400, 8_000, 700, rounds=3), 2_000, 2_000, 8, 16),
+}
+#: Held-out rows that judge the local stage: a tenth of all, within these bounds.
+HELD = (500, 5_000)
+#: Rows whose leave-one-out predictions choose the C of the global model.
+SCORED = 4_000
+#: Rows at which the importance of features is measured.
+IMPORTANCE_ROWS = 1_000
+
+
+class AdaptiveFamily(Assembly):
+    """The parts in order: view, global model, local stage."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "effort": [StrOptions(set(EFFORTS))],
+        "categorical_features": [StrOptions({"from_dtype"}), "array-like"],
+        "criterion": COMMON_CONSTRAINTS["criterion"],
+        "max_memory": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["boolean"],
+    }
+    # What Assembly asks of every model and this one decides by itself.
+    C: ClassVar[str] = "auto"
+    fit_intercept: ClassVar[str] = "auto"
+    cv: ClassVar[None] = None
+    _categorical: np.ndarray
+
+    def __init__(
+        self,
+        *,
+        effort: str = "default",
+        categorical_features: Any = "from_dtype",
+        criterion: str = "auto",
+        max_memory: float = 2.0,
+        random_state: Any = None,
+        n_jobs: int | None = -1,
+        verbose: bool = False,
+    ) -> None:
+        self.effort = effort
+        self.categorical_features = categorical_features
+        self.criterion = criterion
+        self.max_memory = max_memory
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+        self._began = time.perf_counter()
+        rows = replace(rows, X=np.asarray(rows.X, dtype=np.float64))
+        centre, scale = self._units(rows)
+        rows = replace(rows, T=(rows.T - centre) / scale)
+        coding = self._coding(rows)
+        self.view_ = self._choose_view(rows, coding, rng)
+        rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows.X, rng)))
+        solution, stats = self._fit_global(rows, coding, rng)
+        choice, held_out = self._judge_local(rows, coding, stats, rng)
+        self.local_ = self._fit_local(rows, solution, choice, scale, rng)
+        if held_out is None or self.local_ is None:
+            held_out = leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
+        self.feature_importances_ = self._importances(rows, solution.beta)
+        self.beta_, self.intercept_ = solution.beta * scale, solution.intercept * scale + centre
+        self.memory_ = self.map_.landmarks_.nbytes + self.map_.whitening_.nbytes + self.beta_.nbytes
+        self.memory_ += 0 if self.local_ is None else self.local_.nbytes
+        self._say(f"done: the model holds {self.memory_ / 1e6:.1f} MB")
+        return replace(held_out, T=held_out.T * scale + centre, P=held_out.P * scale + centre)
+
+    def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """Regression targets are fitted in units of their deviation, codes as they are."""
+        if not self._default_intercept:
+            return np.zeros(rows.T.shape[1]), np.ones(rows.T.shape[1])
+        mean = np.average(rows.T, axis=0, weights=rows.weight)
+        deviation = np.sqrt(np.average((rows.T - mean) ** 2, axis=0, weights=rows.weight))
+        return mean, np.where(deviation > 0, deviation, 1.0)
+
+    def _choose_view(self, rows: Rows, coding: Any, rng: np.random.RandomState) -> View:
+        """Choose on samples, then learn the preparation from all rows."""
+        search = ViewSearch(
+            rows,
+            coding,
+            self._categorical,
+            rng,
+            fit_intercept=self._intercept,
+            criterion=self.criterion,
+            budget=EFFORTS[self.effort].budget,
+            n_jobs=self.n_jobs,
+        )
+        view = search.choose()
+        self.trials_ = tuple(search.trials)
+        kind = view.preparation.columns.kind
+        self._say(f"view: {kind} columns, kernel {view.kernel}, {len(self.trials_)} trials")
+        return replace(view, preparation=Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical))
+
+    def _fit_global(self, rows: Rows, coding: Any, rng: np.random.RandomState) -> tuple[Solution, Statistics]:
+        """The Nyström model of the view, its C chosen by exact leave-one-out."""
+        size, seed = EFFORTS[self.effort].landmarks, int(rng.randint(2**31 - 1))
+        self.map_ = fitted_map(size, self.view_.kernel, self.view_.gamma, rows, seed, self.n_jobs)
+        stats = self._statistics(rows)
+        index, mass = distinct_rows(rows.X, SCORED, rows.weight, rng)
+        judge = Judge(
+            rows,
+            coding,
+            lambda _, some: self._statistics(some),
+            self._intercept,
+            criterion=self.criterion,
+            scored=index,
+            mass=mass,
+            n_jobs=self.n_jobs,
+        )
+        trial = judge.trial("global", self.view_.gamma, self.map_, Summary(stats), LOG2_C[::2])
+        self.C_ = trial.best_C
+        self._say(f"global model: {self.map_.n_lifted} landmarks, C = {self.C_:.3g}, loss {trial.best_loss:.4g}")
+        return self._solve(rows, stats), stats
+
+    def _statistics(self, rows: Rows) -> Statistics:
+        return nystrom_statistics(self.map_, rows, n_jobs=self.n_jobs)
+
+    def _solve(self, rows: Rows, stats: Statistics) -> Solution:
+        return fit_nystrom_ridge(
+            self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
+        )
+
+    def _judge_local(
+        self, rows: Rows, coding: Any, stats: Statistics, rng: np.random.RandomState
+    ) -> tuple[LocalChoice | None, HeldOut | None]:
+        """The best local stage, judged on rows that the global model behind it has not seen."""
+        keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
+        distinct = np.unique(keys)
+        if len(distinct) <= 2 * self.map_.n_lifted:
+            return None, None  # landmarks are so dense that the global model is as good as exact
+        effort = EFFORTS[self.effort]
+        count = min(int(np.clip(len(distinct) // 10, *HELD)), len(distinct) // 2)
+        held = keys <= distinct[count - 1]  # with all their copies
+        train, test = rows.take(~held), rows.take(held)
+        without = self._solve(train, stats - self._statistics(test))
+        some = _merged(replace(train, T=train.T - self._global(train.X, without)), rng)
+        P = self._global(test.X, without)
+        search = LocalSearch(
+            self.view_.kernel,
+            self.view_.gamma,
+            Remainder(some.X, some.T, some.weight, test.X, test.T, P, test.weight),
+            random_partition(some.X, effort.leaf_rows, rng),
+            coding,
+            n_leaves=effort.judged_leaves,
+            criterion=self.criterion,
+            n_jobs=self.n_jobs,
+        )
+        choice = search.choose()
+        self._say(
+            f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it "
+            f"({'kept' if choice.pays else 'left out'})"
+        )
+        weight = np.ones(len(test)) if test.weight is None else test.weight
+        judged = HeldOut(test.T[choice.rows], choice.P, np.zeros(len(choice.rows)), weight[choice.rows])
+        return choice, judged
+
+    def _fit_local(
+        self, rows: Rows, solution: Solution, choice: LocalChoice | None, scale: np.ndarray, rng: Any
+    ) -> LocalKernels | None:
+        if choice is None or not choice.pays:
+            return None
+        effort, gamma = EFFORTS[self.effort], choice.width * self.view_.gamma
+        rest = _merged(replace(rows, T=rows.T - self._global(rows.X, solution)), rng)
+        each = rest.T.nbytes + 8 * len(rest)
+        rounds = min(effort.partitions, int((self.max_memory * 1e9 - rest.X.nbytes) // each))
+        if rounds < 1:
+            self._say(f"local stage left out: it needs {(rest.X.nbytes + each) / 1e9:.2g} GB")
+            return None
+        partitions = tuple(random_partition(rest.X, effort.leaf_rows, rng) for _ in range(rounds))
+        alphas = tuple(
+            scale
+            * fit_leaves(self.view_.kernel, gamma, choice.ridge, rest.X, rest.T, rest.weight, p, n_jobs=self.n_jobs)
+            for p in partitions
+        )
+        return LocalKernels(self.view_.kernel, gamma, rest.X, partitions, alphas)
+
+    def _global(self, U: np.ndarray, solution: Solution) -> np.ndarray:
+        return engine.apply(self.map_, U, solution.beta, n_jobs=self.n_jobs) + solution.intercept
+
+    def _importances(self, rows: Rows, beta: np.ndarray) -> np.ndarray:
+        """Mean squared slope of the global model along each input, as shares."""
+        some = distinct_sample(rows, IMPORTANCE_ROWS, np.random.RandomState(0))[1]
+        G = gradients(self.map_.cross_kernel_, some.X, self.map_.weight_to_landmarks(beta))
+        along = average_outer_product(G, some.weight) * self.view_.metric**2
+        total = np.bincount(self.view_.preparation.sources(), weights=along, minlength=len(self._categorical))
+        return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        U = self.view_.transform(np.asarray(X, dtype=np.float64))
+        out = engine.apply(self.map_, U, self.beta_, n_jobs=self.n_jobs)
+        if self.local_ is not None:
+            out += self.local_.predict(U, self.n_jobs)
+        return out
+
+    def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        zero = np.zeros(X.shape[0])
+        return zero, zero
+
+    def _say(self, text: str) -> None:
+        if self.verbose:
+            print(f"[{time.perf_counter() - self._began:6.1f} s] {text}")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+
+def _merged(rows: Rows, rng: np.random.RandomState) -> Rows:
+    """Equal rows as one, with their mean target and their total weight."""
+    keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    if rows.weight is None and len(first) == len(rows):
+        return rows.take(first)
+    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    mass = np.bincount(place, weights=w)
+    T = np.column_stack([np.bincount(place, weights=w * t) / mass for t in rows.T.T])
+    return Rows(rows.X[first], T, mass)
+
+
+@documented("adaptive", "repeatable")
+class AdaptiveRegressor(TableInput, Regression, AdaptiveFamily):
+    r"""Regression that learns its metric from the data and corrects itself locally.
+
+    The prediction is :math:`f(x) + \frac1P\sum_p g_p(x)`: a Nyström model f (:class:`NKELMRegressor`) of the rows as
+    the chosen *view* shows them, and on what f leaves over, exact kernel ridge in the leaves of P random partitions.
+    The view is a preparation of the columns, a kernel, a width, and a metric that stretches the features along which
+    f varies. Everything is chosen by leave-one-out or on rows held out.
+
+    It needs no scaling of the inputs, takes text and categories in frames, and aims at the accuracy of boosted trees.
+    The local stage keeps the training rows: for a small model, or one that learns on, take :class:`NKELMRegressor`.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    view_ : View
+        How the kernel sees the table: preparation, metric, kernel, gamma.
+    map_ : NystromMap
+        Feature map of the global model; ``beta_``, ``intercept_`` and ``C_`` belong to it.
+    local_ : LocalKernels or None
+        The local stage; None where it did not pay.
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each input in the mean squared slope of the global model.
+    memory_ : int
+        Bytes that the model holds.
+    trials_ : tuple of Trial
+        What the choice of the view tried.
+
+    References
+    ----------
+    A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin (2024). Mechanism for feature learning in neural networks and
+    backpropagation-free machine learning models. Science 383, 1461-1467.
+
+    Examples
+    --------
+    >>> from ulmus import AdaptiveRegressor, datasets
+    >>> X, y = datasets.load("abalone").data, datasets.load("abalone").target
+    >>> model = AdaptiveRegressor(effort="fast", categorical_features=[0], random_state=0).fit(X[:3000], y[:3000])
+    >>> bool(model.score(X[3000:], y[3000:]) > 0.5)
+    True
+    """
+
+
+@documented("adaptive", "class_weight", "repeatable")
+class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
+    """Classification that learns its metric from the data and corrects itself locally.
+
+    One ±1 target per class, fitted as :class:`AdaptiveRegressor` fits; the largest score wins.
+
+    It needs no scaling of the inputs, takes text and categories in frames, and aims at the accuracy of boosted trees.
+    The local stage keeps the training rows: for a small model, or one that learns on, take :class:`NKELMClassifier`.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    temperature_ : float
+        Factor that turns scores into probabilities.
+    view_ : View
+        How the kernel sees the table: preparation, metric, kernel, gamma.
+    map_ : NystromMap
+        Feature map of the global model; ``beta_``, ``intercept_`` and ``C_`` belong to it.
+    local_ : LocalKernels or None
+        The local stage; None where it did not pay.
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each input in the mean squared slope of the global model.
+    memory_ : int
+        Bytes that the model holds.
+    trials_ : tuple of Trial
+        What the choice of the view tried.
+
+    Examples
+    --------
+    >>> from ulmus import AdaptiveClassifier, datasets
+    >>> wine = datasets.load("wine")
+    >>> model = AdaptiveClassifier(effort="fast", random_state=0).fit(wine.data[::2], wine.target[::2])
+    >>> bool(model.score(wine.data[1::2], wine.target[1::2]) > 0.93)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AdaptiveFamily._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        effort: str = "default",
+        categorical_features: Any = "from_dtype",
+        criterion: str = "auto",
+        class_weight: Any = None,
+        max_memory: float = 2.0,
+        random_state: Any = None,
+        n_jobs: int | None = -1,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            effort=effort,
+            categorical_features=categorical_features,
+            criterion=criterion,
+            max_memory=max_memory,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight

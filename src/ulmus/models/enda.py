@@ -1,0 +1,332 @@
+"""ENDA: random layer (or Nyström map) + discriminant analysis."""
+
+import warnings
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ulmus import engine
+from ulmus._sklearn import Interval, StrOptions, fit_context
+from ulmus.engine import Rows
+from ulmus.exceptions import NumericalWarning
+from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS
+from ulmus.features.random_layer import LAYER_CONSTRAINTS
+from ulmus.models._discriminant import DISCRIMINANT_CONSTRAINTS, DiscriminantModel
+from ulmus.models._discriminant_features import FEATURES, Fixed, choose_prefix, fix_map
+from ulmus.models._docs import documented
+from ulmus.models._references import Division, References
+from ulmus.solvers.discriminant import solve_discriminant, with_classes
+from ulmus.solvers.path import RidgePath
+from ulmus.statistics import Extent, Statistics, Summary
+from ulmus.tuning import summarise
+from ulmus.tuning.judge import FLAT
+from ulmus.tuning.search import LOG2_C
+
+
+@documented("layer", "kernel")
+class ENDA(DiscriminantModel):
+    r"""Discriminant analysis on a layer of random hidden nodes: a projection for seeing and for classifying.
+
+    :math:`z(x) = W^T(h(x) - \mu)` with :math:`h_j(x) = g(w_j\cdot x + b_j)` and the directions W of largest
+    :math:`\lambda` in :math:`S_b w = \lambda (S_w + I/C) w`: one Cholesky factor and an eigenproblem as large as there
+    are classes. With ``features="nystrom"`` it is kernel discriminant analysis made linear in the number of rows.
+    Called without arguments it chooses the width and number of the features and C by leave-one-out on the ridge
+    regression that spans the same space.
+
+    Different draws give different pictures; :class:`ENDAEnsemble` gives nearly the same one. When a straight line
+    separates the classes, ``sklearn.discriminant_analysis.LinearDiscriminantAnalysis`` is enough. When only labels are
+    wanted and memory is short, :class:`ELMClassifier` keeps no rows (nor does ``head="mean"``).
+
+    Parameters
+    ----------
+    n_hidden : int or "auto", default="auto"
+        Number of features L: hidden nodes, or landmarks under ``features="nystrom"``. ``"auto"`` doubles it while that
+        lowers the leave-one-out loss by more than its standard error or 1 %, up to ``max_hidden``.
+    features : {"random", "nystrom"}, default="random"
+        ``activation`` to ``direct_links`` belong to the first, ``kernel`` to ``landmarks`` to the second.
+    landmarks : str or array of shape (n_landmarks, n_features), default="uniform"
+        How landmark rows are drawn, or the rows themselves; see :class:`~ulmus.NystromMap`.
+    n_components : int, optional
+        Directions that are kept, at most one less than there are classes (the default).
+    C : float, "auto" or None, default="auto"
+        Penalty; larger is weaker, :math:`\gamma = 1/C`. None adds only what round-off makes necessary.
+    head : {"knn", "mean"}, default="knn"
+        How projections are classified: by the votes of the nearest training rows, or by the nearest class mean.
+    n_neighbors : int or "auto", default="auto"
+        ``"auto"`` is chosen by 10-fold cross-validation: rows that are left out are projected by directions that they
+        had no part in.
+    max_hidden : int, default=2000
+        Bound for ``n_hidden="auto"``; cost grows with its square.
+    max_references : int, default=50000
+        Rows that are kept for the neighbours; of more rows a sample is taken.
+    criterion : {"auto", "error", "squared"}, default="auto"
+        Loss by which parameters are chosen; see :class:`ELMClassifier`.
+    cv : int, splitter or None, default=None
+        How that loss is held out: None is exact leave-one-out.
+    <parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    n_components_ : int
+    C_, slope_ or gamma_, n_hidden_ or n_landmarks_, n_neighbors_ : float, float, int, int
+        The values in use.
+    tuning_ : Tuning
+        What was searched (when something was).
+    map_ : RandomLayer or NystromMap
+        The feature map.
+    weights_ : ndarray of shape (n_hidden, n_components)
+        The directions W, with :math:`W^T(S_w + I/C)W = I`.
+    centre_ : ndarray of shape (n_hidden,)
+        The mean :math:`\mu` of the features.
+    eigenvalues_ : ndarray of shape (n_components,)
+        :math:`\lambda`: scatter between classes over (penalised) scatter within, along each direction.
+    means_ : ndarray of shape (n_classes, n_components)
+        Projected class means.
+    statistics_ : Statistics
+        The sums that the model is made of; they add over blocks of rows.
+    head_ : Neighbours or Means
+        The classifier in the projection.
+
+    References
+    ----------
+    Q. Xie, S. Chen (2018). Extreme nonlinear discriminant analysis network. Journal of Data Acquisition and Processing
+    33(3), 446-454.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from ulmus import ENDA
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = ENDA(random_state=0).fit(X[::2], y[::2])
+    >>> model.transform(X).shape
+    (178, 2)
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.95)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LAYER_CONSTRAINTS,
+        **KERNEL_CONSTRAINTS,
+        **DISCRIMINANT_CONSTRAINTS,
+        "n_hidden": [StrOptions({"auto"}), *LAYER_CONSTRAINTS["n_hidden"]],
+        "slope": [StrOptions({"auto"}), *LAYER_CONSTRAINTS["slope"]],
+        "features": [StrOptions(set(FEATURES))],
+        "landmarks": LANDMARK_CONSTRAINTS["landmarks"],
+        "C": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), None],
+        "max_hidden": [Interval(Integral, 1, None, closed="left")],
+        "max_references": [Interval(Integral, 1, None, closed="left")],
+        "criterion": [StrOptions({"auto", "error", "squared"})],
+        "device": [StrOptions({"cpu"})],
+        "verbose": ["boolean"],
+    }
+
+    _transient: ClassVar[tuple[str, ...]] = ("_Z", "_gamma")
+
+    def __init__(
+        self,
+        n_hidden: int | str = "auto",
+        *,
+        features: str = "random",
+        activation: str = "tanh",
+        weights: str = "uniform",
+        scale: float | str = "auto",
+        slope: float | str = "auto",
+        direct_links: bool = False,
+        kernel: Any = "rbf",
+        gamma: float | str = "auto",
+        degree: float = 3,
+        coef0: float = 1.0,
+        landmarks: Any = "uniform",
+        n_components: int | None = None,
+        C: float | str | None = "auto",
+        head: str = "knn",
+        n_neighbors: int | str = "auto",
+        max_hidden: int = 2000,
+        max_references: int = 50_000,
+        criterion: str = "auto",
+        cv: Any = None,
+        device: str = "cpu",
+        random_state: Any = None,
+        n_jobs: int | None = -1,
+        verbose: bool = False,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.features = features
+        self.activation = activation
+        self.weights = weights
+        self.scale = scale
+        self.slope = slope
+        self.direct_links = direct_links
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.landmarks = landmarks
+        self.n_components = n_components
+        self.C = C
+        self.head = head
+        self.n_neighbors = n_neighbors
+        self.max_hidden = max_hidden
+        self.max_references = max_references
+        self.criterion = criterion
+        self.cv = cv
+        self.device = device
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, seed: int | None = None) -> None:
+        """Fit the projection and the head; models of the same ``seed`` are judged by the same rows."""
+        stats = self._begin(rows, folds, rng)
+        self._seed = self._seed if seed is None else seed
+        summary = self._summarise(rows) if stats is None else Summary(stats)
+        self._solve(summary.total, References.of(rows, folds))
+
+    # The steps of a fit, for drivers that read rows block by block: begin, summarise, finish.
+
+    def _begin(
+        self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, *, spare: bool = False
+    ) -> Statistics | None:
+        """Choose and fit ``map_`` and ``C_`` on these rows; their sums, where the choice needed them."""
+        self._seed = int(rng.randint(2**31 - 1))
+        fixed = fix_map(self, rows, folds, rng, spare=spare)
+        self._keep(fixed)
+        kind = FEATURES[self.features]
+        setattr(self, f"{kind.width}_", float(kind.width_of(self.map_)))
+        return fixed.statistics
+
+    def _keep(self, fixed: Fixed) -> None:
+        self.map_, self.C_ = fixed.features, fixed.C
+        if fixed.tuning is not None:
+            self.tuning_ = fixed.tuning
+
+    def _statistics(self, features: Any, rows: Rows) -> Statistics:
+        return FEATURES[self.features].statistics(features, rows, n_jobs=self.n_jobs)
+
+    def _summed_form(self) -> tuple[Any, None]:
+        """What a driver may sum, and no factor to whiten the sum."""
+        return self.map_, None
+
+    def _extent(self, rows: Rows) -> Extent:
+        return Extent.of(rows.T)
+
+    def _summarise(self, rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None) -> Summary:
+        """Sums of a block of rows on ``map_``, per fold where the rows have fold numbers. They add."""
+        sums = summarise(lambda part: self._statistics(self.map_, part), rows, folds, n_folds)
+        return Summary(sums.total, sums.folds, self._extent(rows))
+
+    def _finish(
+        self,
+        summary: Summary,
+        sample: Rows,
+        rng: np.random.RandomState,
+        *,
+        folds: np.ndarray | None = None,
+        choose: bool = False,
+        again: Any = None,
+    ) -> None:
+        """Directions from sums; the sample's rows, which are among those summed, become the neighbours.
+
+        With ``choose``, what the model leaves open among C and its size is chosen first.
+        """
+        with engine.threads_for(summary.total.n_features):
+            if choose:
+                fixed = choose_prefix(self, summary, sample, folds, rng)
+                self._keep(fixed)
+                assert fixed.statistics is not None
+                summary = Summary(fixed.statistics)
+            self._solve(summary.total, References.of(sample, folds))
+        self._forget()
+
+    def _check_criterion(self) -> None:
+        """Every criterion that may be given is one of classifiers."""
+
+    @property
+    def _intercept(self) -> bool:
+        return True
+
+    def _solve(self, stats: Statistics, references: References) -> None:
+        """Solve for the directions and set the head."""
+        setattr(self, f"{FEATURES[self.features].size}_", int(self.map_.n_lifted))
+        self.statistics_ = stats
+        found = solve_discriminant(stats, 0.0 if self.C_ is None else 1.0 / self.C_)
+        p = self.n_components_
+        self.weights_, self.centre_ = np.ascontiguousarray(found.weights[:, :p]), found.centre
+        self.eigenvalues_, self._gamma = found.eigenvalues[:p], found.gamma
+        references = references.limited(self.max_references, self._seed)
+        self._set_head(references, found.means[:, :p], max(stats.weight - len(self.classes_), 1.0) / 2)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Add rows to the model; new classes may come at any time.
+
+        The first call fixes the feature map (and chooses its width and size, where they are ``"auto"``) from its rows.
+        After it, ``C="auto"`` is chosen by generalised cross-validation, which needs no rows. Each call solves anew:
+        blocks much shorter than ``n_hidden`` cost more than they bring.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        classes : array, optional
+            Classes that will come. Those that are not named are added when they do.
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        first = not hasattr(self, "map_")
+        X, y = self._validate(X, y, reset=first)
+        X, y, weight, _ = self._weighed(X, y, sample_weight, None)
+        named = np.unique(y if classes is None else np.concatenate([np.asarray(classes), y]))
+        if first:
+            self._set_classes(named)
+        elif not np.isin(named, self.classes_).all():
+            self._add_classes(np.union1d(self.classes_, named))
+        rows = Rows(X, self._indicators(y), weight, None if weight is None else np.minimum(weight, 1.0))
+        with engine.threads_for(X.shape[0]):
+            if first:
+                self._learn(rows, None, check_random_state(self.random_state))
+            else:
+                stats = self.statistics_ + self._statistics(self.map_, rows)
+                self.C_ = penalty_by_gcv(stats) if self.C == "auto" else self.C
+                self._solve(stats, self._references.joined(References.of(rows)))
+        self._forget()
+        return self
+
+    def _add_classes(self, classes: np.ndarray) -> None:
+        places = np.searchsorted(classes, self.classes_)
+        self._set_classes(classes)
+        self.statistics_ = with_classes(self.statistics_, places, len(classes))
+        self._references = self._references.renumbered(places)
+
+    def _project(self, X: Any) -> np.ndarray:
+        return engine.apply(self.map_, X, self.weights_, n_jobs=self.n_jobs) - self.centre_ @ self.weights_
+
+    def _without(self, divisions: list[Division]) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+        references, p = self._references, self.n_components_
+        models = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NumericalWarning)
+            for division in divisions:
+                lost = references.losing(division.lost, len(self.classes_))
+                part = self._statistics(self.map_, lost) if len(lost) else None
+                stats = self.statistics_ if part is None else self.statistics_ - part
+                models.append(solve_discriminant(stats, self._gamma))
+        # one pass over the rows for all folds
+        W = np.concatenate([found.weights[:, :p] for found in models], axis=1)
+        Z = engine.apply(self.map_, references.X, W, n_jobs=self.n_jobs)
+        for i, found in enumerate(models):
+            yield Z[:, i * p : (i + 1) * p] - found.centre @ found.weights[:, :p], found.means[:, :p]
+
+
+def penalty_by_gcv(stats: Statistics) -> float:
+    """The smallest C whose generalised cross-validation score is practically the lowest."""
+    C = 2.0**LOG2_C
+    score = RidgePath(stats, fit_intercept=True).gcv(C).sum(axis=1)
+    return float(C[np.flatnonzero(score <= (1 + FLAT) * score.min())[0]])

@@ -1,0 +1,171 @@
+"""ENDAEnsemble: several draws, one steady answer."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+
+from ulmus._sklearn import Interval
+from ulmus.engine import Rows
+from ulmus.models._discriminant import DiscriminantModel
+from ulmus.models._discriminant_features import FEATURES
+from ulmus.models.enda import ENDA
+from ulmus.solvers.convex import combine
+from ulmus.solvers.procrustes import align
+
+
+class ENDAEnsemble(DiscriminantModel):
+    r"""Several :class:`ENDA` models with different draws, combined: steadier labels, and one picture of all of them.
+
+    Class probabilities :math:`P_q` of the members are combined with weights a that solve the convex programme
+
+    .. math:: \min_{a \ge 0,\ 1^Ta = 1}\ \kappa\,a^TSa + (1 - \kappa)\,a^T\mathrm{diag}(S), \qquad
+        S_{qr} = \langle P_q - Y, P_r - Y\rangle,
+
+    on training rows that are judged as if they were new. On it, the squared error of the combination is the mean error
+    of the members less their diversity; members of weight 0 are pruned. The projection is the weighted mean of the
+    members' projections, turned to agree with each other (Procrustes), along its principal axes.
+
+    It costs as much as its members. For a single look at the data one :class:`ENDA` will do.
+
+    Parameters
+    ----------
+    estimator : ENDA, optional
+        What the members are; ``ENDA()`` by default. What it leaves to ``"auto"`` is chosen by the first member for all.
+    n_members : int, default=10
+    kappa : float, default=1.0
+        1 is the squared error of the combination; more rewards diversity, less prunes harder, 0 keeps one member.
+    n_components : int, optional
+        Directions of the common projection, at most one less than there are classes (the default). Members classify in
+        as many as ``estimator`` says.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int or None, default=-1
+        Threads.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    n_components_ : int
+    members_ : list of ENDA
+        Members of positive weight.
+    member_weights_ : ndarray of shape (n_members,)
+        The weights a of all members; those of the pruned are 0.
+    turns_ : ndarray of shape (n_kept, n_directions, n_components)
+        What aligns each member's projection.
+    held_out_error_ : float
+        Squared error of the combined probabilities on the rows they were chosen by, per row.
+
+    References
+    ----------
+    Q. Xie, S. Chen (2018). Extreme nonlinear discriminant analysis network. Journal of Data Acquisition and Processing
+    33(3), 446-454 (ensembles are named as future work).
+
+    X.-C. Yin, K. Huang, H.-W. Hao, K. Iqbal, Z.-B. Wang (2014). A novel classifier ensemble method with sparsity and
+    diversity. Neurocomputing 134.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from ulmus import ENDA, ENDAEnsemble
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = ENDAEnsemble(ENDA(100), n_members=5, random_state=0).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.95)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [ENDA, None],
+        "n_members": [Interval(Integral, 1, None, closed="left")],
+        "kappa": [Interval(Real, 0, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        estimator: ENDA | None = None,
+        n_members: int = 10,
+        *,
+        kappa: float = 1.0,
+        n_components: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = -1,
+    ) -> None:
+        self.estimator = estimator
+        self.n_members = n_members
+        self.kappa = kappa
+        self.n_components = n_components
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
+        given = ENDA() if self.estimator is None else self.estimator
+        common, seeds = int(rng.randint(2**31 - 1)), rng.randint(2**31 - 1, size=self.n_members)
+        chosen: dict[str, Any] = {}
+        members, errors = [], []
+        for seed in seeds:
+            member = clone(given).set_params(random_state=int(seed), n_jobs=self.n_jobs, **chosen)
+            member.n_features_in_ = self.n_features_in_
+            member._set_classes(self.classes_)
+            member._learn(rows, folds, np.random.RandomState(seed), common)
+            judged = member._held_out()
+            member._forget()
+            chosen = chosen or _choices(member)
+            E = member.head_.held_out(judged) - np.eye(len(self.classes_))[judged.true]
+            errors.append((np.sqrt(judged.mass / judged.mass.sum())[:, None] * E).ravel())
+            members.append(member)
+        E = np.stack(errors)
+        S = E @ E.T
+        self.member_weights_ = combine(S, self.kappa)
+        self.held_out_error_ = float(self.member_weights_ @ S @ self.member_weights_)
+        self.members_ = [m for m, a in zip(members, self.member_weights_, strict=True) if a > 0]
+        self._turn()
+
+    @property
+    def _weights(self) -> np.ndarray:
+        return self.member_weights_[self.member_weights_ > 0]
+
+    def _turn(self) -> None:
+        """Align the members by where they put their reference rows."""
+        have = self.members_[0].n_components_
+        if self.n_components is not None and self.n_components > have:
+            raise ValueError(
+                f"n_components={self.n_components} is more than the {have} directions of the members; "
+                "raise n_components of the estimator"
+            )
+        self.n_components_ = min(self.n_components_, have)
+        rows = self.members_[0]._references
+        mass = np.ones(len(rows)) if rows.weight is None else rows.weight
+        pictures = np.stack([member._project(rows.X) for member in self.members_])
+        self._sizes = np.sqrt(np.average((pictures**2).sum(axis=2), axis=1, weights=mass))
+        self._sizes[self._sizes == 0] = 1.0
+        turns = align(pictures / self._sizes[:, None, None], self._weights, mass)
+        self.turns_ = turns[:, :, : self.n_components_]
+
+    def _project(self, X: Any) -> np.ndarray:
+        parts = zip(self._weights, self.members_, self._sizes, self.turns_, strict=True)
+        return np.asarray(sum(a / size * member._project(X) @ Q for a, member, size, Q in parts))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities: the weighted mean of the members'.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        X = self._checked(X)
+        parts = zip(self._weights, self.members_, strict=True)
+        return np.asarray(sum(a * member.head_.probabilities(member._project(X)) for a, member in parts))
+
+
+def _choices(member: ENDA) -> dict[str, Any]:
+    """What the first member chose, as parameters for the others."""
+    kind = FEATURES[member.features]
+    nodes = member.map_.n_hidden if member.features == "random" else member.map_.n_lifted
+    return {"n_hidden": nodes, kind.width: getattr(member, f"{kind.width}_"), "C": member.C_}

@@ -1,0 +1,194 @@
+"""KLDA: exact kernel + discriminant analysis."""
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ulmus import engine
+from ulmus._sklearn import Interval, StrOptions
+from ulmus.engine import Rows
+from ulmus.features.kernels import CrossKernel, KernelParameters, dense
+from ulmus.features.nystrom import KERNEL_CONSTRAINTS
+from ulmus.models._discriminant import DISCRIMINANT_CONSTRAINTS, DiscriminantModel
+from ulmus.models._discriminant_features import class_numbers, fix_map
+from ulmus.models._docs import documented
+from ulmus.models._references import References
+from ulmus.models.enda import ENDA
+from ulmus.solvers.discriminant import mixing
+from ulmus.solvers.kernel_ridge import fit_kernel_ridge
+
+#: Landmarks of the Nyström model on which parameters are chosen; exact for fewer rows.
+_TUNING_LANDMARKS = 2_000
+
+
+@documented("kernel")
+class KLDA(DiscriminantModel):
+    r"""Exact kernel discriminant analysis.
+
+    The directions :math:`w = \sum_i \alpha_i\phi(x_i)` of largest :math:`\lambda` in
+    :math:`S_b w = \lambda (S_w + I/C) w`, in the feature space of the kernel. They are found in one n × n Cholesky
+    factorisation, through the kernel ridge regression that spans the same space. Called without arguments it chooses
+    gamma and C from the data.
+
+    Time grows with the cube of the rows and memory with their square; beyond some 10,000 rows use
+    ``ENDA(features="nystrom")``, which is this model when every row is a landmark. Standardise features of different
+    units first.
+
+    Parameters
+    ----------
+    sigma : float, optional
+        Width of the Gaussian kernel by the other convention, :math:`\exp(-\|x-z\|^2/(2\sigma^2))`, instead of gamma.
+    n_components : int, optional
+        Directions that are kept, at most one less than there are classes (the default).
+    C : float or "auto", default="auto"
+        Penalty; larger is weaker, :math:`\gamma = 1/C` in the scatter.
+    head : {"knn", "mean"}, default="knn"
+        How projections are classified: by the votes of the nearest training rows, or by the nearest class mean.
+    n_neighbors : int or "auto", default="auto"
+        ``"auto"`` is chosen by 10-fold cross-validation among the projected rows.
+    criterion : {"auto", "error", "squared"}, default="auto"
+        Loss by which gamma and C are chosen; see :class:`KELMClassifier`.
+    cv : int, splitter or None, default=None
+        How that loss is held out: None is exact leave-one-out.
+    <parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    n_components_ : int
+    C_, gamma_, n_neighbors_ : float, float, int
+        The values in use.
+    tuning_ : Tuning
+        What was searched (when something was).
+    alpha_ : ndarray of shape (n_samples, n_components)
+        Dual directions, one row per training row (in the order of ``cross_kernel_.Z``).
+    offset_ : ndarray of shape (n_components,)
+    eigenvalues_ : ndarray of shape (n_components,)
+        :math:`\lambda`: scatter between classes over (penalised) scatter within, along each direction.
+    means_ : ndarray of shape (n_classes, n_components)
+        Projected class means.
+    cross_kernel_ : CrossKernel
+        The kernel to the training rows.
+    head_ : Neighbours or Means
+        The classifier in the projection.
+
+    References
+    ----------
+    S. Mika, G. Rätsch, J. Weston, B. Schölkopf, K.-R. Müller (1999). Fisher discriminant analysis with kernels.
+
+    G. Baudat, F. Anouar (2000). Generalized discriminant analysis using a kernel approach. Neural Computation 12.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from ulmus import KLDA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> KLDA(sigma=1.0, random_state=0).fit(X, y).transform(X).shape
+    (150, 2)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **KERNEL_CONSTRAINTS,
+        **DISCRIMINANT_CONSTRAINTS,
+        "sigma": [Interval(Real, 0, None, closed="neither"), None],
+        "C": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "criterion": [StrOptions({"auto", "error", "squared"})],
+        "device": [StrOptions({"cpu"})],
+        "verbose": ["boolean"],
+    }
+    _transient: ClassVar[tuple[str, ...]] = ("_Z", "_references")
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        gamma: float | str = "auto",
+        sigma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1.0,
+        n_components: int | None = None,
+        C: float | str = "auto",
+        head: str = "knn",
+        n_neighbors: int | str = "auto",
+        criterion: str = "auto",
+        cv: Any = None,
+        device: str = "cpu",
+        random_state: Any = None,
+        n_jobs: int | None = -1,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.sigma = sigma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_components = n_components
+        self.C = C
+        self.head = head
+        self.n_neighbors = n_neighbors
+        self.criterion = criterion
+        self.cv = cv
+        self.device = device
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
+        check_memory(len(rows))
+        self.gamma_, self.C_ = self._choose(rows, folds, rng)
+        self._seed = int(rng.randint(2**31 - 1))
+        parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
+        self.cross_kernel_ = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
+        solution = fit_kernel_ridge(self.cross_kernel_, rows, self.C_, fit_intercept=True, n_jobs=self.n_jobs)
+        counts = rows.T.sum(axis=0) if rows.weight is None else rows.weight @ rows.T
+        found = mixing(rows.T.T @ solution.alpha / self.C_, counts)
+        p = self.n_components_
+        A = found.A[:, :p]
+        self.alpha_, self.offset_ = solution.alpha @ A, solution.intercept @ A
+        self.eigenvalues_ = found.eigenvalues[:p]
+        references = References(self.cross_kernel_.Z, class_numbers(rows), rows.weight, folds)
+        self._set_head(references, found.means[:, :p], max(counts.sum() - len(counts), 1.0) / 2)
+
+    def _choose(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> tuple[float, float]:
+        """Choose gamma and C on a Nyström model, which is this one when its landmarks are all the rows."""
+        gamma = self.gamma
+        if self.sigma is not None:
+            if self.kernel != "rbf" or self.gamma != "auto":
+                raise ValueError(
+                    f"sigma is the width of the Gaussian kernel in place of gamma, got sigma={self.sigma!r} with "
+                    f"kernel={self.kernel!r} and gamma={self.gamma!r}; "
+                    'leave kernel="rbf" and gamma="auto", or sigma=None'
+                )
+            gamma = 1.0 / (2.0 * self.sigma**2)
+        if gamma != "auto" and self.C != "auto":
+            return float(gamma), float(self.C)
+        simpler = ENDA(
+            min(len(rows), _TUNING_LANDMARKS),
+            features="nystrom",
+            kernel=self.kernel,
+            gamma=gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            C=self.C,
+            criterion=self.criterion,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+        fixed = fix_map(simpler, rows, folds, rng)
+        if fixed.tuning is not None:
+            self.tuning_ = fixed.tuning
+        return fixed.features.gamma_, fixed.C
+
+    def _project(self, X: Any) -> np.ndarray:
+        return engine.apply(self.cross_kernel_, X, self.alpha_, n_jobs=self.n_jobs) + self.offset_
+
+
+def check_memory(n: int) -> None:
+    """Say what an n × n kernel matrix would need before it is allocated."""
+    needed, present = 8 * n * n, engine.physical_memory()
+    if present is not None and needed > present:
+        raise MemoryError(
+            f"KLDA of {n} rows needs {needed / 2**30:.1f} GiB for its kernel matrix and this machine has "
+            f'{present / 2**30:.1f} GiB; use ENDA(features="nystrom"), whose memory does not grow with the rows'
+        )

@@ -1,0 +1,171 @@
+"""NNDA: a trained network whose last hidden layer is the projection."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.neural_network import MLPClassifier
+
+from ulmus._sklearn import Interval, StrOptions
+from ulmus.engine import Rows
+from ulmus.features.activations import ACTIVATIONS
+from ulmus.models._discriminant import DISCRIMINANT_CONSTRAINTS, DiscriminantModel
+from ulmus.models._discriminant_features import class_numbers
+from ulmus.models._references import References
+
+#: Name of an activation here → there.
+_THEIRS = {"sigmoid": "logistic", "tanh": "tanh"}
+
+
+class NNDA(DiscriminantModel):
+    r"""Discriminant analysis by a network with two hidden layers, trained by back-propagation.
+
+    The second hidden layer has as many nodes as the projection has directions; the weights behind it are trained and
+    then not used. It is the rival that :class:`ENDA` replaces: slower by orders of magnitude, with local minima, and
+    here for comparison. Standardise the features first.
+
+    The document trains with a learning rate of 0.7, momentum 0.3, 5000 iterations, until an error of 0.001, and makes
+    the second hidden layer linear. The network is scikit-learn's ``MLPClassifier``, whose hidden layers share one
+    activation: the projection is read **before** the activation of the second layer, where it is linear in the
+    first, but training goes through the activation. Training is by mini-batches of 200 rows on the cross-entropy; an
+    iteration is a pass over the rows, and the error is that loss.
+
+    Parameters
+    ----------
+    n_hidden : int, default=100
+        Nodes of the first hidden layer.
+    activation : {"sigmoid", "tanh"}, default="sigmoid"
+    n_components : int, optional
+        Directions, at most one less than there are classes (the default).
+    learning_rate : float, default=0.7
+    momentum : float, default=0.3
+    max_iter : int, default=5000
+        Passes over the rows, at most.
+    goal : float, default=0.001
+        Training ends when the loss is below it.
+    patience : int, default=50
+        Training ends when the loss has not fallen by 1 % for so many passes.
+    head : {"knn", "mean"}, default="knn"
+        How projections are classified: by the votes of the nearest training rows, or by the nearest class mean.
+    n_neighbors : int or "auto", default="auto"
+        ``"auto"`` is chosen by 10-fold cross-validation among the projected rows.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    n_components_, n_neighbors_ : int
+    coefs_, intercepts_ : list of ndarray
+        Weights into the first and into the second hidden layer.
+    n_iter_ : int
+        Passes over the rows.
+    loss_curve_ : list of float
+        Loss after each pass.
+    means_ : ndarray of shape (n_classes, n_components)
+        Projected class means.
+    head_ : Neighbours or Means
+        The classifier in the projection.
+
+    References
+    ----------
+    J. Mao, A. K. Jain (1995). Artificial neural networks for feature extraction and multivariate data projection.
+    IEEE Trans. Neural Networks 6(2).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from ulmus import NNDA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = NNDA(20, max_iter=50, random_state=0).fit(StandardScaler().fit_transform(X), y)
+    >>> model.transform(StandardScaler().fit_transform(X)).shape
+    (150, 2)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{k: v for k, v in DISCRIMINANT_CONSTRAINTS.items() if k not in ("cv", "n_jobs")},
+        "n_hidden": [Interval(Integral, 1, None, closed="left")],
+        "activation": [StrOptions(set(_THEIRS))],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "goal": [Interval(Real, 0, None, closed="left")],
+        "patience": [Interval(Integral, 1, None, closed="left")],
+    }
+    _transient: ClassVar[tuple[str, ...]] = ("_Z", "_references")
+
+    def __init__(
+        self,
+        n_hidden: int = 100,
+        *,
+        activation: str = "sigmoid",
+        n_components: int | None = None,
+        learning_rate: float = 0.7,
+        momentum: float = 0.3,
+        max_iter: int = 5000,
+        goal: float = 0.001,
+        patience: int = 50,
+        head: str = "knn",
+        n_neighbors: int | str = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.activation = activation
+        self.n_components = n_components
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.max_iter = max_iter
+        self.goal = goal
+        self.patience = patience
+        self.head = head
+        self.n_neighbors = n_neighbors
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train the network and fit the classifier in its projection.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+            Class labels.
+
+        Returns
+        -------
+        self
+        """
+        return super().fit(X, y)
+
+    def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
+        self._seed, labels = int(rng.randint(2**31 - 1)), class_numbers(rows)
+        network = MLPClassifier(
+            (self.n_hidden, self.n_components_),
+            activation=_THEIRS[self.activation],
+            solver="sgd",
+            alpha=0.0,
+            learning_rate_init=self.learning_rate,
+            momentum=self.momentum,
+            nesterovs_momentum=False,
+            random_state=rng,
+        )
+        best, since = np.inf, 0
+        self.loss_curve_ = []
+        for _ in range(self.max_iter):
+            network.partial_fit(rows.X, labels, classes=np.arange(len(self.classes_)))
+            self.loss_curve_.append(float(network.loss_))
+            best, since = (network.loss_, 0) if network.loss_ < 0.99 * best else (best, since + 1)
+            if network.loss_ <= self.goal or since >= self.patience:
+                break
+        self.n_iter_ = len(self.loss_curve_)
+        self.coefs_, self.intercepts_ = network.coefs_[:2], network.intercepts_[:2]
+        Z = self._project(rows.X)
+        means = np.stack([Z[labels == k].mean(axis=0) for k in range(len(self.classes_))])
+        spread = float(((Z - means[labels]) ** 2).mean())
+        self._set_head(References(rows.X, labels), means, 0.5 / max(spread, np.finfo(float).tiny))
+
+    def _project(self, X: Any) -> np.ndarray:
+        hidden = X @ self.coefs_[0] if sparse.issparse(X) else np.asarray(X) @ self.coefs_[0]
+        hidden = np.asarray(hidden + self.intercepts_[0], dtype=np.float64)
+        ACTIVATIONS[self.activation].apply(hidden)
+        return hidden @ self.coefs_[1].astype(np.float64) + self.intercepts_[1]

@@ -1,0 +1,350 @@
+"""Ordinal models: the ordered code on a random layer, an exact kernel or Nyström features."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ulmus.models._docs import KERNEL, NYSTROM, RANDOM, documented
+from ulmus.models._logistic import FeatureBits, KernelBits
+from ulmus.models._ordinal import ORDINAL_CONSTRAINTS
+from ulmus.models.elm import RandomFamily
+from ulmus.models.kelm import KernelFamily
+from ulmus.models.nkelm import NystromFamily
+
+
+@documented(*RANDOM, "ordinal")
+class ELMOrdinalClassifier(FeatureBits, RandomFamily):
+    r"""Ordinal regression on a layer of random hidden nodes (ELMOR).
+
+    One ±1 target for every class but the lowest, "is it at least this class?", fitted as in
+    :class:`ELMRegressor`, and loss-based decoding: the class with the smallest
+    :math:`\sum_j \exp(-o_j c^{(k)}_j)`. Two codes differ in as many bits as their classes are apart, so what is
+    trained is close to what is judged: the mean absolute error in ranks. Parameters are chosen by it.
+
+    When classes have no order, or only the share of right answers counts, use :class:`ELMClassifier`. The kernel models
+    are usually more accurate; this one is the cheapest to evaluate.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        All classes, lowest first.
+    present_ : ndarray of int
+        Positions in ``classes_`` of those seen in training; only these are predicted.
+    class_count_ : ndarray
+        Weight of the training rows of each class.
+    temperature_ : float
+        Factor that turns bits into log-odds.
+    C_, slope_, n_hidden_ : float, float, int
+        The values in use.
+    tuning_ : Tuning
+        What was searched (when something was).
+    map_ : RandomLayer
+        The hidden layer.
+    beta_, intercept_ : ndarray
+        Output weights, one column per bit.
+    route_ : str
+        How the weights were computed.
+
+    References
+    ----------
+    P. Li, Y. Shi, H. Wang, L. Niu (2018). Ordered code-based kernel extreme learning machine for ordinal regression.
+    Journal of Electronics & Information Technology 40(6), 1287-1293.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ulmus import ELMOrdinalClassifier
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-1, 1, (300, 2))
+    >>> grade = np.array(["poor", "fair", "good", "fine"])[np.digitize(X[:, 0] + X[:, 1] ** 2, [-0.3, 0.3, 0.8])]
+    >>> model = ELMOrdinalClassifier(categories=["poor", "fair", "good", "fine"], random_state=0).fit(X, grade)
+    >>> model.predict([[-0.9, 0.0], [0.1, 0.1], [0.9, 0.9]]).tolist()
+    ['poor', 'fair', 'fine']
+    >>> bool((np.diff(model.predict_cumulative(X), axis=1) <= 0).all())
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **RandomFamily._parameter_constraints,
+        **ORDINAL_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        n_hidden: int | str = "auto",
+        *,
+        activation: str = "tanh",
+        weights: str = "uniform",
+        scale: float | str = "auto",
+        slope: float | str = "auto",
+        direct_links: bool = False,
+        C: float | str | None = "auto",
+        max_hidden: int = 2000,
+        fit_intercept: bool | str = "auto",
+        criterion: str = "auto",
+        cv: Any = None,
+        loss: str = "squared",
+        decoding: str = "loss",
+        categories: Any = "auto",
+        cost_matrix: Any = None,
+        class_weight: Any = None,
+        device: str = "cpu",
+        random_state: Any = None,
+        n_jobs: int | None = -1,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            n_hidden,
+            activation=activation,
+            weights=weights,
+            scale=scale,
+            slope=slope,
+            direct_links=direct_links,
+            C=C,
+            max_hidden=max_hidden,
+            fit_intercept=fit_intercept,
+            criterion=criterion,
+            cv=cv,
+            device=device,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.loss = loss
+        self.decoding = decoding
+        self.categories = categories
+        self.cost_matrix = cost_matrix
+        self.class_weight = class_weight
+
+
+@documented(*KERNEL, "ordinal")
+class KELMOrdinalClassifier(KernelBits, KernelFamily):
+    r"""Ordinal regression with an exact kernel (KELMOR).
+
+    One ±1 target for every class but the lowest, "is it at least this class?", all fitted by one factorisation of
+    :math:`K + I/C`, and loss-based decoding: the class with the smallest :math:`\sum_j \exp(-o_j c^{(k)}_j)`. Two codes
+    differ in as many bits as their classes are apart, so what is trained is close to what is judged: the mean absolute
+    error in ranks. Parameters are chosen by it.
+
+    When classes have no order, or only the share of right answers counts, use :class:`KELMClassifier`. Time grows with
+    the cube of the rows and memory with their square: beyond some 20,000 rows use :class:`NKELMOrdinalClassifier`.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        All classes, lowest first.
+    present_ : ndarray of int
+        Positions in ``classes_`` of those seen in training; only these are predicted.
+    class_count_ : ndarray
+        Weight of the training rows of each class.
+    temperature_ : float
+        Factor that turns bits into log-odds.
+    C_, gamma_ : float
+        The values in use.
+    tuning_ : Tuning
+        What was searched (when something was).
+    cross_kernel_ : CrossKernel
+        The kernel between new rows and the training rows.
+    alpha_, intercept_ : ndarray
+        Dual weights, one column per bit.
+
+    References
+    ----------
+    P. Li, Y. Shi, H. Wang, L. Niu (2018). Ordered code-based kernel extreme learning machine for ordinal regression.
+    Journal of Electronics & Information Technology 40(6), 1287-1293.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ulmus import KELMOrdinalClassifier
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-1, 1, (300, 2))
+    >>> grade = np.array(["poor", "fair", "good", "fine"])[np.digitize(X[:, 0] + X[:, 1] ** 2, [-0.3, 0.3, 0.8])]
+    >>> model = KELMOrdinalClassifier(categories=["poor", "fair", "good", "fine"], random_state=0).fit(X, grade)
+    >>> model.predict([[-0.9, 0.0], [0.1, 0.1], [0.9, 0.9]]).tolist()
+    ['poor', 'fair', 'fine']
+    >>> bool((np.diff(model.predict_cumulative(X), axis=1) <= 0).all())
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **KernelFamily._parameter_constraints,
+        **ORDINAL_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        gamma: float | str = "auto",
+        degree: float = 3,
+        coef0: float = 1.0,
+        C: float | str = "auto",
+        fit_intercept: bool | str = "auto",
+        criterion: str = "auto",
+        cv: Any = None,
+        loss: str = "squared",
+        decoding: str = "loss",
+        categories: Any = "auto",
+        cost_matrix: Any = None,
+        class_weight: Any = None,
+        device: str = "cpu",
+        random_state: Any = None,
+        n_jobs: int | None = -1,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            kernel=kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            C=C,
+            fit_intercept=fit_intercept,
+            criterion=criterion,
+            cv=cv,
+            device=device,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.loss = loss
+        self.decoding = decoding
+        self.categories = categories
+        self.cost_matrix = cost_matrix
+        self.class_weight = class_weight
+
+
+@documented(*NYSTROM, "ordinal")
+class NKELMOrdinalClassifier(FeatureBits, NystromFamily):
+    r"""Ordinal regression with a kernel, linear in the number of rows by landmark rows.
+
+    The bits of :class:`KELMOrdinalClassifier` on the Nyström features of :class:`NKELMRegressor`:
+    :math:`\beta = (I/C + \hat F^T\hat F)^{-1}\hat F^T T`, :math:`o = \hat F(x)\beta`, and loss-based decoding. With as
+    many landmarks as rows it is the exact model. Memory does not grow with the rows.
+
+    When classes have no order, or only the share of right answers counts, use :class:`NKELMClassifier`. For a few
+    thousand rows :class:`KELMOrdinalClassifier` is exact.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        All classes, lowest first.
+    present_ : ndarray of int
+        Positions in ``classes_`` of those seen in training; only these are predicted.
+    class_count_ : ndarray
+        Weight of the training rows of each class.
+    temperature_ : float
+        Factor that turns bits into log-odds.
+    C_, gamma_, n_landmarks_ : float, float, int
+        The values in use.
+    tuning_ : Tuning
+        What was searched (when something was).
+    map_ : NystromMap
+        The fitted feature map.
+    beta_, intercept_ : ndarray
+        Output weights on the features of ``map_``, one column per bit.
+    landmark_weights_ : ndarray of shape (n_landmarks, n_bits)
+        The same weights on kernel values.
+    route_ : str
+        How the weights were computed.
+
+    References
+    ----------
+    P. Li, Y. Shi, H. Wang, L. Niu (2018). Ordered code-based kernel extreme learning machine for ordinal regression.
+    Journal of Electronics & Information Technology 40(6), 1287-1293.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ulmus import NKELMOrdinalClassifier
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-1, 1, (300, 2))
+    >>> grade = np.array(["poor", "fair", "good", "fine"])[np.digitize(X[:, 0] + X[:, 1] ** 2, [-0.3, 0.3, 0.8])]
+    >>> model = NKELMOrdinalClassifier(categories=["poor", "fair", "good", "fine"], random_state=0).fit(X, grade)
+    >>> model.predict([[-0.9, 0.0], [0.1, 0.1], [0.9, 0.9]]).tolist()
+    ['poor', 'fair', 'fine']
+    >>> bool((np.diff(model.predict_cumulative(X), axis=1) <= 0).all())
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **NystromFamily._parameter_constraints,
+        **ORDINAL_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        n_landmarks: int | str = "auto",
+        *,
+        kernel: Any = "rbf",
+        gamma: float | str = "auto",
+        degree: float = 3,
+        coef0: float = 1.0,
+        C: float | str = "auto",
+        landmarks: Any = "uniform",
+        rank: int | None = None,
+        max_landmarks: int = 2000,
+        fit_intercept: bool | str = "auto",
+        criterion: str = "auto",
+        cv: Any = None,
+        loss: str = "squared",
+        decoding: str = "loss",
+        categories: Any = "auto",
+        cost_matrix: Any = None,
+        class_weight: Any = None,
+        device: str = "cpu",
+        random_state: Any = None,
+        n_jobs: int | None = -1,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            n_landmarks,
+            kernel=kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            C=C,
+            landmarks=landmarks,
+            rank=rank,
+            max_landmarks=max_landmarks,
+            fit_intercept=fit_intercept,
+            criterion=criterion,
+            cv=cv,
+            device=device,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.loss = loss
+        self.decoding = decoding
+        self.categories = categories
+        self.cost_matrix = cost_matrix
+        self.class_weight = class_weight
+
+    def error_bound(self, X: Any) -> np.ndarray:
+        """How far the bits can be from those of the exact kernel model, at every row; see :class:`NKELMRegressor`.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Euclidean norm over the bits.
+        """
+        if self.loss != "squared":
+            raise ValueError(f'error_bound speaks of the closed form: it needs loss="squared", got {self.loss!r}')
+        return super().error_bound(X)

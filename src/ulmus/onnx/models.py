@@ -1,0 +1,77 @@
+"""Models in ONNX operators: what a family computes (:data:`FAMILIES`) and what a task makes of it (:data:`TASKS`)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ulmus.models._ordinal import Ordinal
+from ulmus.models._tasks import Classification, Regression
+from ulmus.models.elm import RandomFamily
+from ulmus.models.kelm import KernelFamily
+from ulmus.models.nkelm import NystromFamily
+from ulmus.onnx.features import FEATURES, features
+from ulmus.onnx.graph import Graph
+from ulmus.onnx.ordinal import ordinal_outputs
+from ulmus.onnx.projections import PROJECTIONS, discriminant_outputs
+
+#: Outputs of a graph: name → result, type, number of columns (None for one number or label a row).
+Outputs = dict[str, tuple[str, Any, int | None]]
+
+
+def _nystrom(model: Any) -> tuple[Any, np.ndarray]:
+    if np.float64 in model._folds_in:
+        return model.map_.cross_kernel_, model.landmark_weights_
+    return model.map_, model.beta_
+
+
+#: Family → its feature map, and the weights on those features.
+FAMILIES: dict[type, Callable[[Any], tuple[Any, np.ndarray]]] = {
+    RandomFamily: lambda model: (model.map_, model.beta_),
+    KernelFamily: lambda model: (model.cross_kernel_, model.alpha_),
+    NystromFamily: _nystrom,
+}
+
+
+def _regression(g: Graph, scores: str, model: Any) -> Outputs:
+    if model._single_output:
+        return {"prediction": (g.Squeeze(scores, g.integers(1)), g.dtype, None)}
+    return {"prediction": (scores, g.dtype, len(np.ravel(model.intercept_)))}
+
+
+def _classification(g: Graph, scores: str, model: Any) -> Outputs:
+    classes = np.asarray(model.classes_)
+    if len(classes) == 2:
+        scores = g.join(g.Neg(scores), scores)
+    label = g.Gather(g.constant(classes), g.ArgMax(scores, axis=1, keepdims=0))
+    probability = g.Softmax(g.Mul(scores, model.temperature_), axis=1)
+    return {"label": (label, classes.dtype, None), "probabilities": (probability, g.dtype, len(classes))}
+
+
+#: Task → what it makes of scores.
+TASKS: dict[type, Callable[[Graph, str, Any], Outputs]] = {
+    Regression: _regression,
+    Classification: _classification,
+    Ordinal: ordinal_outputs,
+}
+
+
+def _row(table: dict[type, Any], model: Any) -> Any:
+    return next((row for kind, row in table.items() if isinstance(model, kind)), None)
+
+
+def convert(g: Graph, X: str, model: Any) -> Outputs:
+    """The outputs of a fitted model or feature map for the rows ``X``."""
+    if type(model) in FEATURES:
+        return {"features": (features(g, X, model), g.dtype, model.n_lifted)}
+    if type(model) in PROJECTIONS:
+        return discriminant_outputs(g, X, model)
+    family, task = _row(FAMILIES, model), _row(TASKS, model)
+    if family is None or task is None:
+        raise TypeError(f"{type(model).__name__} cannot be exported: it is neither a model nor a feature map of Ulmus")
+    fitted, weights = family(model)
+    Phi = features(g, X, fitted)
+    if len(weights) == 1:  # two halves: a single constant factor would be rounded, see Graph
+        Phi, weights = g.join(Phi, Phi), np.vstack([weights, weights]) / 2
+    scores = g.Add(g.MatMul(Phi, weights), np.atleast_1d(model.intercept_))
+    return dict(task(g, scores, model))

@@ -1,0 +1,87 @@
+"""What may stand in a file: an explicit table of classes and of named objects. Everything else is refused.
+
+A class is written by the state of its instances, and comes back without its constructor being run; one that defines
+``__reduce__`` as ``(class, arguments)`` is built from its arguments. A new model is a new line here.
+"""
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+_OURS = {
+    "calibration": "RobustSpread Spread",
+    "features.kernels": "CrossKernel KernelParameters",
+    "features.nystrom": "NystromMap",
+    "features.random_layer": "RandomLayer",
+    "models._heads": "Means Neighbours",
+    "models._references": "References",
+    "models.elm": "ELMClassifier ELMRegressor",
+    "models.enda": "ENDA",
+    "models.enda_ensemble": "ENDAEnsemble",
+    "models.kelm": "KELMClassifier KELMRegressor",
+    "models.klda": "KLDA",
+    "models.nkelm": "NKELMClassifier NKELMRegressor",
+    "models.nnda": "NNDA",
+    "models.ordinal": "ELMOrdinalClassifier KELMOrdinalClassifier NKELMOrdinalClassifier",
+    "models.robust": "RobustELMRegressor RobustNKELMRegressor",
+    "solvers.certificate": "Certificate",
+    "solvers.newton": "NewtonPath",
+    "solvers.ridge": "Leverage",
+    "statistics": "Statistics TriangularStatistics",
+    "tables.dates": "DateParts",
+    "tuning.judge": "Trial",
+    "tuning.robust": "RobustTuning",
+    "tuning.search": "Tuning",
+}
+#: Of scikit-learn: transformers whose fitted state is arrays, numbers and strings, what holds them together, and
+#: splitters, which may be the value of ``cv``. None of them carries a function.
+_SKLEARN = {
+    "compose": "ColumnTransformer TransformedTargetRegressor",
+    "decomposition": "PCA",
+    "feature_selection": "VarianceThreshold",
+    "impute": "MissingIndicator SimpleImputer",
+    "model_selection": "GroupKFold KFold StratifiedGroupKFold StratifiedKFold",
+    "pipeline": "FeatureUnion Pipeline",
+    "preprocessing": "KBinsDiscretizer LabelBinarizer LabelEncoder MaxAbsScaler MinMaxScaler Normalizer OneHotEncoder "
+    "OrdinalEncoder PolynomialFeatures PowerTransformer QuantileTransformer RobustScaler "
+    "StandardScaler TargetEncoder",
+}
+
+
+def _table() -> dict[str, tuple[str, str]]:
+    """Name in a file → module and class. scikit-learn's classes go by their public place, which outlives moves."""
+    rows = [(f"ulmus.{m}", c) for m, names in _OURS.items() for c in names.split()]
+    rows += [(f"sklearn.{m}", c) for m, names in _SKLEARN.items() for c in names.split()]
+    return {f"{module}.{name}": (module, name) for module, name in rows}
+
+
+CLASSES = _table()
+
+
+@cache
+def class_of(name: str) -> type | None:
+    """The class that a file calls by this name; None when the table has no such line."""
+    if name not in CLASSES:
+        return None
+    module, attribute = CLASSES[name]
+    found = getattr(import_module(module), attribute)
+    assert isinstance(found, type)
+    return found
+
+
+@cache
+def name_of(cls: type) -> str | None:
+    """The name of a class in files; None when the table has no line for it."""
+    if cls.__module__.partition(".")[0] not in ("ulmus", "sklearn"):
+        return None
+    return next(
+        (name for name, (_, attribute) in CLASSES.items() if cls.__name__ == attribute and class_of(name) is cls), None
+    )
+
+
+@cache
+def named_objects() -> dict[str, Any]:
+    """Rows of our tables that fitted models point to: they hold functions, so that a file holds their names."""
+    from ulmus.features.kernels import DISTANCE, KERNELS
+
+    return {f"kernel {kernel.name}": kernel for kernel in (*KERNELS.values(), DISTANCE)}

@@ -1,0 +1,59 @@
+"""Reports: one HTML page about one model. Needs matplotlib and pandas."""
+
+import os
+from typing import Any
+
+
+def report(
+    model: Any,
+    X: Any,
+    y: Any,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    seen: bool = False,
+    command: str = "",
+) -> None:
+    """Write a report on a fitted model: one HTML page that needs no network.
+
+    It tells what the data are, what was chosen and why, how good the model is and how sure that is, where it errs and
+    where it is unsure, which columns matter, and how to do it again.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        A fitted model of Ulmus, or a pipeline that ends in one.
+    X : array or frame of shape (n_samples, n_features)
+        Rows that the model has not seen, as it takes them.
+    y : array of shape (n_samples,)
+        Their targets.
+    path : str or path-like
+        Where to write.
+    title : str, optional
+    seen : bool, default=False
+        Whether the model was fitted to these rows; the report then says that its scores flatter.
+    command : str, optional
+        The command that made the model, for the section on how to do it again.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, ulmus
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = ulmus.NKELMClassifier(random_state=0).fit(X[::2], y[::2])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "iris.html"
+    ...     ulmus.report(model, X[1::2], y[1::2], path)
+    ...     "Confusion" in path.read_text()
+    True
+    """
+    try:
+        from ulmus.report.document import document
+    except ImportError as error:
+        raise ImportError('reports need pandas and matplotlib; get them with pip install "ulmus[report]"') from error
+    from pathlib import Path
+
+    Path(path).write_text(document(model, X, y, title=title, seen=seen, command=command), encoding="utf-8")
+
+
+__all__ = ["report"]

@@ -1,0 +1,104 @@
+"""A map: rows in the plane in which their classes lie furthest apart, found by ENDA; each tells its values."""
+
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import ulmus
+from ulmus.report.page import paragraph
+from ulmus.report.subject import Subject
+
+#: Rows that fit and that are drawn, at most; classes with a shape of their own; groups of a numeric target.
+FIT_ROWS, DRAWN, SHAPES, GROUPS = 2_000, 600, 8, 5
+WIDTH, HEIGHT, EDGE = 640, 480, 24
+COLOURS = ("#0b4f8a", "#b34700", "#1a7a3c", "#7a1a6b", "#8a6d00", "#333333", "#c2185b", "#00838f")
+#: Shapes around the origin, of radius 5: classes are told apart without colour.
+_PATHS = (
+    "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0",
+    "M-4.2,-4.2h8.4v8.4h-8.4z",
+    "M0,-5.5L5,4H-5z",
+    "M0,-6L5,0L0,6L-5,0z",
+    "M-5,-5L5,5M5,-5L-5,5",
+    "M0,-6V6M-6,0H6",
+    "M0,5.5L5,-4H-5z",
+    "M-5,0H5M-2.5,-4.5L2.5,4.5M2.5,-4.5L-2.5,4.5",
+)
+_OPEN = (4, 5, 7)
+
+
+def map_section(s: Subject) -> str:
+    """The section of a report."""
+    if not s.one_output:
+        return paragraph("There are several outputs; a map is drawn for one.")
+    rows = s.sample
+    features = s.features.iloc[rows] if hasattr(s.features, "iloc") else s.features[rows]
+    features = np.asarray(features.toarray() if hasattr(features, "toarray") else features, dtype=float)
+    classes, index = grouped(s.y[rows], None if s.kind == "regression" else s.model.classes_)
+    picture = project(features, classes, index, s.frame.iloc[rows], {"predicted": s.predicted[rows]})
+    if picture is None:
+        return paragraph("The rows have only one class: there is nothing to tell apart.")
+    text = (
+        "Each mark is a row, in the plane that tells the classes apart best (ENDA). Point at a mark, or tap it, for "
+        "its values. Rows that lie among marks of another shape are hard to tell by these columns. The plane was "
+        "found on these rows themselves: it shows them at their best."
+    )
+    return paragraph(text) + picture
+
+
+def grouped(y: np.ndarray, classes: np.ndarray | None) -> tuple[list[str], np.ndarray]:
+    """Names of the groups, in their order, and the group of every row: its class, or its fifth of a numeric target."""
+    if classes is not None:
+        names = [str(c) for c in classes.tolist()]
+        where = {name: k for k, name in enumerate(names)}
+        index = np.array([where.get(str(v), len(names)) for v in y.tolist()])
+        return [*names, "another"], index
+    index = np.searchsorted(np.unique(np.quantile(y, np.linspace(0, 1, GROUPS + 1)[1:-1])), y, side="right")
+    present, index = np.unique(index, return_inverse=True)
+    return [f"{y[index == k].min():.4g} … {y[index == k].max():.4g}" for k in range(len(present))], index
+
+
+def project(
+    features: np.ndarray, classes: list[str], index: np.ndarray, values: pd.DataFrame, more: dict[str, Any]
+) -> str | None:
+    """The map as SVG with a legend; None when there is only one class."""
+    n_classes = len(np.unique(index[:FIT_ROWS]))
+    if n_classes < 2:
+        return None
+    Z = ulmus.ENDA(random_state=0).fit(features[:FIT_ROWS], index[:FIT_ROWS]).transform(features)
+    Z = np.column_stack([Z, np.zeros(len(Z))])[:, :2] if Z.shape[1] < 2 else Z[:, :2]
+    if n_classes == 2:  # one direction tells two classes apart: spread the rows along the other
+        Z[:, 1] = np.random.RandomState(0).uniform(-1, 1, len(Z))
+    drawn = np.arange(len(Z)) if len(Z) <= DRAWN else np.random.RandomState(0).choice(len(Z), DRAWN, replace=False)
+    low, high = np.quantile(Z[drawn], 0.005, axis=0), np.quantile(Z[drawn], 0.995, axis=0)
+    unit = np.clip((Z - low) / np.where(high > low, high - low, 1.0), 0, 1)
+    x, y = EDGE + unit[:, 0] * (WIDTH - 2 * EDGE), HEIGHT - EDGE - unit[:, 1] * (HEIGHT - 2 * EDGE)
+    marks = []
+    for i in np.sort(drawn):
+        told = [f"row {values.index[i] + 1}: {classes[index[i]]}", *(f"{k}: {v[i]}" for k, v in more.items())]
+        told += [f"{c}: {values.iloc[i][c]}" for c in values.columns[:8]]
+        tip = escape("\n".join(str(t)[:60] for t in told), quote=True)
+        mark = _mark(int(index[i]))
+        marks.append(f'<g tabindex="0" transform="translate({x[i]:.1f},{y[i]:.1f})" data-tip="{tip}">{mark}</g>')
+    drawing = (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Map of the rows">'
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#999"/>{"".join(marks)}</svg>'
+    )
+    return f'<figure class="map">{drawing}<figcaption>{_legend(classes, index)}</figcaption></figure>'
+
+
+def _mark(k: int) -> str:
+    shape, colour = k % SHAPES, COLOURS[k % len(COLOURS)]
+    fill = "none" if shape in _OPEN else colour
+    return f'<path d="{_PATHS[shape]}" fill="{fill}" fill-opacity=".6" stroke="{colour}" stroke-width="1.2"/>'
+
+
+def _legend(classes: list[str], index: np.ndarray) -> str:
+    parts = []
+    for k, label in enumerate(classes[:20]):
+        if not (index == k).any():
+            continue
+        icon = f'<svg class="icon" viewBox="-8 -8 16 16">{_mark(k)}</svg>'
+        parts.append(f"{icon} {escape(str(label))} ({int((index == k).sum())})")
+    return " · ".join(parts) + (" · …" if len(classes) > 20 else "")

@@ -1,0 +1,208 @@
+"""The sections of a report, in their order: one row of :data:`SECTIONS` each."""
+
+import platform
+from collections.abc import Callable
+from html import escape
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.inspection import permutation_importance
+
+from ulmus.plots import TuningDisplay
+from ulmus.report import figures as draw
+from ulmus.report.map import map_section
+from ulmus.report.page import cell, figure, figures, paragraph, table
+from ulmus.report.subject import Subject
+from ulmus.scores import scores
+
+#: Columns, rows and importances that a table lists.
+MANY = 30
+UNSURE = 10
+#: Rows, and shuffles of a column, behind importances.
+IMPORTANCE_ROWS, SHUFFLES = 500, 5
+
+
+def score_section(s: Subject) -> str:
+    rows = [
+        (x.name, x.value, f"{cell(x.low)} … {cell(x.high)}", x.better)
+        for x in scores(s.estimator, s.rows(s.frame), s.y)
+    ]
+    note = "The model was fitted to these very rows, so that the scores flatter it." if s.seen else ""
+    text = "Measured on rows that the model has not seen; intervals are by resampling the rows."
+    return (paragraph(note, "note") if note else paragraph(text)) + table(
+        ("score", "value", "95 % interval", "better"), rows
+    )
+
+
+def data_section(s: Subject) -> str:
+    rows = []
+    for name in s.frame.columns[:MANY]:
+        column = s.frame[name]
+        numeric = pd.api.types.is_numeric_dtype(column)
+        empty = column.isna() | (column.astype(str) == "") if not numeric else column.isna()
+        known = column[~empty]
+        if numeric and len(known):
+            says = f"{cell(float(known.min()))} … {cell(float(known.max()))}, median {cell(float(known.median()))}"
+        elif pd.api.types.is_datetime64_any_dtype(column) and len(known):
+            says = f"{known.min():%Y-%m-%d} … {known.max():%Y-%m-%d}"
+        else:
+            top = known.astype(str).value_counts().head(3)
+            says = ", ".join(f"{value} ({count})" for value, count in top.items())
+        rows.append((str(name), str(column.dtype), int(known.nunique()), f"{100 * empty.mean():.1f} %", says))
+    more = len(s.frame.columns) - MANY
+    extra = paragraph(f"… and {more:,} more columns.") if more > 0 else ""
+    text = f"{len(s.y):,} rows, {s.frame.shape[1]:,} columns. {_target(s)}"
+    return paragraph(text) + table(("column", "type", "distinct", "missing", "values"), rows) + extra
+
+
+def _target(s: Subject) -> str:
+    if s.kind == "regression":
+        return f"The target lies between {cell(float(s.y.min()))} and {cell(float(s.y.max()))}."
+    labels, counts = np.unique(s.y, return_counts=True)
+    parts = ", ".join(
+        f"{label} ({100 * n / len(s.y):.1f} %)" for label, n in list(zip(labels, counts, strict=True))[:10]
+    )
+    return f"Classes: {parts}{', …' if len(labels) > 10 else ''}."
+
+
+def choice_section(s: Subject) -> str:
+    model = s.model
+    given = model.get_params(deep=False)
+    rows: list[tuple[str, Any, str]] = []
+    for name, value in given.items():
+        chosen = getattr(model, f"{name}_", None)
+        if isinstance(value, str) and value == "auto" and isinstance(chosen, int | float):
+            rows.append((name, chosen, "chosen from the data"))
+        elif (
+            name in ("kernel", "activation", "C", "gamma", "n_landmarks", "n_hidden", "loss", "decoding")
+            and value is not None
+        ):
+            rows.append((name, value if isinstance(value, int | float | str) else type(value).__name__, "given"))
+    body = table(("parameter", "value", ""), [(n, cell(v), w) for n, v, w in rows])
+    if getattr(model, "tuning_", None) is None:
+        return body + paragraph("Nothing was searched: the parameters were given.")
+    pairs = [draw.axes("", "", "") for _ in range(3)]
+    TuningDisplay.from_estimator(model, ax=[ax for _, ax in pairs])
+    names = ("against C", "against size", "against width")
+    search = figures(*(figure(d, f"Held-out loss {n}") for (d, _), n in zip(pairs, names, strict=True)))
+    text = (
+        f"{len(model.tuning_.trials)} models were judged on rows they did not hold, in {model.tuning_.seconds:.1f} s. "
+        "A star marks the choice: the lowest loss, and among equals the simplest."
+    )
+    return body + paragraph(text) + search
+
+
+def error_section(s: Subject) -> str:
+    if s.kind == "regression":
+        if not s.one_output:
+            return paragraph("There are several outputs; plot them one by one with matplotlib.")
+        return figures(*draw.residuals(s))
+    if len(s.model.classes_) > draw.MAX_CLASSES:
+        return paragraph(f"{len(s.model.classes_)} classes are too many for a picture.") + _confused(s)
+    return draw.confusion(s) + _confused(s)
+
+
+def _confused(s: Subject) -> str:
+    wrong = s.predicted != s.y
+    pairs = pd.Series(list(zip(s.y[wrong].tolist(), s.predicted[wrong].tolist(), strict=True))).value_counts().head(8)
+    rows = [(str(t), str(p), int(n)) for (t, p), n in pairs.items()]
+    return table(("true", "taken for", "rows"), rows) if rows else paragraph("No row was answered wrongly.")
+
+
+def calibration_section(s: Subject) -> str:
+    if s.kind != "regression":
+        return draw.reliability(s)
+    if not s.one_output or not hasattr(s.model, "predict_interval"):
+        return paragraph("This model gives no intervals of one output.")
+    return draw.coverage(s)
+
+
+def learning_section(s: Subject) -> str:
+    curve = draw.learning_curve(s)
+    if curve is None:
+        return paragraph("The number of features was not searched, so that there is no curve.")
+    return curve + paragraph("Where the curve is flat, more features would not help; where it still falls, they might.")
+
+
+def importance_section(s: Subject) -> str:
+    rows = s.sample[:: max(1, len(s.sample) // IMPORTANCE_ROWS)]
+    frame, y = s.frame.iloc[rows], s.y[rows]
+    columns = frame.shape[1]
+    if columns > 200:
+        return paragraph(f"There are {columns:,} columns; shuffling each would take long, and is left out.")
+    found = permutation_importance(s.estimator, s.rows(frame), y, n_repeats=SHUFFLES, random_state=0)
+    order = np.argsort(found.importances_mean)[::-1][:MANY]
+    names = [str(frame.columns[j]) for j in order]
+    what = "loss of R²" if s.kind == "regression" else "loss of accuracy"
+    values, spread = found.importances_mean[order], found.importances_std[order]
+    lists = table(
+        ("column", what, "±"), [(n, float(v), float(e)) for n, v, e in zip(names, values, spread, strict=True)]
+    )
+    return draw.bars(names, values, spread, what) + lists
+
+
+def unsure_section(s: Subject) -> str:
+    if s.kind == "regression":
+        if not s.one_output or not hasattr(s.model, "spread_"):
+            return paragraph("This model does not say how sure it is.")
+        X = draw._some(s.features, s.sample)
+        doubt = s.model.predict(X, return_std=True)[1]
+        text, title = (
+            "The rows with the largest standard deviation of the prediction: far from all training rows.",
+            "deviation",
+        )
+    else:
+        top = np.sort(s.probability[s.sample], axis=1)
+        doubt = -(top[:, -1] - top[:, -2])
+        text, title = "The rows whose two likeliest classes are nearly equal.", "lead of the first"
+    worst = np.argsort(doubt)[::-1][:UNSURE]
+    rows = s.sample[worst]
+    shown = list(s.frame.columns[:8])
+    lines = [
+        (
+            int(i) + 1,
+            _plain(s.y[i]),
+            _plain(s.predicted[i]),
+            float(abs(doubt[w])),
+            *(_plain(s.frame.at[i, c]) for c in shown),
+        )
+        for i, w in zip(rows, worst, strict=True)
+    ]
+    return paragraph(text) + table(("row", "true", "predicted", title, *map(str, shown)), lines)
+
+
+def _plain(value: Any) -> str:
+    if value is None or value is pd.NaT or (isinstance(value, float | np.floating) and np.isnan(value)) or value == "":
+        return "–"
+    if isinstance(value, pd.Timestamp):
+        return f"{value:%Y-%m-%d}" if value == value.normalize() else f"{value:%Y-%m-%d %H:%M}"
+    return cell(float(value)) if isinstance(value, float | np.floating) else str(value)[:40]
+
+
+def reproduce_section(s: Subject, command: str) -> str:
+    names = ("ulmus", "scikit-learn", "numpy", "scipy")
+    rows = [(name, version(name)) for name in names] + [("python", platform.python_version())]
+    code = command or f"import ulmus\n\nmodel = {s.estimator!r}\nmodel.fit(X, y)"
+    seed = getattr(s.model, "random_state", None)
+    note = (
+        ""
+        if isinstance(seed, int)
+        else paragraph("random_state is not a number: another fit will differ a little.", "note")
+    )
+    return f"<pre>{escape(code)}</pre>" + note + table(("package", "version"), rows)
+
+
+#: Key, title, and what fills it.
+SECTIONS: tuple[tuple[str, str, Callable[[Subject], str]], ...] = (
+    ("scores", "Scores", score_section),
+    ("data", "The data", data_section),
+    ("choice", "What was chosen, and why", choice_section),
+    ("errors", "Where it errs", error_section),
+    ("calibration", "Can its confidence be trusted?", calibration_section),
+    ("learning", "Would a larger model help?", learning_section),
+    ("importance", "Which columns matter", importance_section),
+    ("map", "A map of the rows", map_section),
+    ("unsure", "Where it is unsure", unsure_section),
+)

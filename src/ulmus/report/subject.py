@@ -1,0 +1,77 @@
+"""What a report is about: a fitted model, rows, and what the model says of them, computed once."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
+
+from ulmus.models._ordinal import Ordinal
+
+#: Rows behind figures and importances, at most.
+MAX_ROWS = 2_000
+
+
+@dataclass(frozen=True)
+class Subject:
+    """``frame`` holds the rows as given, ``y`` their targets; ``seen`` tells that the model was fitted to them."""
+
+    estimator: Any
+    frame: pd.DataFrame
+    y: np.ndarray
+    seen: bool
+
+    @classmethod
+    def of(cls, estimator: Any, X: Any, y: Any, seen: bool) -> "Subject":
+        if not isinstance(X, pd.DataFrame):
+            X = X.to_pandas() if hasattr(X, "to_pandas") else X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+            names = getattr(estimator, "feature_names_in_", None)
+            if not isinstance(X, pd.DataFrame):
+                X = pd.DataFrame(X, columns=names if names is not None else [f"x{j}" for j in range(X.shape[1])])
+        return cls(estimator, X.reset_index(drop=True), np.asarray(y), seen)
+
+    @property
+    def model(self) -> Any:
+        """The last step."""
+        return self.estimator[-1] if isinstance(self.estimator, Pipeline) else self.estimator
+
+    @property
+    def kind(self) -> str:
+        if isinstance(self.model, Ordinal):
+            return "ordinal"
+        return "classification" if is_classifier(self.model) else "regression"
+
+    @property
+    def one_output(self) -> bool:
+        return self.y.ndim == 1
+
+    def rows(self, X: pd.DataFrame) -> Any:
+        """Rows as the model takes them: with names if it was fitted with names."""
+        return X if hasattr(self.estimator, "feature_names_in_") else X.to_numpy()
+
+    @cached_property
+    def features(self) -> Any:
+        """Rows as the last step sees them."""
+        X = self.rows(self.frame)
+        if isinstance(self.estimator, Pipeline):
+            for _, step in self.estimator.steps[:-1]:
+                X = X if step is None or isinstance(step, str) else step.transform(X)
+        return X
+
+    @cached_property
+    def predicted(self) -> np.ndarray:
+        return np.asarray(self.model.predict(self.features))
+
+    @cached_property
+    def probability(self) -> np.ndarray:
+        return np.asarray(self.model.predict_proba(self.features))
+
+    @cached_property
+    def sample(self) -> np.ndarray:
+        """Positions of at most ``MAX_ROWS`` rows."""
+        if len(self.y) <= MAX_ROWS:
+            return np.arange(len(self.y))
+        return np.sort(np.random.RandomState(0).choice(len(self.y), MAX_ROWS, replace=False))

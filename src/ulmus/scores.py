@@ -1,0 +1,121 @@
+"""Scores of a model on rows, with how sure one can be of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn import metrics
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
+
+from ulmus.models._ordinal import Ordinal
+
+#: Resamples behind an interval, and rows of one at most.
+RESAMPLES, MAX_ROWS = 200, 20_000
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score, and the 95 % interval of its bootstrap over rows."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    better: str = "higher"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """True targets, predictions, and the probabilities of the true classes; classes by their position."""
+
+    y: np.ndarray
+    predicted: np.ndarray
+    probability: np.ndarray | None = None
+
+    def take(self, rows: np.ndarray) -> "Answers":
+        return Answers(self.y[rows], self.predicted[rows], None if self.probability is None else self.probability[rows])
+
+
+def _known(probability: np.ndarray | None) -> np.ndarray:
+    assert probability is not None
+    return probability
+
+
+def _r2(a: Answers) -> float:
+    spread = float(((a.y - a.y.mean(axis=0)) ** 2).sum())
+    return 1.0 - float(((a.y - a.predicted) ** 2).sum()) / spread if spread > 0 else float("nan")
+
+
+def _balanced(a: Answers) -> float:
+    right = (a.y == a.predicted).astype(float)
+    count = np.bincount(a.y)
+    return float((np.bincount(a.y, right)[count > 0] / count[count > 0]).mean())
+
+
+def _kappa(a: Answers) -> float:
+    if len(np.unique(np.concatenate([a.y, a.predicted]))) < 2:
+        return float("nan")
+    return float(metrics.cohen_kappa_score(a.y, a.predicted, weights="quadratic"))
+
+
+Measure = tuple[str, str, Callable[[Answers], float]]
+
+REGRESSION: tuple[Measure, ...] = (
+    ("R²", "higher", _r2),
+    ("root mean squared error", "lower", lambda a: float(np.sqrt(np.mean((a.y - a.predicted) ** 2)))),
+    ("mean absolute error", "lower", lambda a: float(np.abs(a.y - a.predicted).mean())),
+)
+CLASSIFICATION: tuple[Measure, ...] = (
+    ("accuracy", "higher", lambda a: float((a.y == a.predicted).mean())),
+    ("balanced accuracy", "higher", _balanced),
+    ("log loss", "lower", lambda a: float(-np.log(np.maximum(_known(a.probability), 1e-15)).mean())),
+)
+ORDINAL: tuple[Measure, ...] = (
+    ("mean absolute error in ranks", "lower", lambda a: float(np.abs(a.y - a.predicted).mean())),
+    *CLASSIFICATION[:1],
+    ("quadratic weighted kappa", "higher", _kappa),
+    *CLASSIFICATION[2:],
+)
+
+
+def scores(model: Any, X: Any, y: Any, *, random_state: int = 0) -> list[Score]:
+    """Scores of a fitted model on rows, with 95 % intervals by the bootstrap.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+    X, y : rows and targets, which the model should not have seen
+    random_state : int, default=0
+
+    Returns
+    -------
+    list of Score
+    """
+    last = model[-1] if isinstance(model, Pipeline) else model
+    answers, measures = answers_of(model, last, X, np.asarray(y))
+    rng = np.random.RandomState(random_state)
+    n = len(answers.y)
+    draws = [answers.take(rng.randint(n, size=min(n, MAX_ROWS))) for _ in range(RESAMPLES)]
+    shrink = np.sqrt(min(n, MAX_ROWS) / n)
+    found = []
+    for name, better, measure in measures:
+        value = measure(answers)
+        ends = np.nanquantile([measure(draw) for draw in draws], (0.025, 0.975)) if n > 1 else (value, value)
+        low, high = (value + shrink * (end - value) for end in ends)
+        found.append(Score(name, value, float(low), float(high), better))
+    return found
+
+
+def answers_of(model: Any, last: Any, X: Any, y: np.ndarray) -> tuple[Answers, tuple[Measure, ...]]:
+    """What the model says, and the measures of its task; labels as positions among its classes."""
+    if not is_classifier(last):
+        return Answers(np.asarray(y, float), model.predict(X)), REGRESSION
+    where = {label: k for k, label in enumerate(last.classes_.tolist())}
+    unknown = len(where)
+    truth = np.array([where.get(label, unknown) for label in y.tolist()])
+    predicted = np.array([where[label] for label in model.predict(X).tolist()])
+    P = np.column_stack([model.predict_proba(X), np.zeros(len(truth))])
+    measures = ORDINAL if isinstance(last, Ordinal) else CLASSIFICATION
+    return Answers(truth, predicted, P[np.arange(len(truth)), truth]), measures

@@ -1,0 +1,105 @@
+r"""Exact kernel ridge on every leaf of random partitions, averaged.
+
+In a leaf with rows u and weights w, :math:`(K + \lambda W^{-1})\,\alpha = r`; a query is answered by its own leaf,
+:math:`\kappa(u, u_{leaf})\,\alpha`, averaged over the partitions. Far from all rows of its leaf the answer fades to 0.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from ulmus import engine
+from ulmus.features.kernels import CrossKernel, KernelParameters
+from ulmus.features.partition import Partition
+
+
+@dataclass(frozen=True)
+class LocalKernels:
+    """The local stage: rows, one partition and its weights per round."""
+
+    kernel: str
+    gamma: float
+    U: np.ndarray
+    partitions: tuple[Partition, ...]
+    alphas: tuple[np.ndarray, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stage."""
+        orders = sum(p.order.nbytes for p in self.partitions)
+        return self.U.nbytes + orders + sum(alpha.nbytes for alpha in self.alphas)
+
+    def predict(self, U: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
+        """Mean answer of the partitions, ``[row, output]``."""
+        out = np.zeros((len(U), self.alphas[0].shape[1]))
+        for partition, alpha in zip(self.partitions, self.alphas, strict=True):
+            out += self._of_partition(partition, alpha, U, n_jobs)
+        return out / len(self.partitions)
+
+    def _of_partition(self, partition: Partition, alpha: np.ndarray, U: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        out = np.empty((len(U), alpha.shape[1]))
+        leaf = partition.leaves(U)
+        order = np.argsort(leaf, kind="stable")
+        asked, starts = np.unique(leaf[order], return_index=True)
+        ends = np.append(starts[1:], len(order))
+        tasks = []
+        for number, start, end in zip(asked, starts, ends, strict=True):
+            height = max(64, engine.TILE_BYTES // (8 * max(1, len(partition.rows(number)))))
+            tasks += [(number, order[start:end][piece]) for piece in engine.pieces(end - start, height)]
+
+        def work(task: tuple[int, np.ndarray]) -> None:
+            number, queries = task
+            cross = CrossKernel(self.kernel, self.U[partition.rows(number)], KernelParameters(self.gamma))
+            K = np.empty((len(queries), cross.n_lifted))
+            cross.lift(U[queries], K)
+            out[queries] = K @ alpha[partition.starts[number] : partition.starts[number + 1]]
+
+        for _ in engine.ordered_map(work, tasks, n_jobs):
+            pass
+        return out
+
+
+def solve_leaf(K: np.ndarray, R: np.ndarray, weight: np.ndarray | None, ridge: float) -> np.ndarray:
+    r""":math:`(K + \lambda W^{-1})^{-1} R`; ``K`` is overwritten. A penalty too small for round-off is raised."""
+    K[np.diag_indices_from(K)] += ridge if weight is None else ridge / weight
+    for _ in range(8):
+        try:
+            L = np.linalg.cholesky(K)  # NumPy's lets other threads run, SciPy's does not
+        except np.linalg.LinAlgError:
+            K[np.diag_indices_from(K)] += 1e-10 * len(K)
+            continue
+        half = solve_triangular(L, R, lower=True, check_finite=False)
+        return solve_triangular(L, half, lower=True, trans=1, check_finite=False)
+    raise np.linalg.LinAlgError("the kernel matrix of a leaf is not positive definite; is the kernel?")
+
+
+def leaf_kernel(kernel: str, gamma: float, U: np.ndarray) -> np.ndarray:
+    """``κ(U, U)``."""
+    K = np.empty((len(U), len(U)))
+    CrossKernel(kernel, U, KernelParameters(gamma)).lift(U, K)
+    return K
+
+
+def fit_leaves(
+    kernel: str,
+    gamma: float,
+    ridge: float,
+    U: np.ndarray,
+    R: np.ndarray,
+    weight: np.ndarray | None,
+    partition: Partition,
+    n_jobs: int | None = -1,
+) -> np.ndarray:
+    """Weights of every row, in the order of the partition."""
+    alpha = np.empty((len(U), R.shape[1]))
+
+    def work(number: int) -> None:
+        rows = partition.rows(number)
+        w = None if weight is None else weight[rows]
+        K = leaf_kernel(kernel, gamma, U[rows])
+        alpha[partition.starts[number] : partition.starts[number + 1]] = solve_leaf(K, R[rows], w, ridge)
+
+    for _ in engine.ordered_map(work, list(range(partition.n_leaves)), n_jobs):
+        pass
+    return alpha

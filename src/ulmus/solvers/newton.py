@@ -1,0 +1,220 @@
+r"""Newton's method for robust losses on features.
+
+The weights minimise :math:`L(\beta, b) = \frac12\|\beta\|^2 + C\sum_i w_i f(\phi_i\beta + b - t_i)`, one run for each
+output. The direction solves :math:`(I + C\,\Phi^TD\Phi)\,d = -\nabla L`, :math:`D = \operatorname{diag} w f''(e)`,
+by Cholesky, the step length is found by Wolfe–Powell, and the run stops at
+:math:`\|d\| \le \varepsilon\max(1, \|\beta\|)`.
+
+What a sweep over the rows costs decides the rest:
+
+* A sweep evaluates the point at the **end** of the full step, with all that the next iteration needs. The residuals at
+  both ends give those at every other length, so the search reads no rows; a shorter step costs one more sweep.
+* A sweep without D costs a fraction. While a step moves residuals by less than a fifth of the loss's transition, f''
+  hardly changes, and the factor at hand is used again, as long as steps shrink threefold.
+* The gradient is exact, the curvature only points the way: with very many rows it is summed from some of them.
+* Far from the solution f'' may vanish for every row. Where that leaves a singular system, or a step that had to be
+  shortened below a tenth, the next direction takes :math:`D = \operatorname{diag} w f'(e)/e` instead (reweighted least
+  squares), which is positive wherever there is an error, or the largest f'' where there is none.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from ulmus.losses import Loss
+from ulmus.solvers.line_search import Phi, WolfePowell
+from ulmus.solvers.newton_rows import Evaluation, NewtonRows, Request, System
+
+#: Steps that take less than this share of the full one are followed by a reweighted one.
+SHORT = 0.1
+#: A factor is used again while directions shrink at least like this.
+STEADY = 0.3
+#: What stands in for f'' where it vanishes for every row; the last never does.
+SUBSTITUTES = ("weight", "bound")
+#: Tenfold smaller C, so often at most, for a curvature that has no Cholesky factor in float64.
+MAX_LIFTS = 12
+
+
+@dataclass(frozen=True)
+class NewtonOptions:
+    """Stop rule (``tol=None``: the tolerance that suits the rows), search, and the penalty on the constant."""
+
+    tol: float | None = None
+    max_iter: int = 100
+    search: WolfePowell = field(default_factory=WolfePowell)
+    bias_penalty: float = 0.0
+
+
+@dataclass(frozen=True)
+class NewtonPath:
+    """What every iteration saw and did.
+
+    ``objective`` and ``gradient_norm`` at its point, ``step_norm`` of its direction; then, for all but the last,
+    ``step_length`` and the slopes of the objective along it at both ends.
+    """
+
+    objective: np.ndarray
+    gradient_norm: np.ndarray
+    step_norm: np.ndarray
+    step_length: np.ndarray
+    slope: np.ndarray
+    end_slope: np.ndarray
+
+
+@dataclass(frozen=True)
+class NewtonResult:
+    """Weights of one output, residuals ``φβ + b − t``, the last factored curvature and the path."""
+
+    beta: np.ndarray
+    intercept: float
+    residual: np.ndarray
+    system: System
+    curvature_sum: float
+    path: NewtonPath
+    converged: bool
+    threshold: float
+    n_sweeps: int
+
+    @property
+    def n_iter(self) -> int:
+        """Number of directions computed: one more than steps taken."""
+        return len(self.path.objective)
+
+
+@dataclass
+class _Record:
+    points: list[tuple[float, float, float]] = field(default_factory=list)
+    steps: list[tuple[float, float, float]] = field(default_factory=list)
+
+    def path(self) -> NewtonPath:
+        points, steps = (np.array(a, float).reshape(-1, 3).T for a in (self.points, self.steps))
+        return NewtonPath(*points, *steps)
+
+
+def newton(
+    rows: NewtonRows,
+    loss: Loss,
+    c: np.ndarray,
+    C: np.ndarray,
+    beta: np.ndarray,
+    intercept: np.ndarray,
+    options: NewtonOptions,
+) -> list[NewtonResult]:
+    """Minimise from a start ``beta[feature, output]``, ``intercept[output]``; ``c`` and ``C`` are those of each output.
+
+    Outputs run side by side and share every sweep.
+    """
+    runs = [_Run(rows, loss, float(c[j]), float(C[j]), options) for j in range(beta.shape[1])]
+    generators = {j: run.descend(beta[:, j], float(intercept[j])) for j, run in enumerate(runs)}
+    requests = {j: next(generator) for j, generator in generators.items()}
+    results: dict[int, NewtonResult] = {}
+    while requests:
+        found = rows.sweep(loss, c, requests)
+        requests = {}
+        for j, evaluation in found.items():
+            try:
+                requests[j] = generators[j].send(evaluation)
+            except StopIteration as stop:
+                results[j] = stop.value
+    return [results[j] for j in range(len(runs))]
+
+
+@dataclass
+class _Run:
+    """Newton's method for one output, as a dialogue: points go out, evaluations come in."""
+
+    rows: NewtonRows
+    loss: Loss
+    c: float
+    C: float
+    options: NewtonOptions
+
+    def descend(self, beta: np.ndarray, b: float) -> Generator[Request, Evaluation, NewtonResult]:
+        options, record, sweeps = self.options, _Record(), 1
+        tol = self.rows.tolerance if options.tol is None else options.tol
+        here = yield Request(beta, b, "curvature")
+        wanted: str | None = "curvature"
+        system: System | None = None
+        converged, thorough, previous, age, was_new = False, False, np.inf, 0, False
+        while True:
+            age += 1
+            if wanted is not None or system is None:
+                age, system = 0, self._system(here)
+                for substitute in SUBSTITUTES:
+                    if system is None:
+                        here = yield Request(beta, b, substitute, thorough)
+                        wanted, sweeps, system = substitute, sweeps + 1, self._system(here)
+            assert system is not None
+            gradient, gradient_b = here.gradient + beta / self.C, here.gradient_b + options.bias_penalty * b / self.C
+            d, d_b = self._direction(system, gradient, gradient_b)
+            size = float(np.hypot(np.linalg.norm(d), d_b))
+            # L is C times what the sums hold
+            steepness = self.C * float(np.hypot(np.linalg.norm(gradient), gradient_b))
+            record.points.append((self.C * self._objective(here.residual, beta, b), steepness, size))
+            threshold = tol * max(1.0, float(np.hypot(np.linalg.norm(beta), b)))
+            if size == 0.0 or (wanted not in SUBSTITUTES and size <= threshold):
+                converged = True
+                break
+            if len(record.steps) == options.max_iter:
+                break
+            decrement = -float(d @ gradient + d_b * gradient_b)
+            steady = wanted not in SUBSTITUTES and size <= STEADY * previous
+            bend = float(self._weighted(self.loss.curvature(here.residual, self.c)).sum())
+            moved = np.sqrt(max(decrement, 0.0) / max(bend, 1e-300)) / self.c
+            # a new factor that fails near the solution was summed from too few rows
+            thorough |= not steady and was_new and moved <= self.rows.reuse
+            wanted = None if steady and moved <= self.rows.reuse else "curvature"
+            previous, was_new = size, age == 0
+            there = yield Request(beta + d, b + d_b, wanted, thorough)
+            step = options.search.search(self._along(here.residual, there.residual, beta, b, d, d_b))
+            sweeps += 1
+            if step.length != 1.0:
+                wanted = "weight" if step.length < SHORT else "curvature"
+                there = yield Request(beta + step.length * d, b + step.length * d_b, wanted, thorough)
+                sweeps += 1
+            record.steps.append((step.length, self.C * step.slope, self.C * step.end_slope))
+            beta, b, here = beta + step.length * d, b + step.length * d_b, there
+        bend = float(self._weighted(self.loss.curvature(here.residual, self.c)).sum())
+        return NewtonResult(beta, b, here.residual, system, bend, record.path(), converged, threshold, sweeps)
+
+    def _system(self, here: Evaluation) -> System | None:
+        """The factored curvature; where float64 cannot factor it, that of a smaller C, which still points downhill.
+
+        None where no row has any.
+        """
+        C = self.C
+        for _ in range(MAX_LIFTS):
+            try:
+                return self.rows.system(here, C, self.options.bias_penalty)
+            except LinAlgError:
+                C /= 10
+        return None
+
+    def _direction(self, system: System, gradient: np.ndarray, gradient_b: float) -> tuple[np.ndarray, float]:
+        if not self.rows.fit_intercept:
+            return -system.inverse(gradient[:, None])[:, 0], 0.0
+        d = -system.inverse((gradient - system.centre * gradient_b)[:, None])[:, 0]
+        return d, -gradient_b / system.weight - float(system.centre @ d)
+
+    def _weighted(self, values: np.ndarray) -> np.ndarray:
+        weight = self.rows.rows.weight
+        return values if weight is None else weight * values
+
+    def _objective(self, e: np.ndarray, beta: np.ndarray, b: float) -> float:
+        penalty = float(beta @ beta) + self.options.bias_penalty * b * b
+        return penalty / (2 * self.C) + float(self._weighted(self.loss.value(e, self.c)).sum())
+
+    def _along(self, e: np.ndarray, e_end: np.ndarray, beta: np.ndarray, b: float, d: np.ndarray, d_b: float) -> Phi:
+        """φ and φ' from residuals at both ends of the full step."""
+        shift, p = e_end - e, self.options.bias_penalty
+
+        def phi(alpha: float) -> tuple[float, float]:
+            e_alpha = e + alpha * shift
+            beta_alpha, b_alpha = beta + alpha * d, b + alpha * d_b
+            pull = self._weighted(self.loss.slope(e_alpha, self.c))
+            slope = float(beta_alpha @ d + p * b_alpha * d_b) / self.C + float(pull @ shift)
+            return self._objective(e_alpha, beta_alpha, b_alpha), slope
+
+        return phi

@@ -1,0 +1,331 @@
+r"""Rows as Newton's method sees them: one sweep gives residuals, gradient and curvature at a point.
+
+:class:`StreamedRows` lifts the rows again in every sweep and holds two numbers for each; :class:`HeldRows` keeps their
+features, for samples and for fewer rows than features. A *system* solves :math:`(\Phi^T D \Phi + I/C)\,\delta = g`
+with the curvatures :math:`D = \operatorname{diag} w f''(e)`, an unpenalised (or lightly penalised) constant included.
+"""
+
+import queue
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, lapack, solve_triangular
+
+from ulmus import engine
+from ulmus.engine import Lift, Rows
+from ulmus.losses import Loss
+from ulmus.solvers.ridge import Leverage, NormalEquations, Problem
+from ulmus.statistics import Statistics
+
+
+@dataclass(frozen=True)
+class Request:
+    """A point, and what D is to be there: ``"curvature"`` f'', ``"weight"`` f'(e)/e, or None for no D at all.
+
+    D only points the way, so where rows are many it may come from some of them, unless it is to be ``thorough``.
+    """
+
+    beta: np.ndarray
+    intercept: float
+    wanted: str | None
+    thorough: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Residuals ``φβ + b − t``, the gradient of ``Σ w f`` in β and b, and D as sums or row by row."""
+
+    residual: np.ndarray
+    gradient: np.ndarray
+    gradient_b: float
+    moments: Statistics | None = None
+    diagonal: np.ndarray | None = None
+
+
+class System(Protocol):
+    """A factored ``ΦᵀDΦ + I/C``, centred where there is an intercept."""
+
+    @property
+    def centre(self) -> np.ndarray: ...
+
+    @property
+    def weight(self) -> float: ...
+
+    @property
+    def leverage(self) -> Leverage: ...
+
+    def inverse(self, B: np.ndarray) -> np.ndarray: ...
+
+
+class NewtonRows(Protocol):
+    """What Newton's method needs of the rows.
+
+    ``tolerance`` is that of the stop rule, unless one is given. A factor is used again while residuals move by less
+    than ``reuse`` times the transition.
+    """
+
+    tolerance: ClassVar[float]
+    reuse: ClassVar[float]
+
+    @property
+    def rows(self) -> Rows: ...
+
+    @property
+    def fit_intercept(self) -> bool: ...
+
+    @property
+    def n_features(self) -> int: ...
+
+    def without(self, left_out: np.ndarray) -> "NewtonRows":
+        """The rows for which ``left_out`` is False."""
+
+    def with_targets(self, T: np.ndarray) -> "NewtonRows":
+        """The same rows with other targets."""
+
+    def sweep(self, loss: Loss, c: np.ndarray, requests: Mapping[int, Request]) -> dict[int, Evaluation]:
+        """Evaluate the objective of each output (a key of ``requests``) at its point, in one pass."""
+
+    def system(self, found: Evaluation, C: float, bias_penalty: float) -> System:
+        """Factor what the sweep found; LinAlgError where that is not positive definite."""
+
+
+#: Rows for each feature from which D is summed: its error is about twice the root of one over this.
+CURVATURE_RATIO = 256
+
+
+@dataclass(frozen=True)
+class StreamedRows:
+    """Rows of a problem, lifted anew in every sweep; D is summed over every ``stride``-th row."""
+
+    problem: Problem
+    tolerance: ClassVar[float] = 1e-5
+    reuse: ClassVar[float] = 0.2
+
+    @property
+    def stride(self) -> int:
+        return max(1, len(self.rows) // (CURVATURE_RATIO * self.n_features))
+
+    @property
+    def n_features(self) -> int:
+        return self.problem.features.n_lifted
+
+    def without(self, left_out: np.ndarray) -> "StreamedRows":
+        """The rows for which ``left_out`` is False."""
+        return StreamedRows(replace(self.problem, rows=self.rows.take(np.flatnonzero(~left_out))))
+
+    def with_targets(self, T: np.ndarray) -> "StreamedRows":
+        """The same rows with other targets."""
+        return StreamedRows(replace(self.problem, rows=replace(self.rows, T=T)))
+
+    @property
+    def rows(self) -> Rows:
+        return self.problem.rows
+
+    @property
+    def fit_intercept(self) -> bool:
+        return self.problem.fit_intercept
+
+    def sweep(self, loss: Loss, c: np.ndarray, requests: Mapping[int, Request]) -> dict[int, Evaluation]:
+        """One pass: residuals, gradients, and the sums of the rows whose D is not 0."""
+        outputs = list(requests)
+        beta = self.problem.unwhiten(np.column_stack([requests[j].beta for j in outputs]))
+        b = np.array([requests[j].intercept for j in outputs])
+        squared = [
+            (k, str(requests[j].wanted), 1 if requests[j].thorough else self.stride)
+            for k, j in enumerate(outputs)
+            if requests[j].wanted
+        ]
+        E = np.empty((len(self.rows), len(outputs)), order="F")
+        one_pass = _Pass(self.problem.features, self.rows, loss, c[outputs], beta, b, outputs, squared, E)
+        gradient, sums = one_pass.run(self.problem.n_jobs)
+        R = self.problem.whitening
+        if R is not None:
+            gradient[:-1] = solve_triangular(R, gradient[:-1], lower=True, check_finite=False)
+            sums = [part.whitened(R) for part in sums]
+        moments = {k: part for (k, _, _), part in zip(squared, sums, strict=True)}
+        return {
+            j: Evaluation(E[:, k], gradient[:-1, k], float(gradient[-1, k]), moments.get(k))
+            for k, j in enumerate(outputs)
+        }
+
+    def system(self, found: Evaluation, C: float, bias_penalty: float) -> System:
+        assert found.moments is not None
+        return _primal(found.moments, C, self.fit_intercept, bias_penalty)
+
+
+@dataclass
+class _Pass:
+    """One pass over the rows at a point of each output; ``squared`` lists (column, kind of D, stride)."""
+
+    features: Lift
+    rows: Rows
+    loss: Loss
+    c: np.ndarray
+    beta: np.ndarray
+    b: np.ndarray
+    outputs: list[int]
+    squared: list[tuple[int, str, int]]
+    E: np.ndarray
+
+    def run(self, n_jobs: int | None) -> tuple[np.ndarray, list[Statistics]]:
+        """Gradients ``[feature and constant, output]`` and sums; residuals go to ``E``."""
+        D = self.features.n_lifted
+        self.workspace = engine.Workspace()
+        self.free: queue.SimpleQueue[list[Statistics]] = queue.SimpleQueue()
+        gradient = np.zeros((D + 1, len(self.outputs)))
+        totals = [Statistics.zeros(D, 0) for _ in self.squared]
+        for part_gradient, parts in engine.ordered_map(self._slab, engine.slabs(len(self.rows), D), n_jobs):
+            gradient += part_gradient
+            for total, part in zip(totals, parts, strict=True):
+                total.__iadd__(part)
+            self.free.put(parts)
+        return gradient, [total.symmetrise() for total in totals]
+
+    def _slab(self, slab: slice) -> tuple[np.ndarray, list[Statistics]]:
+        D = self.features.n_lifted
+        rows, E = self.rows[slab], self.E[slab]
+        gradient = np.zeros((D + 1, len(self.outputs)))
+        try:
+            parts = self.free.get_nowait()
+            for part in parts:
+                part.reset()
+        except queue.Empty:
+            parts = [Statistics.zeros(D, 0) for _ in self.squared]
+        length = max(256, engine.block_rows(D, np.float64) // max(1, len(self.squared)))
+        for piece in engine.pieces(len(rows), length):
+            block, E_block = rows[piece], E[piece]
+            stacks = [self.workspace.array(f"rows {k}", (len(block), D + 1), np.float64) for k, _, _ in self.squared]
+            filled = [0] * len(stacks)
+            for tile, Phi in engine.lifted_tiles(self.features, block, np.float64, self.workspace):
+                weight = None if block.weight is None else block.weight[tile]
+                e = Phi @ self.beta + self.b - block.T[tile][:, self.outputs]
+                E_block[tile] = e
+                pull = self.loss.slope(e, self.c)
+                if weight is not None:
+                    pull *= weight[:, None]
+                gradient[:-1] += Phi.T @ pull
+                gradient[-1] += pull.sum(axis=0)
+                for i, (k, kind, stride) in enumerate(self.squared):
+                    some = slice(None, None, stride)
+                    d = stride * getattr(self.loss, kind)(e[some, k], self.c[k])
+                    if weight is not None:
+                        d *= weight[some]
+                    filled[i] += _stack(Phi[some], d, stacks[i][filled[i] :])
+            for part, stack, count in zip(parts, stacks, filled, strict=True):
+                if count:
+                    part.add_rows(stack[:count])
+        return gradient, parts
+
+
+def _stack(Phi: np.ndarray, d: np.ndarray, out: np.ndarray) -> int:
+    """Write the rows ``√d [φ 1]`` with ``d > 0`` and say how many they are."""
+    active = np.flatnonzero(d)
+    root = np.sqrt(d[active])
+    np.multiply(Phi if len(active) == len(d) else Phi[active], root[:, None], out=out[: len(active), :-1])
+    out[: len(active), -1] = root
+    return len(active)
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows whose features are kept."""
+
+    Phi: np.ndarray
+    rows: Rows
+    fit_intercept: bool
+    tolerance: ClassVar[float] = 1e-8
+    reuse: ClassVar[float] = 0.0
+
+    @classmethod
+    def of(cls, problem: Problem) -> "HeldRows":
+        shape = (len(problem.rows), problem.features.n_lifted)
+        Phi = engine.transform(problem.features, problem.rows.X, np.empty(shape), n_jobs=problem.n_jobs)
+        return cls(Phi, problem.rows, problem.fit_intercept)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.Phi.shape[1])
+
+    def without(self, left_out: np.ndarray) -> "HeldRows":
+        """The rows for which ``left_out`` is False."""
+        return replace(self, Phi=self.Phi[~left_out], rows=self.rows.take(np.flatnonzero(~left_out)))
+
+    def with_targets(self, T: np.ndarray) -> "HeldRows":
+        """The same rows with other targets."""
+        return replace(self, rows=replace(self.rows, T=T))
+
+    def sweep(self, loss: Loss, c: np.ndarray, requests: Mapping[int, Request]) -> dict[int, Evaluation]:
+        """Residuals, gradients, and D row by row."""
+        w = np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight
+        found = {}
+        for j, request in requests.items():
+            e = self.Phi @ request.beta + request.intercept - self.rows.T[:, j]
+            pull = w * loss.slope(e, c[j])
+            d = None if request.wanted is None else w * getattr(loss, request.wanted)(e, c[j])
+            found[j] = Evaluation(e, self.Phi.T @ pull, float(pull.sum()), diagonal=d)
+        return found
+
+    def system(self, found: Evaluation, C: float, bias_penalty: float) -> System:
+        assert found.diagonal is not None
+        d = found.diagonal
+        if np.count_nonzero(d) < self.n_features:
+            active = np.flatnonzero(d)
+            return _Dual.of(self.Phi[active], d[active], C, self.fit_intercept, bias_penalty)
+        stack = np.empty((len(d), self.n_features + 1))
+        count = _stack(self.Phi, d, stack)
+        moments = Statistics.zeros(self.n_features, 0)
+        moments.add_rows(stack[:count])
+        return _primal(moments.symmetrise(), C, self.fit_intercept, bias_penalty)
+
+
+def _primal(moments: Statistics, C: float, fit_intercept: bool, bias_penalty: float) -> System:
+    """``ΦᵀDΦ + I/C`` by Cholesky; a penalty on the constant adds to the sum of D."""
+    if fit_intercept:
+        if moments.weight + bias_penalty / C <= 0:
+            raise LinAlgError("no row bends: the constant has no curvature")
+        moments = Statistics(moments.moments.copy(), 0)
+        moments.moments[-1, -1] += bias_penalty / C
+    return NormalEquations(moments, C, fit_intercept)
+
+
+@dataclass(frozen=True)
+class _Dual:
+    r"""The same by Woodbury, over the rows with :math:`D > 0`: :math:`C(v - A^T(AA^T + I/C)^{-1}Av)`.
+
+    A holds the rows :math:`\sqrt{D}\,\Phi`, centred where there is an intercept.
+    """
+
+    factor: np.ndarray
+    A: np.ndarray
+    C: float
+    centre: np.ndarray
+    weight: float
+    leverage: Leverage
+
+    @classmethod
+    def of(cls, Phi: np.ndarray, d: np.ndarray, C: float, fit_intercept: bool, bias_penalty: float) -> "_Dual":
+        root = np.sqrt(d)[:, None]
+        centre, weight, constant = np.zeros(Phi.shape[1]), 0.0, 0.0
+        A = Phi * root
+        if fit_intercept:
+            total = float(d.sum())
+            weight = total + bias_penalty / C
+            if weight <= 0:
+                raise LinAlgError("no row bends: the constant has no curvature")
+            h = d @ Phi
+            centre, constant = h / weight, 1.0 / weight
+            if total > 0:
+                # ΦᵀDΦ − hhᵀ/weight: centred rows, and what a penalised constant leaves of their mean
+                A = np.vstack([(Phi - h / total) * root, h[None, :] * np.sqrt(1.0 / total - 1.0 / weight)])
+        K = A @ A.T
+        K[np.diag_indices_from(K)] += 1.0 / C
+        factor, info = lapack.dpotrf(K, lower=1, clean=1)
+        if info:
+            raise LinAlgError(f"the dual system is not positive definite at row {info}")
+        return cls(factor, A, C, centre, weight, Leverage(factor, centre, constant, rows=A, C=C))
+
+    def inverse(self, B: np.ndarray) -> np.ndarray:
+        inside = cho_solve((self.factor, True), self.A @ B, check_finite=False) if len(self.A) else self.A @ B
+        return self.C * (B - self.A.T @ inside)

@@ -1,0 +1,249 @@
+r"""Robust regression from start to end: a sample first, then all rows.
+
+A full Newton run costs a sweep over the rows per iteration, and a start from zero some ten of them. So everything that
+a sample can tell is taken from a sample: the Tikhonov solution, the scale of its residuals, the robust solution from
+there, the scale again, and once more the solution. All rows then need the last two or three iterations only.
+
+*Scale.* The transition is :math:`c = k\cdot 1.4826\,\mathrm{MAD}(e_{-i})` with leave-one-out residuals (those of the
+training shrink as features are added), without those beyond six deviations (a third of outliers would stretch the
+median by half), and the k at which the loss is 95 % efficient for Gaussian errors.
+
+*Leave-one-out.* With :math:`\ell = \phi^T(\Phi^TD\Phi + I/C)^{-1}\phi`, one Newton step away from the solution without
+one copy (weight u) of row i lies the residual
+
+.. math:: e_{-i} \approx e_i + \frac{u\,\ell_i f'(e_i)}{1 - u\,\ell_i f''(e_i)},
+
+exact for the squared loss.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ulmus.engine import Rows
+from ulmus.features.sampling import distinct_sample
+from ulmus.losses import LOSSES, Loss
+from ulmus.solvers.newton import NewtonOptions, NewtonResult, newton
+from ulmus.solvers.newton_rows import HeldRows, NewtonRows, StreamedRows
+from ulmus.solvers.ridge import Problem
+
+#: Bytes of features that are kept rather than computed again.
+HELD_BYTES = 64 * 2**20
+#: Rows of a sample for each feature.
+SAMPLE_RATIO = 8
+FEWEST_ROWS = 2_048
+#: The transition is at least this share of the deviation of the targets: below it is round-off, not noise.
+LEAST_NOISE = 1e-3
+#: MAD → deviation of Gaussian errors; errors beyond so many deviations are gross; rounds of leaving them out.
+GAUSSIAN, GROSS, MAX_TRIMS = 1.4826, 6.0, 5
+#: Accuracy of solutions that only lead on to others.
+ROUGH = 1e-3
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """C as given, or ``relative`` to the transition: C/c is then the C of a ridge model."""
+
+    value: float
+    relative: bool = False
+
+    def of(self, c: np.ndarray) -> np.ndarray:
+        """C of each output."""
+        return self.value * c if self.relative else np.full(len(c), float(self.value))
+
+    def times(self, factor: float) -> "Penalty":
+        return replace(self, value=factor * self.value)
+
+
+@dataclass(frozen=True)
+class RobustSolution:
+    """The solution of every output, with its transition c and C."""
+
+    loss: Loss
+    c: np.ndarray
+    C: np.ndarray
+    results: list[NewtonResult]
+
+    @property
+    def beta(self) -> np.ndarray:
+        return np.column_stack([r.beta for r in self.results])
+
+    @property
+    def intercept(self) -> np.ndarray:
+        return np.array([r.intercept for r in self.results])
+
+    @property
+    def residual(self) -> np.ndarray:
+        """``φβ + b − t`` of every row and output."""
+        return np.column_stack([r.residual for r in self.results])
+
+    def leverages(self, Phi: np.ndarray) -> np.ndarray:
+        """``φᵀ(ΦᵀDΦ + I/C)⁻¹φ``, ``[row, output]``."""
+        return np.column_stack([r.system.leverage(Phi) for r in self.results])
+
+    def leave_one_out(self, Phi: np.ndarray, residual: np.ndarray, unit: np.ndarray | None) -> np.ndarray:
+        """Residuals of these training rows under the model without one copy of them, by one Newton step."""
+        return leave_one_out(self.loss, self.c, residual, self.leverages(Phi), unit)
+
+
+def leave_one_out(
+    loss: Loss, c: np.ndarray, e: np.ndarray, leverage: np.ndarray, unit: np.ndarray | None
+) -> np.ndarray:
+    """``e + u ℓ f'(e) / (1 − u ℓ f''(e))``."""
+    l_unit = leverage if unit is None else unit[:, None] * leverage
+    remainder = np.maximum(1.0 - l_unit * loss.curvature(e, c), np.finfo(float).eps)
+    return e + l_unit * loss.slope(e, c) / remainder
+
+
+def weighted_median(values: np.ndarray, weight: np.ndarray | None) -> float:
+    """The value with half of the weight on either side (the mean of two, where there are two)."""
+    if weight is None:
+        return float(np.median(values))
+    order = np.argsort(values, kind="stable")
+    mass = np.cumsum(weight[order])
+    low, high = np.searchsorted(mass, 0.5 * mass[-1] * np.array([1 - 1e-12, 1 + 1e-12]))
+    return float(values[order[low]] + values[order[min(high, len(values) - 1)]]) / 2
+
+
+def deviations(E: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """``1.4826 MAD`` of every column, gross outliers left out."""
+    return np.array([_deviation(e, weight) for e in E.T])
+
+
+def _deviation(e: np.ndarray, weight: np.ndarray | None) -> float:
+    """The deviation of the values within six of it; where half of the values are equal, their mean distance, or 1."""
+    spread = float(np.ptp(e)) if len(e) else 0.0
+    for _ in range(MAX_TRIMS):
+        away = np.abs(e - weighted_median(e, weight))
+        size = GAUSSIAN * weighted_median(away, weight)
+        if size <= 1e-10 * spread:
+            size = float(np.average(away, weights=weight))
+            break
+        near = away <= GROSS * size
+        if near.all():
+            break
+        e, weight = e[near], None if weight is None else weight[near]
+    return size if size > 0 else 1.0
+
+
+def tempered(
+    T: np.ndarray, weight: np.ndarray | None, fitted: np.ndarray | None = None, factor: float = 5.0
+) -> np.ndarray:
+    """Targets within ``factor`` deviations of ``fitted`` (None: of their median); those beyond are brought back."""
+    if fitted is None:
+        fitted = np.array([weighted_median(t, weight) for t in T.T])
+    residual = T - fitted
+    bound = factor * deviations(residual, weight)
+    return fitted + np.clip(residual, -bound, bound)
+
+
+def sample_rows(n_features: int) -> int:
+    """Rows of a sample: several for each feature, as far as memory that is small allows."""
+    held = HELD_BYTES // (8 * n_features)
+    return max(FEWEST_ROWS, 2 * n_features, min(SAMPLE_RATIO * n_features, held))
+
+
+def newton_rows(problem: Problem, streamed: Problem) -> NewtonRows:
+    """Rows whose features are kept where that is little, or has to be: fewer rows than features."""
+    n, D = len(problem.rows), problem.features.n_lifted
+    return HeldRows.of(problem) if n < D or 8 * n * D <= HELD_BYTES else StreamedRows(streamed)
+
+
+def begin(
+    problem: Problem,
+    streamed: Problem,
+    loss: Loss,
+    c: np.ndarray | None,
+    penalty: Penalty,
+    options: NewtonOptions,
+    rng: np.random.RandomState,
+    mild: np.ndarray | None = None,
+) -> tuple[NewtonRows, RobustSolution]:
+    """The rows, and a rough solution from (a sample of) them; ``c=None`` estimates the transitions.
+
+    ``streamed`` is the same problem in the form in which sums over many rows are cheapest; ``mild`` are targets whose
+    outliers were tempered, for the Tikhonov solution (None: tempered from their median).
+    """
+    rows, count = newton_rows(problem, streamed), sample_rows(problem.features.n_lifted)
+    if problem.rows.effective_count <= 2 * count:
+        return rows, pilot(rows, loss, c, penalty, options, mild)
+    index, sample = distinct_sample(problem.rows, count, rng)
+    share = total_weight(problem.rows) / total_weight(sample)
+    held = HeldRows.of(replace(problem, rows=sample))
+    start = pilot(held, loss, c, penalty.times(share), options, None if mild is None else mild[index])
+    return rows, replace(start, C=start.C / share)
+
+
+def fit_robust(
+    problem: Problem,
+    loss: Loss,
+    c: np.ndarray | None,
+    penalty: Penalty,
+    options: NewtonOptions,
+    rng: np.random.RandomState,
+) -> RobustSolution:
+    """Robust weights of a feature map; ``c=None`` estimates the transitions."""
+    rows, start = begin(problem, problem, loss, c, penalty, options, rng)
+    return polish(rows, loss, start, options)
+
+
+def polish(rows: NewtonRows, loss: Loss, start: RobustSolution, options: NewtonOptions) -> RobustSolution:
+    """From a start to the solution for its c and C."""
+    results = newton(rows, loss, start.c, start.C, start.beta, start.intercept, options)
+    return replace(start, results=results)
+
+
+def pilot(
+    rows: NewtonRows,
+    loss: Loss,
+    c: np.ndarray | None,
+    penalty: Penalty,
+    options: NewtonOptions,
+    mild: np.ndarray | None = None,
+) -> RobustSolution:
+    """Tikhonov, and where the transition is to be estimated: scale, robust solution, scale again, and solution."""
+    T, weight = rows.rows.T, rows.rows.weight
+    rough = replace(options, tol=max(ROUGH, options.tol or 0.0))
+    known = c is not None or loss.parameter is None
+    widest = deviations(T, weight)
+    at = c if c is not None else np.ones(T.shape[1]) if known else loss.efficient * widest
+    if loss.parameter is None:
+        mild = T
+    elif mild is None:
+        mild = tempered(T, weight)
+    soft = rows.with_targets(mild)
+    start = _tikhonov(soft, penalty.of(at) / at, rough)
+    if known:
+        return replace(start, loss=loss, c=at, C=penalty.of(at))
+    noise = _noise(soft, start, mild - T)
+    for last in (False, True):
+        at = loss.efficient * np.maximum(noise, LEAST_NOISE * widest)
+        start = polish(rows, loss, replace(start, loss=loss, c=at, C=penalty.of(at)), rough)
+        noise = noise if last else _noise(rows, start)
+    return start
+
+
+def _noise(rows: NewtonRows, solution: RobustSolution, extra: np.ndarray | None = None) -> np.ndarray:
+    """Deviations of leave-one-out residuals where features are kept (of some rows); of many rows, as in training.
+
+    ``extra`` is added to the residuals: by how much the targets were moved.
+    """
+    extra = np.zeros((1, 1)) if extra is None else extra
+    if not isinstance(rows, HeldRows):
+        return deviations(solution.residual + extra, rows.rows.weight)
+    some = slice(None, None, max(1, len(rows.Phi) // FEWEST_ROWS))
+    kept = rows.rows.take(some)
+    left_out = solution.leave_one_out(rows.Phi[some], solution.residual[some], kept.unit)
+    return deviations(left_out + extra[some], kept.weight)
+
+
+def _tikhonov(rows: NewtonRows, C: np.ndarray, options: NewtonOptions) -> RobustSolution:
+    """The ridge solution: one Newton step of the squared loss."""
+    D, s = rows.n_features, rows.rows.T.shape[1]
+    results = newton(rows, LOSSES["squared"], np.ones(s), C, np.zeros((D, s)), np.zeros(s), options)
+    return RobustSolution(LOSSES["squared"], np.ones(s), C, results)
+
+
+def total_weight(rows: Rows) -> float:
+    """Sum of the weights."""
+    return float(len(rows)) if rows.weight is None else float(rows.weight.sum())

@@ -1,0 +1,129 @@
+"""Rows of a source as batches of one fixed length, whatever its files are, read ahead in a thread.
+
+Sums are the same to the last bit only when the same rows are multiplied together and added in the same order. So
+batches are counted from the first row of the source, across the borders of files, and a run that starts in the middle
+starts at the border of a batch.
+"""
+
+import queue
+import threading
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+Item = TypeVar("Item")
+
+#: Rows in a batch unless told otherwise: the engine's slab.
+BATCH_ROWS = 16_384
+#: Batches that are read before they are asked for.
+AHEAD = 4
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows as arrays (``X`` may be a frame when it is still to be preprocessed), and where they came from.
+
+    ``kept`` holds columns that are copied to the output.
+    """
+
+    X: Any
+    y: np.ndarray | None
+    weight: np.ndarray | None
+    start: int
+    where: str
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self)
+
+
+class Chunk(Protocol):
+    """Consecutive rows as they lie in a source."""
+
+    @property
+    def where(self) -> str:
+        """The file or batch that holds them."""
+
+    def __len__(self) -> int: ...
+
+    def cut(self, start: int, stop: int) -> "Chunk":
+        """Some of these rows, not copied."""
+
+
+class Source(Protocol):
+    """Rows that can be read again and again, always in the same order."""
+
+    n_rows: int | None
+    feature_names: list[str] | None
+
+    def identity(self) -> dict[str, Any]:
+        """What tells this source from another one, or from itself after a change; plain JSON."""
+
+    def chunks(self, start: int) -> Iterator[Chunk]:
+        """All rows from number ``start`` on."""
+
+    def assemble(self, chunks: list[Any], start: int) -> Batch:
+        """One batch out of a few chunks."""
+
+
+def batches(source: Source, batch_rows: int, start: int = 0) -> Iterator[Batch]:
+    """Batches of exactly ``batch_rows`` rows (the last one may be shorter), from row ``start`` on."""
+    held: list[Chunk] = []
+    count = 0
+    for chunk in source.chunks(start):
+        while len(chunk):
+            take = min(len(chunk), batch_rows - count)
+            held.append(chunk.cut(0, take))
+            count += take
+            chunk = chunk.cut(take, len(chunk))  # noqa: PLW2901 - what is left of it
+            if count == batch_rows:
+                yield source.assemble(held, start)
+                start, held, count = start + count, [], 0
+    if held:
+        yield source.assemble(held, start)
+
+
+def read_ahead(items: Iterable[Item], depth: int = AHEAD) -> Generator[Item, None, None]:
+    """The same items, made in a thread while the last ones are being used.
+
+    An error of the thread is raised where its item would have come. The thread ends with the iterator.
+    """
+    ready: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
+    stop = threading.Event()
+
+    def put(kind: str, value: Any = None) -> None:
+        while not stop.is_set():
+            try:
+                return ready.put((kind, value), timeout=0.1)
+            except queue.Full:
+                continue
+
+    def work() -> None:
+        try:
+            for item in items:
+                put("item", item)
+                if stop.is_set():
+                    return
+            put("end")
+        except BaseException as error:
+            put("error", error)
+
+    thread = threading.Thread(target=work, name="ulmus-read-ahead", daemon=True)
+    thread.start()
+    try:
+        while True:
+            kind, value = ready.get()
+            if kind == "end":
+                return
+            if kind == "error":
+                raise value
+            yield value
+    finally:
+        stop.set()
+        thread.join()

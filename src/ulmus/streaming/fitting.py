@@ -1,0 +1,236 @@
+"""Fitting a model to a source: look at all rows, fix the map on a sample, sum, solve."""
+
+import copy
+import zlib
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
+
+from ulmus import engine
+from ulmus.engine import Rows
+from ulmus.models._robust import Robust
+from ulmus.persistence.codec import Decoder
+from ulmus.persistence.codec import Encoder as StateEncoder
+from ulmus.persistence.file import library_version
+from ulmus.streaming.batches import BATCH_ROWS
+from ulmus.streaming.errors import SourceError
+from ulmus.streaming.journal import Journal, Saved
+from ulmus.streaming.preparation import fit_transformer
+from ulmus.streaming.progress import Show
+from ulmus.streaming.robust import fit_robust
+from ulmus.streaming.sources import Names, open_source
+from ulmus.streaming.stream import Stream
+from ulmus.streaming.sums import AgainOverRows, Encoder, SummaryTally, fold_of
+from ulmus.streaming.survey import SAMPLE_ROWS, Survey
+
+#: Parameters that do not change what is fitted.
+_INDIFFERENT = ("n_jobs", "verbose")
+
+
+def fit(
+    model: Any,
+    source: Any,
+    *,
+    target: Names = None,
+    features: Names = None,
+    weight: str | int | None = None,
+    preprocess: Any = None,
+    batch_rows: int = BATCH_ROWS,
+    sample_rows: int = SAMPLE_ROWS,
+    checkpoint: str | Path | None = None,
+    checkpoint_seconds: float | None = 60.0,
+    checkpoint_rows: int | None = None,
+    progress: Show = None,
+) -> Any:
+    """Fit a model to rows that need not fit in memory.
+
+    The source is read twice: once to check the rows, count classes and draw a sample, on which the feature map is
+    chosen; once to sum. C and the number of features, where they are left open, are chosen from the sums of all rows.
+    Where the sums have lost digits, it is read again to win them back. What is fitted is what ``model.fit`` would fit
+    to all rows with the same feature map, to 1e-10.
+
+    Parameters
+    ----------
+    model : estimator
+        An ELM, NKELM or other model with a feature map; it is fitted in place. KELM holds every row and cannot.
+    source : path, folder, glob, list of paths, pyarrow dataset, array, tuple of arrays, or re-iterable
+        Parquet, CSV and Arrow files; ``(X, y)`` or ``(X, y, weight)``, memory-mapped or not; one two-dimensional array
+        with ``target`` the number of a column; or something that yields batches ``(X, y)`` or ``(X, y, weight)`` every
+        time it is iterated over, or called.
+    target : str or list of str (int for an array)
+        Column to learn, or columns, for a regressor with several outputs.
+    features : list of str, optional
+        Columns to learn from; default: all others.
+    weight : str, optional
+        Column of weights; a weight of k equals k copies of the row.
+    preprocess : transformer, optional
+        Turns features of any kind (as a pandas frame, when they come from files) into numbers. One that is fitted
+        already is used as it is; else it is fitted first, by ``partial_fit`` on all rows if it has that, by ``fit`` on
+        a sample if not. The result is then a ``Pipeline`` of it and the model.
+    batch_rows : int, default=16384
+        Rows that are multiplied together. A result is repeatable to the last bit for the same number.
+    sample_rows : int, default=65536
+        Rows of the sample.
+    checkpoint : path, optional
+        Folder in which the state of the fit is saved. The same call, made again after an interruption of any kind, goes
+        on from there and gives the same model to the last bit. A folder that belongs to another model, other
+        parameters, another source or files that have changed is refused.
+    checkpoint_seconds, checkpoint_rows : float or None, int or None, default=60 and None
+        How often.
+    progress : bool, "rich", "plain", callable or None, default=None
+        Show rows, rate and time left: with rich or in one plain line on stderr. None does so on a terminal. A callable
+        gets a :class:`Report` now and then.
+
+    Returns
+    -------
+    estimator
+        The model, fitted; with ``preprocess``, a pipeline that ends in it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ulmus import NKELMRegressor, streaming
+    >>> def days():
+    ...     for day in range(5):
+    ...         X = np.random.RandomState(day).uniform(-3, 3, (200, 1))
+    ...         yield X, np.sin(X[:, 0])
+    >>> model = streaming.fit(NKELMRegressor(50, gamma=1.0, C=1e3, random_state=0), days)
+    >>> bool(abs(model.predict([[1.0]])[0] - np.sin(1.0)) < 0.01)
+    True
+    """
+    for name, value in (("batch_rows", batch_rows), ("sample_rows", sample_rows)):
+        if not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    check_model(model)
+    opened = open_source(source, target=target, features=features, weight=weight, raw=preprocess is not None)
+    identity = {
+        "ulmus": library_version(),
+        "model": type(model).__name__,
+        "parameters": _parameters(model),
+        "preprocess": None if preprocess is None else repr(preprocess),
+        "batch_rows": batch_rows,
+        "sample_rows": sample_rows,
+        "source": opened.identity(),
+    }
+    first_rows = getattr(opened, "first_rows", None)
+    journal = Journal(checkpoint, identity, seconds=checkpoint_seconds, rows=checkpoint_rows, first_rows=first_rows)
+    stream = Stream(opened, batch_rows, journal, n_jobs=model.n_jobs, progress=progress)
+    rng, seed = random_numbers(model, journal)
+    if preprocess is not None:
+        preprocess = fit_transformer(
+            preprocess, opened, batch_rows=batch_rows, sample_rows=sample_rows, seed=seed, progress=progress
+        )
+        stream.prepare = preprocess.transform
+    names = None if preprocess is not None else opened.feature_names
+    fit_stream(model, stream, journal, rng, Survey(sample_rows, seed, is_classifier(model), names), names)
+    return model if preprocess is None else Pipeline([("preprocess", preprocess), ("model", model)])
+
+
+def fit_stream(
+    model: Any, stream: Any, journal: Journal, rng: np.random.RandomState, survey: Survey, names: list[str] | None
+) -> None:
+    """Survey, map, sums, weights; ``stream`` is anything that reduces rows to a tally as :class:`Stream` does."""
+    vars(model).pop("stream_", None)  # of an online model that has learned other rows
+    survey = stream.reduce("survey", survey, survey.look)
+    survey.settle()
+    if not survey.n_rows:
+        raise SourceError("the source has no rows of positive weight")
+    assert survey.y is not None
+    model._validate(survey.X, survey.y)
+    if names is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
+    encoder = Encoder.of(model, survey.y, survey.classes, survey.class_mass)
+    sample = encoder.encode(survey.X, survey.y, survey.sample_weight, survey.sample_unit, "the sample")
+    if isinstance(model, Robust):
+        fit_robust(model, stream, encoder, sample, survey.weight, rng)
+        if names is not None:
+            model.feature_names_in_ = np.array(names, dtype=object)
+        return
+    n_folds = None if model.cv is None else int(model.cv)
+    folds = None if n_folds is None else fold_of(sample.X, n_folds)
+    rng = _begin(model, journal, sample, folds, rng, spare=not survey.whole)
+    n_outputs = sample.T.shape[1]
+    tally = SummaryTally(model, encoder, n_outputs, n_folds)
+    summary = stream.reduce("sums", tally, tally.work).summary()
+    again = AgainOverRows(stream, model, encoder, n_outputs)
+    # a sample that holds every row has chosen already what there is to choose
+    model._finish(summary, sample, rng, folds=folds, choose=not survey.whole, again=again)
+
+
+def _begin(
+    model: Any, journal: Journal, sample: Rows, folds: np.ndarray | None, rng: np.random.RandomState, *, spare: bool
+) -> np.random.RandomState:
+    """Choose the map on the sample, or take it from the journal; the generator as it is afterwards."""
+    saved = journal.load("map")
+    if saved is not None:
+        chosen, rng = Decoder(saved.notes["objects"], saved.arrays).decode(saved.notes["state"])
+        vars(model).update(chosen)
+        return rng
+    before = dict(vars(model))
+    with engine.threads_for(len(sample)):
+        model._begin(sample, folds, rng, spare=spare)
+    if journal.folder is not None:
+        chosen = {k: v for k, v in vars(model).items() if k not in before or v is not before[k]}
+        encoder = StateEncoder()
+        try:
+            state = encoder.encode((chosen, rng), "the model")
+        except TypeError:
+            return rng  # a callable kernel cannot be saved: the choice is made again from the sample that is
+        journal.save("map", Saved(0, True, encoder.arrays, {"objects": encoder.objects, "state": state}))
+    return rng
+
+
+def check_model(model: Any) -> None:
+    """Refuse what cannot be streamed before anything is read."""
+    if not hasattr(model, "_summed_form") or not hasattr(model, "cv"):
+        raise TypeError(
+            f"{type(model).__name__} cannot be fitted to a stream: it needs all rows at once; take a model with a "
+            "feature map, such as NKELM or ELM"
+        )
+    model._validate_params()
+    if getattr(model, "loss", "squared") != "squared" and not isinstance(model, Robust):
+        raise ValueError(
+            f'a stream is summed for loss="squared"; loss={model.loss!r} of {type(model).__name__} needs rows'
+        )
+    if getattr(model, "forgetting", 1.0) != 1.0:
+        raise ValueError(
+            f"forgetting={model.forgetting!r} weighs rows by their order, which sums do not know; call partial_fit "
+            "block by block, or set forgetting=1"
+        )
+    model._check_criterion()
+    if not (model.cv is None or isinstance(model.cv, Integral)):
+        raise ValueError(f"cv must be None or a number of folds for a stream, got {model.cv!r}")
+
+
+def random_numbers(model: Any, journal: Journal) -> tuple[np.random.RandomState, int]:
+    """The model's generator, and a seed for the sample; a model without a seed gets one that the journal keeps."""
+    given = model.random_state
+    if given is None:
+        saved = journal.load("seed") or Saved(arrays={"seed": np.array(np.random.RandomState().randint(2**31 - 1))})
+        journal.save("seed", saved)
+        given = int(saved.arrays["seed"])
+    seed = int(check_random_state(copy.deepcopy(given)).randint(2**31 - 1))
+    return check_random_state(given), seed
+
+
+def _parameters(model: Any) -> dict[str, Any]:
+    """Parameters of a model as plain JSON, arrays by their check sum."""
+    return {k: _plain(v) for k, v in sorted(model.get_params(deep=False).items()) if k not in _INDIFFERENT}
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.random.RandomState):
+        return f"RandomState {zlib.crc32(repr(value.get_state()).encode()):08x}"
+    if hasattr(value, "shape"):
+        array = np.ascontiguousarray(value)
+        return f"array {array.shape} {zlib.crc32(array.tobytes()):08x}"
+    if callable(value):
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', repr(value))}"
+    return repr(value)

@@ -1,0 +1,194 @@
+"""Checkpoints: a folder that holds what each pass over the rows has come to.
+
+A run is a sequence of named passes, and what happens between passes depends on their results alone. So a run that
+starts again finds the results of finished passes, goes on in the middle of the one that was interrupted, and ends
+where it would have ended. Every file is written under another name, flushed to the disk and renamed: at any moment the
+folder holds either the old file or the new one. Files are arrays and JSON, without pickle.
+"""
+
+import io
+import json
+import os
+import time
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ulmus.streaming.errors import CheckpointError
+
+FORMAT = 1
+_HEADER = "header"
+
+
+@dataclass
+class Saved:
+    """State of a pass: how many rows are in it, whether it is finished, and its arrays and plain values."""
+
+    rows: int = 0
+    done: bool = False
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """What differs between two plain values, by name."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        found = []
+        for key in {**old, **new}:
+            name = f"{path} {key}".strip()
+            if key not in old:
+                found.append(f"{name} is new")
+            elif key not in new:
+                found.append(f"{name} is gone")
+            else:
+                found += differences(old[key], new[key], name)
+        return found
+    return [] if old == new else [f"{path} was {_short(old)}, is now {_short(new)}"]
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+class Journal:
+    """The checkpoint folder of one run; without a folder it remembers nothing.
+
+    Parameters
+    ----------
+    folder : path or None
+    identity : dict
+        Plain JSON that tells this run from others: model, source, columns. A folder of another run is refused.
+    seconds, rows : float or None, int or None
+        How often an unfinished pass is saved.
+    first_rows : dict, optional
+        Number of the first row of every file. A file that the first pass has not come to yet may change: a broken one
+        can be repaired, and what was read before it is kept.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path | None,
+        identity: dict[str, Any],
+        *,
+        seconds: float | None = None,
+        rows: int | None = None,
+        first_rows: dict[str, int] | None = None,
+    ) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.seconds, self.rows = seconds, rows
+        self.last_time, self.last_rows = time.monotonic(), 0
+        self.identity = json.loads(json.dumps({"format": FORMAT, **identity}))
+        if self.folder is None:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(
+                f"checkpoint={str(folder)!r} must be a folder that can be written: {error}"
+            ) from error
+        for left in self.folder.glob("*.partial"):
+            left.unlink(missing_ok=True)
+        self._check_identity(self.folder / "identity.json", first_rows or {})
+
+    def _check_identity(self, path: Path, first_rows: dict[str, int]) -> None:
+        if not path.exists():
+            if any(self.folder.glob("*.npz")):  # type: ignore[union-attr]
+                raise CheckpointError(f"checkpoint {self.folder} holds passes but no identity.json; delete the folder")
+            self._write(path, json.dumps(self.identity, indent=1).encode())
+            return
+        try:
+            old = json.loads(path.read_text())
+        except ValueError as error:
+            raise CheckpointError(f"{path} is damaged ({error}); delete the checkpoint folder") from error
+        found = differences(old, self.identity)
+        if found and self._only_unread(old, first_rows):
+            self._write(path, json.dumps(self.identity, indent=1).encode())
+        elif found:
+            raise CheckpointError(
+                f"checkpoint {self.folder} belongs to another run: {'; '.join(found[:5])}. "
+                "Delete the folder to start anew, or give another one"
+            )
+
+    def _only_unread(self, old: dict[str, Any], first_rows: dict[str, int]) -> bool:
+        """Whether nothing differs but files that the first and only pass has not come to."""
+        passes = [p.stem for p in self.folder.glob("*.npz") if p.stem != "seed"]  # type: ignore[union-attr]
+        saved = self.load(passes[0]) if len(passes) == 1 else None
+        if saved is None or saved.done:
+            return False
+
+        def read(identity: dict[str, Any]) -> dict[str, Any]:
+            source = identity.get("source", {})
+            files = {k: v for k, v in source.get("files", {}).items() if first_rows.get(k, 0) < saved.rows}
+            return {**identity, "source": {**source, "files": files}}
+
+        return read(old) == read(self.identity)
+
+    def _path(self, name: str) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{name}.npz"
+
+    def load(self, name: str) -> Saved | None:
+        """The state of a pass, if it was ever saved."""
+        if self.folder is None or not self._path(name).exists():
+            return None
+        path = self._path(name)
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                arrays = {key: archive[key] for key in archive.files}
+            header = json.loads(arrays.pop(_HEADER).tobytes())
+            return Saved(header["rows"], header["done"], arrays, header["notes"])
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise CheckpointError(f"{path} is damaged ({error}); delete this file to do that pass again") from error
+
+    def due(self, rows: int) -> bool:
+        """Whether an unfinished pass that has come to this row should be saved now."""
+        if self.folder is None:
+            return False
+        late = self.seconds is not None and time.monotonic() - self.last_time >= self.seconds
+        return late or (self.rows is not None and rows - self.last_rows >= self.rows)
+
+    def started(self, rows: int) -> None:
+        """A pass begins (or goes on) at this row."""
+        self.last_time, self.last_rows = time.monotonic(), rows
+
+    def save(self, name: str, state: Saved) -> None:
+        """Write the state of a pass."""
+        if self.folder is None:
+            return
+        header = json.dumps({"rows": state.rows, "done": state.done, "notes": state.notes}).encode()
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **{_HEADER: np.frombuffer(header, np.uint8)}, **state.arrays)
+        self._write(self._path(name), buffer.getbuffer())
+        self.started(state.rows)
+
+    def _write(self, path: Path, data: Any) -> None:
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        try:
+            with open(partial, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+            _sync_folder(path.parent)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            kept = "the checkpoint before it is kept" if path.exists() else "nothing was overwritten"
+            raise CheckpointError(f"{path} cannot be written: {error}; {kept}") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last, where folders can be synced."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)

@@ -1,0 +1,225 @@
+"""The passes of a fit: sums of all rows, the gradient at given weights, and the triangular factor."""
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from ulmus import engine
+from ulmus.engine import GramSums, Rows
+from ulmus.features.sampling import row_keys
+from ulmus.solvers.ridge import Problem
+from ulmus.statistics import Extent, Statistics, Summary, TriangularStatistics
+from ulmus.streaming.batches import Batch
+from ulmus.streaming.errors import SourceError
+
+#: Seed of the keys that deal rows out to folds; the sample has another one.
+FOLD_SEED = 1
+
+
+def fold_of(X: Any, n_folds: int) -> np.ndarray:
+    """The fold of every row, by what the row is: copies are never divided between training and test."""
+    return (row_keys(X, FOLD_SEED, n_jobs=1) % np.uint64(n_folds)).astype(np.intp)
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Batches → rows with target columns, as a model codes them.
+
+    ``classes`` are all the labels there are, ``codes`` the target columns of each, ``balance`` its weight.
+    """
+
+    classes: np.ndarray | None = None
+    codes: np.ndarray | None = None
+    balance: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, model: Any, y: np.ndarray, classes: np.ndarray | None, class_mass: np.ndarray) -> "Encoder":
+        """Tell the model its classes (or the shape of its targets), and take its codes."""
+        if classes is None:
+            model._encode(y, None)
+            return cls()
+        return cls(classes, *model._encode(classes, class_mass))
+
+    def rows(self, batch: Batch) -> Rows:
+        """Rows of positive weight."""
+        weight = None if batch.weight is None else np.asarray(batch.weight, dtype=np.float64)
+        return self.encode(batch.X, np.asarray(batch.y), weight, None, batch.where)
+
+    def encode(self, X: Any, y: np.ndarray, weight: np.ndarray | None, unit: np.ndarray | None, where: str) -> Rows:
+        """Rows with the weight of one copy of each (at most 1, unless given)."""
+        if weight is not None and not weight.all():
+            seen = weight > 0
+            X, y, weight, unit = X[seen], y[seen], weight[seen], None if unit is None else unit[seen]
+        if weight is not None and unit is None:
+            unit = np.minimum(weight, 1.0)
+        if self.classes is None:
+            return Rows(X, y.astype(np.float64).reshape(len(y), -1), weight, unit)
+        y = y[:, 0] if y.ndim == 2 else y
+        assert self.codes is not None
+        index = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
+        if (self.classes[index] != y).any():
+            raise SourceError(f"{where} holds a class that was not there in the first pass: the source has changed")
+        rows = Rows(X, self.codes[index], weight, unit)
+        return rows if self.balance is None else rows.reweighted(self.balance[index])
+
+
+class SummaryTally:
+    """Sums of all rows, per fold where there are folds; whitened, where the map asks for it, at the end."""
+
+    def __init__(self, model: Any, encoder: Encoder, n_outputs: int, n_folds: int | None) -> None:
+        self.model, self.encoder, self.n_folds = model, encoder, n_folds
+        features, self.whitening = model._summed_form()
+        self.sums = GramSums(features, n_outputs)
+        self.parts = [self.sums.zeros() for _ in range(n_folds or 1)]
+        self.extent: Extent | None = None
+
+    def work(self, batch: Batch) -> tuple[list[Statistics], Extent]:
+        """The sums of one batch, and the extent of its rows."""
+        rows = self.encoder.rows(batch)
+        extent = self.model._extent(rows)
+        if self.n_folds is None:
+            return [self.sums(rows)], extent
+        folds = fold_of(rows.X, self.n_folds)
+        return [self.sums(rows.take(np.flatnonzero(folds == k))) for k in range(self.n_folds)], extent
+
+    def add(self, part: tuple[list[Statistics], Extent]) -> None:
+        """Add those of a batch."""
+        for k, new in enumerate(part[0]):
+            self.parts[k] += new
+            self.sums.give_back(new)
+        self.extent = part[1] if self.extent is None else self.extent + part[1]
+
+    def fresh(self) -> "SummaryTally":
+        """Sums of no rows, with the same buffers."""
+        empty = copy.copy(self)
+        empty.parts, empty.extent = [self.sums.zeros() for _ in self.parts], None
+        return empty
+
+    def merge(self, other: "SummaryTally") -> None:
+        """Add the sums of other rows."""
+        for k, part in enumerate(other.parts):
+            self.parts[k] += part
+        if other.extent is not None:
+            self.extent = other.extent if self.extent is None else self.extent + other.extent
+
+    def summary(self) -> Summary:
+        """The sums as a model takes them."""
+        parts = tuple(part.symmetrise() for part in self.parts)
+        if self.whitening is not None:
+            with engine.threads_for(parts[0].n_features):
+                parts = tuple(part.whitened(self.whitening) for part in parts)
+        total = sum(parts[1:], parts[0])
+        return Summary(total, () if self.n_folds is None else parts, self.extent)
+
+    def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays, and plain values."""
+        arrays = {"moments": np.stack([part.moments for part in self.parts])}
+        notes: dict[str, Any] = {"n_rows": [part.n_rows for part in self.parts]}
+        if self.extent is not None:
+            arrays |= {"low": self.extent.low, "high": self.extent.high}
+            notes |= {"diagonal": [self.extent.diagonal_sum, self.extent.diagonal_max]}
+        return arrays, notes
+
+    def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
+        """Go back to a dumped state."""
+        for part, moments, n_rows in zip(self.parts, arrays["moments"], notes["n_rows"], strict=True):
+            part.moments[:], part.n_rows = moments, n_rows
+        if "low" in arrays:
+            self.extent = Extent(arrays["low"], arrays["high"], *notes["diagonal"])
+
+
+@dataclass
+class ArrayTally:
+    """A sum of arrays."""
+
+    total: np.ndarray
+
+    def fresh(self) -> "ArrayTally":
+        """Zeros."""
+        return ArrayTally(np.zeros_like(self.total))
+
+    def merge(self, other: "ArrayTally") -> None:
+        """Add the sum of other rows."""
+        self.total += other.total
+
+    def add(self, part: np.ndarray) -> None:
+        """Add that of a batch."""
+        self.total += part
+
+    def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays, and plain values."""
+        return {"total": self.total}, {}
+
+    def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
+        """Go back to a dumped state."""
+        self.total = arrays["total"]
+
+
+@dataclass
+class TriangularTally:
+    """The triangular factor of all rows."""
+
+    total: TriangularStatistics
+
+    def fresh(self) -> "TriangularTally":
+        """The factor of no rows."""
+        return TriangularTally(TriangularStatistics.zeros(self.total.n_features, self.total.n_outputs))
+
+    def merge(self, other: "TriangularTally") -> None:
+        """Add the factor of other rows."""
+        self.total += other.total
+
+    def add(self, part: TriangularStatistics) -> None:
+        """Add that of a batch."""
+        self.total += part
+
+    def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays, and plain values."""
+        return {"factor": self.total.factor}, {"n_rows": self.total.n_rows}
+
+    def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
+        """Go back to a dumped state."""
+        self.total.factor, self.total.n_rows = arrays["factor"], notes["n_rows"]
+
+
+@dataclass
+class AgainOverRows:
+    """More passes, where the sums have lost digits: gradients for corrections, or the triangular factor."""
+
+    stream: Any
+    model: Any
+    encoder: Encoder
+    n_outputs: int
+    count: int = field(default=0)
+
+    @property
+    def fit_intercept(self) -> bool:
+        return bool(self.model._intercept)
+
+    def gradient(self, beta: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Minus half the gradient of the objective, in β and in b, from the rows."""
+        features, R = self.model._summed_form()
+        weights = Problem(features, Rows(None, beta), None, whitening=R).unwhiten(beta)
+        encoder = self.encoder
+        self.count += 1
+
+        def work(batch: Batch) -> np.ndarray:
+            return engine.gradient(features, encoder.rows(batch), weights, intercept, n_jobs=1)
+
+        tally = ArrayTally(np.zeros((features.n_lifted + 1, self.n_outputs)))
+        total = self.stream.reduce(f"correction-{self.count}", tally, work).total
+        g = total[:-1] if R is None else solve_triangular(R, total[:-1], lower=True, check_finite=False)
+        return (g if self.model.C_ is None else g - beta / self.model.C_), total[-1]
+
+    def triangular(self) -> TriangularStatistics:
+        """The factor of the rows, by QR."""
+        features, encoder = self.model.map_, self.encoder
+
+        def work(batch: Batch) -> TriangularStatistics:
+            return engine.triangular_statistics(features, encoder.rows(batch), n_jobs=1)
+
+        tally = TriangularTally(TriangularStatistics.zeros(features.n_lifted, self.n_outputs))
+        return self.stream.reduce("triangular", tally, work).total

@@ -1,0 +1,166 @@
+"""The training schema: which columns a model takes, what they are, and what it predicts. Kept in the model's file."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ulmus.tables.errors import TableError
+from ulmus.tables.kinds import Kind, infer, values
+from ulmus.tables.read import Batch
+
+#: A text column with more distinct values than this, and than half of the rows, tells rows apart, not kinds of rows.
+MANY = 50
+#: Whole numbers with at most this many distinct values are classes.
+FEW = 10
+TASKS = ("classification", "regression", "ordinal")
+#: What a value was expected to be, in messages.
+_CALLED = {"number": "a number", "boolean": "true or false", "date": "a date of the known form"}
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Columns by name and kind, the target with its kind, and the task."""
+
+    target: str
+    task: str
+    target_kind: Kind
+    columns: dict[str, Kind]
+    left_out: dict[str, str] = field(default_factory=dict)
+    categories: list[str] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """For a file; columns as a list, which keeps their order."""
+        return {**asdict(self), "columns": [[name, asdict(kind)] for name, kind in self.columns.items()]}
+
+    @classmethod
+    def from_json(cls, content: Any, file: str) -> "Schema":
+        try:
+            columns = {str(name): Kind(**kind) for name, kind in content["columns"]}
+            return cls(**{**content, "target_kind": Kind(**content["target_kind"]), "columns": columns})
+        except (TypeError, KeyError, ValueError):
+            raise TableError(
+                "the model was not made by `ulmus fit`, so that its columns are not known; use it from Python",
+                file=file,
+            ) from None
+
+
+def learn(batch: Batch, target: str, task: str = "auto", categories: list[str] | None = None) -> Schema:
+    """The schema of a training table."""
+    column = batch.column(target)
+    kind = infer(column)
+    if kind.name == "empty":
+        raise TableError("the target has no values", file=batch.file, column=target)
+    if task == "auto":
+        task = "ordinal" if categories else _task(column, kind)
+    if task not in TASKS:
+        raise TableError(f"task must be auto or one of {', '.join(TASKS)}, got {task!r}")
+    if task == "regression" and kind.name != "number":
+        _refuse_target(batch, target, column, kind)
+    if task == "ordinal" and not categories and kind.name != "number":
+        raise TableError(
+            "the order of these categories is not known; name them, lowest first: --categories low,mid,high",
+            file=batch.file,
+            column=target,
+        )
+    columns: dict[str, Kind] = {}
+    left_out: dict[str, str] = {}
+    for name in batch.columns:
+        if name == target:
+            continue
+        found = infer(batch.columns[name])
+        reason = _reason(batch.columns[name], found)
+        if reason:
+            left_out[name] = reason
+        else:
+            columns[name] = found
+    if not columns:
+        why = "; ".join(f"{name!r} {reason}" for name, reason in list(left_out.items())[:5])
+        raise TableError(f"no column is left to learn from ({why or 'there is only the target'})", file=batch.file)
+    return Schema(target, task, kind, columns, left_out, categories)
+
+
+def _task(column: Any, kind: Kind) -> str:
+    if kind.name in ("category", "boolean"):
+        return "classification"
+    found = values(column, kind).values
+    if kind.name != "number":
+        return "regression"
+    distinct = np.unique(found[np.isfinite(found)])
+    return "classification" if len(distinct) <= FEW and (distinct == np.round(distinct)).all() else "regression"
+
+
+def _refuse_target(batch: Batch, target: str, column: Any, kind: Kind) -> None:
+    wrong = values(column, Kind("number", "plain")).wrong
+    row = int(wrong[0]) if len(wrong) else 0
+    raise TableError(
+        f"regression needs numbers, got {column[row].as_py()!r}; for classes use --task classification",
+        file=batch.file,
+        row=batch.first_row + row,
+        column=target,
+    )
+
+
+def _reason(column: Any, kind: Kind) -> str:
+    """Why a column cannot be learnt from; empty when it can."""
+    if kind.name == "empty":
+        return "has no values"
+    if kind.name == "category":
+        distinct = column.cast("string").unique()
+        if len(distinct) > max(MANY, len(column) / 2):
+            return f"is text with {len(distinct)} distinct values in {len(column)} rows"
+    return ""
+
+
+def frame(batch: Batch, schema: Schema, tell: Tell) -> Any:
+    """The columns of the schema as a pandas frame. What is not what its column is counts as missing, and is told."""
+    import pandas as pd
+
+    found = {}
+    for name, kind in schema.columns.items():
+        column = batch.column(name)
+        known = values(column, kind)
+        found[name] = known.values
+        if len(known.wrong):
+            first = int(known.wrong[0])
+            more = f" (and {len(known.wrong) - 1} more)" if len(known.wrong) > 1 else ""
+            text = f"{column[first].as_py()!r} is not {_CALLED[kind.name]}; it counts as missing{more}"
+            tell(str(TableError(text, file=batch.file, row=batch.first_row + first, column=name)))
+    return pd.DataFrame(found, copy=False)
+
+
+def target(batch: Batch, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
+    """The target, and which rows have one."""
+    column = batch.column(schema.target)
+    kind = schema.target_kind
+    if schema.task == "regression":
+        known = values(column, kind)
+        if len(known.wrong):
+            row = int(known.wrong[0])
+            raise TableError(
+                f"{column[row].as_py()!r} is not a number",
+                file=batch.file,
+                row=batch.first_row + row,
+                column=schema.target,
+            )
+        return known.values, np.isfinite(known.values)
+    if kind.name == "number" and schema.categories is None:
+        numbers = values(column, kind).values
+        there = np.isfinite(numbers)
+        whole = (numbers[there] == np.round(numbers[there])).all()
+        return (np.where(there, numbers, 0).astype(np.int64) if whole else numbers.astype(str)), there
+    labels = values(column, Kind("category")).values
+    there = labels != ""
+    if schema.categories is not None:
+        strange = np.flatnonzero(there & ~np.isin(labels, schema.categories))
+        if len(strange):
+            raise TableError(
+                f"{labels[strange[0]]!r} is not among the categories {', '.join(schema.categories)}",
+                file=batch.file,
+                row=batch.first_row + int(strange[0]),
+                column=schema.target,
+            )
+    return labels.astype(str), there

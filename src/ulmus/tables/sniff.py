@@ -1,0 +1,142 @@
+"""What a file is: compression, format, encoding, separator. Told from its bytes, not from its name."""
+
+import bz2
+import codecs
+import csv
+import gzip
+import lzma
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BufferedReader, BytesIO, StringIO
+from typing import Any, BinaryIO
+
+from ulmus.tables.errors import TableError
+
+
+def _zstd(source: Any) -> Any:
+    import pyarrow as pa
+
+    return BufferedReader(pa.CompressedInputStream(pa.PythonFile(source), "zstd"))
+
+
+#: Bytes from which the rest is told.
+SAMPLE = 1 << 18
+#: Share of accented letters, of the others, in text of western Europe, at most.
+WESTERN = 0.25
+SEPARATORS = (",", ";", "\t", "|")
+#: First bytes → how to open.
+COMPRESSIONS: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+    b"\x28\xb5\x2f\xfd": _zstd,
+}
+BOMS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the text of a file is laid out."""
+
+    format: str
+    encoding: str = "utf-8"
+    separator: str = ","
+    skip: int = 0
+
+
+class Source:
+    """A file, or standard input for ``"-"``, that can be opened again and again, decompressed."""
+
+    def __init__(self, path: str) -> None:
+        self.name = "standard input" if path == "-" else path
+        self._data = sys.stdin.buffer.read() if path == "-" else None
+        self._path = path
+
+    def open(self) -> BinaryIO:
+        raw: Any = BytesIO(self._data) if self._data is not None else self._opened()
+        start = raw.read(6)
+        raw.seek(0)
+        for magic, opener in COMPRESSIONS.items():
+            if start.startswith(magic):
+                return opener(raw)
+        return raw
+
+    def _opened(self) -> BinaryIO:
+        try:
+            return open(self._path, "rb")
+        except OSError as error:
+            raise TableError(f"cannot be read: {error.strerror}", file=self._path) from None
+
+    def sample(self) -> bytes:
+        """The first bytes."""
+        try:
+            with self.open() as stream:
+                return stream.read(SAMPLE)
+        except (OSError, EOFError, lzma.LZMAError) as error:
+            raise TableError(f"the compressed file is damaged: {error}", file=self.name) from None
+
+    def layout(self) -> Layout:
+        """The format of the file."""
+        sample = self.sample()
+        if not sample.strip():
+            raise TableError("the file is empty", file=self.name)
+        if sample.startswith(b"PAR1"):
+            return Layout("parquet")
+        encoding = detect_encoding(sample, len(sample) < SAMPLE)
+        text = sample.decode(encoding, errors="ignore").lstrip("\ufeff")
+        if text.lstrip().startswith("{"):
+            return Layout("jsonl", encoding)
+        if "\0" in text:
+            raise TableError("not a table: neither text nor Parquet", file=self.name)
+        first = text.partition("\n")[0].strip()
+        if first.lower().startswith("sep=") and len(first) == 5:
+            return Layout("csv", encoding, first[4], skip=1)
+        return Layout("csv", encoding, detect_separator(text))
+
+
+def detect_encoding(sample: bytes, whole: bool) -> str:
+    """By byte order mark; else UTF-8 where the bytes allow it; else Windows-1252 for letters that are mostly Latin.
+
+    What is left (Cyrillic, Greek, Chinese, …) is told by charset-normalizer, which needs more text than a few umlauts.
+    """
+    for mark, encoding in BOMS.items():
+        if sample.startswith(mark):
+            return encoding
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample, final=whole)
+    except UnicodeDecodeError:
+        high = sum(byte >= 0x80 for byte in sample)
+        if high < WESTERN * sum(chr(byte).isalpha() for byte in sample if byte < 0x80):
+            return "cp1252"
+        from charset_normalizer import from_bytes
+
+        best = from_bytes(sample).best()
+        return best.encoding if best is not None else "cp1252"
+    return "utf-8"
+
+
+def detect_separator(text: str) -> str:
+    """The separator that divides most rows into the same number of fields, and into more than one."""
+    lines = text.splitlines(keepends=True)
+    text = "".join(lines[:-1] if len(lines) > 1 and len(text) >= SAMPLE // 4 else lines)
+    best, chosen = (0.0, 0), ","
+    for separator in SEPARATORS:
+        try:
+            counts = [len(row) for _, row in zip(range(200), csv.reader(StringIO(text), delimiter=separator)) if row]
+        except csv.Error:
+            continue
+        if not counts:
+            continue
+        fields, times = Counter(counts).most_common(1)[0]
+        score = (times / len(counts) if fields > 1 else 0.0, fields)
+        if score > best:
+            best, chosen = score, separator
+    return chosen

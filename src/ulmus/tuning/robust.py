@@ -1,0 +1,190 @@
+r"""Choices that outliers do not make.
+
+Under gross outliers the search for squares (:mod:`ulmus.tuning.search`) is misled: it isolates them by narrow features.
+So a *pilot* comes first, a robust model of few features on a sample, whose width and C are chosen by its own
+leave-one-out. Targets farther than three deviations from the pilot are then **tempered**, brought back to that
+distance, and width, size and a first C come from the search for squares on those. Clean targets stay as they are.
+
+The last word on C has the robust model itself: a climb over powers of two from there, judged by approximate
+leave-one-out (one Newton step, :mod:`ulmus.solvers.robust`) or by folds, in the loss that is minimised.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ulmus import engine
+from ulmus.engine import Rows
+from ulmus.features.sampling import distinct_sample
+from ulmus.losses import Loss
+from ulmus.solvers.newton import NewtonOptions, newton
+from ulmus.solvers.newton_rows import HeldRows, NewtonRows
+from ulmus.solvers.ridge import Problem
+from ulmus.solvers.robust import ROUGH, Penalty, RobustSolution, begin, deviations, polish
+from ulmus.tuning.judge import C_LIMITS, FLAT
+
+#: Deviations from a rough fit beyond which targets are brought back.
+TEMPER = 3.0
+#: Rows of the rough fit, and rows on which C is judged, at most.
+PILOT_ROWS = 2_000
+JUDGED_ROWS = 4_000
+#: C that are tried, at most.
+MAX_TRIED = 12
+
+#: Widths the pilot tries, the factor between them, and the gain in loss that is worth a move.
+PILOT_WIDTHS, PILOT_FACTOR, PILOT_GAIN = 10, 4.0, 0.005
+#: Errors count up to so many transitions (deviations of the targets, when pilots are compared).
+CAP = 5.0
+
+#: How errors count: (loss, errors, transitions) → losses.
+Criterion = Callable[[Loss, np.ndarray, np.ndarray], np.ndarray]
+CRITERIA: dict[str, Criterion] = {
+    "auto": lambda loss, e, c: loss.value(_capped(loss, e, c)),
+    "squared": lambda loss, e, c: _capped(loss, e, c) ** 2,
+    "absolute": lambda loss, e, c: np.abs(_capped(loss, e, c)),
+}
+
+
+def _capped(loss: Loss, e: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Errors in transitions; beyond some they count alike: what is said of outliers is no reason to choose a model."""
+    return np.clip(e / c, -CAP, CAP) if loss.parameter else e
+
+
+def pilot_sample(rows: Rows, rng: np.random.RandomState) -> Rows:
+    """Rows for a rough fit."""
+    return rows if rows.effective_count <= PILOT_ROWS else distinct_sample(rows, PILOT_ROWS, rng)[1]
+
+
+@dataclass(frozen=True)
+class RobustTuning:
+    """The C that were tried (relative to the transition, where they were chosen) and their held-out losses."""
+
+    C: np.ndarray
+    loss: np.ndarray
+
+
+@dataclass
+class PenaltySearch:
+    """Climb over C for given features and transitions."""
+
+    rows: NewtonRows
+    problem: Problem
+    criterion: Criterion
+    options: NewtonOptions
+    folds: np.ndarray | None
+    rng: np.random.RandomState
+    strides: tuple[int, ...] = (2, 1)
+    tried: dict[int, tuple[float, RobustSolution]] = field(default_factory=dict)
+
+    def choose(self, start: RobustSolution, penalty: Penalty) -> tuple[RobustSolution, Penalty, RobustTuning]:
+        """The smallest C, among neighbours in powers of two, whose loss is practically the lowest."""
+        self.options = replace(self.options, tol=max(ROUGH, self.options.tol or 0.0))
+        self._pick_judged()
+        reach = [int(limit - np.log2(penalty.value)) for limit in C_LIMITS]
+        here = 0
+        self._try(0, start, penalty)
+        for stride in self.strides:
+            while len(self.tried) < MAX_TRIED:
+                near = [k for k in (here - stride, here + stride) if reach[0] <= k <= reach[1]]
+                for k in near:
+                    if k not in self.tried:
+                        self._try(k, self.tried[here][1], penalty.times(2.0**k))
+                best = self._lowest([here, *near])
+                if best == here:
+                    break
+                here = best
+        steps = sorted(self.tried)
+        chosen = self._lowest(steps)
+        tuning = RobustTuning(
+            penalty.value * 2.0 ** np.array(steps, float), np.array([self.tried[k][0] for k in steps])
+        )
+        return self.tried[chosen][1], penalty.times(2.0**chosen), tuning
+
+    def _lowest(self, steps: list[int]) -> int:
+        """The smallest C whose loss is practically the lowest."""
+        least = min(self.tried[k][0] for k in steps)
+        return min(k for k in steps if self.tried[k][0] <= (1 + FLAT) * least)
+
+    def _pick_judged(self) -> None:
+        rows = self.rows.rows
+        if self.folds is not None:
+            return
+        self.index, self.judged = np.arange(len(rows)), rows
+        if rows.effective_count > JUDGED_ROWS:
+            self.index, self.judged = distinct_sample(rows, JUDGED_ROWS, self.rng)
+        if isinstance(self.rows, HeldRows):
+            self.Phi = self.rows.Phi[self.index]
+        else:
+            out = np.empty((len(self.judged), self.problem.features.n_lifted))
+            self.Phi = engine.transform(self.problem.features, self.judged.X, out, n_jobs=self.problem.n_jobs)
+
+    def _try(self, step: int, near: RobustSolution, penalty: Penalty) -> None:
+        start = replace(near, C=penalty.of(near.c))
+        solution = polish(self.rows, near.loss, start, self.options)
+        if self.folds is None:
+            e = solution.leave_one_out(self.Phi, solution.residual[self.index], self.judged.unit)
+            weight = self.judged.weight
+        else:
+            e, weight = self._folded(solution)
+        losses = self.criterion(solution.loss, e, solution.c).mean(axis=1)
+        self.tried[step] = (float(np.average(losses, weights=weight)), solution)
+
+    def _folded(self, solution: RobustSolution) -> tuple[np.ndarray, np.ndarray | None]:
+        """Residuals of every tested row under the model fitted to the other folds."""
+        assert self.folds is not None
+        rows = self.rows.rows
+        E = np.full(rows.T.shape, np.nan)
+        for k in range(int(self.folds.max()) + 1):
+            tested = np.flatnonzero(self.folds == k)
+            near = (solution.loss, solution.c, solution.C, solution.beta, solution.intercept)
+            found = newton(self.rows.without(self.folds == k), *near, self.options)
+            beta, b = np.column_stack([r.beta for r in found]), np.array([r.intercept for r in found])
+            X = rows.X[tested]
+            E[tested] = engine.apply(self.problem.features, X, beta, n_jobs=self.problem.n_jobs) + b - rows.T[tested]
+        seen = self.folds >= 0
+        return E[seen], None if rows.weight is None else rows.weight[seen]
+
+
+@dataclass
+class Pilot:
+    """The rough robust model: ``problem_of(width)`` has its features; C is searched where it is ``relative``."""
+
+    rows: Rows
+    problem_of: Callable[[float], Problem]
+    loss: Loss
+    c: np.ndarray | None
+    penalty: Penalty
+    options: NewtonOptions
+    rng: np.random.RandomState
+
+    def choose(self, width: float, *, climb: bool) -> tuple[Problem, RobustSolution]:
+        """The best pilot: from this width, by steps of four while that lowers the loss."""
+        tried: dict[int, tuple[float, Problem, RobustSolution]] = {}
+
+        def at(step: int) -> float:
+            if step not in tried:
+                tried[step] = self._at(width * PILOT_FACTOR**step)
+            return tried[step][0]
+
+        here = 0
+        at(here)
+        while climb and len(tried) < PILOT_WIDTHS:
+            best = min((here + 1, here - 1), key=at)
+            if at(best) >= (1 - PILOT_GAIN) * at(here):
+                break
+            here = best
+        return tried[here][1:]
+
+    def _at(self, width: float) -> tuple[float, Problem, RobustSolution]:
+        problem = self.problem_of(width)
+        unit = deviations(problem.rows.T, problem.rows.weight)
+        rows, start = begin(problem, problem, self.loss, self.c, self.penalty, self.options, self.rng)
+
+        def capped(loss: Loss, e: np.ndarray, c: np.ndarray) -> np.ndarray:
+            return np.minimum(np.abs(e) / unit, CAP)
+
+        strides = (4, 2) if self.penalty.relative else ()
+        search = PenaltySearch(rows, problem, capped, self.options, None, self.rng, strides)
+        solution, self.penalty, tuning = search.choose(start, self.penalty)
+        return float(tuning.loss.min()), problem, solution

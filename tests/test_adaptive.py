@@ -1,0 +1,208 @@
+"""Adaptive models: what is learned, what must not leak, and which tables they take."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from data import classification, regression
+from ulmus import AdaptiveClassifier, AdaptiveRegressor, NKELMRegressor, datasets
+from ulmus.engine import Rows
+from ulmus.models import adaptive
+from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge
+
+
+def bumps(n, seed=0):
+    """A smooth trend in two features, fine structure in them, and three features of noise."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-1, 1, (n, 5))
+    fine = np.sign(np.sin(10 * X[:, 0]) * np.sin(10 * X[:, 1]))
+    return X, X[:, 0] + X[:, 1] ** 2 + 0.7 * fine + 0.05 * rng.normal(size=n)
+
+
+def mixed(n, seed=0):
+    """A frame with numbers, text and booleans, all of which matter."""
+    rng = np.random.RandomState(seed)
+    town = rng.choice(["Ulm", "Bonn", "Trier", "Jena"], n)
+    frame = pd.DataFrame({"size": rng.normal(size=n), "town": town, "new": rng.uniform(size=n) < 0.5})
+    price = {"Ulm": 2.0, "Bonn": 0.0, "Trier": -1.0, "Jena": 1.0}
+    y = frame["size"] + frame["town"].map(price) + 2.0 * frame["new"] + 0.1 * rng.normal(size=n)
+    return frame, y.to_numpy()
+
+
+def test_the_local_stage_finds_what_the_global_model_leaves():
+    X, y = bumps(6000)
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X[:5000], y[:5000])
+    plain = NKELMRegressor(random_state=0, max_landmarks=500).fit(X[:5000], y[:5000])
+    assert model.local_ is not None
+    assert 1 - model.score(X[5000:], y[5000:]) < 0.8 * (1 - plain.score(X[5000:], y[5000:]))
+
+
+def test_importances_tell_signal_from_noise_and_sum_to_one():
+    X, y = bumps(3000)
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    assert_allclose(model.feature_importances_.sum(), 1.0)
+    assert model.feature_importances_[:2].sum() > 0.75
+
+
+def test_a_permuted_target_is_not_predicted_better_than_by_its_mean():
+    X, y = mixed(3000)
+    X["code"] = np.random.RandomState(1).randint(0, 300, 3000).astype(str)  # many levels: target means would leak
+    y = np.random.RandomState(2).permutation(y)
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X[:2000], y[:2000])
+    assert -0.1 < model.score(X[2000:], y[2000:]) < 0.02
+    # and the model knows it: what it expects of its own error is the deviation of the target
+    assert model.spread_.noise[0] > 0.95 * y[:2000].std()
+
+
+def test_rows_that_judge_the_local_stage_are_in_none_of_the_fits_that_they_judge(monkeypatch):
+    X, y = bumps(2000)
+    X = np.concatenate([X, X[:300]])  # copies must stay on one side
+    y = np.concatenate([y, y[:300]])
+    seen = {}
+
+    def spy(kernel, gamma, data, partition, coding, **options):
+        seen.update(data=data)
+        return LocalSearch(kernel, gamma, data, partition, coding, **options)
+
+    LocalSearch = adaptive.LocalSearch
+    monkeypatch.setattr(adaptive, "LocalSearch", spy)
+    AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    learned = {row.tobytes() for row in seen["data"].U}
+    judged = {row.tobytes() for row in seen["data"].U_held}
+    assert len(judged) >= 200
+    assert not learned & judged
+    assert len(learned | judged) == 2000
+
+
+def test_statistics_without_the_held_out_rows_are_those_of_a_refit():
+    X, y = bumps(2000)
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    U, T = model.view_.transform(X), y[:, None]
+    total, part = model._statistics(Rows(U, T)), model._statistics(Rows(U[:300], T[:300]))
+    by_difference = model._solve(Rows(U[300:], T[300:]), total - part)
+    refit = fit_nystrom_ridge(model.map_, Rows(U[300:], T[300:]), model.C_, fit_intercept=True)
+    assert_allclose(model._global(U, by_difference), model._global(U, refit), rtol=1e-6, atol=1e-7)
+
+
+def test_the_prediction_is_the_same_for_any_number_of_threads():
+    X, y = bumps(3000)
+    one = AdaptiveRegressor(effort="fast", random_state=0, n_jobs=1).fit(X, y)
+    two = AdaptiveRegressor(effort="fast", random_state=0, n_jobs=2).fit(X, y)
+    assert_allclose(one.predict(X[:200]), two.predict(X[:200]), rtol=1e-10)
+
+
+def test_intervals_cover_new_rows():
+    X, y = bumps(5000)
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X[:4000], y[:4000])
+    low, high = model.predict_interval(X[4000:], coverage=0.9).T
+    assert 0.86 < np.mean((low <= y[4000:]) & (y[4000:] <= high)) < 0.96
+
+
+@pytest.mark.parametrize("frame_of", [lambda f: f, pl.from_pandas, lambda f: f.astype({"town": "category"})])
+def test_frames_with_text_and_booleans_are_taken_as_they_are(frame_of):
+    X, y = mixed(800)
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(frame_of(X[:600]), y[:600])
+    assert model.score(frame_of(X[600:]), y[600:]) > 0.95
+    assert_array_equal(model.feature_names_in_, ["size", "town", "new"])
+    assert model.feature_importances_.shape == (3,)
+
+
+def test_a_level_that_is_new_at_prediction_gets_an_answer_in_range():
+    X, y = mixed(600)
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    strange = X[:5].assign(town="Atlantis")
+    assert (np.abs(model.predict(strange)) < 2 * np.abs(y).max()).all()
+
+
+def test_numbers_named_as_categories_are_treated_as_levels():
+    rng = np.random.RandomState(0)
+    codes = rng.randint(0, 12, 1500)
+    value = rng.permutation(12)  # no order among the codes
+    X, y = np.column_stack([codes, rng.normal(size=1500)]), value[codes] + 0.1 * rng.normal(size=1500)
+    model = AdaptiveRegressor(effort="fast", categorical_features=[0], random_state=0).fit(X[:1000], y[:1000])
+    assert model.score(X[1000:], y[1000:]) > 0.99
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [(["colour"], "names the column 'colour'"), ([7], "names column 7, but there are 3 columns")],
+)
+def test_categories_that_are_not_there_are_named(given, message):
+    X, y = mixed(50)
+    with pytest.raises(ValueError, match=message):
+        AdaptiveRegressor(categorical_features=given).fit(X, y)
+
+
+def test_a_column_of_numbers_that_turns_into_text_is_named():
+    X, y = mixed(100)
+    model = AdaptiveRegressor(effort="fast").fit(X, y)
+    with pytest.raises(ValueError, match=r"\['size'\] held numbers in training"):
+        model.predict(X.assign(size="large"))
+
+
+def test_memory_is_stated_and_bounded():
+    X, y = bumps(3000)
+    free = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    assert free.local_ is not None
+    assert free.memory_ > free.local_.nbytes > X.nbytes
+    tight = AdaptiveRegressor(effort="fast", max_memory=1.05 * X.nbytes / 1e9, random_state=0).fit(X, y)
+    assert tight.local_ is None
+
+
+def test_probabilities_follow_predictions_and_are_calibrated():
+    X, y = datasets.make_spirals(3000, noise=0.05, random_state=0)
+    model = AdaptiveClassifier(effort="fast", random_state=0).fit(X[:2000], y[:2000])
+    P = model.predict_proba(X[2000:])
+    assert_allclose(P.sum(axis=1), 1.0)
+    assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(X[2000:]))
+    assert abs(P.max(axis=1).mean() - model.score(X[2000:], y[2000:])) < 0.03
+
+
+def test_weights_equal_repetition_through_both_stages():
+    X, y = bumps(3000)
+    w = np.random.RandomState(1).randint(1, 3, 3000)
+    weighted = AdaptiveRegressor(effort="fast", random_state=1).fit(X, y, sample_weight=w)
+    repeated = AdaptiveRegressor(effort="fast", random_state=1).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
+    assert weighted.local_ is not None
+    assert_allclose(weighted.predict(X[:100]), repeated.predict(X[:100]), rtol=1e-6, atol=1e-8)
+
+
+SMALL_TABLES = {
+    "few rows": regression(12),
+    "one feature": regression(300, m=1),
+    "a constant column": (np.column_stack([regression(100)[0], np.full(100, 7.0)]), regression(100)[1]),
+    "only constant columns": (np.ones((60, 2)), np.arange(60.0)),
+    "many features": regression(150, m=300),
+    "a constant target": (regression(80)[0], np.full(80, 3.0)),
+    "heavy duplicates": (np.repeat(regression(20)[0], 100, axis=0), np.repeat(regression(20)[1], 100)),
+    "two outputs": regression(100, outputs=2),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_TABLES)
+def test_odd_tables_get_finite_answers(name):
+    X, y = SMALL_TABLES[name]
+    P = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y).predict(X)
+    assert P.shape == np.shape(y)
+    assert np.isfinite(P).all()
+
+
+def test_only_categories_are_enough():
+    rng = np.random.RandomState(0)
+    X = pd.DataFrame({"a": rng.choice(list("xyz"), 400), "b": rng.choice(list("uvw"), 400)})
+    y = ((X["a"] == "x") & (X["b"] != "u")).astype(int)
+    assert AdaptiveClassifier(effort="fast", random_state=0).fit(X, y).score(X, y) == 1.0
+
+
+def test_many_classes_are_told_apart():
+    X, y = classification(2000, classes=12)
+    model = AdaptiveClassifier(effort="fast", random_state=0).fit(X[:1500], y[:1500])
+    assert model.score(X[1500:], y[1500:]) > 0.7
+
+
+def test_what_is_found_is_told_when_asked(capsys):
+    AdaptiveRegressor(effort="fast", random_state=0, verbose=True).fit(*bumps(2000))
+    told = capsys.readouterr().out
+    assert all(word in told for word in ("view:", "global model:", "local stage:", "done:"))

@@ -1,0 +1,222 @@
+"""Somebody with a file and no wish to program: three commands, and what they say when something is wrong."""
+
+import gzip
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import ulmus
+from ulmus.cli import main
+from ulmus.cli.console import BAD_MODEL, BAD_TABLE, OK, USAGE
+from ulmus.persistence import describe
+
+pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+
+
+def people(n=150, seed=0):
+    """Numbers, text, dates, booleans, holes, a name and an empty column; price is a number, kind has an order."""
+    rng = np.random.RandomState(seed)
+    frame = pd.DataFrame(
+        {
+            "age": rng.randint(18, 90, n).astype(float),
+            "fare": rng.gamma(2, 20, n).round(2),
+            "town": rng.choice(["Rom", "Köln", "Oslo", "Ulm"], n).astype(object),
+            "when": (np.datetime64("2020-01-01") + rng.randint(0, 900, n)).astype(str),
+            "vip": rng.choice(["true", "false"], n),
+            "name": [f"person {i}" for i in range(n)],
+            "blank": "",
+        }
+    )
+    score = (frame["age"] - 50) / 15 + np.where(frame["town"] == "Rom", 1.5, 0) + (frame["vip"] == "true")
+    score += 0.3 * rng.normal(size=n)
+    frame["price"] = (100 + 10 * score).round(2)
+    frame["kind"] = np.where(score > 1, "high", np.where(score > -0.5, "mid", "low"))
+    frame.loc[rng.random_sample(n) < 0.1, "age"] = np.nan
+    frame.loc[rng.random_sample(n) < 0.1, "town"] = None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Tables, and a model of each task."""
+    folder = tmp_path_factory.mktemp("cli")
+    frame = people()
+    frame.drop(columns="kind").to_csv(folder / "price.csv", index=False)
+    frame.drop(columns="price").to_csv(folder / "kind.csv", index=False)
+    people(60, seed=1).drop(columns="kind").to_csv(folder / "new.csv", index=False)
+    fit = ["fit", str(folder / "kind.csv"), "--target", "kind"]
+    assert main(["fit", str(folder / "price.csv"), "--target", "price", "-o", str(folder / "price.ulmus")]) == OK
+    assert main([*fit, "-o", str(folder / "kind.ulmus")]) == OK
+    assert main([*fit, "--categories", "low,mid,high", "-o", str(folder / "order.ulmus")]) == OK
+    return folder
+
+
+def predicted(folder, model, data, *options, name="out.csv"):
+    assert main(["predict", str(folder / model), str(folder / data), "-o", str(folder / name), *options]) == OK
+    return pd.read_csv(folder / name)
+
+
+def test_predictions_are_those_of_the_loaded_model(folder):
+    found = predicted(folder, "price.ulmus", "new.csv", "--interval", "0.9")
+    model = ulmus.load(folder / "price.ulmus")
+    frame = people(60, seed=1)
+    rows = frame.assign(
+        town=frame["town"].fillna(""), vip=(frame["vip"] == "true").astype(float), when=pd.to_datetime(frame["when"])
+    )[list(model.feature_names_in_)]
+    np.testing.assert_allclose(found["prediction"], model.predict(rows), rtol=1e-12)
+    assert ((found["low"] < found["prediction"]) & (found["prediction"] < found["high"])).all()
+    truth = frame["price"]
+    assert 0.75 < ((found["low"] <= truth) & (truth <= found["high"])).mean() <= 1.0
+    assert 1 - ((truth - found["prediction"]) ** 2).mean() / truth.var() > 0.5
+
+
+@pytest.mark.parametrize("model", ["kind.ulmus", "order.ulmus"])
+def test_probabilities_have_a_column_per_class_and_sum_to_one(folder, model):
+    found = predicted(folder, model, "new.csv", "--proba")
+    columns = [f"probability of {c}" for c in ("low", "mid", "high")]
+    assert set(found.columns) == {"prediction", *columns}
+    np.testing.assert_allclose(found[columns].sum(axis=1), 1.0, atol=1e-9)
+    assert (found["prediction"] == people(60, seed=1)["kind"]).mean() > 0.6
+
+
+def test_the_order_of_categories_is_kept(folder):
+    assert ulmus.load(folder / "order.ulmus")[-1].classes_.tolist() == ["low", "mid", "high"]
+    assert describe(folder / "order.ulmus").notes["table"]["task"] == "ordinal"
+
+
+def test_columns_may_come_in_any_order_with_others_between_and_be_kept(folder):
+    frame = pd.read_csv(folder / "new.csv")
+    plain = predicted(folder, "price.ulmus", "new.csv")
+    frame[frame.columns[::-1]].assign(more=1).to_csv(folder / "turned.tsv", index=False, sep="\t")
+    turned = predicted(folder, "price.ulmus", "turned.tsv", "--keep")
+    np.testing.assert_array_equal(turned["prediction"], plain["prediction"])
+    assert "more" in turned
+
+
+def test_an_unseen_category_is_predicted(folder):
+    pd.read_csv(folder / "new.csv").assign(town="Timbuktu").to_csv(folder / "far.csv", index=False)
+    assert np.isfinite(predicted(folder, "price.ulmus", "far.csv")["prediction"]).all()
+
+
+def test_a_missing_column_is_named_with_the_file(folder, capsys):
+    pd.read_csv(folder / "new.csv").drop(columns="fare").to_csv(folder / "less.csv", index=False)
+    assert main(["predict", str(folder / "price.ulmus"), str(folder / "less.csv")]) == BAD_TABLE
+    assert "less.csv, column 'fare': there is no such column" in capsys.readouterr().err
+
+
+def test_a_test_table_gives_the_scores_and_all_rows_the_model(folder, capsys):
+    out = folder / "tested.ulmus"
+    command = ["fit", str(folder / "price.csv"), "--target", "price", "--test", str(folder / "new.csv"), "-o", str(out)]
+    assert main(command) == OK
+    shown = capsys.readouterr().out
+    assert "scores on the test file, fitted to 150" in shown
+    notes = describe(out).notes
+    assert notes["rows"] == 150
+    score = next(s for s in notes["scores"] if s["name"] == "R²")
+    assert score["low"] < score["value"] < score["high"]
+
+
+@pytest.mark.parametrize("target", ["price", "kind"])
+def test_a_streamed_fit_is_as_good_and_reads_by_batches(folder, monkeypatch, target):
+    monkeypatch.setattr("ulmus.tables.read.BATCH", 1 << 12)
+    people(600).drop(columns={"price": "kind", "kind": "price"}[target]).to_csv(folder / "long.csv", index=False)
+    people(60, seed=1).to_csv(folder / "both.csv", index=False)
+    values = []
+    for name, option in (("streamed.ulmus", ["--stream"]), ("whole.ulmus", [])):
+        command = ["fit", str(folder / "long.csv"), "--target", target, "--test", str(folder / "both.csv")]
+        assert main([*command, "-o", str(folder / name), *option]) == OK
+        notes = describe(folder / name).notes
+        assert notes["rows"] == 600
+        values.append(notes["scores"][0])
+    streamed, whole = values
+    assert whole["low"] <= streamed["value"] <= whole["high"]
+    assert len(predicted(folder, "streamed.ulmus", "new.csv")) == 60
+
+
+def test_info_tells_what_a_model_is(folder, capsys):
+    assert main(["info", str(folder / "order.ulmus")]) == OK
+    shown = capsys.readouterr().out
+    for part in ("NKELMOrdinalClassifier", "kind: ordinal", "150 rows", "low, mid, high", "age: number", "accuracy"):
+        assert part in shown
+
+
+def test_info_tells_of_models_saved_from_python(folder, capsys):
+    ulmus.save(ulmus.KELMRegressor(gamma=1.0, C=1.0).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0]), folder / "own.ulmus")
+    assert main(["info", str(folder / "own.ulmus")]) == OK
+    assert "KELMRegressor" in capsys.readouterr().out
+    assert main(["predict", str(folder / "own.ulmus"), str(folder / "new.csv")]) == BAD_TABLE
+    assert "use it from Python" in capsys.readouterr().err
+
+
+def test_a_map_is_drawn(folder):
+    out = folder / "map.html"
+    assert main(["project", str(folder / "kind.csv"), "--target", "kind", "-o", str(out)]) == OK
+    page = out.read_text()
+    assert page.count("data-tip") > 100
+    assert "town: Rom" in page
+
+
+def test_standard_input_and_output_take_part_in_pipes(folder):
+    text = gzip.compress((folder / "new.csv").read_bytes())
+    command = [sys.executable, "-m", "ulmus", "predict", str(folder / "price.ulmus"), "-"]
+    run = subprocess.run(command, input=text, capture_output=True, check=True, env=os.environ)
+    found = run.stdout.decode().splitlines()
+    assert found[0] == '"prediction"'
+    np.testing.assert_allclose([float(v) for v in found[1:]], predicted(folder, "price.ulmus", "new.csv")["prediction"])
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        (["fit"], USAGE, "requires"),
+        (["fit", "x.csv", "--target", "y", "--task", "guess"], USAGE, "task"),
+        (["fly"], USAGE, "fly"),
+        (["fit", "nowhere.csv", "--target", "y"], BAD_TABLE, "nowhere.csv: cannot be read"),
+        (["fit", "{0}/price.csv", "--target", "prize"], BAD_TABLE, "did you mean 'price'"),
+        (["fit", "{0}/price.csv", "--target", "price", "--categories", "a"], BAD_TABLE, "at least two"),
+        (["predict", "{0}/price.csv", "{0}/new.csv"], BAD_MODEL, "price.csv: "),
+        (["predict", "{0}/price.ulmus", "{0}/new.csv", "--proba"], BAD_TABLE, "--interval"),
+        (["predict", "{0}/kind.ulmus", "{0}/new.csv", "--interval", "0.9"], BAD_TABLE, "--proba"),
+        (["predict", "{0}/price.ulmus", "{0}/new.csv", "--interval", "90"], BAD_TABLE, "between 0 and 1"),
+        (["predict", "{0}/price.ulmus", "{0}/new.csv", "-o", "{0}/out.doc"], BAD_TABLE, "cannot tell a format"),
+        (["project", "{0}/nothing.csv", "--target", "y"], BAD_TABLE, "nothing.csv"),
+    ],
+    ids=lambda v: v[0] if isinstance(v, list) else None,
+)
+def test_what_is_wrong_is_said_with_an_exit_code(folder, capsys, command, code, message):
+    assert main([part.format(folder) for part in command]) == code
+    assert message in capsys.readouterr().err
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_small_table_is_fitted_and_predicted_or_refused(tmp_path, capsys, data):
+    n = data.draw(st.integers(1, 40))
+    makers = {
+        "number": lambda r: r.normal(size=n).round(2).astype(str),
+        "comma": lambda r: np.char.replace(r.normal(size=n).round(2).astype(str), ".", ","),
+        "text": lambda r: r.choice(["a", "b", "c d"], n),
+        "mixed": lambda r: np.where(r.random_sample(n) < 0.3, "x", r.randint(9, size=n).astype(str)),
+        "holes": lambda r: np.where(r.random_sample(n) < 0.5, "", r.randint(9, size=n).astype(str)),
+        "empty": lambda r: np.full(n, ""),
+        "constant": lambda r: np.full(n, "7"),
+        "date": lambda r: (np.datetime64("2020-01-01") + r.randint(900, size=n)).astype(str),
+    }
+    kinds = data.draw(st.lists(st.sampled_from(sorted(makers)), min_size=2, max_size=5))
+    rng = np.random.RandomState(data.draw(st.integers(0, 99)))
+    frame = pd.DataFrame({f"{kind} {i}": makers[kind](rng) for i, kind in enumerate(kinds)})
+    table, model, out = (str(tmp_path / name) for name in ("t.csv", "m.ulmus", "o.csv"))
+    frame.to_csv(table, index=False, sep=";")
+    code = main(["fit", table, "--target", frame.columns[0], "-o", model, "--threads", "1"])
+    if code == OK:
+        assert main(["predict", model, table, "-o", out]) == OK
+        assert len(pd.read_csv(out)) == n
+    else:
+        said = capsys.readouterr().err
+        assert code == BAD_TABLE, said

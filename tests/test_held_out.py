@@ -1,0 +1,181 @@
+"""What calibrates a model when rows come in folds, and how parameters are chosen when rows cannot be read twice."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ulmus import (
+    ELMClassifier,
+    ELMRegressor,
+    KELMClassifier,
+    KELMRegressor,
+    NKELMClassifier,
+    NKELMRegressor,
+    NystromMap,
+)
+from ulmus.codings import Plain
+from ulmus.engine import Rows
+from ulmus.features.kernels import CrossKernel, KernelParameters
+from ulmus.models._features import FoldModels, fold_sample
+from ulmus.models.kelm import _calibration_last
+from ulmus.solvers.kernel_ridge import fit_kernel_ridge
+from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
+from ulmus.solvers.path import leave_out
+from ulmus.tuning import Judge, summarise
+
+pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.RandomState(3)
+    X = rng.normal(size=(60, 3))
+    T = np.column_stack([np.sin(X[:, 0]) + 5.0, X[:, 1] * X[:, 2]]) + 0.1 * rng.normal(size=(60, 2))
+    return X, T, rng.uniform(0.2, 1.0, 60), rng.randint(4, size=60)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_nystrom_calibration_by_folds_equals_refits_without_them(problem, intercept):
+    X, T, w, folds = problem
+    rows = Rows(X, T, w, w)
+    features = NystromMap(15, gamma=0.3, random_state=0).fit(X)
+    sums = summarise(partial(nystrom_statistics, features), rows, folds)
+    held_out = fold_sample(features, rows, FoldModels(folds, sums, 50.0, intercept), np.random.RandomState(0))
+    for k in range(4):
+        test, rest = folds == k, rows.take(folds != k)
+        refit = fit_nystrom_ridge(features, rest, 50.0, fit_intercept=intercept)
+        F = features.transform(X[test])
+        np.testing.assert_allclose(held_out.P[test], F @ refit.beta + refit.intercept, atol=1e-8)
+        h = refit.leverage(F)
+        np.testing.assert_allclose(held_out.leverage[test], h / (1 + h), atol=1e-8)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_exact_kernel_calibration_by_folds_equals_refits_without_them(problem, intercept, weighted):
+    X, T, w, folds = problem
+    w = w if weighted else None
+    order, n_last = _calibration_last(len(X), folds)
+    assert n_last == len(X)
+    X, T, folds = X[order], T[order], folds[order]
+    w = None if w is None else w[order]
+    cross = CrossKernel("rbf", X, KernelParameters(0.5))
+    solution = fit_kernel_ridge(
+        cross, Rows(X, T, w, w), 20.0, fit_intercept=intercept, n_last=n_last, last_folds=folds[-n_last:]
+    )
+    P = leave_out(T, solution.residual, solution.remainder)
+    for k in range(4):
+        test, rest = folds == k, folds != k
+        model = KELMRegressor(gamma=0.5, C=20.0, fit_intercept=intercept)
+        model.fit(X[rest], T[rest], sample_weight=None if w is None else w[rest])
+        np.testing.assert_allclose(P[test], model.predict(X[test]), atol=1e-8)
+        if not intercept:
+            h = model._variance_factors(X[test])[0]
+            np.testing.assert_allclose(solution.remainder[test], 1 / (1 + h), atol=1e-8)
+
+
+def test_exact_kernel_calibrates_on_whole_folds():
+    folds = np.repeat(np.arange(40), 100)
+    order, n_last = _calibration_last(4000, folds)
+    last = folds[order][-n_last:]
+    assert n_last == 1000
+    assert not set(last) & set(folds[order][:-n_last])
+    assert sorted(order) == list(range(4000))
+
+
+def siblings(seed, n_groups=200, size=5):
+    """Groups of rows that lie close together and share an offset: a sibling gives the offset away."""
+    rng = np.random.RandomState(seed)
+    centre, offset = rng.uniform(-3, 3, (n_groups, 1, 3)), rng.normal(size=(n_groups, 1))
+    X = centre + 0.05 * rng.normal(size=(n_groups, size, 3))
+    y = X[:, :, 0] + offset + 0.1 * rng.normal(size=(n_groups, size))
+    return X.reshape(-1, 3), y.ravel(), np.repeat(np.arange(n_groups), size)
+
+
+@pytest.mark.parametrize("Model", [NKELMRegressor, ELMRegressor, KELMRegressor])
+def test_intervals_of_grouped_rows_hold_new_groups_only_when_calibrated_by_groups(Model):
+    X, y, groups = siblings(0)
+    X_new, y_new, _ = siblings(1)
+    size = {"NKELMRegressor": {"n_landmarks": 200}, "ELMRegressor": {"n_hidden": 200}, "KELMRegressor": {}}
+    width = {"slope": 2.0} if Model is ELMRegressor else {"gamma": 0.5}
+    covered = {}
+    for name, given in (("by rows", None), ("by groups", groups)):
+        model = Model(**size[Model.__name__], **width, C=10.0, random_state=0).fit(X, y, groups=given)
+        low, high = model.predict_interval(X_new, coverage=0.9).T
+        covered[name] = np.mean((low <= y_new) & (y_new <= high))
+    assert covered["by rows"] < 0.7
+    assert covered["by groups"] > 0.8
+
+
+def test_probabilities_of_grouped_rows_are_less_sure_when_calibrated_by_groups():
+    X, y, groups = siblings(2)
+    for Model in (NKELMClassifier, KELMClassifier):
+        by_rows = Model(gamma=0.5, C=100.0, random_state=0).fit(X, y > 0)
+        by_groups = Model(gamma=0.5, C=100.0, random_state=0).fit(X, y > 0, groups=groups)
+        assert by_groups.temperature_ < 0.8 * by_rows.temperature_
+
+
+def test_generalised_cross_validation_chooses_the_C_of_its_formula():
+    X, y = load_diabetes(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    model = NKELMRegressor(60, gamma=0.02, criterion="gcv", fit_intercept=False, random_state=0).fit(X, y)
+    F = model.map_.transform(X)
+    scores = {}
+    for C in model.tuning_.trials[-1].C:
+        S = F @ np.linalg.solve(F.T @ F + np.eye(F.shape[1]) / C, F.T)
+        scores[C] = len(y) * np.sum((y - S @ y) ** 2) / (len(y) - np.trace(S)) ** 2 / y.var()
+    np.testing.assert_allclose(model.tuning_.trials[-1].loss, list(scores.values()), rtol=1e-6)
+    assert scores[model.C_] <= 1.001 * min(scores.values())
+
+
+@pytest.mark.parametrize("Model", [NKELMRegressor, ELMRegressor, KELMRegressor])
+def test_generalised_cross_validation_does_about_as_well_as_leave_one_out(Model):
+    X, y = load_diabetes(return_X_y=True)
+    by = {}
+    for criterion in ("auto", "gcv"):
+        model = make_pipeline(StandardScaler(), Model(criterion=criterion, random_state=0))
+        by[criterion] = cross_val_score(model, X, y, cv=3).mean()
+    assert by["gcv"] > by["auto"] - 0.03
+
+
+def test_generalised_cross_validation_serves_classifiers():
+    X, y = load_iris(return_X_y=True)
+    for Model in (NKELMClassifier, ELMClassifier, KELMClassifier):
+        model = Model(criterion="gcv", random_state=0)
+        assert cross_val_score(model, X, y, cv=3).mean() > 0.93
+
+
+def test_generalised_cross_validation_evaluates_no_row_twice():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(800, 2))
+    y = np.sin(X[:, 0])
+    seen = []
+
+    def kernel(A, B):
+        seen.append(len(A))
+        return rbf_kernel(A, B, gamma=0.5)
+
+    counts = {}
+    features = NystromMap(30, kernel=kernel, random_state=0).fit(X)
+    rows = Rows(X, y[:, None])
+    for criterion in ("gcv", "squared"):
+        judge = Judge(rows, Plain.of(y[:, None], None), nystrom_statistics, False, criterion=criterion, n_jobs=1)
+        seen.clear()
+        judge.trial("C", 1.0, features, judge.summarise(features), np.arange(-5.0, 6.0))
+        counts[criterion] = sum(seen)
+    assert counts["gcv"] == 800
+    assert counts["squared"] > 800
+
+
+def test_generalised_cross_validation_refuses_folds():
+    X, y = load_diabetes(return_X_y=True)
+    with pytest.raises(ValueError, match='criterion="gcv" has no folds'):
+        NKELMRegressor(criterion="gcv", cv=3).fit(X, y)
+    with pytest.raises(ValueError, match='criterion="gcv" has no folds'):
+        ELMRegressor(criterion="gcv").fit(X, y, groups=np.arange(len(y)) % 5)

@@ -1,0 +1,92 @@
+"""The local stage: partitions, leaves, and the smooth return to nothing far away."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ulmus.features.partition import random_partition
+from ulmus.solvers.local import LocalKernels, fit_leaves, leaf_kernel, solve_leaf
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 4), st.integers(1, 60), st.integers(1, 5), st.integers(0, 1000))
+def test_a_partition_holds_every_row_once_and_finds_it_again(n, d, leaf_rows, levels, seed):
+    rng = np.random.RandomState(seed)
+    U = rng.randint(0, levels, (n, d)).astype(float)
+    partition = random_partition(U, leaf_rows, rng)
+    assert_array_equal(np.sort(partition.order), np.arange(n))
+    found = partition.leaves(U)
+    for leaf in range(partition.n_leaves):
+        rows = partition.rows(leaf)
+        assert (found[rows] == leaf).all()
+        assert len(rows) <= leaf_rows or (U[rows] == U[rows[0]]).all()
+
+
+def test_leaves_are_balanced_and_the_deviation_decides_which_column_is_cut():
+    rng = np.random.RandomState(0)
+    U = rng.normal(size=(4000, 3)) * [1.0, 1.0, 1e-9]
+    partition = random_partition(U, 500, rng)
+    sizes = np.diff(partition.starts)
+    assert sizes.min() >= 0.4 * 250
+    assert sizes.max() <= 500
+    assert set(partition.feature.tolist()) <= {0, 1}
+
+
+def test_one_leaf_with_all_rows_is_kernel_ridge():
+    rng = np.random.RandomState(0)
+    U, R, Q = rng.normal(size=(60, 3)), rng.normal(size=(60, 2)), rng.normal(size=(9, 3))
+    partition = random_partition(U, 60, rng)
+    alpha = fit_leaves("matern32", 0.7, 0.3, U, R, None, partition)
+    stage = LocalKernels("matern32", 0.7, U, (partition,), (alpha,))
+    r = np.sqrt(3) * 0.7 * np.linalg.norm(Q[:, None] - U[None], axis=2)
+    rr = np.sqrt(3) * 0.7 * np.linalg.norm(U[:, None] - U[None], axis=2)
+    reference = (1 + r) * np.exp(-r) @ np.linalg.solve((1 + rr) * np.exp(-rr) + 0.3 * np.eye(60), R)
+    assert_allclose(stage.predict(Q), reference, rtol=1e-9)
+
+
+def test_several_partitions_are_averaged_and_threads_do_not_matter():
+    rng = np.random.RandomState(0)
+    U, R, Q = rng.normal(size=(500, 2)), rng.normal(size=(500, 1)), rng.normal(size=(300, 2))
+    partitions = tuple(random_partition(U, 100, rng) for _ in range(3))
+    alphas = tuple(fit_leaves("laplacian_l1", 1.0, 0.1, U, R, None, p) for p in partitions)
+    stage = LocalKernels("laplacian_l1", 1.0, U, partitions, alphas)
+    each = [LocalKernels("laplacian_l1", 1.0, U, (p,), (a,)).predict(Q) for p, a in zip(partitions, alphas)]
+    assert_allclose(stage.predict(Q), np.mean(each, axis=0), rtol=1e-12)
+    assert_array_equal(stage.predict(Q, n_jobs=1), stage.predict(Q, n_jobs=4))
+    assert_array_equal(fit_leaves("laplacian_l1", 1.0, 0.1, U, R, None, partitions[0], n_jobs=1), alphas[0])
+
+
+def test_answers_fade_far_from_the_rows():
+    rng = np.random.RandomState(0)
+    U, R = rng.normal(size=(200, 2)), np.ones((200, 1))
+    partition = random_partition(U, 50, rng)
+    stage = LocalKernels("matern32", 1.0, U, (partition,), (fit_leaves("matern32", 1.0, 0.1, U, R, None, partition),))
+    near, edge, far = stage.predict(np.array([[0.0, 0.0], [8.0, 8.0], [80.0, 80.0]]))[:, 0]
+    assert near > 0.8
+    assert abs(edge) < 0.01
+    assert abs(far) < 1e-12
+
+
+def test_a_weight_is_a_repetition():
+    rng = np.random.RandomState(0)
+    U, R, w = rng.normal(size=(30, 2)), rng.normal(size=(30, 1)), rng.randint(1, 4, 30)
+    weighted = solve_leaf(leaf_kernel("matern32", 1.0, U), R, w.astype(float), 0.2)
+    again = np.repeat(np.arange(30), w)
+    repeated = solve_leaf(leaf_kernel("matern32", 1.0, U[again]), R[again], None, 0.2)
+    Q = rng.normal(size=(5, 2))
+    r = np.sqrt(3) * np.linalg.norm(Q[:, None] - U[None], axis=2)
+    K = (1 + r) * np.exp(-r)
+    assert_allclose(K @ weighted, K[:, again] @ repeated, rtol=1e-9)
+
+
+def test_duplicates_without_a_penalty_still_give_an_answer():
+    U = np.zeros((20, 2))
+    alpha = solve_leaf(leaf_kernel("matern32", 1.0, U), np.ones((20, 1)), None, 1e-300)
+    assert_allclose(leaf_kernel("matern32", 1.0, U) @ alpha, 1.0, rtol=1e-6)
+
+
+def test_a_matrix_that_is_not_positive_definite_is_refused():
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        solve_leaf(-np.eye(5), np.ones((5, 1)), None, 1e-12)

@@ -1,0 +1,108 @@
+"""Logistic bits: Newton's method against scikit-learn, against its own optimality, and against refits."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from test_ordinal import FIXED, MODELS, fixed, noisy
+from ulmus import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier, NumericalWarning
+from ulmus.engine import Rows
+from ulmus.features.nystrom import NystromMap
+from ulmus.solvers.logistic import FeatureRidge, fit_logistic
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("Model", [ELMOrdinalClassifier, NKELMOrdinalClassifier])
+def test_every_bit_is_scikit_learns_logistic_regression(Model, fit_intercept):
+    X, y = noisy(200, noise=1.0)
+    weight = np.random.RandomState(0).uniform(0.5, 2, 200)
+    model = fixed(Model, loss="logistic", C=2.0, fit_intercept=fit_intercept).fit(X, y, sample_weight=weight)
+    Phi = model.map_.transform(X)
+    for j in range(4):
+        rival = LogisticRegression(C=2.0, fit_intercept=fit_intercept, tol=1e-10, solver="newton-cholesky")
+        rival.fit(Phi, y >= j + 2, sample_weight=weight)
+        np.testing.assert_allclose(model._scores_of(X)[:, j], rival.decision_function(Phi), atol=1e-4)
+
+
+@pytest.mark.parametrize("Model", MODELS)
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e4])
+def test_the_gradient_vanishes(Model, C):
+    X, y = noisy(150)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NumericalWarning)
+        model = fixed(Model, loss="logistic", C=C).fit(X, y)
+    o, T = model._scores_of(X), np.where(np.arange(2, 6) <= y[:, None], 1.0, -1.0)
+    G = C * T * expit(-T * o)  # minus C ∂ℓ/∂o
+    if Model is KELMOrdinalClassifier:
+        # β = Φᵀα, so the gradient β − Φᵀg vanishes where α = g
+        np.testing.assert_allclose(model.alpha_, G, atol=1e-4 * np.abs(G).max())
+    else:
+        expected = model.map_.transform(X).T @ G
+        np.testing.assert_allclose(model.beta_, expected, atol=1e-4 * np.abs(expected).max())
+
+
+def test_bits_are_log_odds():
+    X, y = noisy(150, noise=1.0)
+    model = fixed(KELMOrdinalClassifier, loss="logistic", C=0.1).fit(X, y)
+    bits = model._scores_of(X)
+    in_order = (np.diff(bits, axis=1) <= 0).all(axis=1)
+    assert in_order.sum() > 50
+    reached = model.predict_cumulative(X)[in_order, 1:]
+    np.testing.assert_allclose(reached, expit(bits[in_order]), atol=1 / 151)  # the share of the frequencies
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_left_out_bits_are_those_of_refitted_models_to_second_order(fit_intercept):
+    X, y = noisy(60, classes=2, noise=1.0)
+    rows = Rows(X, np.where(y[:, None] == 2, 1.0, -1.0))
+    ridge = FeatureRidge(NystromMap(10, gamma=0.3, random_state=0).fit(X), fit_intercept, 1)
+    quick = fit_logistic(ridge, rows, 1.0, leave_one_out=True)
+    exact = []
+    for i in range(60):
+        others = np.arange(60) != i
+        at = fit_logistic(ridge, rows.take(others), 1.0).at
+        exact.append((ridge.features.transform(X[[i]]) @ at.weights)[0] + at.intercept)
+    exact, shift = np.array(exact), np.abs(exact - quick.at.outputs).max()
+    assert np.abs(quick.left_out - exact).max() < 0.1 * shift
+
+
+def test_weights_of_left_out_rows_are_copies():
+    X, y = noisy(60, classes=2, noise=1.0)
+    T = np.where(y[:, None] == 2, 1.0, -1.0)
+    count = np.random.RandomState(0).randint(1, 4, 60)
+    ridge = FeatureRidge(NystromMap(10, gamma=0.3, random_state=0).fit(X), False, 1)
+    weighted = fit_logistic(ridge, Rows(X, T, count.astype(float), np.ones(60)), 1.0, leave_one_out=True)
+    repeated = Rows(np.repeat(X, count, axis=0), np.repeat(T, count, axis=0))
+    plain = fit_logistic(ridge, repeated, 1.0, leave_one_out=True)
+    np.testing.assert_allclose(np.repeat(weighted.left_out, count), plain.left_out, atol=1e-6)
+
+
+def test_separable_rows_and_a_weak_penalty_converge():
+    X, y = noisy(100, classes=3, noise=0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NumericalWarning)
+        model = fixed(KELMOrdinalClassifier, gamma=3.0, C=1e6, loss="logistic").fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), y)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_without_a_penalty_there_is_an_error():
+    X, y = noisy(30)
+    with pytest.raises(ValueError, match='loss="logistic" needs a penalty'):
+        ELMOrdinalClassifier(10, C=None, loss="logistic").fit(X, y)
+
+
+@pytest.mark.parametrize("Model", MODELS)
+def test_the_penalty_is_chosen_for_the_logistic_loss(Model):
+    X, y = noisy(900, noise=1.0)
+    options = {name: value for name, value in FIXED[Model].items() if name != "C"}
+    chosen = Model(**options, loss="logistic").fit(X[:300], y[:300])
+    likelihood = {}
+    for factor in (1 / 256, 1.0, 256.0):
+        model = Model(**options, loss="logistic", C=chosen.C_ * factor).fit(X[:300], y[:300])
+        P = model.predict_proba(X[300:])
+        likelihood[factor] = np.log(P[np.arange(600), y[300:] - 1]).mean()
+    assert likelihood[1.0] == max(likelihood.values())

@@ -1,0 +1,91 @@
+"""Columns and categories prepared for a kernel."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm, rankdata
+
+from ulmus.features.preparation import PREPARATIONS, PRIOR, Category, Columns, Preparation
+
+RNG = np.random.RandomState(0)
+
+
+@pytest.mark.parametrize("kind", PREPARATIONS)
+def test_prepared_columns_have_unit_deviation_and_keep_the_order(kind):
+    X = np.exp(RNG.normal(size=(500, 2))) * [1.0, 1e6]
+    Z = Columns.of(kind, X, None).transform(X)
+    assert_allclose(Z.std(axis=0), 1.0, rtol=1e-10)
+    for j in range(2):
+        assert (np.diff(Z[np.argsort(X[:, j]), j]) >= 0).all()
+
+
+@pytest.mark.parametrize("kind", PREPARATIONS)
+def test_a_weight_is_a_repetition(kind):
+    X, w = RNG.normal(size=(40, 3)), RNG.randint(1, 5, 40)
+    Q = RNG.normal(size=(20, 3)) * 2
+    weighted = Columns.of(kind, X, w.astype(float)).transform(Q)
+    assert_allclose(weighted, Columns.of(kind, np.repeat(X, w, axis=0), None).transform(Q), rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", PREPARATIONS)
+@pytest.mark.parametrize("value", [0.0, 3.0, 1e300, 0.1])
+def test_a_constant_column_becomes_zero(kind, value):
+    X = np.column_stack([np.full(30, value), RNG.normal(size=30)])
+    Z = Columns.of(kind, X, None).transform(X)
+    assert_array_equal(Z[:, 0], 0.0)
+    assert np.isfinite(Z).all()
+
+
+def test_quantile_columns_are_normal_quantiles_of_mid_ranks():
+    x = RNG.randint(0, 30, 200).astype(float)
+    Z = Columns.of("quantile", x[:, None], None).transform(x[:, None])[:, 0]
+    expected = norm.ppf(np.clip((rankdata(x) - 0.5) / 200, 0.001, 0.999))
+    assert_allclose(Z, expected / expected.std(), rtol=1e-10)
+
+
+def test_thinned_curves_stay_close_to_the_whole_one():
+    x = RNG.normal(size=(20_000, 1))
+    Z = Columns.of("quantile", x, None).transform(x)[:, 0]
+    expected = norm.ppf(np.clip((rankdata(x[:, 0]) - 0.5) / len(x), 0.001, 0.999))
+    assert np.abs(Z - expected / expected.std()).max() < 0.05
+    assert np.abs(Z - expected / expected.std()).mean() < 1e-3
+
+
+def test_clipped_columns_are_bounded():
+    x = np.append(RNG.normal(size=99), 1e9)[:, None]
+    Z = Columns.of("clip", x, None).transform(x)
+    assert Z.max() < 6
+
+
+def test_target_means_are_smoothed_group_means():
+    codes, t = np.array([0.0, 0.0, 1.0, 2.0]), np.array([[1.0], [3.0], [5.0], [7.0]])
+    category = Category.of(codes, t, np.ones(4))
+    assert_allclose(category.means(np.array([0.0, 2.0, 9.0]))[:, 0], [(4 + 80) / 22, (7 + 80) / 21, 4.0])
+    assert PRIOR == 20.0
+
+
+def test_target_means_of_learned_rows_never_use_their_own_part():
+    n = 300
+    X = np.column_stack([RNG.normal(size=n), RNG.randint(0, 6, n)])
+    T, part = RNG.normal(size=(n, 1)), RNG.randint(0, 5, n)
+    preparation = Preparation.of("standard", X, T, None, np.array([False, True]))
+    learned = preparation.transform_learned(X, T, None, part)[:, -1] * preparation.mean_deviation[0]
+    for i in range(0, n, 17):
+        others = (part != part[i]) & (X[:, 1] == X[i, 1])
+        assert_allclose(learned[i], (T[others, 0].sum() + PRIOR * T.mean()) / (others.sum() + PRIOR), rtol=1e-10)
+
+
+def test_columns_know_where_they_come_from():
+    X = np.column_stack([np.arange(12) % 2, RNG.normal(size=12), np.arange(12) % 4])
+    T = RNG.normal(size=(12, 2))
+    preparation = Preparation.of("clip", X, T, None, np.array([True, False, True]))
+    assert_array_equal(preparation.sources(), [1, 0, 2, 2, 2, 2, 2, 2])
+    assert preparation.transform(X).shape[1] == len(preparation.sources())
+
+
+def test_an_unknown_level_has_no_column_and_the_overall_mean():
+    X, T = np.array([[0.0], [1.0], [2.0]] * 5), np.arange(15.0)[:, None]
+    preparation = Preparation.of("standard", X, T, None, np.array([True]))
+    row = preparation.transform(np.array([[-1.0]]))[0]
+    assert_array_equal(row[:3], 0.0)
+    assert_allclose(row[3] * preparation.mean_deviation[0], 7.0)

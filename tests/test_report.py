@@ -1,0 +1,177 @@
+"""The report is whole, needs no network, and can be read on a phone and at a desk."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.image import imread
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import ulmus
+from data import classification, regression
+from ulmus.scores import scores
+
+pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+
+CHROMIUM = next(
+    (found for found in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if found), None
+)
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--hide-scrollbars", "--enable-logging=stderr"),
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+SECTIONS = ("scores", "data", "choice", "errors", "calibration", "learning", "importance", "map", "unsure", "again")
+NASTY = '<script>alert("x")</script>'
+
+
+def model_and_rows(task):
+    if task == "regression":
+        X, y = regression(240)
+        model = make_pipeline(StandardScaler(), ulmus.NKELMRegressor(random_state=0))
+    else:
+        X, y = classification(240, classes=3)
+        y = np.array(["low", "mid", NASTY])[y] if task == "classification" else y
+        kind = ulmus.NKELMClassifier if task == "classification" else ulmus.NKELMOrdinalClassifier
+        model = make_pipeline(StandardScaler(), kind(random_state=0))
+    X = pd.DataFrame(X, columns=["one", NASTY, "three"])
+    return model.fit(X[:160], y[:160]), X[160:], y[160:]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    for task in ("classification", "regression", "ordinal"):
+        ulmus.report(*model_and_rows(task), folder / f"{task}.html")
+    return folder
+
+
+@pytest.mark.parametrize("task", ["classification", "regression", "ordinal"])
+def test_every_section_is_there_and_filled(pages, task):
+    page = (pages / f"{task}.html").read_text(encoding="utf-8")
+    found = dict(re.findall(r'<section id="(\w+)"><h2>[^<]*</h2>(.*?)</section>', page, re.DOTALL))
+    assert tuple(found) == SECTIONS
+    for key in ("choice", "errors", "calibration", "learning", "importance", "map"):
+        assert "<svg" in found[key], key
+    assert all(len(body) > 100 for body in found.values())
+
+
+def test_texts_of_the_table_are_not_markup(pages):
+    page = (pages / "classification.html").read_text(encoding="utf-8")
+    assert NASTY not in page
+    assert page.count("<script") == 1
+
+
+def test_nothing_is_fetched_from_elsewhere(pages):
+    page = (pages / "regression.html").read_text(encoding="utf-8")
+    assert "default-src 'none'" in page
+    assert not re.search(r"""(?:src|href)\s*=\s*["'](?!#|data:)""", re.sub(r"xlink:href", "href", page))
+    assert not re.search(r"url\((?!#|&quot;#)", page)
+    assert "@import" not in page
+
+
+def test_bare_arrays_models_without_a_search_and_seen_rows_are_reported(tmp_path):
+    X, y = regression(60)
+    path = tmp_path / "plain.html"
+    model = ulmus.ELMRegressor(20, slope=1.0, C=10.0, random_state=None).fit(X, y)
+    ulmus.report(model, X, y, path, seen=True, title="Plain & simple")
+    page = path.read_text(encoding="utf-8")
+    assert "Plain &amp; simple" in page
+    assert "flatter" in page
+    assert "Nothing was searched" in page
+    assert "another fit will differ" in page
+
+
+def test_several_outputs_are_reported(tmp_path):
+    X, Y = regression(80, outputs=2)
+    ulmus.report(ulmus.NKELMRegressor(20, random_state=0).fit(X, Y), X, Y, tmp_path / "two.html")
+
+
+def test_rows_and_targets_must_fit():
+    X, y = regression(30)
+    with pytest.raises(ValueError, match="same number of rows, got 30 and 29"):
+        ulmus.report(ulmus.KELMRegressor(gamma=1.0, C=1.0).fit(X, y), X, y[1:], "never.html")
+
+
+def test_scores_are_those_of_the_definitions_and_their_intervals_hold_them():
+    model, X, y = model_and_rows("regression")
+    found = {s.name: s for s in scores(model, X, y)}
+    error = y - model.predict(X)
+    assert np.isclose(found["R²"].value, model.score(X, y))
+    assert np.isclose(found["root mean squared error"].value, np.sqrt((error**2).mean()))
+    assert all(s.low <= s.value <= s.high for s in found.values())
+    # the bootstrap's interval of a mean is its standard error's
+    width = found["mean absolute error"].high - found["mean absolute error"].low
+    assert np.isclose(width, 2 * 1.96 * np.abs(error).std() / np.sqrt(len(y)), rtol=0.25)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium, which is no Python package")
+    profile = tmp_path_factory.mktemp("profile")
+
+    def run(*options, url):
+        command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *options, url]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    return run
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1200, 900)], ids=["phone", "desk"])
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_browser_shows_the_page_without_errors_and_without_sideways_scrolling(
+    pages, browser, tmp_path, task, width, height
+):
+    page = (pages / f"{task}.html").read_text(encoding="utf-8")
+    probe = (
+        "<script>addEventListener('load',function(){"
+        "var d=document.documentElement,m=document.querySelector('[data-tip]');"
+        "d.setAttribute('data-wide',d.scrollWidth-d.clientWidth);"
+        "m.dispatchEvent(new MouseEvent('click',{bubbles:true}));"
+        "d.setAttribute('data-told',document.getElementById('tip').textContent.length)})</script>"
+    )
+    copy = tmp_path / "probed.html"
+    copy.write_text(page.replace("</body>", probe + "</body>"), encoding="utf-8")
+    log = tmp_path / "net.json"
+    run = browser(f"--window-size={width},{height}", f"--log-net-log={log}", "--dump-dom", url=copy.as_uri())
+    assert "CONSOLE" not in run.stderr, run.stderr
+    assert all(f'<section id="{key}">' in run.stdout for key in SECTIONS)
+    assert 'data-wide="0"' in run.stdout
+    assert int(re.search(r'data-told="(\d+)"', run.stdout)[1]) > 10
+    assert requests_of_the_page(log) == []
+
+
+def requests_of_the_page(log):
+    """What the page asked the network for; what the browser asks for itself has no origin."""
+    text = log.read_text().rstrip()
+    events = json.loads(text if text.endswith("}") else text.rstrip(",") + "]}")["events"]
+    asked = [e["params"] for e in events if "url" in e.get("params", {}) and "initiator" in e["params"]]
+    return [p["url"] for p in asked if p["url"].startswith("http") and p["initiator"] != "not an origin"]
+
+
+def test_a_request_would_have_been_seen(browser, tmp_path):
+    page, log = tmp_path / "asks.html", tmp_path / "net.json"
+    page.write_text('<img src="http://127.0.0.1:9/picture.png">')
+    browser(f"--log-net-log={log}", "--dump-dom", url=page.as_uri())
+    assert set(requests_of_the_page(log)) == {"http://127.0.0.1:9/picture.png"}
+
+
+@pytest.mark.parametrize("width", [390, 1200], ids=["phone", "desk"])
+def test_a_screenshot_shows_text_and_figures_down_the_page(pages, browser, tmp_path, width):
+    picture = tmp_path / "page.png"
+    browser(f"--window-size={width},4000", f"--screenshot={picture}", url=(pages / "classification.html").as_uri())
+    ink = imread(picture)[..., :3].min(axis=2) < 0.5
+    assert ink.shape[1] == width
+    assert all(band.mean() > 1e-3 for band in np.array_split(ink, 8))
+
+
+def test_the_page_prints(pages, browser, tmp_path):
+    paper = tmp_path / "page.pdf"
+    browser(f"--print-to-pdf={paper}", "--no-pdf-header-footer", url=(pages / "regression.html").as_uri())
+    assert paper.read_bytes().startswith(b"%PDF")
