@@ -1,6 +1,7 @@
 """Who takes part: our models without arguments, and what a user would pick. Rivals are the extra ``[bench]``."""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -87,8 +88,7 @@ class _LightGBM:
         self.task, self.seed, self.options = task, seed, options
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> "_LightGBM":
-        import lightgbm
-
+        lightgbm: Any = import_module("lightgbm")
         kind = lightgbm.LGBMRegressor if self.task.kind == "regression" else lightgbm.LGBMClassifier
         categories = {"categorical_feature": list(self.task.categorical)} if self.task.categorical else {}
         self.model = kind(random_state=self.seed, verbose=-1, n_jobs=-1, **self.options)
@@ -106,8 +106,7 @@ class _LightGBM:
 
 def lightgbm(**options: Any) -> Make:
     def make(task: Task, seed: int) -> Any:
-        import lightgbm  # noqa: F401 (say early that it is not there)
-
+        import_module("lightgbm")  # say early that it is not there
         return _LightGBM(task, seed, options)
 
     return make
@@ -142,9 +141,7 @@ def _network(task: Task, seed: int) -> Any:
 
 
 def _xrfm(task: Task, seed: int) -> Any:
-    from xrfm import xRFM
-
-    return _Split(_scaled_arrays(task), xRFM(device="cpu", random_state=seed), seed)
+    return _Split(_scaled_arrays(task), import_module("xrfm").xRFM(device="cpu", random_state=seed), seed)
 
 
 def _scaled_arrays(task: Task) -> Any:
@@ -191,4 +188,54 @@ OTHERS: dict[str, Make] = {
     "Nystroem + Ridge": _nystroem,
     "MLP": _network,
     "xRFM": _limited(50_000, _xrfm),
+}
+
+
+class _Rounded:
+    """A regressor on the ranks, rounded to the nearest."""
+
+    def __init__(self, regressor: Any) -> None:
+        self.regressor = regressor
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> "_Rounded":
+        self.ends = y.min(), y.max()
+        self.regressor.fit(X, y)
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.clip(np.rint(self.regressor.predict(X)), *self.ends).astype(int)
+
+
+def _ordinal(module: str, path: str, grid: dict[str, Any]) -> Make:
+    """A rival on standardised rows, its parameters searched by mean absolute rank error."""
+
+    def make(task: Task, seed: int) -> Any:
+        model = getattr(import_module(module), path)()
+        prefix = type(model).__name__.lower()
+        named = {f"{prefix}__{key}": values for key, values in grid.items()}
+        return GridSearchCV(_scaled(task, model), named, cv=3, scoring="neg_mean_absolute_error")
+
+    return make
+
+
+ORDINAL_OURS: dict[str, Make] = {
+    "AdaptiveOrdinal": lambda task, seed: ulmus.AdaptiveOrdinalClassifier(random_state=seed),
+    "KELMOrdinal": lambda task, seed: _scaled(task, ulmus.KELMOrdinalClassifier(random_state=seed)),
+    "NKELMOrdinal": lambda task, seed: _scaled(task, ulmus.NKELMOrdinalClassifier(random_state=seed)),
+}
+ORDINAL_RIVALS: dict[str, Make] = {
+    "mord LogisticAT": _ordinal("mord", "LogisticAT", {"alpha": 10.0 ** np.arange(-3, 4)}),
+    "skordinal SVOR": _limited(
+        2_000, _ordinal("skordinal.classifiers", "SVOR", {"C": [0.1, 1.0, 10.0], "gamma": 4.0 ** np.arange(-5, 0)})
+    ),
+    "HistGradientBoosting, rounded": lambda task, seed: _Rounded(HistGradientBoostingRegressor(random_state=seed)),
+    "HistGradientBoosting": hist_boosting(),
+    "KELM (no order)": kelm,
+}
+ROBUST_RIVALS: dict[str, Make] = {
+    "SVR": _limited(10_000, _support_vectors),
+    "Nystroem + Huber": _huber,
+    "HistGradientBoosting, absolute": lambda task, seed: HistGradientBoostingRegressor(
+        loss="absolute_error", random_state=seed
+    ),
 }

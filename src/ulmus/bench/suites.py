@@ -188,5 +188,24 @@ SUITES = {
             {"NKELM": contestants.nkelm, "ELM": contestants.elm},
             {name: contestants.OTHERS[name] for name in ("SVC/SVR", "KernelRidge", "Nystroem + Ridge", "MLP")},
         ),
+        Suite(
+            "ordinal",
+            "Ordered labels",
+            tasks.ORDINAL,
+            ("abalone",),
+            contestants.ORDINAL_OURS,
+            contestants.ORDINAL_RIVALS,
+            load=tasks.load_ordinal,
+            seeds=5,
+        ),
+        Suite(
+            "robust",
+            "Regression with a tenth of the targets replaced by gross outliers",
+            tasks.REGRESSION,
+            ("abalone",),
+            {"RobustNKELM": contestants.robust, "NKELM": contestants.nkelm},
+            contestants.ROBUST_RIVALS,
+            load=tasks.load_contaminated,
+        ),
     )
 }

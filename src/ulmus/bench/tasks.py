@@ -65,3 +65,23 @@ def load(name: str, seed: int, *, kind: str | None = None, max_train: int = 500_
     train, test = train[:max_train], test[:max_test]
     X, y = given.data, given.target
     return Task(name, kind, X[train], y[train], X[test], y[test], CATEGORICAL.get(name, ()))
+
+
+def load_ordinal(name: str, seed: int) -> Task:
+    """A set whose labels are ranks; a regression target is cut into five classes of equal frequency."""
+    task = load(name, seed, kind="ordinal")
+    if np.issubdtype(task.y.dtype, np.floating):
+        cuts = np.quantile(task.y, [0.2, 0.4, 0.6, 0.8])
+        y, y_test = np.searchsorted(cuts, task.y), np.searchsorted(cuts, task.y_test)
+        return Task(name, "ordinal", task.X, y, task.X_test, y_test, task.categorical)
+    return task
+
+
+def load_contaminated(name: str, seed: int) -> Task:
+    """A regression set with a tenth of its training targets replaced by values 2 to 10 ranges away."""
+    task = load(name, seed, max_train=20_000)
+    rng = np.random.RandomState(seed)
+    y, middle, spread = task.y.astype(float), np.median(task.y), np.ptp(task.y)
+    which = rng.permutation(len(y))[: len(y) // 10]
+    y[which] = middle + spread * rng.choice([-1.0, 1.0], len(which)) * rng.uniform(2, 10, len(which))
+    return Task(name, "regression", task.X, y, task.X_test, task.y_test, task.categorical)

@@ -122,6 +122,57 @@ def predict(
 
 
 @app.command
+def reproduce(
+    *documents: Literal["nkelm", "enda", "oselm", "kelmor", "newton", "all"],
+    quick: Annotated[bool, Parameter(negative="")] = False,
+    data: str | None = None,
+    out: str = "reproduced",
+) -> None:
+    """Run the documents' experiments, and show what they print, what comes out here, and today's rivals.
+
+    Parameters
+    ----------
+    documents
+        Which of them.
+    quick
+        Few repetitions, on the data that come with the package: a minute or two.
+    data
+        The folder of Parquet files, in place of ULMUS_DATA.
+    out
+        Where results.json and index.html go; an interrupted run goes on from there.
+    """
+    from ulmus.cli.experiments import reproduce as run
+
+    run(documents, quick=quick, data=data, out=out)
+
+
+@app.command
+def bench(
+    *,
+    suite: Literal["core", "tabular", "ordinal", "robust"] = "tabular",
+    quick: Annotated[bool, Parameter(negative="")] = False,
+    data: str | None = None,
+    out: str = "bench",
+) -> None:
+    """Compare our models with what you would pick otherwise, on this machine.
+
+    Parameters
+    ----------
+    suite
+        Which models and data sets.
+    quick
+        The data that come with the package, one split.
+    data
+        The folder of Parquet files, in place of ULMUS_DATA.
+    out
+        Where results.json and index.html go; an interrupted run goes on from there.
+    """
+    from ulmus.cli.experiments import bench as run
+
+    run(suite, quick=quick, data=data, out=out)
+
+
+@app.command
 def project(data: File, /, *, target: str, output: Annotated[str, Output] = "map.html", seed: int = 0) -> None:
     """Draw the rows of a table in the plane that tells its classes apart best (ENDA), as an HTML page.
 

@@ -60,7 +60,7 @@ QUICK = {"Abalone5": ("abalone", 150)}
 C = 10.0 ** np.arange(-3, 4)
 WIDTHS = 2.0 ** np.arange(-12, 3, 2)
 HIDDEN = [100, 250, 500, 1000]
-LAYER = {"activation": "sigmoid", "slope": 1.0}
+LAYER: dict[str, Any] = {"activation": "sigmoid", "slope": 1.0}
 
 
 def _searched(model: Any, grid: dict[str, Any], seed: int) -> GridSearchCV:

@@ -1,0 +1,34 @@
+"""``ulmus reproduce`` and ``ulmus bench``."""
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ulmus.bench import SUITES
+from ulmus.datasets.loader import FOLDER_VARIABLE
+from ulmus.reproduce import EXPERIMENTS, Experiment, Settings, run
+
+
+def reproduce(documents: Sequence[str], *, quick: bool, data: str | None, out: str) -> None:
+    """Run experiments of the documents."""
+    if not documents:
+        raise ValueError(f"name a document: {', '.join(EXPERIMENTS)}, or all")
+    names = list(EXPERIMENTS) if "all" in documents else list(dict.fromkeys(documents))
+    _run([EXPERIMENTS[name] for name in names], quick, data, out)
+
+
+def bench(suite: str, *, quick: bool, data: str | None, out: str) -> None:
+    """Run a suite of comparisons."""
+    _run([SUITES[suite].experiment()], quick, data, out)
+
+
+def _run(experiments: list[Experiment], quick: bool, data: str | None, out: str) -> None:
+    if data is not None:
+        if not Path(data).is_dir():
+            raise ValueError(f"--data names {data}, which is not a folder")
+        os.environ[FOLDER_VARIABLE] = data
+    command = shlex.join(["ulmus", *sys.argv[1:]])
+    page = run(experiments, Path(out), Settings(quick=quick), command=command)
+    print(f"\n{page}")
