@@ -117,6 +117,13 @@ class Judge:
         weight = self.rows.weight
         return np.ones(len(self.scored_rows)) if weight is None else weight[self.scored_rows]
 
+    @property
+    def constant_loss(self) -> float:
+        """The loss of the mean target."""
+        criterion = "squared" if self.criterion == GCV else self.criterion
+        P = np.broadcast_to(np.average(self.rows.T, axis=0, weights=self.rows.weight), self.rows.T.shape)
+        return float(np.average(self.coding.losses(self.rows.T, P, criterion), weights=self.rows.weight))
+
     def gain(self, old: Trial, new: Trial) -> tuple[float, float]:
         """How much lower the new model's loss is, and the standard error of that, from the differences row by row.
 

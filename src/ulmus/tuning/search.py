@@ -32,6 +32,10 @@ LOG2_C = np.arange(-10.0, 25.5, 1.0)
 LEVELS = ((1_500, 100, 4.0, 3_000), (4_000, 250, 2.0, 16_000), (16_000, 500, 2.0, np.inf))
 #: A coarse level is not enough where the second half of its features lowered the loss by this share.
 STARVED = 0.05
+#: A model whose loss is above this share of a constant's has learned nothing yet.
+BLIND = 0.9
+#: (rows, features, factor between widths) with which to look whether there is anything to learn.
+CLOSER = (4_000, 500, 4.0)
 #: Widths tried at one level, at most.
 MAX_CLIMB = 10
 #: A size that does for most data, where nothing is searched.
@@ -95,6 +99,7 @@ class Tuner:
     verbose: bool = False
     trials: list[Trial] = field(default_factory=list)
     near: Trial | None = None
+    start_size: int = START_SIZE
 
     def __post_init__(self) -> None:
         self.began = time.perf_counter()
@@ -114,9 +119,33 @@ class Tuner:
             sample = self._sample(rows)
             most = max(FEWEST, int(sample.rows.effective_count))
             width = self._climb(width, factor, min(features, size, most), sample)
+            if self._blind(sample, self.near):
+                return self._look_closer(width, start, size)
             if self.n_rows <= enough and not (factor > 2 and self._starved(sample)):
                 break
         return width
+
+    @staticmethod
+    def _blind(judge: Judge, trial: Trial | None) -> bool:
+        """Whether a model is hardly better than a constant."""
+        assert trial is not None
+        return trial.best_loss > BLIND * judge.constant_loss
+
+    def _look_closer(self, width: float, start: float, size: int) -> float:
+        """Noise, or too rough for few features? Larger widths with more of them tell; without news, the old width."""
+        rows, features, step = CLOSER
+        sample, before = self._sample(rows), self.near
+        size = min(features, size, max(FEWEST, len(sample.rows)))
+        trials = []
+        for k in range(4):
+            self.near = None  # the C of a model that learned nothing says nothing
+            trials.append(self._width_trial(start * step**k, size, sample))
+        best = min(trials, key=lambda t: t.best_loss)
+        self.near = before
+        if self._blind(sample, best):
+            return width
+        self.near, self.start_size = best, size
+        return self._climb(best.width, 2.0, size, sample)
 
     def _starved(self, judge: Judge) -> bool:
         """Whether the second half of the features gained so much that more of them may want another width."""
@@ -171,7 +200,7 @@ class Tuner:
         """The smallest sufficient size and its C."""
         judged: list[Trial] = []
         max_size = min(max_size, max(FEWEST, int(self.n_rows)))
-        size = min(START_SIZE, max_size)
+        size = min(self.start_size, max_size)
         while True:
             fitted = self._fit(self.judge, width, size)
             sizes = [s for s in fitted.prefix_sizes() if not judged or s > judged[-1].size]

@@ -1,0 +1,118 @@
+"""The search itself: what it spares must not change what it finds."""
+
+import numpy as np
+import pytest
+
+from ulmus import ELMRegressor, NKELMRegressor, NystromMap
+from ulmus.codings import OneVsAll, Plain
+from ulmus.engine import Rows
+from ulmus.features.kernels import heuristic_gamma
+from ulmus.solvers.nystrom_ridge import nystrom_statistics
+from ulmus.tuning import Judge, Trial, Tuner
+from ulmus.tuning.search import LOG2_C
+
+pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+
+
+@pytest.fixture
+def judge():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(300, 3))
+    labels = (X[:, 0] * X[:, 1] > 0).astype(int) + (X[:, 2] > 1)
+    coding = OneVsAll(np.arange(3))
+    return Judge(Rows(X, coding.encode(labels)), coding, nystrom_statistics, True)
+
+
+def test_sizes_judged_in_one_pass_have_the_losses_of_separate_passes(judge):
+    features = NystromMap(60, gamma=0.3, random_state=0).fit(judge.rows.X)
+    summary = judge.summarise(features)
+    together = judge.trials("size", 0.3, features, summary, LOG2_C, [15, 30, 60])
+    for trial in together:
+        alone = judge.trial("size", 0.3, features, summary, LOG2_C, trial.size)
+        np.testing.assert_array_equal(trial.C, alone.C)
+        np.testing.assert_allclose(trial.loss, alone.loss, rtol=1e-12)
+        np.testing.assert_allclose(trial.row_losses, alone.row_losses, rtol=1e-12)
+
+
+def test_losses_are_the_same_when_features_are_kept_and_when_they_are_evaluated_again(judge):
+    features = NystromMap(60, gamma=0.3, random_state=0).fit(judge.rows.X)
+    kept, lifted = judge.lifted(features)
+    assert kept is not judge
+    again = judge.trial("C", 0.3, features, judge.summarise(features), LOG2_C)
+    once = kept.trial("C", 0.3, lifted, kept.summarise(lifted), LOG2_C)
+    np.testing.assert_allclose(once.loss, again.loss, rtol=1e-9)
+
+
+def test_a_sparse_grid_ends_beside_the_best_C_of_the_full_one(judge):
+    features = NystromMap(60, gamma=0.3, random_state=0).fit(judge.rows.X)
+    summary = judge.summarise(features)
+    full = judge.trial("C", 0.3, features, summary, LOG2_C)
+    sparse = judge.trial("C", 0.3, features, summary, LOG2_C[::5])
+    assert len(sparse.C) < len(full.C) / 2
+    assert sparse.loss.min() <= 1.001 * full.loss.min()
+
+
+def made(judge, losses, C=(1.0,)):
+    losses = np.asarray(losses, dtype=float)
+    return Trial("size", 1.0, 10, len(losses), np.array(C), np.array([losses.mean()]), losses)
+
+
+def test_one_row_does_not_decide_between_two_models():
+    rng = np.random.RandomState(0)
+    T = rng.normal(size=(2000, 1))
+    judge = Judge(Rows(T, T), Plain.of(T, None), nystrom_statistics, False)
+    old = rng.uniform(0.9, 1.1, 2000)
+    new = old - 0.05 - 0.01 * rng.uniform(size=2000)
+    new[7] = 500.0
+    assert made(judge, new).best_loss > made(judge, old).best_loss
+    assert judge.gains(made(judge, old), made(judge, new))
+    assert not judge.gains(made(judge, new), made(judge, old))
+
+
+def test_of_widths_that_tie_the_largest_is_taken():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(400, 2))
+    T = rng.normal(size=(400, 1))
+    judge = Judge(Rows(X, T), Plain.of(T, None), nystrom_statistics, True)
+    losses = {0.25: 1.3, 0.5: 1.0, 1.0: 1.001, 2.0: 1.2}
+    tuner = Tuner(judge, lambda width, size: None, rng)
+    noise = rng.normal(size=(4, 400))
+
+    def trial(width, size, judge):
+        rows = losses[width] + 0.2 * noise[list(losses).index(width)]
+        return made(judge, rows - rows.mean() + losses[width])
+
+    tuner._width_trial = trial
+    assert tuner._climb(0.5, 2.0, 10, judge) == 1.0
+    losses[1.0] = 1.1
+    assert tuner._climb(0.5, 2.0, 10, judge) == 0.5
+
+
+@pytest.mark.parametrize("Model", [NKELMRegressor, ELMRegressor])
+def test_an_easy_target_is_left_at_the_first_size(Model):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(1500, 2))
+    y = X[:, 0] + 0.5 * rng.normal(size=1500)
+    sizes = [t.size for t in Model(random_state=0).fit(X, y).tuning_.trials if t.stage == "size"]
+    assert max(sizes) <= 250
+
+
+def test_a_rough_target_makes_the_size_grow():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, size=(3000, 2))
+    y = np.sin(25 * X[:, 0]) * np.sin(25 * X[:, 1]) + 0.1 * rng.normal(size=3000)
+    assert NKELMRegressor(random_state=0).fit(X, y).n_landmarks_ >= 500
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "laplacian_l1"])
+def test_the_median_distance_is_that_of_all_pairs_of_distinct_rows(kernel):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(80, 3))
+    D = {"rbf": ((X[:, None] - X) ** 2).sum(axis=2), "laplacian_l1": np.abs(X[:, None] - X).sum(axis=2)}
+    distance = np.sort(D.get(kernel, np.sqrt(D["rbf"]))[np.triu_indices(80, 1)])
+    gamma = heuristic_gamma(kernel, X, None, np.random.RandomState(0))
+    assert 1 / gamma == pytest.approx(distance[(len(distance) - 1) // 2])
+    copies = rng.randint(1, 4, 80)
+    weighted = heuristic_gamma(kernel, X, copies.astype(float), np.random.RandomState(0))
+    repeated = heuristic_gamma(kernel, np.repeat(X, copies, axis=0), None, np.random.RandomState(0))
+    assert weighted == repeated
