@@ -20,8 +20,8 @@ def accuracy(section: Section, options: Options) -> None:
         f"Rows in random order, at most {MAX_ROWS}, inputs scaled by river's `StandardScaler` as they come (for all "
         f"models). Every row is predicted before it is learned; ours see the first {BLOCK} rows one by one and then "
         f"blocks of {BLOCK} (predicted as a block, then learned), river's models one row at a time. Errors are over "
-        "all rows, warm-up included: RMSE over the deviation of the targets, or percent wrong; mean over the seeds, with "
-        "the range."
+        "all rows, warm-up included: RMSE over the deviation of the targets, or percent wrong; mean over the seeds, "
+        "with the range."
     )
     for regression, names in ((True, REGRESSION), (False, CLASSIFICATION)):
         lines, missing = [], []
