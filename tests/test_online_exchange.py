@@ -45,6 +45,14 @@ def test_unlearning_twice_or_what_was_never_learned_is_refused_and_changes_nothi
     assert (model.predict(X) == before).all()
 
 
+def test_oselm_remembers_the_rows_of_a_fit():
+    model = OSELMRegressor(15, **GIVEN).fit(X, Y).unlearn(X[:5], Y[:5])
+    H = model.map_.transform(X)
+    assert relative_error(model.predict(X), (H @ reference.ridge(H[5:], Y[5:], 100.0)[0])[:, 0]) <= 1e-8
+    with pytest.raises(ValueError, match="never learned"):
+        model.unlearn(X[:1], Y[:1])
+
+
 def test_unlearning_after_fit_is_refused_where_nothing_would_be_left():
     model = fixed.ELMRegressor(C=1e8, random_state=0).fit(X, Y)
     with pytest.raises(ValueError, match="not positive definite"):

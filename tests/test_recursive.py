@@ -172,6 +172,25 @@ def test_a_batch_by_its_sums_equals_its_rows(form, kind, stream):
     assert same(recursion, Phi, T, w * np.where(np.arange(len(T)) < half, 0.5, 1.0), C, intercept, 1e-9)
 
 
+def test_batches_are_squared_only_where_that_keeps_the_digits():
+    rng = np.random.RandomState(0)
+    Phi, T = rng.normal(size=(500, 6)), rng.normal(size=(500, 1))
+    easy, hard = SquareRoot(Shape(6, 1, 10.0, False)), SquareRoot(Shape(6, 1, 1e12, False))
+    # rotated: Cholesky does not mind the scale of single columns
+    steep = (Phi * np.logspace(0, -7, 6)) @ np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    for recursion, rows in ((easy, Phi), (hard, steep)):
+        sums = Statistics.of(rows, T)
+        assert bool(recursion.squarable(sums)) is (recursion is easy)
+    easy.add_statistics(Statistics.of(Phi, T))
+    assert same(easy, Phi, T, None, 10.0, False)
+    assert not hard.squares
+    exact = reference.ridge(steep, T, 1e12)[0]
+    hard.add_statistics(Statistics.of(steep, T))
+    kept = learned(SquareRoot, steep, T, None, 1e12, False, [500]).weights()
+    assert relative_error(kept[:, :1], exact) <= 1e-8
+    assert relative_error(hard.weights()[:, :1], exact) > 1e-6
+
+
 @FORMS
 @checked
 @given(stream=streams())

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import LinAlgError
-from sklearn.base import RegressorMixin, clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
@@ -188,7 +188,7 @@ class Sequential(Exchange):
     def _coded(self, rows: Rows, y: np.ndarray) -> Rows:
         T, balance = self._encode_more(y)
         recursion = self.stream_.recursion
-        if recursion is not None and isinstance(self, RegressorMixin) and T.shape[1] != recursion.shape.n_outputs:
+        if recursion is not None and is_regressor(self) and T.shape[1] != recursion.shape.n_outputs:
             raise ValueError(f"y has {T.shape[1]} outputs, but the model has learned {recursion.shape.n_outputs}")
         rows = replace(rows, T=np.asarray(T, dtype=np.float64))
         return rows if balance is None else rows.reweighted(balance)
@@ -196,7 +196,7 @@ class Sequential(Exchange):
     def _wait_with(self, rows: Rows, y: np.ndarray) -> None:
         """The warm-up: keep the rows, and begin when there are enough."""
         stream = self.stream_
-        if hasattr(self, "class_weight"):
+        if is_classifier(self):
             if stream.announced:
                 self._encode_more(y)
             else:

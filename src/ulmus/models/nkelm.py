@@ -130,14 +130,12 @@ class NystromFamily(Sequential):
 
         Parameters
         ----------
-        X, y, sample_weight : arrays
-            As ``fit`` takes them.
-        classes : array, optional
-            All classes that will come. Without it classes may appear later.
+        X, y, classes, sample_weight : arrays
+            As :meth:`OSELMClassifier.partial_fit` takes them; ``classes`` are all that will come, if they are known.
         novelty : float, optional
-            After the warm-up, rows of which the landmarks leave more than this share of :math:`\\kappa(x,x)`
-            unexplained (:meth:`residual_kernel`) become landmarks first, up to ``max_landmarks``. Rows learned before
-            are not at hand any more and count as 0 in the new features: approximate for the past, exact from here on.
+            After the warm-up, rows of which the landmarks leave more than this share of κ(x,x) unexplained
+            (:meth:`residual_kernel`) become landmarks first, up to ``max_landmarks``. Rows learned before count as 0 in
+            the new features: approximate for the past, exact from here on.
 
         Returns
         -------
@@ -148,7 +146,7 @@ class NystromFamily(Sequential):
         if not 1e-3 <= novelty < 1:
             raise ValueError(f"novelty must lie between 0.001 and 1, got {novelty!r}")
         rows, _ = self._block(X, y, sample_weight)
-        features, stream = self.map_.grown(rows.X, novelty, self.max_landmarks), self.stream_
+        stream, features = self.stream_, self.map_.grown(rows.X, novelty, self.max_landmarks)
         if features is self.map_:
             return super().partial_fit(X, y, classes, sample_weight)
         before, state = dict(self.__dict__), deepcopy(stream)

@@ -134,7 +134,7 @@ class Covariance(Recursion):
     def weights(self) -> np.ndarray:
         """``β`` alone."""
         if self.faded == 0.0:
-            return self.beta
+            return self.beta.copy()
         P = self._full()
         return keep_ridge(self.beta, self.faded * self.shape.ridge, lambda x: P @ x)
 

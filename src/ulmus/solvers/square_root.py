@@ -4,8 +4,11 @@ New rows are taken in by the QR factorisation of ``[R; H]``, which LAPACK has fo
 ``tpmqrt``). See :mod:`ulmus.solvers.recursive` for what the form stands for.
 """
 
+from dataclasses import replace
+
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import LinAlgError, lapack
+from scipy.linalg.blas import dsyrk
 
 from ulmus.solvers.recursive import (
     BLOCK,
@@ -31,6 +34,8 @@ from ulmus.solvers.ridge import EPS, Solution
 from ulmus.statistics import Statistics, TriangularStatistics
 
 _PANEL = 32
+#: Sums that were tried last, and the factor with them in it.
+_NOTHING: tuple[Statistics | None, np.ndarray] = (None, np.empty((0, 0)))
 
 
 def take_in(R: np.ndarray, z: np.ndarray, H: np.ndarray, T: np.ndarray, triangular: bool = False) -> None:
@@ -61,6 +66,7 @@ class SquareRoot(Recursion):
             start = np.diag(np.sqrt(shape.ridge)), np.zeros((shape.width, shape.n_outputs + 1))
         self.R, self.z = (np.array(a, dtype=np.float64, order="F") for a in start)
         self.faded, self.squared = 0.0, True
+        self._tried = _NOTHING
         self._wait()
 
     def _wait(self) -> None:
@@ -129,18 +135,32 @@ class SquareRoot(Recursion):
             T = np.column_stack([sums.factor[:, 1 + self.shape.n_features :], sums.factor[:, 0]])
             take_in(self.R, self.z, H, T)
             return
-        bare = Shape(self.shape.n_features, self.shape.n_outputs, None, self.shape.fit_intercept)
-        K, B = self.R.T @ self.R + matrix(sums, bare), self.R.T @ self.z + right_hand_side(sums, bare)
-        self.R = upper_root(K)
-        self.z = np.asfortranarray(solve_upper(self.R, B, transposed=True))
+        tried, R = self._tried
+        if tried is not sums or decay < 1.0:
+            R = self._squared_root(sums)
+        self._tried = _NOTHING
+        B = self.R.T @ self.z + right_hand_side(sums, self._bare)
+        self.R, self.z = R, np.asfortranarray(solve_upper(R, B, transposed=True))
+
+    @property
+    def _bare(self) -> Shape:
+        return replace(self.shape, C=None)
+
+    def _squared_root(self, sums: Statistics) -> np.ndarray:
+        """The factor with these sums in it, by squaring."""
+        return upper_root(dsyrk(1.0, self.R, trans=1) + np.triu(matrix(sums, self._bare)))
 
     @few_threads
     def squarable(self, sums: Statistics) -> bool:
         """Whether taking in these sums keeps the digits; where it does not, later ones are not tried."""
-        bare = Shape(self.shape.n_features, self.shape.n_outputs, None, self.shape.fit_intercept)
-        R, info = lapack.dpotrf(self.R.T @ self.R + matrix(sums, bare), lower=0)
-        rcond = 0.0 if info else lapack.dtrcon(R)[0]
+        self.flush()
+        try:
+            R = self._squared_root(sums)
+            rcond = lapack.dtrcon(R)[0]
+        except LinAlgError:
+            rcond = 0.0
         self.squared = rcond**2 * SQUARED >= EPS
+        self._tried = (sums, R) if self.squared else _NOTHING
         return self.squared
 
     @few_threads
