@@ -235,7 +235,7 @@ class HeldRows:
     Phi: np.ndarray
     rows: Rows
     fit_intercept: bool
-    tolerance: ClassVar[float] = 1e-8
+    tolerance: ClassVar[float] = 1e-10
     reuse: ClassVar[float] = 0.0
 
     @classmethod

@@ -36,8 +36,8 @@ FEWEST_ROWS = 2_048
 LEAST_NOISE = 1e-3
 #: MAD → deviation of Gaussian errors; errors beyond so many deviations are gross; rounds of leaving them out.
 GAUSSIAN, GROSS, MAX_TRIMS = 1.4826, 6.0, 5
-#: Accuracy of solutions that only lead on to others.
-ROUGH = 1e-3
+#: Accuracy of solutions that only lead on to others, and steps towards them at most.
+ROUGH, ROUGH_STEPS = 1e-4, 100
 
 
 @dataclass(frozen=True)
@@ -187,6 +187,11 @@ def fit_robust(
     return polish(rows, loss, start, options)
 
 
+def roughly(options: NewtonOptions) -> NewtonOptions:
+    """The options of runs that only lead on to others: less exact, and as long as it takes."""
+    return replace(options, tol=max(ROUGH, options.tol or 0.0), max_iter=max(ROUGH_STEPS, options.max_iter))
+
+
 def polish(rows: NewtonRows, loss: Loss, start: RobustSolution, options: NewtonOptions) -> RobustSolution:
     """From a start to the solution for its c and C."""
     results = newton(rows, loss, start.c, start.C, start.beta, start.intercept, options)
@@ -203,7 +208,7 @@ def pilot(
 ) -> RobustSolution:
     """Tikhonov, and where the transition is to be estimated: scale, robust solution, scale again, and solution."""
     T, weight = rows.rows.T, rows.rows.weight
-    rough = replace(options, tol=max(ROUGH, options.tol or 0.0))
+    rough = roughly(options)
     known = c is not None or loss.parameter is None
     widest = deviations(T, weight)
     at = c if c is not None else np.ones(T.shape[1]) if known else loss.efficient * widest
