@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import LOSSES, Loss
@@ -32,6 +33,9 @@ HELD_BYTES = 64 * 2**20
 #: Rows of a sample for each feature.
 SAMPLE_RATIO = 8
 FEWEST_ROWS = 2_048
+SAMPLE_TOLERANCE = 1e-2
+#: Rows on which the noise is measured, at least.
+NOISE_ROWS = 1_024
 #: The transition is at least this share of the deviation of the targets: below it is round-off, not noise.
 LEAST_NOISE = 1e-3
 #: MAD → deviation of Gaussian errors; errors beyond so many deviations are gross; rounds of leaving them out.
@@ -79,7 +83,8 @@ class RobustSolution:
 
     def leverages(self, Phi: np.ndarray) -> np.ndarray:
         """``φᵀ(ΦᵀDΦ + I/C)⁻¹φ``, ``[row, output]``."""
-        return np.column_stack([r.system.leverage(Phi) for r in self.results])
+        with engine.threads_for(Phi.shape[1]):
+            return np.column_stack([r.system.leverage(Phi) for r in self.results])
 
     def leave_one_out(self, Phi: np.ndarray, residual: np.ndarray, unit: np.ndarray | None) -> np.ndarray:
         """Residuals of these training rows under the model without one copy of them, by one Newton step."""
@@ -170,6 +175,8 @@ def begin(
     index, sample = distinct_sample(problem.rows, count, rng)
     share = total_weight(problem.rows) / total_weight(sample)
     held = HeldRows.of(replace(problem, rows=sample))
+    # a sample is no closer to all rows than this
+    options = replace(options, tol=SAMPLE_TOLERANCE)
     start = pilot(held, loss, c, penalty.times(share), options, None if mild is None else mild[index])
     return rows, replace(start, C=start.C / share)
 
@@ -236,7 +243,7 @@ def _noise(rows: NewtonRows, solution: RobustSolution, extra: np.ndarray | None 
     extra = np.zeros((1, 1)) if extra is None else extra
     if not isinstance(rows, HeldRows):
         return deviations(solution.residual + extra, rows.rows.weight)
-    some = slice(None, None, max(1, len(rows.Phi) // FEWEST_ROWS))
+    some = slice(None, None, max(1, len(rows.Phi) // NOISE_ROWS))
     kept = rows.rows.take(some)
     left_out = solution.leave_one_out(rows.Phi[some], solution.residual[some], kept.unit)
     return deviations(left_out + extra[some], kept.weight)
