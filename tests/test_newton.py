@@ -79,6 +79,28 @@ def test_the_minimiser_is_that_of_a_general_optimiser(name, intercept, weighted)
     assert np.linalg.norm(vector(result) - expected) <= 1e-10 * np.linalg.norm(expected)
 
 
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_hessian_is_at_least_the_identity_and_directions_go_down(name):
+    held = HeldRows.of(problem(intercept=False))
+    _, gradient, hessian = objective(held, name, 0.2, 5.0)
+    for seed in range(5):
+        v = np.random.RandomState(seed).normal(size=21)
+        assert np.linalg.eigvalsh(hessian(v)).min() >= 1 - 1e-9
+        assert gradient(v) @ np.linalg.solve(hessian(v), -gradient(v)) < 0
+
+
+@pytest.mark.parametrize("name", [name for name in ROBUST if LOSSES[name].reweightable])
+def test_reweighted_least_squares_goes_down_where_the_loss_says_so(name):
+    held = HeldRows.of(problem(intercept=False))
+    value, _, _ = objective(held, name, 0.2, 5.0)
+    loss, v = LOSSES[name], np.random.RandomState(0).normal(size=20)
+    for _ in range(20):
+        before = value(np.append(v, 0))
+        weight = loss.weight(held.Phi @ v - held.rows.T[:, 0], 0.2)
+        v = reference.ridge(held.Phi, held.rows.T, 5.0, weight)[0][:, 0]
+        assert value(np.append(v, 0)) <= before * (1 + 1e-12)
+
+
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("n", [200, 30])
 def test_squared_loss_is_tikhonov_in_one_step(intercept, n):

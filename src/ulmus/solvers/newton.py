@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from ulmus import engine
 from ulmus.losses import Loss
 from ulmus.solvers.line_search import Phi, WolfePowell
 from ulmus.solvers.newton_rows import Evaluation, NewtonRows, Request, System
@@ -110,14 +111,15 @@ def newton(
     generators = {j: run.descend(beta[:, j], float(intercept[j])) for j, run in enumerate(runs)}
     requests = {j: next(generator) for j, generator in generators.items()}
     results: dict[int, NewtonResult] = {}
-    while requests:
-        found = rows.sweep(loss, c, requests)
-        requests = {}
-        for j, evaluation in found.items():
-            try:
-                requests[j] = generators[j].send(evaluation)
-            except StopIteration as stop:
-                results[j] = stop.value
+    with engine.threads_for(rows.n_features):
+        while requests:
+            found = rows.sweep(loss, c, requests)
+            requests = {}
+            for j, evaluation in found.items():
+                try:
+                    requests[j] = generators[j].send(evaluation)
+                except StopIteration as stop:
+                    results[j] = stop.value
     return [results[j] for j in range(len(runs))]
 
 

@@ -228,6 +228,20 @@ def _stack(Phi: np.ndarray, d: np.ndarray, out: np.ndarray) -> int:
     return len(active)
 
 
+@dataclass
+class _Kept:
+    """Features that are there already, as a feature map."""
+
+    n_lifted: int
+
+    def lift(self, X: np.ndarray, out: np.ndarray) -> None:
+        out[:] = X
+
+
+#: Products below which threads are not worth their start.
+FEW_PRODUCTS = 2 * 10**8
+
+
 @dataclass(frozen=True)
 class HeldRows:
     """Rows whose features are kept."""
@@ -235,14 +249,15 @@ class HeldRows:
     Phi: np.ndarray
     rows: Rows
     fit_intercept: bool
-    tolerance: ClassVar[float] = 1e-8
+    n_jobs: int | None = -1
+    tolerance: ClassVar[float] = 1e-10
     reuse: ClassVar[float] = 0.0
 
     @classmethod
     def of(cls, problem: Problem) -> "HeldRows":
         shape = (len(problem.rows), problem.features.n_lifted)
         Phi = engine.transform(problem.features, problem.rows.X, np.empty(shape), n_jobs=problem.n_jobs)
-        return cls(Phi, problem.rows, problem.fit_intercept)
+        return cls(Phi, problem.rows, problem.fit_intercept, problem.n_jobs)
 
     @property
     def n_features(self) -> int:
@@ -257,7 +272,11 @@ class HeldRows:
         return replace(self, rows=replace(self.rows, T=T))
 
     def sweep(self, loss: Loss, c: np.ndarray, requests: Mapping[int, Request]) -> dict[int, Evaluation]:
-        """Residuals, gradients, and D row by row."""
+        """Residuals, gradients, and D row by row; where rows are many, its sums, by threads."""
+        n, D = self.Phi.shape
+        if n >= D and n * D * D > FEW_PRODUCTS:
+            rows = Rows(self.Phi, self.rows.T, self.rows.weight)
+            return StreamedRows(Problem(_Kept(D), rows, None, self.fit_intercept, self.n_jobs)).sweep(loss, c, requests)
         w = np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight
         found = {}
         for j, request in requests.items():
@@ -268,6 +287,8 @@ class HeldRows:
         return found
 
     def system(self, found: Evaluation, C: float, bias_penalty: float) -> System:
+        if found.moments is not None:
+            return _primal(found.moments, C, self.fit_intercept, bias_penalty)
         assert found.diagonal is not None
         d = found.diagonal
         if np.count_nonzero(d) < self.n_features:

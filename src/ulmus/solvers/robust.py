@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import LOSSES, Loss
@@ -32,12 +33,15 @@ HELD_BYTES = 64 * 2**20
 #: Rows of a sample for each feature.
 SAMPLE_RATIO = 8
 FEWEST_ROWS = 2_048
+SAMPLE_TOLERANCE = 1e-2
+#: Rows on which the noise is measured, at least.
+NOISE_ROWS = 1_024
 #: The transition is at least this share of the deviation of the targets: below it is round-off, not noise.
 LEAST_NOISE = 1e-3
 #: MAD → deviation of Gaussian errors; errors beyond so many deviations are gross; rounds of leaving them out.
 GAUSSIAN, GROSS, MAX_TRIMS = 1.4826, 6.0, 5
-#: Accuracy of solutions that only lead on to others.
-ROUGH = 1e-3
+#: Accuracy of solutions that only lead on to others, and steps towards them at most.
+ROUGH, ROUGH_STEPS = 1e-4, 100
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ class RobustSolution:
 
     def leverages(self, Phi: np.ndarray) -> np.ndarray:
         """``φᵀ(ΦᵀDΦ + I/C)⁻¹φ``, ``[row, output]``."""
-        return np.column_stack([r.system.leverage(Phi) for r in self.results])
+        with engine.threads_for(Phi.shape[1]):
+            return np.column_stack([r.system.leverage(Phi) for r in self.results])
 
     def leave_one_out(self, Phi: np.ndarray, residual: np.ndarray, unit: np.ndarray | None) -> np.ndarray:
         """Residuals of these training rows under the model without one copy of them, by one Newton step."""
@@ -170,6 +175,8 @@ def begin(
     index, sample = distinct_sample(problem.rows, count, rng)
     share = total_weight(problem.rows) / total_weight(sample)
     held = HeldRows.of(replace(problem, rows=sample))
+    # a sample is no closer to all rows than this
+    options = replace(options, tol=SAMPLE_TOLERANCE)
     start = pilot(held, loss, c, penalty.times(share), options, None if mild is None else mild[index])
     return rows, replace(start, C=start.C / share)
 
@@ -185,6 +192,11 @@ def fit_robust(
     """Robust weights of a feature map; ``c=None`` estimates the transitions."""
     rows, start = begin(problem, problem, loss, c, penalty, options, rng)
     return polish(rows, loss, start, options)
+
+
+def roughly(options: NewtonOptions) -> NewtonOptions:
+    """The options of runs that only lead on to others: less exact, and as long as it takes."""
+    return replace(options, tol=max(ROUGH, options.tol or 0.0), max_iter=max(ROUGH_STEPS, options.max_iter))
 
 
 def polish(rows: NewtonRows, loss: Loss, start: RobustSolution, options: NewtonOptions) -> RobustSolution:
@@ -203,7 +215,7 @@ def pilot(
 ) -> RobustSolution:
     """Tikhonov, and where the transition is to be estimated: scale, robust solution, scale again, and solution."""
     T, weight = rows.rows.T, rows.rows.weight
-    rough = replace(options, tol=max(ROUGH, options.tol or 0.0))
+    rough = roughly(options)
     known = c is not None or loss.parameter is None
     widest = deviations(T, weight)
     at = c if c is not None else np.ones(T.shape[1]) if known else loss.efficient * widest
@@ -231,7 +243,7 @@ def _noise(rows: NewtonRows, solution: RobustSolution, extra: np.ndarray | None 
     extra = np.zeros((1, 1)) if extra is None else extra
     if not isinstance(rows, HeldRows):
         return deviations(solution.residual + extra, rows.rows.weight)
-    some = slice(None, None, max(1, len(rows.Phi) // FEWEST_ROWS))
+    some = slice(None, None, max(1, len(rows.Phi) // NOISE_ROWS))
     kept = rows.rows.take(some)
     left_out = solution.leave_one_out(rows.Phi[some], solution.residual[some], kept.unit)
     return deviations(left_out + extra[some], kept.weight)

@@ -21,7 +21,7 @@ from ulmus.losses import Loss
 from ulmus.solvers.newton import NewtonOptions, newton
 from ulmus.solvers.newton_rows import HeldRows, NewtonRows
 from ulmus.solvers.ridge import Problem
-from ulmus.solvers.robust import ROUGH, Penalty, RobustSolution, begin, deviations, polish
+from ulmus.solvers.robust import Penalty, RobustSolution, begin, deviations, polish, roughly
 from ulmus.tuning.judge import C_LIMITS, FLAT
 
 #: Deviations from a rough fit beyond which targets are brought back.
@@ -79,7 +79,7 @@ class PenaltySearch:
 
     def choose(self, start: RobustSolution, penalty: Penalty) -> tuple[RobustSolution, Penalty, RobustTuning]:
         """The smallest C, among neighbours in powers of two, whose loss is practically the lowest."""
-        self.options = replace(self.options, tol=max(ROUGH, self.options.tol or 0.0))
+        self.options = roughly(self.options)
         self._pick_judged()
         reach = [int(limit - np.log2(penalty.value)) for limit in C_LIMITS]
         here = 0
