@@ -4,9 +4,10 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import LinAlgError, solve_triangular
 
 from ulmus import engine
+from ulmus._cholesky import cholesky_in_place
 from ulmus._sklearn import StrOptions
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
@@ -134,7 +135,9 @@ class KernelFamily(Assembly):
         """``C (κ(x,x) − k_x (K + W⁻¹/C)⁻¹ k_xᵀ)``; the factor is computed again at the first call and kept."""
         if not hasattr(self, "_root"):
             A, _ = kernel_system(self.cross_kernel_, self.cross_kernel_.Z, self.C_, self._weight, self.n_jobs)
-            self._root = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+            if cholesky_in_place(A):
+                raise LinAlgError("the kernel matrix plus I/C is not positive definite, so there is no variance")
+            self._root = A
         out = np.empty(X.shape[0])
         for piece in engine.pieces(X.shape[0], engine.block_rows(self.cross_kernel_.n_lifted, np.float64)):
             K = np.empty((piece.stop - piece.start, self.cross_kernel_.n_lifted))

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from ulmus import engine
+from ulmus._cholesky import cholesky_in_place
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernels import CrossKernel
@@ -86,7 +87,7 @@ def fit_kernel_ridge(
     T = rows.T.astype(np.float64)
     B = np.column_stack([T, np.ones(n)]) if fit_intercept else T
     A, norm = kernel_system(cross, rows.X, C, rows.weight, n_jobs)
-    factor, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
+    info, factor = cholesky_in_place(A), A
     if info == 0:
         rcond, _ = lapack.dpocon(factor, norm, uplo="L")
         S, _ = lapack.dpotrs(factor, B, lower=1)

@@ -1,0 +1,67 @@
+"""Cholesky factorisation of large matrices, in place and in panels.
+
+The threaded ``dpotrf`` of OpenBLAS 0.3 (that of SciPy's wheels) dies of a segmentation fault somewhere between 14,000
+and 16,000 rows. Panels of moderate order do not: they are factored by ``dpotrf``, and the rest is ``dtrsm`` and
+``dsyrk``, which is where the time goes.
+"""
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cython_blas, cython_lapack
+
+#: Order of a panel; matrices up to twice that order are one panel.
+PANEL = 4096
+
+
+@cache
+def _routine(module: object, name: str, n_arguments: int) -> Callable[..., None]:
+    """Foreign function of a routine that SciPy exports; every Fortran argument is a pointer."""
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    capsule = module.__pyx_capi__[name]  # type: ignore[attr-defined]
+    address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
+
+
+_KINDS: dict[type, Any] = {bytes: ctypes.c_char, int: ctypes.c_int, float: ctypes.c_double}
+
+
+def _call(module: object, name: str, *arguments: Any) -> None:
+    """Call with every value as a pointer to it; addresses come as ``c_void_p``."""
+    kept = [_KINDS[type(a)](a) if type(a) in _KINDS else a for a in arguments]
+    pointers = [a if isinstance(a, ctypes.c_void_p) else ctypes.cast(ctypes.byref(a), ctypes.c_void_p) for a in kept]
+    _routine(module, name, len(pointers))(*pointers)
+
+
+def cholesky_in_place(A: np.ndarray, panel: int = PANEL) -> int:
+    """Lower factor of a Fortran-ordered float64 matrix, over its lower triangle; the rest is left alone.
+
+    Returns 0, or the order of the leading minor that is not positive definite (and the factor is then unfinished).
+    """
+    n = len(A)
+    if A.dtype != np.float64 or not A.flags.f_contiguous or A.shape != (n, n):
+        raise TypeError("the matrix must be square, float64 and in Fortran order")
+
+    def at(i: int, j: int) -> ctypes.c_void_p:
+        return ctypes.c_void_p(A.ctypes.data + 8 * (i + j * n))
+
+    step = n if n <= 2 * panel else panel
+    for k in range(0, n, max(step, 1)):
+        width = min(step, n - k)
+        rest, below = n - k - width, k + width
+        info = ctypes.c_int(0)
+        _call(cython_lapack, "dpotrf", b"L", width, at(k, k), n, info)
+        if info.value:
+            return k + info.value
+        if rest:
+            # A21 ← A21 L11⁻ᵀ, A22 ← A22 − A21 A21ᵀ
+            _call(cython_blas, "dtrsm", b"R", b"L", b"T", b"N", rest, width, 1.0, at(k, k), n, at(below, k), n)
+            _call(cython_blas, "dsyrk", b"L", b"N", rest, width, -1.0, at(below, k), n, 1.0, at(below, below), n)
+    return 0
