@@ -14,6 +14,9 @@ from ulmus import (
     NKELMOrdinalClassifier,
     NKELMRegressor,
     NystromMap,
+    OSELMClassifier,
+    OSELMOrdinalClassifier,
+    OSELMRegressor,
     RandomLayer,
 )
 
@@ -31,6 +34,10 @@ ESTIMATORS = [
     KELMOrdinalClassifier(),
     NKELMOrdinalClassifier(),
     NKELMOrdinalClassifier(20, loss="logistic"),
+    OSELMRegressor(20),
+    OSELMClassifier(20),
+    OSELMOrdinalClassifier(20),
+    OSELMRegressor(10, C=1.0, form="covariance"),
 ]
 
 

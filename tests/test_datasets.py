@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 from pathlib import Path
+from urllib.error import URLError
 
 import numpy as np
 import pyarrow
@@ -11,10 +12,21 @@ from pyarrow import parquet
 
 import ulmus
 from ulmus import datasets
-from ulmus.datasets import loader
+from ulmus.datasets import download, loader
 
 EMBEDDED = sorted(loader.embedded_names())
 TOOL = Path(__file__).parents[1] / "tools" / "embed_datasets.py"
+
+
+@pytest.fixture(autouse=True)
+def offline(tmp_path, monkeypatch):
+    """An empty cache, and nobody to ask."""
+
+    def unreachable(**_):
+        raise URLError("no route to host")
+
+    monkeypatch.setenv("ULMUS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(download.fetch, "__defaults__", (unreachable,))
 
 
 @pytest.fixture
@@ -50,7 +62,7 @@ def test_embedded_sets_are_clean_described_and_free_to_share(name, no_folder):
     assert dataset.data.dtype == np.float64
     assert np.isfinite(dataset.data).all()
     assert dataset.data.shape == (len(dataset.target), len(dataset.feature_names))
-    assert dataset.licence.startswith("CC BY 4.0")
+    assert dataset.licence.startswith(("CC BY 4.0", "133 measurements from a published table"))
     assert "doi.org" in dataset.citation
     assert all(split.dtype == bool and len(split) == len(dataset.target) for split in dataset.splits)
     assert np.issubdtype(dataset.target.dtype, np.floating) == (dataset.task == "regression")
@@ -78,8 +90,10 @@ def test_unknown_name_error_lists_what_is_available_and_the_nearest_name(no_fold
 
 
 def test_known_set_that_is_not_here_says_where_to_put_it(folder):
-    with pytest.raises(ValueError, match=r"Forest cover type.*holds no covtype\.parquet"):
+    with pytest.raises(ValueError, match=r"Forest cover type.*holds no covtype\.parquet.*could not be reached"):
         datasets.load("covtype")
+    with pytest.raises(ValueError, match=r"holds no covtype\.parquet(?!.*reached)"):
+        datasets.load("covtype", download_if_missing=False)
 
 
 def test_a_name_cannot_leave_the_folder(folder):

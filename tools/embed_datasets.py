@@ -1,7 +1,8 @@
 """Write the data sets that come with the package: ``python tools/embed_datasets.py FOLDER_OF_PARQUET_FILES``.
 
-Only sets whose licence allows it (CC BY 4.0), 2 MB in all. Values are kept exactly: a table of whole numbers is stored
-in the smallest integer type that holds it, any other as it is. Files are plain arrays, without pickled objects.
+Only sets whose licence allows it (CC BY 4.0, or a published table of measurements), 2 MB in all. Values are kept
+exactly: a table of whole numbers is stored in the smallest integer type that holds it, any other as it is. Files are
+plain arrays, without pickled objects.
 """
 
 import os
@@ -12,7 +13,7 @@ import numpy as np
 
 from ulmus.datasets.loader import FOLDER_VARIABLE, Dataset, read_parquet
 
-NAMES = ("satimage", "wine", "image_segmentation", "pendigits", "abalone", "waveform21")
+NAMES = ("satimage", "wine", "image_segmentation", "pendigits", "abalone", "waveform21", "mcycle")
 LIMIT_BYTES = 2_000_000
 
 

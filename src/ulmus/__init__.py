@@ -7,6 +7,8 @@ from ulmus.features.random_layer import RandomLayer
 from ulmus.models.elm import ELMClassifier, ELMRegressor
 from ulmus.models.kelm import KELMClassifier, KELMRegressor
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
+from ulmus.models.online import OSELMClassifier, OSELMRegressor
+from ulmus.models.online_ordinal import OSELMOrdinalClassifier
 from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
 from ulmus.plots import TuningDisplay
 
@@ -24,6 +26,9 @@ __all__ = [
     "NKELMRegressor",
     "NumericalWarning",
     "NystromMap",
+    "OSELMClassifier",
+    "OSELMOrdinalClassifier",
+    "OSELMRegressor",
     "RandomLayer",
     "TuningDisplay",
     "datasets",

@@ -99,6 +99,15 @@ class Statistics:
         keep = np.r_[0:n_features, self.n_features : len(self.moments)]
         return self._with(self.moments[np.ix_(keep, keep)], self.n_rows)
 
+    def recoded(self, M: np.ndarray) -> "Statistics":
+        """Statistics of the targets ``[t 1] M``: columns that any known columns and the constant give."""
+        D = self.n_features
+        change = np.zeros((len(self.moments), D + M.shape[1] + 1))
+        change[:D, :D] = np.eye(D)
+        change[D:, D:-1] = M
+        change[-1, -1] = 1.0
+        return Statistics(change.T @ self.moments @ change, M.shape[1], self.n_rows)
+
     def whitened(self, R: np.ndarray) -> "Statistics":
         """Statistics of the features ``φ R⁻ᵀ``, for a lower triangular ``R``."""
         D = self.n_features
@@ -145,6 +154,60 @@ class Statistics:
         out = self.moments - self.weight * np.outer(total, total)
         out[-1, -1] = self.weight
         return self._with(out, self.n_rows)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What sums do not tell of the rows: the range of every target, and of a kernel ``κ(x,x)`` its sum and maximum."""
+
+    low: np.ndarray
+    high: np.ndarray
+    diagonal_sum: float = 0.0
+    diagonal_max: float = 0.0
+
+    @classmethod
+    def of(cls, T: np.ndarray, diagonal: np.ndarray | None = None, weight: np.ndarray | None = None) -> "Extent":
+        """Of the targets of rows (none of them is infinitely small) and of their ``κ(x,x)``."""
+        low, high = T.min(axis=0, initial=np.inf), T.max(axis=0, initial=-np.inf)
+        if diagonal is None or not len(T):
+            return cls(low, high)
+        total = float(diagonal.sum() if weight is None else weight @ diagonal)
+        return cls(low, high, total, float(diagonal.max()))
+
+    def __add__(self, other: "Extent") -> "Extent":
+        return Extent(
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            self.diagonal_sum + other.diagonal_sum,
+            max(self.diagonal_max, other.diagonal_max),
+        )
+
+    @property
+    def target_bound(self) -> float:
+        """The largest absolute target."""
+        return float(max(self.high.max(), -self.low.min()))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Sums of all rows and, when there are folds, of each fold; and the extent of the rows."""
+
+    total: Statistics
+    folds: tuple[Statistics, ...] = ()
+    extent: Extent | None = None
+
+    def __add__(self, other: "Summary") -> "Summary":
+        extent = self.extent if other.extent is None else other.extent
+        if self.extent is not None and other.extent is not None:
+            extent = self.extent + other.extent
+        folds = tuple(a + b for a, b in zip(self.folds, other.folds, strict=True))
+        return Summary(self.total + other.total, folds, extent)
+
+    @property
+    def target_bound(self) -> float:
+        """The largest absolute target."""
+        assert self.extent is not None
+        return self.extent.target_bound
 
 
 @dataclass

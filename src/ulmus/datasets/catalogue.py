@@ -225,9 +225,9 @@ CATALOGUE: dict[str, Entry] = {
             "mcycle",
             "regression",
             "Head acceleration in a simulated motorcycle accident",
-            "MASS: GPL-2 or GPL-3",
+            "133 measurements from a published table (facts); the R package MASS that carries them is GPL-2 or GPL-3",
             "pydataset (R package MASS)",
-            "B. W. Silverman (1985). JRSS B 47, 1-52; W. N. Venables, B. D. Ripley, MASS",
+            "B. W. Silverman (1985). JRSS B 47, 1-52. https://doi.org/10.1111/j.2517-6161.1985.tb01327.x",
             ("repeated time points; the noise is heteroscedastic",),
         ),
         # Ordinal

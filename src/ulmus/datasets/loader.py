@@ -1,6 +1,7 @@
 """Find a data set, read it, and say what it is."""
 
 import difflib
+import io
 import os
 from dataclasses import dataclass
 from importlib.resources import files
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ulmus.datasets import download
 from ulmus.datasets.catalogue import CATALOGUE, Entry
 
 Part = tuple[np.ndarray, np.ndarray]
@@ -74,12 +76,12 @@ class Dataset:
         return f"<{self.name}: {n} rows, {m} features, {self.task}, {len(self.splits)} official split(s)>"
 
 
-def load(name: str, *, dtype: Any = np.float64) -> Dataset:
+def load(name: str, *, dtype: Any = np.float64, download_if_missing: bool = True) -> Dataset:
     """A data set by name.
 
     Looks among the sets that come with the package, then for ``NAME.parquet`` in the folder that the environment
     variable ``ULMUS_DATA`` names (with a column ``target``, and columns ``split...`` of "train" and "test" where
-    official splits exist).
+    official splits exist), then in the cache of fetched sets, and at last asks OpenML (whose copies carry no splits).
 
     Parameters
     ----------
@@ -87,6 +89,8 @@ def load(name: str, *, dtype: Any = np.float64) -> Dataset:
         One of :func:`ulmus.datasets.list`.
     dtype : dtype, default=float64
         Floating type of the features.
+    download_if_missing : bool, default=True
+        Whether OpenML may be asked. The cache is the folder that ``ULMUS_CACHE`` names, or ``~/.cache/ulmus``.
 
     Returns
     -------
@@ -107,11 +111,24 @@ def load(name: str, *, dtype: Any = np.float64) -> Dataset:
     folder = _folder()
     if folder is not None and name in _names_in(folder):
         return read_parquet(folder / f"{name}.parquet", dtype)
+    if name in download.OPENML:
+        content = download.cached(name)
+        if content is None and download_if_missing:
+            content = _fetched(name, folder)
+        if content is not None:
+            return _read_npz(name, io.BytesIO(content), dtype)
     raise ValueError(_not_found(name, folder))
 
 
+def _fetched(name: str, folder: Path | None) -> bytes:
+    try:
+        return download.fetch(name)
+    except OSError as error:  # URLError, timeouts and refused connections are OSErrors
+        raise ValueError(f"{_not_found(name, folder)}. OpenML could not be reached: {error}") from error
+
+
 def available() -> list[str]:
-    """Names that :func:`load` can find now.
+    """Names that :func:`load` can find now, without asking anybody.
 
     Examples
     --------
@@ -120,7 +137,8 @@ def available() -> list[str]:
     True
     """
     folder = _folder()
-    return sorted(embedded_names() | (_names_in(folder) if folder is not None else set()))
+    fetched = {file.stem for file in download.cache_folder().glob("*.npz")} & set(download.OPENML)
+    return sorted(embedded_names() | fetched | (_names_in(folder) if folder is not None else set()))
 
 
 def embedded_names() -> set[str]:
@@ -176,7 +194,12 @@ def _assemble(
 
 
 def read_embedded(name: str, dtype: Any) -> Dataset:
-    with (EMBEDDED / f"{name}.npz").open("rb") as file, np.load(file, allow_pickle=False) as stored:
+    with (EMBEDDED / f"{name}.npz").open("rb") as file:
+        return _read_npz(name, file, dtype)
+
+
+def _read_npz(name: str, file: Any, dtype: Any) -> Dataset:
+    with np.load(file, allow_pickle=False) as stored:
         target = stored["target"]
         if np.issubdtype(target.dtype, np.integer):
             target = target.astype(np.int64)

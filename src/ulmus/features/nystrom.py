@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from copy import copy
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -15,9 +16,9 @@ from ulmus import engine
 from ulmus._blas import solve_lower_transposed
 from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from ulmus.exceptions import NumericalWarning
-from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, gram_matrix, heuristic_gamma
+from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, dense, gram_matrix, heuristic_gamma
 from ulmus.features.landmarks import STRATEGIES, Draw, choose_landmarks, needs_labels
-from ulmus.features.whitening import eigen_whitening, nested_cholesky
+from ulmus.features.whitening import NestedCholesky, eigen_whitening, nested_cholesky
 
 KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [StrOptions(set(KERNELS)), callable],
@@ -178,19 +179,17 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.n_dropped_ = len(Z) - len(nested.order)
         self.condition_ = condition
         if self.rank is None:
-            self.landmarks_, self.whitening_ = Z[nested.order], nested.R
+            Z, whitening = Z[nested.order], nested.R
             if self.n_dropped_:
                 warnings.warn(
-                    f"{self.n_dropped_} of {len(Z)} landmarks depend on the others (duplicate rows, or more landmarks "
+                    f"{self.n_dropped_} of {len(K)} landmarks depend on the others (duplicate rows, or more landmarks "
                     f"than the kernel has rank) and were dropped; {len(nested.order)} remain",
                     NumericalWarning,
                     stacklevel=3,
                 )
         else:
-            self.landmarks_, self.whitening_ = Z, eigen_whitening(K, self.rank)
-        self.cross_kernel_ = CrossKernel(self.kernel, self.landmarks_, parameters)
-        with np.errstate(over="ignore"):
-            self._whitening32 = self.whitening_.astype(np.float32)
+            whitening = eigen_whitening(K, self.rank)
+        self._set_factor(Z, whitening, parameters)
 
     @property
     def triangular(self) -> bool:
@@ -273,6 +272,44 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             short.feature_names_in_ = self.feature_names_in_
         short._factor(self.landmarks_[:size], self.cross_kernel_.parameters)
         return short
+
+    def grown(self, X: Any, novelty: float, max_landmarks: int) -> "NystromMap":
+        r"""This map with rows of ``X`` as further landmarks, as long as they are new to it.
+
+        The row with the largest :math:`r(x,x)/\kappa(x,x)` is taken while that is above ``novelty``. With
+        :math:`v = R^{-1}k_{zx}` and :math:`\rho = \sqrt{r(x,x)}` the factor grows by the row :math:`[v\ \rho]` and
+        every row by the feature :math:`(\kappa(\cdot,x) - \hat F(\cdot)v)/\rho`; the others stay as they are.
+        """
+        if not self.triangular:
+            raise ValueError(f"only nested features can grow; rank={self.rank} has rotated them")
+        X, parameters = dense(X, np.float64), self.cross_kernel_.parameters
+        F = np.empty((len(X), self.n_lifted))
+        self.lift(X, F)
+        diagonal = self.cross_kernel_.diagonal(X)
+        left = diagonal - np.einsum("ij,ij->i", F, F)
+        Z, R = self.landmarks_, self.whitening_
+        while len(Z) < max_landmarks:
+            i = int(np.argmax(left / np.where(diagonal > 0, diagonal, 1.0)))
+            if not left[i] > novelty * diagonal[i]:
+                break
+            k, rho = np.empty((len(X), 1)), np.sqrt(left[i])
+            CrossKernel(self.kernel, X[i : i + 1], parameters).lift(X, k)
+            new = (k[:, 0] - F @ F[i]) / rho
+            R = np.block([[R, np.zeros((len(R), 1))], [F[i][None], rho]])
+            Z, F, left = np.vstack([Z, X[i : i + 1]]), np.column_stack([F, new]), left - new**2
+        if len(Z) == len(self.landmarks_):
+            return self
+        larger = copy(self).set_params(n_landmarks=len(Z))
+        larger._set_factor(Z, np.ascontiguousarray(R), parameters)
+        with engine.threads_for(1):
+            larger.condition_ = NestedCholesky(np.arange(len(Z)), R).condition
+        return larger
+
+    def _set_factor(self, Z: np.ndarray, whitening: np.ndarray, parameters: KernelParameters) -> None:
+        self.landmarks_, self.whitening_ = Z, whitening
+        self.cross_kernel_ = CrossKernel(self.kernel, Z, parameters)
+        with np.errstate(over="ignore"):
+            self._whitening32 = whitening.astype(np.float32)
 
     def weight_to_landmarks(self, beta: np.ndarray) -> np.ndarray:
         """``a`` with ``F̂(x) β = k_xz a``: the whitening folded into the weights."""

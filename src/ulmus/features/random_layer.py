@@ -266,7 +266,8 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     np.matmul((X - self.mean_).astype(out.dtype, copy=False), W, out=nodes)
                     nodes += self._centred_biases.astype(out.dtype)
             activation.apply(nodes)
-        if not np.isfinite(nodes.sum()) and not np.isfinite(nodes).all():
+            total = nodes.sum()
+        if not np.isfinite(total) and not np.isfinite(nodes).all():
             raise ValueError(
                 f"hidden nodes overflow: the largest entry of the rows is {abs(X).max():.3g}; standardise the features"
             )

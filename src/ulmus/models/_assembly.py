@@ -132,11 +132,23 @@ class Assembly(BaseEstimator):
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
     @abstractmethod
-    def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]: ...
+    def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]: ...
 
     @abstractmethod
     def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Target columns, and the factors that the task itself puts on the weights of rows."""
+
+    @abstractmethod
+    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """The same for rows that come later: classes are those that are known already."""
+
+    @abstractmethod
+    def _grow(self, labels: Any) -> np.ndarray | None:
+        """Know these labels as well; ``M`` with new target columns ``[t 1] M`` if that changes the columns."""
+
+    @abstractmethod
+    def _identity(self, T: np.ndarray) -> np.ndarray:
+        """Numbers that tell targets apart, whatever other labels are known."""
 
     @abstractmethod
     def _coding(self, rows: Rows) -> Coding: ...

@@ -48,12 +48,25 @@ criterion : {"auto", "squared", "absolute", "error"}, default="auto"
 cv : int, splitter or None, default=None
     How that loss is held out: None is exact leave-one-out; k folds come from statistics per fold. ``fit(groups=...)``
     keeps groups together.""",
+    "online": """forgetting : float, default=1.0
+    Weight that every row leaves to each row before it, in (0, 1]. 0.999 remembers some 1000 rows. The penalty does not
+    fade.
+form : {"root", "covariance", "information"}, default="root"
+    What is carried from row to row.
+warm_up : int, default=500
+    Rows from which the scale of the inputs, and all that is ``"auto"``, is chosen. With ``scale``, ``slope``, ``C`` and
+    ``n_hidden`` given, or ``C=None``, there is no warm-up.""",
+    "loss": """loss : {"squared", "cubic", "quartic", "huber", "sqrt", "logcosh"}, default="squared"
+    A robust loss weighs every row by :math:`f'(e)/e` of its error before it is learned: one round of reweighting, and
+    so approximate. ``"polynomial"`` is refused, because its weights rise with the error.
+loss_scale : float or "auto", default="auto"
+    Error from which a row counts less. ``"auto"``: from the median of recent absolute errors.""",
     "class_weight": """class_weight : dict or "balanced", optional
     Weights of the classes.""",
-    "ordinal": """loss : {"squared", "logistic"}, default="squared"
+    "bit_loss": """loss : {"squared", "logistic"}, default="squared"
     Loss of the bits in training. ``"squared"`` is the closed form; ``"logistic"`` (Newton's method, some ten solves
-    per bit) makes them log-odds, so that probabilities need no calibration.
-decoding : {"loss", "hamming", "threshold"}, default="loss"
+    per bit) makes them log-odds, so that probabilities need no calibration.""",
+    "ordinal": """decoding : {"loss", "hamming", "threshold"}, default="loss"
     From bits to a class: smallest exponential loss, smallest Hamming distance, or number of positive bits.
 categories : "auto" or array of shape (n_classes,), default="auto"
     All labels, lowest first; some may be absent from the training rows. ``"auto"``: numbers by value, pandas ordered

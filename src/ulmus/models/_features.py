@@ -1,6 +1,11 @@
-"""What the families with an explicit feature map share: leave-one-out on a sample, and the variance of predictions."""
+"""What the families with an explicit feature map share.
 
-from typing import Any
+Their fits are three steps: **begin** fixes the map, **summarise** turns rows into sums, **finish** turns sums into
+weights. ``fit`` takes them on rows in memory; any driver that reads rows block by block takes the same ones.
+"""
+
+from abc import abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -8,8 +13,111 @@ from ulmus import engine
 from ulmus.calibration import HeldOut
 from ulmus.engine import Lift, Rows
 from ulmus.features.sampling import distinct_sample
-from ulmus.models._assembly import CALIBRATION_ROWS
-from ulmus.solvers.ridge import Leverage, Solution
+from ulmus.models._assembly import CALIBRATION_ROWS, Assembly
+from ulmus.solvers.ridge import Gradient, Leverage, Solution, fit_sums
+from ulmus.statistics import Extent, Statistics, Summary
+from ulmus.tuning import Tuning, summarise
+
+
+class MappedFamily(Assembly):
+    """A feature map and its output weights.
+
+    A family says how its map is chosen (``_begin``), what is summed (``_statistics``), how rows in memory are solved
+    (``_solve``), and what it keeps of a solution (``_settle``).
+    """
+
+    #: The fitted attribute that holds the width of the features.
+    _width: ClassVar[str]
+
+    map_: Any
+    C_: Any
+    tuning_: Tuning
+
+    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+        stats = self._begin(rows, folds, rng)
+        solution = self._solve(rows, stats)
+        self._settle(solution, rows)
+        weight = float(len(rows) if rows.weight is None else rows.weight.sum())
+        self._fitted_on = (len(rows), weight, self._fitted_extent(rows))
+        return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
+
+    @abstractmethod
+    def _begin(
+        self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, *, spare: bool = False
+    ) -> Statistics | None:
+        """Choose and fit ``map_`` and ``C_`` on these rows; their sums, where the choice needed them.
+
+        With ``spare`` a size that was to be chosen comes out twice as large as these rows ask for, so that
+        :meth:`_finish` can choose it on more rows.
+        """
+
+    @abstractmethod
+    def _statistics(self, features: Any, rows: Rows) -> Statistics:
+        """Sums of the rows on a map of this family."""
+
+    def _summarise(self, rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None) -> Summary:
+        """Sums of a block of rows on ``map_``, per fold where the rows have fold numbers. They add."""
+        sums = summarise(lambda part: self._statistics(self.map_, part), rows, folds, n_folds)
+        return Summary(sums.total, sums.folds, self._extent(rows))
+
+    def _extent(self, rows: Rows) -> Extent:
+        return Extent.of(rows.T)
+
+    def _fitted_extent(self, rows: Rows) -> Extent:
+        """The extent of rows that were fitted just now."""
+        return self._extent(rows)
+
+    def _finish(
+        self,
+        summary: Summary,
+        sample: Rows,
+        rng: np.random.RandomState,
+        *,
+        folds: np.ndarray | None = None,
+        choose: bool = False,
+        again: Gradient | None = None,
+    ) -> None:
+        """Weights from sums, and calibration on a sample of the rows that are in them.
+
+        With ``choose``, what the model leaves open among C and its size is chosen first: by the loss of the sample's
+        rows left out one by one, or fold by fold where ``folds`` has their numbers and the summary has folds.
+        ``again`` wins back digits that the sums have lost (:func:`ulmus.solvers.ridge.fit_sums`).
+        """
+        with engine.threads_for(summary.total.n_features):
+            if choose:
+                summary = self._choose_from_sums(summary, sample, folds, rng)
+            solution = fit_sums(summary.total, self.C_, self._intercept, again)
+            self._settle(solution, summary)
+            held_out = leave_one_out_sample(self.map_, sample, solution, rng, self.n_jobs)
+        self._calibrate(held_out)
+
+    def _choose_from_sums(
+        self, summary: Summary, sample: Rows, folds: np.ndarray | None, rng: np.random.RandomState
+    ) -> Summary:
+        """Choose C, and the size where it was left open, from the sums; the sums of that size."""
+        sizes = self.map_.prefix_sizes() if self._open_size else [self.map_.n_lifted]
+        if self.C != "auto" and len(sizes) == 1:
+            return summary
+        width = getattr(self, self._width)
+        tuner = self._tuner(sample, lambda _, size: self.map_, self._statistics, folds, rng)
+        tuner.trials = list(self.tuning_.trials) if hasattr(self, "tuning_") else []
+        found = tuner.choose_prefix(width, self.map_, summary, sizes)
+        self.map_, self.C_ = found.features, found.C if self.C == "auto" else self.C
+        self.tuning_ = tuner.result(width, found)
+        return Summary(found.statistics, (), summary.extent)
+
+    @property
+    @abstractmethod
+    def _open_size(self) -> bool:
+        """Whether the number of features is the model's to choose."""
+
+    @abstractmethod
+    def _solve(self, rows: Rows, stats: Statistics | None) -> Solution:
+        """Weights for rows in memory (from their sums, if given), by the form that keeps the digits."""
+
+    @abstractmethod
+    def _settle(self, solution: Solution, source: Rows | Summary) -> None:
+        """Keep what predictions need of a solution and of the rows, or sums, that it came from."""
 
 
 def leave_one_out_sample(

@@ -1,6 +1,7 @@
 """The tasks: what a model does with labels, whatever its features are."""
 
 from typing import Any, ClassVar
+from zlib import crc32
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -19,15 +20,31 @@ class Regression(RegressorMixin):
     _default_intercept: ClassVar[bool] = True
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "squared", "absolute")
 
-    def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True, y_numeric=True
+            self,
+            X,
+            y,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            multi_output=True,
+            y_numeric=True,
         )
         return X, np.asarray(y, dtype=np.float64)
 
     def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         self._single_output = y.ndim == 1
         return y.reshape(len(y), -1), None
+
+    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        return y.reshape(len(y), -1), None
+
+    def _grow(self, labels: Any) -> np.ndarray | None:
+        return None
+
+    def _identity(self, T: np.ndarray) -> np.ndarray:
+        return T
 
     def _coding(self, rows: Rows) -> Coding:
         return Plain.of(rows.T, rows.weight)
@@ -94,8 +111,8 @@ class Classification(ClassifierMixin):
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared")
 
-    def _validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+    def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
+        X, y = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
         return X, y
 
@@ -109,10 +126,45 @@ class Classification(ClassifierMixin):
         T = OneVsAll(self.classes_).encode(indices)
         if self.class_weight is None:
             return T, None
+        return T, self._balance(y, weight)[indices]
+
+    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        indices = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        unknown = np.unique(y[self.classes_[indices] != y])
+        if len(unknown):
+            raise ValueError(f"labels {unknown.tolist()} are not among the known classes {self.classes_.tolist()}")
+        if self.class_weight == "balanced":
+            raise ValueError(
+                'class_weight="balanced" needs to count all rows before the first is learned; for rows that come in '
+                "blocks give the weights as a dict"
+            )
+        T = OneVsAll(self.classes_).encode(indices)
+        return T, None if self.class_weight is None else self._balance(y, None)[indices]
+
+    def _grow(self, labels: Any) -> np.ndarray | None:
+        old = getattr(self, "classes_", np.asarray(labels)[:0])
+        self.classes_ = np.unique(np.concatenate([old, np.asarray(labels)])) if len(old) else np.unique(labels)
+        if len(old) < 2 or len(old) == len(self.classes_):
+            return None
+        # every class as a combination of the known columns and the constant; a new one was −1 so far
+        known = np.array([[-1.0, 1.0]]) if len(old) == 2 else np.eye(len(old))
+        M = np.zeros((len(known) + 1, len(self.classes_)))
+        M[-1] = -1.0
+        place = np.searchsorted(self.classes_, old)
+        M[:-1, place], M[-1, place] = known, 0.0
+        return M
+
+    def _identity(self, T: np.ndarray) -> np.ndarray:
+        which = OneVsAll.class_scores(T).argmax(axis=1)
+        names = np.array([crc32(repr(label).encode()) for label in self.classes_.tolist()], dtype=np.float64)
+        return names[which][:, None]
+
+    def _balance(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+        """The weight of every class."""
         balance = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weight)
         if not (np.isfinite(balance).all() and (balance >= 0).all() and balance.any()):
             raise ValueError(f"class weights must be non-negative, finite and not all zero, got {self.class_weight!r}")
-        return T, balance[indices]
+        return balance
 
     def _coding(self, rows: Rows) -> Coding:
         return OneVsAll(self.classes_)

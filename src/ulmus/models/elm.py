@@ -1,6 +1,5 @@
 """ELM and RELM: random layer + least squares or ridge."""
 
-from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -8,19 +7,24 @@ import numpy as np
 
 from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions
-from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
+from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.random_layer import LAYER_CONSTRAINTS, RandomLayer
-from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, digits_kept
+from ulmus.models._assembly import COMMON_CONSTRAINTS, digits_kept
 from ulmus.models._docs import RANDOM, documented
-from ulmus.models._features import leave_one_out_sample, leverages
+from ulmus.models._features import leverages
+from ulmus.models._sequential import Sequential
 from ulmus.models._tasks import Classification, Regression
-from ulmus.solvers.ridge import Problem, fit_ridge
+from ulmus.solvers.ridge import Problem, Solution, fit_ridge
+from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.search import FIRST_SIZE
 
 
-class RandomFamily(Assembly):
+class RandomFamily(Sequential):
     """A random layer and its output weights."""
+
+    _width: ClassVar[str] = "slope_"
+    _plain: ClassVar[dict[str, Any]] = {"C": 1.0, "slope": 1.0, "n_hidden": 50}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LAYER_CONSTRAINTS,
@@ -66,7 +70,9 @@ class RandomFamily(Assembly):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+    def _begin(
+        self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, *, spare: bool = False
+    ) -> Statistics | None:
         seed = int(rng.randint(2**31 - 1))
 
         def make_map(slope: float, size: int) -> RandomLayer:
@@ -85,12 +91,11 @@ class RandomFamily(Assembly):
         tune = self.C is not None
         slope: Any = 1.0 if self.slope == "auto" else self.slope
         size: Any = self.n_hidden if tune or self.n_hidden != "auto" else min(FIRST_SIZE, max(1, len(rows) // 4))
-        self.C_: Any = self.C
+        self.C_ = self.C
         stats = None
         tune_slope = tune and self.slope == "auto"
         if tune_slope or self.C == "auto" or size == "auto":
-            statistics = partial(engine.gram_statistics, n_jobs=self.n_jobs)
-            tuner = self._tuner(rows, make_map, statistics, folds, rng)
+            tuner = self._tuner(rows, make_map, self._statistics, folds, rng)
             if tune_slope:
                 slope = tuner.choose_width(slope, FIRST_SIZE if size == "auto" else size)
             grow = size == "auto"
@@ -98,14 +103,34 @@ class RandomFamily(Assembly):
             self.map_, stats = found.features, found.statistics
             self.C_ = found.C if self.C == "auto" else self.C
             self.tuning_ = tuner.result(slope, found)
+            if grow and spare:
+                size = min(2 * self.map_.n_hidden, self.max_hidden)
+                self.map_, stats = make_map(slope, size).fit(rows.X, sample_weight=rows.weight), None
         else:
             self.map_ = make_map(slope, size).fit(rows.X, sample_weight=rows.weight)
         self.slope_, self.n_hidden_ = self.map_.slope, self.map_.n_hidden
-        solution = fit_ridge(Problem(self.map_, rows, self.C_, self._intercept, self.n_jobs), stats)
+        return stats
+
+    def _warm_up(self) -> int:
+        left = "auto" in (self.scale, self.slope, self.n_hidden, self.C)
+        radial = ACTIVATIONS[self.activation].argument == "distance"
+        return self._warm_up_rows if (left or radial) and self.C is not None else 1
+
+    @property
+    def _open_size(self) -> bool:
+        return self.n_hidden == "auto" and self.C is not None
+
+    def _statistics(self, features: RandomLayer, rows: Rows) -> Statistics:
+        return engine.gram_statistics(features, rows, n_jobs=self.n_jobs)
+
+    def _solve(self, rows: Rows, stats: Statistics | None) -> Solution:
+        return fit_ridge(Problem(self.map_, rows, self.C_, self._intercept, self.n_jobs), stats)
+
+    def _settle(self, solution: Solution, source: Rows | Summary) -> None:
+        self.n_hidden_ = self.map_.n_hidden
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
         self._leverage = solution.leverage
-        self._fold(rows.target_bound)
-        return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
+        self._fold(source.target_bound)
 
     def _fold(self, scale: float) -> None:
         """Predict float32 rows in float32 where that keeps the digits."""

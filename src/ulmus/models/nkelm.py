@@ -1,28 +1,35 @@
 """NKELM: Nyström map + ridge."""
 
-from functools import partial
+from copy import deepcopy
+from dataclasses import replace
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions
-from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.features.kernels import KERNELS, heuristic_gamma, uses_gamma
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS, NystromMap
-from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, digits_kept
+from ulmus.models._assembly import COMMON_CONSTRAINTS, digits_kept
 from ulmus.models._docs import NYSTROM, documented
-from ulmus.models._features import leave_one_out_sample, leverages
+from ulmus.models._features import leverages
+from ulmus.models._sequential import Sequential
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
+from ulmus.solvers.ridge import Solution
+from ulmus.statistics import Extent, Statistics, Summary
 from ulmus.tuning.search import FIRST_SIZE
 
 
-class NystromFamily(Assembly):
+class NystromFamily(Sequential):
     """Nyström features and their ridge weights."""
+
+    _width: ClassVar[str] = "gamma_"
+    _plain: ClassVar[dict[str, Any]] = {"C": 1.0, "n_landmarks": 50}
+    _factor_names: ClassVar[tuple[str, ...]] = ("_leverage", "landmark_weights_", "_folds_in", "_certificate")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KERNEL_CONSTRAINTS,
@@ -69,7 +76,9 @@ class NystromFamily(Assembly):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+    def _begin(
+        self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, *, spare: bool = False
+    ) -> Statistics | None:
         seed = int(rng.randint(2**31 - 1))
 
         def make_map(gamma: float, size: int) -> NystromMap:
@@ -91,12 +100,11 @@ class NystromFamily(Assembly):
             size = min(len(rows), self.max_landmarks)
         elif size == "auto" and self.rank is not None:
             size = max(FIRST_SIZE, 2 * self.rank)
-        self.C_: Any = self.C
+        self.C_ = self.C
         stats = None
         tune_gamma = self.gamma == "auto" and uses_gamma(self.kernel)
         if tune_gamma or self.C == "auto" or size == "auto":
-            statistics = partial(nystrom_statistics, n_jobs=self.n_jobs)
-            tuner = self._tuner(rows, make_map, statistics, folds, rng)
+            tuner = self._tuner(rows, make_map, self._statistics, folds, rng)
             if tune_gamma:
                 gamma = tuner.choose_width(gamma, FIRST_SIZE if size == "auto" else size)
             grow = size == "auto"
@@ -104,17 +112,88 @@ class NystromFamily(Assembly):
             self.map_, stats = found.features, found.statistics
             self.C_ = found.C if self.C == "auto" else self.C
             self.tuning_ = tuner.result(gamma, found)
+            if grow and spare:
+                size = min(2 * self.map_.n_landmarks, self.max_landmarks)
+                self.map_, stats = make_map(gamma, size).fit(rows.X, self._labels(rows), rows.weight), None
         else:
             self.map_ = make_map(gamma, size).fit(rows.X, self._labels(rows), rows.weight)
         self.gamma_, self.n_landmarks_ = self.map_.gamma_, len(self.map_.landmarks_)
-        solution = fit_nystrom_ridge(
+        return stats
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, novelty: float | None = None
+    ) -> Self:
+        """Learn a block of rows, or one row.
+
+        Landmarks and all that is left to the data are chosen from the first 500 rows (or as many as there are to be
+        landmarks), or from the rows of an earlier ``fit``; until then predictions come from a model of the rows so far.
+
+        Parameters
+        ----------
+        X, y, sample_weight : arrays
+            As ``fit`` takes them.
+        classes : array, optional
+            All classes that will come, for classifiers. Without it classes may appear later.
+        novelty : float, optional
+            After the warm-up, rows of which the landmarks leave more than this share of :math:`\\kappa(x,x)`
+            unexplained (:meth:`residual_kernel`) become landmarks first, up to ``max_landmarks``. Rows learned before
+            are not at hand any more and count as 0 in the new features: approximate for the past, exact from here on.
+
+        Returns
+        -------
+        self
+        """
+        if novelty is None or "stream_" not in self.__dict__ or self.stream_.recursion is None:
+            return super().partial_fit(X, y, classes, sample_weight)
+        if not 1e-3 <= novelty < 1:
+            raise ValueError(f"novelty must lie between 0.001 and 1, got {novelty!r}")
+        rows, _ = self._block(X, y, sample_weight)
+        features, stream = self.map_.grown(rows.X, novelty, self.max_landmarks), self.stream_
+        if features is self.map_:
+            return super().partial_fit(X, y, classes, sample_weight)
+        before, state = dict(self.__dict__), deepcopy(stream)
+        for _ in range(features.n_lifted - self.map_.n_lifted):
+            stream.recursion.widen()
+            stream.births += (stream.memory.count + stream.memory.n_recent,)
+        stream.memory.forget_sample()
+        self.map_, self.n_landmarks_ = features, len(features.landmarks_)
+        try:
+            return super().partial_fit(X, y, classes, sample_weight)
+        except Exception:
+            self.__dict__.clear()
+            self.__dict__.update(before, stream_=state)
+            raise
+
+    def _warm_up(self) -> int:
+        wanted = 0 if isinstance(self.n_landmarks, str) else self.n_landmarks
+        return max(self._warm_up_rows, wanted)
+
+    @property
+    def _open_size(self) -> bool:
+        drawn = isinstance(self.landmarks, str) and self.landmarks != "all"
+        return self.n_landmarks == "auto" and self.rank is None and drawn
+
+    def _statistics(self, features: NystromMap, rows: Rows) -> Statistics:
+        return nystrom_statistics(features, rows, n_jobs=self.n_jobs)
+
+    def _extent(self, rows: Rows) -> Extent:
+        return Extent.of(rows.T, self.map_.cross_kernel_.diagonal(rows.X), rows.weight)
+
+    def _fitted_extent(self, rows: Rows) -> Extent:
+        known = self._certificate
+        return replace(Extent.of(rows.T), diagonal_sum=known.diagonal_sum, diagonal_max=known.delta)
+
+    def _solve(self, rows: Rows, stats: Statistics | None) -> Solution:
+        return fit_nystrom_ridge(
             self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
         )
+
+    def _settle(self, solution: Solution, source: Rows | Summary) -> None:
+        self.n_landmarks_ = len(self.map_.landmarks_)
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
         self._leverage = solution.leverage
-        self._certificate = Certificate.of(self.map_, rows, self.C_, solution, fit_intercept=self._intercept)
-        self._fold(rows.target_bound)
-        return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
+        self._certificate = Certificate.of(self.map_, source, self.C_, solution, fit_intercept=self._intercept)
+        self._fold(source.target_bound)
 
     def _fold(self, scale: float) -> None:
         """Fold the whitening into the weights where that keeps the digits: ``f(x) = k_xz (R⁻ᵀβ)``."""

@@ -21,13 +21,14 @@ from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.ridge import Leverage, Solution
+from ulmus.statistics import Summary
 
 _BLOCK_ROWS = 4096
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What the bound needs of the training rows: ``n`` (their weight), ``τ``, ``δ`` and ``tr R``."""
+    """What the bound needs of the training rows: ``n`` (their weight), ``τ``, ``δ`` and ``tr R``; and ``Σ κ(x,x)``."""
 
     C: float
     n: float
@@ -35,12 +36,15 @@ class Certificate:
     delta: float
     residual_trace: float
     centred: bool
+    diagonal_sum: float = 0.0
 
     @classmethod
     def of(
-        cls, features: NystromMap, rows: Rows, C: float, solution: Solution, *, fit_intercept: bool
+        cls, features: NystromMap, rows: Rows | Summary, C: float, solution: Solution, *, fit_intercept: bool
     ) -> "Certificate":
-        """From the rows and the factor of their solve, which holds ``tr F̂ᵀWF̂``."""
+        """From the rows, or their sums, and the factor of their solve, which holds ``tr F̂ᵀWF̂``."""
+        if isinstance(rows, Summary):
+            return cls._of_sums(features, rows, C, solution, fit_intercept)
         w = np.ones(len(rows)) if rows.weight is None else rows.weight
         T = rows.T - np.average(rows.T, axis=0, weights=w) if fit_intercept else rows.T
         n, total, delta = float(w.sum()), 0.0, 0.0
@@ -51,7 +55,22 @@ class Certificate:
             left = total - explained_trace(solution.leverage, C, n)
             tau = float(np.sqrt(np.einsum("ij,ij->i", T, T).max()))
         trace = max(left, round_off(features.condition_, solution.form) * total) if np.isfinite(left) else np.inf
-        return cls(C, n, tau, delta, trace, fit_intercept)
+        return cls(C, n, tau, delta, trace, fit_intercept, total)
+
+    @classmethod
+    def _of_sums(
+        cls, features: NystromMap, summary: Summary, C: float, solution: Solution, fit_intercept: bool
+    ) -> "Certificate":
+        """``τ`` is then the corner of the box that holds the targets."""
+        stats, extent = summary.total, summary.extent
+        assert extent is not None
+        mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
+        with np.errstate(over="ignore", invalid="ignore"):
+            tau = float(np.linalg.norm(np.maximum(extent.high - mean, mean - extent.low)))
+            left = extent.diagonal_sum - explained_trace(solution.leverage, C, stats.weight)
+        least = round_off(features.condition_, solution.form) * extent.diagonal_sum
+        trace = max(left, least) if np.isfinite(left) else np.inf
+        return cls(C, stats.weight, tau, extent.diagonal_max, trace, fit_intercept, extent.diagonal_sum)
 
     def bound(self, diagonal: np.ndarray, residual: np.ndarray) -> np.ndarray:
         """Bound of ``‖f̂(x) − f(x)‖`` from ``κ(x,x)`` and ``r(x,x)`` of every row."""
@@ -67,7 +86,9 @@ class Certificate:
 
 def explained_trace(leverage: Leverage, C: float, n: float) -> float:
     """``tr ΦᵀWΦ``, from the factor of ``Φ̃ᵀWΦ̃ + I/C`` or the rows of ``Φ̃``, and the mean of ``Φ``."""
-    if leverage.rows is None:
+    if leverage.spectral:  # columns are eigenvectors over the roots of their eigenvalues
+        centred = float(np.sum(1.0 / np.sum(leverage.root**2, axis=0))) - leverage.root.shape[1] / C
+    elif leverage.rows is None:
         centred = float(np.sum(leverage.root**2)) - len(leverage.root) / C
     else:
         centred = float(np.sum(leverage.rows**2))

@@ -17,10 +17,10 @@ on centred rows when an intercept is asked for. Forms, from cheap to safe:
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, lapack, solve_triangular, svd
+from scipy.linalg import LinAlgError, cho_solve, eigh, lapack, solve_triangular, svd
 
 from ulmus import engine
 from ulmus.engine import Lift, Rows
@@ -172,6 +172,61 @@ def solve_statistics(stats: Statistics, C: float | None, *, fit_intercept: bool 
     return NormalEquations(stats, C, fit_intercept).solution()
 
 
+class Gradient(Protocol):
+    """What corrections need: minus half the gradient of the objective, computed from the rows."""
+
+    @property
+    def fit_intercept(self) -> bool:
+        """Whether there is a b."""
+
+    def gradient(self, beta: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """In β and in b."""
+
+
+def fit_sums(stats: Statistics, C: float | None, fit_intercept: bool, again: Gradient | None = None) -> Solution:
+    """Weights from sums, by Cholesky where it keeps the digits, else by eigenvalues.
+
+    ``again`` goes over the rows once more for every correction, where there are digits to win back. Without it a
+    warning tells how many the sums have lost.
+    """
+    with engine.threads_for(stats.n_features):
+        try:
+            system = NormalEquations(stats, C, fit_intercept)
+            solution, loss = system.solution(), EPS * system.condition
+            if again is not None and DOUBLE.correct < loss <= DOUBLE.give_up:
+                corrected = _corrected(again, system, solution, DOUBLE.tolerance)
+                solution, loss = (solution, loss) if corrected is None else (corrected, 0.0)
+        except LinAlgError:
+            loss = np.inf
+        if loss > DOUBLE.give_up:
+            solution = _by_eigenvalues(stats, C, fit_intercept)
+    if loss > DOUBLE.correct:
+        warnings.warn(
+            f"sums of squares have lost digits: the condition number is {solution.condition:.1e} and weights may be "
+            f"off by {min(1.0, EPS * solution.condition):.0e} of their size; a smaller C, fewer features or an OSELM "
+            "model (its factor is never squared) keep them",
+            NumericalWarning,
+            stacklevel=2,
+        )
+    return solution
+
+
+def _by_eigenvalues(stats: Statistics, C: float | None, fit_intercept: bool) -> Solution:
+    """``β = U (UᵀB) / (s + 1/C)``, without what is round-off when there is no penalty."""
+    used = stats.centred() if fit_intercept else stats
+    s, U = eigh(used.gram, check_finite=False)
+    ridge = 0.0 if C is None else 1.0 / C
+    keep = s > (len(s) * EPS * s[-1] if C is None else -np.inf)
+    s, U = np.maximum(s[keep], 0.0) + ridge, U[:, keep]
+    root = U / np.sqrt(s)
+    beta = root @ (root.T @ used.cross)
+    centre = stats.feature_mean if fit_intercept else np.zeros(stats.n_features)
+    mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
+    leverage = Leverage(root, centre, 1.0 / stats.weight if fit_intercept else 0.0, spectral=True)
+    condition = float(s[-1] / s[0]) if len(s) else 1.0
+    return Solution(beta, mean - centre @ beta, "eigenvalues", condition, leverage)
+
+
 def fit_gram(problem: Problem, precision: Precision = DOUBLE, stats: Statistics | None = None) -> Solution | None:
     """Weights by sums (those given, or those of the rows) and Cholesky; None when that would not keep the digits."""
     stats = problem.statistics(precision.dtype) if stats is None else stats
@@ -187,7 +242,7 @@ def fit_gram(problem: Problem, precision: Precision = DOUBLE, stats: Statistics 
     return _corrected(problem, system, solution, precision.tolerance) if loss > precision.correct else solution
 
 
-def _corrected(problem: Problem, system: NormalEquations, solution: Solution, tolerance: float) -> Solution | None:
+def _corrected(problem: Gradient, system: NormalEquations, solution: Solution, tolerance: float) -> Solution | None:
     """Newton corrections with the exact gradient: the factor only has to point the way.
 
     The size of a correction, in the norm of the fitted values, is the error that it removes; two of them tell how fast

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import Lift, Rows
 from ulmus.solvers.path import RidgePath
-from ulmus.statistics import Statistics
+from ulmus.statistics import Statistics, Summary
 
 #: How far, in powers of two, a grid of C may be widened when its best value sits at an end.
 C_LIMITS = (-30.0, 35.0)
@@ -50,14 +51,6 @@ class Trial:
         return float(self.loss[self.best])
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Sums of all rows and, when there are folds, of each fold."""
-
-    total: Statistics
-    folds: tuple[Statistics, ...] = ()
-
-
 def fold_numbers(cv: Any, X: Any, y: np.ndarray, groups: Any, classifier: bool) -> np.ndarray | None:
     """The number of the fold in which each row is tested; None asks for leave-one-out.
 
@@ -80,6 +73,21 @@ def fold_numbers(cv: Any, X: Any, y: np.ndarray, groups: Any, classifier: bool) 
     return number
 
 
+def summarise(
+    statistics: Callable[[Rows], Statistics], rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None
+) -> Summary:
+    """Statistics of the rows and of each fold; rows of fold −1 are in the total only."""
+    if folds is None:
+        return Summary(statistics(rows))
+    n_folds = int(folds.max()) + 1 if n_folds is None else n_folds
+    parts = tuple(statistics(rows.take(np.flatnonzero(folds == k))) for k in range(n_folds))
+    never_tested = np.flatnonzero(folds < 0)
+    total = sum(parts[1:], parts[0])
+    if len(never_tested):
+        total = total + statistics(rows.take(never_tested))
+    return Summary(total, parts)
+
+
 @dataclass(frozen=True)
 class Judge:
     """Rows, how they are divided, which of them are scored (with which weights), and what counts as loss."""
@@ -96,17 +104,7 @@ class Judge:
 
     def summarise(self, features: Lift) -> Summary:
         """Statistics of the rows, and of each fold."""
-        if self.folds is None:
-            return Summary(self.statistics_of(features, self.rows))
-        parts = tuple(
-            self.statistics_of(features, self.rows.take(np.flatnonzero(self.folds == k)))
-            for k in range(int(self.folds.max()) + 1)
-        )
-        never_tested = np.flatnonzero(self.folds < 0)
-        total = sum(parts[1:], parts[0])
-        if len(never_tested):
-            total = total + self.statistics_of(features, self.rows.take(never_tested))
-        return Summary(total, parts)
+        return summarise(partial(self.statistics_of, features), self.rows, self.folds)
 
     def trial(
         self, stage: str, width: float, features: Lift, summary: Summary, log2_C: np.ndarray, size: int | None = None

@@ -22,7 +22,7 @@ import numpy as np
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
-from ulmus.statistics import Statistics
+from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.judge import C_LIMITS, Judge, Trial
 
 #: log2 of the C that are tried first; the judge widens the grid while the best value sits at its end.
@@ -153,6 +153,17 @@ class Tuner:
             if exhausted or (len(judged) > 1 and not self.judge.gains(judged[-2], judged[-1], share=SHARE)):
                 break
             size = min(2 * size, max_size)
+        return self._sufficient(judged, features, summary)
+
+    def choose_prefix(self, width: float, features: Any, summary: Summary, sizes: list[int]) -> Found:
+        """The smallest sufficient size of a fitted map, and its C, from sums of rows that need not be at hand.
+
+        The judge's own rows are scored: they are among those of the sums (or of the folds, by their numbers).
+        """
+        judged = [self._record(self.judge.trial("size", width, features, summary, self.log2_C, size)) for size in sizes]
+        return self._sufficient(judged, features, summary)
+
+    def _sufficient(self, judged: list[Trial], features: Any, summary: Summary) -> Found:
         best = min(judged, key=lambda t: t.best_loss)
         chosen = next(t for t in judged if not self.judge.gains(t, best, share=SHARE))
         return Found(features.prefix(chosen.size), chosen.size, chosen.best_C, summary.total.prefix(chosen.size))

@@ -1,0 +1,140 @@
+"""What a learner remembers of single rows: that it has learned them, and a sample to calibrate on."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ulmus.engine import Rows
+from ulmus.features.sampling import row_keys
+
+#: Rows that are looked at together.
+RECENT = 256
+_GONE = np.uint64(0)
+
+
+class Memory:
+    """Eight bytes of every row (a hash of inputs, target and weight), and a sample of the rows themselves.
+
+    The hash tells whether a row was learned, and how many rows ago. The sample is the rows with the smallest hashes,
+    which is uniform and does not depend on their order; under forgetting it is the latest rows.
+    """
+
+    def __init__(self, capacity: int, latest: bool) -> None:
+        self.capacity, self.latest = capacity, latest
+        self.keys = np.empty(0, np.uint64)
+        self.count = 0
+        self.sample: Rows | None = None
+        self.sample_keys, self.born = np.empty(0, np.uint64), np.empty(0, np.int64)
+        self.recent: list[tuple[Rows, np.ndarray]] = []
+        self.n_recent = 0
+
+    @staticmethod
+    def hashes(rows: Rows, identity: np.ndarray) -> np.ndarray:
+        """One non-zero key per row."""
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        keys = row_keys(rows.X, 0) + np.uint64(3) * row_keys(np.column_stack([identity, weight]), 1)
+        return np.where(keys == _GONE, np.uint64(1), keys)
+
+    def add(self, rows: Rows, identity: np.ndarray) -> None:
+        """Remember rows; few of them are only put by."""
+        self.recent.append((rows, identity))
+        self.n_recent += len(rows)
+        if self.n_recent >= RECENT:
+            self.settle()
+
+    def settle(self) -> None:
+        """Look at the rows that were put by."""
+        if not self.n_recent:
+            return
+        recent, self.recent, self.n_recent = self.recent, [], 0
+        rows = stacked([block for block, _ in recent])
+        keys = self.hashes(rows, np.concatenate([identity for _, identity in recent]))
+        end = self.count + len(keys)
+        if end > len(self.keys):
+            self.keys = np.resize(self.keys, max(end, 2 * len(self.keys), 1024))
+        self.keys[self.count : end] = keys
+        born = np.arange(self.count, end)
+        self.count = end
+        if self.sample is not None:
+            rows = stacked([self.sample, rows])
+            keys, born = np.append(self.sample_keys, keys), np.append(self.born, born)
+        if len(keys) > self.capacity:
+            keep = np.sort(np.argsort(-born if self.latest else keys, kind="stable")[: self.capacity])
+            rows, keys, born = rows.take(keep), keys[keep], born[keep]
+        self.sample, self.sample_keys, self.born = rows, keys, born
+
+    def find(self, keys: np.ndarray) -> np.ndarray:
+        """Where each of these rows was learned last (no place twice); −1 for one that was not."""
+        self.settle()
+        known, found, taken = self.keys[: self.count], np.full(len(keys), -1), set[int]()
+        for i, key in enumerate(keys):
+            for place in np.flatnonzero(known == key)[::-1]:
+                if place not in taken:
+                    taken.add(int(place))
+                    found[i] = place
+                    break
+        return found
+
+    def remove(self, places: np.ndarray) -> None:
+        """Let go of the rows that were learned at these places."""
+        self.keys[places] = _GONE
+        if self.sample is not None:
+            keep = np.flatnonzero(~np.isin(self.born, places))
+            self.sample, self.sample_keys, self.born = self.sample.take(keep), self.sample_keys[keep], self.born[keep]
+
+    def merge(self, other: "Memory") -> None:
+        """Remember what another one does, as the older part."""
+        self.settle()
+        other.settle()
+        self.keys = np.concatenate([other.keys[: other.count], self.keys[: self.count]])
+        if other.sample is not None:
+            mine = [] if self.sample is None else [self.sample]
+            self.sample = stacked([other.sample, *mine])
+            self.sample_keys = np.append(other.sample_keys, self.sample_keys)
+            self.born = np.append(other.born, self.born + other.count)
+        self.count += other.count
+
+    def rows(self, forgetting: float) -> Rows | None:
+        """The sample, every row with the weight it has now."""
+        self.settle()
+        if self.sample is None or not len(self.sample):
+            return None
+        if forgetting == 1.0:
+            return self.sample
+        w = np.ones(len(self.sample)) if self.sample.weight is None else self.sample.weight
+        w = w * forgetting ** (self.count - 1 - self.born)
+        return Rows(self.sample.X, self.sample.T, w, np.minimum(w, 1.0))
+
+    def forget_sample(self) -> None:
+        """Begin the sample anew: its rows are not in the sums with the features they have now."""
+        self.settle()
+        self.sample, self.sample_keys, self.born = None, self.sample_keys[:0], self.born[:0]
+
+    @property
+    def n_sampled(self) -> int:
+        """Rows that are in the sample, or will be looked at for it."""
+        return self.n_recent + len(self.born)
+
+    def recode(self, M: np.ndarray) -> None:
+        """Make the targets ``[t 1] M``."""
+        self.settle()
+        if self.sample is not None:
+            T = np.column_stack([self.sample.T, np.ones(len(self.sample))]) @ M
+            self.sample = Rows(self.sample.X, T, self.sample.weight, self.sample.unit)
+
+
+def stacked(blocks: list[Rows]) -> Rows:
+    """Blocks of rows as one."""
+    if len(blocks) == 1:
+        return blocks[0]
+
+    def join(name: str) -> np.ndarray | None:
+        if all(getattr(block, name) is None for block in blocks):
+            return None
+        parts = [np.ones(len(b)) if getattr(b, name) is None else getattr(b, name) for b in blocks]
+        return np.concatenate(parts)
+
+    inputs: list[Any] = [block.X for block in blocks]
+    X = sparse.vstack(inputs, format="csr") if any(map(sparse.issparse, inputs)) else np.concatenate(inputs)
+    return Rows(X, np.concatenate([block.T for block in blocks]), join("weight"), join("unit"))

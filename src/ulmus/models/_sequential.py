@@ -1,0 +1,374 @@
+"""Learning from rows that come in blocks or one by one: ``partial_fit``, ``unlearn``, ``merge``.
+
+A stream begins with a warm-up: rows are kept until the map can be drawn and its parameters chosen from them. From then
+on rows go into a recursion (:mod:`ulmus.solvers.recursive`), and weights, leverages and calibration are computed when
+somebody asks for them.
+"""
+
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.linalg import LinAlgError
+from sklearn.base import RegressorMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+
+from ulmus import engine
+from ulmus._sklearn import check_sample_weight
+from ulmus.calibration import HeldOut
+from ulmus.engine import Rows
+from ulmus.models._assembly import CALIBRATION_ROWS
+from ulmus.models._features import MappedFamily, leave_one_out_sample
+from ulmus.models._memory import Memory, stacked
+from ulmus.models._stream import FORMS, Exchange, Stream
+from ulmus.solvers.recursive import Information, Shape, start_of, sums_of
+from ulmus.solvers.ridge import Solution
+from ulmus.solvers.square_root import SquareRoot
+from ulmus.statistics import Extent, Statistics, Summary, design_matrix
+
+#: Rows that go through the batch engine together.
+BATCH = 1_000
+#: Fewest rows from which parameters are chosen during the warm-up, and how much more there must be to choose again.
+FEW, MORE = 20, 1.5
+#: Rows that have to come after a ``fit`` before its calibration is replaced.
+RECALIBRATE = 200
+
+
+class Sequential(Exchange):
+    """What a family needs in order to learn on."""
+
+    #: What is derived from the recursion, when asked for: weights, what leans on their factor, calibration.
+    _weight_names: ClassVar[tuple[str, ...]] = ("beta_", "intercept_", "route_", "_narrow")
+    _factor_names: ClassVar[tuple[str, ...]] = ("_leverage",)
+    _calibration_names: ClassVar[tuple[str, ...]] = ("temperature_", "spread_")
+    #: Values that stand in for "auto" while there are hardly any rows.
+    _plain: ClassVar[dict[str, Any]] = {}
+    beta_: np.ndarray
+    intercept_: np.ndarray
+    #: Rows of the warm-up.
+    _warm_up_rows: int = 500
+    _form: str = "information"
+    _forgetting: float = 1.0
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn a block of rows, or one row.
+
+        The map and all that is left to the data are chosen from the first 500 rows (or the first block, if it has
+        more, or the rows of an earlier ``fit``); until there are so many, predictions come from a model of the rows so
+        far. A block that is refused leaves the model as it was.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+        classes : array, optional
+            All classes that will come, for classifiers. Without it classes may appear later.
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "stream_"):
+            self._validate_params()
+            return self._first(X, y, classes, sample_weight)
+        rows, new = self._block(X, y, sample_weight)
+        self._learn_block(rows, new)
+        return self
+
+    def _first(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+        """The first block; a refusal leaves no trace."""
+        before = dict(self.__dict__)
+        fitted = "map_" in before
+        try:
+            stream = Stream(self._new_memory(), classes is not None)
+            if fitted:
+                self._go_on_from_fit(stream)
+            elif classes is not None:
+                self._grow(np.asarray(classes))
+            self.stream_ = stream
+            rows, new = self._block(X, y, sample_weight, reset=not fitted)
+            self._learn_block(rows, new)
+        except Exception:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _new_memory(self) -> Memory:
+        return Memory(CALIBRATION_ROWS, latest=self._forgetting < 1.0)
+
+    def _go_on_from_fit(self, stream: Stream) -> None:
+        """A recursion that stands where ``fit`` has left the model."""
+        n, weight, stream.extent = self._fitted_on
+        assert stream.extent is not None
+        shape = Shape(self.map_.n_lifted, len(stream.extent.low), self.C_, self._intercept)
+        route = "eigenvalues" if self._leverage.spectral else self.route_
+        solution = Solution(self.beta_, self.intercept_, route, np.nan, self._leverage)
+        try:
+            R, z = start_of(solution, shape, weight)
+        except LinAlgError as error:
+            raise self._deficient(n) from error
+        if self._form == "root":
+            stream.recursion = SquareRoot(shape, (R, z))
+        else:
+            sums = sums_of(R.T @ R - np.diag(shape.ridge), R.T @ z, shape)
+            sums.moments[-1, -1], sums.n_rows = weight, n
+            stream.recursion = FORMS[self._form](shape, sums)  # type: ignore[call-arg]
+        stream.n_rows, stream.complete = n, False
+
+    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+        self.__dict__.pop("stream_", None)
+        return super()._train(rows, folds, rng)
+
+    # Taking rows in
+
+    def _block(self, X: Any, y: Any, sample_weight: Any, reset: bool = False) -> tuple[Rows, np.ndarray]:
+        """Checked rows, without target columns yet, and their labels (or targets) as they came."""
+        if reset or not self._plain_block(X, y):
+            X, y = self._validate(X, y, reset=reset)
+            y = np.asarray(y)
+        weight = None
+        if sample_weight is not None:
+            weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            seen = weight > 0
+            if not seen.all():
+                X, y, weight = X[seen], y[seen], weight[seen]
+        return Rows(X, np.empty((len(y), 0)), weight, None if weight is None else np.minimum(weight, 1.0)), y
+
+    def _plain_block(self, X: Any, y: Any) -> bool:
+        """Whether rows need no conversion, only a look at their shape and for NaN: what single rows are asked."""
+        return (
+            type(X) is np.ndarray
+            and type(y) is np.ndarray
+            and X.dtype == np.float64
+            and X.ndim == 2
+            and X.shape[1] == self.n_features_in_
+            and len(X) == len(y) > 0
+            and not hasattr(self, "feature_names_in_")
+            and y.ndim == 1
+            and y.dtype.kind in "iufb"
+            and bool(np.isfinite(X).all())
+            and bool(np.isfinite(y).all())
+        )
+
+    def _learn_block(self, rows: Rows, y: np.ndarray) -> None:
+        stream = self.stream_
+        if stream.recursion is None:
+            self._wait_with(rows, y)
+            return
+        known = getattr(self, "classes_", None)
+        try:
+            M = self._known(y)
+            coded = self._coded(rows, y)
+            taken = self._material(coded)
+        except Exception:
+            if known is not None:
+                self.classes_ = known
+            raise
+        if M is not None:
+            self._recode(M)
+        self._learn(coded, taken)
+
+    def _recode(self, M: np.ndarray) -> None:
+        stream = self.stream_
+        stream.recursion.recode(M)
+        stream.memory.recode(M)
+        stream.extent = Extent(np.full(M.shape[1], -1.0), np.full(M.shape[1], 1.0))
+
+    def _known(self, y: np.ndarray) -> np.ndarray | None:
+        """See to it that all labels are known: refuse those not announced, or grow."""
+        if not hasattr(self, "classes_") or self.stream_.announced:
+            return None
+        if np.isin(y, self.classes_).all():
+            return None
+        return self._grow(y)
+
+    def _coded(self, rows: Rows, y: np.ndarray) -> Rows:
+        T, balance = self._encode_more(y)
+        recursion = self.stream_.recursion
+        if recursion is not None and isinstance(self, RegressorMixin) and T.shape[1] != recursion.shape.n_outputs:
+            raise ValueError(f"y has {T.shape[1]} outputs, but the model has learned {recursion.shape.n_outputs}")
+        rows = replace(rows, T=np.asarray(T, dtype=np.float64))
+        return rows if balance is None else rows.reweighted(balance)
+
+    def _wait_with(self, rows: Rows, y: np.ndarray) -> None:
+        """The warm-up: keep the rows, and begin when there are enough."""
+        stream = self.stream_
+        if hasattr(self, "class_weight"):
+            if stream.announced:
+                self._encode_more(y)
+            else:
+                self._grow(y)
+        else:
+            self._encode(y, None)
+        labels = y if stream.labels is None else np.concatenate([stream.labels, y])
+        waiting = rows if stream.waiting is None else stacked([stream.waiting, rows])
+        stream.waiting, stream.labels = waiting, labels
+        ready = len(waiting) >= self._warm_up() and len(getattr(self, "classes_", "ab")) >= 2
+        if ready:
+            self._start(self._coded(waiting, labels))
+        elif len(waiting) >= MORE * stream.n_provisional:
+            self._outdated()
+            self.__dict__.pop("map_", None)
+
+    def _warm_up(self) -> int:
+        """Rows of the warm-up; none where nothing is left to them."""
+        return self._warm_up_rows
+
+    def _start(self, rows: Rows, folds: np.ndarray | None = None, rng: Any = None) -> None:
+        """Fix the map, and learn the rows so far."""
+        stream = self.stream_
+        self._begin(self._aged(rows), folds, check_random_state(self.random_state) if rng is None else rng)
+        if self.C_ is None:
+            self._check_rank(rows)
+        shape = Shape(self.map_.n_lifted, rows.T.shape[1], self.C_, self._intercept)
+        stream.recursion, stream.waiting, stream.labels, stream.extent = FORMS[self._form](shape), None, None, None
+        self._learn(rows, self._material(rows))
+
+    def _aged(self, rows: Rows) -> Rows:
+        """Rows with the weights that forgetting leaves them."""
+        if self._forgetting == 1.0:
+            return rows
+        return rows.reweighted(self._forgetting ** np.arange(len(rows) - 1, -1, -1.0))
+
+    def _check_rank(self, rows: Rows) -> None:
+        H = engine.transform(self.map_, rows.X, np.empty((len(rows), self.map_.n_lifted)), n_jobs=self.n_jobs)
+        if self._intercept:
+            H = np.column_stack([np.ones(len(H)), H])
+        if len(H) < H.shape[1] or np.linalg.matrix_rank(H) < H.shape[1]:
+            raise self._deficient(len(H))
+
+    def _deficient(self, n: int) -> ValueError:
+        return ValueError(
+            f"C=None needs a first block whose hidden layer has full rank {self.map_.n_lifted}, and its {n} rows "
+            "do not give that; start with more (and different) rows, use fewer nodes, or give a penalty such as C=1e6"
+        )
+
+    def _material(self, rows: Rows) -> Any:
+        """What the recursion takes in of coded rows: all that can fail is done here."""
+        weighed = self._weighed(rows)
+        if len(rows) < BATCH:
+            Phi = np.empty((len(rows), self.map_.n_lifted))
+            self.map_.lift(rows.X, Phi)
+            taken = design_matrix(Phi, weighed.T, weighed.weight)
+            with np.errstate(over="ignore"):
+                size = np.vdot(taken, taken)
+            if not np.isfinite(size):
+                raise ValueError(f"squares of features or targets overflow: {np.abs(taken).max():.3g}; rescale them")
+            return taken
+        if self._forgetting < 1.0:
+            age = self._forgetting ** np.arange(len(rows) - 1, -1, -1)
+            w = age if weighed.weight is None else weighed.weight * age
+            weighed = replace(weighed, weight=w).take(w > np.finfo(float).tiny)
+        return self._sums(weighed)
+
+    def _learn(self, rows: Rows, taken: Any) -> None:
+        """Let the recursion have coded rows."""
+        stream = self.stream_
+        recursion, n = stream.recursion, len(rows)
+        if not n:
+            return
+        if isinstance(taken, np.ndarray):
+            recursion.add(taken, self._forgetting)
+        else:
+            recursion.add_statistics(taken, self._forgetting**n)
+        extent = self._extent(rows)
+        stream.extent = extent if stream.extent is None else stream.extent + extent
+        stream.memory.add(rows, self._identity(rows.T))
+        stream.n_rows += n
+        self._outdated()
+
+    def _weighed(self, rows: Rows) -> Rows:
+        """Rows with the weights under which they are learned."""
+        return rows
+
+    def _sums(self, rows: Rows) -> Any:
+        """A batch of rows as sums, squared where that keeps the digits."""
+        recursion = self.stream_.recursion
+        if not isinstance(recursion, SquareRoot):
+            return self._statistics(self.map_, rows)
+        if recursion.squares:
+            sums = self._statistics(self.map_, rows)
+            if recursion.squarable(sums):
+                return sums
+        return engine.triangular_statistics(self.map_, rows, n_jobs=self.n_jobs)
+
+    # What is derived when asked for
+
+    def _outdated(self) -> None:
+        stream = self.stream_
+        names = self._weight_names + self._factor_names
+        if stream.recursion is None or stream.memory.n_sampled >= min(RECALIBRATE, stream.n_rows):
+            names += self._calibration_names
+        for name in names:
+            self.__dict__.pop(name, None)
+
+    def __getattr__(self, name: str) -> Any:
+        derived = (*self._weight_names, *self._factor_names, *self._calibration_names, "map_")
+        if name in derived and "stream_" in self.__dict__:
+            self._derive(name)
+            if name in self.__dict__:
+                return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _derive(self, name: str) -> None:
+        stream = self.stream_
+        if stream.recursion is None:
+            self._provide()
+        elif name in self._calibration_names:
+            sample = stream.memory.rows(self._forgetting)
+            if sample is not None:
+                rng = check_random_state(0)
+                self._calibrate(leave_one_out_sample(self.map_, sample, self._solution(), rng, self.n_jobs))
+        elif name in self._weight_names and hasattr(stream.recursion, "weights"):
+            shape = stream.recursion.shape
+            beta = stream.recursion.weights()[:, : shape.n_outputs]
+            self.beta_, self.intercept_ = (
+                (beta[1:], beta[0]) if shape.fit_intercept else (beta, np.zeros(beta.shape[1]))
+            )
+            self.route_ = stream.recursion.form
+            self._narrow = False
+        else:
+            self._settle(self._solution(), self._summary())
+
+    def _solution(self) -> Any:
+        assert self.stream_.recursion is not None
+        return self.stream_.recursion.solution()
+
+    def _summary(self) -> Summary:
+        recursion = self.stream_.recursion
+        assert recursion is not None
+        held = isinstance(recursion, Information)
+        total = recursion.to_statistics() if held else Statistics.zeros(0, recursion.shape.n_outputs)
+        return Summary(total, (), self.stream_.extent)
+
+    def _provide(self) -> None:
+        """A model of the rows so far, during the warm-up."""
+        stream = self.stream_
+        if len(getattr(self, "classes_", "ab")) < 2:
+            raise NotFittedError(
+                f"{type(self).__name__} has seen one class only, {self.classes_[0]!r}; learn rows of another, or "
+                "announce all with partial_fit(..., classes=[...])"
+            )
+        assert stream.waiting is not None
+        assert stream.labels is not None
+        rows = self._coded(stream.waiting, stream.labels)
+        stream.n_provisional = len(rows)
+        model: Any = self
+        if len(rows) < FEW:
+            plain = {k: v for k, v in self._plain.items() if isinstance(getattr(self, k), str)}
+            model = clone(self).set_params(**plain)
+            model.__dict__.update({k: v for k, v in vars(self).items() if k not in model.get_params(deep=False)})
+        with engine.threads_for(len(rows)):
+            held_out = MappedFamily._train(model, rows, None, check_random_state(self.random_state))
+        model._calibrate(held_out)
+        if model is not self:
+            parameters = set(model.get_params(deep=False))
+            self.__dict__.update({k: v for k, v in vars(model).items() if k not in parameters})
+
+    def __getstate__(self) -> dict[str, Any]:
+        if "stream_" in self.__dict__:
+            self.stream_.memory.settle()
+        return dict(super().__getstate__())

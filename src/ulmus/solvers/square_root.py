@@ -1,0 +1,237 @@
+"""The square-root form of recursive ridge: the triangular factor itself is carried, and never squared.
+
+New rows are taken in by the QR factorisation of ``[R; H]``, which LAPACK has for a triangle over a block (``tpqrt``,
+``tpmqrt``). See :mod:`ulmus.solvers.recursive` for what the form stands for.
+"""
+
+import numpy as np
+from scipy.linalg import lapack
+
+from ulmus.solvers.recursive import (
+    BLOCK,
+    FADED,
+    SQUARED,
+    WAITING,
+    Recursion,
+    Shape,
+    check_remainder,
+    few_threads,
+    keep_ridge,
+    leverage_of,
+    matrix,
+    recoded,
+    right_hand_side,
+    solve_root,
+    solve_upper,
+    sums_of,
+    upper_root,
+    widened,
+)
+from ulmus.solvers.ridge import EPS, Solution
+from ulmus.statistics import Statistics, TriangularStatistics
+
+_PANEL = 32
+
+
+def take_in(R: np.ndarray, z: np.ndarray, H: np.ndarray, T: np.ndarray, triangular: bool = False) -> None:
+    """``[R z]`` of the rows it stands for and of ``[H T]``, in place; a ``triangular`` H is upper triangular."""
+    D, k = len(R), len(H)
+    if not k:
+        return
+    low = k if triangular else 0
+    panel = min(_PANEL, D)
+    # both in Fortran order, so that LAPACK works in place
+    H, T = np.array(H, order="F"), np.array(T, order="F")
+    _, V, t, _ = lapack.dtpqrt(low, panel, R, H, overwrite_a=1, overwrite_b=1)
+    lapack.dtpmqrt(low, V, t, z, T, side="L", trans="T", overwrite_a=1, overwrite_b=1)
+
+
+class SquareRoot(Recursion):
+    """``R`` with ``RᵀR = K`` and ``z = R⁻ᵀB``, and the rows that wait to be taken in.
+
+    Waiting rows are scaled so that the fading of all before them is a factor on the whole (``decay``): forgetting
+    changes neither R nor what was computed from it.
+    """
+
+    form = "root"
+
+    def __init__(self, shape: Shape, start: tuple[np.ndarray, np.ndarray] | None = None) -> None:
+        super().__init__(shape)
+        if start is None:
+            start = np.diag(np.sqrt(shape.ridge)), np.zeros((shape.width, shape.n_outputs + 1))
+        self.R, self.z = (np.array(a, dtype=np.float64, order="F") for a in start)
+        self.faded, self.squared = 0.0, True
+        self._wait()
+
+    def _wait(self) -> None:
+        """No row waits."""
+        D = self.shape.width
+        self.block = int(np.clip(D // 4, *BLOCK))
+        self.H = np.empty((self.block, D))
+        self.T = np.empty((self.block, self.shape.n_outputs + 1))
+        self.V = np.empty((D, 0), order="F")
+        self.waiting, self.decay = 0, 1.0
+
+    def add(self, rows: np.ndarray, forgetting: float = 1.0) -> None:
+        H, T = self.shape.split(rows)
+        for start in range(0, len(rows), self.block):
+            self._add_block(H[start : start + self.block], T[start : start + self.block], forgetting)
+
+    def _add_block(self, H: np.ndarray, T: np.ndarray, forgetting: float) -> None:
+        if self.waiting + len(H) > self.block:
+            self.flush()
+        place = slice(self.waiting, self.waiting + len(H))
+        self.H[place], self.T[place] = H, T
+        if forgetting < 1.0:
+            # everything is divided by the decay so far, which makes new rows larger instead of old ones smaller
+            decay = self.decay * forgetting ** np.arange(1, len(H) + 1)
+            self.H[place] /= np.sqrt(decay)[:, None]
+            self.T[place] /= np.sqrt(decay)[:, None]
+            self.decay = float(decay[-1])
+        self.waiting += len(H)
+        if self.waiting == self.block or self.decay < FADED or not self.R.diagonal().all():
+            self.flush()
+
+    def flush(self) -> None:
+        """Take the waiting rows into the factor."""
+        if self.waiting:
+            self._flush()
+
+    @few_threads
+    def _flush(self) -> None:
+        take_in(self.R, self.z, self.H[: self.waiting], self.T[: self.waiting])
+        if self.decay < 1.0:
+            self._fade(self.decay)
+        self.waiting, self.decay = 0, 1.0
+        self.V = self.V[:, :0]
+
+    def _fade(self, decay: float) -> None:
+        self.R *= np.sqrt(decay)
+        self.z *= np.sqrt(decay)
+        self.faded = 1.0 - decay * (1.0 - self.faded)
+        if self.faded > FADED:
+            self._mend()
+
+    def _mend(self) -> None:
+        """Put back the penalty that has faded."""
+        missing = np.diag(np.sqrt(self.faded * self.shape.ridge))
+        take_in(self.R, self.z, missing, np.zeros_like(self.z), triangular=True)
+        self.faded = 0.0
+
+    @few_threads
+    def add_statistics(self, sums: Statistics | TriangularStatistics, decay: float = 1.0) -> None:
+        self.flush()
+        if decay < 1.0:
+            self._fade(decay)
+        if isinstance(sums, TriangularStatistics):
+            c = int(self.shape.fit_intercept)
+            H = sums.factor[:, 1 - c : 1 + self.shape.n_features]
+            T = np.column_stack([sums.factor[:, 1 + self.shape.n_features :], sums.factor[:, 0]])
+            take_in(self.R, self.z, H, T)
+            return
+        bare = Shape(self.shape.n_features, self.shape.n_outputs, None, self.shape.fit_intercept)
+        K, B = self.R.T @ self.R + matrix(sums, bare), self.R.T @ self.z + right_hand_side(sums, bare)
+        self.R = upper_root(K)
+        self.z = np.asfortranarray(solve_upper(self.R, B, transposed=True))
+
+    @few_threads
+    def squarable(self, sums: Statistics) -> bool:
+        """Whether taking in these sums keeps the digits; where it does not, later ones are not tried."""
+        bare = Shape(self.shape.n_features, self.shape.n_outputs, None, self.shape.fit_intercept)
+        R, info = lapack.dpotrf(self.R.T @ self.R + matrix(sums, bare), lower=0)
+        rcond = 0.0 if info else lapack.dtrcon(R)[0]
+        self.squared = rcond**2 * SQUARED >= EPS
+        return self.squared
+
+    @few_threads
+    def remove(self, rows: np.ndarray) -> None:
+        self._take_out(*self.shape.split(rows))
+
+    def _take_out(self, H: np.ndarray, T: np.ndarray) -> None:
+        R, z = self._taken_in()
+        V = solve_upper(R, H.T, transposed=True)
+        # RᵀR − HᵀH = Rᵀ(I − VVᵀ)R
+        C = check_remainder(V)
+        self.flush()
+        self.R = np.asfortranarray(np.triu(C @ R))
+        self.z = np.asfortranarray(solve_upper(C, z - V @ T, transposed=True))
+
+    @few_threads
+    def merge(self, other: "SquareRoot") -> None:
+        """Learn all that another recursion has learned; its penalty is not counted twice."""
+        R, z = other._taken_in()
+        self.flush()
+        take_in(self.R, self.z, R, z, triangular=True)
+        doubled = np.diag(np.sqrt((1.0 - other.faded_now) * self.shape.ridge))
+        self._take_out(doubled, np.zeros_like(self.z))
+
+    @property
+    def faded_now(self) -> float:
+        """The share of the penalty that has faded, by the waiting rows as well."""
+        return 1.0 - self.decay * (1.0 - self.faded)
+
+    def _taken_in(self) -> tuple[np.ndarray, np.ndarray]:
+        """Copies of ``R`` and ``z`` with the waiting rows in them."""
+        R, z = self.R.copy(order="F"), self.z.copy(order="F")
+        take_in(R, z, self.H[: self.waiting], self.T[: self.waiting])
+        return R * np.sqrt(self.decay), z * np.sqrt(self.decay)
+
+    def _look_ahead(self) -> None:
+        """``V = R⁻ᵀHᵀ`` for rows that have come to wait since the last time."""
+        known = self.V.shape[1]
+        if known < self.waiting:
+            new = solve_upper(self.R, self.H[known : self.waiting].T, transposed=True)
+            self.V = np.asfortranarray(np.concatenate([self.V, new], axis=1))
+
+    @few_threads
+    def weights(self) -> np.ndarray:
+        """``β`` for the targets ``[t 1]``, the waiting rows included."""
+        if self.waiting > WAITING:
+            self.flush()
+        self._look_ahead()
+        V, R = self.V, self.R
+        S = upper_root(np.eye(self.waiting) + V.T @ V) if self.waiting else None
+
+        def inner(x: np.ndarray) -> np.ndarray:
+            """``(I + VVᵀ)⁻¹ x``."""
+            return x if S is None else x - V @ solve_root(S, V.T @ x)
+
+        def inverse(x: np.ndarray) -> np.ndarray:
+            half = inner(solve_upper(R, x, transposed=True))
+            return solve_upper(R, half)
+
+        z = self.z
+        if S is not None:
+            z = z + V @ solve_root(S, self.T[: self.waiting] - V.T @ z)
+        beta = solve_upper(R, z)
+        return keep_ridge(beta, self.faded_now / self.decay * self.shape.ridge, inverse)
+
+    @few_threads
+    def solution(self) -> Solution:
+        beta = self.weights()
+        R, z = self._taken_in()
+        take_in(R, z, np.diag(np.sqrt(self.faded_now * self.shape.ridge)), np.zeros_like(z), triangular=True)
+        return self.shape.solution(beta, self.form, leverage_of(R, self.shape))
+
+    def recode(self, M: np.ndarray) -> None:
+        self.flush()
+        self.z = np.asfortranarray(np.column_stack([self.z @ M, self.z[:, -1]]))
+        self.shape = recoded(self.shape, M)
+        self._wait()
+
+    def widen(self) -> None:
+        self.flush()
+        self.shape = widened(self.shape)
+        self.R = np.asfortranarray(np.pad(self.R, (0, 1)))
+        self.R[-1, -1] = np.sqrt((1.0 - self.faded) * self.shape.ridge[-1])
+        self.z = np.asfortranarray(np.pad(self.z, ((0, 1), (0, 0))))
+        self._wait()
+
+    @few_threads
+    def to_statistics(self) -> Statistics:
+        R, z = self._taken_in()
+        return sums_of(R.T @ R - np.diag((1.0 - self.faded_now) * self.shape.ridge), R.T @ z, self.shape)
+
+    @property
+    def squares(self) -> bool:
+        return self.squared

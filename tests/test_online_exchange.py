@@ -1,0 +1,147 @@
+"""Rows taken out again, models put together, landmarks that come later: exactly, or with an error that says why."""
+
+import numpy as np
+import pytest
+
+import fixed
+import reference
+import ulmus
+from data import relative_error
+from streams import GIVEN, LABELS, WEIGHT, X, Y, streamed
+from ulmus import OSELMClassifier, OSELMRegressor
+
+# Unlearning and merging
+
+LEARNERS = [
+    *[lambda form=form: OSELMRegressor(15, form=form, **GIVEN) for form in ("root", "covariance", "information")],
+    lambda: fixed.ELMRegressor(C=100.0, random_state=0),
+    lambda: fixed.NKELMRegressor(C=100.0, fit_intercept=True, random_state=0),
+]
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_unlearning_equals_a_fit_without_the_rows(make):
+    gone, left = np.arange(50, 150), np.r_[0:50, 150:700]
+    model = streamed(make(), Y, [200] * 3, WEIGHT)
+    model.unlearn(X[gone], Y[gone], WEIGHT[gone])
+    Phi = model.map_.transform(X)
+    beta, b = reference.ridge(Phi[left], Y[left], 100.0, WEIGHT[left], model._intercept)
+    assert relative_error(model.predict(X), (Phi @ beta + b)[:, 0]) <= 1e-8
+    sample = model.stream_.memory.rows(1.0)
+    assert not any((x == sample.X).all(axis=1).any() for x in X[gone])
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_unlearning_twice_or_what_was_never_learned_is_refused_and_changes_nothing(make):
+    model = streamed(make(), Y, [200] * 3)
+    model.unlearn(X[:10], Y[:10])
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="never learned"):
+        model.unlearn(X[5:15], Y[5:15])
+    with pytest.raises(ValueError, match="never learned"):
+        model.unlearn(X[20:21], Y[20:21] + 1)
+    with pytest.raises(ValueError, match="never learned"):
+        model.unlearn(X[20:21], Y[20:21], [2.0])
+    assert (model.predict(X) == before).all()
+
+
+def test_unlearning_after_fit_is_refused_where_nothing_would_be_left():
+    model = fixed.ELMRegressor(C=1e8, random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="not positive definite"):
+        model.unlearn(1e3 * np.ones((1, 3)), [0.0], [1e6])
+
+
+def test_unlearning_knows_how_far_a_row_has_faded():
+    model = streamed(OSELMRegressor(10, forgetting=0.99, **GIVEN), Y, [1] * 100)
+    model.unlearn(X[600:650], Y[600:650])
+    H = model.map_.transform(X)
+    fading = 0.99 ** np.arange(len(Y) - 1, -1, -1)
+    fading[600:650] = 0.0
+    beta, _ = reference.ridge(H, Y, 100.0, fading)
+    assert relative_error(model.predict(X), (H @ beta)[:, 0]) <= 1e-8
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_models_that_learned_apart_merge_into_one_that_learned_all(make):
+    first = make().partial_fit(X[:600], Y[:600], sample_weight=WEIGHT[:600])
+    second = first.blank_copy().partial_fit(X[600:650], Y[600:650], sample_weight=WEIGHT[600:650])
+    third = first.blank_copy().partial_fit(X[650:], Y[650:], sample_weight=WEIGHT[650:])
+    merged = first.merge([second, third])
+    Phi = merged.map_.transform(X)
+    beta, b = reference.ridge(Phi, Y, 100.0, WEIGHT, merged._intercept)
+    assert relative_error(merged.predict(X), (Phi @ beta + b)[:, 0]) <= 1e-8
+    merged.unlearn(X[600:610], Y[600:610], WEIGHT[600:610])
+
+
+def test_merging_unites_classes():
+    first = OSELMClassifier(20, **GIVEN).partial_fit(X[LABELS < 2], LABELS[LABELS < 2])
+    second = first.blank_copy()
+    second.partial_fit(X[LABELS > 0], LABELS[LABELS > 0])
+    first.unlearn(X[LABELS == 1], LABELS[LABELS == 1])
+    first.merge(second)
+    whole = OSELMClassifier(20, **GIVEN).partial_fit(X, LABELS)
+    assert (first.classes_ == whole.classes_).all()
+    assert relative_error(first.decision_function(X), whole.decision_function(X)) <= 1e-8
+
+
+def test_models_with_other_maps_do_not_merge():
+    first, second = (OSELMRegressor(15, **{**GIVEN, "random_state": seed}).partial_fit(X, Y) for seed in (0, 1))
+    with pytest.raises(ValueError, match="the maps differ"):
+        first.merge(second)
+    with pytest.raises(ValueError, match=r"C is 100.0 here and 1.0 there"):
+        first.merge(OSELMRegressor(15, **{**GIVEN, "C": 1.0}).partial_fit(X, Y))
+    with pytest.raises(ValueError, match="the models differ"):
+        first.merge(fixed.ELMRegressor(15, C=100.0).fit(X, Y))
+
+
+# Landmarks that come later
+
+
+def test_a_map_grows_by_the_rows_that_its_landmarks_leave_out():
+    near, far = X[:200], X[:50] + 6.0
+    small = ulmus.NystromMap(15, gamma=0.5, random_state=0).fit(near)
+    grown = small.grown(far, 0.3, 60)
+    assert 15 < grown.n_lifted < 60
+    assert relative_error(grown.transform(near)[:, :15], small.transform(near)) <= 1e-12
+    assert (grown.residual_kernel(far) <= 0.3 + 1e-12).all()
+    # the map that has had these landmarks from the start
+    whole = ulmus.NystromMap(gamma=0.5, landmarks=grown.landmarks_).fit(near)
+    K = whole.transform(far) @ whole.transform(far).T
+    assert relative_error(grown.transform(far) @ grown.transform(far).T, K) <= 1e-10
+    assert small.grown(near[:1], 0.9, 40) is small
+
+
+def test_new_landmarks_are_exact_for_the_future_and_zero_for_the_past():
+    model = fixed.NKELMRegressor(15, C=100.0, fit_intercept=True, random_state=0).partial_fit(X[:600], Y[:600])
+    away, y_away = X[600:] + 6.0, Y[600:] + 1.0
+    model.partial_fit(away[:60], y_away[:60], novelty=0.5)
+    model.partial_fit(away[60:], y_away[60:])
+    assert model.n_landmarks_ == model.map_.n_lifted > 15
+    Phi = np.vstack([model.map_.transform(X[:600]), model.map_.transform(away)])
+    Phi[:600, 15:] = 0.0
+    y = np.r_[Y[:600], y_away]
+    beta, _ = reference.ridge(Phi, y, 100.0, fit_intercept=True)
+    assert relative_error(model.beta_, beta) <= 1e-7
+    model.unlearn(X[:100], Y[:100])
+    beta, _ = reference.ridge(Phi[100:], y[100:], 100.0, fit_intercept=True)
+    assert relative_error(model.beta_, beta) <= 1e-7
+    with pytest.raises(ValueError, match="novelty must lie between"):
+        model.partial_fit(away, y_away, novelty=2.0)
+
+
+def test_growing_landmarks_learn_where_the_first_ones_saw_nothing():
+    errors = []
+    for novelty in (None, 0.3):
+        model = ulmus.NKELMRegressor(50, gamma=1.0, C=100.0, random_state=0).partial_fit(X[:600], Y[:600])
+        for start in range(0, 700, 100):
+            model.partial_fit(X[start : start + 100] + 8.0, Y[start : start + 100], novelty=novelty)
+        errors.append(np.mean((model.predict(X + 8.0) - Y) ** 2))
+    assert errors[1] < 0.3 * errors[0]
+
+
+def test_a_refused_block_leaves_the_landmarks_alone():
+    model = fixed.NKELMClassifier(15, C=100.0, random_state=0).partial_fit(X[:600], LABELS[:600], classes=[0, 1, 2])
+    before = model.decision_function(X)
+    with pytest.raises(ValueError, match="not among the known classes"):
+        model.partial_fit(X[:5] + 9.0, [0, 1, 2, 3, 0], novelty=0.5)
+    assert (model.decision_function(X) == before).all()
