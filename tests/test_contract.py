@@ -33,7 +33,7 @@ ESTIMATORS = [
     ELMOrdinalClassifier(),
     KELMOrdinalClassifier(),
     NKELMOrdinalClassifier(),
-    NKELMOrdinalClassifier(20, loss="logistic"),
+    KELMOrdinalClassifier(loss="logistic"),
     OSELMRegressor(20),
     OSELMClassifier(20),
     OSELMOrdinalClassifier(20),
