@@ -41,14 +41,15 @@ def declared_order(y: Any, categories: Any) -> np.ndarray | None:
 
 def positions_in(order: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Where each label stands in the order; an error names those that do not."""
+    labels, which = np.unique(y, return_inverse=True)
     where = {label: k for k, label in enumerate(order.tolist())}
-    unknown = sorted({label for label in y.tolist() if label not in where}, key=str)
+    unknown = [label for label in labels.tolist() if label not in where]
     if unknown:
         raise ValueError(
             f"y has labels {unknown[:5]} that are not among the categories {order.tolist()}; add them at their "
             "place in the order"
         )
-    return np.array([where[label] for label in y.tolist()])
+    return np.array([where[label] for label in labels.tolist()])[which]
 
 
 class Ordinal(ClassifierMixin):
@@ -67,7 +68,7 @@ class Ordinal(ClassifierMixin):
         return X, y
 
     def _check_numbers(self, y: np.ndarray) -> None:
-        if y.dtype.kind in "US" or any(isinstance(label, str) for label in y.tolist()):
+        if y.dtype.kind in "US" or (y.dtype.kind == "O" and any(isinstance(label, str) for label in y)):
             raise ValueError(
                 f"{type(self).__name__} needs to know the order of its classes, and strings have none, got labels "
                 f"{sorted(map(str, set(y.tolist())))[:5]}; pass categories=[...] with the lowest first, or labels as "
