@@ -1,9 +1,11 @@
 """Sections q and r: MZE and MAE of ordinal methods on the same splits."""
 
+import json
 import os
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,8 +120,22 @@ def errors_of(job: tuple[str, str, int, Split]) -> tuple[float, float]:
     return float((error > 0).mean()), float(error.mean())
 
 
-def compare(jobs: list[tuple[str, str]], splits: list[Split]) -> dict[str, np.ndarray]:
-    """Errors ``[split, (MZE, MAE)]`` of each ``(table, method)``."""
+def compare(title: str, jobs: list[tuple[str, str]], splits: list[Split]) -> dict[str, np.ndarray]:
+    """Errors ``[split, (MZE, MAE)]`` of each ``(table, method)``.
+
+    A run takes hours: with ULMUS_BENCH_CACHE naming a folder, sets that are done are kept there for the next run.
+    """
+    folder = os.environ.get("ULMUS_BENCH_CACHE")
+    kept = Path(folder) / f"{title.replace('*', 'star')}-{len(splits)}-{len(jobs)}.json" if folder else None
+    if kept is not None and kept.exists():
+        return {name: np.array(errors) for name, errors in json.loads(kept.read_text()).items()}
+    found = _compare(jobs, splits)
+    if kept is not None:
+        kept.write_text(json.dumps({name: errors.tolist() for name, errors in found.items()}))
+    return found
+
+
+def _compare(jobs: list[tuple[str, str]], splits: list[Split]) -> dict[str, np.ndarray]:
     work = [(table_name, method, seed, split) for table_name, method in jobs for seed, split in enumerate(splits)]
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -142,7 +158,7 @@ def document_experiment(section: Section, options: Options) -> None:
     found: dict[str, dict[str, np.ndarray]] = {}
     repeats = 2 if options.quick else options.repeats
     for title, (source, n_train, _) in PRINTED.items():
-        found[title] = compare(jobs, list(random_splits(source, n_train, repeats)))
+        found[title] = compare(title, jobs, list(random_splits(source, n_train, repeats)))
         print(title, {name: shown(found[title][name][:, 1]) for name in names}, flush=True)
     section.say(
         f"Five classes of equal frequency, {repeats} random splits, training rows "
@@ -176,7 +192,7 @@ def real_sets(section: Section, options: Options) -> None:
     errors = []
     for name in sets:
         splits = list(official_splits(name, 2 if options.quick else options.repeats))
-        found = compare(jobs, splits)
+        found = compare(name, jobs, splits)
         errors.append([found[method].mean(axis=0) for method in names])
         best = min(mae for _, mae in errors[-1])
         cells = [f"**{mae:.3f}**" if mae <= best + 5e-4 else f"{mae:.3f}" for _, mae in errors[-1]]

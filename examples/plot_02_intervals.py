@@ -19,7 +19,9 @@ mean, deviation = model.predict(grid, return_std=True)
 low, high = model.predict_interval(grid, coverage=0.9).T
 
 plt.figure(figsize=(8, 4))
-plt.fill_between(grid[:, 0], mean - 2 * deviation, mean + 2 * deviation, color="tab:blue", alpha=0.15, label="±2 deviations")
+plt.fill_between(
+    grid[:, 0], mean - 2 * deviation, mean + 2 * deviation, color="tab:blue", alpha=0.15, label="±2 deviations"
+)
 plt.plot(grid, low, "--", color="gray", label="90 % interval")
 plt.plot(grid, high, "--", color="gray")
 plt.plot(grid, mean, color="black", label="prediction")

@@ -13,6 +13,7 @@ from ulmus import RandomLayer, datasets
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import harness
 import memory
+import ordinal_accuracy
 import problems
 import rivals
 import tuning_calibration
@@ -82,3 +83,22 @@ def test_a_random_split_divides_the_rows():
     np.testing.assert_array_equal(np.sort(divided, axis=0), np.sort(datasets.load("satimage").data, axis=0))
     small = problems.random_split("satimage", 0, 100, 50)
     assert (len(small.X), len(small.X_test)) == (100, 50)
+
+
+def test_quantile_classes_have_equal_frequency():
+    y = np.random.RandomState(0).normal(size=1000)
+    np.testing.assert_array_equal(np.bincount(problems.quantile_classes(y))[1:], 200)
+    assert problems.quantile_classes(np.array([0.0, 0.0, 0.0, 1.0, 2.0, 3.0]), 2).tolist() == [1, 1, 1, 2, 2, 2]
+
+
+def test_the_documents_figures_are_those_of_its_table():
+    assert {title: n for title, (_, n, _) in ordinal_accuracy.PRINTED.items()} == {
+        "Pyrim5": 50,
+        "CC5": 125,
+        "Cal5": 150,
+        "Census5": 175,
+        "Census*5": 200,
+    }
+    mae = {title: figures["KELMOR"][1] for title, (_, _, figures) in ordinal_accuracy.PRINTED.items()}
+    assert mae == {"Pyrim5": 0.602, "CC5": 0.435, "Cal5": 0.616, "Census5": 0.740, "Census*5": 0.741}
+    assert len(ordinal_accuracy.REAL) == len(set(ordinal_accuracy.REAL)) == 20

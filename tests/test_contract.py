@@ -8,6 +8,7 @@ from ulmus import (
     KLDA,
     NNDA,
     AdaptiveClassifier,
+    AdaptiveOrdinalClassifier,
     AdaptiveRegressor,
     ELMClassifier,
     ELMOrdinalClassifier,
@@ -21,6 +22,7 @@ from ulmus import (
     NKELMRegressor,
     NystromMap,
     OSELMClassifier,
+    OSELMOrdinalClassifier,
     OSELMRegressor,
     RandomLayer,
     RobustELMRegressor,
@@ -52,7 +54,9 @@ ESTIMATORS = [
     ELMOrdinalClassifier(),
     KELMOrdinalClassifier(),
     NKELMOrdinalClassifier(),
-    NKELMOrdinalClassifier(20, loss="logistic"),
+    KELMOrdinalClassifier(loss="logistic"),
+    OSELMOrdinalClassifier(20),
+    AdaptiveOrdinalClassifier(effort="fast"),
 ]
 
 

@@ -142,11 +142,11 @@ def test_a_sure_bit_does_not_hide_the_others():
     assert ordered(4).best(o).tolist() == [2, 2, 2, 0]
 
 
-def test_absent_classes_have_no_bits_and_are_never_decoded():
+def test_bits_of_absent_classes_are_not_read_and_the_classes_never_decoded():
     labels = np.array(["a", "b", "c", "d", "e", "f"])
     code = Ordered(labels, np.array([1, 2, 4]))
-    np.testing.assert_array_equal(code.encode(np.array([1, 2, 4])), [[-1, -1], [1, -1], [1, 1]])
-    o = np.random.RandomState(0).normal(size=(400, 2))
+    np.testing.assert_array_equal(code.read(code.encode(np.array([1, 2, 4]))), [[-1, -1], [1, -1], [1, 1]])
+    o = np.random.RandomState(0).normal(size=(400, 5))
     assert set(code.decode(o)) == {"b", "c", "e"}
     scores = code.class_scores(o)
     assert scores.shape == (400, 6)
@@ -155,12 +155,12 @@ def test_absent_classes_have_no_bits_and_are_never_decoded():
 
 def test_a_bit_between_distant_classes_counts_for_their_distance():
     full, gappy = ordered(4), Ordered(np.arange(1, 5), np.array([0, 1, 3]))
-    o = np.random.RandomState(0).normal(size=(100, 2))
-    written_out = o[:, [0, 1, 1]]  # the bits of the absent third class, and of the fourth, are the same
+    o = np.random.RandomState(0).normal(size=(100, 3))
+    written_out = o[:, [0, 2, 2]]  # the bits of the absent third class, and of the fourth, are the same
     np.testing.assert_array_equal(gappy.best(o), full.best(written_out))
     np.testing.assert_allclose(gappy.class_scores(o), full.class_scores(written_out), atol=1e-12)
     indices = np.random.RandomState(1).choice([0, 1, 3], 100)
-    for criterion in ("auto", "absolute", "error"):
+    for criterion in ("auto", "absolute", "error", "squared"):
         np.testing.assert_allclose(
             gappy.losses(gappy.encode(indices), o, criterion),
             full.losses(full.encode(indices), written_out, criterion),
@@ -179,3 +179,16 @@ def test_the_soft_error_is_the_rank_error_far_from_the_borders():
     np.testing.assert_allclose(soft, plain, atol=1e-8)  # expit(-20) = 2e-9
     two = ordered(2)
     np.testing.assert_allclose(two.losses(T[:, :1], o[:, :1], "auto"), expit(-2 * (T * o)[:, 0] / MARGIN), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [([1, 2], [1, 2, 3]), ([1, 2, 3], [0, 1, 2, 3]), ([1, 3, 7], [1, 2, 3, 5, 7, 9]), ([2, 4], [1, 2, 3, 4, 5])],
+    ids=["on top", "below", "between and on top", "everywhere"],
+)
+def test_codes_of_more_classes_follow_from_those_of_fewer(old, new):
+    old, new = np.array(old), np.array(new)
+    few, many = (Ordered(labels, np.arange(len(labels))) for labels in (old, new))
+    T = few.encode(np.arange(len(old)))
+    recoded = np.column_stack([T, np.ones(len(T))]) @ many.recoded(old)
+    np.testing.assert_array_equal(recoded, many.encode(np.searchsorted(new, old)))

@@ -17,6 +17,7 @@ from ulmus.models.klda import KLDA
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
 from ulmus.models.nnda import NNDA
 from ulmus.models.online import OSELMClassifier, OSELMRegressor
+from ulmus.models.online_ordinal import OSELMOrdinalClassifier
 from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
 from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
 from ulmus.persistence import LoadError, load, save
@@ -46,6 +47,7 @@ __all__ = [
     "NumericalWarning",
     "NystromMap",
     "OSELMClassifier",
+    "OSELMOrdinalClassifier",
     "OSELMRegressor",
     "ProjectionDisplay",
     "RandomLayer",

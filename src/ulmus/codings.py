@@ -112,7 +112,7 @@ def decreasing_fit(V: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 def _scaled_sinh(o: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """``sinh(o) e^-x`` and the x of each row, which is 0 unless sinh(o) is too large."""
-    x = np.maximum(np.abs(o).max(axis=-1, keepdims=True) - _LARGEST, 0.0)
+    x = np.maximum(np.abs(o).max(axis=-1, keepdims=True, initial=0.0) - _LARGEST, 0.0)
     return 0.5 * (np.exp(o - x) - np.exp(-o - x)), x
 
 
@@ -163,8 +163,8 @@ class Ordered:
     :math:`D_k - D_{k-1} = -2\sinh o_k`, that is the class with the largest sum of :math:`\sinh o_j` up to its bit.
     Decoding by *Hamming* distance sums signs instead, and *threshold* counts positive bits.
 
-    ``classes`` are all labels in their order, ``present`` the positions of those that were seen in training: only these
-    have bits, and only these are predicted. A bit between two neighbours that are g apart counts g times.
+    ``classes`` are all labels in their order, ``present`` the positions of those that were seen: only their bits are
+    read, and only they are predicted. The bit between two neighbours that are g apart counts g times.
     """
 
     classes: np.ndarray
@@ -178,24 +178,45 @@ class Ordered:
 
     def encode(self, indices: np.ndarray) -> np.ndarray:
         """Bits of positions in ``classes``."""
-        return np.where(indices[:, None] >= self.present[1:], 1.0, -1.0)
+        return np.where(indices[:, None] >= np.arange(1, len(self.classes)), 1.0, -1.0)
 
     def positions(self, T: np.ndarray) -> np.ndarray:
         """Positions in ``classes`` of codes."""
-        return self.present[(T > 0).sum(axis=-1)]
+        return (T > 0).sum(axis=-1)
+
+    def recoded(self, old: np.ndarray) -> np.ndarray:
+        """M such that ``[t 1] M`` are the bits, where t are those of the fewer classes ``old``.
+
+        No row so far was of a class between two old ones, so its bit is that of the next old class above; below all of
+        them it is 1, and above all of them −1.
+        """
+        M = np.zeros((len(old), len(self.classes) - 1))
+        for j, k in enumerate(np.searchsorted(old, self.classes[1:])):
+            if 0 < k < len(old):
+                M[k - 1, j] = 1.0
+            else:
+                M[-1, j] = 1.0 if k == 0 else -1.0
+        return M
+
+    def read(self, bits: np.ndarray) -> np.ndarray:
+        """The bits of classes that were seen."""
+        return bits if len(self.present) == len(self.classes) else bits[..., self.present[1:] - 1]
 
     def best(self, bits: np.ndarray) -> np.ndarray:
-        """Position in ``classes`` of the decoded class.
+        """Position in ``classes`` of the class that bits (all of them) are decoded to.
 
         Sums start anew at every class that beats all before it, so that a large step hides no small one.
         """
-        steps = DECODERS[self.decoding].steps(bits)
+        steps = self._steps(bits)
         best, ahead = np.zeros(bits.shape[:-1], dtype=int), np.zeros(bits.shape[:-1])
         for j, gap in enumerate(self.gaps):
             ahead = ahead + gap * steps[..., j]
             better = ahead > 0
             best[better], ahead[better] = j + 1, 0.0
         return self.present[best]
+
+    def _steps(self, bits: np.ndarray) -> np.ndarray:
+        return DECODERS[self.decoding].steps(self.read(bits))
 
     def decode(self, bits: np.ndarray) -> np.ndarray:
         """Labels of bits."""
@@ -206,7 +227,7 @@ class Ordered:
 
         For loss-based decoding that is half of how much smaller the best loss is, ``(min D − D_k) / 2``.
         """
-        steps = DECODERS[self.decoding].steps(bits)
+        steps = self._steps(bits)
         below, above = self.present[0], len(self.classes) - 1 - self.present[-1]
         sure = np.sinh(1.0)
         every = np.repeat(steps, self.gaps, axis=-1)
@@ -220,8 +241,8 @@ class Ordered:
         return scores
 
     def repaired(self, bits: np.ndarray) -> np.ndarray:
-        """Bits that do not increase: the higher the class, the less likely it is reached."""
-        return DECODERS[self.decoding].repair(bits, self.gaps)
+        """Bits of the classes that were seen, not increasing: the higher the class, the less likely it is reached."""
+        return DECODERS[self.decoding].repair(self.read(bits), self.gaps)
 
     def ladder(self, bits: np.ndarray) -> np.ndarray:
         """One score per class that was seen: sums of repaired bits up to it, largest where they change sign."""
@@ -230,8 +251,8 @@ class Ordered:
     def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:
         """``"auto"`` is the absolute error in ranks with soft edges: each repaired bit is wrong a little or wholly."""
         if criterion == "squared":
-            return ((P - T) ** 2 * self.gaps).mean(axis=-1)
+            return self.read((P - T) ** 2) @ self.gaps
         if criterion == "auto":
-            return expit(-2.0 * T * self.repaired(P) / MARGIN) @ self.gaps
+            return expit(-2.0 * self.read(T) * self.repaired(P) / MARGIN) @ self.gaps
         error = np.abs(self.best(P) - self.positions(T))
         return (error if criterion == "absolute" else error > 0).astype(float)

@@ -110,18 +110,10 @@ loss_scale : float or "auto", default="auto"
     Error from which a row counts less. ``"auto"``: from the median of recent absolute errors.""",
     "class_weight": """class_weight : dict or "balanced", optional
     Weights of the classes.""",
-    "order": """decoding : {"loss", "hamming", "threshold"}, default="loss"
-    From bits to a class: smallest exponential loss, smallest Hamming distance, or number of positive bits.
-categories : "auto" or array of shape (n_classes,), default="auto"
-    All labels, lowest first; ``"auto"``: numbers by value, ordered categoricals by their categories.
-cost_matrix : array of shape (n_classes, n_classes), optional
-    ``cost_matrix[true, predicted]``: ``predict`` returns the class of least expected cost.
-class_weight : dict or "balanced", optional
-    Weights of the classes.""",
-    "ordinal": """loss : {"squared", "logistic"}, default="squared"
+    "bit_loss": """loss : {"squared", "logistic"}, default="squared"
     Loss of the bits in training. ``"squared"`` is the closed form; ``"logistic"`` (Newton's method, some ten solves
-    per bit) makes them log-odds, so that probabilities need no calibration.
-decoding : {"loss", "hamming", "threshold"}, default="loss"
+    per bit) makes them log-odds, so that probabilities need no calibration.""",
+    "ordinal": """decoding : {"loss", "hamming", "threshold"}, default="loss"
     From bits to a class: smallest exponential loss, smallest Hamming distance, or number of positive bits.
 categories : "auto" or array of shape (n_classes,), default="auto"
     All labels, lowest first; some may be absent from the training rows. ``"auto"``: numbers by value, pandas ordered

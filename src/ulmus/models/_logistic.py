@@ -2,11 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit
 
+from ulmus._sklearn import StrOptions
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, dense
@@ -15,6 +16,8 @@ from ulmus.models._assembly import digits_kept
 from ulmus.models._ordinal import Ordinal
 from ulmus.solvers.logistic import FeatureRidge, KernelRidge, Ridge, Weights, fit_logistic
 from ulmus.tuning.search import SHARE
+
+BIT_LOSS: dict[str, list[Any]] = {"loss": [StrOptions({"squared", "logistic"})]}
 
 #: Rows on which C is chosen, at most, and how exact those models are.
 _TUNING_ROWS, _TUNING_TOLERANCE = 1_000, 1e-4
@@ -34,10 +37,14 @@ class BitLoss(Ordinal):
         if self.loss == "logistic":
             if self.C == "auto":
                 self.C_ = self._choose_logistic_C(rows, rng)
-            ridge = self._ridge(rows)
-            fits = [fit_logistic(ridge, bit, self.C_).at for bit in _bits(rows)]
-            self.intercept_ = np.array([at.intercept for at in fits])
-            self._keep(ridge, np.column_stack([at.weights for at in fits]))
+            ridge, M = self._ridge(rows), rows.T.shape[1]
+            weights, self.intercept_ = np.zeros((ridge.n_weights, M)), np.zeros(M)
+            for j in self.present_[1:] - 1:  # the others are not read
+                at = fit_logistic(ridge, _bit(rows, j), self.C_).at
+                weights[:, j], self.intercept_[j] = at.weights, at.intercept
+            self._keep(ridge, weights)
+            where = np.searchsorted(self.present_, self._code.positions(rows.T))
+            self.class_count_ = np.bincount(where, rows.weight).astype(float)
         return held_out
 
     def _calibrate(self, held_out: HeldOut) -> None:
@@ -54,19 +61,20 @@ class BitLoss(Ordinal):
         if self.loss == "squared":
             return super()._probabilities(bits)
         reached = np.pad(expit(self._code.repaired(bits)), ((0, 0), (1, 1)), constant_values=((0, 0), (1.0, 0.0)))
-        count = self.class_count_[self.present_]
-        return (count.sum() * -np.diff(reached, axis=1) + count / count.sum()) / (count.sum() + 1.0)
+        total = self.class_count_.sum()
+        return (total * -np.diff(reached, axis=1) + self.class_count_ / total) / (total + 1.0)
 
     def _choose_logistic_C(self, rows: Rows, rng: np.random.RandomState) -> float:
         """The C of least leave-one-out loss on a sample, by a climb in factors of 4 from that of the squared loss."""
         sample = rows if len(rows) <= _TUNING_ROWS else distinct_sample(rows, _TUNING_ROWS, rng)[1]
-        ridge, bits = self._ridge(sample), _bits(sample)
-        near: list[Weights | None] = [None] * len(bits)
+        ridge, near = self._ridge(sample), dict[int, Weights]()
 
         def loss_at(C: float) -> float:
-            P = np.empty_like(sample.T)
-            for j, bit in enumerate(bits):
-                fit = fit_logistic(ridge, bit, C, start=near[j], tolerance=_TUNING_TOLERANCE, leave_one_out=True)
+            P = np.zeros_like(sample.T)
+            for j in (self.present_[1:] - 1).tolist():
+                fit = fit_logistic(
+                    ridge, _bit(sample, j), C, start=near.get(j), tolerance=_TUNING_TOLERANCE, leave_one_out=True
+                )
                 near[j], P[:, j] = fit.at, fit.left_out
             return float(np.average(self._logistic_losses(sample.T, P), weights=sample.weight))
 
@@ -75,7 +83,7 @@ class BitLoss(Ordinal):
     def _logistic_losses(self, T: np.ndarray, P: np.ndarray) -> np.ndarray:
         """One loss per row: its log-likelihood under ``"auto"``, that of the expected bits ``tanh(o/2)`` otherwise."""
         if self.criterion == "auto":
-            return np.logaddexp(0.0, -T * P) @ self._code.gaps
+            return self._code.read(np.logaddexp(0.0, -T * P)) @ self._code.gaps
         return self._code.losses(T, np.tanh(P / 2), self.criterion)
 
     @abstractmethod
@@ -92,6 +100,29 @@ class FeatureBits(BitLoss):
 
     beta_: np.ndarray
     route_: str
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, **options: Any) -> Self:
+        self._refuse_logistic("partial_fit")
+        return super().partial_fit(X, y, classes, sample_weight, **options)
+
+    def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        self._refuse_logistic("unlearn")
+        return super().unlearn(X, y, sample_weight)
+
+    def merge(self, models: Any) -> Self:
+        self._refuse_logistic("merge")
+        return super().merge(models)
+
+    def _finish(self, *arguments: Any, **options: Any) -> None:
+        self._refuse_logistic("a fit from sums")
+        super()._finish(*arguments, **options)
+
+    def _refuse_logistic(self, what: str) -> None:
+        if self.loss == "logistic":
+            raise ValueError(
+                f'{what} needs loss="squared", got loss="logistic": its weights change with every step, so sums over '
+                "rows do not suffice; fit rows in memory"
+            )
 
     def _ridge(self, rows: Rows) -> Ridge:
         return FeatureRidge(self.map_, self._intercept, self.n_jobs)
@@ -118,8 +149,8 @@ class KernelBits(BitLoss):
         self._narrow = digits_kept(weights, bound, 1.0, np.float32)
 
 
-def _bits(rows: Rows) -> list[Rows]:
-    return [Rows(rows.X, rows.T[:, [j]], rows.weight, rows.unit) for j in range(rows.T.shape[1])]
+def _bit(rows: Rows, j: int) -> Rows:
+    return Rows(rows.X, rows.T[:, [j]], rows.weight, rows.unit)
 
 
 def _lowest(loss_at: Callable[[float], float], start: float) -> float:

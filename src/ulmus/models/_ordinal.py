@@ -1,6 +1,8 @@
 """The ordinal task: labels that have an order, and no other meaning."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self
+from zlib import crc32
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -14,7 +16,6 @@ from ulmus.codings import DECODERS, Coding, Ordered
 from ulmus.engine import Rows
 
 ORDINAL_CONSTRAINTS: dict[str, list[Any]] = {
-    "loss": [StrOptions({"squared", "logistic"})],
     "decoding": [StrOptions(set(DECODERS))],
     "categories": [StrOptions({"auto"}), "array-like"],
     "cost_matrix": ["array-like", None],
@@ -40,14 +41,15 @@ def declared_order(y: Any, categories: Any) -> np.ndarray | None:
 
 def positions_in(order: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Where each label stands in the order; an error names those that do not."""
+    labels, which = np.unique(y, return_inverse=True)
     where = {label: k for k, label in enumerate(order.tolist())}
-    unknown = sorted({label for label in y.tolist() if label not in where}, key=str)
+    unknown = [label for label in labels.tolist() if label not in where]
     if unknown:
         raise ValueError(
             f"y has labels {unknown[:5]} that are not among the categories {order.tolist()}; add them at their "
             "place in the order"
         )
-    return np.array([where[label] for label in y.tolist()])
+    return np.array([where[label] for label in labels.tolist()])[which]
 
 
 class Ordinal(ClassifierMixin):
@@ -61,13 +63,17 @@ class Ordinal(ClassifierMixin):
         y = y if y is None else np.asarray(y)
         X, y = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
-        if self._declared is None and (y.dtype.kind in "US" or any(isinstance(label, str) for label in y.tolist())):
+        if self._declared is None:
+            self._check_numbers(y)
+        return X, y
+
+    def _check_numbers(self, y: np.ndarray) -> None:
+        if y.dtype.kind in "US" or (y.dtype.kind == "O" and any(isinstance(label, str) for label in y)):
             raise ValueError(
                 f"{type(self).__name__} needs to know the order of its classes, and strings have none, got labels "
                 f"{sorted(map(str, set(y.tolist())))[:5]}; pass categories=[...] with the lowest first, or labels as "
                 "pandas ordered Categorical or polars Enum"
             )
-        return X, y
 
     def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         self.classes_ = np.unique(y) if self._declared is None else self._declared
@@ -78,19 +84,72 @@ class Ordinal(ClassifierMixin):
                 f"{type(self).__name__} needs at least two classes; the rows (of positive weight) have only "
                 f"one class, {self.classes_[self.present_[0]]!r}"
             )
-        self.class_count_ = np.bincount(indices, weight, len(self.classes_)).astype(float)
         T = self._code.encode(indices)
-        if self.class_weight is None:
-            return T, None
+        return T, None if self.class_weight is None else self._balance(y, weight)[indices]
+
+    def _balance(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+        """The weight of every class."""
+        balance = np.ones(len(self.classes_))
         present = self.classes_[self.present_]
-        balance = compute_class_weight(self.class_weight, classes=present, y=y, sample_weight=weight)
-        if not (np.isfinite(balance).all() and (balance >= 0).all() and balance.any()):
+        seen = compute_class_weight(self.class_weight, classes=present, y=y, sample_weight=weight)
+        if not (np.isfinite(seen).all() and (seen >= 0).all() and seen.any()):
             raise ValueError(f"class weights must be non-negative, finite and not all zero, got {self.class_weight!r}")
-        return T, balance[np.searchsorted(self.present_, indices)]
+        balance[self.present_] = seen
+        return balance
+
+    # Rows that come in blocks
+
+    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        indices = positions_in(self.classes_, y)
+        if self.class_weight == "balanced":
+            raise ValueError(
+                'class_weight="balanced" needs to count all rows before the first is learned; for rows that come in '
+                "blocks give the weights as a dict"
+            )
+        self.present_ = np.union1d(getattr(self, "present_", indices[:0]), indices).astype(int)
+        T = self._code.encode(indices)
+        return T, None if self.class_weight is None else self._balance(y, None)[indices]
+
+    def _grow(self, labels: Any) -> np.ndarray | None:
+        labels = np.asarray(labels)
+        if getattr(self, "_declared", None) is None:
+            self._declared = declared_order(labels, self.categories)
+        if self._declared is not None:
+            positions_in(self._declared, labels)
+            self.classes_ = self._declared
+            return None
+        self._check_numbers(labels)
+        old = getattr(self, "classes_", labels[:0])
+        self.classes_ = np.unique(np.concatenate([old, labels])) if len(old) else np.unique(labels)
+        if len(old) == len(self.classes_):
+            return None
+        if hasattr(self, "present_"):
+            self.present_ = np.searchsorted(self.classes_, old[self.present_])
+        return self._code.recoded(old) if len(old) > 1 else None
+
+    def _identity(self, T: np.ndarray) -> np.ndarray:
+        names = np.array([crc32(repr(label).encode()) for label in self.classes_.tolist()], dtype=np.float64)
+        return names[(T > 0).sum(axis=1)][:, None]
+
+    def _learn_block(self, rows: Rows, y: np.ndarray) -> None:
+        before = {name: value for name, value in vars(self).items() if name == "present_"}
+        try:
+            super()._learn_block(rows, y)
+        except Exception:
+            self.__dict__.pop("present_", None)
+            self.__dict__.update(before)
+            raise
+
+    def merge(self, models: Any) -> Self:
+        others = list(models) if isinstance(models, Iterable) else [models]
+        seen = np.concatenate([one.classes_[one.present_] for one in (self, *others)])
+        super().merge(others)
+        self.present_ = np.unique(positions_in(self.classes_, seen))
+        return self
 
     @property
     def _code(self) -> Ordered:
-        return Ordered(self.classes_, self.present_, self.decoding)
+        return Ordered(self.classes_, getattr(self, "present_", np.arange(len(self.classes_))), self.decoding)
 
     def _coding(self, rows: Rows) -> Coding:
         return self._code
@@ -99,7 +158,7 @@ class Ordinal(ClassifierMixin):
         return (rows.T > 0).sum(axis=1)
 
     def _calibrate(self, held_out: HeldOut) -> None:
-        true = (held_out.T > 0).sum(axis=1)
+        true = np.searchsorted(self.present_, self._code.positions(held_out.T))
         self.temperature_ = fit_temperature(self._code.ladder(held_out.P), true, held_out.weight)
 
     def _probabilities(self, bits: np.ndarray) -> np.ndarray:

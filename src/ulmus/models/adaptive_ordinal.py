@@ -8,7 +8,7 @@ from ulmus.models._tables import TableInput
 from ulmus.models.adaptive import AdaptiveFamily
 
 
-@documented("adaptive", "order", "repeatable")
+@documented("adaptive", "ordinal", "repeatable")
 class AdaptiveOrdinalClassifier(TableInput, Ordinal, AdaptiveFamily):
     """Ordinal regression that learns its metric from the data and corrects itself locally.
 

@@ -5,14 +5,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ulmus.models._docs import KERNEL, NYSTROM, RANDOM, documented
-from ulmus.models._logistic import FeatureBits, KernelBits
+from ulmus.models._logistic import BIT_LOSS, FeatureBits, KernelBits
 from ulmus.models._ordinal import ORDINAL_CONSTRAINTS
 from ulmus.models.elm import RandomFamily
 from ulmus.models.kelm import KernelFamily
 from ulmus.models.nkelm import NystromFamily
 
 
-@documented(*RANDOM, "ordinal")
+@documented(*RANDOM, "bit_loss", "ordinal")
 class ELMOrdinalClassifier(FeatureBits, RandomFamily):
     r"""Ordinal regression on a layer of random hidden nodes (ELMOR).
 
@@ -34,8 +34,6 @@ class ELMOrdinalClassifier(FeatureBits, RandomFamily):
         All classes, lowest first.
     present_ : ndarray of int
         Positions in ``classes_`` of those seen in training; only these are predicted.
-    class_count_ : ndarray
-        Weight of the training rows of each class.
     temperature_ : float
         Factor that turns bits into log-odds.
     C_, slope_, n_hidden_ : float, float, int
@@ -71,6 +69,7 @@ class ELMOrdinalClassifier(FeatureBits, RandomFamily):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **RandomFamily._parameter_constraints,
         **ORDINAL_CONSTRAINTS,
+        **BIT_LOSS,
     }
 
     def __init__(
@@ -121,7 +120,7 @@ class ELMOrdinalClassifier(FeatureBits, RandomFamily):
         self.class_weight = class_weight
 
 
-@documented(*KERNEL, "ordinal")
+@documented(*KERNEL, "bit_loss", "ordinal")
 class KELMOrdinalClassifier(KernelBits, KernelFamily):
     r"""Ordinal regression with an exact kernel (KELMOR).
 
@@ -143,8 +142,6 @@ class KELMOrdinalClassifier(KernelBits, KernelFamily):
         All classes, lowest first.
     present_ : ndarray of int
         Positions in ``classes_`` of those seen in training; only these are predicted.
-    class_count_ : ndarray
-        Weight of the training rows of each class.
     temperature_ : float
         Factor that turns bits into log-odds.
     C_, gamma_ : float
@@ -178,6 +175,7 @@ class KELMOrdinalClassifier(KernelBits, KernelFamily):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelFamily._parameter_constraints,
         **ORDINAL_CONSTRAINTS,
+        **BIT_LOSS,
     }
 
     def __init__(
@@ -222,7 +220,7 @@ class KELMOrdinalClassifier(KernelBits, KernelFamily):
         self.class_weight = class_weight
 
 
-@documented(*NYSTROM, "ordinal")
+@documented(*NYSTROM, "bit_loss", "ordinal")
 class NKELMOrdinalClassifier(FeatureBits, NystromFamily):
     r"""Ordinal regression with a kernel, linear in the number of rows by landmark rows.
 
@@ -243,8 +241,6 @@ class NKELMOrdinalClassifier(FeatureBits, NystromFamily):
         All classes, lowest first.
     present_ : ndarray of int
         Positions in ``classes_`` of those seen in training; only these are predicted.
-    class_count_ : ndarray
-        Weight of the training rows of each class.
     temperature_ : float
         Factor that turns bits into log-odds.
     C_, gamma_, n_landmarks_ : float, float, int
@@ -282,6 +278,7 @@ class NKELMOrdinalClassifier(FeatureBits, NystromFamily):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NystromFamily._parameter_constraints,
         **ORDINAL_CONSTRAINTS,
+        **BIT_LOSS,
     }
 
     def __init__(

@@ -135,7 +135,7 @@ class Tuner:
         """Noise, or too rough for few features? Larger widths with more of them tell; without news, the old width."""
         rows, features, step = CLOSER
         sample, before = self._sample(rows), self.near
-        size = min(features, size, max(FEWEST, len(sample.rows)))
+        size = min(features, size, max(FEWEST, int(sample.rows.effective_count)))
         trials = []
         for k in range(4):
             self.near = None  # the C of a model that learned nothing says nothing

@@ -1,0 +1,118 @@
+"""Ordinal regression on rows that never end: the ordered code on a random layer with recursive ridge."""
+
+from typing import Any, ClassVar
+
+from ulmus.models._docs import RANDOM, documented
+from ulmus.models._ordinal import ORDINAL_CONSTRAINTS, Ordinal
+from ulmus.models.online import OnlineFamily
+
+
+@documented(*RANDOM, "online", "ordinal")
+class OSELMOrdinalClassifier(Ordinal, OnlineFamily):
+    r"""Ordinal regression on a random layer that goes on learning: one row, or one block, at a time.
+
+    The bits of :class:`~ulmus.ELMOrdinalClassifier`, "is it at least this class?", learned as in
+    :class:`~ulmus.OSELMRegressor`, with loss-based decoding. A class may appear at any time and any place in the order:
+    the bit of a new top class was −1 for all rows so far, that of one between two others was the bit of the upper one,
+    and what the model knows is then, exactly, what it would know had it expected that class from the start.
+
+    When all rows are at hand, :class:`~ulmus.ELMOrdinalClassifier` and :class:`~ulmus.NKELMOrdinalClassifier` are
+    faster and choose the number of nodes as well.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        All classes, lowest first.
+    present_ : ndarray of int
+        Positions in ``classes_`` of those seen so far; only these are predicted.
+    temperature_ : float
+        Factor that turns bits into log-odds, from a sample of the rows left out one by one.
+    C_, slope_, n_hidden_ : float, float, int
+        The values in use.
+    map_ : RandomLayer
+        The hidden layer.
+    beta_, intercept_ : ndarray
+        Output weights, one column per bit, computed when asked for.
+    stream_ : Stream
+        The recursion, and what is remembered of rows.
+
+    References
+    ----------
+    P. Li, Y. Shi, H. Wang, L. Niu (2018). Ordered code-based kernel extreme learning machine for ordinal regression.
+    Journal of Electronics & Information Technology 40(6), 1287-1293.
+    N.-Y. Liang, G.-B. Huang, P. Saratchandran, N. Sundararajan (2006). A fast and accurate online sequential learning
+    algorithm for feedforward networks. IEEE Transactions on Neural Networks 17(6).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ulmus import OSELMOrdinalClassifier
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-1, 1, (2000, 2))
+    >>> y = np.digitize(X[:, 0] + X[:, 1] ** 2, [-0.3, 0.3, 0.8])
+    >>> model = OSELMOrdinalClassifier(100, random_state=0)
+    >>> for start in range(0, 2000, 100):
+    ...     model = model.partial_fit(X[start : start + 100], y[start : start + 100])
+    >>> model.predict([[-0.9, 0.0], [0.1, 0.1], [0.9, 0.9]]).tolist()
+    [0, 1, 3]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineFamily._parameter_constraints,
+        **ORDINAL_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        n_hidden: int | str = 300,
+        *,
+        activation: str = "tanh",
+        weights: str = "uniform",
+        scale: float | str = "auto",
+        slope: float | str = "auto",
+        direct_links: bool = False,
+        C: float | str | None = "auto",
+        forgetting: float = 1.0,
+        form: str = "root",
+        warm_up: int = 500,
+        max_hidden: int = 2000,
+        fit_intercept: bool | str = "auto",
+        criterion: str = "auto",
+        cv: Any = None,
+        decoding: str = "loss",
+        categories: Any = "auto",
+        cost_matrix: Any = None,
+        class_weight: Any = None,
+        device: str = "cpu",
+        random_state: Any = None,
+        n_jobs: int | None = -1,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            n_hidden,
+            activation=activation,
+            weights=weights,
+            scale=scale,
+            slope=slope,
+            direct_links=direct_links,
+            C=C,
+            forgetting=forgetting,
+            form=form,
+            warm_up=warm_up,
+            max_hidden=max_hidden,
+            fit_intercept=fit_intercept,
+            criterion=criterion,
+            cv=cv,
+            device=device,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.decoding = decoding
+        self.categories = categories
+        self.cost_matrix = cost_matrix
+        self.class_weight = class_weight
