@@ -47,6 +47,10 @@ NEWTON_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
+#: What the families offer and robust losses cannot.
+_ON_SUMS = frozenset({"partial_fit", "unlearn", "merge", "blank_copy"})
+
+
 class Robust(Regression):
     """What robust regressors share; the family they are mixed with knows the features."""
 
@@ -54,6 +58,15 @@ class Robust(Regression):
     _width_name: ClassVar[str]
     weights_: np.ndarray
     C_: Any
+
+    def __getattribute__(self, name: str) -> Any:
+        """Sums of rows do not suffice for a robust loss, so that none of what lives on them is offered."""
+        if name in _ON_SUMS:
+            raise AttributeError(
+                f"{type(self).__name__} has no {name}: its weights depend on every residual, not on sums of rows; "
+                f"use OSELMRegressor(loss=...) for streams"
+            )
+        return super().__getattribute__(name)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the model.
