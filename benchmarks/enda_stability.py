@@ -15,8 +15,8 @@ from ulmus.solvers.procrustes import distance
 #: Sets and their hidden nodes.
 SETS = {"wine": 50, "image_segmentation": 200, "waveform21": 200, "pendigits": 200}
 DRAWS = 20
-MEMBERS = 20
-KAPPA = 2.0
+MEMBERS = 30
+KAPPA = 1.0
 
 
 def stability(section: Section, options: Options) -> None:
