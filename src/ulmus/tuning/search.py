@@ -28,10 +28,13 @@ from ulmus.tuning.surface import C_LIMITS, Trial
 
 #: log2 of the C that are tried first; the judge widens the grid while the best value sits at its end.
 LOG2_C = np.arange(-10.0, 25.5, 1.0)
-#: (rows, features, factor between neighbouring widths, rows for which that is enough) of each level of the climb.
-LEVELS = ((1_500, 100, 4.0, 3_000), (4_000, 250, 2.0, 16_000), (16_000, 500, 2.0, np.inf))
-#: A coarse level is not enough where the second half of its features lowered the loss by this share.
-STARVED = 0.05
+#: Levels of the climb: (rows, features, factor between neighbouring widths, rows for which that is enough, rows for
+#: which it is unless the second half of the features lowered the loss by more than this share).
+LEVELS = (
+    (1_500, 100, 4.0, 0, 3_000, 0.05),
+    (4_000, 250, 2.0, 8_000, 16_000, 0.15),
+    (16_000, 500, 2.0, np.inf, np.inf, 1.0),
+)
 #: A model whose loss is above this share of a constant's has learned nothing yet.
 BLIND = 0.9
 #: (rows, features, factor between widths) with which to look whether there is anything to learn.
@@ -115,13 +118,13 @@ class Tuner:
     def choose_width(self, start: float, size: int) -> float:
         """Climb to the best width, coarsely on few rows, then finer on more."""
         width = start
-        for rows, features, factor, enough in LEVELS:
+        for rows, features, factor, enough, mostly, starved in LEVELS:
             sample = self._sample(rows)
             most = max(FEWEST, int(sample.rows.effective_count))
             width = self._climb(width, factor, min(features, size, most), sample)
             if self._blind(sample, self.near):
                 return self._look_closer(width, start, size)
-            if self.n_rows <= enough and not (factor > 2 and self._starved(sample)):
+            if self.n_rows <= enough or (self.n_rows <= mostly and not self._starved(sample, starved)):
                 break
         return width
 
@@ -147,13 +150,13 @@ class Tuner:
         self.near, self.start_size = best, size
         return self._climb(best.width, 2.0, size, sample)
 
-    def _starved(self, judge: Judge) -> bool:
+    def _starved(self, judge: Judge, share: float) -> bool:
         """Whether the second half of the features gained so much that more of them may want another width."""
         whole = self.near
         assert whole is not None
         half = self._width_trial(whole.width, max(1, whole.size // 2), judge)
         self.near = whole
-        return judge.gain(half, whole)[0] > STARVED * half.best_loss
+        return judge.gain(half, whole)[0] > share * half.best_loss
 
     def _climb(self, start: float, factor: float, size: int, judge: Judge) -> float:
         """Move to a neighbouring width while that gains more than half a standard error: smaller gains are noise."""
