@@ -57,6 +57,9 @@ class Kernel:
     positive_definite: bool = True
     exact_distance: bool = False
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return kernel_named, (self.name,)
+
 
 def _nothing(_: np.ndarray, __: KernelParameters) -> None: ...
 
@@ -150,6 +153,11 @@ KERNELS: dict[str, Kernel] = {
 
 #: Not a kernel: the plain distance, for nodes that need it.
 DISTANCE = Kernel("distance", "distance", _root, lambda g, P, _: _onnx_root(g, P), exact_distance=True)
+
+
+def kernel_named(name: str) -> Kernel:
+    """A row of the table, or the plain distance."""
+    return DISTANCE if name == DISTANCE.name else KERNELS[name]
 
 
 KernelLike = str | Kernel | Callable[..., np.ndarray]
