@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -36,6 +36,10 @@ format: $(VENV)/.tested
 bench: $(VENV)/.tested
 	$(BIN)/python -m pip install --quiet --editable ".[bench]" || echo "some rivals did not install; the run says which"
 	$(BIN)/python benchmarks/core.py $(ARGS)
+
+docs: $(VENV)/.tested
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
