@@ -37,7 +37,6 @@ numpydoc_xref_param_type = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "Ulmus"
-html_static_path = ["_static"]
 html_show_sourcelink = False
 html_theme_options = {"show_prev_next": False, "navbar_align": "left", "navigation_with_keys": False}
 

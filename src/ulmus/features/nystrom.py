@@ -46,8 +46,8 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     ----------
     n_landmarks : int, default=100
         Number of landmark rows. More than there are rows means all of them.
-    kernel : {"rbf", "laplacian", "laplacian_l1", "matern32", "linear", "poly", "cosine", "arcsine", "sigmoid"} or \
-            callable, default="rbf"
+    kernel : str or callable, default="rbf"
+        One of "rbf", "laplacian", "laplacian_l1", "matern32", "linear", "poly", "cosine", "arcsine", "sigmoid".
         ``rbf`` is :math:`\exp(-\gamma\|x-z\|^2)`, ``laplacian`` :math:`\exp(-\gamma\|x-z\|)`, ``laplacian_l1``
         :math:`\exp(-\gamma\|x-z\|_1)`, ``matern32`` :math:`(1+\sqrt3\gamma\|x-z\|)\exp(-\sqrt3\gamma\|x-z\|)`, ``poly``
         :math:`(\gamma x\cdot z + c_0)^d`, ``sigmoid`` :math:`\tanh(\gamma x\cdot z + c_0)`, ``arcsine`` the kernel
@@ -57,8 +57,8 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Kernel scale. ``"auto"`` is one over the median squared distance (distance, for the kernels that use it).
     degree, coef0 : float, default=3 and 1
         Of the polynomial and sigmoid kernels.
-    landmarks : {"uniform", "kmeans", "rpcholesky", "leverage", "balanced", "all"} or array of shape \
-            (n_landmarks, n_features), default="uniform"
+    landmarks : str or array of shape (n_landmarks, n_features), default="uniform"
+        One of "uniform", "kmeans", "rpcholesky", "leverage", "balanced", "all".
         How landmarks are chosen, or the rows themselves. The choice is ordered: its first l landmarks are a choice
         of l. ``"uniform"`` draws distinct rows. The next three look at about ``10 n_landmarks`` of them:
         ``"kmeans"`` takes centres of mini-batch k-means, which are not rows; ``"rpcholesky"`` (randomly pivoted

@@ -73,8 +73,9 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     ----------
     n_hidden : int, default=100
         Number of nodes.
-    activation : {"sigmoid", "tanh", "sine", "cosine", "hardlim", "relu", "softplus", "mexican_hat", "identity", \
-            "gaussian", "multiquadric"}, default="tanh"
+    activation : str, default="tanh"
+        One of "sigmoid", "tanh", "sine", "cosine", "hardlim", "relu", "softplus", "mexican_hat", "identity",
+        "gaussian", "multiquadric".
         ``gaussian`` and ``multiquadric`` are radial nodes: their centres are rows of the data, their widths are
         distances between rows.
     weights : {"uniform", "uniform01", "normal", "orthogonal"}, default="uniform"
