@@ -108,13 +108,13 @@ class Suite:
         rival = np.nanmin(np.where(np.isnan(errors[:, n_ours:]), np.inf, errors[:, n_ours:]), axis=1)
         rows = []
         for j, name in enumerate(self.everyone):
-            cells = [name, f"{ranks[j]:.2f}", f"{np.nanmedian(seconds[:, j]):.3g}", "", ""]
+            cells = [name, f"{ranks[j]:.2f}", f"{_median(seconds[:, j]):.3g}", "", ""]
             if j < n_ours:
                 ratio = errors[:, j] / np.maximum(rival, 1e-12)
                 ratio = np.where((errors[:, j] == 0) & (rival == 0), 1.0, ratio)
                 won, lost = int((ratio < 1 - TIE).sum()), int((ratio > 1 + TIE).sum())
                 cells[3] = f"{won}/{len(ratio) - won - lost}/{lost}"
-                cells[4] = f"{np.nanmedian(ratio):.3f} ({np.nanmax(ratio):.3f})"
+                cells[4] = f"{_median(ratio):.3f} ({np.nanmax(ratio):.3f})"
             rows.append(cells)
         header = ["contestant", "mean rank", "median seconds", "won/tied/lost", "error ratio: median (worst)"]
         note = (
@@ -129,16 +129,23 @@ class Suite:
 
         _, errors = self._means(results, settings, "error")
         _, seconds = self._means(results, settings, "fit_seconds")
-        relative = errors / np.maximum(np.nanmin(errors, axis=1, keepdims=True), 1e-12)
+        lowest = np.where(np.isnan(errors), np.inf, errors).min(axis=1, keepdims=True)
+        relative = errors / np.maximum(lowest, 1e-12)
         figure, ax = plt.subplots(figsize=(8, 5), constrained_layout=True)
         for j, (name, marker) in enumerate(zip(self.everyone, "osD^v<>PXphd*8", strict=False)):
             ours = j < len(self.ours)
-            x, y = np.nanmedian(seconds[:, j]), np.nanmedian(relative[:, j])
+            x, y = _median(seconds[:, j]), _median(relative[:, j])
             ax.plot(x, y, marker, color="black" if ours else "tab:gray", markersize=9, mfc="gold" if ours else "none")
             ax.annotate(name, (x, y), textcoords="offset points", xytext=(7, 4), fontsize=8)
         ax.set(xscale="log", xlabel="median seconds to fit", ylabel="median error / lowest error of the set")
         plt.close(figure)
         return {"Error against time: down and left is better; filled marks are ours": figure}
+
+
+def _median(values: np.ndarray) -> float:
+    """Median of what is there; NaN when nothing is."""
+    there = values[~np.isnan(values)]
+    return float(np.median(there)) if len(there) else float("nan")
 
 
 class _PeakMemory:

@@ -1,0 +1,105 @@
+"""The suites: same splits for everybody, ranks and ratios as defined, rivals that are missing are reported."""
+
+import numpy as np
+import pytest
+
+from ulmus.bench import SUITES, Suite
+from ulmus.bench.tasks import Task, load, load_contaminated, load_ordinal
+from ulmus.reproduce import Results, Settings, Unavailable, run
+
+
+class Constant:
+    """Predicts a constant."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.value)
+
+
+def missing(task, seed):
+    raise ImportError("no module", name="rival")
+
+
+def too_large(task, seed):
+    raise Unavailable("more than 10 rows")
+
+
+def little(name, seed):
+    y = np.array([0.0, 1.0, 2.0, 3.0])
+    return Task(name, "regression", np.zeros((4, 1)), y, np.zeros((4, 1)), y)
+
+
+SUITE = Suite(
+    "toy",
+    "Toy",
+    ("one", "two"),
+    ("one",),
+    {"ours": lambda task, seed: Constant(1.5)},
+    {"theirs": lambda task, seed: Constant(0.0), "gone": missing, "small": too_large},
+    load=little,
+)
+
+
+def test_a_suite_tells_who_wins_and_who_is_missing(tmp_path, capsys):
+    run([SUITE.experiment()], tmp_path)
+    told = capsys.readouterr().out
+    assert "Standing" in told
+    standing = told[told.index("Standing") :]
+    ours = next(line for line in standing.splitlines() if line.startswith("ours"))
+    assert ours.split()[1] == "1.00"
+    assert "2/0/0" in ours
+    page = (tmp_path / "index.html").read_text()
+    assert "Error against time" in page
+
+
+def test_ratios_are_against_the_best_rival_of_each_set():
+    answers = {"one/ours/0": {"error": 1.02, "fit_seconds": 1.0}, "one/theirs/0": {"error": 1.0, "fit_seconds": 1.0}}
+    answers |= {"two/ours/0": {"error": 0.5, "fit_seconds": 1.0}, "two/theirs/0": {"error": 1.0, "fit_seconds": 1.0}}
+    table = SUITE._standing(Results(answers), Settings())
+    assert table.rows[0][3] == "1/0/1"
+    assert table.rows[0][4] == "0.760 (1.020)"
+
+
+def test_everybody_gets_the_same_split():
+    first, again, other = load("abalone", 0), load("abalone", 0), load("abalone", 1)
+    np.testing.assert_array_equal(first.X, again.X)
+    assert (first.X[:100] != other.X[:100]).any()
+    assert len(first.y) + len(first.y_test) == 4177
+
+
+def test_ordinal_tasks_have_ranks_and_contaminated_ones_outliers_in_training_only():
+    ranks = load_ordinal("abalone", 0)
+    assert sorted(np.unique(ranks.y)) == [0, 1, 2, 3, 4]
+    wild, clean = load_contaminated("abalone", 0), load("abalone", 0)
+    assert 0.09 < (wild.y != clean.y).mean() <= 0.1
+    np.testing.assert_array_equal(wild.y_test, clean.y_test)
+
+
+def test_errors_are_in_their_units():
+    y = np.array([0.0, 2.0])
+    X = np.zeros((2, 1))
+    assert Task("t", "regression", X, y, X, y).error(np.array([1.0, 1.0])) == 1.0
+    assert Task("t", "classification", X, y, X, y).error(np.array([0.0, 1.0])) == 50.0
+    assert Task("t", "ordinal", X, y, X, y).error(np.array([0.0, 1.0])) == 0.5
+
+
+@pytest.mark.parametrize("name", sorted(SUITES))
+def test_contestants_of_every_suite_can_be_made(name):
+    suite = SUITES[name]
+    task = suite.load("abalone", 0)
+    small = Task(task.name, task.kind, task.X[:60], task.y[:60], task.X_test, task.y_test, task.categorical)
+    made = 0
+    for make in suite.everyone.values():
+        try:
+            model = make(small, 0)
+        except (ImportError, Unavailable):
+            continue
+        assert hasattr(model, "fit")
+        assert hasattr(model, "predict")
+        made += 1
+    assert made >= 4

@@ -1,0 +1,29 @@
+"""Every program of the gallery runs."""
+
+import runpy
+import warnings
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    plt.switch_backend("Agg")
+    yield
+    plt.close("all")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_and_draws(example):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        runpy.run_path(str(example))
+    assert plt.get_fignums()
+
+
+def test_there_are_at_least_ten():
+    assert len(EXAMPLES) >= 10
