@@ -17,7 +17,7 @@ from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_contex
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, gram_matrix, heuristic_gamma
 from ulmus.features.landmarks import STRATEGIES, Draw, choose_landmarks, needs_labels
-from ulmus.features.whitening import eigen_whitening, nested_cholesky
+from ulmus.features.whitening import NestedCholesky, eigen_whitening, nested_cholesky
 
 KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [StrOptions(set(KERNELS)), callable],
@@ -31,6 +31,17 @@ LANDMARK_CONSTRAINTS: dict[str, list[Any]] = {
     "landmarks": [StrOptions(set(STRATEGIES)), "array-like"],
     "rank": [Interval(Integral, 1, None, closed="left"), None],
 }
+
+
+def decompose(
+    kernel: str | Callable[..., np.ndarray], Z: np.ndarray, parameters: KernelParameters
+) -> tuple[np.ndarray | None, NestedCholesky, float]:
+    """``K_zz``, its nested Cholesky factor, and its condition number."""
+    with engine.threads_for(len(Z)):
+        K = gram_matrix(kernel, Z, parameters)
+        nested = nested_cholesky(K)
+    with engine.threads_for(1):
+        return K, nested, nested.condition if len(nested.order) else 1.0
 
 
 class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -163,13 +174,12 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self._factor(choose_landmarks(self.landmarks, draw), parameters)
         return self
 
+    #: Another way to factor ``K_zz`` (on another device), set for the time of a fit.
+    _decompose: ClassVar[Any] = None
+
     def _factor(self, Z: np.ndarray, parameters: KernelParameters) -> None:
         """``K_zz = R Rᵀ`` (or its leading eigenpairs), and the cross-kernel to the landmarks that remain."""
-        with engine.threads_for(len(Z)):
-            K = gram_matrix(self.kernel, Z, parameters)
-            nested = nested_cholesky(K)
-        with engine.threads_for(1):
-            condition = nested.condition if len(nested.order) else 1.0
+        K, nested, condition = (self._decompose or decompose)(self.kernel, Z, parameters)
         if not len(nested.order):
             raise ValueError(
                 f"no landmark has a positive kernel value with itself (kernel={self.kernel!r}); "
@@ -187,6 +197,7 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                     stacklevel=3,
                 )
         else:
+            K = gram_matrix(self.kernel, Z, parameters) if K is None else K
             self.landmarks_, self.whitening_ = Z, eigen_whitening(K, self.rank)
         self.cross_kernel_ = CrossKernel(self.kernel, self.landmarks_, parameters)
         with np.errstate(over="ignore"):

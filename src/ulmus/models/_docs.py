@@ -8,7 +8,13 @@ _SHARED = {
     Number of landmark rows L. ``"auto"`` doubles it while that lowers the leave-one-out loss by more than its
     standard error or 1 %, up to ``max_landmarks``. More than there are distinct rows means all of them.""",
     "max_landmarks": """max_landmarks : int, default=2000
-    Bound for ``n_landmarks="auto"``; cost grows with its square.""",
+    Bound for ``n_landmarks="auto"``; cost grows with its square.
+solver : {"auto", "direct", "iterative"}, default="auto"
+    ``"direct"`` sums :math:`K_{xz}^TK_{xz}` and factors it; ``"iterative"`` multiplies by it without forming it, for
+    landmarks too many to square (C and gamma are then chosen on ``max_landmarks`` of them). ``"auto"`` asks
+    :func:`ulmus.devices.routes.choose_route`.
+tol, max_iter : float and int, default=1e-6 and 300
+    Of the iterative route: the relative residual, verified in float64, to stop at, and the most iterations.""",
     "n_hidden": """n_hidden : int or "auto", default="auto"
     Number of hidden nodes L. ``"auto"`` doubles it while that lowers the leave-one-out loss by more than its
     standard error or 1 %, up to ``max_hidden``.""",
@@ -50,7 +56,9 @@ cv : int, splitter or None, default=None
     keeps groups together.""",
     "class_weight": """class_weight : dict or "balanced", optional
     Weights of the classes.""",
-    "run": """device : {"cpu"}, default="cpu"
+    "run": """device : {"auto", "cpu", "cuda"}, default="cpu"
+    Where the rows are summed: ``"cuda"`` is a GPU (extra ``[gpu]``), ``"auto"`` takes one where there is one and the
+    fit is large. Fitted attributes are NumPy arrays in any case.
 random_state : int, RandomState or None, default=None
     Makes fits repeatable, whatever the number of threads.
 n_jobs : int or None, default=-1

@@ -6,6 +6,8 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.calibration import HeldOut
+from ulmus.devices import direct
+from ulmus.devices.direct import Driver
 from ulmus.engine import Lift, Rows
 from ulmus.features.sampling import distinct_sample
 from ulmus.models._assembly import CALIBRATION_ROWS
@@ -13,9 +15,16 @@ from ulmus.solvers.ridge import Leverage, Solution
 
 
 def leave_one_out_sample(
-    features: Lift, rows: Rows, solution: Solution, rng: np.random.RandomState, n_jobs: int | None
+    features: Lift,
+    rows: Rows,
+    solution: Solution,
+    rng: np.random.RandomState,
+    n_jobs: int | None,
+    driver: Driver | None = None,
 ) -> HeldOut:
     """Exact leave-one-out predictions of a sample of the rows."""
+    if driver is not None:
+        return direct.leave_one_out_sample(driver, features, rows, solution, rng, CALIBRATION_ROWS)
     sample = rows
     if rows.effective_count > CALIBRATION_ROWS:
         sample = distinct_sample(rows, CALIBRATION_ROWS, rng)[1]

@@ -9,6 +9,7 @@ import numpy as np
 from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions
 from ulmus.calibration import HeldOut
+from ulmus.devices import direct
 from ulmus.engine import Rows
 from ulmus.features.random_layer import LAYER_CONSTRAINTS, RandomLayer
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, digits_kept
@@ -66,6 +67,8 @@ class RandomFamily(Assembly):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    n_hidden: Any
+
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         seed = int(rng.randint(2**31 - 1))
 
@@ -86,10 +89,12 @@ class RandomFamily(Assembly):
         slope: Any = 1.0 if self.slope == "auto" else self.slope
         size: Any = self.n_hidden if tune or self.n_hidden != "auto" else min(FIRST_SIZE, max(1, len(rows) // 4))
         self.C_: Any = self.C
-        stats = None
+        stats: Any = None
         tune_slope = tune and self.slope == "auto"
         if tune_slope or self.C == "auto" or size == "auto":
-            statistics = partial(engine.gram_statistics, n_jobs=self.n_jobs)
+            statistics: Any = partial(engine.gram_statistics, n_jobs=self.n_jobs)
+            if self._driver is not None:
+                statistics = self._driver.statistics
             tuner = self._tuner(rows, make_map, statistics, folds, rng)
             if tune_slope:
                 slope = tuner.choose_width(slope, FIRST_SIZE if size == "auto" else size)
@@ -101,15 +106,23 @@ class RandomFamily(Assembly):
         else:
             self.map_ = make_map(slope, size).fit(rows.X, sample_weight=rows.weight)
         self.slope_, self.n_hidden_ = self.map_.slope, self.map_.n_hidden
-        solution = fit_ridge(Problem(self.map_, rows, self.C_, self._intercept, self.n_jobs), stats)
+        if self._driver is None:
+            solution = fit_ridge(Problem(self.map_, rows, self.C_, self._intercept, self.n_jobs), stats)
+        else:
+            solution = direct.fit_ridge(
+                self._driver, self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
+            )
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
         self._leverage = solution.leverage
         self._narrow = digits_kept(self.beta_, 1.0, rows.target_bound, np.float32)
-        return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
+        return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs, self._driver)
+
+    def _most_features(self, rows: Rows) -> int:
+        return self.max_hidden if self.n_hidden == "auto" else self.n_hidden
 
     def _outputs(self, X: Any) -> np.ndarray:
         dtype = np.float32 if X.dtype == np.float32 and self._narrow else np.float64
-        return engine.apply(self.map_, X, self.beta_, dtype=dtype, n_jobs=self.n_jobs)
+        return self._apply(self.map_, X, self.beta_, dtype)
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         h = leverages(self.map_, X, self._leverage, self.n_jobs)

@@ -1,20 +1,21 @@
 """NKELM: Nyström map + ridge."""
 
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions
 from ulmus.calibration import HeldOut
+from ulmus.devices import direct
 from ulmus.engine import Rows
 from ulmus.features.kernels import KERNELS, heuristic_gamma, uses_gamma
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS, NystromMap
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, digits_kept
 from ulmus.models._docs import NYSTROM, documented
 from ulmus.models._features import leave_one_out_sample, leverages
+from ulmus.models._routes import fit_iteratively, route_of
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
@@ -30,6 +31,9 @@ class NystromFamily(Assembly):
         **COMMON_CONSTRAINTS,
         "n_landmarks": [StrOptions({"auto"}), *LANDMARK_CONSTRAINTS["n_landmarks"]],
         "max_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "solver": [StrOptions({"auto", "direct", "iterative"})],
+        "tol": [Interval(Real, 0, 1, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -44,6 +48,9 @@ class NystromFamily(Assembly):
         landmarks: Any = "uniform",
         rank: int | None = None,
         max_landmarks: int = 2000,
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 300,
         fit_intercept: bool | str = "auto",
         criterion: str = "auto",
         cv: Any = None,
@@ -61,6 +68,9 @@ class NystromFamily(Assembly):
         self.landmarks = landmarks
         self.rank = rank
         self.max_landmarks = max_landmarks
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
         self.fit_intercept = fit_intercept
         self.criterion = criterion
         self.cv = cv
@@ -69,11 +79,14 @@ class NystromFamily(Assembly):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    n_landmarks: Any
+    _folds_in: tuple[Any, ...]
+
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         seed = int(rng.randint(2**31 - 1))
 
         def make_map(gamma: float, size: int) -> NystromMap:
-            return NystromMap(
+            features = NystromMap(
                 size,
                 kernel=self.kernel,
                 gamma=gamma,
@@ -84,6 +97,7 @@ class NystromFamily(Assembly):
                 random_state=seed,
                 n_jobs=self.n_jobs,
             )
+            return features if self._driver is None else self._driver.adopt(features)
 
         gamma: Any = self.gamma if self.gamma != "auto" else heuristic_gamma(self.kernel, rows.X, rows.weight, rng)
         size: Any = self.n_landmarks
@@ -91,35 +105,66 @@ class NystromFamily(Assembly):
             size = min(len(rows), self.max_landmarks)
         elif size == "auto" and self.rank is not None:
             size = max(FIRST_SIZE, 2 * self.rank)
+        iterative = route_of(self, rows, size) == "iterative"
+        judged = min(size, self.max_landmarks) if iterative else size
         self.C_: Any = self.C
-        stats = None
+        stats: Any = None
         tune_gamma = self.gamma == "auto" and uses_gamma(self.kernel)
         if tune_gamma or self.C == "auto" or size == "auto":
-            statistics = partial(nystrom_statistics, n_jobs=self.n_jobs)
+            statistics: Any = partial(nystrom_statistics, n_jobs=self.n_jobs)
+            if self._driver is not None:
+                statistics = self._driver.statistics
             tuner = self._tuner(rows, make_map, statistics, folds, rng)
             if tune_gamma:
-                gamma = tuner.choose_width(gamma, FIRST_SIZE if size == "auto" else size)
+                gamma = tuner.choose_width(gamma, FIRST_SIZE if size == "auto" else judged)
             grow = size == "auto"
-            found = tuner.choose_size(gamma, self.max_landmarks) if grow else tuner.choose_C(gamma, size)
+            found = tuner.choose_size(gamma, self.max_landmarks) if grow else tuner.choose_C(gamma, judged)
             self.map_, stats = found.features, found.statistics
             self.C_ = found.C if self.C == "auto" else self.C
             self.tuning_ = tuner.result(gamma, found)
-        else:
+        elif not iterative:
             self.map_ = make_map(gamma, size).fit(rows.X, self._labels(rows), rows.weight)
+        if iterative:
+            return self._iterate(rows, make_map(gamma, size), rng)
         self.gamma_, self.n_landmarks_ = self.map_.gamma_, len(self.map_.landmarks_)
-        solution = fit_nystrom_ridge(
-            self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
-        )
+        if self._driver is None:
+            solution = fit_nystrom_ridge(
+                self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
+            )
+        else:
+            self._driver.release(self.map_)
+            solution = direct.fit_ridge(
+                self._driver, self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
+            )
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
         self._leverage = solution.leverage
-        self._certificate = Certificate.of(self.map_, rows, self.C_, solution, fit_intercept=self._intercept)
+        self._certificate: Certificate | None = Certificate.of(
+            self.map_, rows, self.C_, solution, fit_intercept=self._intercept
+        )
+        self.cross_kernel_ = self.map_.cross_kernel_
+        self.landmark_weights_ = self.map_.weight_to_landmarks(self.beta_)
         self._fold(rows.target_bound)
-        return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
+        return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs, self._driver)
+
+    def _iterate(self, rows: Rows, features: NystromMap, rng: np.random.RandomState) -> HeldOut:
+        """Weights by conjugate gradients; the map kept is that of the first landmarks."""
+        fit = fit_iteratively(self, rows, features, self.C_, rng)
+        self.cross_kernel_, self.map_, self.route_ = fit.cross, fit.companion, fit.route
+        self.gamma_, self.n_landmarks_ = fit.companion.gamma_, fit.cross.n_lifted
+        self.landmark_weights_, self.intercept_ = fit.found.a, fit.intercept
+        self.n_iter_, self.residual_ = fit.found.n_iter, fit.found.residual
+        self._leverage, self._certificate = fit.leverage, None
+        self._fold(rows.target_bound)
+        if np.float64 not in self._folds_in:
+            self._folds_in = (np.float64,)  # no whitened weights to fall back on
+        return fit.held_out
+
+    def _most_features(self, rows: Rows) -> int:
+        return self.max_landmarks if self.n_landmarks == "auto" else min(self.n_landmarks, len(rows))
 
     def _fold(self, scale: float) -> None:
-        """Fold the whitening into the weights where that keeps the digits: ``f(x) = k_xz (R⁻ᵀβ)``."""
-        self.landmark_weights_ = self.map_.weight_to_landmarks(self.beta_)
-        bound = float(np.abs(self.map_.cross_kernel_.diagonal(self.map_.landmarks_)).max())
+        """In which types the weights on kernel values, ``f(x) = k_xz (R⁻ᵀβ)``, keep the digits of predictions."""
+        bound = float(np.abs(self.cross_kernel_.diagonal(self.cross_kernel_.Z)).max())
         self._folds_in = tuple(
             t for t in (np.float64, np.float32) if digits_kept(self.landmark_weights_, bound, scale, t)
         )
@@ -127,8 +172,8 @@ class NystromFamily(Assembly):
     def _outputs(self, X: Any) -> np.ndarray:
         dtype = X.dtype.type if X.dtype.type in self._folds_in else np.float64
         if dtype in self._folds_in:
-            return engine.apply(self.map_.cross_kernel_, X, self.landmark_weights_, dtype=dtype, n_jobs=self.n_jobs)
-        return engine.apply(self.map_, X, self.beta_, n_jobs=self.n_jobs)
+            return self._apply(self.cross_kernel_, X, self.landmark_weights_, dtype)
+        return self._apply(self.map_, X, self.beta_)
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         h = leverages(self.map_, X, self._leverage, self.n_jobs)
@@ -175,6 +220,11 @@ class NystromFamily(Assembly):
                 f"error_bound needs a positive definite kernel, and kernel={self.kernel!r} is not one; "
                 'compare with a KELM model instead, or use e.g. kernel="rbf"'
             )
+        if self._certificate is None:
+            raise ValueError(
+                f"error_bound needs the direct route, and this model was fitted by the route {self.route_!r}; fit it "
+                'with solver="direct"'
+            )
         return self._certificate.bound(self.map_.cross_kernel_.diagonal(X), self.map_.residual_kernel(X))
 
 
@@ -202,11 +252,17 @@ class NKELMRegressor(Regression, NystromFamily):
     map_ : NystromMap
         The fitted feature map.
     beta_, intercept_ : ndarray
-        Output weights on the features of ``map_``.
+        Output weights on the features of ``map_`` (no ``beta_`` on the iterative route).
+    cross_kernel_ : CrossKernel
+        The kernel to the landmarks.
     landmark_weights_ : ndarray of shape (n_landmarks, n_outputs)
-        The same weights on kernel values.
+        Output weights on kernel values.
     route_ : str
         How the weights were computed.
+    n_iter_, residual_ : int, float
+        Iterations, and the verified relative residual (iterative route). There ``map_`` is the map of the first 1,000
+        landmarks, from which ``residual_kernel`` (then an upper bound), standard deviations and the widths of intervals
+        come.
 
     References
     ----------
@@ -254,11 +310,17 @@ class NKELMClassifier(Classification, NystromFamily):
     map_ : NystromMap
         The fitted feature map.
     beta_, intercept_ : ndarray
-        Output weights on the features of ``map_``.
+        Output weights on the features of ``map_`` (no ``beta_`` on the iterative route).
+    cross_kernel_ : CrossKernel
+        The kernel to the landmarks.
     landmark_weights_ : ndarray of shape (n_landmarks, n_outputs)
-        The same weights on kernel values.
+        Output weights on kernel values.
     route_ : str
         How the weights were computed.
+    n_iter_, residual_ : int, float
+        Iterations, and the verified relative residual (iterative route). There ``map_`` is the map of the first 1,000
+        landmarks, from which ``residual_kernel`` (then an upper bound), standard deviations and the widths of intervals
+        come.
 
     References
     ----------
@@ -292,6 +354,9 @@ class NKELMClassifier(Classification, NystromFamily):
         landmarks: Any = "uniform",
         rank: int | None = None,
         max_landmarks: int = 2000,
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 300,
         fit_intercept: bool | str = "auto",
         criterion: str = "auto",
         cv: Any = None,
@@ -311,6 +376,9 @@ class NKELMClassifier(Classification, NystromFamily):
             landmarks=landmarks,
             rank=rank,
             max_landmarks=max_landmarks,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
             fit_intercept=fit_intercept,
             criterion=criterion,
             cv=cv,

@@ -1,0 +1,265 @@
+"""The direct route on the device: sums, one factorisation, every C, leave-one-out."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from ulmus import engine
+from ulmus.calibration import HeldOut
+from ulmus.devices.accelerator import Accelerator
+from ulmus.devices.lifts import TensorLift, lift_on
+from ulmus.devices.routes import direct_bytes
+from ulmus.devices.statistics import TensorStatistics, gradient, gram_statistics, require_finite
+from ulmus.devices.tensors import DeviceRows, block_rows
+from ulmus.devices.whitening import DeviceDecomposition
+from ulmus.engine import Rows
+from ulmus.features.nystrom import NystromMap
+from ulmus.features.sampling import distinct_sample
+from ulmus.solvers.nystrom_ridge import ROUTES
+from ulmus.solvers.path import leave_out
+from ulmus.solvers.ridge import (
+    DOUBLE,
+    Leverage,
+    NormalEquations,
+    Problem,
+    Solution,
+    fit_dual,
+    fit_triangular,
+    settle,
+)
+from ulmus.tuning import Judge
+
+#: Condition number of K_zz up to which raw kernel values are squared, and up to which that needs no correction.
+GRAM_LIMIT, EXACT_LIMIT = ROUTES[-2][1], ROUTES[-3][1]
+
+
+class Driver:
+    """One fit on the device: rows and maps that are there already are not sent again."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.accelerator = accelerator
+        self.decompose = DeviceDecomposition(accelerator)
+        self._rows: list[tuple[Rows, DeviceRows]] = []
+        self._lifts: list[tuple[Any, TensorLift]] = []
+
+    def rows(self, rows: Rows) -> DeviceRows:
+        for known, there in self._rows:
+            if known is rows:
+                return there
+        there = DeviceRows(self.accelerator, rows)
+        self._rows = [*self._rows[-1:], (rows, there)]
+        return there
+
+    def lift(self, features: Any) -> TensorLift:
+        for known, there in self._lifts:
+            if known is features:
+                return there
+        there = lift_on(self.accelerator, features)
+        self._lifts = [*self._lifts[-1:], (features, there)]
+        return there
+
+    def adopt(self, features: NystromMap) -> NystromMap:
+        """A map whose landmark kernel will be factored on the device; :meth:`release` makes it a plain one again."""
+        features._decompose = self.decompose  # type: ignore[misc]
+        return features
+
+    @staticmethod
+    def release(features: NystromMap) -> NystromMap:
+        features.__dict__.pop("_decompose", None)
+        return features
+
+    def statistics(self, features: Any, rows: Rows) -> TensorStatistics:
+        """Sums of the features; those of a Nyström map are squared before they are whitened where digits allow it."""
+        L = features.n_lifted
+        self.accelerator.require(
+            direct_bytes(L, rows.T.shape[1]),
+            f"the direct route with {L} features",
+            'take fewer, or solver="iterative"',
+        )
+        if sums_raw(features):
+            cross = features.cross_kernel_
+            stats = gram_statistics(self.lift(cross), L, self.rows(rows))
+            return stats.whitened(self.accelerator.tensor(features.whitening_))
+        return gram_statistics(self.lift(features), L, self.rows(rows))
+
+    def apply(self, features: Any, X: Any, weights: np.ndarray) -> np.ndarray:
+        """``Φ(X) β`` in float64."""
+        lift, B = lift_on(self.accelerator, features), self.accelerator.tensor(weights)
+        rows = DeviceRows(self.accelerator, Rows(X, np.empty((X.shape[0], 0))), keep=False)
+        out = np.empty((X.shape[0], weights.shape[1]))
+        for piece, block, _, _ in rows.blocks(block_rows(features.n_lifted)):
+            out[piece] = self.accelerator.numpy(lift(block) @ B)
+        require_finite(self.accelerator.torch, self.accelerator.torch.from_numpy(out))
+        return out
+
+
+def sums_raw(features: Any) -> bool:
+    """Whether raw kernel values are summed, and whitened at the end."""
+    return isinstance(features, NystromMap) and features.triangular and features.condition_ <= GRAM_LIMIT
+
+
+@dataclass(frozen=True)
+class DeviceProblem(Problem):
+    """A ridge problem whose rows are on the device."""
+
+    driver: Any = None
+
+    def gradient(self, beta: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Minus half the gradient of the objective, in β and in b, from the rows."""
+        a, driver = self.driver.accelerator, self.driver
+        total = a.numpy(
+            gradient(
+                driver.lift(self.features),
+                self.features.n_lifted,
+                driver.rows(self.rows),
+                a.tensor(self.unwhiten(beta)),
+                a.tensor(intercept),
+            )
+        )
+        g = total[:-1]
+        if self.whitening is not None:
+            R = a.tensor(self.whitening)
+            g = a.numpy(a.torch.linalg.solve_triangular(R, a.tensor(g), upper=False))
+        return (g if self.C is None else g - beta / self.C), total[-1]
+
+
+class DeviceNormalEquations(NormalEquations):
+    """``(G + I/C) β = B``, factored on the device."""
+
+    def __init__(self, stats: TensorStatistics, C: float | None, fit_intercept: bool) -> None:
+        accelerator = self.accelerator = stats.accelerator
+        torch = accelerator.torch
+        used = stats.centred() if fit_intercept else stats
+        mean, target_mean = stats.feature_mean, stats.target_mean
+        self.centre = accelerator.numpy(mean if fit_intercept else torch.zeros_like(mean))
+        self.target_mean = accelerator.numpy(target_mean if fit_intercept else torch.zeros_like(target_mean))
+        self.weight = stats.weight
+        A = used.gram.clone()
+        A.diagonal().add_(0.0 if C is None else 1.0 / C)
+        self.root, info = torch.linalg.cholesky_ex(A)
+        if int(info):
+            raise LinAlgError(f"normal equations are not positive definite at row {int(info)}")
+        norm = float(A.abs().sum(0).max())
+        del A
+        summed = max(norm, float(stats.gram.abs().sum(0).max())) if fit_intercept else norm
+        self.condition = DeviceDecomposition(accelerator).condition(self.root) * summed / norm
+        self.right_hand_side = accelerator.numpy(used.cross)
+        constant = 1.0 / self.weight if fit_intercept else 0.0
+        self.leverage = Leverage(accelerator.numpy(self.root), self.centre, constant)
+
+    def inverse(self, B: np.ndarray) -> np.ndarray:
+        a = self.accelerator
+        return a.numpy(a.torch.cholesky_solve(a.tensor(B), self.root))
+
+    def energy(self, beta: np.ndarray) -> float:
+        return float(((self.root.T @ self.accelerator.tensor(beta)) ** 2).sum())
+
+
+def fit_ridge(
+    driver: Driver,
+    features: Any,
+    rows: Rows,
+    C: float | None,
+    *,
+    fit_intercept: bool,
+    n_jobs: int | None,
+    stats: TensorStatistics | None = None,
+) -> Solution:
+    """Weights by sums and Cholesky on the device, corrected from the rows; on the CPU where that keeps no digits."""
+    problem = DeviceProblem(features, rows, C, fit_intercept, n_jobs, driver=driver)
+    if len(rows) < features.n_lifted:
+        return fit_dual(problem)
+    stats = driver.statistics(features, rows) if stats is None else stats
+    precision = DOUBLE
+    if sums_raw(features):
+        problem = replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
+        if features.condition_ > EXACT_LIMIT:
+            precision = replace(DOUBLE, correct=0.0)
+    try:
+        system = DeviceNormalEquations(stats, C, fit_intercept)
+        solution = settle(problem, system, system.solution(), precision)
+    except LinAlgError:
+        solution = None
+    if solution is None:
+        plain = Problem(features, rows, C, fit_intercept, n_jobs)
+        return fit_triangular(plain)
+    return replace(solution, form=f"gram float64 {driver.accelerator.name}")
+
+
+def leave_one_out_sample(
+    driver: Driver, features: Any, rows: Rows, solution: Solution, rng: np.random.RandomState, most: int
+) -> HeldOut:
+    """Exact leave-one-out predictions of a sample of the rows."""
+    sample = distinct_sample(rows, most, rng)[1] if rows.effective_count > most else rows
+    a = driver.accelerator
+    Phi = driver.lift(features)(a.tensor(np.ascontiguousarray(_dense(sample.X))))
+    fitted = a.numpy(Phi @ a.tensor(solution.beta)) + solution.intercept
+    leverage = solution.leverage
+    if leverage.spectral or leverage.rows is not None:
+        h = leverage(a.numpy(Phi))
+    else:
+        V = (Phi - a.tensor(leverage.centre)).T
+        h = a.numpy((a.torch.linalg.solve_triangular(a.tensor(leverage.root), V, upper=False) ** 2).sum(0))
+        h = h + leverage.constant
+    return HeldOut.of(sample, sample.T - fitted, 1.0 - (h if sample.unit is None else sample.unit * h))
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+
+
+class TensorPath:
+    """Ridge solutions for every C from one decomposition (:class:`ulmus.solvers.path.RidgePath`), on the device."""
+
+    def __init__(self, stats: TensorStatistics, fit_intercept: bool) -> None:
+        self.accelerator, self.fit_intercept = stats.accelerator, fit_intercept
+        torch = self.accelerator.torch
+        used = stats.centred() if fit_intercept else stats
+        self.centre = stats.feature_mean if fit_intercept else torch.zeros_like(stats.feature_mean)
+        self.target_mean = stats.target_mean if fit_intercept else torch.zeros_like(stats.target_mean)
+        self.constant = 1.0 / stats.weight if fit_intercept else 0.0
+        s, self.U = torch.linalg.eigh(used.gram)
+        self.s = s.clamp(min=0.0)
+        self.Z = self.U.T @ used.cross
+
+    def predictions(self, Phi: Any, C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Fitted values ``[C, row, output]`` and leverages ``[C, row]``."""
+        a = self.accelerator
+        A = (Phi - self.centre) @ self.U
+        shrink = 1.0 / (self.s[:, None] + a.tensor(1.0 / np.asarray(C, dtype=float))[None, :])
+        shrunk = (self.Z[:, None, :] * shrink[:, :, None]).reshape(len(self.s), -1)
+        fitted = (A @ shrunk).reshape(len(A), len(C), -1).permute(1, 0, 2) + self.target_mean
+        return a.numpy(fitted.contiguous()), a.numpy((A.square_() @ shrink).T.contiguous()) + self.constant
+
+
+@dataclass(frozen=True)
+class DeviceJudge(Judge):
+    """A judge whose paths and held-out predictions are computed on the device."""
+
+    driver: Any = field(default=None, repr=False)
+
+    def _paths(self, summary: Any, size: int) -> Any:
+        trained = [summary.total - part for part in summary.folds] or [summary.total]
+        return [TensorPath(stats.prefix(size), self.fit_intercept) for stats in trained]
+
+    def _row_losses(self, paths: Any, features: Any, size: int, log2_C: np.ndarray) -> np.ndarray:
+        """Losses ``[C, scored row]``."""
+        C, index = 2.0**log2_C, self.scored_rows
+        out = np.empty((len(C), len(index)))
+        lift, a = self.driver.lift(features), self.driver.accelerator
+        for piece in engine.pieces(len(index), block_rows(max(features.n_lifted, len(C) * self.rows.T.shape[1]))):
+            chosen = index[piece]
+            rows = self.rows.take(chosen)
+            Phi = lift(a.torch.from_numpy(np.ascontiguousarray(_dense(rows.X))).to(a.device))[:, :size]
+            if self.folds is None:
+                fitted, h = paths[0].predictions(Phi, C)
+                P = leave_out(rows.T, rows.T - fitted, 1.0 - (h if rows.unit is None else rows.unit * h))
+            else:
+                P = np.empty((len(C), *rows.T.shape))
+                for k in np.unique(self.folds[chosen]):
+                    tested = np.flatnonzero(self.folds[chosen] == k)
+                    P[:, tested] = paths[k].predictions(Phi[a.tensor(tested, a.torch.int64)], C)[0]
+            out[:, piece] = self.coding.losses(rows.T, P, self.criterion)
+        return out

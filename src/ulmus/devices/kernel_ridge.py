@@ -1,0 +1,70 @@
+r"""Exact kernel ridge on the device: one n × n matrix, filled and factored in place."""
+
+from typing import Any
+
+import numpy as np
+
+from ulmus.devices.accelerator import Accelerator
+from ulmus.devices.lifts import lift_on
+from ulmus.devices.tensors import DeviceRows
+from ulmus.devices.triangles import BLOCK, cholesky_in_place, solve_lower, solve_upper
+from ulmus.engine import Rows
+from ulmus.features.kernels import CrossKernel
+from ulmus.solvers.kernel_ridge import DualSolution, fit_kernel_ridge
+
+
+def fit_on_device(
+    accelerator: Accelerator,
+    cross: CrossKernel,
+    rows: Rows,
+    C: float,
+    *,
+    fit_intercept: bool,
+    n_last: int,
+    n_jobs: int | None,
+) -> DualSolution:
+    """:func:`ulmus.solvers.kernel_ridge.fit_kernel_ridge` on the device; what is not definite goes to the CPU."""
+    torch, n, m = accelerator.torch, len(rows), min(n_last, len(rows))
+    most = int((max(0.0, accelerator.free_bytes() - 2**30) / 8) ** 0.5)
+    accelerator.require(
+        8 * n * n + 2**30,
+        f"an exact kernel model of {n} rows",
+        f"{most} rows would fit; use the NKELM model, whose memory does not grow with the rows",
+    )
+    A = torch.empty((n, n), dtype=torch.float64, device=accelerator.device)
+    lift = lift_on(accelerator, cross)
+    for piece, X, _, _ in DeviceRows(accelerator, rows, keep=False).blocks(2048):
+        A[piece] = lift(X)
+    A.diagonal().copy_(accelerator.tensor(cross.diagonal(rows.X)))
+    w = torch.ones(n, dtype=torch.float64, device=accelerator.device)
+    if rows.weight is not None:
+        w = accelerator.tensor(rows.weight)
+    A.diagonal().add_(1.0 / (C * w))
+    norm = max(float(A[start : start + BLOCK].abs().sum(1).max()) for start in range(0, n, BLOCK))
+    if not np.isfinite(norm):
+        raise ValueError(
+            "the kernel matrix is not finite on the device: standardise the features, or drop rows with NaN"
+        )
+    if not cholesky_in_place(torch, A):
+        del A
+        return fit_kernel_ridge(cross, rows, C, fit_intercept=fit_intercept, n_last=n_last, n_jobs=n_jobs)
+    T = accelerator.tensor(rows.T)
+    B = torch.cat([T, torch.ones_like(T[:, :1])], dim=1) if fit_intercept else T
+    S = solve_upper(torch, A, solve_lower(torch, A, B))
+    corner = A[n - m :, n - m :].tril()
+    half = torch.linalg.solve_triangular(corner, torch.eye(m, dtype=A.dtype, device=A.device), upper=False)
+    inverse_diagonal = accelerator.numpy((half**2).sum(0))
+    solved: Any = accelerator.numpy(S)
+    alpha, b = solved, np.zeros(T.shape[1])
+    if fit_intercept:
+        alpha, u = solved[:, :-1], solved[:, -1]
+        b = alpha.sum(axis=0) / u.sum()
+        alpha = alpha - np.outer(u, b)
+        inverse_diagonal = inverse_diagonal - u[n - m :] ** 2 / u.sum()
+    last = rows.take(slice(n - m, n))
+    weight = np.ones(m) if last.weight is None else last.weight
+    share = np.ones(m) if last.unit is None else last.unit / weight
+    residual = alpha[n - m :] / (C * weight)[:, None]
+    remainder = 1.0 - share + share * inverse_diagonal / (C * weight)
+    smallest = float((A.diagonal() ** 2).min())
+    return DualSolution(alpha, b, norm / max(smallest, 1e-300), residual, remainder)
