@@ -9,7 +9,8 @@ from scipy.linalg import LinAlgError
 from ulmus import engine
 from ulmus.calibration import HeldOut
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.lifts import TensorLift, lift_on
+from ulmus.devices.iterative import fused_gradient
+from ulmus.devices.lifts import TensorLift, lift_on, whitened
 from ulmus.devices.routes import direct_bytes
 from ulmus.devices.statistics import TensorStatistics, gradient, gram_statistics, require_finite
 from ulmus.devices.tensors import DeviceRows, block_rows
@@ -43,6 +44,7 @@ class Driver:
         self.decompose = DeviceDecomposition(accelerator)
         self._rows: list[tuple[Rows, DeviceRows]] = []
         self._lifts: list[tuple[Any, TensorLift]] = []
+        self._matrices: list[tuple[Any, Any]] = []
 
     def rows(self, rows: Rows) -> DeviceRows:
         for known, there in self._rows:
@@ -56,8 +58,20 @@ class Driver:
         for known, there in self._lifts:
             if known is features:
                 return there
-        there = lift_on(self.accelerator, features)
+        if isinstance(features, NystromMap) and features.triangular:
+            there = whitened(self.accelerator, self.lift(features.cross_kernel_), self.matrix(features.whitening_))
+        else:
+            there = lift_on(self.accelerator, features)
         self._lifts = [*self._lifts[-1:], (features, there)]
+        return there
+
+    def matrix(self, array: np.ndarray) -> Any:
+        """A large matrix on the device."""
+        for known, there in self._matrices:
+            if known is array:
+                return there
+        there = self.accelerator.tensor(array)
+        self._matrices = [*self._matrices[-1:], (array, there)]
         return there
 
     def adopt(self, features: NystromMap) -> NystromMap:
@@ -81,7 +95,7 @@ class Driver:
         if sums_raw(features):
             cross = features.cross_kernel_
             stats = gram_statistics(self.lift(cross), L, self.rows(rows))
-            return stats.whitened(self.accelerator.tensor(features.whitening_))
+            return stats.whitened(self.matrix(features.whitening_))
         return gram_statistics(self.lift(features), L, self.rows(rows))
 
     def apply(self, features: Any, X: Any, weights: np.ndarray) -> np.ndarray:
@@ -109,18 +123,15 @@ class DeviceProblem(Problem):
     def gradient(self, beta: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Minus half the gradient of the objective, in β and in b, from the rows."""
         a, driver = self.driver.accelerator, self.driver
-        total = a.numpy(
-            gradient(
-                driver.lift(self.features),
-                self.features.n_lifted,
-                driver.rows(self.rows),
-                a.tensor(self.unwhiten(beta)),
-                a.tensor(intercept),
-            )
-        )
+        weights, b = a.tensor(self.unwhiten(beta)), a.tensor(intercept)
+        rows = driver.rows(self.rows)
+        total = fused_gradient(a, self.features, rows, weights, b)
+        if total is None:
+            total = gradient(driver.lift(self.features), self.features.n_lifted, rows, weights, b)
+        total = a.numpy(total)
         g = total[:-1]
         if self.whitening is not None:
-            R = a.tensor(self.whitening)
+            R = driver.matrix(self.whitening)
             g = a.numpy(a.torch.linalg.solve_triangular(R, a.tensor(g), upper=False))
         return (g if self.C is None else g - beta / self.C), total[-1]
 

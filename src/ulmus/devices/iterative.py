@@ -35,14 +35,20 @@ class FusedKernel:
         self.torch, self.centre = accelerator.torch, accelerator.tensor(cross._centre)
         U = self._embedded(accelerator.tensor(cross.Z))
         self.narrow, self.exact = fused.Side(U, left=False), fused.ExactSide(U, left=False)
-        self.fits = float(self.narrow.norms.max()) < fused.MOST_NORM
+        self.fits = self.narrow.largest < fused.MOST_NORM
 
     def _embedded(self, X: Any) -> Any:
+        if X.dtype == self.torch.float32:
+            return (X - self.centre.float()) * self.scale
         return (X.double() - self.centre) * self.scale
 
     def side(self, X: Any, *, exact: bool) -> Any:
-        U = self._embedded(X)
+        U = self._embedded(X.double() if exact else X)
         return self.fused.ExactSide(U, left=True) if exact else self.fused.Side(U, left=True)
+
+    def values(self, X: Any) -> Any:
+        """``κ(X, Z)`` in float64."""
+        return self.fused.exact_values(self.side(X, exact=True), self.exact, self.kind)
 
     def times(self, side: Any, V: Any, *, exact: bool) -> Any:
         """``K V``."""
@@ -64,6 +70,21 @@ def fusable(accelerator: Accelerator, cross: CrossKernel) -> bool:
     from ulmus.devices import triton_kernels as fused
 
     return cross.kernel.name in fused.KINDS and cross.Z.shape[1] <= fused.MOST_FEATURES
+
+
+def fused_gradient(accelerator: Accelerator, features: Any, rows: DeviceRows, weights: Any, intercept: Any) -> Any:
+    """``[K 1]ᵀ W (T − Ka − b)`` in float64 without the kernel matrix; None where the tiles do not serve."""
+    if not isinstance(features, CrossKernel) or not fusable(accelerator, features) or weights.shape[1] >= EXACT_SIDES:
+        return None
+    kernel = FusedKernel(accelerator, features)
+    total = accelerator.tensor(accelerator.torch.zeros((features.n_lifted + 1, weights.shape[1])))
+    for _, X, T, w in rows.blocks(FUSED_ROWS):
+        side = kernel.side(X, exact=True)
+        E = T - kernel.times(side, weights, exact=True) - intercept
+        E = E if w is None else E * w[:, None]
+        total[:-1] += kernel.transposed(side, E, exact=True)
+        total[-1] += E.sum(0)
+    return total
 
 
 class DeviceNormal:
@@ -200,9 +221,9 @@ class DeviceNormal:
     def columns(self, values: np.ndarray) -> Any:
         return self.accelerator.tensor(values)
 
-    def solve(self, tolerance: float, max_iter: int) -> tuple[Iterated, np.ndarray]:
+    def solve(self, tolerance: float, max_iter: int, verbose: bool = False) -> tuple[Iterated, np.ndarray]:
         """The weights on kernel values (a NumPy array) with their record, and the intercept."""
-        found = conjugate_gradients(self, tolerance=tolerance, max_iter=max_iter)
+        found = conjugate_gradients(self, tolerance=tolerance, max_iter=max_iter, verbose=verbose)
         intercept = np.zeros(self.rows.s)
         if self.fit_intercept:
             intercept = self.accelerator.numpy(self.target_mean - self.kernel_mean @ found.a)

@@ -40,9 +40,14 @@ def _from_host(accelerator: Accelerator, features: Any, dtype: Any) -> TensorLif
 # Kernels
 
 
+def _harmless(torch: Any, U: Any, V: Any) -> bool:
+    """Whether round-off of the squared distances is nothing to an exponential."""
+    size = float((U * U).sum(1).max() + (V * V).sum(1).max())
+    return torch.finfo(U.dtype).eps * size < HARMLESS[np.dtype(np.float64)]
+
+
 def _repaired(torch: Any, P: Any, left: Any, right: Any, U: Any, V: Any, exact: bool) -> Any:
     """Mend ``P = −‖u − v‖²`` in place where cancellation has spoiled it, as the CPU does (``CrossKernel._repair``)."""
-    P.clamp_(max=0.0)
     kind = np.dtype(str(P.dtype).removeprefix("torch."))
     size = -float(left.min() + right.min())
     if not np.isfinite(2 * size):
@@ -52,6 +57,7 @@ def _repaired(torch: Any, P: Any, left: Any, right: Any, U: Any, V: Any, exact: 
         for part in spoiled.split(2**20):
             i, j = part.T
             P[i, j] = -((U[i] - V[j]) ** 2).sum(1)
+        P.clamp_(max=0.0)
     return P
 
 
@@ -66,8 +72,16 @@ def _cross_kernel(accelerator: Accelerator, cross: CrossKernel, dtype: Any) -> T
         V = (Z - centre) * scale
         right = torch.cat([2 * V, torch.ones_like(V[:, :1]), -(V * V).sum(1, keepdim=True)], dim=1).T.contiguous()
 
+        tiles = None
+        if dtype == torch.float64 and accelerator.is_gpu and kernel.name == "rbf":
+            from ulmus.devices.iterative import FusedKernel, fusable
+
+            tiles = FusedKernel(accelerator, cross) if fusable(accelerator, cross) else None
+
         def lift(X: Any) -> Any:
             U = (X.to(dtype) - centre) * scale
+            if tiles is not None and _harmless(torch, U, V):
+                return tiles.values(X)
             left = torch.cat([U, -(U * U).sum(1, keepdim=True), torch.ones_like(U[:, :1])], dim=1)
             P = _repaired(torch, left @ right, left[:, -2], right[-1], U, V, kernel.exact_distance)
             return finish(torch, P, p)
@@ -125,10 +139,13 @@ _FINISH: dict[str, Callable[[Any, Any, Any], Any]] = {
 def _nystrom(accelerator: Accelerator, features: NystromMap, dtype: Any) -> TensorLift:
     cross = lift_on(accelerator, features.cross_kernel_, dtype)
     W = accelerator.tensor(features.whitening_, dtype)
-    if not features.triangular:
-        return lambda X: cross(X) @ W
+    return whitened(accelerator, cross, W) if features.triangular else lambda X: cross(X) @ W
+
+
+def whitened(accelerator: Accelerator, cross: TensorLift, R: Any) -> TensorLift:
+    """``k_xz R⁻ᵀ``, for a lower triangular ``R`` on the device."""
     solve = accelerator.torch.linalg.solve_triangular
-    return lambda X: solve(W.T, cross(X), upper=True, left=False)
+    return lambda X: solve(R.T, cross(X), upper=True, left=False)
 
 
 def _random_layer(accelerator: Accelerator, layer: RandomLayer, dtype: Any) -> TensorLift:

@@ -32,8 +32,48 @@ class HostView:
     def __getitem__(self, rows: Any) -> np.ndarray:
         return np.asarray(self.tensor[rows].cpu().numpy())
 
+    def rows_of_small_keys(
+        self, count: int, odd: np.ndarray, offset: np.uint64, weight: np.ndarray | None
+    ) -> np.ndarray:
+        """Rows with the smallest keys (:mod:`ulmus.features.sampling`), among them ``count`` distinct ones."""
+        torch = __import__("torch")
+        device = self.tensor.device
+        factors = torch.from_numpy(odd.view(np.int64)).to(device)
+        seen = None if weight is None else torch.from_numpy(weight > 0).to(device)
+        share = (2.0 * count + 1000.0) / len(self)
+        while True:
+            # keys are uniform over 64 bits; as signed numbers they begin at −2⁶³
+            limit = min(int(share * 2.0**64), 2**64 - 1) - 2**63
+            found, distinct = [], 0
+            for piece in engine.pieces(len(self), 2**24):
+                keys = _keys(torch, self.tensor[piece], factors, int(offset))
+                near = keys <= limit if seen is None else (keys <= limit) & seen[piece]
+                found.append(near.nonzero()[:, 0] + piece.start)
+                distinct += len(keys[near].unique())
+            if distinct >= count or share >= 1.0:
+                return np.asarray(torch.cat(found).cpu().numpy())
+            share *= 16
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self.tensor.cpu().numpy(), dtype=dtype)
+
+
+_MIX = 0xD6E8FEB86659FD93 - 2**64
+
+
+def _shifted(h: Any) -> Any:
+    """The upper half of a word in the place of the lower."""
+    return (h >> 32) & 0xFFFFFFFF
+
+
+def _keys(torch: Any, X: Any, factors: Any, offset: int) -> Any:
+    """The keys of :func:`ulmus.features.sampling.row_keys`, with the sign bit turned so that they sort as signed."""
+    h = (X.double() + 0.0).view(torch.int64)
+    h = (h ^ _shifted(h)) * _MIX
+    keys = (h * factors).sum(1) + offset
+    for _ in range(2):
+        keys = (keys ^ _shifted(keys)) * _MIX
+    return (keys ^ _shifted(keys)) ^ (-(2**63))
 
 
 def is_tensor(X: Any) -> bool:

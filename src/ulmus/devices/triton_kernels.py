@@ -2,8 +2,8 @@ r"""Kernel products that never store a kernel matrix: ``κ(A, B) V`` tile by til
 
 A tile of exponents is one matrix product on the tensor cores. Rows are split in two halves of 11 bits,
 :math:`u = u_h + u_l`, and :math:`2u\cdot v \approx u_h v_h + u_h v_l + u_l v_h`, which keeps 22 bits (float32 has 24).
-Four spare columns, where there are, carry the squared norms in three parts, so that the product is
-:math:`-\|u - v\|^2` as it comes. Exponentials go to the special-function units, whose 16 values per multiprocessor and
+Spare columns carry the squared norms in three parts each, so that the product is :math:`-\|u - v\|^2` as it comes.
+Exponentials go to the special-function units, whose 16 values per multiprocessor and
 clock are the limit of the whole. ``Kᵀu`` is the same product with the sides exchanged.
 
 One right-hand side is multiplied in float32 as the tile stands; several (up to 16 at a time) go through the tensor
@@ -28,11 +28,13 @@ MOST_FEATURES = 128
 #: Squared norms, at most: a half-precision number ends at 65,504.
 MOST_NORM = 3e4
 #: Programs among which the columns are shared when there are few rows.
-PROGRAMS = 2048
+PROGRAMS = 16_384
 #: Sides are padded by as many zero rows, so that tiles need no masks.
 PAD = 128
-#: (rows, columns, warps, stages) of a tile: one right-hand side with folded norms, without, several, float64.
-TILES = {"one": (64, 128, 4, 2), "plain": (128, 128, 4, 2), "many": (64, 64, 4, 2), "exact": (64, 64, 4, 2)}
+#: Columns of the norms of rows that leave no four of their own to spare.
+EXTRA = 16
+#: (rows, columns, warps, stages) of a tile: one right-hand side, several, float64.
+TILES = {"one": (64, 128, 4, 2), "many": (64, 64, 4, 2), "exact": (64, 64, 4, 2)}
 
 LOG2E = 1.4426950408889634
 #: What a kernel makes of gamma: the factor on the rows that turns squared distances into its argument.
@@ -58,8 +60,8 @@ def _values(e, KIND: tl.constexpr):
 
 @triton.jit
 def _product(
-    A, B, norms_a, norms_b, V, out, n_a, n_b, share,
-    D: tl.constexpr, SIDES: tl.constexpr, KIND: tl.constexpr, FOLD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    A, B, V, out, n_a, n_b, share,
+    D: tl.constexpr, EXTRA: tl.constexpr, SIDES: tl.constexpr, KIND: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     """``out[part, row(, side)] = Σ κ(a, b) v`` over one part of the columns."""
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -67,10 +69,11 @@ def _product(
     inside = rows < n_a
     k = tl.arange(0, D)
     r = tl.arange(0, 16)
-    a = A + rows.to(tl.int64)[:, None] * (2 * D) + k[None, :]
-    a_hi = tl.load(a, mask=inside[:, None], other=0.0)
-    a_lo = tl.load(a + D, mask=inside[:, None], other=0.0)
-    norm_a = tl.load(norms_a + rows, mask=inside, other=0.0)
+    a = A + rows.to(tl.int64)[:, None] * (2 * D + EXTRA)
+    a_hi = tl.load(a + k[None, :], mask=inside[:, None], other=0.0)
+    a_lo = tl.load(a + D + k[None, :], mask=inside[:, None], other=0.0)
+    if EXTRA:
+        a_norm = tl.load(a + 2 * D + r[None, :], mask=inside[:, None], other=0.0)
     first = part * share
     last = tl.minimum(first + share, n_b)
     if SIDES == 1:
@@ -79,15 +82,14 @@ def _product(
         total = tl.zeros((BM, 16), tl.float64)
     for start in range(first, last, BN):
         columns = start + tl.arange(0, BN)
-        b = B + columns.to(tl.int64)[None, :] * (2 * D) + k[:, None]
-        b_hi = tl.load(b)
-        b_lo = tl.load(b + D)
+        b = B + columns.to(tl.int64)[None, :] * (2 * D + EXTRA)
+        b_hi = tl.load(b + k[:, None])
+        b_lo = tl.load(b + D + k[:, None])
         e = tl.dot(a_lo, b_hi)
         e = tl.dot(a_hi, b_lo, e)
+        if EXTRA:
+            e = tl.dot(a_norm, tl.load(b + 2 * D + r[:, None]), e)
         e = tl.dot(a_hi, b_hi, e)
-        if not FOLD:
-            norm_b = tl.load(norms_b + columns)
-            e = e - norm_a[:, None] - norm_b[None, :]
         p = _values(e, KIND)
         if SIDES == 1:
             v = tl.load(V + columns)
@@ -131,6 +133,23 @@ def _exact_product(
     tl.store(out + part.to(tl.int64) * n_a + rows, total, mask=inside)
 
 
+@triton.jit
+def _exact_values(
+    A, B, out, n_a, n_b, D: tl.constexpr, KIND: tl.constexpr, MASK: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """The kernel values themselves, in float64."""
+    rows = tl.program_id(1) * BM + tl.arange(0, BM)
+    columns = tl.program_id(0) * BN + tl.arange(0, BN)
+    k = tl.arange(0, D)
+    a = tl.load(A + rows.to(tl.int64)[:, None] * D + k[None, :])
+    b = tl.load(B + columns.to(tl.int64)[None, :] * D + k[:, None])
+    p = _values(tl.dot(a, b, out_dtype=tl.float64), KIND)
+    if MASK:
+        p = (p.to(tl.int64, bitcast=True) & MASK).to(tl.float64, bitcast=True)
+    inside = (rows < n_a)[:, None] & (columns < n_b)[None, :]
+    tl.store(out + rows.to(tl.int64)[:, None] * n_b + columns[None, :], p, mask=inside)
+
+
 def _width(d: int) -> int:
     return max(16, 1 << (d - 1).bit_length())
 
@@ -153,22 +172,26 @@ class Side:
 
     def __init__(self, U: torch.Tensor, *, left: bool) -> None:
         n, d = U.shape
-        D = _width(d)
-        self.n, self.folded = n, d + 4 <= D
-        norms = (U.double() ** 2).sum(1)
+        self.n, self.D = n, _width(d)
+        self.extra = 0 if d + 4 <= self.D else EXTRA
         W = 2 * U if left else U
-        self.halves = torch.zeros((n + PAD, 2, D), dtype=torch.float16, device=U.device)
-        hi, lo = self.halves[:n, 0], self.halves[:n, 1]
+        self.rows = torch.zeros((n + PAD, 2 * self.D + self.extra), dtype=torch.float16, device=U.device)
+        hi, lo = self.rows[:n, : self.D], self.rows[:n, self.D : 2 * self.D]
         hi[:, :d] = W
         lo[:, :d] = W - hi[:, :d].to(W.dtype)
-        if self.folded:
-            n1, n2, n3 = _thirds(norms)
+        self.largest = float((norms := (U.double() ** 2).sum(1)).max())
+        # −‖u‖² − ‖v‖² as products: what one side has of its norm, the other meets with −1 (the left) or 1
+        n1, n2, n3 = (part if left else -part for part in _thirds(norms))
+        one = 1.0 if left else -1.0
+        if self.extra:
+            spare = self.rows[:n, 2 * self.D :]
+            mine, other = (0, 3) if left else (3, 0)
+            spare[:, mine], spare[:, mine + 1], spare[:, mine + 2] = n1, n2, n3
+            spare[:, other : other + 3] = one
+        else:
             mine, other = (d, d + 2) if left else (d + 2, d)
-            sign = 1.0 if left else -1.0
-            hi[:, mine], hi[:, mine + 1], lo[:, mine] = sign * n1, sign * n2, sign * n3
-            hi[:, other : other + 2] = -1.0 if not left else 1.0
-        self.norms = torch.zeros(n + PAD, dtype=torch.float32, device=U.device)
-        self.norms[:n] = norms
+            hi[:, mine], hi[:, mine + 1], lo[:, mine] = n1, n2, n3
+            hi[:, other : other + 2] = one
 
     def __len__(self) -> int:
         return self.n
@@ -211,7 +234,7 @@ def product(rows: Side, columns: Side, V: torch.Tensor, kind: str) -> torch.Tens
     for first in range(0, V.shape[1], WIDTH):
         some = V[:, first : first + WIDTH]
         s = some.shape[1]
-        BM, BN, warps, stages = TILES["many" if s > 1 else "one" if rows.folded else "plain"]
+        BM, BN, warps, stages = TILES["many" if s > 1 else "one"]
         blocks, parts, share = _division(n_a, n_b, BM, BN)
         sides = WIDTH if s > 1 else 1
         unit = torch.ones(s, dtype=torch.float64, device=V.device)
@@ -226,11 +249,23 @@ def product(rows: Side, columns: Side, V: torch.Tensor, kind: str) -> torch.Tens
             given = _padded(some[:, 0], torch.float32)
         sums = torch.empty((parts, n_a, sides), dtype=torch.float64, device=V.device)
         _product[(blocks, parts)](
-            rows.halves, columns.halves, rows.norms, columns.norms, given, sums, n_a, n_b, share,
-            D=rows.halves.shape[2], SIDES=sides, KIND=KINDS[kind], FOLD=rows.folded, BM=BM, BN=BN,
+            rows.rows, columns.rows, given, sums, n_a, n_b, share,
+            D=rows.D, EXTRA=rows.extra, SIDES=sides, KIND=KINDS[kind], BM=BM, BN=BN,
             num_warps=warps, num_stages=stages,
         )  # fmt: skip
         out[:, first : first + WIDTH] = sums.sum(0)[:, :s] * unit
+    return out
+
+
+def exact_values(rows: ExactSide, columns: ExactSide, kind: str, dropped_bits: int = 0) -> torch.Tensor:
+    """``κ(rows, columns)`` in float64; so many of the last bits are cut off."""
+    n_a, n_b = len(rows), len(columns)
+    out = torch.empty((n_a, n_b), dtype=torch.float64, device=rows.rows.device)
+    BM, BN, warps, stages = TILES["exact"]
+    _exact_values[(triton.cdiv(n_b, BN), triton.cdiv(n_a, BM))](
+        rows.rows, columns.rows, out, n_a, n_b, D=rows.rows.shape[1], KIND=KINDS[kind],
+        MASK=-(1 << dropped_bits) if dropped_bits else 0, BM=BM, BN=BN, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
     return out
 
 

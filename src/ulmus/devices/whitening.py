@@ -11,7 +11,7 @@ from ulmus.features.whitening import DEFER, NestedCholesky, nested_cholesky
 
 #: Orders up to which a factor that has to be pivoted is left to the CPU.
 SMALL = 1_024
-_PANEL = 256
+_PANEL = 128
 
 
 def kernel_matrix(accelerator: Accelerator, kernel: KernelLike, Z: np.ndarray, parameters: KernelParameters) -> Any:

@@ -81,7 +81,7 @@ def fit_iteratively(model: Any, rows: Rows, features: NystromMap, C: float, rng:
         from ulmus.devices.iterative import DeviceNormal
 
         system = DeviceNormal(driver.accelerator, cross, driver.rows(rows), C, fit_intercept=model._intercept)
-    found, intercept = system.solve(model.tol, model.max_iter)
+    found, intercept = system.solve(model.tol, model.max_iter, model.verbose)
     warn_unless_converged(found, model.tol)
     sample = distinct_sample(rows, CALIBRATION_ROWS, rng)[1] if rows.effective_count > CALIBRATION_ROWS else rows
     fitted = engine.apply(cross, sample.X, found.a, n_jobs=model.n_jobs) + intercept

@@ -21,6 +21,7 @@ Sherman and Morrison (:class:`Centred`).
 The code asks of an array only what NumPy arrays and PyTorch tensors have in common.
 """
 
+import time
 import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -79,8 +80,11 @@ class Iterated:
     history: tuple[float, ...]
 
 
-def conjugate_gradients(system: NormalOperator, *, tolerance: float = 1e-6, max_iter: int = 200) -> Iterated:
+def conjugate_gradients(
+    system: NormalOperator, *, tolerance: float = 1e-6, max_iter: int = 200, verbose: bool = False
+) -> Iterated:
     """Solve ``H a = b`` for every column of b until the verified residual, relative to b, is below the tolerance."""
+    began = time.perf_counter()
     b = system.right_hand_side()
     R, A = b, 0.0 * b
     Z = system.precondition(R)
@@ -88,17 +92,21 @@ def conjugate_gradients(system: NormalOperator, *, tolerance: float = 1e-6, max_
     scale = np.where(start > 0, start, 1.0)  # a column of zeros is solved already
     rho, best, best_A = start, float(np.sqrt((start / scale).max(initial=0.0))), A
     history = [best]
-    P, count, stalled = Z, 0, False
+    P, count, stalled, reach = Z, 0, False, system.reach
     while best > tolerance and count < max_iter:
         if stalled and not system.widen():
             break
-        A, R, Z, P, rho, count, more = _cycle(system, A, R, Z, P, rho, count, tolerance**2 * scale, max_iter)
+        reach = system.reach if stalled else reach
+        goal = np.maximum(0.25 * tolerance**2 * scale, reach**2 * rho)
+        A, R, Z, P, rho, count, more = _cycle(system, A, R, Z, P, rho, count, goal, max_iter)
         history += [float(np.sqrt(np.maximum(r / scale, 0.0).max())) for r in more]
         exact = system.residual(A)
         Z_exact = system.precondition(exact)
         true = system.inner(exact, Z_exact)
         now = float(np.sqrt(np.maximum(true / scale, 0.0).max()))
         stalled = not now < 0.5 * best
+        if now > 2 * history[-1]:  # the recursion went further than its digits: stop where they ended
+            reach = min(max(now / best, system.reach), 0.25)
         if now < best:
             drift = exact - R
             drifted = (system.inner(drift, system.precondition(drift)) > 0.01 * true).any()
@@ -110,6 +118,11 @@ def conjugate_gradients(system: NormalOperator, *, tolerance: float = 1e-6, max_
             Z = system.precondition(R)
             rho, P = system.inner(R, Z), Z
         history.append(best)
+        if verbose:
+            print(
+                f"[{time.perf_counter() - began:6.1f} s] {count} iterations: verified residual {now:.1e}, "
+                f"{history[-2]:.1e} by the recursion"
+            )
     return Iterated(best_A, count, best, best <= tolerance, tuple(history))
 
 
@@ -121,13 +134,12 @@ def _cycle(
     P: Any,
     rho: np.ndarray,
     count: int,
-    target: np.ndarray,
+    goal: np.ndarray,
     max_iter: int,
 ) -> tuple[Any, Any, Any, Any, np.ndarray, int, list[np.ndarray]]:
-    """Iterate until the recursion's residual has fallen by ``reach``, or to a quarter of the target."""
-    goal = np.maximum(0.25 * target, system.reach**2 * rho)
+    """Iterate until the recursion's residuals have fallen to the goal."""
     more: list[np.ndarray] = []
-    lowest, since = float((rho / target).max()), 0
+    lowest, since = float((rho / goal).max()), 0
     while count < max_iter and (rho > goal).any() and since < PATIENCE:
         Q = system.product(P)
         count += 1
@@ -143,7 +155,7 @@ def _cycle(
         ratio = np.divide(new, rho, out=np.zeros_like(rho), where=(rho > 0) & (new > 0))
         P = Z + P * system.columns(ratio)
         rho = new
-        height = float((rho / target).max())
+        height = float((rho / goal).max())
         lowest, since = (height, 0) if height < lowest else (lowest, since + 1)
     return A, R, Z, P, rho, count, more
 

@@ -112,9 +112,9 @@ class HostNormal:
     def columns(self, values: np.ndarray) -> np.ndarray:
         return values
 
-    def solve(self, tolerance: float, max_iter: int) -> tuple[Iterated, np.ndarray]:
+    def solve(self, tolerance: float, max_iter: int, verbose: bool = False) -> tuple[Iterated, np.ndarray]:
         """The weights on kernel values with their record, and the intercept."""
-        found = conjugate_gradients(self, tolerance=tolerance, max_iter=max_iter)
+        found = conjugate_gradients(self, tolerance=tolerance, max_iter=max_iter, verbose=verbose)
         if not self.fit_intercept:
             return found, np.zeros(self.rows.T.shape[1])
         return found, self.target_mean - self.kernel_mean @ found.a
