@@ -165,16 +165,18 @@ def billion(section: Section, options: Options) -> None:
         y[part] = target(X[part], torch) + 0.5 * noise
     X_test = np.random.default_rng(1).standard_normal((100_000, d))
     f_test = target(X_test)
-    section.say(f"{words}. n = {n}, d = {d}, float32 rows and targets made on the device, L = {L}, gamma = 0.1, C = 1.")
+    section.say(
+        f"{words}. n = {n}, d = {d}, float32 rows and targets made on the device, L = {L}, gamma = 0.2, C = 1e7/n."
+    )
     lines = []
-    model = NKELMRegressor(L, gamma=0.1, C=1.0, device="cuda", tol=1e-4, random_state=0, verbose=True)
+    model = NKELMRegressor(L, gamma=0.2, C=1e7 / n, device="cuda", tol=1e-4, random_state=0, verbose=True)
     start = perf_counter()
     model.fit(X, y)
     seconds = perf_counter() - start
     error = np.sqrt(np.mean((model.predict(X_test) - f_test) ** 2))
     lines.append((f"{n:.0e}", f"{seconds:.1f}", model.route_, model.n_iter_, f"{model.residual_:.1e}", f"{error:.5f}"))
     few = n // 1000
-    small = NKELMRegressor(L, gamma=0.1, C=1.0, device="cuda", tol=1e-4, random_state=0).fit(X[:few], y[:few])
+    small = NKELMRegressor(L, gamma=0.2, C=1e7 / few, device="cuda", tol=1e-4, random_state=0).fit(X[:few], y[:few])
     error = np.sqrt(np.mean((small.predict(X_test) - f_test) ** 2))
     lines.append((f"{few:.0e}", "", small.route_, "", "", f"{error:.5f}"))
     section.say(table(("rows", "seconds", "route", "iterations", "residual", "RMSE to the generating function"), lines))

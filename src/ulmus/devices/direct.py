@@ -1,6 +1,7 @@
 """The direct route on the device: sums, one factorisation, every C, leave-one-out."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,14 @@ from scipy.linalg import LinAlgError
 from ulmus import engine
 from ulmus.calibration import HeldOut
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.iterative import fused_gradient
+from ulmus.devices.iterative import FusedKernel, fusable, fused_gradient
 from ulmus.devices.lifts import TensorLift, lift_on, whitened
 from ulmus.devices.routes import direct_bytes
 from ulmus.devices.statistics import TensorStatistics, gradient, gram_statistics, require_finite
 from ulmus.devices.tensors import DeviceRows, block_rows
 from ulmus.devices.whitening import DeviceDecomposition
 from ulmus.engine import Rows
+from ulmus.features.kernels import KERNELS
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_sample
 from ulmus.solvers.nystrom_ridge import ROUTES
@@ -34,6 +36,8 @@ from ulmus.tuning import Judge
 
 #: Condition number of K_zz up to which raw kernel values are squared, and up to which that needs no correction.
 GRAM_LIMIT, EXACT_LIMIT = ROUTES[-2][1], ROUTES[-3][1]
+#: Multiply-adds from which kernel values are rounded before they are squared.
+ROUNDING_PAYS = 1e13
 
 
 class Driver:
@@ -93,8 +97,12 @@ class Driver:
             'take fewer, or solver="iterative"',
         )
         if sums_raw(features):
-            cross = features.cross_kernel_
-            stats = gram_statistics(self.lift(cross), L, self.rows(rows))
+            cross, lift = features.cross_kernel_, self.lift(features.cross_kernel_)
+            bits = rounded_bits(len(rows), L)
+            if bits and cross.kernel is KERNELS["rbf"] and fusable(self.accelerator, cross):
+                tiles = FusedKernel(self.accelerator, cross)
+                lift = partial(tiles.values, bits=bits)
+            stats = gram_statistics(lift, L, self.rows(rows))
             return stats.whitened(self.matrix(features.whitening_))
         return gram_statistics(self.lift(features), L, self.rows(rows))
 
@@ -107,6 +115,15 @@ class Driver:
             out[piece] = self.accelerator.numpy(lift(block) @ B)
         require_finite(self.accelerator.torch, self.accelerator.torch.from_numpy(out))
         return out
+
+
+def rounded_bits(n: int, L: int) -> int:
+    """Bits that kernel values may lose before they are squared; 0 where the sums are not large.
+
+    A large product runs at the power limit of the GPU, and shorter numbers take less: 22 bits less, some 8 % faster.
+    Rounding errors average out over the rows, to 2⁻⁴² of the sums, and the weights are corrected from the rows.
+    """
+    return min(24, int(11 + np.log2(n) / 2)) if n * float(L) ** 2 >= ROUNDING_PAYS else 0
 
 
 def sums_raw(features: Any) -> bool:
@@ -186,7 +203,7 @@ def fit_ridge(
     precision = DOUBLE
     if sums_raw(features):
         problem = replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
-        if features.condition_ > EXACT_LIMIT:
+        if features.condition_ > EXACT_LIMIT or rounded_bits(len(rows), features.n_lifted):
             precision = replace(DOUBLE, correct=0.0)
     try:
         system = DeviceNormalEquations(stats, C, fit_intercept)

@@ -4,14 +4,15 @@ Where Triton has the kernel (:data:`~ulmus.devices.triton_kernels.KINDS`), rows 
 enough for half-precision pieces, products are fused; else each block of kernel values is made, used twice and dropped.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.lifts import lift_on
+from ulmus.devices.lifts import lift_on, whitened
 from ulmus.devices.routes import iterative_bytes, largest
-from ulmus.devices.statistics import require_finite
+from ulmus.devices.statistics import gram_statistics, require_finite
 from ulmus.devices.tensors import DeviceRows, block_rows
 from ulmus.devices.triangles import BLOCK, TwoTriangles
 from ulmus.features.kernels import CrossKernel
@@ -19,8 +20,19 @@ from ulmus.solvers.conjugate_gradients import REACH, Centred, Iterated, conjugat
 
 #: Rows whose fused product is taken at once.
 FUSED_ROWS = 2**22
+#: Rows for every landmark in the sample of the preconditioner, and multiply-adds that it may take, at most.
+SAMPLE, SAMPLE_WORK = 64, 2e14
 #: Right-hand sides from which a float64 block is cheaper made once than fused once for each of them.
 EXACT_SIDES = 3
+
+
+def sampled_rows(n: int, L: int) -> int:
+    """Rows from which the preconditioner is estimated; 0 where the landmarks themselves have to do for them.
+
+    With m rows the preconditioned system has eigenvalues within (1 ± √(L/m))².
+    """
+    m = min(n, SAMPLE * L, int(SAMPLE_WORK / float(L) ** 2))
+    return m if m >= min(n, 4 * L) else 0
 
 
 class FusedKernel:
@@ -46,9 +58,9 @@ class FusedKernel:
         U = self._embedded(X.double() if exact else X)
         return self.fused.ExactSide(U, left=True) if exact else self.fused.Side(U, left=True)
 
-    def values(self, X: Any) -> Any:
-        """``κ(X, Z)`` in float64."""
-        return self.fused.exact_values(self.side(X, exact=True), self.exact, self.kind)
+    def values(self, X: Any, bits: int = 0) -> Any:
+        """``κ(X, Z)`` in float64, so many of its last bits rounded off."""
+        return self.fused.exact_values(self.side(X, exact=True), self.exact, self.kind, bits)
 
     def times(self, side: Any, V: Any, *, exact: bool) -> Any:
         """``K V``."""
@@ -118,11 +130,16 @@ class DeviceNormal:
         self.reach = REACH[np.dtype(np.float32)]
         weight = rows.rows.weight
         self.weight = float(len(rows) if weight is None else weight.sum())
-        self.triangles = TwoTriangles(self.torch, self._landmark_kernel, self.weight / self.L, C, block)
+        roomy = accelerator.free_bytes() > iterative_bytes(self.L, rows.s) + 5 * 8 * self.L**2
+        m = sampled_rows(len(rows), self.L) if roomy else 0
+        moments = partial(self._sampled, m) if m else None
+        self._mean: Any = None
+        self.triangles = TwoTriangles(self.torch, self._landmark_kernel, self.weight / self.L, C, block, moments)
         self.precondition: Any = self.triangles.solve
         if fit_intercept:
-            mean = accelerator.tensor(np.full((self.L, 1), 1.0 / self.L))
-            self.precondition = Centred(self.triangles.solve, self._landmarks(mean, exact=True), self.weight)
+            if self._mean is None:
+                self._mean = self._landmarks(accelerator.tensor(np.full((self.L, 1), 1.0 / self.L)), exact=True)
+            self.precondition = Centred(self.triangles.solve, self._mean, self.weight)
         sums = self._sums()
         self.kernel_mean, self.target_mean = sums[:-1, -1] / self.weight, sums[-1, :-1] / self.weight
         self._b = sums[:-1, :-1]
@@ -139,6 +156,14 @@ class DeviceNormal:
             if float((fused._embedded(X) ** 2).sum(1).max()) >= fused.fused.MOST_NORM:
                 return None
         return fused
+
+    def _sampled(self, m: int, R: Any) -> Any:
+        """``R⁻¹ K_xzᵀWK_xz R⁻ᵀ`` from m rows drawn at random, every block whitened first; keeps the mean of ``k_xz``."""
+        index = np.sort(np.random.RandomState(0).randint(0, len(self.rows), m)) if m < len(self.rows) else slice(None)
+        sample = DeviceRows(self.accelerator, self.rows.rows.take(index))
+        stats = gram_statistics(whitened(self.accelerator, self.wide, R), self.L, sample)
+        self._mean = R.tril() @ stats.feature_mean[:, None]
+        return stats.gram * (self.weight / stats.weight)
 
     def _landmark_kernel(self) -> Any:
         K = self.torch.empty((self.L, self.L), dtype=self.torch.float64, device=self.accelerator.device)

@@ -1,6 +1,7 @@
 """Rows on the way to the device: tensors as they are, arrays through two pinned buffers."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,16 @@ RESIDENT_SHARE = 0.4
 
 
 class HostView:
-    """A tensor of the GPU that NumPy code can read: what is indexed is copied, the rest stays where it is."""
+    """A tensor of the GPU that NumPy code can read: what is indexed is copied, the rest stays where it is.
 
-    def __init__(self, tensor: Any) -> None:
-        self.tensor = tensor
+    Rows that came as an array are on both sides, and are read from there.
+    """
+
+    #: Checked by :func:`checked`, or by scikit-learn before it came here.
+    is_checked = True
+
+    def __init__(self, tensor: Any, array: np.ndarray | None = None) -> None:
+        self.tensor, self.array = tensor, array
         self.shape = tuple(tensor.shape)
         self.ndim = tensor.ndim
         self.dtype = np.dtype(str(tensor.dtype).removeprefix("torch."))
@@ -30,7 +37,7 @@ class HostView:
         return int(self.shape[0])
 
     def __getitem__(self, rows: Any) -> np.ndarray:
-        return np.asarray(self.tensor[rows].cpu().numpy())
+        return np.asarray(self.tensor[rows].cpu().numpy()) if self.array is None else self.array[rows]
 
     def rows_of_small_keys(
         self, count: int, odd: np.ndarray, offset: np.uint64, weight: np.ndarray | None
@@ -55,7 +62,7 @@ class HostView:
             share *= 16
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(self.tensor.cpu().numpy(), dtype=dtype)
+        return np.asarray(self.tensor.cpu().numpy() if self.array is None else self.array, dtype=dtype)
 
 
 _MIX = 0xD6E8FEB86659FD93 - 2**64
@@ -127,6 +134,14 @@ def checked(X: HostView) -> HostView:
 def block_rows(n_features: int) -> int:
     """Rows whose features fill a block: a power of two, so that products run at full rate."""
     return int(np.clip(2 ** int(np.log2(BLOCK_BYTES / (8 * max(1, n_features)))), 1024, 2**20))
+
+
+def on_both_sides(accelerator: Accelerator, rows: Rows) -> Rows:
+    """The rows with their inputs copied to the GPU, where they are dense and fit; as they are where not."""
+    if not accelerator.is_gpu or not isinstance(rows.X, np.ndarray):
+        return rows
+    there = DeviceRows(accelerator, rows)
+    return replace(rows, X=HostView(there._X, rows.X)) if there.resident else rows
 
 
 class DeviceRows:

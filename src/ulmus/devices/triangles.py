@@ -67,10 +67,19 @@ def gram_of_lower(torch: Any, A: Any, factor: float, block: int = BLOCK) -> None
 class TwoTriangles:
     """``M⁻¹`` for ``M = R ((n/L) RᵀR + I/C) Rᵀ``, from ``K_zz = R Rᵀ`` in one square matrix.
 
+    ``moments(R)``, where given, is ``R⁻¹ K_xzᵀWK_xz R⁻ᵀ`` estimated from rows: it takes the place of ``(n/L) RᵀR``.
     ``fill()`` makes a new ``K_zz``; it is called again, for a larger ridge, when that was not definite.
     """
 
-    def __init__(self, torch: Any, fill: Callable[[], Any], ratio: float, C: float, block: int = BLOCK) -> None:
+    def __init__(
+        self,
+        torch: Any,
+        fill: Callable[[], Any],
+        ratio: float,
+        C: float,
+        block: int = BLOCK,
+        moments: Callable[[Any], Any] | None = None,
+    ) -> None:
         self.torch, self.block, self.ridge = torch, block, 0.0
         while True:
             A = fill()
@@ -83,9 +92,15 @@ class TwoTriangles:
             if self.ridge > unit:
                 raise FloatingPointError("the landmark kernel is not positive definite; choose another kernel")
         self.R_blocks = self._inverses(A)
+        G = None if moments is None else moments(A)
         for j in range(0, L, block):
             A[j : j + block, j + block :] = A[j + block :, j : j + block].T
-        gram_of_lower(torch, A, ratio, block)
+        if G is None:
+            gram_of_lower(torch, A, ratio, block)
+        else:
+            for j in range(0, L, block):
+                A[j:, j : j + block] = G[j:, j : j + block]
+            del G
         A.diagonal().add_(1.0 / C)
         if not cholesky_in_place(torch, A, block):
             raise FloatingPointError("the preconditioner is not positive definite; choose a smaller C")

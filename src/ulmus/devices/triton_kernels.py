@@ -135,7 +135,7 @@ def _exact_product(
 
 @triton.jit
 def _exact_values(
-    A, B, out, n_a, n_b, D: tl.constexpr, KIND: tl.constexpr, MASK: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    A, B, out, n_a, n_b, D: tl.constexpr, KIND: tl.constexpr, BITS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     """The kernel values themselves, in float64."""
     rows = tl.program_id(1) * BM + tl.arange(0, BM)
@@ -144,8 +144,8 @@ def _exact_values(
     a = tl.load(A + rows.to(tl.int64)[:, None] * D + k[None, :])
     b = tl.load(B + columns.to(tl.int64)[None, :] * D + k[:, None])
     p = _values(tl.dot(a, b, out_dtype=tl.float64), KIND)
-    if MASK:
-        p = (p.to(tl.int64, bitcast=True) & MASK).to(tl.float64, bitcast=True)
+    if BITS:
+        p = ((p.to(tl.int64, bitcast=True) + (1 << (BITS - 1))) >> BITS << BITS).to(tl.float64, bitcast=True)
     inside = (rows < n_a)[:, None] & (columns < n_b)[None, :]
     tl.store(out + rows.to(tl.int64)[:, None] * n_b + columns[None, :], p, mask=inside)
 
@@ -257,14 +257,14 @@ def product(rows: Side, columns: Side, V: torch.Tensor, kind: str) -> torch.Tens
     return out
 
 
-def exact_values(rows: ExactSide, columns: ExactSide, kind: str, dropped_bits: int = 0) -> torch.Tensor:
-    """``κ(rows, columns)`` in float64; so many of the last bits are cut off."""
+def exact_values(rows: ExactSide, columns: ExactSide, kind: str, bits: int = 0) -> torch.Tensor:
+    """``κ(rows, columns)`` in float64, so many of its last bits rounded off."""
     n_a, n_b = len(rows), len(columns)
     out = torch.empty((n_a, n_b), dtype=torch.float64, device=rows.rows.device)
     BM, BN, warps, stages = TILES["exact"]
     _exact_values[(triton.cdiv(n_b, BN), triton.cdiv(n_a, BM))](
         rows.rows, columns.rows, out, n_a, n_b, D=rows.rows.shape[1], KIND=KINDS[kind],
-        MASK=-(1 << dropped_bits) if dropped_bits else 0, BM=BM, BN=BN, num_warps=warps, num_stages=stages,
+        BITS=bits, BM=BM, BN=BN, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out
 

@@ -22,7 +22,7 @@ from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.devices.accelerator import on_device, resolve
 from ulmus.devices.direct import DeviceJudge, Driver
-from ulmus.devices.tensors import on_host, received
+from ulmus.devices.tensors import on_both_sides, on_host, received
 from ulmus.engine import Rows
 from ulmus.models._device import DEVICE_CONSTRAINTS, apply, rechecked
 from ulmus.tuning import Judge, Tuner, fold_numbers
@@ -97,11 +97,12 @@ class Assembly(BaseEstimator):
             folds = folds if folds is None else folds[balance > 0]
         name = resolve(self.device, len(rows) * float(self._most_features(rows)) ** 2)
         with engine.threads_for(len(rows)), on_device(name) if name != "cpu" else nullcontext() as accelerator:
-            self._driver = None if accelerator is None else Driver(accelerator)
+            if accelerator is not None:
+                self._driver, rows = Driver(accelerator), on_both_sides(accelerator, rows)
             try:
                 held_out = self._train(rows, folds, check_random_state(self.random_state))
             finally:
-                del self._driver
+                self.__dict__.pop("_driver", None)
         self._calibrate(held_out)
         return self
 
