@@ -158,7 +158,7 @@ class DeviceNormal:
         return fused
 
     def _sampled(self, m: int, R: Any) -> Any:
-        """``R⁻¹ K_xzᵀWK_xz R⁻ᵀ`` from m rows drawn at random, every block whitened first; keeps the mean of ``k_xz``."""
+        """``R⁻¹ K_xzᵀWK_xz R⁻ᵀ`` from m random rows, every block whitened first; keeps the mean of ``k_xz``."""
         index = np.sort(np.random.RandomState(0).randint(0, len(self.rows), m)) if m < len(self.rows) else slice(None)
         sample = DeviceRows(self.accelerator, self.rows.rows.take(index))
         stats = gram_statistics(whitened(self.accelerator, self.wide, R), self.L, sample)
