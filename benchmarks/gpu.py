@@ -165,9 +165,7 @@ def billion(section: Section, options: Options) -> None:
         y[part] = target(X[part], torch) + 0.5 * noise
     X_test = np.random.default_rng(1).standard_normal((100_000, d))
     f_test = target(X_test)
-    section.say(
-        f"{words}. n = {n}, d = {d}, float32, made on the device, L = {L}, gamma = 0.2, C = 1e7/n."
-    )
+    section.say(f"{words}. n = {n}, d = {d}, float32, made on the device, L = {L}, gamma = 0.2, C = 1e7/n.")
     lines = []
     model = NKELMRegressor(L, gamma=0.2, C=1e7 / n, device="cuda", tol=1e-4, random_state=0, verbose=True)
     start = perf_counter()
