@@ -33,8 +33,8 @@ PROGRAMS = 16_384
 PAD = 128
 #: Columns of the norms of rows that leave no four of their own to spare.
 EXTRA = 16
-#: (rows, columns, warps, stages) of a tile: one right-hand side, several, float64.
-TILES = {"one": (64, 128, 4, 2), "many": (64, 64, 4, 2), "exact": (64, 64, 4, 2)}
+#: (rows, columns, warps, stages) of a tile: one right-hand side, the same with extra columns, several, float64.
+TILES = {"one": (64, 128, 4, 2), "extra": (128, 64, 4, 3), "many": (64, 64, 4, 2), "exact": (64, 64, 4, 2)}
 
 LOG2E = 1.4426950408889634
 #: What a kernel makes of gamma: the factor on the rows that turns squared distances into its argument.
@@ -234,7 +234,7 @@ def product(rows: Side, columns: Side, V: torch.Tensor, kind: str) -> torch.Tens
     for first in range(0, V.shape[1], WIDTH):
         some = V[:, first : first + WIDTH]
         s = some.shape[1]
-        BM, BN, warps, stages = TILES["many" if s > 1 else "one"]
+        BM, BN, warps, stages = TILES["many" if s > 1 else "extra" if rows.extra else "one"]
         blocks, parts, share = _division(n_a, n_b, BM, BN)
         sides = WIDTH if s > 1 else 1
         unit = torch.ones(s, dtype=torch.float64, device=V.device)
