@@ -16,7 +16,7 @@ from ulmus.devices import direct, tensors, triangles, whitening
 from ulmus.devices.accelerator import Accelerator, resolve
 from ulmus.devices.kernel_ridge import fit_on_device
 from ulmus.devices.lifts import lift_on
-from ulmus.devices.statistics import gram_statistics
+from ulmus.devices.statistics import DeviceSums, gram_statistics
 from ulmus.devices.tensors import DeviceRows, HostView
 from ulmus.engine import Rows
 from ulmus.features.activations import ACTIVATIONS
@@ -125,6 +125,22 @@ def test_sums_are_those_of_the_engine(monkeypatch, weighted, keep, kind):
     R = np.linalg.cholesky(gram_matrix("rbf", cross.Z, cross.parameters) + np.eye(20))
     assert relative_error(there.whitened(a.tensor(R)).to_host().moments, here.whitened(R).moments) < 1e-11
     assert relative_error((there + there - there).to_host().moments, here.moments) < 1e-11
+
+
+def test_batches_of_a_parquet_file_are_summed_as_the_table_is(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pytest.importorskip("pyarrow").table
+    X, T = rows(500, 3), rows(500, 1, seed=1)
+    parquet.write_table(table({**dict(zip("abc", X.T, strict=True)), "y": T[:, 0]}), tmp_path / "rows.parquet")
+    cross = CrossKernel("rbf", X[:20].copy(), KernelParameters(0.3))
+    a = accelerator()
+    sums = DeviceSums(a, lift_on(a, cross), 20, 1)
+    for batch in parquet.ParquetFile(tmp_path / "rows.parquet").iter_batches(batch_size=64):
+        columns = np.column_stack([batch[name].to_numpy() for name in "abcy"])
+        sums.add(Rows(columns[:, :3], columns[:, 3:]))
+    there = sums.statistics().to_host()
+    assert there.n_rows == 500
+    assert relative_error(there.moments, engine.gram_statistics(cross, Rows(X, T)).moments) < 1e-12
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

@@ -6,6 +6,7 @@ from typing import Any
 from ulmus.devices.accelerator import Accelerator
 from ulmus.devices.lifts import TensorLift
 from ulmus.devices.tensors import DeviceRows, block_rows
+from ulmus.engine import Rows
 from ulmus.statistics import Statistics
 
 #: Rows of the sum that are updated at once: only what lies below its diagonal is computed, and little more.
@@ -88,30 +89,55 @@ class TensorStatistics:
         return Statistics(self.accelerator.numpy(self.moments), self.n_outputs, self.n_rows)
 
 
+class DeviceSums:
+    """Statistics that grow batch by batch on the device, in float64; symmetry halves the work.
+
+    Batches may come from anywhere: an array in pieces, a stream of files.
+    """
+
+    def __init__(self, accelerator: Accelerator, lift: TensorLift, n_lifted: int, n_outputs: int) -> None:
+        self.accelerator, self.lift, self.n_rows = accelerator, lift, 0
+        zeros = accelerator.torch.zeros
+        self.G = accelerator.tensor(zeros((n_lifted, n_lifted)))
+        self.M = accelerator.tensor(zeros((n_lifted + n_outputs + 1, n_outputs + 1)))
+
+    def add(self, rows: Rows) -> None:
+        """Add rows that are in memory."""
+        self.add_rows(DeviceRows(self.accelerator, rows, keep=False))
+
+    def add_rows(self, rows: DeviceRows) -> None:
+        """Add rows that are on the device, or on the way to it."""
+        torch, D = self.accelerator.torch, len(self.G)
+        for _, X, T, w in rows.blocks(block_rows(D)):
+            Phi = self.lift(X)
+            beside = torch.cat([T, torch.ones_like(T[:, :1])], dim=1)
+            if w is not None:
+                root = w.sqrt()[:, None]
+                Phi, beside = Phi.mul_(root), beside * root
+            for start in range(0, D, PANEL):
+                stop = min(start + PANEL, D)
+                self.G[start:stop, :stop].addmm_(Phi[:, start:stop].T, Phi[:, :stop])
+            self.M[:D].addmm_(Phi.T, beside)
+            self.M[D:].addmm_(beside.T, beside)
+        self.n_rows += len(rows)
+
+    def statistics(self) -> TensorStatistics:
+        """What was summed; no more rows can be added."""
+        D, s = len(self.G), self.M.shape[1] - 1
+        moments = self.accelerator.tensor(self.accelerator.torch.zeros((D + s + 1, D + s + 1)))
+        moments[:D, :D] = self.G.tril_()
+        moments[:D, :D] += self.G.tril_(-1).T
+        moments[:, D:] = self.M
+        moments[D:, :D] = self.M[:D].T
+        require_finite(self.accelerator.torch, moments)
+        return TensorStatistics(self.accelerator, moments, s, self.n_rows)
+
+
 def gram_statistics(lift: TensorLift, n_lifted: int, rows: DeviceRows) -> TensorStatistics:
-    """Sum the statistics of the rows, in float64; symmetry halves the work."""
-    accelerator, D, s = rows.accelerator, n_lifted, rows.s
-    torch = accelerator.torch
-    G = accelerator.tensor(torch.zeros((D, D)))
-    M = accelerator.tensor(torch.zeros((D + s + 1, s + 1)))
-    for _, X, T, w in rows.blocks(block_rows(D)):
-        Phi = lift(X)
-        beside = torch.cat([T, torch.ones_like(T[:, :1])], dim=1)
-        if w is not None:
-            root = w.sqrt()[:, None]
-            Phi, beside = Phi.mul_(root), beside * root
-        for start in range(0, D, PANEL):
-            stop = min(start + PANEL, D)
-            G[start:stop, :stop].addmm_(Phi[:, start:stop].T, Phi[:, :stop])
-        M[:D].addmm_(Phi.T, beside)
-        M[D:].addmm_(beside.T, beside)
-    moments = torch.empty((D + s + 1, D + s + 1), dtype=torch.float64, device=accelerator.device)
-    moments[:D, :D] = G.tril_()
-    moments[:D, :D] += G.tril_(-1).T
-    moments[:, D:] = M
-    moments[D:, :D] = M[:D].T
-    require_finite(torch, moments)
-    return TensorStatistics(accelerator, moments, s, len(rows))
+    """Sum the statistics of all rows."""
+    sums = DeviceSums(rows.accelerator, lift, n_lifted, rows.s)
+    sums.add_rows(rows)
+    return sums.statistics()
 
 
 def require_finite(torch: Any, sums: Any) -> None:
