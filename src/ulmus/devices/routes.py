@@ -48,7 +48,7 @@ _CORES = os.cpu_count() or 1
 #: Measured: one H200 (52 TFLOP/s of float64 products), and cores with AVX2, per core.
 RATES = {
     "cuda": Rates(2.6e13, 2.0e12, 3.5e11, 2),
-    "cpu": Rates(1.9e10 * _CORES, 1.0e8 * _CORES, 5.5e7 * _CORES, 1),
+    "cpu": Rates(1.9e10 * _CORES, 1.8e8 * _CORES, 9e7 * _CORES, 1),
 }
 
 
