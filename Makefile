@@ -1,9 +1,10 @@
-# Two commands: `make demo` and `make test`. Each sets up everything it needs in .venv.
+# Two commands: `make demo` and `make test`. Each sets up everything it needs in .venv. `make test-gpu` needs no GPU: it
+# runs the GPU code on CPU tensors and its kernels in Triton's interpreter, in a .venv-gpu of its own.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format bench docs clean
+.PHONY: demo test test-gpu lint format bench docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -22,6 +23,15 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.tested
 	$(BIN)/python -m pytest
+
+$(VENV)-gpu/.tested: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-gpu
+	$(VENV)-gpu/bin/python -m pip install --quiet --upgrade pip
+	$(VENV)-gpu/bin/python -m pip install --quiet --editable ".[test,test-gpu]"
+	touch $@
+
+test-gpu: $(VENV)-gpu/.tested
+	$(VENV)-gpu/bin/python -m pytest tests/test_devices.py tests/test_device_choices.py tests/test_triton.py
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff format --check .
@@ -42,4 +52,4 @@ docs: $(VENV)/.tested
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-gpu .mypy_cache .ruff_cache .pytest_cache .hypothesis

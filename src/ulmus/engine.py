@@ -242,20 +242,30 @@ def triangular_statistics(features: Lift, rows: Rows, *, n_jobs: int | None = -1
 
 
 def gradient(
-    features: Lift, rows: Rows, weights: np.ndarray, intercept: np.ndarray, *, n_jobs: int | None = -1
+    features: Lift,
+    rows: Rows,
+    weights: np.ndarray,
+    intercept: np.ndarray,
+    *,
+    n_jobs: int | None = -1,
+    dtype: Any = np.float64,
 ) -> np.ndarray:
-    """``[Φ 1]ᵀ W (T − Φβ − b)``: from the rows themselves, in float64, so that no digit is lost to squaring."""
+    """``[Φ 1]ᵀ W (T − Φβ − b)``: from the rows themselves, in float64, so that no digit is lost to squaring.
+
+    In float32 only the sum over the slabs is taken in float64.
+    """
     D, s = features.n_lifted, rows.T.shape[1]
     workspace = Workspace()
+    weights = weights.astype(dtype, copy=False)
 
     def work(slab: slice) -> np.ndarray:
         part = np.zeros((D + 1, s))
         slab_rows = rows[slab]
-        for tile, Phi in lifted_tiles(features, slab_rows, np.float64, workspace):
+        for tile, Phi in lifted_tiles(features, slab_rows, dtype, workspace):
             E = slab_rows.T[tile] - Phi @ weights - intercept
             if slab_rows.weight is not None:
                 E *= slab_rows.weight[tile, None]
-            part[:-1] += Phi.T @ E
+            part[:-1] += Phi.T @ E.astype(dtype, copy=False)
             part[-1] += E.sum(axis=0)
         return part
 

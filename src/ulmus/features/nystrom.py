@@ -34,6 +34,17 @@ LANDMARK_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
+def decompose(
+    kernel: str | Callable[..., np.ndarray], Z: np.ndarray, parameters: KernelParameters
+) -> tuple[np.ndarray | None, NestedCholesky, float]:
+    """``K_zz``, its nested Cholesky factor, and its condition number."""
+    with engine.threads_for(len(Z)):
+        K = gram_matrix(kernel, Z, parameters)
+        nested = nested_cholesky(K)
+    with engine.threads_for(1):
+        return K, nested, nested.condition if len(nested.order) else 1.0
+
+
 class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Features whose inner products approximate a kernel through landmark rows.
 
@@ -153,7 +164,10 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         -------
         self
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if getattr(X, "is_checked", False):
+            self.n_features_in_ = X.shape[1]
+        else:
+            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         if sample_weight is not None:
             sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         rng = check_random_state(self.random_state)
@@ -164,30 +178,31 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self._factor(choose_landmarks(self.landmarks, draw), parameters)
         return self
 
+    #: Another way to factor ``K_zz`` (on another device), set for the time of a fit.
+    _decompose: ClassVar[Any] = None
+
     def _factor(self, Z: np.ndarray, parameters: KernelParameters) -> None:
         """``K_zz = R Rᵀ`` (or its leading eigenpairs), and the cross-kernel to the landmarks that remain."""
-        with engine.threads_for(len(Z)):
-            K = gram_matrix(self.kernel, Z, parameters)
-            nested = nested_cholesky(K)
-        with engine.threads_for(1):
-            condition = nested.condition if len(nested.order) else 1.0
+        K, nested, condition = (self._decompose or decompose)(self.kernel, Z, parameters)
         if not len(nested.order):
             raise ValueError(
                 f"no landmark has a positive kernel value with itself (kernel={self.kernel!r}); "
                 "all-zero rows have none under an inner-product kernel"
             )
-        self.n_dropped_ = len(Z) - len(nested.order)
+        n_drawn = len(Z)
+        self.n_dropped_ = n_drawn - len(nested.order)
         self.condition_ = condition
         if self.rank is None:
             Z, whitening = Z[nested.order], nested.R
             if self.n_dropped_:
                 warnings.warn(
-                    f"{self.n_dropped_} of {len(K)} landmarks depend on the others (duplicate rows, or more landmarks "
+                    f"{self.n_dropped_} of {n_drawn} landmarks depend on the others (duplicate rows, or more landmarks "
                     f"than the kernel has rank) and were dropped; {len(nested.order)} remain",
                     NumericalWarning,
                     stacklevel=3,
                 )
         else:
+            K = gram_matrix(self.kernel, Z, parameters) if K is None else K
             whitening = eigen_whitening(K, self.rank)
         self._set_factor(Z, whitening, parameters)
 

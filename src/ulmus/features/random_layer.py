@@ -160,7 +160,10 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         -------
         self
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if getattr(X, "is_checked", False):
+            self.n_features_in_ = X.shape[1]
+        else:
+            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         if sample_weight is not None:
             sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         rng = check_random_state(self.random_state)

@@ -15,7 +15,7 @@ from ulmus.engine import Rows
 
 _U = np.uint64
 #: Rows whose keys are held at a time.
-PIECE_ROWS = 2**17
+PIECE_ROWS = 2**19
 
 
 def _mix(h: np.ndarray) -> np.ndarray:
@@ -36,10 +36,16 @@ def _words(values: Any) -> np.ndarray:
     return h
 
 
+def key_constants(n_features: int, seed: int) -> tuple[np.ndarray, np.uint64]:
+    """The odd factors of the features and the offset that make the keys of a seed."""
+    rng = np.random.RandomState(seed)
+    odd = rng.randint(0, 2**63 - 1, size=n_features, dtype=np.int64).astype(np.uint64) * _U(2) + _U(1)
+    return odd, _U(rng.randint(1, 2**31))
+
+
 def row_keys(X: Any, seed: int, n_jobs: int | None = -1) -> np.ndarray:
     """A 64-bit key per row; equal rows have equal keys."""
-    rng = np.random.RandomState(seed)
-    odd = rng.randint(0, 2**63 - 1, size=X.shape[1], dtype=np.int64).astype(np.uint64) * _U(2) + _U(1)
+    odd, offset = key_constants(X.shape[1], seed)
     if sparse.issparse(X):
         terms = np.append(_words(X.data) * odd[X.indices], _U(0))
         keys = np.add.reduceat(terms, X.indptr[:-1])
@@ -55,7 +61,7 @@ def row_keys(X: Any, seed: int, n_jobs: int | None = -1) -> np.ndarray:
         tiles = list(engine.pieces(X.shape[0], engine.tile_rows(X.shape[1], np.float64)))
         for _ in engine.ordered_map(work, tiles, n_jobs):
             pass
-    return _mix(keys + _U(rng.randint(1, 2**31)))
+    return _mix(keys + offset)
 
 
 def distinct_sample(rows: Rows, count: int, rng: np.random.RandomState) -> tuple[np.ndarray, Rows]:
@@ -73,6 +79,14 @@ def distinct_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Indices of up to ``count`` distinct rows in random order, and the total weight of the copies of each."""
     seed = int(rng.randint(2**31 - 1))
+    if hasattr(X, "rows_of_small_keys"):  # rows elsewhere, whose keys are best made where they are
+        near = X.rows_of_small_keys(count, *key_constants(X.shape[1], seed), weight)
+        index, mass = _distinct(X[near], count, None if weight is None else weight[near], seed)
+        return near[index], mass
+    return _distinct(X, count, weight, seed)
+
+
+def _distinct(X: Any, count: int, weight: np.ndarray | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
     keys, index = np.empty(0, np.uint64), np.empty(0, np.intp)
     mass: np.ndarray = np.empty(0)
     for piece in engine.pieces(X.shape[0], PIECE_ROWS):

@@ -97,17 +97,25 @@ def _complete(K: np.ndarray, kept: np.ndarray, R: np.ndarray, deferred: np.ndarr
         return deferred, R
     V = solve_triangular(R, K[np.ix_(kept, deferred)], lower=True, check_finite=False) if k else np.zeros((0, 1))
     S = K[np.ix_(deferred, deferred)] - (V.T @ V if k else 0)
-    tolerance = DROP * max(len(K), 1 / DEFER / 4) * np.finfo(float).eps
-    if S.diagonal().max() <= tolerance:  # LAPACK takes the first pivot without asking
+    pivots, factor = complete_pivoting(S, len(K))
+    rank = len(pivots)
+    if not rank:
         return deferred[:0], R
-    factor, pivots, rank, _ = lapack.dpstrf(S, tol=tolerance, lower=1)
-    pivots, rank = pivots[:rank] - 1, int(rank)
     out = np.zeros((k + rank, k + rank))
     out[:k, :k] = R
     if k:
         out[k:, :k] = V[:, pivots].T
-    out[k:, k:] = np.tril(factor[:rank, :rank])
+    out[k:, k:] = factor
     return deferred[pivots], out
+
+
+def complete_pivoting(S: np.ndarray, n_landmarks: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pivots of a residual kernel, largest first, down to the round-off of so many landmarks, and their factor."""
+    tolerance = DROP * max(n_landmarks, 1 / DEFER / 4) * np.finfo(float).eps
+    if S.diagonal().max() <= tolerance:  # LAPACK takes the first pivot without asking
+        return np.empty(0, dtype=int), np.empty((0, 0))
+    factor, pivots, rank, _ = lapack.dpstrf(S, tol=tolerance, lower=1)
+    return pivots[:rank] - 1, np.tril(factor[:rank, :rank])
 
 
 def eigen_whitening(K: np.ndarray, rank: int) -> np.ndarray:

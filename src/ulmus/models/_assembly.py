@@ -6,19 +6,25 @@ labels, the family knows features and weights.
 
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
+from ulmus.devices.accelerator import on_device, resolve
+from ulmus.devices.direct import DeviceJudge, Driver
+from ulmus.devices.tensors import on_both_sides, on_host, received
 from ulmus.engine import Rows
+from ulmus.models._device import DEVICE_CONSTRAINTS, apply, rechecked
 from ulmus.tuning import GCV, Judge, Tuner, fold_numbers
 
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
@@ -26,7 +32,7 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "fit_intercept": ["boolean", StrOptions({"auto"})],
     "criterion": [StrOptions({"auto", "squared", "absolute", "error", GCV})],
     "cv": ["cv_object"],
-    "device": [StrOptions({"cpu"})],
+    **DEVICE_CONSTRAINTS,
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
     "verbose": ["boolean"],
@@ -58,7 +64,7 @@ class Assembly(BaseEstimator):
         Parameters
         ----------
         X : array or sparse matrix of shape (n_samples, n_features)
-            Dense arrays, pandas and polars frames, or CSR rows.
+            Dense arrays, pandas and polars frames, PyTorch tensors, or CSR rows.
         y : array of shape (n_samples,) or (n_samples, n_outputs)
             Targets or class labels.
         sample_weight : array of shape (n_samples,), optional
@@ -70,6 +76,7 @@ class Assembly(BaseEstimator):
         -------
         self
         """
+        X, y, sample_weight = received(X, self.device), on_host(y, self.device), on_host(sample_weight, self.device)
         self._check_criterion()
         if self.criterion == GCV and (self.cv is not None or groups is not None):
             raise ValueError('criterion="gcv" has no folds; leave out cv and groups, or choose another criterion')
@@ -87,8 +94,14 @@ class Assembly(BaseEstimator):
         if balance is not None:
             rows = rows.reweighted(balance)
             folds = folds if folds is None else folds[balance > 0]
-        with engine.threads_for(len(rows)):
-            held_out = self._train(rows, folds, check_random_state(self.random_state))
+        name = resolve(self.device, len(rows) * float(self._most_features(rows)) ** 2)
+        with engine.threads_for(len(rows)), on_device(name) if name != "cpu" else nullcontext() as accelerator:
+            if accelerator is not None:
+                self._driver, rows = Driver(accelerator), on_both_sides(accelerator, rows)
+            try:
+                held_out = self._train(rows, folds, check_random_state(self.random_state))
+            finally:
+                self.__dict__.pop("_driver", None)
         self._calibrate(held_out)
         return self
 
@@ -97,6 +110,13 @@ class Assembly(BaseEstimator):
             raise ValueError(
                 f"criterion must be one of {self._criteria} for {type(self).__name__}, got {self.criterion!r}"
             )
+
+    #: The fit's rows and maps on the device, while it lasts.
+    _driver: Any = None
+
+    def _most_features(self, rows: Rows) -> int:
+        """Features that the fit may come to use, by which the device is chosen; 0 for models that know none."""
+        return 0
 
     @property
     def _intercept(self) -> bool:
@@ -113,7 +133,8 @@ class Assembly(BaseEstimator):
         folds: np.ndarray | None,
         rng: np.random.RandomState,
     ) -> Tuner:
-        judge = Judge(
+        judge_type = Judge if self._driver is None else partial(DeviceJudge, driver=self._driver)
+        judge = judge_type(
             rows,
             self._coding(rows),
             statistics_of,
@@ -134,7 +155,10 @@ class Assembly(BaseEstimator):
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return rechecked(self, received(X, self.device))
+
+    def _apply(self, features: Any, X: Any, weights: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        return apply(self.device, features, X, weights, dtype, self.n_jobs)
 
     @abstractmethod
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]: ...

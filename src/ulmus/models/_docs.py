@@ -9,6 +9,12 @@ _SHARED = {
     than 1 %, up to ``max_landmarks``. More than there are distinct rows means all of them.""",
     "max_landmarks": """max_landmarks : int, default=2000
     Bound for ``n_landmarks="auto"``; cost grows with its square.""",
+    "solver": """solver : {"auto", "direct", "iterative"}, default="auto"
+    ``"direct"`` sums :math:`K_{xz}^TK_{xz}` and factors it; ``"iterative"`` multiplies by it without forming it, for
+    landmarks too many to square (C and gamma are then chosen on ``max_landmarks`` of them). ``"auto"`` asks
+    :func:`ulmus.devices.routes.choose_route`.
+tol, max_iter : float and int, default=1e-6 and 300
+    Of the iterative route: the relative residual, verified in float64, to stop at, and the most iterations.""",
     "n_hidden": """n_hidden : int or "auto", default="auto"
     Number of hidden nodes L. ``"auto"`` doubles it while that promises to lower the leave-one-out loss by more
     than 1 %, up to ``max_hidden``.""",
@@ -123,8 +129,12 @@ cost_matrix : array of shape (n_classes, n_classes), optional
     ``fit``.
 class_weight : dict or "balanced", optional
     Weights of the classes.""",
-    "run": """device : {"cpu"}, default="cpu"
-random_state : int, RandomState or None, default=None
+    "cpu": """device : {"cpu"}, default="cpu"
+    Where the rows are summed.""",
+    "device": """device : {"auto", "cpu", "cuda"}, default="cpu"
+    Where the rows are summed: ``"cuda"`` is a GPU (extra ``[gpu]``), ``"auto"`` takes one where there is one and the
+    fit is large. Fitted attributes are NumPy arrays in any case.""",
+    "run": """random_state : int, RandomState or None, default=None
     Makes fits repeatable, whatever the number of threads.
 n_jobs : int or None, default=-1
     Threads.
@@ -133,13 +143,16 @@ verbose : bool, default=False
 }
 
 NYSTROM = ("n_landmarks", "kernel", "C", "landmarks", "max_landmarks", "common")
+ITERATIVE = (*NYSTROM[:-1], "solver", "common")
 KERNEL = ("kernel", "C", "common")
 RANDOM = ("n_hidden", "layer", "C_or_none", "max_hidden", "common")
 
 
 def documented(*names: str) -> Callable[[type], type]:
     """Put the shared descriptions in place of ``<parameters>`` in a class docstring."""
-    ending = () if "repeatable" in names else ("run",)
+    ending: tuple[str, ...] = ("run",) if "device" in names else ("cpu", "run")
+    if "repeatable" in names:
+        ending = ()
     text = indent("\n".join(_SHARED[name] for name in (*names, *ending)), "    ")
 
     def fill(cls: type) -> type:

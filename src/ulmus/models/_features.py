@@ -7,12 +7,15 @@ weights. ``fit`` takes them on rows in memory; any driver that reads rows block 
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ulmus import engine
 from ulmus.calibration import HeldOut
+from ulmus.devices import direct
+from ulmus.devices.direct import Driver
 from ulmus.engine import Lift, Rows
 from ulmus.features.sampling import distinct_sample
 from ulmus.models._assembly import CALIBRATION_ROWS, Assembly
@@ -43,8 +46,10 @@ class MappedFamily(Assembly):
         weight = float(len(rows) if rows.weight is None else rows.weight.sum())
         self._fitted_on = (len(rows), weight, self._fitted_extent(rows))
         if folds is None or self.C_ is None:
-            return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
-        return fold_sample(self.map_, rows, self._fold_models(folds, self._summarise(rows, folds)), rng)
+            return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs, self._driver)
+        sums = self._statistics if self._driver is None else self._driver.host_statistics
+        summary = summarise(partial(sums, self.map_), rows, folds)
+        return fold_sample(self.map_, rows, self._fold_models(folds, summary), rng)
 
     def _fold_models(self, folds: np.ndarray, summary: Summary) -> "FoldModels":
         return FoldModels(folds, summary, self.C_, self._intercept)
@@ -136,9 +141,16 @@ class MappedFamily(Assembly):
 
 
 def leave_one_out_sample(
-    features: Lift, rows: Rows, solution: Solution, rng: np.random.RandomState, n_jobs: int | None
+    features: Lift,
+    rows: Rows,
+    solution: Solution,
+    rng: np.random.RandomState,
+    n_jobs: int | None,
+    driver: Driver | None = None,
 ) -> HeldOut:
     """Exact leave-one-out predictions of a sample of the rows."""
+    if driver is not None:
+        return direct.leave_one_out_sample(driver, features, rows, solution, rng, CALIBRATION_ROWS)
     sample = rows
     if rows.effective_count > CALIBRATION_ROWS:
         sample = distinct_sample(rows, CALIBRATION_ROWS, rng)[1]

@@ -7,11 +7,11 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from ulmus.calibration import HeldOut, Spread, fit_temperature, probabilities
 from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
+from ulmus.models._device import validated
 
 
 class Regression(RegressorMixin):
@@ -21,16 +21,7 @@ class Regression(RegressorMixin):
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "squared", "absolute", "gcv")
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            multi_output=True,
-            y_numeric=True,
-        )
+        X, y = validated(self, X, y, reset=reset, multi_output=True, y_numeric=True)
         return X, np.asarray(y, dtype=np.float64)
 
     def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -112,7 +103,7 @@ class Classification(ClassifierMixin):
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared", "gcv")
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
-        X, y = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X, y = validated(self, X, y, reset=reset)
         check_classification_targets(y)
         return X, y
 

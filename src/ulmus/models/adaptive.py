@@ -70,6 +70,7 @@ class AdaptiveFamily(Assembly):
     C: ClassVar[str] = "auto"
     fit_intercept: ClassVar[str] = "auto"
     cv: ClassVar[None] = None
+    device: ClassVar[str] = "cpu"
     _categorical: np.ndarray
 
     def __init__(

@@ -7,6 +7,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions
+from ulmus.devices import direct
 from ulmus.engine import Rows
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.random_layer import LAYER_CONSTRAINTS, RandomLayer
@@ -70,6 +71,8 @@ class RandomFamily(Sequential):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    n_hidden: Any
+
     def _begin(
         self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, *, spare: bool = False
     ) -> Statistics | None:
@@ -121,9 +124,15 @@ class RandomFamily(Sequential):
         return self.n_hidden == "auto" and self.C is not None
 
     def _statistics(self, features: RandomLayer, rows: Rows) -> Statistics:
+        if self._driver is not None:
+            return self._driver.statistics(features, rows)
         return engine.gram_statistics(features, rows, n_jobs=self.n_jobs)
 
     def _solve(self, rows: Rows, stats: Statistics | None) -> Solution:
+        if self._driver is not None:
+            return direct.fit_ridge(
+                self._driver, self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
+            )
         return fit_ridge(Problem(self.map_, rows, self.C_, self._intercept, self.n_jobs), stats)
 
     def _settle(self, solution: Solution, source: Rows | Summary) -> None:
@@ -136,16 +145,19 @@ class RandomFamily(Sequential):
         """Predict float32 rows in float32 where that keeps the digits."""
         self._narrow = digits_kept(self.beta_, 1.0, scale, np.float32)
 
+    def _most_features(self, rows: Rows) -> int:
+        return self.max_hidden if self.n_hidden == "auto" else self.n_hidden
+
     def _outputs(self, X: Any) -> np.ndarray:
         dtype = np.float32 if X.dtype == np.float32 and self._narrow else np.float64
-        return engine.apply(self.map_, X, self.beta_, dtype=dtype, n_jobs=self.n_jobs)
+        return self._apply(self.map_, X, self.beta_, dtype)
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         h = leverages(self.map_, X, self._leverage, self.n_jobs)
         return h, np.zeros_like(h)
 
 
-@documented(*RANDOM)
+@documented(*RANDOM, "device")
 class ELMRegressor(Regression, RandomFamily):
     r"""Regression on a layer of random hidden nodes: one linear solve.
 
@@ -189,7 +201,7 @@ class ELMRegressor(Regression, RandomFamily):
     """
 
 
-@documented(*RANDOM, "class_weight")
+@documented(*RANDOM, "class_weight", "device")
 class ELMClassifier(Classification, RandomFamily):
     r"""Classification on a layer of random hidden nodes: one linear solve.
 

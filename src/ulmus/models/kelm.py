@@ -10,6 +10,7 @@ from ulmus import engine
 from ulmus._cholesky import cholesky_in_place
 from ulmus._sklearn import StrOptions
 from ulmus.calibration import HeldOut
+from ulmus.devices.kernel_ridge import fit_on_device
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters, dense, heuristic_gamma, uses_gamma
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, NystromMap
@@ -82,7 +83,8 @@ class KernelFamily(Assembly):
         rows = rows if order is None else rows.take(order)
         parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
         self.cross_kernel_ = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
-        solution = fit_kernel_ridge(
+        solve = fit_kernel_ridge if self._driver is None else partial(fit_on_device, self._driver.accelerator)
+        solution = solve(
             self.cross_kernel_,
             rows,
             self.C_,
@@ -107,7 +109,7 @@ class KernelFamily(Assembly):
             seed = int(rng.randint(2**31 - 1))
 
             def make_map(gamma: float, size: int) -> NystromMap:
-                return NystromMap(
+                features = NystromMap(
                     size,
                     kernel=self.kernel,
                     gamma=gamma,
@@ -116,8 +118,11 @@ class KernelFamily(Assembly):
                     random_state=seed,
                     n_jobs=self.n_jobs,
                 )
+                return features if self._driver is None else self._driver.adopt(features)
 
-            statistics = partial(nystrom_statistics, n_jobs=self.n_jobs)
+            statistics: Any = partial(nystrom_statistics, n_jobs=self.n_jobs)
+            if self._driver is not None:
+                statistics = self._driver.statistics
             tuner = self._tuner(rows, make_map, statistics, folds, rng)
             size = min(len(rows), _TUNING_LANDMARKS)
             if tune_gamma:
@@ -129,7 +134,10 @@ class KernelFamily(Assembly):
 
     def _outputs(self, X: Any) -> np.ndarray:
         dtype = np.float32 if X.dtype == np.float32 and self._narrow else np.float64
-        return engine.apply(self.cross_kernel_, X, self.alpha_, dtype=dtype, n_jobs=self.n_jobs)
+        return self._apply(self.cross_kernel_, X, self.alpha_, dtype)
+
+    def _most_features(self, rows: Rows) -> int:
+        return len(rows)
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """``C (κ(x,x) − k_x (K + W⁻¹/C)⁻¹ k_xᵀ)``; the factor is computed again at the first call and kept."""
@@ -152,7 +160,7 @@ class KernelFamily(Assembly):
         return state
 
 
-@documented(*KERNEL)
+@documented(*KERNEL, "device")
 class KELMRegressor(Regression, KernelFamily):
     r"""Exact kernel ridge regression: :math:`f(x) = k_x (I/C + K)^{-1} T`.
 
@@ -190,7 +198,7 @@ class KELMRegressor(Regression, KernelFamily):
     """
 
 
-@documented(*KERNEL, "class_weight")
+@documented(*KERNEL, "class_weight", "device")
 class KELMClassifier(Classification, KernelFamily):
     r"""Exact kernel classification: one ±1 target per class, :math:`f(x) = k_x (I/C + K)^{-1} T`, largest score wins.
 

@@ -10,6 +10,7 @@ from ulmus._sklearn import Interval, StrOptions, fit_context
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.losses import LOSSES
+from ulmus.models._device import CPU_ONLY
 from ulmus.models._docs import RANDOM, documented
 from ulmus.models._features import leave_one_out_sample
 from ulmus.models._stream import FORMS, Stream
@@ -30,6 +31,7 @@ class OnlineFamily(RandomFamily):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **RandomFamily._parameter_constraints,
+        **CPU_ONLY,
         "forgetting": [Interval(Real, 0, 1, closed="right")],
         "form": [StrOptions(set(FORMS))],
         "warm_up": [Interval(Integral, 1, None, closed="left")],

@@ -4,12 +4,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ulmus.models._device import CPU_ONLY
 from ulmus.models._docs import KERNEL, NYSTROM, RANDOM, documented
 from ulmus.models._logistic import BIT_LOSS, FeatureBits, KernelBits
+from ulmus.models._nystrom import NystromFamily
 from ulmus.models._ordinal import ORDINAL_CONSTRAINTS
 from ulmus.models.elm import RandomFamily
 from ulmus.models.kelm import KernelFamily
-from ulmus.models.nkelm import NystromFamily
 
 
 @documented(*RANDOM, "bit_loss", "ordinal")
@@ -68,6 +69,7 @@ class ELMOrdinalClassifier(FeatureBits, RandomFamily):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **RandomFamily._parameter_constraints,
+        **CPU_ONLY,
         **ORDINAL_CONSTRAINTS,
         **BIT_LOSS,
     }
@@ -174,6 +176,7 @@ class KELMOrdinalClassifier(KernelBits, KernelFamily):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelFamily._parameter_constraints,
+        **CPU_ONLY,
         **ORDINAL_CONSTRAINTS,
         **BIT_LOSS,
     }
@@ -277,6 +280,7 @@ class NKELMOrdinalClassifier(FeatureBits, NystromFamily):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NystromFamily._parameter_constraints,
+        **CPU_ONLY,
         **ORDINAL_CONSTRAINTS,
         **BIT_LOSS,
     }

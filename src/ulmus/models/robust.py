@@ -7,10 +7,11 @@ import numpy as np
 from ulmus.engine import Rows
 from ulmus.features.kernels import heuristic_gamma
 from ulmus.models._assembly import digits_kept
+from ulmus.models._device import CPU_ONLY
 from ulmus.models._docs import documented
+from ulmus.models._nystrom import NystromFamily
 from ulmus.models._robust import NEWTON_CONSTRAINTS, Robust, any_auto
 from ulmus.models.elm import RandomFamily
-from ulmus.models.nkelm import NystromFamily
 from ulmus.solvers.nystrom_ridge import summing_problem
 from ulmus.solvers.ridge import Problem
 
@@ -77,6 +78,7 @@ class RobustELMRegressor(Robust, RandomFamily):
     _width_name: ClassVar[str] = "slope"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **RandomFamily._parameter_constraints,
+        **CPU_ONLY,
         **NEWTON_CONSTRAINTS,
     }
 
@@ -216,6 +218,7 @@ class RobustNKELMRegressor(Robust, NystromFamily):
     _width_name: ClassVar[str] = "gamma"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NystromFamily._parameter_constraints,
+        **CPU_ONLY,
         **NEWTON_CONSTRAINTS,
     }
 

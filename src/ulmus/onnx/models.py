@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from ulmus.models._nystrom import NystromFamily
 from ulmus.models._ordinal import Ordinal
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.elm import RandomFamily
 from ulmus.models.kelm import KernelFamily
-from ulmus.models.nkelm import NystromFamily
 from ulmus.onnx.features import FEATURES, features
 from ulmus.onnx.graph import Graph
 from ulmus.onnx.ordinal import ordinal_outputs
@@ -21,7 +21,7 @@ Outputs = dict[str, tuple[str, Any, int | None]]
 
 def _nystrom(model: Any) -> tuple[Any, np.ndarray]:
     if np.float64 in model._folds_in:
-        return model.map_.cross_kernel_, model.landmark_weights_
+        return model.cross_kernel_, model.landmark_weights_
     return model.map_, model.beta_
 
 

@@ -126,14 +126,14 @@ def fit_kernel_ridge(
     last = rows.take(slice(n - m, n))
     w = np.ones(m) if last.weight is None else last.weight
     if last_folds is not None:
-        error, left = _without_folds(inverse, alpha[n - m :], last_folds, C, w)
+        error, left = without_folds(inverse, alpha[n - m :], last_folds, C, w)
         return DualSolution(alpha, b, condition, error * left[:, None], left)
     share = np.ones(m) if last.unit is None else last.unit / w
     residual = alpha[n - m :] / (C * w)[:, None]
     return DualSolution(alpha, b, condition, residual, 1.0 - share + share * inverse / (C * w))
 
 
-def _without_folds(
+def without_folds(
     inverse: np.ndarray, alpha: np.ndarray, folds: np.ndarray, C: float, w: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Errors of rows under models without their fold, and ``1/(1 + h₋)`` with their leverages under these."""

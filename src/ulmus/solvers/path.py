@@ -22,30 +22,17 @@ from ulmus.statistics import Statistics
 LeaveOneOut = Callable[[np.ndarray, np.ndarray, np.ndarray | None], tuple[np.ndarray, np.ndarray]]
 
 
-class RidgePath:
-    """Ridge solutions for every C from the statistics of the rows."""
+class Spectrum:
+    """What the eigenvalues of the sums tell for every C."""
 
-    def __init__(self, stats: Statistics, *, fit_intercept: bool = False) -> None:
-        used = stats.centred() if fit_intercept else stats
-        self.fit_intercept = fit_intercept
-        self.centre = stats.feature_mean if fit_intercept else np.zeros(stats.n_features)
-        self.target_mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
-        self.total = stats.weight
-        with engine.threads_for(stats.n_features):
-            s, self.U = np.linalg.eigh(used.gram)
-        self.s = np.maximum(s, 0.0)
-        self.Z = self.U.T @ used.cross
-        self.target_square = np.diag(used.target)
+    def __init__(
+        self, s: np.ndarray, Z: np.ndarray, target_square: np.ndarray, total: float, *, fit_intercept: bool = False
+    ) -> None:
+        self.s, self.Z, self.target_square, self.total, self.fit_intercept = s, Z, target_square, total, fit_intercept
 
     def _shrink(self, C: np.ndarray) -> np.ndarray:
         """``1 / (s + 1/C)``, one column per C."""
         return 1.0 / (self.s[:, None] + 1.0 / np.asarray(C, dtype=float)[None, :])
-
-    def weights(self, C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights ``[feature, C, output]`` and intercepts ``[C, output]``."""
-        shrunk = self.Z[:, None, :] * self._shrink(C)[:, :, None]
-        beta = np.tensordot(self.U, shrunk, axes=1)
-        return beta, self.target_mean - np.tensordot(self.centre, beta, axes=1)
 
     def degrees_of_freedom(self, C: np.ndarray) -> np.ndarray:
         """Trace of the smoother for every C."""
@@ -62,6 +49,25 @@ class RidgePath:
         n = self.total
         left = np.maximum(n - self.degrees_of_freedom(C), 1e-12 * n)
         return n * self.residual_square(C) / left[:, None] ** 2
+
+
+class RidgePath(Spectrum):
+    """Ridge solutions for every C from the statistics of the rows."""
+
+    def __init__(self, stats: Statistics, *, fit_intercept: bool = False) -> None:
+        used = stats.centred() if fit_intercept else stats
+        self.centre = stats.feature_mean if fit_intercept else np.zeros(stats.n_features)
+        self.target_mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
+        with engine.threads_for(stats.n_features):
+            s, self.U = np.linalg.eigh(used.gram)
+        Z, square = self.U.T @ used.cross, np.diag(used.target)
+        super().__init__(np.maximum(s, 0.0), Z, square, stats.weight, fit_intercept=fit_intercept)
+
+    def weights(self, C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights ``[feature, C, output]`` and intercepts ``[C, output]``."""
+        shrunk = self.Z[:, None, :] * self._shrink(C)[:, :, None]
+        beta = np.tensordot(self.U, shrunk, axes=1)
+        return beta, self.target_mean - np.tensordot(self.centre, beta, axes=1)
 
     def held_out(self, C: float) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
         """Function that gives predictions and leverages of rows that are not in the statistics, for one C."""

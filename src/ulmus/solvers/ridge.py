@@ -238,6 +238,11 @@ def fit_gram(problem: Problem, precision: Precision = DOUBLE, stats: Statistics 
             solution = system.solution()
     except LinAlgError:
         return None
+    return settle(problem, system, solution, precision)
+
+
+def settle(problem: Problem, system: NormalEquations, solution: Solution, precision: Precision) -> Solution | None:
+    """The solution with its digits restored where round-off cost some; None when that would not keep them."""
     loss = float(np.finfo(precision.dtype).eps) * system.condition
     if loss > precision.give_up:
         return None

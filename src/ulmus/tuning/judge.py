@@ -11,7 +11,7 @@ import numpy as np
 from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import Lift, Rows
-from ulmus.solvers.path import RidgePath
+from ulmus.solvers.path import RidgePath, Spectrum
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.folds import summarise
 from ulmus.tuning.surface import C_LIMITS, FLAT, Surface, Trial
@@ -173,7 +173,7 @@ class Judge:
             pass
         return out
 
-    def _gcv(self, path: RidgePath, C: np.ndarray) -> np.ndarray:
+    def _gcv(self, path: Spectrum, C: np.ndarray) -> np.ndarray:
         """GCV of every C; infinite where it is not to be trusted, as the model spends more than half of the rows."""
         spent = path.degrees_of_freedom(C) / path.total
         score = np.where(spent <= max(0.5, spent.min(initial=1.0)), path.gcv(C).T, np.inf).T

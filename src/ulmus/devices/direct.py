@@ -1,0 +1,321 @@
+"""The direct route on the device: sums, one factorisation, every C, leave-one-out."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from ulmus import engine
+from ulmus.calibration import HeldOut
+from ulmus.devices.accelerator import Accelerator
+from ulmus.devices.iterative import FusedKernel, fusable, fused_gradient
+from ulmus.devices.lifts import TensorLift, lift_on, whitened
+from ulmus.devices.routes import direct_bytes
+from ulmus.devices.statistics import TensorStatistics, gradient, gram_statistics, require_finite
+from ulmus.devices.tensors import DeviceRows, block_rows
+from ulmus.devices.whitening import DeviceDecomposition
+from ulmus.engine import Rows
+from ulmus.features.kernels import KERNELS
+from ulmus.features.nystrom import NystromMap
+from ulmus.features.sampling import distinct_sample
+from ulmus.solvers.nystrom_ridge import ROUTES
+from ulmus.solvers.path import Spectrum, leave_out
+from ulmus.solvers.ridge import (
+    DOUBLE,
+    Leverage,
+    NormalEquations,
+    Problem,
+    Solution,
+    fit_dual,
+    fit_triangular,
+    settle,
+)
+from ulmus.statistics import Statistics
+from ulmus.tuning import GCV, Judge
+
+#: Condition number of K_zz up to which raw kernel values are squared, and up to which that needs no correction.
+GRAM_LIMIT, EXACT_LIMIT = ROUTES[-2][1], ROUTES[-3][1]
+#: Multiply-adds from which kernel values are rounded before they are squared.
+ROUNDING_PAYS = 1e13
+
+
+class Driver:
+    """One fit on the device: rows and maps that are there already are not sent again."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.accelerator = accelerator
+        self.decompose = DeviceDecomposition(accelerator)
+        self._rows: list[tuple[Rows, DeviceRows]] = []
+        self._lifts: list[tuple[Any, TensorLift]] = []
+        self._matrices: list[tuple[Any, Any]] = []
+
+    def rows(self, rows: Rows) -> DeviceRows:
+        for known, there in self._rows:
+            if known is rows:
+                return there
+        there = DeviceRows(self.accelerator, rows)
+        self._rows = [*self._rows[-1:], (rows, there)]
+        return there
+
+    def lift(self, features: Any) -> TensorLift:
+        for known, there in self._lifts:
+            if known is features:
+                return there
+        if isinstance(features, NystromMap) and features.triangular:
+            there = whitened(self.accelerator, self.lift(features.cross_kernel_), self.matrix(features.whitening_))
+        else:
+            there = lift_on(self.accelerator, features)
+        self._lifts = [*self._lifts[-1:], (features, there)]
+        return there
+
+    def matrix(self, array: np.ndarray) -> Any:
+        """A large matrix on the device."""
+        for known, there in self._matrices:
+            if known is array:
+                return there
+        there = self.accelerator.tensor(array)
+        self._matrices = [*self._matrices[-1:], (array, there)]
+        return there
+
+    def adopt(self, features: NystromMap) -> NystromMap:
+        """A map whose landmark kernel will be factored on the device; :meth:`release` makes it a plain one again."""
+        features._decompose = self.decompose  # type: ignore[misc]
+        return features
+
+    @staticmethod
+    def release(features: NystromMap) -> NystromMap:
+        features.__dict__.pop("_decompose", None)
+        return features
+
+    def statistics(self, features: Any, rows: Rows) -> TensorStatistics:
+        """Sums of the features; those of a Nyström map are squared before they are whitened where digits allow it."""
+        L = features.n_lifted
+        self.accelerator.require(
+            direct_bytes(L, rows.T.shape[1]),
+            f"the direct route with {L} features",
+            'take fewer, or solver="iterative"',
+        )
+        if sums_raw(features):
+            cross, lift = features.cross_kernel_, self.lift(features.cross_kernel_)
+            bits = rounded_bits(len(rows), L)
+            if bits and cross.kernel is KERNELS["rbf"] and fusable(self.accelerator, cross):
+                tiles = FusedKernel(self.accelerator, cross)
+                lift = partial(tiles.values, bits=bits)
+            stats = gram_statistics(lift, L, self.rows(rows))
+            return stats.whitened(self.matrix(features.whitening_))
+        return gram_statistics(self.lift(features), L, self.rows(rows))
+
+    def host_statistics(self, features: Any, rows: Rows) -> Statistics:
+        """The same sums in memory."""
+        return self.statistics(features, rows).to_host()
+
+    def apply(self, features: Any, X: Any, weights: np.ndarray) -> np.ndarray:
+        """``Φ(X) β`` in float64."""
+        lift, B = lift_on(self.accelerator, features), self.accelerator.tensor(weights)
+        rows = DeviceRows(self.accelerator, Rows(X, np.empty((X.shape[0], 0))), keep=False)
+        out = np.empty((X.shape[0], weights.shape[1]))
+        for piece, block, _, _ in rows.blocks(block_rows(features.n_lifted)):
+            out[piece] = self.accelerator.numpy(lift(block) @ B)
+        require_finite(self.accelerator.torch, self.accelerator.torch.from_numpy(out))
+        return out
+
+
+def rounded_bits(n: int, L: int) -> int:
+    """Bits that kernel values may lose before they are squared; 0 where the sums are not large.
+
+    A large product runs at the power limit of the GPU, and shorter numbers take less: 22 bits less, some 8 % faster.
+    Rounding errors average out over the rows, to 2⁻⁴² of the sums, and the weights are corrected from the rows.
+    """
+    return min(24, int(11 + np.log2(n) / 2)) if n * float(L) ** 2 >= ROUNDING_PAYS else 0
+
+
+def sums_raw(features: Any) -> bool:
+    """Whether raw kernel values are summed, and whitened at the end."""
+    return isinstance(features, NystromMap) and features.triangular and features.condition_ <= GRAM_LIMIT
+
+
+@dataclass(frozen=True)
+class DeviceProblem(Problem):
+    """A ridge problem whose rows are on the device."""
+
+    driver: Any = None
+
+    def gradient(self, beta: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Minus half the gradient of the objective, in β and in b, from the rows."""
+        a, driver = self.driver.accelerator, self.driver
+        weights, b = a.tensor(self.unwhiten(beta)), a.tensor(intercept)
+        rows = driver.rows(self.rows)
+        total = fused_gradient(a, self.features, rows, weights, b)
+        if total is None:
+            total = gradient(driver.lift(self.features), self.features.n_lifted, rows, weights, b)
+        total = a.numpy(total)
+        g = total[:-1]
+        if self.whitening is not None:
+            R = driver.matrix(self.whitening)
+            g = a.numpy(a.torch.linalg.solve_triangular(R, a.tensor(g), upper=False))
+        return (g if self.C is None else g - beta / self.C), total[-1]
+
+
+class DeviceNormalEquations(NormalEquations):
+    """``(G + I/C) β = B``, factored on the device."""
+
+    def __init__(self, stats: TensorStatistics, C: float | None, fit_intercept: bool) -> None:
+        accelerator = self.accelerator = stats.accelerator
+        torch = accelerator.torch
+        used = stats.centred() if fit_intercept else stats
+        mean, target_mean = stats.feature_mean, stats.target_mean
+        self.centre = accelerator.numpy(mean if fit_intercept else torch.zeros_like(mean))
+        self.target_mean = accelerator.numpy(target_mean if fit_intercept else torch.zeros_like(target_mean))
+        self.weight = stats.weight
+        A = used.gram.clone()
+        A.diagonal().add_(0.0 if C is None else 1.0 / C)
+        self.root, info = torch.linalg.cholesky_ex(A)
+        if int(info):
+            raise LinAlgError(f"normal equations are not positive definite at row {int(info)}")
+        norm = float(A.abs().sum(0).max())
+        del A
+        summed = max(norm, float(stats.gram.abs().sum(0).max())) if fit_intercept else norm
+        self.condition = DeviceDecomposition(accelerator).condition(self.root) * summed / norm
+        self.right_hand_side = accelerator.numpy(used.cross)
+        constant = 1.0 / self.weight if fit_intercept else 0.0
+        self.leverage = Leverage(accelerator.numpy(self.root), self.centre, constant)
+
+    def inverse(self, B: np.ndarray) -> np.ndarray:
+        a = self.accelerator
+        return a.numpy(a.torch.cholesky_solve(a.tensor(B), self.root))
+
+    def energy(self, beta: np.ndarray) -> float:
+        return float(((self.root.T @ self.accelerator.tensor(beta)) ** 2).sum())
+
+
+def fit_ridge(
+    driver: Driver,
+    features: Any,
+    rows: Rows,
+    C: float | None,
+    *,
+    fit_intercept: bool,
+    n_jobs: int | None,
+    stats: Any = None,
+) -> Solution:
+    """Weights by sums and Cholesky on the device, corrected from the rows; on the CPU where that keeps no digits."""
+    problem = DeviceProblem(features, rows, C, fit_intercept, n_jobs, driver=driver)
+    if len(rows) < features.n_lifted:
+        return fit_dual(problem)
+    stats = driver.statistics(features, rows) if stats is None else stats
+    precision = DOUBLE
+    if sums_raw(features):
+        problem = replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
+        if features.condition_ > EXACT_LIMIT or rounded_bits(len(rows), features.n_lifted):
+            precision = replace(DOUBLE, correct=0.0)
+    try:
+        system = DeviceNormalEquations(stats, C, fit_intercept)
+        solution = settle(problem, system, system.solution(), precision)
+    except LinAlgError:
+        solution = None
+    if solution is None:
+        plain = Problem(features, rows, C, fit_intercept, n_jobs)
+        return fit_triangular(plain)
+    return replace(solution, form=f"gram float64 {driver.accelerator.name}")
+
+
+def leave_one_out_sample(
+    driver: Driver, features: Any, rows: Rows, solution: Solution, rng: np.random.RandomState, most: int
+) -> HeldOut:
+    """Exact leave-one-out predictions of a sample of the rows."""
+    sample = distinct_sample(rows, most, rng)[1] if rows.effective_count > most else rows
+    a = driver.accelerator
+    Phi = driver.lift(features)(a.tensor(np.ascontiguousarray(_dense(sample.X))))
+    fitted = a.numpy(Phi @ a.tensor(solution.beta)) + solution.intercept
+    leverage = solution.leverage
+    if leverage.spectral or leverage.rows is not None:
+        h = leverage(a.numpy(Phi))
+    else:
+        V = (Phi - a.tensor(leverage.centre)).T
+        h = a.numpy((a.torch.linalg.solve_triangular(a.tensor(leverage.root), V, upper=False) ** 2).sum(0))
+        h = h + leverage.constant
+    return HeldOut.of(sample, sample.T - fitted, 1.0 - (h if sample.unit is None else sample.unit * h))
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+
+
+class TensorPath:
+    """Ridge solutions for every C from one decomposition (:class:`ulmus.solvers.path.RidgePath`), on the device."""
+
+    def __init__(self, stats: TensorStatistics, fit_intercept: bool) -> None:
+        self.accelerator, self.fit_intercept = stats.accelerator, fit_intercept
+        torch = self.accelerator.torch
+        used = stats.centred() if fit_intercept else stats
+        self.centre = stats.feature_mean if fit_intercept else torch.zeros_like(stats.feature_mean)
+        self.target_mean = stats.target_mean if fit_intercept else torch.zeros_like(stats.target_mean)
+        self.constant = 1.0 / stats.weight if fit_intercept else 0.0
+        s, self.U = torch.linalg.eigh(used.gram)
+        self.s = s.clamp(min=0.0)
+        self.Z = self.U.T @ used.cross
+        self.total = stats.weight
+        self.target_square = self.accelerator.numpy(used.target.diagonal().contiguous())
+
+    @property
+    def spectrum(self) -> Spectrum:
+        """The eigenvalues in NumPy."""
+        a = self.accelerator
+        return Spectrum(
+            a.numpy(self.s), a.numpy(self.Z), self.target_square, self.total, fit_intercept=self.fit_intercept
+        )
+
+    def predictions(self, Phi: Any, C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Fitted values ``[C, row, output]`` and leverages ``[C, row]``."""
+        a = self.accelerator
+        A = (Phi - self.centre) @ self.U
+        shrink = 1.0 / (self.s[:, None] + a.tensor(1.0 / np.asarray(C, dtype=float))[None, :])
+        shrunk = (self.Z[:, None, :] * shrink[:, :, None]).reshape(len(self.s), -1)
+        fitted = (A @ shrunk).reshape(len(A), len(C), -1).permute(1, 0, 2) + self.target_mean
+        return a.numpy(fitted.contiguous()), a.numpy((A.square_() @ shrink).T.contiguous()) + self.constant
+
+
+@dataclass(frozen=True)
+class DeviceJudge(Judge):
+    """A judge whose paths and held-out predictions are computed on the device."""
+
+    driver: Any = field(default=None, repr=False)
+
+    def _paths(self, summary: Any, size: int) -> Any:
+        trained = [summary.total - part for part in summary.folds] or [summary.total]
+        return [TensorPath(stats.prefix(size), self.fit_intercept) for stats in trained]
+
+    def lifted(self, features: Any) -> tuple["DeviceJudge", Any]:
+        """Features are cheap here, and sending them is not: rows stay rows."""
+        return self, features
+
+    def _row_losses(self, asked: Any, features: Any) -> list[np.ndarray]:
+        """Losses ``[C, scored row]`` of every surface at the log2 C asked of it; by GCV one loss for all rows."""
+        if self.criterion == GCV:
+            return [self._gcv(surface.paths[0].spectrum, 2.0**more) for surface, more in asked]
+        index, most = self.scored_rows, max(len(more) for _, more in asked)
+        out = [np.empty((len(more), len(index))) for _, more in asked]
+        lift, a = self.driver.lift(features), self.driver.accelerator
+        for piece in engine.pieces(len(index), block_rows(max(features.n_lifted, most * self.rows.T.shape[1]))):
+            chosen = index[piece]
+            rows = self.rows.take(chosen)
+            Phi = lift(a.torch.from_numpy(np.ascontiguousarray(_dense(rows.X))).to(a.device))
+            for losses, (surface, more) in zip(out, asked, strict=True):
+                if len(more):
+                    P = self._held_out_there(surface.paths, Phi[:, : surface.size], rows, chosen, 2.0**more)
+                    losses[:, piece] = self.coding.losses(rows.T, P, self.criterion)
+        return out
+
+    def _held_out_there(self, paths: Any, Phi: Any, rows: Rows, chosen: np.ndarray, C: np.ndarray) -> np.ndarray:
+        """Predictions ``[C, row, output]`` of rows by models that did not see them."""
+        if self.folds is None:
+            fitted, h = paths[0].predictions(Phi, C)
+            return leave_out(rows.T, rows.T - fitted, 1.0 - (h if rows.unit is None else rows.unit * h))
+        P = np.empty((len(C), *rows.T.shape))
+        a = self.driver.accelerator
+        for k in np.unique(self.folds[chosen]):
+            tested = np.flatnonzero(self.folds[chosen] == k)
+            P[:, tested] = paths[k].predictions(Phi[a.tensor(tested, a.torch.int64)], C)[0]
+        return P

@@ -1,0 +1,77 @@
+r"""Exact kernel ridge on the device: one n × n matrix, filled and factored in place."""
+
+from typing import Any
+
+import numpy as np
+
+from ulmus.devices.accelerator import Accelerator
+from ulmus.devices.lifts import lift_on
+from ulmus.devices.tensors import DeviceRows
+from ulmus.devices.triangles import BLOCK, cholesky_in_place, solve_lower, solve_upper
+from ulmus.engine import Rows
+from ulmus.features.kernels import CrossKernel
+from ulmus.solvers.kernel_ridge import DualSolution, fit_kernel_ridge, without_folds
+
+
+def fit_on_device(
+    accelerator: Accelerator,
+    cross: CrossKernel,
+    rows: Rows,
+    C: float,
+    *,
+    fit_intercept: bool,
+    n_last: int,
+    n_jobs: int | None,
+    last_folds: np.ndarray | None = None,
+) -> DualSolution:
+    """:func:`ulmus.solvers.kernel_ridge.fit_kernel_ridge` on the device; what is not definite goes to the CPU."""
+    torch, n, m = accelerator.torch, len(rows), min(n_last, len(rows))
+    most = int((max(0.0, accelerator.free_bytes() - 2**30) / 8) ** 0.5)
+    accelerator.require(
+        8 * n * n + 2**30,
+        f"an exact kernel model of {n} rows",
+        f"{most} rows would fit; use the NKELM model, whose memory does not grow with the rows",
+    )
+    A = torch.empty((n, n), dtype=torch.float64, device=accelerator.device)
+    lift = lift_on(accelerator, cross)
+    for piece, X, _, _ in DeviceRows(accelerator, rows, keep=False).blocks(2048):
+        A[piece] = lift(X)
+    A.diagonal().copy_(accelerator.tensor(cross.diagonal(rows.X)))
+    w = torch.ones(n, dtype=torch.float64, device=accelerator.device)
+    if rows.weight is not None:
+        w = accelerator.tensor(rows.weight)
+    A.diagonal().add_(1.0 / (C * w))
+    norm = max(float(A[start : start + BLOCK].abs().sum(1).max()) for start in range(0, n, BLOCK))
+    if not np.isfinite(norm):
+        raise ValueError(
+            "the kernel matrix is not finite on the device: standardise the features, or drop rows with NaN"
+        )
+    if not cholesky_in_place(torch, A):
+        del A
+        options: Any = {"fit_intercept": fit_intercept, "n_last": n_last, "last_folds": last_folds, "n_jobs": n_jobs}
+        return fit_kernel_ridge(cross, rows, C, **options)
+    T = accelerator.tensor(rows.T)
+    B = torch.cat([T, torch.ones_like(T[:, :1])], dim=1) if fit_intercept else T
+    S = solve_upper(torch, A, solve_lower(torch, A, B))
+    corner = A[n - m :, n - m :].tril()
+    half = torch.linalg.solve_triangular(corner, torch.eye(m, dtype=A.dtype, device=A.device), upper=False)
+    inverse = accelerator.numpy((half**2).sum(0) if last_folds is None else half.T @ half)
+    solved: Any = accelerator.numpy(S)
+    alpha, b = solved, np.zeros(T.shape[1])
+    if fit_intercept:
+        alpha, u = solved[:, :-1], solved[:, -1]
+        b = alpha.sum(axis=0) / u.sum()
+        alpha = alpha - np.outer(u, b)
+        v = u[n - m :]
+        inverse = inverse - (v**2 if last_folds is None else np.outer(v, v)) / u.sum()
+    last = rows.take(slice(n - m, n))
+    weight = np.ones(m) if last.weight is None else last.weight
+    smallest = float((A.diagonal() ** 2).min())
+    condition = norm / max(smallest, 1e-300)
+    if last_folds is not None:
+        error, left = without_folds(inverse, alpha[n - m :], last_folds, C, weight)
+        return DualSolution(alpha, b, condition, error * left[:, None], left)
+    share = np.ones(m) if last.unit is None else last.unit / weight
+    residual = alpha[n - m :] / (C * weight)[:, None]
+    remainder = 1.0 - share + share * inverse / (C * weight)
+    return DualSolution(alpha, b, condition, residual, remainder)

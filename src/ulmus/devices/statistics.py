@@ -1,0 +1,163 @@
+"""Sums on the device: the matrix of :class:`ulmus.statistics.Statistics`, as a tensor."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ulmus.devices.accelerator import Accelerator
+from ulmus.devices.lifts import TensorLift
+from ulmus.devices.tensors import DeviceRows, block_rows
+from ulmus.engine import Rows
+from ulmus.statistics import Statistics
+
+#: Rows of the sum that are updated at once: only what lies below its diagonal is computed, and little more.
+PANEL = 512
+
+
+@dataclass
+class TensorStatistics:
+    """Second moments of the rows ``[φ t 1]``; see :class:`ulmus.statistics.Statistics`."""
+
+    accelerator: Accelerator
+    moments: Any
+    n_outputs: int
+    n_rows: int
+
+    def _with(self, moments: Any, n_rows: int | None = None) -> "TensorStatistics":
+        n_rows = self.n_rows if n_rows is None else n_rows
+        return TensorStatistics(self.accelerator, moments, self.n_outputs, n_rows)
+
+    def __add__(self, other: "TensorStatistics") -> "TensorStatistics":
+        return self._with(self.moments + other.moments, self.n_rows + other.n_rows)
+
+    def __sub__(self, other: "TensorStatistics") -> "TensorStatistics":
+        return self._with(self.moments - other.moments, self.n_rows - other.n_rows)
+
+    def prefix(self, n_features: int) -> "TensorStatistics":
+        """Statistics of the model that uses the first features only."""
+        torch = self.accelerator.torch
+        if n_features == self.n_features:
+            return self
+        keep = torch.cat([torch.arange(n_features), torch.arange(self.n_features, len(self.moments))])
+        keep = keep.to(self.accelerator.device)
+        return self._with(self.moments[keep][:, keep])
+
+    def whitened(self, R: Any) -> "TensorStatistics":
+        """Statistics of the features ``φ R⁻ᵀ``, for a lower triangular ``R`` on the device."""
+        solve, D = self.accelerator.torch.linalg.solve_triangular, self.n_features
+        out = self.moments.clone()
+        out[:D] = solve(R, out[:D], upper=False)
+        out[:, :D] = solve(R.T, out[:, :D], upper=True, left=False)
+        out[:D, :D] = (out[:D, :D] + out[:D, :D].T) / 2
+        return self._with(out)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.moments) - self.n_outputs - 1
+
+    @property
+    def gram(self) -> Any:
+        return self.moments[: self.n_features, : self.n_features]
+
+    @property
+    def cross(self) -> Any:
+        return self.moments[: self.n_features, self.n_features : -1]
+
+    @property
+    def target(self) -> Any:
+        return self.moments[self.n_features : -1, self.n_features : -1]
+
+    @property
+    def weight(self) -> float:
+        return float(self.moments[-1, -1])
+
+    @property
+    def feature_mean(self) -> Any:
+        return self.moments[: self.n_features, -1] / self.weight
+
+    @property
+    def target_mean(self) -> Any:
+        return self.moments[self.n_features : -1, -1] / self.weight
+
+    def centred(self) -> "TensorStatistics":
+        """Statistics of the rows with the weighted means of features and targets taken out."""
+        total = self.moments[:, -1] / self.weight
+        out = self.accelerator.torch.addr(self.moments, total, total, alpha=-self.weight)
+        out[-1, -1] = self.weight
+        return self._with(out)
+
+    def to_host(self) -> Statistics:
+        return Statistics(self.accelerator.numpy(self.moments), self.n_outputs, self.n_rows)
+
+
+class DeviceSums:
+    """Statistics that grow batch by batch on the device, in float64; symmetry halves the work.
+
+    Batches may come from anywhere: an array in pieces, a stream of files.
+    """
+
+    def __init__(self, accelerator: Accelerator, lift: TensorLift, n_lifted: int, n_outputs: int) -> None:
+        self.accelerator, self.lift, self.n_rows = accelerator, lift, 0
+        zeros = accelerator.torch.zeros
+        self.G = accelerator.tensor(zeros((n_lifted, n_lifted)))
+        self.M = accelerator.tensor(zeros((n_lifted + n_outputs + 1, n_outputs + 1)))
+
+    def add(self, rows: Rows) -> None:
+        """Add rows that are in memory."""
+        self.add_rows(DeviceRows(self.accelerator, rows, keep=False))
+
+    def add_rows(self, rows: DeviceRows) -> None:
+        """Add rows that are on the device, or on the way to it."""
+        torch, D = self.accelerator.torch, len(self.G)
+        for _, X, T, w in rows.blocks(block_rows(D)):
+            Phi = self.lift(X)
+            beside = torch.cat([T, torch.ones_like(T[:, :1])], dim=1)
+            if w is not None:
+                root = w.sqrt()[:, None]
+                Phi, beside = Phi.mul_(root), beside * root
+            for start in range(0, D, PANEL):
+                stop = min(start + PANEL, D)
+                self.G[start:stop, :stop].addmm_(Phi[:, start:stop].T, Phi[:, :stop])
+            self.M[:D].addmm_(Phi.T, beside)
+            self.M[D:].addmm_(beside.T, beside)
+        self.n_rows += len(rows)
+
+    def statistics(self) -> TensorStatistics:
+        """What was summed; no more rows can be added."""
+        D, s = len(self.G), self.M.shape[1] - 1
+        moments = self.accelerator.tensor(self.accelerator.torch.zeros((D + s + 1, D + s + 1)))
+        moments[:D, :D] = self.G.tril_()
+        moments[:D, :D] += self.G.tril_(-1).T
+        moments[:, D:] = self.M
+        moments[D:, :D] = self.M[:D].T
+        require_finite(self.accelerator.torch, moments)
+        return TensorStatistics(self.accelerator, moments, s, self.n_rows)
+
+
+def gram_statistics(lift: TensorLift, n_lifted: int, rows: DeviceRows) -> TensorStatistics:
+    """Sum the statistics of all rows."""
+    sums = DeviceSums(rows.accelerator, lift, n_lifted, rows.s)
+    sums.add_rows(rows)
+    return sums.statistics()
+
+
+def require_finite(torch: Any, sums: Any) -> None:
+    """Refuse sums that are not numbers: rows with NaN, or features that overflow."""
+    if not bool(torch.isfinite(sums.sum())) and not bool(torch.isfinite(sums).all()):
+        raise ValueError(
+            "the sums over the rows are not finite on the device: rows, targets or weights contain NaN or infinity, or "
+            "features overflow; clean the rows, or standardise the features"
+        )
+
+
+def gradient(lift: TensorLift, n_lifted: int, rows: DeviceRows, weights: Any, intercept: Any) -> Any:
+    """``[Φ 1]ᵀ W (T − Φβ − b)`` from the rows themselves, in the type of the lift."""
+    torch = rows.accelerator.torch
+    total = rows.accelerator.tensor(torch.zeros((n_lifted + 1, weights.shape[1])))
+    for _, X, T, w in rows.blocks(block_rows(n_lifted)):
+        Phi = lift(X)
+        E = T - (Phi @ weights.to(Phi.dtype)).double() - intercept
+        if w is not None:
+            E = E * w[:, None]
+        total[:-1] += (Phi.T @ E.to(Phi.dtype)).double()
+        total[-1] += E.sum(0)
+    return total

@@ -1,0 +1,235 @@
+"""Rows on the way to the device: tensors as they are, arrays through two pinned buffers."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ulmus import engine
+from ulmus.devices.accelerator import Accelerator
+from ulmus.engine import Rows
+
+#: Bytes of features that the device holds at a time, and of rows in one transfer.
+BLOCK_BYTES = 2**31
+TRANSFER_BYTES = 2**27
+#: Rows are kept on the device when they take up no more than this share of its free memory.
+RESIDENT_SHARE = 0.4
+
+
+class HostView:
+    """A tensor of the GPU that NumPy code can read: what is indexed is copied, the rest stays where it is.
+
+    Rows that came as an array are on both sides, and are read from there.
+    """
+
+    #: Checked by :func:`checked`, or by scikit-learn before it came here.
+    is_checked = True
+
+    def __init__(self, tensor: Any, array: np.ndarray | None = None) -> None:
+        self.tensor, self.array = tensor, array
+        self.shape = tuple(tensor.shape)
+        self.ndim = tensor.ndim
+        self.dtype = np.dtype(str(tensor.dtype).removeprefix("torch."))
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        return np.asarray(self.tensor[rows].cpu().numpy()) if self.array is None else self.array[rows]
+
+    def rows_of_small_keys(
+        self, count: int, odd: np.ndarray, offset: np.uint64, weight: np.ndarray | None
+    ) -> np.ndarray:
+        """Rows with the smallest keys (:mod:`ulmus.features.sampling`), among them ``count`` distinct ones."""
+        torch = __import__("torch")
+        device = self.tensor.device
+        factors = torch.from_numpy(odd.view(np.int64)).to(device)
+        seen = None if weight is None else torch.from_numpy(weight > 0).to(device)
+        share = (2.0 * count + 1000.0) / len(self)
+        while True:
+            # keys are uniform over 64 bits; as signed numbers they begin at −2⁶³
+            limit = min(int(share * 2.0**64), 2**64 - 1) - 2**63
+            found, distinct = [], 0
+            for piece in engine.pieces(len(self), 2**24):
+                keys = _keys(torch, self.tensor[piece], factors, int(offset))
+                near = keys <= limit if seen is None else (keys <= limit) & seen[piece]
+                found.append(near.nonzero()[:, 0] + piece.start)
+                distinct += len(keys[near].unique())
+            if distinct >= count or share >= 1.0:
+                return np.asarray(torch.cat(found).cpu().numpy())
+            share *= 16
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.tensor.cpu().numpy() if self.array is None else self.array, dtype=dtype)
+
+
+_MIX = 0xD6E8FEB86659FD93 - 2**64
+
+
+def _shifted(h: Any) -> Any:
+    """The upper half of a word in the place of the lower."""
+    return (h >> 32) & 0xFFFFFFFF
+
+
+def _keys(torch: Any, X: Any, factors: Any, offset: int) -> Any:
+    """The keys of :func:`ulmus.features.sampling.row_keys`, with the sign bit turned so that they sort as signed."""
+    h = (X.double() + 0.0).view(torch.int64)
+    h = (h ^ _shifted(h)) * _MIX
+    keys = (h * factors).sum(1) + offset
+    for _ in range(2):
+        keys = (keys ^ _shifted(keys)) * _MIX
+    return (keys ^ _shifted(keys)) ^ (-(2**63))
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether this is a PyTorch tensor (which does not import PyTorch)."""
+    return type(X).__module__.split(".")[0] == "torch" and hasattr(X, "is_cuda")
+
+
+def received(X: Any, device: str, name: str = "X") -> Any:
+    """What a model works with: NumPy arrays for tensors in memory, views for those of the GPU, all else as it is."""
+    if not is_tensor(X):
+        return X
+    X = X.detach()
+    if X.device.type == "cpu":
+        return X.numpy()
+    if device != "cuda" or X.device.type != "cuda":
+        raise ValueError(
+            f'{name} is a tensor on {str(X.device)!r} and the model has device={device!r}; pass device="cuda" for a '
+            f"CUDA tensor, or move it with {name}.cpu()"
+        )
+    import torch
+
+    if X.device.index not in (None, torch.cuda.current_device()):
+        raise ValueError(
+            f"{name} is on {str(X.device)!r} and the current CUDA device is {torch.cuda.current_device()}; move it, "
+            "or choose it with torch.cuda.set_device"
+        )
+    return HostView(X)
+
+
+def on_host(a: Any, device: str) -> Any:
+    """Targets and weights: tensors become arrays."""
+    a = received(a, device, "y or sample_weight")
+    return np.asarray(a) if isinstance(a, HostView) else a
+
+
+def checked(X: HostView) -> HostView:
+    """The checks that arrays get from scikit-learn, made on the device."""
+    torch = __import__("torch")
+    if X.ndim != 2:
+        raise ValueError(f"X must be a table of rows, got a tensor of shape {X.shape}")
+    if X.dtype not in (np.float32, np.float64):
+        X = HostView(X.tensor.to(torch.float64))
+    if 0 in X.shape:
+        raise ValueError(f"X has {X.shape[0]} rows and {X.shape[1]} features; at least one of each is needed")
+    for piece in engine.pieces(len(X), max(1, 2**27 // X.shape[1])):
+        if not bool(torch.isfinite(X.tensor[piece]).all()):
+            raise ValueError("Input X contains NaN or infinity (found on the GPU); drop or impute those rows")
+    return X
+
+
+def block_rows(n_features: int) -> int:
+    """Rows whose features fill a block: a power of two, so that products run at full rate."""
+    return int(np.clip(2 ** int(np.log2(BLOCK_BYTES / (8 * max(1, n_features)))), 1024, 2**20))
+
+
+def on_both_sides(accelerator: Accelerator, rows: Rows) -> Rows:
+    """The rows with their inputs copied to the GPU, where they are dense and fit; as they are where not."""
+    if not accelerator.is_gpu or not isinstance(rows.X, np.ndarray):
+        return rows
+    there = DeviceRows(accelerator, rows)
+    return replace(rows, X=HostView(there._X, rows.X)) if there.resident else rows
+
+
+class DeviceRows:
+    """Inputs, targets and weights of rows, block by block on the device.
+
+    What fits is copied once and stays; else every pass sends it again, one block under way while the last is worked on.
+    """
+
+    def __init__(self, accelerator: Accelerator, rows: Rows, *, keep: bool = True) -> None:
+        self.accelerator, self.rows = accelerator, rows
+        self.n, (_, self.s) = len(rows), rows.T.shape
+        self.d = int(rows.X.shape[1])
+        self.resident = keep and self._bytes() <= RESIDENT_SHARE * accelerator.free_bytes()
+        self._X: Any = rows.X.tensor if isinstance(rows.X, HostView) else None
+        self._T: Any = None
+        self._w: Any = None
+        if self.resident:
+            self._upload()
+
+    def __len__(self) -> int:
+        return self.n
+
+    def _bytes(self) -> int:
+        size = 0 if isinstance(self.rows.X, HostView) else np.dtype(self.rows.X.dtype).itemsize * self.d
+        return self.n * (size + 8 * self.s + 8)
+
+    def _upload(self) -> None:
+        torch, device = self.accelerator.torch, self.accelerator.device
+        if self._X is None:
+            X = torch.empty((self.n, self.d), dtype=getattr(torch, self.rows.X.dtype.name), device=device)
+            for piece, block in self._sent(max(1024, TRANSFER_BYTES // (8 * self.d))):
+                X[piece] = block
+            self._X = X
+        self._T = self.accelerator.tensor(self.rows.T)
+        self._w = None if self.rows.weight is None else self.accelerator.tensor(self.rows.weight)
+
+    def blocks(self, size: int) -> Iterator[tuple[slice, Any, Any, Any]]:
+        """Where a block stands, its inputs, targets and weights (None where there are none)."""
+        if self._X is not None:
+            for piece in engine.pieces(self.n, size):
+                yield piece, self._X[piece], *self._targets(piece)
+            return
+        for piece, X in self._sent(size):
+            yield piece, X, *self._targets(piece)
+
+    def _targets(self, piece: slice) -> tuple[Any, Any]:
+        if self._T is not None:
+            return self._T[piece], None if self._w is None else self._w[piece]
+        weight = self.rows.weight
+        return (
+            self.accelerator.tensor(self.rows.T[piece]),
+            None if weight is None else self.accelerator.tensor(weight[piece]),
+        )
+
+    def _host(self, piece: slice) -> np.ndarray:
+        X = self.rows.X[piece]
+        return np.ascontiguousarray(X.toarray() if sparse.issparse(X) else X)
+
+    def _sent(self, size: int) -> Iterator[tuple[slice, Any]]:
+        """Blocks of inputs through two pinned buffers: the next is copied while the last is worked on."""
+        torch = self.accelerator.torch
+        pieces = list(engine.pieces(self.n, size))
+        if not self.accelerator.is_gpu:
+            for piece in pieces:
+                yield piece, torch.from_numpy(self._host(piece))
+            return
+        stream = torch.cuda.Stream()
+        dtype = getattr(torch, self.rows.X.dtype.name)
+        pinned = [torch.empty((size, self.d), dtype=dtype, pin_memory=True) for _ in range(2)]
+        arrived: list[Any] = [None, None]
+
+        def send(k: int) -> Any:
+            piece, lane = pieces[k], k % 2
+            if arrived[lane] is not None:
+                arrived[lane].synchronize()  # the buffer is free again
+            block = torch.from_numpy(self._host(piece))
+            pinned[lane][: len(block)].copy_(block)
+            with torch.cuda.stream(stream):
+                there = pinned[lane][: len(block)].to(self.accelerator.device, non_blocking=True)
+                arrived[lane] = torch.cuda.Event()
+                arrived[lane].record(stream)
+            return there
+
+        coming = send(0)
+        for k, piece in enumerate(pieces):
+            block, event = coming, arrived[k % 2]
+            torch.cuda.current_stream().wait_event(event)
+            block.record_stream(torch.cuda.current_stream())
+            if k + 1 < len(pieces):
+                coming = send(k + 1)
+            yield piece, block

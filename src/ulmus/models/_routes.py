@@ -1,0 +1,112 @@
+"""The iterative route of the Nyström models: weights without a sum of L × L."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ulmus import engine
+from ulmus.calibration import HeldOut
+from ulmus.devices.direct import Driver
+from ulmus.devices.routes import choose_route
+from ulmus.engine import Rows
+from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, dense
+from ulmus.features.landmarks import Draw, choose_landmarks
+from ulmus.features.nystrom import NystromMap
+from ulmus.features.sampling import distinct_sample
+from ulmus.models._assembly import CALIBRATION_ROWS
+from ulmus.solvers.conjugate_gradients import Iterated, warn_unless_converged
+from ulmus.solvers.nystrom_iterative import HostNormal
+from ulmus.solvers.nystrom_ridge import nystrom_statistics
+from ulmus.solvers.ridge import Leverage, NormalEquations
+
+#: Landmarks of the small map from which variances are taken, and rows of its sums, at most.
+COMPANION, COMPANION_ROWS = 1_000, 50_000
+#: Approximate leverages, at most.
+MOST_LEVERAGE = 0.9
+
+
+def route_of(model: Any, rows: Rows, size: Any) -> str:
+    """``"direct"`` or ``"iterative"``: what was asked for, or what the table says (:mod:`ulmus.devices.routes`)."""
+    named = isinstance(model.kernel, str)
+    definite = not named or KERNELS[model.kernel].positive_definite
+    possible = size != "auto" and model.rank is None and definite and size <= len(rows)
+    if model.solver == "iterative" and not possible:
+        raise ValueError(
+            'solver="iterative" needs a number of landmarks (no more than rows), a positive definite kernel and no rank'
+            f"; got n_landmarks={model.n_landmarks!r}, {len(rows)} rows, kernel={model.kernel!r}, rank={model.rank!r}"
+        )
+    if model.solver != "auto" or not possible:
+        return "direct" if model.solver == "auto" else str(model.solver)
+    driver: Driver | None = model._driver
+    on_gpu = driver is not None and driver.accelerator.is_gpu
+    memory = (engine.physical_memory() or np.inf) if driver is None else driver.accelerator.free_bytes()
+    return choose_route(
+        len(rows), size, rows.T.shape[1], "cuda" if on_gpu else "cpu", memory, path=model.C == "auto"
+    ).route
+
+
+@dataclass(frozen=True)
+class IterativeFit:
+    """All that an iterative fit gives a model."""
+
+    cross: CrossKernel
+    found: Iterated
+    intercept: np.ndarray
+    route: str
+    companion: NystromMap
+    leverage: Leverage
+    held_out: HeldOut
+
+
+def fit_iteratively(model: Any, rows: Rows, features: NystromMap, C: float, rng: np.random.RandomState) -> IterativeFit:
+    """Weights on the landmarks that ``features``, an unfitted map, would choose, by conjugate gradients."""
+    driver: Driver | None = model._driver
+    parameters = KernelParameters(float(features.gamma), features.degree, features.coef0)
+    draw = Draw(
+        rows.X,
+        features.n_landmarks,
+        check_random_state(features.random_state),
+        rows.weight,
+        model._labels(rows),
+        features.kernel,
+        parameters,
+        model.n_jobs,
+    )
+    cross = CrossKernel(features.kernel, choose_landmarks(features.landmarks, draw), parameters)
+    if driver is None:
+        system: Any = HostNormal(cross, rows, C, fit_intercept=model._intercept, n_jobs=model.n_jobs)
+    else:
+        from ulmus.devices.iterative import DeviceNormal
+
+        system = DeviceNormal(driver.accelerator, cross, driver.rows(rows), C, fit_intercept=model._intercept)
+    found, intercept = system.solve(model.tol, model.max_iter, model.verbose)
+    warn_unless_converged(found, model.tol)
+    sample = distinct_sample(rows, CALIBRATION_ROWS, rng)[1] if rows.effective_count > CALIBRATION_ROWS else rows
+    fitted = engine.apply(cross, sample.X, found.a, n_jobs=model.n_jobs) + intercept
+    h = np.minimum(system.leverages(dense(sample.X, np.float64)), MOST_LEVERAGE)
+    held_out = HeldOut.of(sample, sample.T - fitted, 1.0 - (h if sample.unit is None else sample.unit * h))
+    companion, leverage = _companion(features, cross, rows, C, model._intercept, rng, model.n_jobs)
+    device = "cpu" if driver is None else driver.accelerator.name
+    return IterativeFit(cross, found, intercept, f"iterative {device}", companion, leverage, held_out)
+
+
+def _companion(
+    features: NystromMap,
+    cross: CrossKernel,
+    rows: Rows,
+    C: float,
+    fit_intercept: bool,
+    rng: np.random.RandomState,
+    n_jobs: int | None,
+) -> tuple[NystromMap, Leverage]:
+    """The map of the first landmarks and its leverages: small enough to keep, and on the safe side."""
+    companion = Driver.release(features)
+    companion.n_features_in_ = cross.Z.shape[1]
+    companion.gamma_ = cross.parameters.gamma
+    companion._factor(cross.Z[:COMPANION], cross.parameters)
+    sample = distinct_sample(rows, COMPANION_ROWS, rng)[1] if len(rows) > COMPANION_ROWS else rows
+    total, part = (float(len(r) if r.weight is None else r.weight.sum()) for r in (rows, sample))
+    stats = nystrom_statistics(companion, sample, n_jobs=n_jobs).scaled(total / part)
+    return companion, NormalEquations(stats, C, fit_intercept).leverage
