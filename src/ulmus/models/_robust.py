@@ -23,8 +23,8 @@ from ulmus.models._tasks import Regression
 from ulmus.solvers.line_search import WolfePowell
 from ulmus.solvers.newton import NewtonOptions
 from ulmus.solvers.ridge import Problem
-from ulmus.solvers.robust import Penalty, RobustSolution, begin, polish, tempered
-from ulmus.tuning.robust import CRITERIA, TEMPER, PenaltySearch, Pilot, pilot_sample
+from ulmus.solvers.robust import Penalty, RobustSolution, begin, deviations, polish, tempered
+from ulmus.tuning.robust import CRITERIA, TEMPER, TOO_FAR, PenaltySearch, Pilot, pilot_sample
 
 #: Features of the rough fit that tempers targets.
 PILOT_SIZE = 200
@@ -118,8 +118,12 @@ class Robust(Regression):
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         loss, options = LOSSES[self.loss], self._newton_options()
         c = self._transitions(loss, rows.T.shape[1])
-        mild = self._tempered(rows, rng) if loss.parameter and self._leaves_to_the_data() else None
-        self._begin(rows if mild is None else replace(rows, T=mild), folds, rng)
+        mild = None
+        if loss.parameter and self._leaves_to_the_data():
+            mild, near = self._tempered(rows, rng)
+            self._begin(replace(rows, T=mild).take(near), None if folds is None else folds[near], rng)
+        else:
+            self._begin(rows, folds, rng)
         penalty = Penalty(self.C_, relative=self.C == "auto")
         problem, streamed = self._problems(rows)
         newton_rows, start = begin(problem, streamed, loss, c, penalty, options, rng, mild)
@@ -130,8 +134,8 @@ class Robust(Regression):
         self._keep(solution, rows)
         return self._held_out(solution, rows, rng)
 
-    def _tempered(self, rows: Rows, rng: np.random.RandomState) -> np.ndarray:
-        """Targets whose gross outliers, by a rough robust fit to a sample of the rows, are brought near."""
+    def _tempered(self, rows: Rows, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+        """Targets whose outliers, by a rough robust fit to a sample, are brought near; rows without gross ones."""
         sample, seed = pilot_sample(rows, rng), int(rng.randint(2**31 - 1))
         size, width = getattr(self, self._size_name), getattr(self, self._width_name)
         size = min(PILOT_SIZE, int(sample.effective_count)) if size == "auto" else size
@@ -150,7 +154,8 @@ class Robust(Regression):
             pilot = Pilot(sample, problem_of, loss, c, penalty, options, rng)
             problem, found = pilot.choose(self._first_width(sample, rng) if search else width, climb=search)
         fitted = engine.apply(problem.features, rows.X, found.beta, n_jobs=self.n_jobs) + found.intercept
-        return tempered(rows.T, rows.weight, fitted, TEMPER)
+        far = np.abs(rows.T - fitted) > TOO_FAR * deviations(rows.T - fitted, rows.weight)
+        return tempered(rows.T, rows.weight, fitted, TEMPER), np.flatnonzero(~far.any(axis=1))
 
     def _keep(self, solution: RobustSolution, rows: Rows) -> None:
         """Weights, scales and the record of the run as attributes."""

@@ -91,12 +91,14 @@ def ordinal_outputs(g: Graph, bits: str, model: Any) -> dict[str, tuple[str, Any
     """Label and probabilities."""
     classes, present = np.asarray(model.classes_), np.asarray(model.present_)
     gaps = np.diff(present).astype(float)
+    if len(present) < len(classes):
+        bits = g.columns(bits, (present[1:] - 1).tolist())  # only bits of classes that were seen are read
     repaired = REPAIRS[model.decoding](g, bits, gaps)
     if model.loss == "logistic":
         reached = g.Mul(g.Add(g.Tanh(g.Mul(repaired, 0.5)), 1.0), 0.5)
         padded = g.join(g.rows_of(bits, 1, 1.0), reached, g.rows_of(bits, 1, 0.0))
         k = len(gaps) + 1
-        count = model.class_count_[present]
+        count = model.class_count_
         step = g.Sub(g.columns(padded, range(k)), g.columns(padded, range(1, k + 1)))
         share = g.Mul(g.Add(g.Mul(step, count.sum()), count / count.sum()), 1 / (count.sum() + 1.0))
     else:

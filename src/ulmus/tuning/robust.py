@@ -3,7 +3,8 @@ r"""Choices that outliers do not make.
 Under gross outliers the search for squares (:mod:`ulmus.tuning.search`) is misled: it isolates them by narrow features.
 So a *pilot* comes first, a robust model of few features on a sample, whose width and C are chosen by its own
 leave-one-out. Targets farther than three deviations from the pilot are then **tempered**, brought back to that
-distance, and width, size and a first C come from the search for squares on those. Clean targets stay as they are.
+distance, those farther than ten are left out, and width, size and a first C come from the search for squares on the
+rest. Clean targets stay as they are.
 
 The last word on C has the robust model itself: a climb over powers of two from there, judged by approximate
 leave-one-out (one Newton step, :mod:`ulmus.solvers.robust`) or by folds, in the loss that is minimised.
@@ -26,6 +27,8 @@ from ulmus.tuning.judge import C_LIMITS, FLAT
 
 #: Deviations from a rough fit beyond which targets are brought back.
 TEMPER = 3.0
+#: Deviations beyond which rows are left out of the search.
+TOO_FAR = 10.0
 #: Rows of the rough fit, and rows on which C is judged, at most.
 PILOT_ROWS = 2_000
 JUDGED_ROWS = 4_000
