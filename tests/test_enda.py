@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 from scipy import sparse
 from scipy.spatial import procrustes
-from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
@@ -16,31 +15,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from data import classification, relative_error, rows, sparse_rows
-from ulmus import ENDA, KLDA, NNDA, ENDAEnsemble, NumericalWarning, datasets, engine
+from discriminants import MODELS, PLAIN, incremental, model, models, quiet, weighable
+from ulmus import ENDA, NNDA, datasets
 from ulmus.models._heads import NEIGHBOURS, Means, votes
 from ulmus.models._references import References
-from ulmus.models.enda import penalty_by_gcv
 from ulmus.solvers.discriminant import solve_discriminant
 from ulmus.statistics import Statistics
-
-PLAIN = {"slope": 1.0, "gamma": 0.5, "C": 16.0, "random_state": 0}
-MODELS = {
-    "enda": ENDA(20, **PLAIN),
-    "enda-mean": ENDA(20, head="mean", **PLAIN),
-    "enda-nystrom": ENDA(20, features="nystrom", **PLAIN),
-    "klda": KLDA(gamma=0.5, C=16.0, random_state=0),
-    "nnda": NNDA(10, max_iter=20, random_state=0),
-    "ensemble": ENDAEnsemble(ENDA(20, **PLAIN), n_members=3, random_state=0),
-}
-models = pytest.mark.parametrize("name", MODELS)
-weighable = pytest.mark.parametrize("name", [name for name in MODELS if name != "nnda"])
-incremental = pytest.mark.parametrize("features", ["random", "nystrom"])
-quiet = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
-
-
-def model(name, **options):
-    return clone(MODELS[name]).set_params(**options)
-
 
 # ------------------------------------------------------------------------------------------- beside scikit-learn
 
@@ -262,110 +242,6 @@ def test_parameters_can_be_searched_in_a_pipeline():
     assert search.best_params_["enda__C"] in (1.0, 16.0)
 
 
-# --------------------------------------------------------------------------------------------------------- blocks
-
-
-@incremental
-def test_blocks_one_after_the_other_give_what_all_rows_give(features):
-    X, y = classification(300, classes=4)
-    options = {"scale": 1.0, "landmarks": X[:20], "n_neighbors": 3, **PLAIN}
-    whole = ENDA(20, features=features, **options).fit(X, y)
-    parts = ENDA(20, features=features, **options)
-    for k in range(0, 300, 100):
-        parts.partial_fit(X[k : k + 100], y[k : k + 100])
-    np.testing.assert_allclose(parts.eigenvalues_, whole.eigenvalues_, rtol=1e-7)
-    np.testing.assert_allclose(parts.transform(X), whole.transform(X), atol=1e-7)
-    Q = rows(100, 3, seed=4)
-    np.testing.assert_allclose(parts.predict_proba(Q), whole.predict_proba(Q), atol=1e-12)
-
-
-@pytest.mark.parametrize("head", ["knn", "mean"])
-def test_a_class_may_come_late(head):
-    X, y = classification(300, classes=4)
-    late = y == 1
-    options = {"scale": 1.0, "head": head, **PLAIN}
-    parts = ENDA(20, **options).partial_fit(X[~late], y[~late])
-    assert list(parts.classes_) == [0, 2, 3]
-    parts.partial_fit(X[late], y[late])
-    assert list(parts.classes_) == [0, 1, 2, 3]
-    whole = ENDA(20, **options).fit(X, y)
-    np.testing.assert_allclose(parts.transform(X), whole.transform(X), atol=1e-7)
-    np.testing.assert_array_equal(parts.predict(X), whole.predict(X))
-
-
-def test_classes_may_be_announced():
-    X, y = classification(300, classes=4)
-    early = y < 2
-    announced = ENDA(20, scale=1.0, n_components=3, **PLAIN).partial_fit(X[early], y[early], classes=[0, 1, 2, 3])
-    assert announced.transform(X).shape == (300, 3)
-    assert set(announced.predict(X)) <= {0, 1}
-    announced.partial_fit(X[~early], y[~early])
-    np.testing.assert_allclose(announced.transform(X), ENDA(20, scale=1.0, **PLAIN).fit(X, y).transform(X), atol=1e-7)
-
-
-def test_after_the_first_block_the_penalty_is_chosen_from_the_sums_alone():
-    X, y = classification(400, classes=3)
-    auto = ENDA(20, slope=1.0, random_state=0).partial_fit(X[:200], y[:200])
-    assert auto.C_ == ENDA(20, slope=1.0, random_state=0).fit(X[:200], y[:200]).C_
-    auto.partial_fit(X[200:], y[200:])
-    H, T = auto.map_.transform(X), np.eye(3)[y]
-    assert penalty_by_gcv(Statistics.of(H, T)) == auto.C_
-
-    def gcv(C):  # n ‖e‖² / (n − tr)², with the smoother written out
-        Hc = H - H.mean(axis=0)
-        S = Hc @ np.linalg.solve(Hc.T @ Hc + np.eye(20) / C, Hc.T) + 1 / 400
-        return 400 * ((T - S @ T) ** 2).sum() / (400 - np.trace(S)) ** 2
-
-    assert gcv(auto.C_) <= 1.001 * min(gcv(C) for C in 2.0 ** np.arange(-10, 26)) * (1 + 1e-6)
-
-
-@incremental
-def test_the_steps_of_a_fit_taken_one_by_one_give_the_fit(features):
-    X, y = classification(300, classes=4)
-    whole = ENDA(20, features=features, **PLAIN).fit(X, y)
-    steps = ENDA(20, features=features, **PLAIN)
-    X, y = steps._validate(X, y)
-    T, _ = steps._encode(y, None)
-    every = engine.Rows(X, T)
-    rng = np.random.RandomState(0)
-    assert steps._begin(every, None, rng) is None
-    summary = steps._summarise(every[:100]) + steps._summarise(every[100:])
-    steps._finish(summary, every, rng)
-    np.testing.assert_allclose(steps.transform(X), whole.transform(X), atol=1e-8)
-    np.testing.assert_array_equal(steps.predict(X), whole.predict(X))
-    np.testing.assert_array_equal(steps._encode_more(y[:5])[0], T[:5])
-    with pytest.raises(ValueError, match=r"labels \[9\] are not among the known classes"):
-        steps._encode_more(np.array([0, 9]))
-
-
-def test_a_driver_may_leave_size_and_penalty_to_the_sums_of_all_rows():
-    X, y = classification(2000, classes=3)
-    steps = ENDA(max_hidden=64, slope=1.0, random_state=0)
-    X, y = steps._validate(X, y)
-    rows_ = engine.Rows(X, steps._encode(y, None)[0])
-    rng = np.random.RandomState(0)
-    steps._begin(rows_[:300], None, rng, spare=True)
-    have = steps.map_.n_lifted
-    steps._finish(steps._summarise(rows_), rows_[:300], rng, choose=True)
-    assert steps.n_hidden_ in steps.map_.prefix_sizes()
-    assert steps.n_hidden_ <= have
-    assert steps.statistics_.n_rows == 2000
-    assert steps.score(X, y) > 0.85
-
-
-def test_rows_kept_for_the_neighbours_are_bounded_and_do_not_depend_on_their_order():
-    X, y = classification(300, classes=3)
-    options = {"scale": 1.0, "max_references": 50, **PLAIN}
-    one = ENDA(20, **options).fit(X, y)
-    order = np.random.RandomState(1).permutation(300)
-    other = ENDA(20, **options).fit(X[order], y[order])
-    assert one.head_.references.shape == (50, 2)
-    np.testing.assert_allclose(one.head_.references, other.head_.references, atol=1e-8)
-    assert one.statistics_.n_rows == 300
-    parts = ENDA(20, **options).partial_fit(X[:150], y[:150]).partial_fit(X[150:], y[150:])
-    np.testing.assert_allclose(parts.head_.references, one.head_.references, atol=1e-8)
-
-
 # -------------------------------------------------------------------------------------------------- what is chosen
 
 
@@ -410,102 +286,6 @@ def test_probabilities_of_the_nearest_mean_are_calibrated_on_rows_left_out():
     confidence, right = P.max(axis=1), fitted.predict(X[1000:]) == y[1000:]
     assert abs(confidence.mean() - right.mean()) < 0.03  # two standard errors of an accuracy over 1000 rows
     assert isinstance(fitted.head_, Means)
-
-
-# -------------------------------------------------------------------------------------------------------- odd input
-
-
-@models
-def test_one_class_is_refused(name):
-    with pytest.raises(ValueError, match="at least two classes"):
-        model(name).fit(rows(20, 3), np.zeros(20))
-
-
-@models
-def test_more_components_than_classes_allow_are_refused(name):
-    X, y = classification(60, classes=3)
-    with pytest.raises(ValueError, match="n_components=3 is too many: 3 classes have at most 2"):
-        model(name, n_components=3).fit(X, y)
-
-
-@quiet
-@models
-def test_a_class_of_one_row_works(name):
-    X, y = classification(60, classes=3)
-    y[y == 2] = 1
-    y[7] = 2
-    fitted = model(name).fit(X, y)
-    assert np.isfinite(fitted.transform(X)).all()
-    assert set(fitted.predict(X)) <= {0, 1, 2}
-
-
-@quiet
-@models
-def test_a_constant_feature_changes_nothing_and_constant_rows_do_not_break_the_fit(name):
-    X, y = classification(60)
-    fitted = model(name).fit(np.column_stack([X, np.ones(60)]), y)
-    assert np.isfinite(fitted.transform(np.column_stack([X, np.ones(60)]))).all()
-    nothing = model(name).fit(np.ones((60, 2)), y)
-    assert np.isfinite(nothing.transform(np.ones((60, 2)))).all()
-    assert set(nothing.predict(np.ones((60, 2)))) <= {0, 1, 2}
-
-
-@quiet
-@pytest.mark.parametrize("C", [1.0, 2.0**30, "auto", None])
-def test_more_nodes_than_rows_work(C):
-    X, y = classification(30)
-    fitted = ENDA(200, slope=1.0, C=C, random_state=0).fit(X, y)
-    assert np.isfinite(fitted.transform(X)).all()
-    assert fitted.score(X, y) > 0.6
-
-
-def test_without_a_penalty_a_singular_scatter_is_reported():
-    X, y = classification(30)
-    with pytest.warns(NumericalWarning, match="within-class scatter is singular"):
-        ENDA(200, slope=1.0, C=None, random_state=0).fit(X, y)
-
-
-@quiet
-def test_fewer_nodes_than_directions_work():
-    X, y = classification(100, classes=5)
-    fitted = ENDA(2, **PLAIN).fit(X, y)
-    assert fitted.transform(X).shape == (100, 4)
-    assert np.count_nonzero(fitted.eigenvalues_) == 2
-
-
-@quiet
-@pytest.mark.parametrize("head", ["knn", "mean"])
-def test_two_rows_are_enough(head):
-    fitted = ENDA(5, head=head, random_state=0).fit([[0.0], [1.0]], [0, 1])
-    np.testing.assert_array_equal(fitted.predict([[0.0], [1.0]]), [0, 1])
-
-
-def test_klda_says_what_it_would_need_before_it_allocates(monkeypatch):
-    monkeypatch.setattr(engine, "physical_memory", lambda: 2**30)
-    X = np.zeros((20_000, 1))
-    with pytest.raises(MemoryError, match=r"KLDA of 20000 rows needs 3\.0 GiB .* has 1\.0 GiB; use ENDA"):
-        KLDA(gamma=1.0, C=1.0).fit(X, np.arange(20_000) % 2)
-
-
-def test_sigma_and_gamma_together_are_refused():
-    X, y = classification(30)
-    with pytest.raises(ValueError, match="sigma is the width of the Gaussian kernel in place of gamma"):
-        KLDA(sigma=1.0, gamma=1.0).fit(X, y)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"C": -1.0}, "'C' parameter"),
-        ({"features": "fourier"}, "'features' parameter"),
-        ({"head": "tree"}, "'head' parameter"),
-        ({"n_neighbors": 0}, "'n_neighbors' parameter"),
-        ({"n_components": 0}, "'n_components' parameter"),
-    ],
-)
-def test_parameters_out_of_range_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        ENDA(**options).fit(*classification(30))
 
 
 def test_two_draws_give_two_pictures():
