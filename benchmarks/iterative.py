@@ -1,4 +1,4 @@
-"""The iterative route on the CPU: ``python benchmarks/iterative.py [--only s] [--quick] [--out FILE]``.
+"""The iterative route on the CPU: ``python benchmarks/iterative.py [--only cpu] [--quick] [--out FILE]``.
 
 Direct, iterative and ``"auto"`` on the same problem. The direct route is left out where its sums would not fit into
 memory beside the rest.
@@ -52,7 +52,7 @@ def routes(section: Section, options: Options) -> None:
 
 
 SECTIONS: dict[str, tuple[str, Callable[[Section, Options], None]]] = {
-    "s": ("CPU: iterative beside direct, 8,000 and 20,000 landmarks", routes),
+    "cpu": ("CPU: iterative beside direct, 8,000 and 20,000 landmarks", routes),
 }
 
 if __name__ == "__main__":

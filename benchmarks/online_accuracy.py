@@ -17,11 +17,13 @@ MAX_ROWS, BLOCK = 10_000, 20
 
 def accuracy(section: Section, options: Options) -> None:
     section.say(
-        f"Rows in random order, at most {MAX_ROWS}, inputs scaled by river's `StandardScaler` as they come (for all "
-        f"models). Every row is predicted before it is learned; ours see the first {BLOCK} rows one by one and then "
-        f"blocks of {BLOCK} (predicted as a block, then learned), river's models one row at a time. Errors are over "
-        "all rows, warm-up included: RMSE over the deviation of the targets, or percent wrong; mean over the seeds, "
-        "with the range."
+        f"Rows in random order, at most {MAX_ROWS}, inputs scaled by their running mean and deviation: for river's "
+        "models by its `StandardScaler`, for ours by the same sums, the inputs (not the targets) of the present block "
+        "included. "
+        f"Every row is predicted before it is learned; ours see the first {BLOCK} rows one by one and then blocks of "
+        f"{BLOCK} (predicted as a block, then learned), river's one row at a time. Ours choose their parameters on the "
+        "first 500 rows, river's have their defaults (Adam with step 0.01). Errors are over all rows, warm-up "
+        "included: RMSE over the deviation of the targets, or percent wrong; mean over the seeds, with the range."
     )
     for regression, names in ((True, REGRESSION), (False, CLASSIFICATION)):
         lines, missing = [], []
@@ -56,7 +58,7 @@ def shuffled(name: str, seed: int, options: Options, regression: bool) -> tuple[
 
 
 class Scaler:
-    """Mean and deviation of the rows so far, as river's scaler has them."""
+    """Mean and deviation of the rows so far, by river's formulas."""
 
     def __init__(self, m: int) -> None:
         self.n, self.mean, self.square = 0, np.zeros(m), np.zeros(m)
