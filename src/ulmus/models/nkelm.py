@@ -137,7 +137,7 @@ class NystromFamily(Assembly):
                 self._driver, self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
             )
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
-        self._leverage = solution.leverage
+        self._leverage, self.n_iter_ = solution.leverage, 1
         self._certificate: Certificate | None = Certificate.of(
             self.map_, rows, self.C_, solution, fit_intercept=self._intercept
         )
@@ -152,7 +152,7 @@ class NystromFamily(Assembly):
         self.cross_kernel_, self.map_, self.route_ = fit.cross, fit.companion, fit.route
         self.gamma_, self.n_landmarks_ = fit.companion.gamma_, fit.cross.n_lifted
         self.landmark_weights_, self.intercept_ = fit.found.a, fit.intercept
-        self.n_iter_, self.residual_ = fit.found.n_iter, fit.found.residual
+        self.n_iter_, self.residual_ = max(1, fit.found.n_iter), fit.found.residual
         self._leverage, self._certificate = fit.leverage, None
         self._fold(rows.target_bound)
         if np.float64 not in self._folds_in:
@@ -260,9 +260,9 @@ class NKELMRegressor(Regression, NystromFamily):
     route_ : str
         How the weights were computed.
     n_iter_, residual_ : int, float
-        Iterations, and the verified relative residual (iterative route). There ``map_`` is the map of the first 1,000
-        landmarks, from which ``residual_kernel`` (then an upper bound), standard deviations and the widths of intervals
-        come.
+        Iterations (1 on the direct route), and the verified relative residual (iterative route only). There ``map_`` is
+        the map of the first 1,000 landmarks, from which ``residual_kernel`` (then an upper bound), standard deviations
+        and the widths of intervals come.
 
     References
     ----------
@@ -318,9 +318,9 @@ class NKELMClassifier(Classification, NystromFamily):
     route_ : str
         How the weights were computed.
     n_iter_, residual_ : int, float
-        Iterations, and the verified relative residual (iterative route). There ``map_`` is the map of the first 1,000
-        landmarks, from which ``residual_kernel`` (then an upper bound), standard deviations and the widths of intervals
-        come.
+        Iterations (1 on the direct route), and the verified relative residual (iterative route only). There ``map_`` is
+        the map of the first 1,000 landmarks, from which ``residual_kernel`` (then an upper bound), standard deviations
+        and the widths of intervals come.
 
     References
     ----------
