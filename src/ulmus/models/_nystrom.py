@@ -172,7 +172,7 @@ class NystromFamily(Sequential):
         self.cross_kernel_, self.map_, self.route_ = fit.cross, fit.companion, fit.route
         self.gamma_, self.n_landmarks_ = fit.companion.gamma_, fit.cross.n_lifted
         self.landmark_weights_, self.intercept_ = fit.found.a, fit.intercept
-        self.n_iter_, self.residual_ = fit.found.n_iter, fit.found.residual
+        self.n_iter_, self.residual_ = max(1, fit.found.n_iter), fit.found.residual
         self._leverage, self._certificate = fit.leverage, None
         # there are no whitened weights to fall back on
         self._folds_in = tuple(dict.fromkeys((np.float64, *self._types_kept(rows.target_bound))))
@@ -264,8 +264,8 @@ class NystromFamily(Sequential):
         )
 
     def _settle(self, solution: Solution, source: Rows | Summary) -> None:
-        for name in ("n_iter_", "residual_"):  # of an iterative fit before
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("residual_", None)  # of an iterative fit before
+        self.n_iter_ = 1
         self.n_landmarks_ = len(self.map_.landmarks_)
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
         self._leverage = solution.leverage

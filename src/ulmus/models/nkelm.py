@@ -40,9 +40,9 @@ class NKELMRegressor(Regression, NystromFamily):
     route_ : str
         How the weights were computed.
     n_iter_, residual_ : int, float
-        Iterations, and the verified relative residual (iterative route). There ``map_`` is the map of the first 1,000
-        landmarks, from which ``residual_kernel`` (then an upper bound), standard deviations and the widths of intervals
-        come.
+        Iterations (1 on the direct route), and the verified relative residual (iterative route only). There ``map_`` is
+        the map of the first 1,000 landmarks, from which ``residual_kernel`` (then an upper bound), standard deviations
+        and the widths of intervals come.
 
     References
     ----------
@@ -100,9 +100,9 @@ class NKELMClassifier(Classification, NystromFamily):
     route_ : str
         How the weights were computed.
     n_iter_, residual_ : int, float
-        Iterations, and the verified relative residual (iterative route). There ``map_`` is the map of the first 1,000
-        landmarks, from which ``residual_kernel`` (then an upper bound), standard deviations and the widths of intervals
-        come.
+        Iterations (1 on the direct route), and the verified relative residual (iterative route only). There ``map_`` is
+        the map of the first 1,000 landmarks, from which ``residual_kernel`` (then an upper bound), standard deviations
+        and the widths of intervals come.
 
     References
     ----------
