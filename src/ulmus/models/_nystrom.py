@@ -1,23 +1,21 @@
-"""The family of Nyström models: map, direct and iterative route, rows that come in blocks."""
+"""The family of Nyström models: map, ridge on its features, rows that come in blocks."""
 
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ulmus._sklearn import Interval, StrOptions
-from ulmus.calibration import HeldOut
 from ulmus.devices import direct
 from ulmus.engine import Lift, Rows
 from ulmus.features.kernels import KERNELS, heuristic_gamma, uses_gamma
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS, NystromMap
 from ulmus.models._assembly import COMMON_CONSTRAINTS, digits_kept
 from ulmus.models._features import leverages
-from ulmus.models._routes import fit_iteratively, route_of
 from ulmus.models._sequential import Sequential
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics, summed_form
@@ -45,9 +43,6 @@ class NystromFamily(Sequential):
         **COMMON_CONSTRAINTS,
         "n_landmarks": [StrOptions({"auto"}), *LANDMARK_CONSTRAINTS["n_landmarks"]],
         "max_landmarks": [Interval(Integral, 1, None, closed="left")],
-        "solver": [StrOptions({"auto", "direct", "iterative"})],
-        "tol": [Interval(Real, 0, 1, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -62,9 +57,6 @@ class NystromFamily(Sequential):
         landmarks: Any = "uniform",
         rank: int | None = None,
         max_landmarks: int = 2000,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 300,
         fit_intercept: bool | str = "auto",
         criterion: str = "auto",
         cv: Any = None,
@@ -82,9 +74,6 @@ class NystromFamily(Sequential):
         self.landmarks = landmarks
         self.rank = rank
         self.max_landmarks = max_landmarks
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
         self.fit_intercept = fit_intercept
         self.criterion = criterion
         self.cv = cv
@@ -94,17 +83,8 @@ class NystromFamily(Sequential):
         self.verbose = verbose
 
     n_landmarks: Any
-    tol: Any
     _folds_in: tuple[Any, ...]
     _certificate: Certificate | None
-    #: Whether ``fit`` may take the iterative route.
-    _iterates: ClassVar[bool] = False
-
-    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
-        """The direct route in the steps of the family, or the iterative one, which only ``fit`` takes."""
-        if self._iterates and route_of(self, rows, self._size(rows)) == "iterative":
-            return self._iterate(rows, folds, rng)
-        return super()._train(rows, folds, rng)
 
     def _begin(
         self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, *, spare: bool = False
@@ -161,30 +141,6 @@ class NystromFamily(Sequential):
             self.C_ = found.C if self.C == "auto" else self.C
             self.tuning_ = tuner.result(gamma, found)
         return partial(make_map, gamma), found
-
-    def _iterate(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
-        """Weights by conjugate gradients; the map kept is that of the first landmarks."""
-        for name in ("stream_", "beta_", "_fitted_on"):
-            self.__dict__.pop(name, None)
-        size = self._size(rows)
-        map_of, _ = self._search(rows, folds, rng, min(size, self.max_landmarks))
-        fit = fit_iteratively(self, rows, map_of(size), self.C_, rng)
-        self.cross_kernel_, self.map_, self.route_ = fit.cross, fit.companion, fit.route
-        self.gamma_, self.n_landmarks_ = fit.companion.gamma_, fit.cross.n_lifted
-        self.landmark_weights_, self.intercept_ = fit.found.a, fit.intercept
-        self.n_iter_, self.residual_ = max(1, fit.found.n_iter), fit.found.residual
-        self._leverage, self._certificate = fit.leverage, None
-        # there are no whitened weights to fall back on
-        self._folds_in = tuple(dict.fromkeys((np.float64, *self._types_kept(rows.target_bound))))
-        return fit.held_out
-
-    def _go_on_from_fit(self, stream: Any) -> None:
-        if "_fitted_on" not in self.__dict__:
-            raise ValueError(
-                f"the route {self.route_!r} keeps no sums that more rows could be added to or taken from; fit with "
-                'solver="direct", or start a new model with partial_fit'
-            )
-        super()._go_on_from_fit(stream)
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, novelty: float | None = None
@@ -264,8 +220,6 @@ class NystromFamily(Sequential):
         )
 
     def _settle(self, solution: Solution, source: Rows | Summary) -> None:
-        self.__dict__.pop("residual_", None)  # of an iterative fit before
-        self.n_iter_ = 1
         self.n_landmarks_ = len(self.map_.landmarks_)
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
         self._leverage = solution.leverage

@@ -4,12 +4,12 @@ from typing import Any, ClassVar
 
 from ulmus._sklearn import StrOptions
 from ulmus.models._docs import ITERATIVE, documented
-from ulmus.models._nystrom import NystromFamily
+from ulmus.models._iterative import IterativeFamily
 from ulmus.models._tasks import Classification, Regression
 
 
 @documented(*ITERATIVE, "device")
-class NKELMRegressor(Regression, NystromFamily):
+class NKELMRegressor(Regression, IterativeFamily):
     r"""Kernel ridge regression made linear in the number of rows by landmark rows.
 
     :math:`f(x) = \hat F(x)\beta` with :math:`\hat F(x) = k_{xz}R^{-T}`, :math:`K_{zz} = RR^T` and
@@ -40,9 +40,9 @@ class NKELMRegressor(Regression, NystromFamily):
     route_ : str
         How the weights were computed.
     n_iter_, residual_ : int, float
-        Iterations (1 on the direct route), and the verified relative residual (iterative route only). There ``map_`` is
-        the map of the first 1,000 landmarks, from which ``residual_kernel`` (then an upper bound), standard deviations
-        and the widths of intervals come.
+        Iterations (1 on the direct route), and the verified relative residual (on the iterative one). On that route
+        ``map_`` is the map of the first 1,000 landmarks, from which ``residual_kernel`` (then an upper bound), standard
+        deviations and the widths of intervals come.
 
     References
     ----------
@@ -64,11 +64,9 @@ class NKELMRegressor(Regression, NystromFamily):
     True
     """
 
-    _iterates: ClassVar[bool] = True
-
 
 @documented(*ITERATIVE, "class_weight", "device")
-class NKELMClassifier(Classification, NystromFamily):
+class NKELMClassifier(Classification, IterativeFamily):
     r"""Kernel classification made linear in the number of rows by landmark rows.
 
     One ±1 target per class, fitted by ridge regression on Nyström features (see :class:`NKELMRegressor`); the largest
@@ -100,9 +98,9 @@ class NKELMClassifier(Classification, NystromFamily):
     route_ : str
         How the weights were computed.
     n_iter_, residual_ : int, float
-        Iterations (1 on the direct route), and the verified relative residual (iterative route only). There ``map_`` is
-        the map of the first 1,000 landmarks, from which ``residual_kernel`` (then an upper bound), standard deviations
-        and the widths of intervals come.
+        Iterations (1 on the direct route), and the verified relative residual (on the iterative one). On that route
+        ``map_`` is the map of the first 1,000 landmarks, from which ``residual_kernel`` (then an upper bound), standard
+        deviations and the widths of intervals come.
 
     References
     ----------
@@ -119,9 +117,8 @@ class NKELMClassifier(Classification, NystromFamily):
     True
     """
 
-    _iterates: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NystromFamily._parameter_constraints,
+        **IterativeFamily._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
