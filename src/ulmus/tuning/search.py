@@ -31,7 +31,7 @@ LOG2_C = np.arange(-10.0, 25.5, 1.0)
 #: Levels of the climb: (rows, features, factor between neighbouring widths, rows for which that is enough, rows for
 #: which it is unless the second half of the features lowered the loss by more than this share).
 LEVELS = (
-    (1_500, 100, 4.0, 0, 3_000, 0.05),
+    (1_500, 100, 4.0, 0, 8_000, 0.05),
     (4_000, 250, 2.0, 8_000, 16_000, 0.15),
     (16_000, 500, 2.0, np.inf, np.inf, 1.0),
 )
@@ -155,6 +155,7 @@ class Tuner:
         whole = self.near
         assert whole is not None
         half = self._width_trial(whole.width, max(1, whole.size // 2), judge)
+        self.trials.pop()  # it was no candidate
         self.near = whole
         return judge.gain(half, whole)[0] > share * half.best_loss
 
