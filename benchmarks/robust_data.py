@@ -1,6 +1,11 @@
 """The ten regression sets of the robust document, with its sizes, and gross outliers for their targets."""
 
+import json
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.preprocessing import StandardScaler
@@ -83,3 +88,14 @@ def contaminated(task: Task, share: float, seed: int, *, one_sided: bool = False
 def rmse(task: Task, predicted: np.ndarray) -> float:
     """Test RMSE in the units of the scaled targets (12)."""
     return float(np.sqrt(np.mean((predicted - task.y_test) ** 2)))
+
+
+def remembered(key: str, work: Callable[[], Any]) -> Any:
+    """What ``work`` gives, kept in the folder that ULMUS_BENCH_CACHE names: a run that was cut short can go on."""
+    folder = os.environ.get("ULMUS_BENCH_CACHE")
+    if folder is None:
+        return work()
+    path = Path(folder) / f"{key}.json"
+    if not path.exists():
+        path.write_text(json.dumps(work()))
+    return json.loads(path.read_text())

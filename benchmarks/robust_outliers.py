@@ -1,9 +1,6 @@
 """Section (l): the same ten sets with gross outliers among the training targets."""
 
-import json
-import os
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from harness import Options, Section, table
 from problems import Task
-from robust_data import SETS, contaminated, rmse, split
+from robust_data import SETS, contaminated, remembered, rmse, split
 from ulmus import NKELMRegressor, NumericalWarning, RobustNKELMRegressor
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)
@@ -53,7 +50,13 @@ def outliers(section: Section, options: Options) -> None:
             continue
         medians[name] = {}
         for share in SHARES:
-            errors = [remembered(name, share, seed, task) for seed, task in zip(seeds, tasks, strict=True)]
+            errors = [
+                remembered(
+                    f"l {name} {share} {seed} {len(task.X)}",
+                    lambda task=task, seed=seed, share=share: contest(contaminated(task, share, seed), seed),
+                )
+                for seed, task in zip(seeds, tasks, strict=True)
+            ]
             medians[name][share] = {model: float(np.median([e[model] for e in errors])) for model in errors[0]}
             print(name, share, {m: round(v, 4) for m, v in medians[name][share].items()}, flush=True)
     models = next(iter(medians.values()))[0.0].keys()
@@ -81,17 +84,6 @@ def _claims(section: Section, options: Options, medians: dict[str, dict[float, d
             for share in SHARES[1:]:
                 text = f"{share:.0%} outliers, ours / {other}"
                 section.claim(text, ratio(share, other), 1.0, at_least=False, quick=quick)
-
-
-def remembered(name: str, share: float, seed: int, task: Task) -> dict[str, float]:
-    """A contest, kept in the folder that ULMUS_BENCH_CACHE names, so that a run that was cut short can go on."""
-    folder = os.environ.get("ULMUS_BENCH_CACHE")
-    if folder is None:
-        return contest(contaminated(task, share, seed), seed)
-    path = Path(folder) / f"{name} {share} {seed} {len(task.X)}.json"
-    if not path.exists():
-        path.write_text(json.dumps(contest(contaminated(task, share, seed), seed)))
-    return json.loads(path.read_text())
 
 
 def contest(task: Task, seed: int) -> dict[str, float]:
