@@ -123,25 +123,21 @@ def errors_of(job: tuple[str, str, int, Split]) -> tuple[float, float]:
 def compare(title: str, jobs: list[tuple[str, str]], splits: list[Split]) -> dict[str, np.ndarray]:
     """Errors ``[split, (MZE, MAE)]`` of each ``(table, method)``.
 
-    A run takes hours: with ULMUS_BENCH_CACHE naming a folder, sets that are done are kept there for the next run.
+    A run takes hours: with ULMUS_BENCH_CACHE naming a folder, what is done is kept there for the next run.
     """
     folder = os.environ.get("ULMUS_BENCH_CACHE")
-    kept = Path(folder) / f"{title.replace('*', 'star')}-{len(splits)}-{len(jobs)}.json" if folder else None
-    if kept is not None and kept.exists():
-        return {name: np.array(errors) for name, errors in json.loads(kept.read_text()).items()}
-    found = _compare(jobs, splits)
-    if kept is not None:
-        kept.write_text(json.dumps({name: errors.tolist() for name, errors in found.items()}))
-    return found
-
-
-def _compare(jobs: list[tuple[str, str]], splits: list[Split]) -> dict[str, np.ndarray]:
-    work = [(table_name, method, seed, split) for table_name, method in jobs for seed, split in enumerate(splits)]
+    kept = Path(folder) / f"{title.replace('*', 'star')}-{len(splits)}.json" if folder else None
+    found = json.loads(kept.read_text()) if kept is not None and kept.exists() else {}
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with ProcessPoolExecutor() as pool:
-        errors = list(pool.map(errors_of, work))
-    return {method: np.array(errors[i * len(splits) : (i + 1) * len(splits)]) for i, (_, method) in enumerate(jobs)}
+        for table_name, method in jobs:
+            if method not in found:
+                work = [(table_name, method, seed, split) for seed, split in enumerate(splits)]
+                found[method] = list(pool.map(errors_of, work))
+                if kept is not None:
+                    kept.write_text(json.dumps(found))
+    return {method: np.array(found[method]) for _, method in jobs}
 
 
 def shown(errors: np.ndarray) -> str:
