@@ -113,12 +113,16 @@ class Category:
     overall: np.ndarray
 
     @classmethod
-    def of(cls, codes: np.ndarray, T: np.ndarray, w: np.ndarray) -> "Category":
-        levels, place = np.unique(codes, return_inverse=True)
+    def of(cls, codes: np.ndarray, T: np.ndarray, w: np.ndarray, like: "Category | None" = None) -> "Category":
+        """Learn one category; ``like`` brings levels and columns that were found in more rows."""
+        if like is None:
+            levels, place = np.unique(codes, return_inverse=True)
+        else:
+            levels, place = like.levels, np.searchsorted(like.levels, codes)
         mass = np.bincount(place, weights=w, minlength=len(levels))
         sums = np.column_stack([np.bincount(place, weights=w * t, minlength=len(levels)) for t in T.T])
         frequent = np.sort(np.argsort(-mass, kind="stable")[:LEVELS])
-        shown = levels[frequent[1:] if len(levels) == 2 else frequent]
+        shown = like.shown if like is not None else levels[frequent[1:] if len(levels) == 2 else frequent]
         return cls(levels, shown, mass, sums, np.average(T, axis=0, weights=w))
 
     @property
@@ -154,12 +158,22 @@ class Preparation:
 
     @classmethod
     def of(
-        cls, kind: str, X: np.ndarray, T: np.ndarray, weight: np.ndarray | None, categorical: np.ndarray
+        cls,
+        kind: str,
+        X: np.ndarray,
+        T: np.ndarray,
+        weight: np.ndarray | None,
+        categorical: np.ndarray,
+        like: "tuple[Category, ...] | None" = None,
     ) -> "Preparation":
-        """Learn a preparation; ``categorical`` tells which columns hold codes of categories."""
+        """Learn a preparation; ``categorical`` tells which columns hold codes of categories.
+
+        ``like`` are the categories of more rows than these, so that a sample gets the same columns as all.
+        """
         w = np.ones(len(X)) if weight is None else weight
         numeric, codes = np.flatnonzero(~categorical), np.flatnonzero(categorical)
-        categories = tuple(Category.of(X[:, j], T, w) for j in codes)
+        known = like or (None,) * len(codes)
+        categories = tuple(Category.of(X[:, j], T, w, more) for j, more in zip(codes, known, strict=True))
         prepared = cls(numeric, codes, Columns.of(kind, X[:, numeric], weight), categories, np.empty(0))
         means = prepared._means(X)
         if means.shape[1]:

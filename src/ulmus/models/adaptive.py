@@ -27,7 +27,7 @@ from ulmus.statistics import Statistics
 from ulmus.tuning.judge import Judge, Summary
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.search import LOG2_C
-from ulmus.tuning.views import Budget, View, ViewSearch, fitted_map, parts_of
+from ulmus.tuning.views import Budget, View, ViewSearch, fitted_map, parts_of, quietly
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Effort:
 
 
 EFFORTS = {
-    "fast": Effort(Budget(1_500, 150, 2_500, 250, rounds=1), 500, 700, 2, 8),
+    "fast": Effort(Budget(1_500, 150, 2_500, 250, rounds=2), 500, 700, 2, 8),
     "default": Effort(Budget(), 1_000, 1_500, 4, 8),
-    "best": Effort(Budget(4_000, 400, 8_000, 700, rounds=3), 2_000, 2_000, 8, 16),
+    "best": Effort(Budget(4_000, 400, 8_000, 700, rounds=8), 2_000, 2_000, 8, 16),
 }
 #: Held-out rows that judge the local stage: a tenth of all, within these bounds.
 HELD = (500, 5_000)
@@ -141,7 +141,8 @@ class AdaptiveFamily(Assembly):
     def _fit_global(self, rows: Rows, coding: Any, rng: np.random.RandomState) -> tuple[Solution, Statistics]:
         """The Nyström model of the view, its C chosen by exact leave-one-out."""
         size, seed = EFFORTS[self.effort].landmarks, int(rng.randint(2**31 - 1))
-        self.map_ = fitted_map(size, self.view_.kernel, self.view_.gamma, rows, seed, self.n_jobs)
+        with quietly():
+            self.map_ = fitted_map(size, self.view_.kernel, self.view_.gamma, rows, seed, self.n_jobs)
         stats = self._statistics(rows)
         index, mass = distinct_rows(rows.X, SCORED, rows.weight, rng)
         judge = Judge(
@@ -182,17 +183,10 @@ class AdaptiveFamily(Assembly):
         without = self._solve(train, stats - self._statistics(test))
         some = _merged(replace(train, T=train.T - self._global(train.X, without)), rng)
         P = self._global(test.X, without)
-        search = LocalSearch(
-            self.view_.kernel,
-            self.view_.gamma,
-            Remainder(some.X, some.T, some.weight, test.X, test.T, P, test.weight),
-            random_partition(some.X, effort.leaf_rows, rng),
-            coding,
-            n_leaves=effort.judged_leaves,
-            criterion=self.criterion,
-            n_jobs=self.n_jobs,
-        )
-        choice = search.choose()
+        data = Remainder(some.X, some.T, some.weight, test.X, test.T, P, test.weight)
+        search = LocalSearch(self.view_.kernel, self.view_.gamma, data, coding, self.criterion, self.n_jobs)
+        halves, leaves = (random_partition(some.X, rows, rng) for rows in (effort.leaf_rows // 2, effort.leaf_rows))
+        choice = search.choose(halves, leaves, effort.judged_leaves)
         self._say(
             f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it "
             f"({'kept' if choice.pays else 'left out'})"

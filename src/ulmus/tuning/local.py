@@ -2,6 +2,9 @@ r"""Choosing the local stage: its width and penalty, and whether it pays at all.
 
 Leaves are fitted to what a global model leaves over, so they are judged on rows that the global model never saw: on its
 own rows the remainder looks like noise where it is not.
+
+Width and penalty hardly depend on the size of the leaves, the cost of judging them does: they are sought on leaves of
+half the size, and only what was found is judged on leaves of full size, beside no local stage at all.
 """
 
 from dataclasses import dataclass
@@ -16,14 +19,14 @@ from ulmus.solvers.local import leaf_kernel, solve_leaf
 
 #: Penalties, from weak to strong.
 RIDGES = 10.0 ** np.arange(-4.0, 2.01, 0.5)
-#: Where the climb starts.
-FIRST_RIDGE = 7
 #: Widths of the local kernel, in units of the global one.
-WIDTHS = (1.0, 2.0, 4.0)
-#: The stage is left out when it gains less than this share of the loss.
-GAIN = 0.01
-#: Among penalties within this share of the best, the weakest is taken... or the strongest, when none is better.
-NEAR = 0.01
+WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
+#: Where the climb starts: the place of a width, and of penalties far apart, as there may be two valleys.
+FIRST_WIDTH, FIRST_RIDGES = 2, (1, 4, 7)
+#: A width is left for its neighbour only when that is better by this share.
+CLEAR = 0.002
+#: The stage is left out when one partition gains less than this share of the loss; the mean of several gains more.
+GAIN = 0.003
 
 
 @dataclass(frozen=True)
@@ -55,56 +58,82 @@ class LocalChoice:
         return self.loss < (1 - GAIN) * self.loss_without
 
 
+@dataclass(frozen=True)
 class LocalSearch:
-    """Judges (width, ridge) on some leaves of one partition."""
+    """Judges (width, ridge) on some leaves of a partition."""
 
-    def __init__(
-        self,
-        kernel: str,
-        gamma: float,
-        data: Remainder,
-        partition: Partition,
-        coding: Coding,
-        *,
-        n_leaves: int,
-        criterion: str = "auto",
-        n_jobs: int | None = -1,
-    ) -> None:
-        self.kernel, self.gamma, self.data, self.partition, self.n_jobs = kernel, gamma, data, partition, n_jobs
-        self.coding, self.criterion = coding, criterion
-        found = partition.leaves(data.U_held)
+    kernel: str
+    gamma: float
+    data: Remainder
+    coding: Coding
+    criterion: str = "auto"
+    n_jobs: int | None = -1
+
+    def choose(self, halves: Partition, partition: Partition, n_leaves: int) -> LocalChoice:
+        """Width and penalty from leaves of half the size, then their loss on leaves of full size."""
+        width, ridge = _Leaves(self, halves, 2 * n_leaves).climb()
+        leaves = _Leaves(self, partition, n_leaves)
+        steps = leaves.ridges(ridge - 1, ridge)
+        leaves.judge(width, steps)
+        ridge = min(steps, key=lambda step: leaves.tried[width, step][0])
+        loss, P = leaves.tried[width, ridge]
+        without = self.loss(self.data.P_held[leaves.rows], leaves.rows)
+        return LocalChoice(WIDTHS[width], float(RIDGES[ridge]), loss, without, leaves.rows, P)
+
+    def loss(self, P: np.ndarray, rows: np.ndarray) -> float:
+        """The mean loss of these predictions of some held-out rows."""
+        weight = None if self.data.weight_held is None else self.data.weight_held[rows]
+        losses = self.coding.losses(self.data.T_held[rows], P, self.criterion)
+        return float(np.average(losses, weights=weight))
+
+
+class _Leaves:
+    """The leaves of one partition in which most held-out rows lie, and what was tried on them."""
+
+    def __init__(self, search: LocalSearch, partition: Partition, n_leaves: int) -> None:
+        self.search, self.partition = search, partition
+        found = partition.leaves(search.data.U_held)
         counts = np.bincount(found, minlength=partition.n_leaves)
-        asked = (
-            np.argsort(-counts, kind="stable")[:n_leaves] if partition.n_leaves > n_leaves else np.arange(len(counts))
-        )
+        asked = np.sort(np.argsort(-counts, kind="stable")[:n_leaves])
         self.tasks = [(leaf, np.flatnonzero(found == leaf)) for leaf in asked if counts[leaf]]
         self.rows = np.concatenate([rows for _, rows in self.tasks])
-        self.tried: dict[tuple[float, int], tuple[float, np.ndarray]] = {}
+        self.tried: dict[tuple[int, int], tuple[float, np.ndarray]] = {}
 
-    def choose(self) -> LocalChoice:
-        """The best width and the weakest penalty that is nearly best."""
-        without = self._loss(self.data.P_held[self.rows])
-        best = min(((width, self._climb(width)) for width in WIDTHS), key=lambda found: self.tried[found][0])
-        loss, P = self.tried[best]
-        return LocalChoice(best[0], float(RIDGES[best[1]]), loss, without, self.rows, P)
-
-    def _climb(self, width: float) -> int:
-        here = FIRST_RIDGE
-        self._try(width, (here - 1, here, here + 1))
+    def climb(self) -> tuple[int, int]:
+        """Places of the best width and of its best penalty."""
+        width = FIRST_WIDTH
+        self.judge(width, list(FIRST_RIDGES))
+        start = min(FIRST_RIDGES, key=lambda step: self.tried[width, step][0])
+        found = {width: self._climb_ridge(width, start)}
         while True:
-            steps = [step for step in (here - 1, here, here + 1) if 0 <= step < len(RIDGES)]
-            self._try(width, steps)
+            for near in (width + 1, width - 1):
+                if 0 <= near < len(WIDTHS) and near not in found:
+                    found[near] = self._climb_ridge(near, found[width])
+            best = min(found, key=lambda k: self.tried[k, found[k]][0])
+            if self.tried[best, found[best]][0] >= (1 - CLEAR) * self.tried[width, found[width]][0]:
+                return width, found[width]
+            width = best
+
+    def _climb_ridge(self, width: int, here: int) -> int:
+        while True:
+            steps = self.ridges(here - 1, here, here + 1)
+            self.judge(width, steps)
             best = min(steps, key=lambda step: self.tried[width, step][0])
             if best == here:
                 return here
             here = best
 
-    def _try(self, width: float, steps: "tuple[int, ...] | list[int]") -> None:
+    @staticmethod
+    def ridges(*steps: int) -> list[int]:
+        """Those that are places of penalties."""
+        return [step for step in steps if 0 <= step < len(RIDGES)]
+
+    def judge(self, width: int, steps: list[int]) -> None:
         """Judge several penalties at once: the kernels of a leaf are evaluated once."""
-        new = [step for step in steps if (width, step) not in self.tried and 0 <= step < len(RIDGES)]
+        new = [step for step in steps if (width, step) not in self.tried]
         if not new:
             return
-        data, gamma = self.data, width * self.gamma
+        search, data, gamma = self.search, self.search.data, WIDTHS[width] * self.search.gamma
         out = np.empty((len(new), len(self.rows), data.R.shape[1]))
         starts = np.append(0, np.cumsum([len(rows) for _, rows in self.tasks]))
 
@@ -112,19 +141,14 @@ class LocalSearch:
             leaf, held = self.tasks[task]
             rows = self.partition.rows(leaf)
             w = None if data.weight is None else data.weight[rows]
-            K = leaf_kernel(self.kernel, gamma, data.U[rows])
+            K = leaf_kernel(search.kernel, gamma, data.U[rows])
             K_held = np.empty((len(held), len(rows)))
-            CrossKernel(self.kernel, data.U[rows], KernelParameters(gamma)).lift(data.U_held[held], K_held)
+            CrossKernel(search.kernel, data.U[rows], KernelParameters(gamma)).lift(data.U_held[held], K_held)
             for i, step in enumerate(new):
                 alpha = solve_leaf(K.copy(), data.R[rows], w, float(RIDGES[step]))
                 out[i, starts[task] : starts[task + 1]] = data.P_held[held] + K_held @ alpha
 
-        for _ in engine.ordered_map(work, list(range(len(self.tasks))), self.n_jobs):
+        for _ in engine.ordered_map(work, list(range(len(self.tasks))), search.n_jobs):
             pass
         for i, step in enumerate(new):
-            self.tried[width, step] = self._loss(out[i]), out[i]
-
-    def _loss(self, P: np.ndarray) -> float:
-        weight = None if self.data.weight_held is None else self.data.weight_held[self.rows]
-        losses = self.coding.losses(self.data.T_held[self.rows], P, self.criterion)
-        return float(np.average(losses, weights=weight))
+            self.tried[width, step] = search.loss(out[i], self.rows), out[i]
