@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from data import classification, regression
 from ulmus import AdaptiveClassifier, AdaptiveRegressor, NKELMRegressor, datasets
 from ulmus.engine import Rows
+from ulmus.features import kept as features_kept
 from ulmus.models import adaptive
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge
+from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
 
 
 def bumps(n, seed=0):
@@ -62,9 +63,9 @@ def test_rows_that_judge_the_local_stage_are_in_none_of_the_fits_that_they_judge
     y = np.concatenate([y, y[:300]])
     seen = {}
 
-    def spy(kernel, gamma, data, partition, coding, **options):
+    def spy(kernel, gamma, data, *others):
         seen.update(data=data)
-        return LocalSearch(kernel, gamma, data, partition, coding, **options)
+        return LocalSearch(kernel, gamma, data, *others)
 
     LocalSearch = adaptive.LocalSearch
     monkeypatch.setattr(adaptive, "LocalSearch", spy)
@@ -76,14 +77,20 @@ def test_rows_that_judge_the_local_stage_are_in_none_of_the_fits_that_they_judge
     assert len(learned | judged) == 2000
 
 
-def test_statistics_without_the_held_out_rows_are_those_of_a_refit():
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_model_without_the_held_out_rows_is_a_refit(kept, monkeypatch):
     X, y = bumps(2000)
     model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
-    U, T = model.view_.transform(X), y[:, None]
-    total, part = model._statistics(Rows(U, T)), model._statistics(Rows(U[:300], T[:300]))
-    by_difference = model._solve(Rows(U[300:], T[300:]), total - part)
-    refit = fit_nystrom_ridge(model.map_, Rows(U[300:], T[300:]), model.C_, fit_intercept=True)
-    assert_allclose(model._global(U, by_difference), model._global(U, refit), rtol=1e-6, atol=1e-7)
+    rows = Rows(model.view_.transform(X), y[:, None])
+    monkeypatch.setattr(features_kept, "KEPT_BYTES", 2**28 if kept else 0)
+    features, seen = features_kept.keep(model.map_, rows)
+    assert (features is model.map_) != kept
+    held = np.arange(len(y)) < 300
+    by_difference = model._without(features, seen, nystrom_statistics(features, seen), held)
+    refit = fit_nystrom_ridge(model.map_, rows.take(~held), model.C_, fit_intercept=True)
+    first, second = model._global(features, seen.X, by_difference, refit)
+    assert_allclose(first, second, rtol=1e-6, atol=1e-7)
+    assert_allclose(second, model.map_.transform(rows.X) @ refit.beta + refit.intercept, rtol=1e-8, atol=1e-8)
 
 
 def test_the_prediction_is_the_same_for_any_number_of_threads():
@@ -187,6 +194,16 @@ def test_odd_tables_get_finite_answers(name):
     P = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y).predict(X)
     assert P.shape == np.shape(y)
     assert np.isfinite(P).all()
+
+
+def test_a_level_too_rare_for_the_samples_of_the_search_has_its_columns():
+    rng = np.random.RandomState(0)
+    n = 6000
+    X = np.column_stack([rng.normal(size=n), rng.randint(0, 4, n)])
+    X[:3, 1] = 9  # three rows of 6000: no sample need have them
+    y = X[:, 0] + np.sin(X[:, 1])
+    model = AdaptiveRegressor(effort="fast", categorical_features=[1], random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.98
 
 
 def test_only_categories_are_enough():

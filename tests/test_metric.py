@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
-from ulmus.features.metric import average_outer_product, gradients, low_rank, sharpened, through
+from ulmus.features.metric import average_outer_product, gradients, low_rank, pruned, sharpened, through
 
 RNG = np.random.RandomState(0)
 X, Z, W = RNG.normal(size=(7, 4)), RNG.normal(size=(11, 4)), RNG.normal(size=(11, 2))
@@ -73,3 +73,14 @@ def test_rows_through_a_diagonal_metric_equal_rows_through_its_matrix():
     a = np.array([1.0, 0.5, 0.25, 2.0])
     assert_allclose(through(X, a), through(X, np.diag(a)), rtol=1e-6)
     assert_allclose(through(X, a), X * a, rtol=1e-7)
+
+
+def test_columns_that_hardly_move_the_distances_are_left_out():
+    X = np.random.RandomState(0).normal(size=(200, 4))
+    A = np.array([1.0, 1e-4, 0.5, 1e-3])
+    less = pruned(A, X)
+    assert_array_equal(less > 0, [True, False, True, False])
+    assert_allclose(through(X, less), X[:, [0, 2]] * A[[0, 2]], rtol=1e-6)
+    assert_array_equal(pruned(np.ones(4), X), np.ones(4))
+    again = np.repeat(np.arange(200), 2)
+    assert_array_equal(pruned(A, X, np.full(200, 2.0)), pruned(A, X[again]))

@@ -28,6 +28,8 @@ Coefficients = tuple[np.ndarray, np.ndarray]
 STEPS = 16
 #: Smallest entry of a diagonal metric, relative to the largest: no feature is lost for good.
 FLOOR = 1e-4
+#: Share of all deviations that columns may make up together and be left out.
+NEGLIGIBLE = 0.005
 
 
 def _distances(cross: CrossKernel, X: np.ndarray) -> np.ndarray:
@@ -176,9 +178,21 @@ def low_rank(A: np.ndarray, rank: int) -> np.ndarray:
     return V[:, keep] * np.abs(s[keep])
 
 
+def pruned(A: np.ndarray, X: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    """A diagonal metric without the columns that together make up less than :data:`NEGLIGIBLE` of the deviations."""
+    mean = np.average(X, axis=0, weights=weight)
+    reach = A * np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weight))
+    order = np.argsort(reach, kind="stable")
+    out = A.copy()
+    out[order[np.cumsum(reach[order]) <= NEGLIGIBLE * reach.sum()]] = 0.0
+    return out if out.any() else A
+
+
 def through(X: np.ndarray, A: np.ndarray) -> np.ndarray:
     """Rows as the metric shows them, to the digits of float32: what differs by round-off alone becomes equal.
 
-    Samples and landmarks are drawn by what rows are (:mod:`ulmus.features.sampling`), so they must not hang on it.
+    Columns that a diagonal metric sets to 0 are left out. Samples and landmarks are drawn by what rows are
+    (:mod:`ulmus.features.sampling`), so they must not hang on round-off.
     """
-    return (X * A if A.ndim == 1 else X @ A).astype(np.float32).astype(np.float64)
+    shown = X @ A if A.ndim == 2 else X * A if A.all() else X[:, A > 0] * A[A > 0]
+    return shown.astype(np.float32).astype(np.float64)

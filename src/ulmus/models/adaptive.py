@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -11,7 +12,9 @@ from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
+from ulmus.features.kept import keep
 from ulmus.features.metric import average_outer_product, gradients
+from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import random_partition
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_rows, distinct_sample, row_keys
@@ -42,7 +45,7 @@ class Effort:
 
 
 EFFORTS = {
-    "fast": Effort(Budget(1_500, 150, 2_500, 250, rounds=2), 500, 700, 2, 8),
+    "fast": Effort(Budget(1_500, 150, 2_500, 250, rounds=2, kernels=1), 500, 700, 2, 8),
     "default": Effort(Budget(), 1_000, 1_500, 4, 8),
     "best": Effort(Budget(4_000, 400, 8_000, 700, rounds=8), 2_000, 2_000, 8, 16),
 }
@@ -100,11 +103,19 @@ class AdaptiveFamily(Assembly):
         coding = self._coding(rows)
         self.view_ = self._choose_view(rows, coding, rng)
         rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows.X, rng)))
-        solution, stats = self._fit_global(rows, coding, rng)
-        choice, held_out = self._judge_local(rows, coding, stats, rng)
-        self.local_ = self._fit_local(rows, solution, choice, scale, rng)
+        self.map_ = self._fit_map(rows, rng)
+        features, seen = keep(self.map_, rows, self.n_jobs)
+        stats = nystrom_statistics(features, seen, n_jobs=self.n_jobs)
+        scored = distinct_rows(rows.X, SCORED, rows.weight, rng)
+        self.C_ = self._choose_C(features, seen, stats, coding, *scored)
+        solution = self._solve(features, seen, stats)
+        held = self._held(rows, rng)
+        without = solution if held is None else self._without(features, seen, stats, held)
+        P, P_without = self._global(features, seen.X, solution, without)
+        choice, held_out = self._judge_local(rows, held, P_without, coding, rng)
+        self.local_ = self._fit_local(rows, P, choice, scale, rng)
         if held_out is None or self.local_ is None:
-            held_out = leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs)
+            held_out = leave_one_out_sample(features, seen, solution, rng, self.n_jobs)
         self.feature_importances_ = self._importances(rows, solution.beta)
         self.beta_, self.intercept_ = solution.beta * scale, solution.intercept * scale + centre
         self.memory_ = self.map_.landmarks_.nbytes + self.map_.whitening_.nbytes + self.beta_.nbytes
@@ -138,54 +149,60 @@ class AdaptiveFamily(Assembly):
         self._say(f"view: {kind} columns, kernel {view.kernel}, {len(self.trials_)} trials")
         return replace(view, preparation=Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical))
 
-    def _fit_global(self, rows: Rows, coding: Any, rng: np.random.RandomState) -> tuple[Solution, Statistics]:
-        """The Nyström model of the view, its C chosen by exact leave-one-out."""
+    def _fit_map(self, rows: Rows, rng: np.random.RandomState) -> NystromMap:
         size, seed = EFFORTS[self.effort].landmarks, int(rng.randint(2**31 - 1))
         with quietly():
-            self.map_ = fitted_map(size, self.view_.kernel, self.view_.gamma, rows, seed, self.n_jobs)
-        stats = self._statistics(rows)
-        index, mass = distinct_rows(rows.X, SCORED, rows.weight, rng)
+            return fitted_map(size, self.view_.kernel, self.view_.gamma, rows, seed, self.n_jobs)
+
+    def _choose_C(
+        self, features: Any, seen: Rows, stats: Statistics, coding: Any, scored: np.ndarray, mass: np.ndarray
+    ) -> float:
+        """The C of the global model, by exact leave-one-out of some rows."""
         judge = Judge(
-            rows,
+            seen,
             coding,
-            lambda _, some: self._statistics(some),
+            partial(nystrom_statistics, n_jobs=self.n_jobs),
             self._intercept,
             criterion=self.criterion,
-            scored=index,
+            scored=scored,
             mass=mass,
             n_jobs=self.n_jobs,
         )
-        trial = judge.trial("global", self.view_.gamma, self.map_, Summary(stats), LOG2_C[::2])
-        self.C_ = trial.best_C
-        self._say(f"global model: {self.map_.n_lifted} landmarks, C = {self.C_:.3g}, loss {trial.best_loss:.4g}")
-        return self._solve(rows, stats), stats
+        trial = judge.trial("global", self.view_.gamma, features, Summary(stats), LOG2_C[::2])
+        self._say(f"global model: {features.n_lifted} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
+        return trial.best_C
 
-    def _statistics(self, rows: Rows) -> Statistics:
-        return nystrom_statistics(self.map_, rows, n_jobs=self.n_jobs)
-
-    def _solve(self, rows: Rows, stats: Statistics) -> Solution:
+    def _solve(self, features: Any, seen: Rows, stats: Statistics) -> Solution:
         return fit_nystrom_ridge(
-            self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
+            features, seen, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
         )
 
-    def _judge_local(
-        self, rows: Rows, coding: Any, stats: Statistics, rng: np.random.RandomState
-    ) -> tuple[LocalChoice | None, HeldOut | None]:
-        """The best local stage, judged on rows that the global model behind it has not seen."""
+    def _held(self, rows: Rows, rng: np.random.RandomState) -> np.ndarray | None:
+        """Which rows judge the local stage, with all their copies; None when there is nothing to judge."""
         keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
         distinct = np.unique(keys)
         if len(distinct) <= 2 * self.map_.n_lifted:
-            return None, None  # landmarks are so dense that the global model is as good as exact
-        effort = EFFORTS[self.effort]
+            return None  # landmarks are so dense that the global model is as good as exact
         count = min(int(np.clip(len(distinct) // 10, *HELD)), len(distinct) // 2)
-        held = keys <= distinct[count - 1]  # with all their copies
-        train, test = rows.take(~held), rows.take(held)
-        without = self._solve(train, stats - self._statistics(test))
-        some = _merged(replace(train, T=train.T - self._global(train.X, without)), rng)
-        P = self._global(test.X, without)
-        data = Remainder(some.X, some.T, some.weight, test.X, test.T, P, test.weight)
+        return keys <= distinct[count - 1]
+
+    def _without(self, features: Any, seen: Rows, stats: Statistics, held: np.ndarray) -> Solution:
+        """The global model of the rows that are not held out, from the sums of all."""
+        weight = np.ones(len(seen)) if seen.weight is None else seen.weight
+        train = replace(seen, weight=np.where(held, 0.0, weight))
+        return self._solve(features, train, stats - nystrom_statistics(features, seen.take(held), n_jobs=self.n_jobs))
+
+    def _judge_local(
+        self, rows: Rows, held: np.ndarray | None, P: np.ndarray, coding: Any, rng: np.random.RandomState
+    ) -> tuple[LocalChoice | None, HeldOut | None]:
+        """The best local stage, judged on rows that the global model behind it (which predicts P) has not seen."""
+        if held is None:
+            return None, None
+        effort, test = EFFORTS[self.effort], rows.take(held)
+        some = _merged(replace(rows, T=rows.T - P).take(~held), rng)
+        data = Remainder(some.X, some.T, some.weight, test.X, test.T, P[held], test.weight)
         search = LocalSearch(self.view_.kernel, self.view_.gamma, data, coding, self.criterion, self.n_jobs)
-        halves, leaves = (random_partition(some.X, rows, rng) for rows in (effort.leaf_rows // 2, effort.leaf_rows))
+        halves, leaves = (random_partition(some.X, size, rng) for size in (effort.leaf_rows // 2, effort.leaf_rows))
         choice = search.choose(halves, leaves, effort.judged_leaves)
         self._say(
             f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it "
@@ -196,12 +213,13 @@ class AdaptiveFamily(Assembly):
         return choice, judged
 
     def _fit_local(
-        self, rows: Rows, solution: Solution, choice: LocalChoice | None, scale: np.ndarray, rng: Any
+        self, rows: Rows, P: np.ndarray, choice: LocalChoice | None, scale: np.ndarray, rng: np.random.RandomState
     ) -> LocalKernels | None:
+        """The local stage on what the global model, which predicts P, leaves over."""
         if choice is None or not choice.pays:
             return None
         effort, gamma = EFFORTS[self.effort], choice.width * self.view_.gamma
-        rest = _merged(replace(rows, T=rows.T - self._global(rows.X, solution)), rng)
+        rest = _merged(replace(rows, T=rows.T - P), rng)
         each = rest.T.nbytes + 8 * len(rest)
         rounds = min(effort.partitions, int((self.max_memory * 1e9 - rest.X.nbytes) // each))
         if rounds < 1:
@@ -215,20 +233,27 @@ class AdaptiveFamily(Assembly):
         )
         return LocalKernels(self.view_.kernel, gamma, rest.X, partitions, alphas)
 
-    def _global(self, U: np.ndarray, solution: Solution) -> np.ndarray:
-        return engine.apply(self.map_, U, solution.beta, n_jobs=self.n_jobs) + solution.intercept
+    def _global(self, features: Any, X: np.ndarray, *solutions: Solution) -> list[np.ndarray]:
+        """Predictions of several global models by one pass over the rows."""
+        weights = features.weight_to_landmarks(np.concatenate([one.beta for one in solutions], axis=1))
+        out = engine.apply(features.cross_kernel_, X, weights, n_jobs=self.n_jobs)
+        parts = np.split(out, len(solutions), axis=1)
+        return [part + one.intercept for part, one in zip(parts, solutions, strict=True)]
 
     def _importances(self, rows: Rows, beta: np.ndarray) -> np.ndarray:
         """Mean squared slope of the global model along each input, as shares."""
         some = distinct_sample(rows, IMPORTANCE_ROWS, np.random.RandomState(0))[1]
         G = gradients(self.map_.cross_kernel_, some.X, self.map_.weight_to_landmarks(beta))
-        along = average_outer_product(G, some.weight) * self.view_.metric**2
-        total = np.bincount(self.view_.preparation.sources(), weights=along, minlength=len(self._categorical))
+        seen = self.view_.metric > 0
+        along = average_outer_product(G, some.weight) * self.view_.metric[seen] ** 2
+        sources = self.view_.preparation.sources()[seen]
+        total = np.bincount(sources, weights=along, minlength=len(self._categorical))
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
 
     def _outputs(self, X: Any) -> np.ndarray:
         U = self.view_.transform(np.asarray(X, dtype=np.float64))
-        out = engine.apply(self.map_, U, self.beta_, n_jobs=self.n_jobs)
+        weights = self.map_.weight_to_landmarks(self.beta_)
+        out = engine.apply(self.map_.cross_kernel_, U, weights, n_jobs=self.n_jobs)
         if self.local_ is not None:
             out += self.local_.predict(U, self.n_jobs)
         return out

@@ -26,7 +26,7 @@ FIRST_WIDTH, FIRST_RIDGES = 2, (1, 4, 7)
 #: A width is left for its neighbour only when that is better by this share.
 CLEAR = 0.002
 #: The stage is left out when one partition gains less than this share of the loss; the mean of several gains more.
-GAIN = 0.003
+GAIN = 0.005
 
 
 @dataclass(frozen=True)

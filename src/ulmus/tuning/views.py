@@ -22,7 +22,7 @@ from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernels import heuristic_gamma
-from ulmus.features.metric import average_outer_product, gradients, sharpened, through
+from ulmus.features.metric import average_outer_product, gradients, pruned, sharpened, through
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.preparation import PARTS, PREPARATIONS, Category, Preparation
 from ulmus.features.sampling import distinct_sample, row_keys
@@ -57,6 +57,7 @@ class Budget:
     metric_rows: int = 4_000
     metric_landmarks: int = 350
     rounds: int = 5
+    kernels: int = 2
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ class ViewSearch:
     def choose(self) -> View:
         """The view with the lowest leave-one-out loss."""
         with quietly():  # once, around the threads: filters of warnings are shared by all of them
-            views = self._plain()
+            views = self._plain()[: self.budget.kernels]
             if not self.budget.rounds or len(views[0].metric) < 2:
                 return views[0]
             return self._with_metric(views)
@@ -227,7 +228,7 @@ class ViewSearch:
             losses = [trial.best_loss for _, trial in tried]
             if losses[-1] > PATIENCE * min(losses) or (len(losses) > 2 and losses[-1] > (1 - GAIN) * losses[-2]):
                 break
-        A = min(tried, key=lambda each: each[1].best_loss)[0]
+        A = pruned(min(tried, key=lambda each: each[1].best_loss)[0], P, rows.weight)
         climb = self._climb(rows, through(P, A), view.kernel, factor, size, n_jobs=1)
         trials = [trial for _, trial in tried] + [*climb.trials, climb.best]
         return replace(view, metric=A, gamma=climb.best.width), trials
