@@ -17,6 +17,7 @@ from ulmus import (
     KELMClassifier,
     KELMOrdinalClassifier,
     KELMRegressor,
+    LearnedMetric,
     NKELMClassifier,
     NKELMOrdinalClassifier,
     NKELMRegressor,
@@ -32,6 +33,9 @@ from ulmus import (
 ESTIMATORS = [
     RandomLayer(20),
     NystromMap(20),
+    LearnedMetric(),
+    NKELMClassifier(metric="auto"),
+    KELMRegressor(metric="auto"),
     ELMRegressor(),
     ELMClassifier(),
     ELMRegressor(C=None, n_hidden=10),

@@ -14,6 +14,7 @@ from ulmus.models.enda import ENDA
 from ulmus.models.enda_ensemble import ENDAEnsemble
 from ulmus.models.kelm import KELMClassifier, KELMRegressor
 from ulmus.models.klda import KLDA
+from ulmus.models.learned_metric import LearnedMetric
 from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
 from ulmus.models.nnda import NNDA
 from ulmus.models.online import OSELMClassifier, OSELMRegressor
@@ -40,6 +41,7 @@ __all__ = [
     "KELMClassifier",
     "KELMOrdinalClassifier",
     "KELMRegressor",
+    "LearnedMetric",
     "LoadError",
     "NKELMClassifier",
     "NKELMOrdinalClassifier",

@@ -2,6 +2,15 @@
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils._param_validation import Hidden, Interval, Options, StrOptions
+from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
-__all__ = ["Hidden", "Interval", "Options", "StrOptions", "check_sample_weight", "fit_context"]
+__all__ = [
+    "Hidden",
+    "Interval",
+    "Options",
+    "StrOptions",
+    "check_feature_names_in",
+    "check_sample_weight",
+    "fit_context",
+]

@@ -114,6 +114,13 @@ class Assembly(BaseEstimator):
     #: The fit's rows and maps on the device, while it lasts.
     _driver: Any = None
 
+    def _shown(self, X: Any) -> Any:
+        """Rows as the features see them."""
+        return X
+
+    def _begin_blocks(self) -> None:
+        """Look whether rows can come in blocks."""
+
     def _most_features(self, rows: Rows) -> int:
         """Features that the fit may come to use, by which the device is chosen; 0 for models that know none."""
         return 0

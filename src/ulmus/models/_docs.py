@@ -37,6 +37,11 @@ gamma : float or "auto", default="auto"
     Kernel scale, :math:`\\exp(-\\gamma\\|x-z\\|^2)` for ``rbf``.
 degree, coef0 : float, default=3 and 1
     Of the polynomial and sigmoid kernels.""",
+    "metric": """metric : {"auto", "diagonal", "full", "low_rank"}, array or None, default=None
+    The kernel sees :math:`x \\to Ax`. ``"auto"`` learns one factor for each feature from the gradients of a first
+    model, where that lowers the leave-one-out loss (``"diagonal"`` is another name for it); ``"full"`` learns all of A,
+    ``"low_rank"`` its leading directions; see :class:`~ulmus.LearnedMetric`. An array is A itself: factors, or
+    [feature, direction]. ``metric_`` is what is in use, ``feature_importances_`` is read from it.""",
     "C": """C : float or "auto", default="auto"
     Penalty; larger is weaker, the ridge is ``I/C``.""",
     "C_or_none": """C : float, "auto" or None, default="auto"
@@ -143,8 +148,8 @@ verbose : bool, default=False
 }
 
 NYSTROM = ("n_landmarks", "kernel", "C", "landmarks", "max_landmarks", "common")
-ITERATIVE = (*NYSTROM[:-1], "solver", "common")
-KERNEL = ("kernel", "C", "common")
+ITERATIVE = (*NYSTROM[:2], "metric", *NYSTROM[2:-1], "solver", "common")
+KERNEL = ("kernel", "metric", "C", "common")
 RANDOM = ("n_hidden", "layer", "C_or_none", "max_hidden", "common")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from ulmus._sklearn import Interval, StrOptions
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
+from ulmus.models._metric import METRIC_CONSTRAINTS
 from ulmus.models._nystrom import NystromFamily
 from ulmus.models._routes import fit_iteratively, route_of
 from ulmus.solvers.ridge import Solution
@@ -19,6 +20,7 @@ class IterativeFamily(NystromFamily):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NystromFamily._parameter_constraints,
+        "metric": METRIC_CONSTRAINTS,
         "solver": [StrOptions({"auto", "direct", "iterative"})],
         "tol": [Interval(Real, 0, 1, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -32,6 +34,7 @@ class IterativeFamily(NystromFamily):
         gamma: float | str = "auto",
         degree: float = 3,
         coef0: float = 1.0,
+        metric: Any = None,
         C: float | str = "auto",
         landmarks: Any = "uniform",
         rank: int | None = None,
@@ -65,6 +68,7 @@ class IterativeFamily(NystromFamily):
             n_jobs=n_jobs,
             verbose=verbose,
         )
+        self.metric = metric
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter

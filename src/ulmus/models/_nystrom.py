@@ -113,6 +113,8 @@ class NystromFamily(Sequential):
     ) -> tuple[Callable[[int], NystromMap], Found | None]:
         """Maps of any size with the gamma that is best, and the model of this size, where something was to choose."""
         seed = int(rng.randint(2**31 - 1))
+        given = not isinstance(self.landmarks, str)
+        landmarks = self._shown(np.asarray(self.landmarks, dtype=np.float64)) if given else self.landmarks
 
         def make_map(gamma: float, size: int) -> NystromMap:
             features = NystromMap(
@@ -121,7 +123,7 @@ class NystromFamily(Sequential):
                 gamma=gamma,
                 degree=self.degree,
                 coef0=self.coef0,
-                landmarks=self.landmarks,
+                landmarks=landmarks,
                 rank=self.rank,
                 random_state=seed,
                 n_jobs=self.n_jobs,
@@ -163,6 +165,7 @@ class NystromFamily(Sequential):
         -------
         self
         """
+        self._begin_blocks()
         if novelty is None or "stream_" not in self.__dict__ or self.stream_.recursion is None:
             return super().partial_fit(X, y, classes, sample_weight)
         if not 1e-3 <= novelty < 1:

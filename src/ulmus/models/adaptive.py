@@ -29,8 +29,9 @@ from ulmus.solvers.ridge import Solution
 from ulmus.statistics import Statistics
 from ulmus.tuning.judge import Judge, Summary
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
+from ulmus.tuning.metric import fitted_map, quietly
 from ulmus.tuning.search import LOG2_C
-from ulmus.tuning.views import Budget, View, ViewSearch, fitted_map, parts_of, quietly
+from ulmus.tuning.views import Budget, View, ViewSearch, parts_of
 
 
 @dataclass(frozen=True)

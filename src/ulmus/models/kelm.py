@@ -16,6 +16,7 @@ from ulmus.features.kernels import CrossKernel, KernelParameters, dense, heurist
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, NystromMap
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, digits_kept
 from ulmus.models._docs import KERNEL, documented
+from ulmus.models._metric import METRIC_CONSTRAINTS, MetricInput
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge, kernel_system
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
@@ -41,7 +42,11 @@ def _calibration_last(n: int, folds: np.ndarray | None) -> tuple[np.ndarray | No
 class KernelFamily(Assembly):
     """The exact kernel and its dual weights."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**KERNEL_CONSTRAINTS, **COMMON_CONSTRAINTS}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **KERNEL_CONSTRAINTS,
+        **COMMON_CONSTRAINTS,
+        "metric": METRIC_CONSTRAINTS,
+    }
 
     cross_kernel_: CrossKernel
     alpha_: np.ndarray
@@ -55,6 +60,7 @@ class KernelFamily(Assembly):
         gamma: float | str = "auto",
         degree: float = 3,
         coef0: float = 1.0,
+        metric: Any = None,
         C: float | str = "auto",
         fit_intercept: bool | str = "auto",
         criterion: str = "auto",
@@ -68,6 +74,7 @@ class KernelFamily(Assembly):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.metric = metric
         self.C = C
         self.fit_intercept = fit_intercept
         self.criterion = criterion
@@ -161,7 +168,7 @@ class KernelFamily(Assembly):
 
 
 @documented(*KERNEL, "device")
-class KELMRegressor(Regression, KernelFamily):
+class KELMRegressor(MetricInput, Regression, KernelFamily):
     r"""Exact kernel ridge regression: :math:`f(x) = k_x (I/C + K)^{-1} T`.
 
     Time grows with the cube of the rows and memory with their square: one n × n matrix, factored in place. Beyond some
@@ -199,7 +206,7 @@ class KELMRegressor(Regression, KernelFamily):
 
 
 @documented(*KERNEL, "class_weight", "device")
-class KELMClassifier(Classification, KernelFamily):
+class KELMClassifier(MetricInput, Classification, KernelFamily):
     r"""Exact kernel classification: one ±1 target per class, :math:`f(x) = k_x (I/C + K)^{-1} T`, largest score wins.
 
     Time grows with the cube of the rows and memory with their square; beyond some 20,000 rows use
@@ -249,6 +256,7 @@ class KELMClassifier(Classification, KernelFamily):
         gamma: float | str = "auto",
         degree: float = 3,
         coef0: float = 1.0,
+        metric: Any = None,
         C: float | str = "auto",
         fit_intercept: bool | str = "auto",
         criterion: str = "auto",
@@ -264,6 +272,7 @@ class KELMClassifier(Classification, KernelFamily):
             gamma=gamma,
             degree=degree,
             coef0=coef0,
+            metric=metric,
             C=C,
             fit_intercept=fit_intercept,
             criterion=criterion,

@@ -5,11 +5,12 @@ from typing import Any, ClassVar
 from ulmus._sklearn import StrOptions
 from ulmus.models._docs import ITERATIVE, documented
 from ulmus.models._iterative import IterativeFamily
+from ulmus.models._metric import MetricInput
 from ulmus.models._tasks import Classification, Regression
 
 
 @documented(*ITERATIVE, "device")
-class NKELMRegressor(Regression, IterativeFamily):
+class NKELMRegressor(MetricInput, Regression, IterativeFamily):
     r"""Kernel ridge regression made linear in the number of rows by landmark rows.
 
     :math:`f(x) = \hat F(x)\beta` with :math:`\hat F(x) = k_{xz}R^{-T}`, :math:`K_{zz} = RR^T` and
@@ -66,7 +67,7 @@ class NKELMRegressor(Regression, IterativeFamily):
 
 
 @documented(*ITERATIVE, "class_weight", "device")
-class NKELMClassifier(Classification, IterativeFamily):
+class NKELMClassifier(MetricInput, Classification, IterativeFamily):
     r"""Kernel classification made linear in the number of rows by landmark rows.
 
     One ±1 target per class, fitted by ridge regression on Nyström features (see :class:`NKELMRegressor`); the largest
@@ -130,6 +131,7 @@ class NKELMClassifier(Classification, IterativeFamily):
         gamma: float | str = "auto",
         degree: float = 3,
         coef0: float = 1.0,
+        metric: Any = None,
         C: float | str = "auto",
         landmarks: Any = "uniform",
         rank: int | None = None,
@@ -152,6 +154,7 @@ class NKELMClassifier(Classification, IterativeFamily):
             gamma=gamma,
             degree=degree,
             coef0=coef0,
+            metric=metric,
             C=C,
             landmarks=landmarks,
             rank=rank,

@@ -7,6 +7,7 @@ import numpy as np
 from ulmus.models._device import CPU_ONLY
 from ulmus.models._docs import KERNEL, NYSTROM, RANDOM, documented
 from ulmus.models._logistic import BIT_LOSS, FeatureBits, KernelBits
+from ulmus.models._metric import METRIC_CONSTRAINTS, MetricInput
 from ulmus.models._nystrom import NystromFamily
 from ulmus.models._ordinal import ORDINAL_CONSTRAINTS
 from ulmus.models.elm import RandomFamily
@@ -123,7 +124,7 @@ class ELMOrdinalClassifier(FeatureBits, RandomFamily):
 
 
 @documented(*KERNEL, "bit_loss", "ordinal")
-class KELMOrdinalClassifier(KernelBits, KernelFamily):
+class KELMOrdinalClassifier(MetricInput, KernelBits, KernelFamily):
     r"""Ordinal regression with an exact kernel (KELMOR).
 
     One ±1 target for every class but the lowest, "is it at least this class?", all fitted by one factorisation of
@@ -188,6 +189,7 @@ class KELMOrdinalClassifier(KernelBits, KernelFamily):
         gamma: float | str = "auto",
         degree: float = 3,
         coef0: float = 1.0,
+        metric: Any = None,
         C: float | str = "auto",
         fit_intercept: bool | str = "auto",
         criterion: str = "auto",
@@ -207,6 +209,7 @@ class KELMOrdinalClassifier(KernelBits, KernelFamily):
             gamma=gamma,
             degree=degree,
             coef0=coef0,
+            metric=metric,
             C=C,
             fit_intercept=fit_intercept,
             criterion=criterion,
@@ -223,8 +226,8 @@ class KELMOrdinalClassifier(KernelBits, KernelFamily):
         self.class_weight = class_weight
 
 
-@documented(*NYSTROM, "bit_loss", "ordinal")
-class NKELMOrdinalClassifier(FeatureBits, NystromFamily):
+@documented("metric", *NYSTROM, "bit_loss", "ordinal")
+class NKELMOrdinalClassifier(MetricInput, FeatureBits, NystromFamily):
     r"""Ordinal regression with a kernel, linear in the number of rows by landmark rows.
 
     The bits of :class:`KELMOrdinalClassifier` on the Nyström features of :class:`NKELMRegressor`:
@@ -283,6 +286,7 @@ class NKELMOrdinalClassifier(FeatureBits, NystromFamily):
         **CPU_ONLY,
         **ORDINAL_CONSTRAINTS,
         **BIT_LOSS,
+        "metric": METRIC_CONSTRAINTS,
     }
 
     def __init__(
@@ -293,6 +297,7 @@ class NKELMOrdinalClassifier(FeatureBits, NystromFamily):
         gamma: float | str = "auto",
         degree: float = 3,
         coef0: float = 1.0,
+        metric: Any = None,
         C: float | str = "auto",
         landmarks: Any = "uniform",
         rank: int | None = None,
@@ -328,6 +333,7 @@ class NKELMOrdinalClassifier(FeatureBits, NystromFamily):
             n_jobs=n_jobs,
             verbose=verbose,
         )
+        self.metric = metric
         self.loss = loss
         self.decoding = decoding
         self.categories = categories

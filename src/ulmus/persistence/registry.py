@@ -27,6 +27,7 @@ _OURS = {
     "models.enda_ensemble": "ENDAEnsemble",
     "models.kelm": "KELMClassifier KELMRegressor",
     "models.klda": "KLDA",
+    "models.learned_metric": "LearnedMetric",
     "models.nkelm": "NKELMClassifier NKELMRegressor",
     "models.nnda": "NNDA",
     "models.online": "OSELMClassifier OSELMRegressor",

@@ -202,6 +202,11 @@ def check_model(model: Any) -> None:
             f"forgetting={model.forgetting!r} weighs rows by their order, which sums do not know; call partial_fit "
             "block by block, or set forgetting=1"
         )
+    if getattr(model, "metric", None) is not None:
+        raise ValueError(
+            "a stream is summed in the coordinates that it has; instead of metric=, put a LearnedMetric fitted on some "
+            "rows into preprocess="
+        )
     model._check_criterion()
     if not (model.cv is None or isinstance(model.cv, Integral)):
         raise ValueError(f"cv must be None or a number of folds for a stream, got {model.cv!r}")

@@ -1,0 +1,153 @@
+r"""The option ``metric``: kernels see :math:`x \to Ax`, with an A that is given or learned from the data."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+
+from ulmus._sklearn import StrOptions, check_sample_weight, fit_context
+from ulmus.codings import Coding
+from ulmus.engine import Rows
+from ulmus.features.kernels import dense
+from ulmus.features.sampling import distinct_sample
+from ulmus.tuning.metric import FORMS, MetricSearch, quietly
+
+#: Rows and landmarks with which the first width is found, and those with which the metric is learned.
+FIRST = (2_000, 200)
+ROWS, LANDMARKS, ROUNDS = 4_000, 350, 5
+
+METRIC_CONSTRAINTS: list[Any] = [StrOptions({"auto", *FORMS}), "array-like", None]
+
+
+def learn_metric(
+    rows: Rows,
+    coding: Coding,
+    kernel: Any,
+    rng: np.random.RandomState,
+    *,
+    form: str = "diagonal",
+    fit_intercept: bool = True,
+    criterion: str = "auto",
+    n_jobs: int | None = -1,
+    **shape: Any,
+) -> np.ndarray:
+    """The metric with the lowest leave-one-out loss on a sample: ``[feature]``, or ``[feature, direction]``.
+
+    Where none lowers the loss it is that of the plain kernel: ones, or the identity.
+    """
+    if not isinstance(kernel, str):
+        raise ValueError("a metric is learned from gradients, and a callable kernel has none that is known; name one")
+    if sparse.issparse(rows.X):
+        raise TypeError("a metric is learned from dense rows only; pass X.toarray() or metric=None")
+    rows = Rows(dense(rows.X, np.float64), rows.T, rows.weight, rows.unit)
+    if rows.X.shape[1] < 2:
+        return np.ones(1) if form == "diagonal" else np.eye(1)
+    search = MetricSearch(coding, int(rng.randint(2**31 - 1)), fit_intercept, criterion, form, shape)
+
+    def sample(count: int) -> Rows:
+        return rows if rows.effective_count <= count else distinct_sample(rows, count, rng)[1]
+
+    with quietly():
+        factor = search.climb(sample(FIRST[0]), kernel, 1.0, FIRST[1], n_jobs).factor
+        return search.sharpest(sample(ROWS), kernel, factor, LANDMARKS, ROUNDS, n_jobs)[0]
+
+
+def importances(A: np.ndarray) -> np.ndarray:
+    """Share of each feature in the mean squared slope from which the metric was made."""
+    M = A**2 if A.ndim == 1 else (A**2).sum(axis=1)
+    return M / M.sum()
+
+
+class MetricInput:
+    """Rows as the metric shows them; put before the task in the list of parents."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    metric: Any
+    kernel: Any
+    #: The metric in use; None is the plain kernel.
+    _metric: np.ndarray | None
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the model; see the base class for the arguments."""
+        self._metric = None
+        if isinstance(self.metric, str):
+            self._metric = self._learned(X, y, sample_weight)
+        elif self.metric is not None:
+            self._metric = _checked_metric(self.metric)
+        return super().fit(X, y, sample_weight, groups)  # type: ignore[misc]
+
+    def _learned(self, X: Any, y: Any, sample_weight: Any) -> np.ndarray:
+        model: Any = self
+        X, y = super()._validate(X, y)  # type: ignore[misc]
+        weight = None
+        if sample_weight is not None:
+            weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        T, balance = model._encode(y, weight)
+        rows = Rows(X, T, weight, None if weight is None else np.minimum(weight, 1.0))
+        rows = rows if balance is None else rows.reweighted(balance)
+        seed = model.random_state
+        return learn_metric(
+            rows,
+            model._coding(rows),
+            self.kernel,
+            seed if isinstance(seed, np.random.RandomState) else np.random.RandomState(seed),
+            form="diagonal" if self.metric == "auto" else self.metric,
+            fit_intercept=model._intercept,
+            criterion=model.criterion,
+            n_jobs=model.n_jobs,
+            degree=model.degree,
+            coef0=model.coef0,
+        )
+
+    def _begin_blocks(self) -> None:
+        if "_metric" in self.__dict__:
+            return
+        if isinstance(self.metric, str):
+            raise ValueError(
+                f"metric={self.metric!r} is learned by fit from all rows, and partial_fit sees them in blocks; "
+                "fit on some rows first, or pass the metric_ of a model that was fitted on some"
+            )
+        self._metric = None if self.metric is None else _checked_metric(self.metric)
+
+    def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
+        X, y = super()._validate(X, y, reset)  # type: ignore[misc]
+        return self._shown(X), y
+
+    def _checked(self, X: Any) -> Any:
+        return self._shown(super()._checked(X))  # type: ignore[misc]
+
+    def _shown(self, X: Any) -> Any:
+        """Rows as the metric shows them."""
+        A = self.__dict__.get("_metric")
+        if A is None:
+            return X
+        if len(A) != X.shape[1]:
+            raise ValueError(f"metric has {len(A)} rows, one for each feature is needed, and X has {X.shape[1]}")
+        A = A.astype(X.dtype)
+        if A.ndim == 2:
+            return np.ascontiguousarray(X @ A)
+        return X @ sparse.diags_array(A).tocsr() if sparse.issparse(X) else X * A
+
+    @property
+    def metric_(self) -> np.ndarray:
+        """The metric in use."""
+        if self.__dict__.get("_metric") is None:
+            raise AttributeError(f"this {type(self).__name__} has no metric; set metric='auto' to learn one")
+        return self.__dict__["_metric"]
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Share of each feature in the mean squared slope of the model, from the metric."""
+        return importances(self.metric_)
+
+
+def _checked_metric(metric: Any) -> np.ndarray:
+    A = np.asarray(metric, dtype=np.float64)
+    if A.ndim not in (1, 2) or not np.isfinite(A).all() or not A.any():
+        raise ValueError(
+            "metric must be finite numbers, not all 0, one for each feature or [feature, direction]; "
+            f"got an array of shape {A.shape}"
+        )
+    return A

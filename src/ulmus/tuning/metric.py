@@ -1,0 +1,153 @@
+r"""Choosing the width of a kernel, and the metric in which it sees the rows, by exact leave-one-out on a sample.
+
+A fitted predictor tells how much it moves with each feature (:mod:`ulmus.features.metric`); in the metric that this
+gives, a new predictor is fitted, and so on, while the leave-one-out loss falls.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ulmus.codings import Coding
+from ulmus.engine import Rows
+from ulmus.exceptions import NumericalWarning
+from ulmus.features.kernels import heuristic_gamma, uses_gamma
+from ulmus.features.metric import average_outer_product, gradients, low_rank, pruned, sharpened, through
+from ulmus.features.nystrom import NystromMap
+from ulmus.solvers.nystrom_ridge import nystrom_statistics
+from ulmus.solvers.path import RidgePath
+from ulmus.tuning.judge import Judge, Trial
+
+#: log2 of the C of a trial; the judge goes beyond the ends when the best is there.
+LOG2_C = np.arange(-4.0, 11.0, 2.0)
+#: Steps around a good log2 C.
+NEAR = np.array([-3.0, -1.5, 0.0, 1.5, 3.0])
+#: Widths, relative to one over the median distance, between which the climb moves.
+FACTOR = 2.0
+#: Widths that a climb tries at most.
+MOST_WIDTHS = 8
+#: A width is left for its neighbour only when that is better by this share: flat kernels tie with ever larger C.
+GAIN = 0.01
+#: Rows at which gradients are taken.
+GRADIENT_ROWS = 2_000
+#: A round of the metric may be worse by this factor without ending the search.
+PATIENCE = 1.005
+#: Share of the mean squared slope that the directions of a low-rank metric hold together.
+KEPT_SLOPE = 0.99
+
+FORMS = ("diagonal", "full", "low_rank")
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """That some landmarks depend on others is no news here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        yield
+
+
+def fitted_map(
+    landmarks: int, kernel: str, gamma: float, rows: Rows, seed: int, n_jobs: int | None, **shape: Any
+) -> NystromMap:
+    """A map of these rows; ``shape`` is degree and coef0 of the kernels that have them."""
+    features = NystromMap(landmarks, kernel=kernel, gamma=gamma, random_state=seed, n_jobs=n_jobs, **shape)
+    return features.fit(rows.X, sample_weight=rows.weight)
+
+
+@dataclass(frozen=True)
+class Climb:
+    """The trials of one kernel, the best of them, and its width in units of the heuristic one."""
+
+    trials: tuple[Trial, ...]
+    best: Trial
+    factor: float
+
+
+@dataclass(frozen=True)
+class MetricSearch:
+    """Judges widths and metrics; rows are given with the coordinates that the kernel is to see."""
+
+    coding: Coding
+    seed: int
+    fit_intercept: bool
+    criterion: str = "auto"
+    form: str = "diagonal"
+    shape: dict[str, Any] = field(default_factory=dict)
+
+    def judge(
+        self, rows: Rows, kernel: str, gamma: float, landmarks: int, log2_C: np.ndarray, n_jobs: int | None
+    ) -> Trial:
+        """Leave-one-out losses of every C."""
+        statistics = partial(nystrom_statistics, n_jobs=n_jobs)
+        judge = Judge(rows, self.coding, statistics, self.fit_intercept, criterion=self.criterion, n_jobs=n_jobs)
+        judge, features = judge.lifted(fitted_map(landmarks, kernel, gamma, rows, self.seed, n_jobs, **self.shape))
+        return judge.trial("view", gamma, features, judge.summarise(features), log2_C)
+
+    def unit(self, kernel: str, rows: Rows) -> float:
+        """The heuristic width."""
+        return heuristic_gamma(kernel, rows.X, rows.weight, np.random.RandomState(self.seed))
+
+    def climb(self, rows: Rows, kernel: str, factor: float, landmarks: int, n_jobs: int | None) -> Climb:
+        """Walk to the best width, from so many times the heuristic one."""
+        unit = self.unit(kernel, rows)
+        trials: dict[int, Trial] = {}
+
+        def loss(step: int) -> float:
+            if step not in trials:
+                grid = LOG2_C if not trials else np.log2(trials[here].best_C) + NEAR
+                trials[step] = self.judge(rows, kernel, unit * factor * FACTOR**step, landmarks, grid, n_jobs)
+            return trials[step].best_loss
+
+        here = 0
+        loss(here)
+        while uses_gamma(kernel) and len(trials) < MOST_WIDTHS:
+            best = min((here, here - 1, here + 1), key=loss)
+            if best == here or loss(best) > (1 - GAIN) * loss(here):
+                break
+            here = best
+        return Climb(tuple(trials.values()), trials[here], factor * FACTOR**here)
+
+    def sharpest(
+        self, rows: Rows, kernel: str, factor: float, landmarks: int, rounds: int, n_jobs: int | None
+    ) -> tuple[np.ndarray, Climb]:
+        """Rounds of the metric at one width, then the best width for the best of them."""
+        d = rows.X.shape[1]
+        A = np.ones(d) if self.form == "diagonal" else np.eye(d)
+        tried: list[tuple[np.ndarray, Trial]] = []
+        for _ in range(rounds + 1):
+            if tried:
+                A = self._sharpen(rows, kernel, A, tried[-1][1], landmarks)
+            seen = replace(rows, X=through(rows.X, A))
+            gamma = factor * self.unit(kernel, seen)
+            tried.append((A, self.judge(seen, kernel, gamma, landmarks, LOG2_C, n_jobs)))
+            losses = [trial.best_loss for _, trial in tried]
+            if losses[-1] > PATIENCE * min(losses) or (len(losses) > 2 and losses[-1] > (1 - GAIN) * losses[-2]):
+                break
+        A = self._trimmed(min(tried, key=lambda each: each[1].best_loss)[0], rows)
+        climb = self.climb(replace(rows, X=through(rows.X, A)), kernel, factor, landmarks, n_jobs)
+        return A, replace(climb, trials=tuple(trial for _, trial in tried) + climb.trials)
+
+    def _trimmed(self, A: np.ndarray, rows: Rows) -> np.ndarray:
+        """The metric without what hardly matters in it."""
+        if self.form == "diagonal":
+            return pruned(A, rows.X, rows.weight)
+        if self.form == "full":
+            return A
+        shares = np.sort(np.linalg.eigvalsh(A) ** 2)[::-1]
+        return low_rank(A, 1 + int(np.searchsorted(np.cumsum(shares), KEPT_SLOPE * shares.sum())))
+
+    def _sharpen(self, rows: Rows, kernel: str, A: np.ndarray, last: Trial, landmarks: int) -> np.ndarray:
+        """The next metric, from gradients of the predictor in this one."""
+        seen = replace(rows, X=through(rows.X, A))
+        features = fitted_map(landmarks, kernel, last.width, seen, self.seed, 1, **self.shape)
+        stats = nystrom_statistics(features, seen, n_jobs=1)
+        beta = RidgePath(stats, fit_intercept=self.fit_intercept).weights(np.array([last.best_C]))[0][:, 0]
+        some = slice(None, GRADIENT_ROWS)
+        weight = None if rows.weight is None else rows.weight[some]
+        G = gradients(features.cross_kernel_, seen.X[some], features.weight_to_landmarks(beta))
+        return sharpened(A, average_outer_product(G, weight, diagonal=A.ndim == 1))
