@@ -232,3 +232,15 @@ def test_what_a_partition_sends_is_a_matrix_of_the_order_of_its_features():
 def test_what_is_no_collection_is_refused(given_X, given_y, message):
     with pytest.raises((TypeError, ValueError), match=message):
         distributed.fit(fixed.ELMRegressor(C=1.0), given_X, given_y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"solver": "iterative"}, r'solver="iterative" of NKELMRegressor.*Set solver="auto" or "direct"'),
+        ({"device": "cuda"}, r'sum on their CPUs, got device="cuda"; .* streaming\.fit'),
+    ],
+)
+def test_what_workers_would_ignore_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        distributed.fit(ulmus.NKELMRegressor(20, **options), *as_dask(Y, None, (300,) * 3)[:2])

@@ -281,6 +281,12 @@ def test_what_sums_cannot_tell_is_refused(name, value):
         streaming.fit(model, (X, Y))
 
 
+def test_an_iterative_solver_is_refused_where_rows_are_summed():
+    model = ulmus.NKELMRegressor(20, solver="iterative")
+    with pytest.raises(ValueError, match=r'solver="iterative" of NKELMRegressor.*Set solver="auto" or "direct"'):
+        streaming.fit(model, (X, Y))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -70,6 +70,11 @@ def fit(
     True
     """
     check_model(model)
+    if getattr(model, "device", "cpu") == "cuda":
+        raise ValueError(
+            'the workers of a cluster sum on their CPUs, got device="cuda"; set device="cpu" (or "auto"), or fit the '
+            "rows on one machine with streaming.fit, which sums on its GPU"
+        )
     partitions = Partitions.of(X, y, sample_weight, client, progress)
     journal = Journal(None, {})
     rng, seed = random_numbers(model, journal)

@@ -70,12 +70,16 @@ class Sequential(Exchange):
         -------
         self
         """
+        self._check_learns_on()
         if not hasattr(self, "stream_"):
             self._validate_params()
             return self._first(X, y, classes, sample_weight)
         rows, new = self._block(X, y, sample_weight)
         self._learn_block(rows, new)
         return self
+
+    def _check_learns_on(self) -> None:
+        """Refuse parameters that rows in blocks cannot follow."""
 
     def _first(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         """The first block; a refusal leaves no trace."""

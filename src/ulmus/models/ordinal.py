@@ -4,7 +4,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ulmus.models._device import CPU_ONLY
 from ulmus.models._docs import KERNEL, NYSTROM, RANDOM, documented
 from ulmus.models._logistic import BIT_LOSS, FeatureBits, KernelBits
 from ulmus.models._nystrom import NystromFamily
@@ -13,7 +12,7 @@ from ulmus.models.elm import RandomFamily
 from ulmus.models.kelm import KernelFamily
 
 
-@documented(*RANDOM, "bit_loss", "ordinal")
+@documented(*RANDOM, "bit_loss", "ordinal", "device")
 class ELMOrdinalClassifier(FeatureBits, RandomFamily):
     r"""Ordinal regression on a layer of random hidden nodes (ELMOR).
 
@@ -69,7 +68,6 @@ class ELMOrdinalClassifier(FeatureBits, RandomFamily):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **RandomFamily._parameter_constraints,
-        **CPU_ONLY,
         **ORDINAL_CONSTRAINTS,
         **BIT_LOSS,
     }
@@ -122,7 +120,7 @@ class ELMOrdinalClassifier(FeatureBits, RandomFamily):
         self.class_weight = class_weight
 
 
-@documented(*KERNEL, "bit_loss", "ordinal")
+@documented(*KERNEL, "bit_loss", "ordinal", "device")
 class KELMOrdinalClassifier(KernelBits, KernelFamily):
     r"""Ordinal regression with an exact kernel (KELMOR).
 
@@ -176,7 +174,6 @@ class KELMOrdinalClassifier(KernelBits, KernelFamily):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelFamily._parameter_constraints,
-        **CPU_ONLY,
         **ORDINAL_CONSTRAINTS,
         **BIT_LOSS,
     }
@@ -223,7 +220,7 @@ class KELMOrdinalClassifier(KernelBits, KernelFamily):
         self.class_weight = class_weight
 
 
-@documented(*NYSTROM, "bit_loss", "ordinal")
+@documented(*NYSTROM, "bit_loss", "ordinal", "device")
 class NKELMOrdinalClassifier(FeatureBits, NystromFamily):
     r"""Ordinal regression with a kernel, linear in the number of rows by landmark rows.
 
@@ -280,7 +277,6 @@ class NKELMOrdinalClassifier(FeatureBits, NystromFamily):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NystromFamily._parameter_constraints,
-        **CPU_ONLY,
         **ORDINAL_CONSTRAINTS,
         **BIT_LOSS,
     }
