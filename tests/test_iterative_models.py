@@ -26,7 +26,9 @@ def iterative(n=300):
 def test_an_iterative_model_says_that_it_cannot_learn_on(what):
     model, X, y = iterative()
     expected = model.predict(X)
-    with pytest.raises(ValueError, match=r'keeps no sums.*solver="direct"|got solver="iterative"; set solver="auto" or'):
+    with pytest.raises(
+        ValueError, match=r'keeps no sums.*solver="direct"|got solver="iterative"; set solver="auto" or'
+    ):
         getattr(model, what)(X[:10], y[:10])
     assert (model.predict(X) == expected).all()
 
