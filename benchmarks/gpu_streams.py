@@ -49,7 +49,9 @@ def fitted(device: str, folder: Path, L: int, **more: object) -> tuple[NKELMRegr
         passes[report.label] = perf_counter() - start
 
     streaming.fit(model, folder, target="y", features=names(), progress=mark, **more)
-    return model, perf_counter() - start, passes
+    seconds = perf_counter() - start
+    print(f"[{device}, {L} landmarks: {seconds:.1f} s, {passes}]", flush=True)
+    return model, seconds, passes
 
 
 def streams(section: Section, options: Options) -> None:

@@ -25,6 +25,7 @@ N = 900
 X, Y = regression(N)
 TWO = np.column_stack([Y, 3 - Y**2])
 LABELS = np.array(["red", "green", "blue"])[classification(N)[1]]
+RANKS, ORDER = classification(N)[1], ["red", "green", "blue"]
 W = np.random.RandomState(1).randint(0, 4, N).astype(float)
 
 MODELS = {
@@ -34,6 +35,24 @@ MODELS = {
     "ELM, classes": (lambda: fixed.ELMClassifier(C=100.0, class_weight="balanced", random_state=0), LABELS, W),
     "NKELM": (lambda: fixed.NKELMRegressor(C=100.0, fit_intercept=True, random_state=0), Y, None),
     "NKELM, classes": (lambda: fixed.NKELMClassifier(C=100.0, random_state=0), LABELS, W),
+    "OSELM": (lambda: ulmus.OSELMRegressor(20, C=100.0, slope=1.0, random_state=0), Y, W),
+    "OSELM, information": (
+        lambda: ulmus.OSELMRegressor(20, C=10.0, slope=1.0, form="information", random_state=0),
+        Y,
+        None,
+    ),
+    "OSELM, classes": (lambda: ulmus.OSELMClassifier(20, C=100.0, slope=1.0, random_state=0), LABELS, W),
+    "ELM, ordered": (lambda: ulmus.ELMOrdinalClassifier(20, C=100.0, slope=1.0, random_state=0), RANKS, W),
+    "NKELM, ordered": (
+        lambda: ulmus.NKELMOrdinalClassifier(20, C=10.0, gamma=1.0, categories=ORDER, random_state=0),
+        LABELS,
+        W,
+    ),
+    "OSELM, ordered": (
+        lambda: ulmus.OSELMOrdinalClassifier(20, C=10.0, slope=1.0, categories=ORDER, random_state=0),
+        LABELS,
+        None,
+    ),
     "NKELM, open": (lambda: ulmus.NKELMRegressor(max_landmarks=20, cv=3, random_state=0), Y, None),
 }
 

@@ -38,6 +38,8 @@ class MappedFamily(Assembly):
     map_: Any
     C_: Any
     tuning_: Tuning
+    #: Rows of the fit, their weight and extent, from which a recursion can go on.
+    _fitted_on: tuple[int, float, Extent | None]
 
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         stats = self._begin(rows, folds, rng)
@@ -115,6 +117,8 @@ class MappedFamily(Assembly):
                 held_out = fold_sample(self.map_, sample, self._fold_models(folds, summary), rng)
             else:
                 held_out = leave_one_out_sample(self.map_, sample, solution, rng, self.n_jobs, self._driver)
+        self.__dict__.pop("_fitted_keys", None)
+        self._fitted_on = (summary.total.n_rows, summary.total.weight, summary.extent)
         self._calibrate(held_out)
 
     def _choose_from_sums(

@@ -76,7 +76,7 @@ class IterativeFamily(NystromFamily):
 
     def _iterate(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         """Weights by conjugate gradients; the map kept is that of the first landmarks."""
-        for name in ("stream_", "beta_", "_fitted_on"):
+        for name in ("stream_", "beta_", "_fitted_on", "_fitted_keys"):
             self.__dict__.pop(name, None)
         size = self._size(rows)
         map_of, _ = self._search(rows, folds, rng, min(size, self.max_landmarks))
