@@ -103,9 +103,38 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class _OneThread:
+    """BLAS on one thread for as long as anybody asks for it.
+
+    The number of BLAS threads is the process's, and callers in several threads overlap (Dask's workers, say): the first
+    to come sets it, the last to leave restores it. Otherwise the first to leave would wake all BLAS threads under the
+    others, and the last would leave the process with one.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._users = threading.Lock(), 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._limit = _controller().limit(limits=1)
+            self._users += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._limit.restore_original_limits()
+                self._limit = None
+
+
+_one_thread = _OneThread()
+
+
 def threads_for(size: int) -> AbstractContextManager[Any]:
     """BLAS on one thread for matrices so small that threads spend their time waiting for each other."""
-    return _controller().limit(limits=1) if size <= SMALL else nullcontext()
+    return _one_thread if size <= SMALL else nullcontext()
 
 
 def ordered_map(
@@ -117,10 +146,10 @@ def ordered_map(
     if isinstance(items, list):
         threads = min(threads, len(items))
     if threads <= 1:
-        with _controller().limit(limits=1):
+        with _one_thread:
             yield from map(work, items)
         return
-    with _controller().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+    with _one_thread, ThreadPoolExecutor(threads) as pool:
         waiting: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
         in_flight = 0
         for item in items:
