@@ -116,7 +116,8 @@ def test_dataframes_keep_their_names_and_index():
     model = distributed.fit(fixed.ELMRegressor(C=10.0, random_state=0), frame, series, progress=reports.append)
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     whole = fixed.ELMRegressor(C=10.0, random_state=0).fit(table, Y)
-    assert {r.label for r in reports} == {"survey (partitions)", "sums (partitions)"}  # lengths are not known
+    assert {(r.label, r.unit) for r in reports} == {("survey", "partitions"), ("sums", "partitions")}  # lengths unknown
+    assert "4 of 4 partitions" in str(reports[-1])
     predicted = distributed.predict(model, frame)
     assert isinstance(predicted, dd.Series)
     assert relative_error(predicted.compute(), whole.predict(table)) <= 1e-10
