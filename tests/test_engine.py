@@ -217,6 +217,23 @@ def test_callers_that_overlap_in_threads_keep_blas_on_one_and_leave_it_as_it_was
     assert blas_threads() == before
 
 
+def test_a_thread_that_is_not_the_first_to_ask_is_obeyed_too():
+    """As fits on threads of Dask and joblib: threadpoolctl alone obeys the thread that came first."""
+    before, seen = blas_threads(), []
+    with engine.threads_for(1):
+        pass
+
+    def fit():
+        seen.extend(engine.ordered_map(lambda _: blas_threads(), range(4), 2))
+
+    thread = threading.Thread(target=fit)
+    thread.start()
+    thread.join()
+    assert len(seen) == 4
+    assert {count for threads in seen for count in threads} == {1}
+    assert blas_threads() == before
+
+
 def test_triangular_solves_of_local_kernels_run_on_one_blas_thread(monkeypatch):
     asked, solve = [], local.solve_triangular
     monkeypatch.setattr(local, "solve_triangular", lambda *a, **k: [asked.append(blas_threads()), solve(*a, **k)][1])

@@ -12,13 +12,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
-from threadpoolctl import ThreadpoolController
 
+from ulmus._threads import limit_own, one_thread
 from ulmus.statistics import Statistics, TriangularStatistics
 
 #: Bytes of features that one thread holds at a time: large enough for BLAS to run at full rate.
@@ -98,43 +97,9 @@ def slabs(n_rows: int, n_features: int = 1) -> list[slice]:
     return list(pieces(n_rows, max(256, n_features // 2, -(-n_rows // count))))
 
 
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-class _OneThread:
-    """BLAS on one thread for as long as anybody asks for it.
-
-    The number of BLAS threads is the process's, and callers in several threads overlap (Dask's workers, say): the first
-    to come sets it, the last to leave restores it. Otherwise the first to leave would wake all BLAS threads under the
-    others, and the last would leave the process with one.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._users = threading.Lock(), 0
-        self._limit: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._users:
-                self._limit = _controller().limit(limits=1)
-            self._users += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                self._limit.restore_original_limits()
-                self._limit = None
-
-
-_one_thread = _OneThread()
-
-
 def threads_for(size: int) -> AbstractContextManager[Any]:
     """BLAS on one thread for matrices so small that threads spend their time waiting for each other."""
-    return _one_thread if size <= SMALL else nullcontext()
+    return one_thread if size <= SMALL else nullcontext()
 
 
 def ordered_map(
@@ -146,10 +111,10 @@ def ordered_map(
     if isinstance(items, list):
         threads = min(threads, len(items))
     if threads <= 1:
-        with _one_thread:
+        with one_thread:
             yield from map(work, items)
         return
-    with _one_thread, ThreadPoolExecutor(threads) as pool:
+    with one_thread, ThreadPoolExecutor(threads, initializer=limit_own) as pool:
         waiting: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
         in_flight = 0
         for item in items:
