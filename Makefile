@@ -31,7 +31,8 @@ $(VENV)-gpu/.tested: pyproject.toml
 	touch $@
 
 test-gpu: $(VENV)-gpu/.tested
-	$(VENV)-gpu/bin/python -m pytest tests/test_devices.py tests/test_device_choices.py tests/test_triton.py
+	$(VENV)-gpu/bin/python -m pytest tests/test_devices.py tests/test_device_choices.py \
+	    tests/test_device_streaming.py tests/test_triton.py
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""The GPU routes: ``python benchmarks/gpu.py [--only v,w,x,y,z] [--quick] [--out FILE]``.
+"""The GPU routes: ``python benchmarks/gpu.py [--only v,w,x,y,z,ab] [--quick] [--out FILE]``.
 
 Needs a CUDA GPU, PyTorch and Triton. Every section is written as soon as it is done, and one that fails leaves the
 others alone. Times hold everything from the call of ``fit`` to its return: checks, landmarks, transfers, solve and
@@ -6,8 +6,6 @@ calibration. PyTorch, CUDA and the Triton kernels are warmed up on a small probl
 """
 
 import gc
-import subprocess
-import traceback
 import warnings
 from collections.abc import Callable
 from time import perf_counter
@@ -15,6 +13,7 @@ from time import perf_counter
 import numpy as np
 import torch
 
+from gpu_common import GAMMA, device_facts, guarded, problem, target, warm_up
 from harness import Options, Section, command_line, table
 from ulmus import ELMRegressor, KELMRegressor, NKELMClassifier, NKELMRegressor
 from ulmus.devices import iterative as devices_iterative
@@ -26,18 +25,6 @@ from ulmus.devices.tensors import DeviceRows
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters
 from ulmus.solvers.conjugate_gradients import conjugate_gradients
-
-GAMMA = 0.02
-
-
-def device_facts() -> tuple[str, float]:
-    """The card in words, and the limit of its special-function units in values per second."""
-    found = torch.cuda.get_device_properties(0)
-    query = ["nvidia-smi", "--query-gpu=clocks.max.sm", "--format=csv,noheader,nounits"]
-    clock = float(subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()[0]) * 1e6
-    words = f"{found.name}, {found.multi_processor_count} multiprocessors at up to {clock / 1e9:.2f} GHz, "
-    words += f"{found.total_memory / 2**30:.0f} GiB; torch {torch.__version__}, triton {fused.triton.__version__}"
-    return words, found.multi_processor_count * 16 * clock
 
 
 def median_seconds(work: Callable[..., object], *given: object) -> float:
@@ -53,25 +40,6 @@ def median_seconds(work: Callable[..., object], *given: object) -> float:
         torch.cuda.synchronize()
         times.append(start.elapsed_time(stop) / 1e3)
     return float(np.median(times))
-
-
-def target(X: np.ndarray, xp: object = np) -> np.ndarray:
-    """The generating function: smooth, of a few directions, with an interaction."""
-    return xp.sin(X[:, 0] + X[:, 1]) + xp.cos(X[:, 2] * X[:, 3]) + 0.5 * xp.tanh(X[:, 4:8].sum(1))
-
-
-def problem(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Normal rows with noisy targets, and rows to test on with the generating function's values."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n + 10_000, d))
-    f = target(X)
-    return X[:n], f[:n] + 0.5 * rng.standard_normal(n), X[n:], f[n:]
-
-
-def warm_up(d: int) -> None:
-    X, y, _, _ = problem(20_000, d, seed=1)
-    for options in ({}, {"solver": "iterative", "C": 1.0}):
-        NKELMRegressor(2_500, gamma=GAMMA, device="cuda", random_state=0, **options).fit(X, y)
 
 
 def products(section: Section, options: Options) -> None:
@@ -299,20 +267,10 @@ def _errors(section: Section, X: torch.Tensor, y: np.ndarray) -> None:
     section.say(table(("case", "error", "bytes left on the GPU"), lines))
 
 
-def guarded(work: Callable[[Section, Options], None]) -> Callable[[Section, Options], None]:
-    """A section that fails says why, and the next one runs."""
+def streams(section: Section, options: Options) -> None:
+    from gpu_streams import streams as run  # which needs pyarrow
 
-    def run(section: Section, options: Options) -> None:
-        start = perf_counter()
-        try:
-            work(section, options)
-        except Exception:
-            section.say("```\n" + traceback.format_exc() + "```")
-        gc.collect()
-        torch.cuda.empty_cache()
-        print(f"[section took {perf_counter() - start:.1f} s]", flush=True)
-
-    return run
+    run(section, options)
 
 
 SECTIONS: dict[str, tuple[str, Callable[[Section, Options], None]]] = {
@@ -321,6 +279,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Section, Options], None]]] = {
     "x": ("GPU: direct route, ten million rows, 10,000 landmarks", guarded(direct)),
     "y": ("GPU: iterative route, ten million rows, 100,000 landmarks", guarded(iterative)),
     "z": ("GPU: a billion rows, 10,000 landmarks", guarded(billion)),
+    "ab": ("GPU: ten million rows streamed from Parquet, 10,000 landmarks", guarded(streams)),
 }
 
 

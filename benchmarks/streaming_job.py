@@ -9,6 +9,7 @@ import resource
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -33,17 +34,22 @@ def block(number, rows):
     return X, y
 
 
-def generate(folder, n):
+def generate(folder, n, threads=1):
     """The first ``n`` rows as files of a million; files that are there already stay."""
     folder.mkdir(parents=True, exist_ok=True)
-    for k, start in enumerate(range(0, n, ROWS_PER_FILE)):
-        path = folder / f"part-{k:03}.parquet"
-        rows = min(ROWS_PER_FILE, n - start)
-        if path.exists() and pq.ParquetFile(path).metadata.num_rows == rows:
-            continue
-        X, y = block(k, rows)
-        columns = {name: X[:, j] for j, name in enumerate(names())} | {"y": y}
-        pq.write_table(pa.table(columns), path, row_group_size=2**17, use_dictionary=False)
+    with ThreadPoolExecutor(threads) as pool:
+        starts = range(0, n, ROWS_PER_FILE)
+        list(pool.map(lambda k: write(folder, k, min(ROWS_PER_FILE, n - starts[k])), range(len(starts))))
+
+
+def write(folder, k, rows):
+    """One file."""
+    path = folder / f"part-{k:03}.parquet"
+    if path.exists() and pq.ParquetFile(path).metadata.num_rows == rows:
+        return
+    X, y = block(k, rows)
+    columns = {name: X[:, j] for j, name in enumerate(names())} | {"y": y}
+    pq.write_table(pa.table(columns), path, row_group_size=2**17, use_dictionary=False)
 
 
 def model():

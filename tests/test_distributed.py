@@ -25,6 +25,7 @@ N = 900
 X, Y = regression(N)
 TWO = np.column_stack([Y, 3 - Y**2])
 LABELS = np.array(["red", "green", "blue"])[classification(N)[1]]
+RANKS, ORDER = classification(N)[1], ["red", "green", "blue"]
 W = np.random.RandomState(1).randint(0, 4, N).astype(float)
 
 MODELS = {
@@ -34,6 +35,24 @@ MODELS = {
     "ELM, classes": (lambda: fixed.ELMClassifier(C=100.0, class_weight="balanced", random_state=0), LABELS, W),
     "NKELM": (lambda: fixed.NKELMRegressor(C=100.0, fit_intercept=True, random_state=0), Y, None),
     "NKELM, classes": (lambda: fixed.NKELMClassifier(C=100.0, random_state=0), LABELS, W),
+    "OSELM": (lambda: ulmus.OSELMRegressor(20, C=100.0, slope=1.0, random_state=0), Y, W),
+    "OSELM, information": (
+        lambda: ulmus.OSELMRegressor(20, C=10.0, slope=1.0, form="information", random_state=0),
+        Y,
+        None,
+    ),
+    "OSELM, classes": (lambda: ulmus.OSELMClassifier(20, C=100.0, slope=1.0, random_state=0), LABELS, W),
+    "ELM, ordered": (lambda: ulmus.ELMOrdinalClassifier(20, C=100.0, slope=1.0, random_state=0), RANKS, W),
+    "NKELM, ordered": (
+        lambda: ulmus.NKELMOrdinalClassifier(20, C=10.0, gamma=1.0, categories=ORDER, random_state=0),
+        LABELS,
+        W,
+    ),
+    "OSELM, ordered": (
+        lambda: ulmus.OSELMOrdinalClassifier(20, C=10.0, slope=1.0, categories=ORDER, random_state=0),
+        LABELS,
+        None,
+    ),
     "NKELM, open": (lambda: ulmus.NKELMRegressor(max_landmarks=20, cv=3, random_state=0), Y, None),
 }
 
@@ -97,7 +116,8 @@ def test_dataframes_keep_their_names_and_index():
     model = distributed.fit(fixed.ELMRegressor(C=10.0, random_state=0), frame, series, progress=reports.append)
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     whole = fixed.ELMRegressor(C=10.0, random_state=0).fit(table, Y)
-    assert {r.label for r in reports} == {"survey (partitions)", "sums (partitions)"}  # lengths are not known
+    assert {(r.label, r.unit) for r in reports} == {("survey", "partitions"), ("sums", "partitions")}  # lengths unknown
+    assert "4 of 4 partitions" in str(reports[-1])
     predicted = distributed.predict(model, frame)
     assert isinstance(predicted, dd.Series)
     assert relative_error(predicted.compute(), whole.predict(table)) <= 1e-10
@@ -232,3 +252,15 @@ def test_what_a_partition_sends_is_a_matrix_of_the_order_of_its_features():
 def test_what_is_no_collection_is_refused(given_X, given_y, message):
     with pytest.raises((TypeError, ValueError), match=message):
         distributed.fit(fixed.ELMRegressor(C=1.0), given_X, given_y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"solver": "iterative"}, r'solver="iterative" of NKELMRegressor.*Set solver="auto" or "direct"'),
+        ({"device": "cuda"}, r'sum on their CPUs, got device="cuda"; .* streaming\.fit'),
+    ],
+)
+def test_what_workers_would_ignore_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        distributed.fit(ulmus.NKELMRegressor(20, **options), *as_dask(Y, None, (300,) * 3)[:2])

@@ -12,6 +12,8 @@ from threadpoolctl import threadpool_info
 from data import relative_error, rows, sparse_rows
 from ulmus import NystromMap, RandomLayer, engine
 from ulmus.engine import Rows
+from ulmus.features.partition import random_partition
+from ulmus.solvers import local
 from ulmus.statistics import Statistics
 
 N, M = 3000, 5
@@ -188,6 +190,58 @@ def test_few_results_are_in_flight():
         next(stream)
     assert len(started) <= 10 + 4
     stream.close()
+
+
+def test_callers_that_overlap_in_threads_keep_blas_on_one_and_leave_it_as_it_was():
+    """The first to leave must not wake BLAS under the other; the last must not leave the process with one thread."""
+    before = blas_threads()
+    first_left, second_came = threading.Event(), threading.Event()
+    seen = []
+
+    def second():
+        for _ in engine.ordered_map(lambda _: None, [0], 1):
+            second_came.set()
+            assert first_left.wait(10)
+            seen.append(blas_threads())
+
+    thread = threading.Thread(target=second)
+    with engine.threads_for(1):
+        thread.start()
+        assert second_came.wait(10)
+        with engine.threads_for(1):
+            pass
+        seen.append(blas_threads())
+    first_left.set()
+    thread.join()
+    assert [set(threads) for threads in seen] == [{1}, {1}]
+    assert blas_threads() == before
+
+
+def test_a_thread_that_is_not_the_first_to_ask_is_obeyed_too():
+    """As fits on threads of Dask and joblib: threadpoolctl alone obeys the thread that came first."""
+    before, seen = blas_threads(), []
+    with engine.threads_for(1):
+        pass
+
+    def fit():
+        seen.extend(engine.ordered_map(lambda _: blas_threads(), range(4), 2))
+
+    thread = threading.Thread(target=fit)
+    thread.start()
+    thread.join()
+    assert len(seen) == 4
+    assert {count for threads in seen for count in threads} == {1}
+    assert blas_threads() == before
+
+
+def test_triangular_solves_of_local_kernels_run_on_one_blas_thread(monkeypatch):
+    asked, solve = [], local.solve_triangular
+    monkeypatch.setattr(local, "solve_triangular", lambda *a, **k: [asked.append(blas_threads()), solve(*a, **k)][1])
+    U = rows(300, 3)
+    partition = random_partition(U, 100, np.random.RandomState(0))
+    local.fit_leaves("rbf", 1.0, 0.1, U, U[:, :1], None, partition, n_jobs=2)
+    assert asked
+    assert {count for threads in asked for count in threads} == {1}
 
 
 def test_workspaces_are_kept_between_calls_and_apart_between_threads():

@@ -9,9 +9,6 @@ from ulmus import NKELMRegressor
 
 GIVEN = {"n_landmarks": 60, "gamma": 0.3, "C": 1.0, "random_state": 0}
 NEVER_CUDA = [
-    "ELMOrdinalClassifier",
-    "KELMOrdinalClassifier",
-    "NKELMOrdinalClassifier",
     "OSELMRegressor",
     "OSELMClassifier",
     "OSELMOrdinalClassifier",
@@ -29,14 +26,17 @@ def iterative(n=300):
 def test_an_iterative_model_says_that_it_cannot_learn_on(what):
     model, X, y = iterative()
     expected = model.predict(X)
-    with pytest.raises(ValueError, match=r'keeps no sums.*solver="direct"'):
+    with pytest.raises(
+        ValueError, match=r'keeps no sums.*solver="direct"|got solver="iterative"; set solver="auto" or'
+    ):
         getattr(model, what)(X[:10], y[:10])
     assert (model.predict(X) == expected).all()
 
 
-def test_streams_take_the_direct_route_whatever_the_solver():
+def test_rows_in_blocks_take_the_direct_route_where_the_solver_is_open(monkeypatch):
+    monkeypatch.setattr("ulmus.models._iterative.route_of", lambda *_: "iterative")
     X, y = regression(700)
-    models = [NKELMRegressor(**GIVEN, solver=solver) for solver in ("direct", "iterative")]
+    models = [NKELMRegressor(**GIVEN, solver=solver) for solver in ("direct", "auto")]
     for model in models:
         for block in (slice(0, 550), slice(550, 700)):
             model.partial_fit(X[block], y[block])
@@ -90,3 +90,16 @@ def test_only_nkelm_iterates_when_the_table_would(monkeypatch, name):
     model = getattr(ulmus, name)(30, **given).fit(X, y)
     assert model.map_.n_lifted == 30
     assert hasattr(model, "beta_")
+
+
+def test_rows_in_blocks_refuse_the_iterative_solver_and_leave_the_model_as_it_was():
+    X, y = regression(100)
+    model = ulmus.NKELMRegressor(10, gamma=0.3, C=1.0, solver="iterative", random_state=0)
+    with pytest.raises(ValueError, match=r'got solver="iterative"; set solver="auto" or "direct", or call fit'):
+        model.partial_fit(X, y)
+    assert not hasattr(model, "stream_")
+    model.set_params(solver="direct").fit(X, y).partial_fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match='got solver="iterative"'):
+        model.set_params(solver="iterative").partial_fit(X, y)
+    assert (model.predict(X) == before).all()

@@ -1,14 +1,28 @@
 """Rows taken out again, models put together, landmarks that come later: exactly, or with an error that says why."""
 
+import copy
+import pickle
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
+from scipy import sparse
 
 import fixed
 import reference
 import ulmus
 from data import relative_error
 from streams import GIVEN, LABELS, WEIGHT, X, Y, streamed
-from ulmus import OSELMClassifier, OSELMRegressor
+from ulmus import OSELMClassifier, OSELMRegressor, streaming
+
+
+def through_a_file(model):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.ulmus"
+        ulmus.save(model, path)
+        return ulmus.load(path)
+
 
 # Unlearning and merging
 
@@ -53,10 +67,102 @@ def test_oselm_remembers_the_rows_of_a_fit():
         model.unlearn(X[:1], Y[:1])
 
 
-def test_unlearning_after_fit_is_refused_where_nothing_would_be_left():
-    model = fixed.ELMRegressor(C=1e8, random_state=0).fit(X, Y)
-    with pytest.raises(ValueError, match="not positive definite"):
+FITTED = {
+    "ELM": (lambda: fixed.ELMRegressor(C=100.0, random_state=0), Y),
+    "ELM, classes": (lambda: fixed.ELMClassifier(C=100.0, class_weight={0: 1, 1: 2, 2: 1}, random_state=0), LABELS),
+    "NKELM": (lambda: fixed.NKELMRegressor(C=100.0, fit_intercept=True, random_state=0), Y),
+    "NKELM, ordered": (lambda: ulmus.NKELMOrdinalClassifier(20, gamma=1.0, C=100.0, random_state=0), LABELS),
+    "OSELM": (lambda: OSELMRegressor(15, **GIVEN), Y),
+}
+
+
+def later(y):
+    """A target that is not the row's."""
+    return y + 1.0 if y is Y else (y + 1) % 3
+
+
+@pytest.mark.parametrize("name", FITTED)
+@pytest.mark.parametrize("kind", ["float64", "float32", "csr"])
+def test_rows_of_a_fit_are_remembered_too(name, kind):
+    """Unlearned exactly, refused when they were never learned, twice unlearned, or weigh something else."""
+    make, y = FITTED[name]
+    inputs = sparse.csr_array(X) if kind == "csr" else X.astype(kind)
+    model = make().fit(inputs, y, WEIGHT)
+    before = model._scores_of(X)
+    for wrong in (
+        (inputs[:2] * 1.5, y[:2], WEIGHT[:2]),
+        (inputs[:2], later(y)[:2], WEIGHT[:2]),
+        (inputs[:2], y[:2], [9, 9]),
+    ):
+        with pytest.raises(ValueError, match=r"2 of 2 rows were never learned .* the model is unchanged"):
+            model.unlearn(*wrong)
+    assert relative_error(model._scores_of(X), before) <= 1e-9
+    gone = np.arange(50, 150)
+    model.unlearn(inputs[gone], y[gone], WEIGHT[gone])
+    with pytest.raises(ValueError, match="100 of 100 rows were never learned"):
+        model.unlearn(inputs[gone], y[gone], WEIGHT[gone])
+    refit = make()
+    refit.fit(inputs, y, WEIGHT)  # the same map
+    refit.unlearn(inputs[150:], y[150:], WEIGHT[150:]).partial_fit(inputs[150:], y[150:], sample_weight=WEIGHT[150:])
+    refit.unlearn(inputs[gone], y[gone], WEIGHT[gone])
+    assert relative_error(model._scores_of(X), refit._scores_of(X)) <= 1e-7
+    model.partial_fit(inputs[gone], y[gone], sample_weight=WEIGHT[gone])
+    assert relative_error(model._scores_of(X), before) <= 1e-7
+
+
+def test_unlearning_what_was_fitted_equals_a_fit_without_it():
+    model = fixed.NKELMRegressor(C=100.0, fit_intercept=True, random_state=0).fit(X, Y, WEIGHT)
+    model.unlearn(X[50:150], Y[50:150], WEIGHT[50:150])
+    left, Phi = np.r_[0:50, 150:700], model.map_.transform(X)
+    beta, b = reference.ridge(Phi[left], Y[left], 100.0, WEIGHT[left], True)
+    assert relative_error(model.predict(X), (Phi @ beta + b)[:, 0]) <= 1e-8
+
+
+@pytest.mark.parametrize(
+    "copied", [lambda m: m, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)), through_a_file]
+)
+def test_what_is_remembered_survives_copies_files_and_merging(copied):
+    first = fixed.ELMRegressor(C=100.0, random_state=0).fit(X[:400], Y[:400])
+    second = copied(first.blank_copy().partial_fit(X[400:], Y[400:]))
+    merged = copied(copied(first).merge(second))
+    with pytest.raises(ValueError, match="1 of 1 rows were never learned"):
+        merged.unlearn(X[:1] + 1.0, Y[:1])
+    merged.unlearn(X[[0, 399, 400, 699]], Y[[0, 399, 400, 699]])
+    with pytest.raises(ValueError, match="2 of 2 rows were never learned"):
+        merged.unlearn(X[[0, 699]], Y[[0, 699]])
+
+
+def test_copies_of_a_row_are_unlearned_one_by_one():
+    twice = np.r_[0:100, 0:100]
+    model = fixed.ELMRegressor(C=100.0, random_state=0).fit(X[twice], Y[twice])
+    for _ in range(2):
+        model.unlearn(X[:1], Y[:1])
+    with pytest.raises(ValueError, match="never learned"):
+        model.unlearn(X[:1], Y[:1])
+    with pytest.raises(ValueError, match="1 of 3 rows were never learned"):
+        model.unlearn(X[[5, 5, 5]], Y[[5, 5, 5]])
+
+
+def forgetful(monkeypatch):
+    monkeypatch.setattr("ulmus.models._sequential.REMEMBERED", 100)
+    return fixed.ELMRegressor(C=1e8, random_state=0).fit(X, Y)
+
+
+@pytest.mark.parametrize("fit", [forgetful, lambda _: streaming.fit(fixed.ELMRegressor(C=1e8, random_state=0), (X, Y))])
+def test_a_fit_that_remembers_no_rows_says_so_and_still_refuses_where_nothing_would_be_left(monkeypatch, fit):
+    model = fit(monkeypatch)
+    assert "_fitted_keys" not in vars(model)
+    with pytest.warns(UserWarning, match=r"1 of 1 rows were ever learned cannot be told.*partial_fit remembers"):
+        model.unlearn(X[:1], Y[:1])
+    with pytest.warns(UserWarning, match="cannot be told"), pytest.raises(ValueError, match="not positive definite"):
         model.unlearn(1e3 * np.ones((1, 3)), [0.0], [1e6])
+
+
+def test_a_refit_remembers_its_own_rows_only():
+    model = fixed.ELMRegressor(C=100.0, random_state=0).fit(X[:300], Y[:300]).fit(X[300:], Y[300:])
+    with pytest.raises(ValueError, match="never learned"):
+        model.unlearn(X[:1], Y[:1])
+    model.unlearn(X[300:301], Y[300:301])
 
 
 def test_unlearning_knows_how_far_a_row_has_faded():

@@ -21,6 +21,8 @@ N = 700
 X, Y = regression(N)
 TWO = np.column_stack([Y, 3 - Y**2])
 LABELS = np.array(["red", "green", "blue"])[classification(N)[1]]
+#: Ordered labels: numbers, and names whose order is not that of the alphabet.
+RANKS, ORDER = classification(N)[1], ["red", "green", "blue"]
 BINARY = classification(N, classes=2)[1]
 W = np.random.RandomState(1).randint(0, 4, N).astype(float)
 
@@ -48,6 +50,24 @@ MODELS = {
     "NKELM, balanced landmarks": (
         lambda: fixed.NKELMClassifier(C=9.0, landmarks="balanced", class_weight="balanced", random_state=0),
         BINARY,
+        None,
+    ),
+    "OSELM": (lambda: ulmus.OSELMRegressor(20, C=100.0, slope=1.0, random_state=0), Y, W),
+    "OSELM, information": (
+        lambda: ulmus.OSELMRegressor(20, C=10.0, slope=1.0, form="information", random_state=0),
+        Y,
+        None,
+    ),
+    "OSELM, classes": (lambda: ulmus.OSELMClassifier(20, C=100.0, slope=1.0, random_state=0), LABELS, W),
+    "ELM, ordered": (lambda: ulmus.ELMOrdinalClassifier(20, C=100.0, slope=1.0, random_state=0), RANKS, W),
+    "NKELM, ordered": (
+        lambda: ulmus.NKELMOrdinalClassifier(20, C=10.0, gamma=1.0, categories=ORDER, random_state=0),
+        LABELS,
+        W,
+    ),
+    "OSELM, ordered": (
+        lambda: ulmus.OSELMOrdinalClassifier(20, C=10.0, slope=1.0, categories=ORDER, random_state=0),
+        LABELS,
         None,
     ),
 }
@@ -128,6 +148,20 @@ def test_landmarks_of_a_small_sample_lead_to_the_weights_of_all_rows():
     assert {tuple(z) for z in streamed.map_.landmarks_} <= {tuple(x) for x in X[W > 0]}
     whole = fixed.NKELMRegressor(C=10.0, landmarks=streamed.map_.landmarks_).fit(X, Y, W)
     assert relative_error(streamed.predict(X), whole.predict(X)) <= 1e-10
+
+
+@pytest.mark.parametrize(
+    "name", ["ELM", "NKELM, classes", "OSELM", "OSELM, classes", "NKELM, ordered", "OSELM, ordered"]
+)
+def test_a_streamed_model_learns_on_as_a_fitted_one(name):
+    make, y, weight = MODELS[name]
+    half, w = N // 2, np.ones(N) if weight is None else weight + 1
+    streamed = streaming.fit(make(), (X[:half], y[:half], w[:half]), batch_rows=100)
+    whole = make().fit(X[:half], y[:half], w[:half])
+    for model in (streamed, whole):
+        model.partial_fit(X[half:], y[half:], sample_weight=w[half:])
+        model.unlearn(X[half : half + 20], y[half : half + 20], w[half : half + 20])
+    assert relative_error(streamed._scores_of(X), whole._scores_of(X)) <= 1e-9  # a factor was squared and taken again
 
 
 def test_a_class_that_the_sample_misses_is_learned():
@@ -278,6 +312,12 @@ def test_what_sums_cannot_tell_is_refused(name, value):
     model = fixed.ELMRegressor(C=1.0)
     setattr(model, name, value)  # as online and ordinal models have them
     with pytest.raises(ValueError, match=f"{name}={value!r}"):
+        streaming.fit(model, (X, Y))
+
+
+def test_an_iterative_solver_is_refused_where_rows_are_summed():
+    model = ulmus.NKELMRegressor(20, solver="iterative")
+    with pytest.raises(ValueError, match=r'solver="iterative" of NKELMRegressor.*Set solver="auto" or "direct"'):
         streaming.fit(model, (X, Y))
 
 

@@ -70,6 +70,11 @@ def fit(
     True
     """
     check_model(model)
+    if getattr(model, "device", "cpu") == "cuda":
+        raise ValueError(
+            'the workers of a cluster sum on their CPUs, got device="cuda"; set device="cpu" (or "auto"), or fit the '
+            "rows on one machine with streaming.fit, which sums on its GPU"
+        )
     partitions = Partitions.of(X, y, sample_weight, client, progress)
     journal = Journal(None, {})
     rng, seed = random_numbers(model, journal)
@@ -187,8 +192,8 @@ class Partitions:
         """The root's result; leaves are counted as they end, by their rows where those are known."""
         lengths = self.lengths or (1,) * len(leaves)
         rows = {leaf.key: int(length) for leaf, length in zip(leaves, lengths, strict=True)}
-        label = name if self.lengths else f"{name} (partitions)"
-        with Progress(label, sum(lengths), self.progress) as bar:
+        unit = "rows" if self.lengths else "partitions"
+        with Progress(name, sum(lengths), self.progress, unit=unit) as bar:
             if self.client is None:
                 callbacks = need("dask.callbacks", "dask")
                 with callbacks.Callback(posttask=lambda key, *_: bar.advance(rows.get(key, 0))):

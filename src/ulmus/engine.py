@@ -12,13 +12,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
-from threadpoolctl import ThreadpoolController
 
+from ulmus._threads import limit_own, one_thread
 from ulmus.statistics import Statistics, TriangularStatistics
 
 #: Bytes of features that one thread holds at a time: large enough for BLAS to run at full rate.
@@ -98,14 +97,9 @@ def slabs(n_rows: int, n_features: int = 1) -> list[slice]:
     return list(pieces(n_rows, max(256, n_features // 2, -(-n_rows // count))))
 
 
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
 def threads_for(size: int) -> AbstractContextManager[Any]:
     """BLAS on one thread for matrices so small that threads spend their time waiting for each other."""
-    return _controller().limit(limits=1) if size <= SMALL else nullcontext()
+    return one_thread if size <= SMALL else nullcontext()
 
 
 def ordered_map(
@@ -117,10 +111,10 @@ def ordered_map(
     if isinstance(items, list):
         threads = min(threads, len(items))
     if threads <= 1:
-        with _controller().limit(limits=1):
+        with one_thread:
             yield from map(work, items)
         return
-    with _controller().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+    with one_thread, ThreadPoolExecutor(threads, initializer=limit_own) as pool:
         waiting: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
         in_flight = 0
         for item in items:

@@ -32,7 +32,8 @@ from ulmus.solvers.ridge import (
     fit_triangular,
     settle,
 )
-from ulmus.statistics import Statistics
+from ulmus.solvers.ridge import fit_sums as fit_host_sums
+from ulmus.statistics import Statistics, Summary
 from ulmus.tuning import GCV, Judge
 
 #: Condition number of K_zz up to which raw kernel values are squared, and up to which that needs no correction.
@@ -111,6 +112,11 @@ class Driver:
         """The same sums in memory."""
         return self.statistics(features, rows).to_host()
 
+    def gradient(self, features: Any, rows: DeviceRows, weights: Any, intercept: Any) -> Any:
+        """``[Φ 1]ᵀ W (T − Φβ − b)`` from the rows, in float64."""
+        total = fused_gradient(self.accelerator, features, rows, weights, intercept)
+        return gradient(self.lift(features), features.n_lifted, rows, weights, intercept) if total is None else total
+
     def apply(self, features: Any, X: Any, weights: np.ndarray) -> np.ndarray:
         """``Φ(X) β`` in float64."""
         lift, B = lift_on(self.accelerator, features), self.accelerator.tensor(weights)
@@ -146,11 +152,7 @@ class DeviceProblem(Problem):
         """Minus half the gradient of the objective, in β and in b, from the rows."""
         a, driver = self.driver.accelerator, self.driver
         weights, b = a.tensor(self.unwhiten(beta)), a.tensor(intercept)
-        rows = driver.rows(self.rows)
-        total = fused_gradient(a, self.features, rows, weights, b)
-        if total is None:
-            total = gradient(driver.lift(self.features), self.features.n_lifted, rows, weights, b)
-        total = a.numpy(total)
+        total = a.numpy(driver.gradient(self.features, driver.rows(self.rows), weights, b))
         g = total[:-1]
         if self.whitening is not None:
             R = driver.matrix(self.whitening)
@@ -219,6 +221,24 @@ def fit_ridge(
         plain = Problem(features, rows, C, fit_intercept, n_jobs)
         return fit_triangular(plain)
     return replace(solution, form=f"gram float64 {driver.accelerator.name}")
+
+
+def fit_sums(stats: Any, C: float | None, fit_intercept: bool, again: Any) -> Solution:
+    """Weights from sums on the device, corrected by ``again`` (:func:`ulmus.solvers.ridge.fit_sums`)."""
+    try:
+        system = DeviceNormalEquations(stats, C, fit_intercept)
+        solution = settle(again, system, system.solution(), DOUBLE)
+    except LinAlgError:
+        solution = None
+    if solution is None:
+        return fit_host_sums(stats.to_host(), C, fit_intercept, again)
+    return replace(solution, form=f"gram float64 {stats.accelerator.name}")
+
+
+def on_host(summary: Summary) -> Summary:
+    """Sums of the device in memory."""
+    total, *folds = (stats.to_host() for stats in (summary.total, *summary.folds))  # type: ignore[attr-defined]
+    return Summary(total, tuple(folds), summary.extent)
 
 
 def leave_one_out_sample(

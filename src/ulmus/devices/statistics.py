@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ulmus.devices.accelerator import Accelerator
 from ulmus.devices.lifts import TensorLift
 from ulmus.devices.tensors import DeviceRows, block_rows
@@ -131,6 +133,21 @@ class DeviceSums:
         moments[D:, :D] = self.M[:D].T
         require_finite(self.accelerator.torch, moments)
         return TensorStatistics(self.accelerator, moments, s, self.n_rows)
+
+    def dump(self) -> np.ndarray:
+        """The moments so far; more rows may follow. Bits that matter later are all there."""
+        numpy, D = self.accelerator.numpy, len(self.G)
+        moments = np.empty((len(self.M), len(self.M)))
+        moments[:D, :D], moments[:, D:] = numpy(self.G.tril()), numpy(self.M)
+        moments[D:, :D] = moments[:D, D:].T
+        return moments
+
+    def restore(self, moments: np.ndarray, n_rows: int) -> None:
+        """Go on from dumped moments."""
+        D = len(self.G)
+        self.G.copy_(self.accelerator.torch.from_numpy(np.ascontiguousarray(moments[:D, :D])))
+        self.M.copy_(self.accelerator.torch.from_numpy(np.ascontiguousarray(moments[:, D:])))
+        self.n_rows = n_rows
 
 
 def gram_statistics(lift: TensorLift, n_lifted: int, rows: DeviceRows) -> TensorStatistics:

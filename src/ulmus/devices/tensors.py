@@ -1,7 +1,7 @@
 """Rows on the way to the device: tensors as they are, arrays through two pinned buffers."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -196,40 +196,62 @@ class DeviceRows:
             None if weight is None else self.accelerator.tensor(weight[piece]),
         )
 
-    def _host(self, piece: slice) -> np.ndarray:
-        X = self.rows.X[piece]
-        return np.ascontiguousarray(X.toarray() if sparse.issparse(X) else X)
-
     def _sent(self, size: int) -> Iterator[tuple[slice, Any]]:
-        """Blocks of inputs through two pinned buffers: the next is copied while the last is worked on."""
-        torch = self.accelerator.torch
-        pieces = list(engine.pieces(self.n, size))
-        if not self.accelerator.is_gpu:
-            for piece in pieces:
-                yield piece, torch.from_numpy(self._host(piece))
-            return
-        stream = torch.cuda.Stream()
-        dtype = getattr(torch, self.rows.X.dtype.name)
-        pinned = [torch.empty((size, self.d), dtype=dtype, pin_memory=True) for _ in range(2)]
-        arrived: list[Any] = [None, None]
-
-        def send(k: int) -> Any:
-            piece, lane = pieces[k], k % 2
-            if arrived[lane] is not None:
-                arrived[lane].synchronize()  # the buffer is free again
-            block = torch.from_numpy(self._host(piece))
-            pinned[lane][: len(block)].copy_(block)
-            with torch.cuda.stream(stream):
-                there = pinned[lane][: len(block)].to(self.accelerator.device, non_blocking=True)
-                arrived[lane] = torch.cuda.Event()
-                arrived[lane].record(stream)
-            return there
-
-        coming = send(0)
+        """Blocks of inputs, the next one under way while the last is worked on."""
+        lanes, pieces = Lanes(self.accelerator), list(engine.pieces(self.n, size))
+        coming = lanes.send(self.rows.X[pieces[0]]) if pieces else None
         for k, piece in enumerate(pieces):
-            block, event = coming, arrived[k % 2]
-            torch.cuda.current_stream().wait_event(event)
-            block.record_stream(torch.cuda.current_stream())
+            assert coming is not None
+            block = coming.take()
             if k + 1 < len(pieces):
-                coming = send(k + 1)
+                coming = lanes.send(self.rows.X[pieces[k + 1]])
             yield piece, block
+
+
+@dataclass(frozen=True)
+class Coming:
+    """A block on its way to the device."""
+
+    block: Any
+    arrived: Any = None
+
+    def take(self) -> Any:
+        """The block, for what is done on the device from here on."""
+        if self.arrived is not None:
+            here = __import__("torch").cuda.current_stream()
+            here.wait_event(self.arrived)
+            self.block.record_stream(here)
+        return self.block
+
+
+class Lanes:
+    """Two pinned buffers: while one block is copied to the GPU from the first, the next is put into the second.
+
+    ``send`` waits for nothing but its own buffer; on CPU tensors nothing is copied.
+    """
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.accelerator, self._turn = accelerator, 0
+        self._stream = accelerator.torch.cuda.Stream() if accelerator.is_gpu else None
+        self._pinned: list[Any] = [None, None]
+        self._arrived: list[Any] = [None, None]
+
+    def send(self, X: Any) -> Coming:
+        """Rows, dense or sparse, as a block that will be on the device."""
+        torch = self.accelerator.torch
+        block = torch.from_numpy(np.ascontiguousarray(X.toarray() if sparse.issparse(X) else X))
+        if self._stream is None:
+            return Coming(block)
+        self._turn, lane = 1 - self._turn, self._turn
+        if self._arrived[lane] is not None:
+            self._arrived[lane].synchronize()  # the buffer is free again
+        buffer = self._pinned[lane]
+        if buffer is None or buffer.dtype != block.dtype or len(buffer) < block.numel():
+            buffer = self._pinned[lane] = torch.empty(block.numel(), dtype=block.dtype, pin_memory=True)
+        staged = buffer[: block.numel()].view(block.shape)
+        staged.copy_(block)
+        with torch.cuda.stream(self._stream):
+            there = staged.to(self.accelerator.device, non_blocking=True)
+            arrived = self._arrived[lane] = torch.cuda.Event()
+            arrived.record(self._stream)
+        return Coming(there, arrived)

@@ -32,7 +32,6 @@ def _words(values: Any) -> np.ndarray:
     """Bit patterns of float64 values with their upper half spread downwards; 0 and -0 both become 0."""
     h = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)
     h ^= h >> _U(32)
-    h *= _U(0xD6E8FEB86659FD93)
     return h
 
 
@@ -46,17 +45,16 @@ def key_constants(n_features: int, seed: int) -> tuple[np.ndarray, np.uint64]:
 def row_keys(X: Any, seed: int, n_jobs: int | None = -1) -> np.ndarray:
     """A 64-bit key per row; equal rows have equal keys."""
     odd, offset = key_constants(X.shape[1], seed)
+    factors = odd * _U(0xD6E8FEB86659FD93)
     if sparse.issparse(X):
-        terms = np.append(_words(X.data) * odd[X.indices], _U(0))
+        terms = np.append(_words(X.data) * factors[X.indices], _U(0))
         keys = np.add.reduceat(terms, X.indptr[:-1])
         keys[np.diff(X.indptr) == 0] = 0
     else:
         keys = np.empty(X.shape[0], np.uint64)
 
         def work(tile: slice) -> None:
-            words = _words(X[tile])
-            words *= odd
-            words.sum(axis=1, out=keys[tile])
+            keys[tile] = _words(X[tile]) @ factors  # modulo 2⁶⁴
 
         tiles = list(engine.pieces(X.shape[0], engine.tile_rows(X.shape[1], np.float64)))
         for _ in engine.ordered_map(work, tiles, n_jobs):

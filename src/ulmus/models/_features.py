@@ -38,6 +38,8 @@ class MappedFamily(Assembly):
     map_: Any
     C_: Any
     tuning_: Tuning
+    #: Rows of the fit, their weight and extent, from which a recursion can go on.
+    _fitted_on: tuple[int, float, Extent | None]
 
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         stats = self._begin(rows, folds, rng)
@@ -98,17 +100,25 @@ class MappedFamily(Assembly):
 
         With ``choose``, what the model leaves open among C and its size is chosen first: by the loss of the sample's
         rows left out one by one, or fold by fold where ``folds`` has their numbers and the summary has folds.
-        ``again`` wins back digits that the sums have lost (:func:`ulmus.solvers.ridge.fit_sums`).
+        ``again`` wins back digits that the sums have lost (:func:`ulmus.solvers.ridge.fit_sums`). Sums that are on a
+        device are solved there.
         """
         with engine.threads_for(summary.total.n_features):
             if choose:
                 summary = self._choose_from_sums(summary, sample, folds, rng)
-            solution = fit_sums(summary.total, self.C_, self._intercept, again)
-            self._settle(solution, summary)
+            if self._driver is None:
+                solution = fit_sums(summary.total, self.C_, self._intercept, again)
+                self._settle(solution, summary)
+            else:
+                solution = direct.fit_sums(summary.total, self.C_, self._intercept, again)
+                self._settle(solution, direct.on_host(summary.prefix(0)))  # what is kept of sums are those of targets
             if folds is not None and summary.folds and self.C_ is not None:
+                summary = summary if self._driver is None else direct.on_host(summary)
                 held_out = fold_sample(self.map_, sample, self._fold_models(folds, summary), rng)
             else:
-                held_out = leave_one_out_sample(self.map_, sample, solution, rng, self.n_jobs)
+                held_out = leave_one_out_sample(self.map_, sample, solution, rng, self.n_jobs, self._driver)
+        self.__dict__.pop("_fitted_keys", None)
+        self._fitted_on = (summary.total.n_rows, summary.total.weight, summary.extent)
         self._calibrate(held_out)
 
     def _choose_from_sums(

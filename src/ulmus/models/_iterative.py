@@ -80,7 +80,7 @@ class IterativeFamily(NystromFamily):
 
     def _iterate(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         """Weights by conjugate gradients; the map kept is that of the first landmarks."""
-        for name in ("stream_", "beta_", "_fitted_on"):
+        for name in ("stream_", "beta_", "_fitted_on", "_fitted_keys"):
             self.__dict__.pop(name, None)
         size = self._size(rows)
         map_of, _ = self._search(rows, folds, rng, min(size, self.max_landmarks))
@@ -93,6 +93,13 @@ class IterativeFamily(NystromFamily):
         # there are no whitened weights to fall back on
         self._folds_in = tuple(dict.fromkeys((np.float64, *self._types_kept(rows.target_bound))))
         return fit.held_out
+
+    def _check_learns_on(self) -> None:
+        if self.solver == "iterative":
+            raise ValueError(
+                'partial_fit adds to sums, which are those of the direct route, got solver="iterative"; set '
+                'solver="auto" or "direct", or call fit with all rows'
+            )
 
     def _go_on_from_fit(self, stream: Any) -> None:
         if "_fitted_on" not in self.__dict__:

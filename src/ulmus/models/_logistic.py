@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.special import expit
 
 from ulmus._sklearn import StrOptions
 from ulmus.calibration import HeldOut
+from ulmus.devices.tensors import HostView
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, dense
 from ulmus.features.sampling import distinct_sample
@@ -35,6 +37,8 @@ class BitLoss(Ordinal):
             raise ValueError('loss="logistic" needs a penalty: C must be positive or "auto", got None')
         held_out = super()._train(rows, folds, rng)
         if self.loss == "logistic":
+            if isinstance(rows.X, HostView):  # the steps of Newton's method are taken on the CPU
+                rows = replace(rows, X=np.asarray(rows.X))
             if self.C == "auto":
                 self.C_ = self._choose_logistic_C(rows, rng)
             ridge, M = self._ridge(rows), rows.T.shape[1]

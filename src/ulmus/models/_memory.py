@@ -30,11 +30,15 @@ class Memory:
         self.n_recent = 0
 
     @staticmethod
-    def hashes(rows: Rows, identity: np.ndarray) -> np.ndarray:
+    def hashes(rows: Rows, identity: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
         """One non-zero key per row."""
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-        keys = row_keys(rows.X, 0) + np.uint64(3) * row_keys(np.column_stack([identity, weight]), 1)
+        keys = row_keys(rows.X, 0, n_jobs) + np.uint64(3) * row_keys(np.column_stack([identity, weight]), 1, n_jobs)
         return np.where(keys == _GONE, np.uint64(1), keys)
+
+    def know(self, keys: np.ndarray) -> None:
+        """Begin with rows that were learned before, of which only the hashes are at hand."""
+        self.keys, self.count = keys, len(keys)
 
     def add(self, rows: Rows, identity: np.ndarray) -> None:
         """Remember rows; few of them are only put by."""
@@ -67,14 +71,10 @@ class Memory:
     def find(self, keys: np.ndarray) -> np.ndarray:
         """Where each of these rows was learned last (no place twice); −1 for one that was not."""
         self.settle()
-        known, found, taken = self.keys[: self.count], np.full(len(keys), -1), set[int]()
-        for i, key in enumerate(keys):
-            for place in np.flatnonzero(known == key)[::-1]:
-                if place not in taken:
-                    taken.add(int(place))
-                    found[i] = place
-                    break
-        return found
+        places: dict[int, list[int]] = {}
+        for place in np.flatnonzero(np.isin(self.keys[: self.count], keys)).tolist():
+            places.setdefault(int(self.keys[place]), []).append(place)
+        return np.array([places[key].pop() if places.get(key) else -1 for key in keys.tolist()], dtype=np.intp)
 
     def remove(self, places: np.ndarray) -> None:
         """Let go of the rows that were learned at these places."""

@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from ulmus._sklearn import StrOptions
 from ulmus.calibration import HeldOut, fit_temperature, probabilities
 from ulmus.codings import DECODERS, Coding, Ordered
 from ulmus.engine import Rows
+from ulmus.models._device import validated
 
 ORDINAL_CONSTRAINTS: dict[str, list[Any]] = {
     "decoding": [StrOptions(set(DECODERS))],
@@ -61,7 +61,7 @@ class Ordinal(ClassifierMixin):
         if reset:
             self._declared = declared_order(y, self.categories)
         y = y if y is None else np.asarray(y)
-        X, y = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X, y = validated(self, X, y, reset=reset)
         check_classification_targets(y)
         if self._declared is None:
             self._check_numbers(y)

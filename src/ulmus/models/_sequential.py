@@ -31,6 +31,8 @@ from ulmus.statistics import Extent, Statistics, Summary, design_matrix
 BATCH = 1_000
 #: Fewest rows from which parameters are chosen during the warm-up, and how much more there must be to choose again.
 FEW, MORE = 20, 1.5
+#: Rows of a ``fit`` of which hashes are kept, at most: 8 bytes of each, in memory and in files.
+REMEMBERED = 2_000_000
 #: Rows that have to come after a ``fit`` before its calibration is replaced.
 RECALIBRATE = 200
 
@@ -70,12 +72,16 @@ class Sequential(Exchange):
         -------
         self
         """
+        self._check_learns_on()
         if not hasattr(self, "stream_"):
             self._validate_params()
             return self._first(X, y, classes, sample_weight)
         rows, new = self._block(X, y, sample_weight)
         self._learn_block(rows, new)
         return self
+
+    def _check_learns_on(self) -> None:
+        """Refuse parameters that rows in blocks cannot follow."""
 
     def _first(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         """The first block; a refusal leaves no trace."""
@@ -116,11 +122,18 @@ class Sequential(Exchange):
             sums = sums_of(R.T @ R - np.diag(shape.ridge), R.T @ z, shape)
             sums.moments[-1, -1], sums.n_rows = weight, n
             stream.recursion = FORMS[self._form](shape, sums)  # type: ignore[call-arg]
-        stream.n_rows, stream.complete = n, False
+        keys = self.__dict__.pop("_fitted_keys", None)
+        if keys is not None:
+            stream.memory.know(keys)
+        stream.n_rows, stream.complete = n, keys is not None
 
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
-        self.__dict__.pop("stream_", None)
-        return super()._train(rows, folds, rng)
+        for name in ("stream_", "_fitted_keys"):
+            self.__dict__.pop(name, None)
+        held_out = super()._train(rows, folds, rng)
+        if len(rows) <= REMEMBERED:
+            self._fitted_keys = Memory.hashes(rows, self._identity(rows.T), self.n_jobs)
+        return held_out
 
     # Taking rows in
 
@@ -129,6 +142,8 @@ class Sequential(Exchange):
         if reset or not self._plain_block(X, y):
             X, y = self._validate(X, y, reset=reset)
             y = np.asarray(y)
+        else:
+            X = self._shown(X)
         weight = None
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

@@ -1,5 +1,6 @@
 """Where a model stands in its stream, and how it gives and takes what it has learned: ``unlearn``, ``merge``."""
 
+import warnings
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
@@ -49,7 +50,9 @@ class Exchange(MappedFamily):
         Parameters
         ----------
         X, y, sample_weight : as they were learned
-            A row that was learned several times loses its latest copy.
+            A row that was learned several times loses its latest copy. One that was never learned is refused: eight
+            bytes are kept of every row. After a fit of more than two million rows at once, or of a stream of files,
+            they are not, and a warning says that only the definiteness of what is left was checked.
 
         Returns
         -------
@@ -75,6 +78,13 @@ class Exchange(MappedFamily):
             raise ValueError(
                 f"{len(unknown)} of {len(rows)} rows were never learned with this target and weight, or are unlearned "
                 f"already (the first is row {unknown[0]} of the block); the model is unchanged"
+            )
+        if len(unknown):
+            warnings.warn(
+                f"whether {len(unknown)} of {len(rows)} rows were ever learned cannot be told: the model was fitted to "
+                "more rows at once than it remembers, or to a stream of files; partial_fit remembers every row",
+                UserWarning,
+                stacklevel=2,
             )
         Phi = np.empty((len(rows), self.map_.n_lifted))
         self.map_.lift(rows.X, Phi)

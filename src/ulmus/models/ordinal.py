@@ -4,7 +4,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ulmus.models._device import CPU_ONLY
 from ulmus.models._docs import KERNEL, NYSTROM, RANDOM, documented
 from ulmus.models._logistic import BIT_LOSS, FeatureBits, KernelBits
 from ulmus.models._metric import METRIC_CONSTRAINTS, MetricInput
@@ -14,7 +13,7 @@ from ulmus.models.elm import RandomFamily
 from ulmus.models.kelm import KernelFamily
 
 
-@documented(*RANDOM, "bit_loss", "ordinal")
+@documented(*RANDOM, "bit_loss", "ordinal", "device")
 class ELMOrdinalClassifier(FeatureBits, RandomFamily):
     r"""Ordinal regression on a layer of random hidden nodes (ELMOR).
 
@@ -70,7 +69,6 @@ class ELMOrdinalClassifier(FeatureBits, RandomFamily):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **RandomFamily._parameter_constraints,
-        **CPU_ONLY,
         **ORDINAL_CONSTRAINTS,
         **BIT_LOSS,
     }
@@ -123,7 +121,7 @@ class ELMOrdinalClassifier(FeatureBits, RandomFamily):
         self.class_weight = class_weight
 
 
-@documented(*KERNEL, "bit_loss", "ordinal")
+@documented(*KERNEL, "bit_loss", "ordinal", "device")
 class KELMOrdinalClassifier(MetricInput, KernelBits, KernelFamily):
     r"""Ordinal regression with an exact kernel (KELMOR).
 
@@ -177,7 +175,6 @@ class KELMOrdinalClassifier(MetricInput, KernelBits, KernelFamily):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelFamily._parameter_constraints,
-        **CPU_ONLY,
         **ORDINAL_CONSTRAINTS,
         **BIT_LOSS,
     }
@@ -226,7 +223,7 @@ class KELMOrdinalClassifier(MetricInput, KernelBits, KernelFamily):
         self.class_weight = class_weight
 
 
-@documented("metric", *NYSTROM, "bit_loss", "ordinal")
+@documented("metric", *NYSTROM, "bit_loss", "ordinal", "device")
 class NKELMOrdinalClassifier(MetricInput, FeatureBits, NystromFamily):
     r"""Ordinal regression with a kernel, linear in the number of rows by landmark rows.
 
@@ -283,7 +280,6 @@ class NKELMOrdinalClassifier(MetricInput, FeatureBits, NystromFamily):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NystromFamily._parameter_constraints,
-        **CPU_ONLY,
         **ORDINAL_CONSTRAINTS,
         **BIT_LOSS,
         "metric": METRIC_CONSTRAINTS,

@@ -2,6 +2,7 @@
 
 import copy
 import zlib
+from contextlib import nullcontext
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,16 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from ulmus import engine
+from ulmus.devices.accelerator import on_device, resolve
+from ulmus.devices.direct import Driver
+from ulmus.devices.tensors import on_both_sides
 from ulmus.engine import Rows
 from ulmus.models._robust import Robust
 from ulmus.persistence.codec import Decoder
 from ulmus.persistence.codec import Encoder as StateEncoder
 from ulmus.persistence.file import library_version
 from ulmus.streaming.batches import BATCH_ROWS
+from ulmus.streaming.device import AgainOnDevice, DeviceSummaryTally
 from ulmus.streaming.errors import SourceError
 from ulmus.streaming.journal import Journal, Saved
 from ulmus.streaming.preparation import fit_transformer
@@ -57,7 +62,8 @@ def fit(
     Parameters
     ----------
     model : estimator
-        An ELM, NKELM or other model with a feature map; it is fitted in place. KELM holds every row and cannot.
+        An ELM, NKELM or other model with a feature map; it is fitted in place. KELM holds every row and cannot. One
+        with ``device="cuda"`` has its batches summed on the GPU.
     source : path, folder, glob, list of paths, pyarrow dataset, array, tuple of arrays, or re-iterable
         Parquet, CSV and Arrow files; ``(X, y)`` or ``(X, y, weight)``, memory-mapped or not; one two-dimensional array
         with ``target`` the number of a column; or something that yields batches ``(X, y)`` or ``(X, y, weight)`` every
@@ -127,12 +133,19 @@ def fit(
         )
         stream.prepare = preprocess.transform
     names = None if preprocess is not None else opened.feature_names
-    fit_stream(model, stream, journal, rng, Survey(sample_rows, seed, is_classifier(model), names), names)
+    survey = Survey(sample_rows, seed, is_classifier(model), names)
+    fit_stream(model, stream, journal, rng, survey, names, getattr(model, "device", "cpu"))
     return model if preprocess is None else Pipeline([("preprocess", preprocess), ("model", model)])
 
 
 def fit_stream(
-    model: Any, stream: Any, journal: Journal, rng: np.random.RandomState, survey: Survey, names: list[str] | None
+    model: Any,
+    stream: Any,
+    journal: Journal,
+    rng: np.random.RandomState,
+    survey: Survey,
+    names: list[str] | None,
+    device: str = "cpu",
 ) -> None:
     """Survey, map, sums, weights; ``stream`` is anything that reduces rows to a tally as :class:`Stream` does."""
     vars(model).pop("stream_", None)  # of an online model that has learned other rows
@@ -153,13 +166,28 @@ def fit_stream(
         return
     n_folds = None if model.cv is None else int(model.cv)
     folds = None if n_folds is None else fold_of(sample.X, n_folds)
-    rng = _begin(model, journal, sample, folds, rng, spare=not survey.whole)
     n_outputs = sample.T.shape[1]
-    tally = SummaryTally(model, encoder, n_outputs, n_folds)
-    summary = stream.reduce("sums", tally, tally.work).summary()
-    again = AgainOverRows(stream, model, encoder, n_outputs)
-    # a sample that holds every row has chosen already what there is to choose
-    model._finish(summary, sample, rng, folds=folds, choose=not survey.whole, again=again)
+    name = resolve(device, survey.n_rows * float(model._most_features(sample)) ** 2)
+    tally: Any
+    again: Any
+    with nullcontext() if name == "cpu" else on_device(name) as accelerator:
+        if accelerator is not None:
+            model._driver, sample = Driver(accelerator), on_both_sides(accelerator, sample)
+        try:
+            rng = _begin(model, journal, sample, folds, rng, spare=not survey.whole)
+            if accelerator is None:
+                tally = SummaryTally(model, encoder, n_outputs, n_folds)
+                again = AgainOverRows(stream, model, encoder, n_outputs)
+            else:
+                tally = DeviceSummaryTally(model, encoder, n_outputs, n_folds, model._driver)
+                again = AgainOnDevice(stream, model, encoder, n_outputs)
+            # the two keep their sums in different triangles, so that one must not go on from the other's
+            label = "sums" if accelerator is None else f"sums-{name}"
+            summary = stream.reduce(label, tally, tally.work).summary()
+            # a sample that holds every row has chosen already what there is to choose
+            model._finish(summary, sample, rng, folds=folds, choose=not survey.whole, again=again)
+        finally:
+            model.__dict__.pop("_driver", None)
 
 
 def _begin(
@@ -174,6 +202,8 @@ def _begin(
     before = dict(vars(model))
     with engine.threads_for(len(sample)):
         model._begin(sample, folds, rng, spare=spare)
+    if model._driver is not None:
+        model._driver.release(model.map_)
     if journal.folder is not None:
         chosen = {k: v for k, v in vars(model).items() if k not in before or v is not before[k]}
         encoder = StateEncoder()
@@ -196,6 +226,11 @@ def check_model(model: Any) -> None:
     if getattr(model, "loss", "squared") != "squared" and not isinstance(model, Robust):
         raise ValueError(
             f'a stream is summed for loss="squared"; loss={model.loss!r} of {type(model).__name__} needs rows'
+        )
+    if getattr(model, "solver", "auto") == "iterative":
+        raise ValueError(
+            f'a stream is summed, which is the direct route; solver="iterative" of {type(model).__name__} goes over '
+            'its rows in every iteration. Set solver="auto" or "direct", or load the rows and call fit'
         )
     if getattr(model, "forgetting", 1.0) != 1.0:
         raise ValueError(

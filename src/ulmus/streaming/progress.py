@@ -10,18 +10,23 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class Report:
-    """Rows done, of how many (None: unknown), at which rate, and the seconds that are left."""
+    """Rows done, of how many (None: unknown), at which rate, and the seconds that are left.
+
+    ``unit`` is ``"rows"``, or ``"partitions"`` where a cluster does not tell how long its partitions are.
+    """
 
     label: str
     rows: int
     total: int | None
     rate: float
     left: float | None
+    unit: str = "rows"
 
     def __str__(self) -> str:
         of = "" if self.total is None else f" of {self.total:,}"
         left = "" if self.left is None else f", {_clock(self.left)} left"
-        return f"{self.label}: {self.rows:,}{of} rows, {self.rate:,.0f} rows/s{left}"
+        rate = f"{self.rate:,.0f}" if self.rate >= 10 else f"{self.rate:.2g}"
+        return f"{self.label}: {self.rows:,}{of} {self.unit}, {rate} {self.unit}/s{left}"
 
 
 def _clock(seconds: float) -> str:
@@ -45,6 +50,7 @@ class Progress:
     show: Show = None
     rows: int = 0
     every: float = 0.5
+    unit: str = "rows"
     _began: float = field(default_factory=time.monotonic)
     _shown: float = 0.0
     _bar: Any = None
@@ -79,7 +85,7 @@ class Progress:
         seconds = max(time.monotonic() - self._began, 1e-9)
         rate = (self.rows - self._first) / seconds
         left = None if self.total is None or rate <= 0 else max(self.total - self.rows, 0) / rate
-        return Report(self.label, self.rows, self.total, rate, left)
+        return Report(self.label, self.rows, self.total, rate, left, self.unit)
 
     def _report(self, report: Report, end: str = "") -> None:
         if callable(self.show):

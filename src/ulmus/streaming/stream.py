@@ -28,7 +28,11 @@ class Tally(Protocol):
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
         """Go back to a dumped state."""
 
-    def fresh(self) -> "Tally":
+
+class MergeableTally(Tally, Protocol):
+    """What the workers of a cluster add up apart."""
+
+    def fresh(self) -> "MergeableTally":
         """One of the same kind with nothing in it."""
 
     def merge(self, other: Any) -> None:

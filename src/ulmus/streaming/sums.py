@@ -1,6 +1,7 @@
 """The passes of a fit: sums of all rows, the gradient at given weights, and the triangular factor."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,19 +117,27 @@ class SummaryTally:
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays, and plain values."""
-        arrays = {"moments": np.stack([part.moments for part in self.parts])}
-        notes: dict[str, Any] = {"n_rows": [part.n_rows for part in self.parts]}
-        if self.extent is not None:
-            arrays |= {"low": self.extent.low, "high": self.extent.high}
-            notes |= {"diagonal": [self.extent.diagonal_sum, self.extent.diagonal_max]}
-        return arrays, notes
+        arrays, notes = dumped_extent(self.extent)
+        arrays |= {"moments": np.stack([part.moments for part in self.parts])}
+        return arrays, notes | {"n_rows": [part.n_rows for part in self.parts]}
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
         """Go back to a dumped state."""
         for part, moments, n_rows in zip(self.parts, arrays["moments"], notes["n_rows"], strict=True):
             part.moments[:], part.n_rows = moments, n_rows
-        if "low" in arrays:
-            self.extent = Extent(arrays["low"], arrays["high"], *notes["diagonal"])
+        self.extent = restored_extent(arrays, notes)
+
+
+def dumped_extent(extent: Extent | None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """An extent as arrays and plain values."""
+    if extent is None:
+        return {}, {}
+    return {"low": extent.low, "high": extent.high}, {"diagonal": [extent.diagonal_sum, extent.diagonal_max]}
+
+
+def restored_extent(arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> Extent | None:
+    """The extent that was dumped."""
+    return Extent(arrays["low"], arrays["high"], *notes["diagonal"]) if "low" in arrays else None
 
 
 @dataclass
@@ -203,16 +212,20 @@ class AgainOverRows:
         """Minus half the gradient of the objective, in β and in b, from the rows."""
         features, R = self.model._summed_form()
         weights = Problem(features, Rows(None, beta), None, whitening=R).unwhiten(beta)
-        encoder = self.encoder
         self.count += 1
+        tally, work = self._pass(features, weights, intercept)
+        total = self.stream.reduce(f"correction-{self.count}", tally, work).total
+        g = total[:-1] if R is None else solve_triangular(R, total[:-1], lower=True, check_finite=False)
+        return (g if self.model.C_ is None else g - beta / self.model.C_), total[-1]
+
+    def _pass(self, features: Any, weights: np.ndarray, intercept: np.ndarray) -> tuple[Any, Callable[[Batch], Any]]:
+        """What adds up the gradient of all rows, and what is done with a batch."""
+        encoder, zeros = self.encoder, np.zeros((features.n_lifted + 1, self.n_outputs))
 
         def work(batch: Batch) -> np.ndarray:
             return engine.gradient(features, encoder.rows(batch), weights, intercept, n_jobs=1)
 
-        tally = ArrayTally(np.zeros((features.n_lifted + 1, self.n_outputs)))
-        total = self.stream.reduce(f"correction-{self.count}", tally, work).total
-        g = total[:-1] if R is None else solve_triangular(R, total[:-1], lower=True, check_finite=False)
-        return (g if self.model.C_ is None else g - beta / self.model.C_), total[-1]
+        return ArrayTally(zeros), work
 
     def triangular(self) -> TriangularStatistics:
         """The factor of the rows, by QR."""

@@ -1,0 +1,68 @@
+"""How many threads BLAS uses while the engine's own threads work: one."""
+
+import threading
+from functools import cache
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+
+@cache
+def _pools() -> tuple[list[Any], list[Any]]:
+    """Libraries whose number of threads is the process's, and those (OpenMP) where every thread has its own number."""
+    libraries = [lib for lib in ThreadpoolController().lib_controllers if lib.num_threads is not None]
+    own = [lib for lib in libraries if "openmp" in (lib.user_api, getattr(lib, "threading_layer", ""))]
+    return [lib for lib in libraries if lib not in own], own
+
+
+def _set_threads(library: Any, count: int) -> None:
+    """For the process, whoever asks: by itself threadpoolctl obeys only the thread that came first, and so nobody else.
+
+    A fit on a thread of Dask or of joblib would then wake all BLAS threads under each of its workers.
+    """
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(count)
+
+
+def limit_own() -> None:
+    """One thread, for what is counted by threads."""
+    for library in _pools()[1]:
+        library.set_num_threads(1)
+
+
+class _OneThread:
+    """BLAS on one thread for as long as anybody asks for it.
+
+    The number of BLAS threads is the process's, and callers in several threads overlap: the first to come sets it, the
+    last to leave restores it. Otherwise the first to leave would wake all BLAS threads under the others, and the last
+    would leave the process with one.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._users = threading.Lock(), 0
+        self._before: list[int] = []
+        self._local = threading.local()
+
+    def __enter__(self) -> None:
+        shared, own = _pools()
+        with self._lock:
+            if not self._users:
+                self._before = [library.num_threads for library in shared]
+                for library in shared:
+                    _set_threads(library, 1)
+            self._users += 1
+        self._local.before = [*getattr(self._local, "before", []), [library.num_threads for library in own]]
+        limit_own()
+
+    def __exit__(self, *_: object) -> None:
+        shared, own = _pools()
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                for library, count in zip(shared, self._before, strict=True):
+                    _set_threads(library, count)
+        if getattr(self._local, "before", []):  # a generator may be closed on another thread than began it
+            for library, count in zip(own, self._local.before.pop(), strict=True):
+                library.set_num_threads(count)
+
+
+one_thread = _OneThread()
