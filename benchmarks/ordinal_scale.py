@@ -10,14 +10,16 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from harness import Options, Section, peak_memory, table, timed
 from ordinal_rivals import Rounded
 from problems import COVTYPE_TEST, Task, elevation, quantile_classes, random_split
-from ulmus import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
+from ulmus import AdaptiveOrdinalClassifier, ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
 
-#: Rows up to which the exact kernel model is run.
-EXACT = 20_000
+#: Models that are run up to so many rows: the exact kernel, and Newton's method on the bits.
+FEW_ROWS = 20_000
+ON_FEW_ROWS = ("KELMOrdinalClassifier", "NKELMOrdinalClassifier, L = 500, logistic")
 #: Rows of the memory curve.
 CURVE = (250_000, 500_000, 1_000_000, 2_000_000)
 
 MODELS: dict[str, Callable[[], Any]] = {
+    "AdaptiveOrdinalClassifier": lambda: AdaptiveOrdinalClassifier(random_state=0),
     "NKELMOrdinalClassifier": lambda: NKELMOrdinalClassifier(random_state=0),
     "NKELMOrdinalClassifier, L = 1000": lambda: NKELMOrdinalClassifier(1000, random_state=0),
     "NKELMOrdinalClassifier, L = 500, logistic": lambda: NKELMOrdinalClassifier(500, loss="logistic", random_state=0),
@@ -54,7 +56,7 @@ def scale(section: Section, options: Options) -> None:
             continue
         rows = []
         for name, make in MODELS.items():
-            if name == "KELMOrdinalClassifier" and len(task.X) > EXACT:
+            if name in ON_FEW_ROWS and len(task.X) > FEW_ROWS:
                 continue
             model, fit = timed(lambda make=make, task=task: make().fit(task.X, task.y))
             predicted, predict = timed(lambda model=model, task=task: model.predict(task.X_test))
