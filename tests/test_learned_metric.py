@@ -170,5 +170,5 @@ def test_sparse_rows_take_a_given_metric_and_no_learned_one():
     fixed = {"gamma": 0.3, "C": 10.0, "n_landmarks": 20, "random_state": 0}
     dense_model, sparse_model = NKELMRegressor(metric=A, **fixed).fit(X, y), NKELMRegressor(metric=A, **fixed).fit(S, y)
     assert_allclose(sparse_model.predict(S), dense_model.predict(X), rtol=1e-6)
-    with pytest.raises(TypeError, match="dense rows only"):
+    with pytest.raises(TypeError, match="Sparse data is not supported"):
         NKELMRegressor(metric="auto").fit(S, y)

@@ -38,7 +38,7 @@ def learn_metric(
     if not isinstance(kernel, str):
         raise ValueError("a metric is learned from gradients, and a callable kernel has none that is known; name one")
     if sparse.issparse(rows.X):
-        raise TypeError("a metric is learned from dense rows only; pass X.toarray() or metric=None")
+        raise TypeError("Sparse data is not supported where a metric is learned; pass X.toarray(), or metric=None")
     rows = Rows(dense(rows.X, np.float64), rows.T, rows.weight, rows.unit)
     if rows.X.shape[1] < 2:
         return np.ones(1) if form == "diagonal" else np.eye(1)
@@ -129,6 +129,11 @@ class MetricInput:
         if A.ndim == 2:
             return np.ascontiguousarray(X @ A)
         return X @ sparse.diags_array(A).tocsr() if sparse.issparse(X) else X * A
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse &= not isinstance(self.metric, str)
+        return tags
 
     @property
     def metric_(self) -> np.ndarray:
