@@ -30,8 +30,9 @@ def export(
 
     Regressors give ``prediction``, classifiers ``label`` and ``probabilities``, feature maps ``features``, discriminant
     models ``projection``, with label and probabilities where these are by class means and not by neighbours. A model
-    takes one matrix ``X``. A pipeline over named columns takes one input of shape (n, 1) per column, under its name:
-    numbers, with NaN where they are missing, or strings, with ``""`` where they are missing.
+    takes one matrix ``X``. A pipeline over named columns, or an adaptive model of a frame, where some columns are text,
+    takes one input of shape (n, 1) per column, under its name: numbers, with NaN where they are missing, or strings,
+    with ``""`` where they are missing.
 
     Parameters
     ----------

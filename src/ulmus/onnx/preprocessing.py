@@ -94,7 +94,8 @@ def _indices(columns: Any, names: Sequence[str]) -> list[int]:
         return list(range(*slice(ends[0], ends[1], columns.step).indices(len(names))))
     if columns and all(isinstance(c, bool | np.bool_) for c in columns):
         return [i for i, c in enumerate(columns) if c]
-    return [list(names).index(c) if isinstance(c, str) else int(c) for c in columns]
+    place = {name: i for i, name in enumerate(names)}
+    return [place[c] if isinstance(c, str) else int(c) for c in columns]
 
 
 def select(g: Graph, block: Columns, which: Sequence[int]) -> Columns:
