@@ -32,8 +32,15 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 SINGLE = 1e-2
 
 
+def opened(made):
+    """A session of one thread: graphs of tests are small, and threads that wait for work take it from others."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(made.SerializeToString(), options)
+
+
 def session(model, **options):
-    return onnxruntime.InferenceSession(export(model, **options).SerializeToString())
+    return opened(export(model, **options))
 
 
 def run(model, inputs, **options):
@@ -42,11 +49,12 @@ def run(model, inputs, **options):
     return dict(zip([o.name for o in s.get_outputs()], s.run(None, inputs), strict=True))
 
 
-def assert_equal_outputs(model, X, dtype, **options):
+def assert_equal_outputs(model, X, dtype, lost=0.0, **options):
+    """Outputs agree to the digits of the type, or to those that a model has ``lost`` by itself."""
     X = X.astype(dtype)
     found = run(model, {"X": X}, dtype=dtype, **options)
     given = X.astype(np.float64)  # the same numbers, so that only the evaluation differs
-    tolerance = TOLERANCE[dtype] if options.get("compute") != "float32" else SINGLE
+    tolerance = max(TOLERANCE[dtype], lost) if options.get("compute") != "float32" else SINGLE
     if "prediction" in found:
         expected = model.predict(given)
         assert found["prediction"].shape == expected.shape
@@ -313,3 +321,30 @@ def test_discriminant_projections_are_exported_and_class_means_too(name, dtype):
     assert ("label" in found) == (getattr(model, "head", None) == "mean")
     if "label" in found:
         assert np.abs(found["probabilities"] - model.predict_proba(Q.astype(np.float64))).max() <= TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("form", ["root", "covariance", "information"])
+@pytest.mark.parametrize("rows", [60, 300], ids=["in the warm-up", "after it"])
+def test_models_that_go_on_learning_are_exported_as_they_stand(form, rows, dtype):
+    X, y = regression(rows)
+    model = ulmus.OSELMRegressor(40, C=10.0, form=form, warm_up=100, random_state=0).partial_fit(X, y)
+    for _ in range(2):
+        assert_equal_outputs(model, regression(50, seed=1)[0], dtype)
+        model.partial_fit(*regression(30, seed=2))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_online_classes_are_exported_late_ones_too(classes, dtype):
+    X, y = classification(200, classes=classes)
+    model = ulmus.OSELMClassifier(40, C=10.0, warm_up=50, random_state=0).partial_fit(X[y > 0], np.minimum(y[y > 0], 2))
+    assert_equal_outputs(model.partial_fit(X, y), regression(50, seed=1)[0], dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("decoding", ["loss", "hamming", "threshold"])
+def test_online_ordered_classes_are_exported(decoding, dtype):
+    X, y = grades()
+    model = ulmus.OSELMOrdinalClassifier(40, C=10.0, warm_up=50, decoding=decoding, random_state=0)
+    assert_equal_outputs(model.partial_fit(X, y), regression(100, seed=1)[0], dtype)

@@ -40,13 +40,16 @@ def model_and_rows(task):
         kind = ulmus.NKELMClassifier if task == "classification" else ulmus.NKELMOrdinalClassifier
         model = make_pipeline(StandardScaler(), kind(random_state=0))
     X = pd.DataFrame(X, columns=["one", NASTY, "three"])
+    if task == "adaptive":
+        X[NASTY] = np.where(X[NASTY] > 0, NASTY, "plain")
+        model = ulmus.AdaptiveClassifier(effort="fast", random_state=0)
     return model.fit(X[:160], y[:160]), X[160:], y[160:]
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    for task in ("classification", "regression", "ordinal"):
+    for task in ("classification", "regression", "ordinal", "adaptive"):
         ulmus.report(*model_and_rows(task), folder / f"{task}.html")
     return folder
 
@@ -61,8 +64,9 @@ def test_every_section_is_there_and_filled(pages, task):
     assert all(len(body) > 100 for body in found.values())
 
 
-def test_texts_of_the_table_are_not_markup(pages):
-    page = (pages / "classification.html").read_text(encoding="utf-8")
+@pytest.mark.parametrize("task", ["classification", "adaptive"])
+def test_texts_of_the_table_are_not_markup(pages, task):
+    page = (pages / f"{task}.html").read_text(encoding="utf-8")
     assert NASTY not in page
     assert page.count("<script") == 1
 
@@ -124,7 +128,7 @@ def browser(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (1200, 900)], ids=["phone", "desk"])
-@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("task", ["classification", "regression", "adaptive"])
 def test_a_browser_shows_the_page_without_errors_and_without_sideways_scrolling(
     pages, browser, tmp_path, task, width, height
 ):

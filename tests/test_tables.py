@@ -162,6 +162,19 @@ def test_batches_know_where_they_are(put, monkeypatch):
     assert all(values(b.columns["x"], infer(b.columns["x"])).values[0] == b.first_row - 2 for b in batches)
 
 
+def test_json_lines_come_in_batches_and_names_may_come_later(put, monkeypatch):
+    monkeypatch.setattr("ulmus.tables.read.BATCH", 1 << 8)
+    rows = [{"x": i, "mixed": i if i < 30 else f"t{i}"} | ({"late": i / 2} if i >= 60 else {}) for i in range(90)]
+    path = put("\n".join(json.dumps(row) for row in rows), "rows.jsonl")
+    batches = list(read_batches(path))
+    assert len(batches) > 5
+    assert [b.first_row for b in batches] == (1 + np.cumsum([0] + [b.n_rows for b in batches[:-1]])).tolist()
+    whole = read_table(path)
+    assert whole.columns["x"].to_pylist() == list(range(90))
+    assert whole.columns["mixed"].to_pylist() == [str(i) if i < 30 else f"t{i}" for i in range(90)]
+    assert whole.columns["late"].to_pylist() == [None] * 60 + [i / 2 for i in range(60, 90)]
+
+
 @pytest.mark.parametrize(
     ("goal", "task"),
     [

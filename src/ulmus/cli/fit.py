@@ -8,7 +8,9 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from ulmus.cli.console import say, show, warn, working
-from ulmus.cli.models import model_for, settled
+from ulmus.cli.memory import too_large
+from ulmus.cli.models import chosen_model, model_for, settled
+from ulmus.models._summary import summary
 from ulmus.persistence import save
 from ulmus.scores import Score, scores
 from ulmus.tables import TableError
@@ -25,6 +27,8 @@ def fit(
     *,
     task: str,
     categories: str | None,
+    model: str,
+    effort: str,
     test: str | None,
     holdout: float,
     output: str | None,
@@ -39,6 +43,15 @@ def fit(
     order = [c.strip() for c in categories.split(",")] if categories else None
     if order is not None and len(set(order)) < max(2, len(order)):
         raise TableError(f"--categories takes at least two different names, lowest first, got {categories!r}")
+    if output == "-":
+        raise TableError("a model is a file: name one with -o; only tables go to standard output")
+    if stream and model == "adaptive":
+        raise ValueError("--stream cannot fit an adaptive model, which holds its rows; leave --model out, or use nkelm")
+    if stream and data == "-":
+        raise TableError("--stream reads the table twice, and standard input can be read once; save it to a file first")
+    if not stream and model != "adaptive" and too_large(data):
+        say(f"{data} is large beside the free memory: it is streamed, as with --stream", "yellow")
+        stream = True
     if stream:
         from ulmus.cli.stream import fit_stream
 
@@ -71,20 +84,23 @@ def fit(
     else:
         X_fit, y_fit = X, y
         X_test, y_test = other if other is not None else (None, None)
-    model = model_for(schema, seed=seed, threads=threads, verbose=verbose)
+    name = chosen_model(model, schema)
+    pipeline = model_for(schema, name, effort=effort, seed=seed, threads=threads, verbose=verbose)
     with working(f"fitting {len(y_fit):,} rows"):
-        model.fit(X_fit, y_fit)
-    chosen(model[-1])
-    found: list[Score] = [] if X_test is None else scores(model, X_test, y_test)
+        pipeline.fit(X_fit, y_fit)
+    chosen(pipeline[-1])
+    found: list[Score] = [] if X_test is None else scores(pipeline, X_test, y_test)
     shown(found, "the test file" if test else f"{len(y_test):,} rows set aside" if found else "", len(y_fit))
-    final = model
+    final = pipeline
     if other is None and found:
         with working(f"fitting all {len(y):,} rows"):
-            final = settled(model).fit(X, y)
-            if hasattr(model[-1], "tuning_"):
-                final[-1].tuning_ = model[-1].tuning_
+            final = settled(pipeline).fit(X, y)
+            if hasattr(pipeline[-1], "tuning_"):
+                final[-1].tuning_ = pipeline[-1].tuning_
     about = (X_test, y_test) if found else (X_fit, y_fit)
-    finished(model, final, schema, len(y), found, about, output, report, data, seed, began)
+    options = f"--model {name}" + (f" --effort {effort}" if name == "adaptive" else "")
+    command = command_line(data, schema, seed, options)
+    finished(pipeline, final, schema, len(y), found, about, output, report, command, began)
 
 
 def finished(
@@ -96,8 +112,7 @@ def finished(
     about: tuple[Any, Any],
     output: str | None,
     report: str | None,
-    data: str,
-    seed: int,
+    command: str,
     began: float,
 ) -> None:
     """Save the final model, write the report on the one that was scored, and tell what it took."""
@@ -109,7 +124,7 @@ def finished(
         from ulmus.report import report as write_report
 
         with working("writing the report"):
-            write_report(model, *about, report, seen=not found, command=_command(data, schema, seed))
+            write_report(model, *about, report, seen=not found, command=command)
         say(f"report: {report}")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     say(f"{time.perf_counter() - began:.1f} s, at most {memory:,.0f} MB")
@@ -153,11 +168,7 @@ def _few(names: list[str], count: int = 6) -> str:
 
 
 def chosen(model: Any) -> None:
-    names = ("n_landmarks_", "n_hidden_", "gamma_", "slope_", "C_")
-    values = ", ".join(
-        f"{n.rstrip('_')} = {getattr(model, n):.4g}" for n in names if getattr(model, n, None) is not None
-    )
-    say(f"{type(model).__name__}: {values}")
+    say(f"{type(model).__name__}: " + ", ".join(f"{name} = {value}" for name, value in summary(model).items()))
 
 
 def shown(found: list[Score], where: str, n_fit: int) -> None:
@@ -168,6 +179,6 @@ def shown(found: list[Score], where: str, n_fit: int) -> None:
     show(f"scores on {where}, fitted to {n_fit:,}", rows, ("", "value", "95 % interval"))
 
 
-def _command(data: str, schema: Schema, seed: int) -> str:
+def command_line(data: str, schema: Schema, seed: int, options: str) -> str:
     order = f" --categories {','.join(schema.categories)}" if schema.categories else ""
-    return f"ulmus fit {data} --target {schema.target!r} --task {schema.task}{order} --seed {seed}"
+    return f"ulmus fit {data} --target {schema.target!r} --task {schema.task}{order} {options} --seed {seed}"

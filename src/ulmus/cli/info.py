@@ -3,6 +3,7 @@
 import os
 
 from ulmus.cli.console import show
+from ulmus.models._summary import summary
 from ulmus.persistence import describe, load
 from ulmus.tables.schema import Schema
 
@@ -12,13 +13,12 @@ def info(file: str) -> None:
     found = describe(file)
     model = load(file)
     last = model.steps[-1][1] if hasattr(model, "steps") else model
-    names = ("n_landmarks_", "n_hidden_", "gamma_", "slope_", "C_", "route_")
     versions = ", ".join(f"{name} {number}" for name, number in found.versions.items())
     rows = [
         ("model", found.model),
         ("file", f"{os.path.getsize(file) / 1e6:.2f} MB, format {found.format}, SHA-256 {found.checksum[:16]}…"),
         ("made with", versions),
-        *((name.rstrip("_"), f"{getattr(last, name)}") for name in names if hasattr(last, name)),
+        *summary(last).items(),
     ]
     if "table" in found.notes:
         schema = Schema.from_json(found.notes["table"], file)

@@ -29,6 +29,8 @@ def fit(
     task: Literal["auto", "classification", "regression", "ordinal"] = "auto",
     test: str | None = None,
     categories: str | None = None,
+    model: Literal["auto", "adaptive", "nkelm"] = "auto",
+    effort: Literal["fast", "default", "best"] = "default",
     output: Annotated[str | None, Output] = None,
     report: str | None = None,
     holdout: float = 0.2,
@@ -49,9 +51,14 @@ def fit(
         What to predict: classes, numbers, or classes with an order. Told from the column by default.
     test
         A second table, for the scores. Without it a part of the rows is set aside for them, and the model is then
-        fitted to all rows with the parameters that were chosen.
+        fitted anew to all rows.
     categories
         Ordered classes, lowest first, separated by commas.
+    model
+        The most accurate one (adaptive) or a small one that can learn on (nkelm). By default adaptive, and nkelm for
+        tables that are streamed or have more than 1,000 columns.
+    effort
+        How long an adaptive model searches.
     output
         Where to save the model.
     report
@@ -63,7 +70,8 @@ def fit(
     threads
         How many threads; -1 is all.
     stream
-        Read the table batch by batch, twice, for tables that do not fit in memory; scores are then on --test only.
+        Read the table batch by batch, twice; scores are then on --test only. Tables that take more than an eighth of
+        the free memory are streamed without being told.
     verbose
         Tell what the search for parameters finds.
     """
@@ -74,6 +82,8 @@ def fit(
         target,
         task=task,
         categories=categories,
+        model=model,
+        effort=effort,
         test=test,
         holdout=holdout,
         output=output,

@@ -1,4 +1,4 @@
-"""Which model a task gets."""
+"""Which model a table gets."""
 
 from typing import Any
 
@@ -7,31 +7,52 @@ from sklearn.pipeline import Pipeline
 
 import ulmus
 from ulmus.tables.schema import Schema
-from ulmus.tables.vectorise import vectoriser
+from ulmus.tables.vectorise import encoder, vectoriser
 
-MODELS = {
-    "classification": ulmus.NKELMClassifier,
-    "regression": ulmus.NKELMRegressor,
-    "ordinal": ulmus.NKELMOrdinalClassifier,
+#: Model → task → class.
+MODELS: dict[str, dict[str, Any]] = {
+    "adaptive": {
+        "classification": ulmus.AdaptiveClassifier,
+        "regression": ulmus.AdaptiveRegressor,
+        "ordinal": ulmus.AdaptiveOrdinalClassifier,
+    },
+    "nkelm": {
+        "classification": ulmus.NKELMClassifier,
+        "regression": ulmus.NKELMRegressor,
+        "ordinal": ulmus.NKELMOrdinalClassifier,
+    },
 }
+#: Columns beyond which the search of adaptive models takes too long: its gradients are taken feature by feature.
+WIDE = 1_000
 
 
-def model_for(schema: Schema, *, seed: int, threads: int, verbose: bool = False) -> Pipeline:
+def chosen_model(model: str, schema: Schema) -> str:
+    """What "auto" is for a table in memory."""
+    return model if model != "auto" else "nkelm" if len(schema.columns) > WIDE else "adaptive"
+
+
+def model_for(schema: Schema, model: str, *, effort: str, seed: int, threads: int, verbose: bool = False) -> Pipeline:
     """An unfitted pipeline for a table of this schema."""
     options: dict[str, Any] = {"random_state": seed, "n_jobs": threads, "verbose": verbose}
     if schema.categories is not None:
         options["categories"] = list(schema.categories)
-    return Pipeline([("columns", vectoriser(schema.columns)), ("model", MODELS[schema.task](**options))])
+    columns = vectoriser(schema.columns)
+    if model == "adaptive":
+        columns, n_categories = encoder(schema.columns)
+        options |= {"effort": effort, "categorical_features": list(range(n_categories))}
+    return Pipeline([("columns", columns), ("model", MODELS[model][schema.task](**options))])
 
 
 def settled(pipeline: Pipeline) -> Pipeline:
-    """The same pipeline, unfitted, with the parameters that were chosen: for a fit to more rows."""
+    """The same pipeline, unfitted, with the parameters that were chosen where they can be given: for more rows."""
     model = pipeline[-1]
     chosen = {
         name: getattr(model, f"{name}_")
         for name, value in model.get_params(deep=False).items()
         if isinstance(value, str) and value == "auto" and hasattr(model, f"{name}_")
     }
+    if "fit_intercept" in model.get_params(deep=False):
+        chosen["fit_intercept"] = model._intercept
     again = clone(pipeline)
-    again[-1].set_params(**chosen, fit_intercept=model._intercept)
+    again[-1].set_params(**chosen)
     return again

@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from ulmus import streaming
 from ulmus.cli.console import say, warn, working
-from ulmus.cli.fit import chosen, described, finished, rows_of, shown
+from ulmus.cli.fit import chosen, command_line, described, finished, rows_of, shown
 from ulmus.cli.models import model_for
 from ulmus.scores import Score, scores
 from ulmus.tables.read import join_batches, read_batches, read_table
@@ -67,7 +67,7 @@ def fit_stream(
         sample = join_batches(first)
         schema = learn(sample, goal, task, categories)
         X, y = rows_of(sample, schema, data)
-        pipeline = model_for(schema, seed=seed, threads=threads, verbose=verbose)
+        pipeline = model_for(schema, "nkelm", effort="default", seed=seed, threads=threads, verbose=verbose)
         columns = pipeline[0].fit(X)
         described(schema, X, y, f"the first {len(y):,} rows")
         del sample, first, X, y
@@ -84,9 +84,11 @@ def fit_stream(
         shown(found, "the test file", batches.rows)
     else:
         say("there is no --test, so there are no scores", "yellow")
-    finished(
-        fitted, fitted, schema, batches.rows, found, rows_seen, output, report if test else None, data, seed, began
-    )
+    if report and not test:
+        warn("there is no --test, so there is no report")
+        report = None
+    command = command_line(data, schema, seed, "--stream")
+    finished(fitted, fitted, schema, batches.rows, found, rows_seen, output, report, command, began)
 
 
 def _counted(batches: Any) -> Iterator[tuple[Any, int]]:

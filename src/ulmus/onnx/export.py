@@ -9,6 +9,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ulmus.models.adaptive import AdaptiveFamily
+from ulmus.onnx.adaptive import coordinates
 from ulmus.onnx.graph import Graph
 from ulmus.onnx.models import convert
 from ulmus.onnx.preprocessing import Columns, read_columns, transform
@@ -28,8 +30,9 @@ def export(
 
     Regressors give ``prediction``, classifiers ``label`` and ``probabilities``, feature maps ``features``, discriminant
     models ``projection``, with label and probabilities where these are by class means and not by neighbours. A model
-    takes one matrix ``X``. A pipeline over named columns takes one input of shape (n, 1) per column, under its name:
-    numbers, with NaN where they are missing, or strings, with ``""`` where they are missing.
+    takes one matrix ``X``. A pipeline over named columns, or an adaptive model of a frame, where some columns are text,
+    takes one input of shape (n, 1) per column, under its name: numbers, with NaN where they are missing, or strings,
+    with ``""`` where they are missing.
 
     Parameters
     ----------
@@ -70,11 +73,13 @@ def export(
     block = read_columns(g, steps, TYPES[dtype], columns)
     for step in steps[:-1]:
         block = transform(g, block, step)
-    for name, (value, kind, width) in convert(g, matrix(g, block), steps[-1]).items():
+    last = steps[-1]
+    rows = coordinates(g, block, last) if isinstance(last, AdaptiveFamily) else matrix(g, block)
+    for name, (value, kind, width) in convert(g, rows, last).items():
         number = np.dtype(kind) == g.dtype
         shape: list[int | None] = [None] if width is None else [None, width]
         g.result(g.cast(value, TYPES[dtype]) if number else value, name, TYPES[dtype] if number else kind, shape)
-    made = g.model(ulmus_version=version("ulmus"), model=type(steps[-1]).__name__)
+    made = g.model(ulmus_version=version("ulmus"), model=type(last).__name__)
     if path is not None:
         Path(path).write_bytes(made.SerializeToString())
     return made

@@ -8,6 +8,10 @@ import numpy as np
 #: The operator set, and the lowest format version that carries it.
 OPSET = 19
 IR_VERSION = 9
+#: The domain of operators for trees, and its operator set.
+ML, ML_OPSET = "ai.onnx.ml", 3
+#: Bytes that a file in this format can hold.
+LARGEST = 2**31
 
 
 def _onnx() -> Any:
@@ -54,6 +58,8 @@ class Graph:
 
     def node(self, operator: str, inputs: list[str], outputs: list[str], **attributes: Any) -> None:
         """An operator with any number of results."""
+        if attributes.get("domain") == ML:
+            self.domains.setdefault(ML, ML_OPSET)
         self.nodes.append(_onnx().helper.make_node(operator, inputs, outputs, **attributes))
 
     def value(self, argument: Any) -> str:
@@ -68,10 +74,15 @@ class Graph:
     def constant(self, array: np.ndarray) -> str:
         """A constant of the type of the array."""
         name = self.name("constant")
+        self.constants.append(self.tensor(array, name))
+        return name
+
+    @staticmethod
+    def tensor(array: np.ndarray, name: str = "") -> Any:
+        """An array as ONNX holds it."""
         if array.dtype.kind in "UO":
             array = array.astype(object)
-        self.constants.append(_onnx().numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name))
-        return name
+        return _onnx().numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
 
     def integers(self, *values: int) -> str:
         return self.constant(np.array(values, dtype=np.int64))
@@ -100,9 +111,11 @@ class Graph:
         shape = self.Concat(self.Shape(x, start=0, end=1), self.integers(columns), axis=0)
         return self.Expand(float(fill), shape)
 
-    def distances(self, U: str, V: np.ndarray, *, squared: bool) -> str:
+    def distances(self, U: str, V: np.ndarray | str, *, squared: bool) -> str:
         """Sums over features of ``(u − v)²`` or ``|u − v|``, one feature at a time: no digits cancel."""
         h, kind = _onnx().helper, _onnx().helper.np_dtype_to_tensor_dtype(self.dtype)
+        width = None if isinstance(V, str) else len(V)
+        across = self.Transpose(V) if isinstance(V, str) else self.value(V.T)
         body = h.make_graph(
             [
                 h.make_node("Unsqueeze", ["u", "last"], ["column"]),
@@ -113,14 +126,33 @@ class Graph:
                 h.make_node("Add", ["sum", "term"], ["new_sum"]),
             ],
             "distance",
-            [
-                h.make_tensor_value_info(n, kind, s)
-                for n, s in (("sum", [None, len(V)]), ("u", [None]), ("v", [len(V)]))
-            ],
-            [h.make_tensor_value_info("new_sum", kind, [None, len(V)])],
+            [h.make_tensor_value_info(n, kind, s) for n, s in (("sum", [None, width]), ("u", [None]), ("v", [width]))],
+            [h.make_tensor_value_info("new_sum", kind, [None, width])],
             [_onnx().numpy_helper.from_array(np.array([1], np.int64), "last")],
         )
-        return self.Scan(self.rows_of(U, len(V)), self.Transpose(U), V.T, body=body, num_scan_inputs=2)
+        shape = self.Concat(self.Shape(U, start=0, end=1), self.Shape(across, start=1, end=2), axis=0)
+        return self.Scan(self.Expand(0.0, shape), self.Transpose(U), across, body=body, num_scan_inputs=2)
+
+    def loop(self, times: str, start: str, width: int, step: Callable[[str, str], str]) -> str:
+        """``start``, of ``width`` columns, after so many steps; a step is given its number, as a vector of one."""
+        h = _onnx().helper
+        number, go, state, went = (self.name(n) for n in ("number", "go", "state", "went"))
+        outside, self.nodes = self.nodes, []
+        after = step(self.Reshape(number, self.integers(1)), state)
+        self.node("Identity", [go], [went])
+        inside, self.nodes = self.nodes, outside
+        truth, real = _onnx().TensorProto.BOOL, _kind(self.dtype)
+        body = h.make_graph(
+            inside,
+            "step",
+            [
+                h.make_tensor_value_info(number, _onnx().TensorProto.INT64, []),
+                h.make_tensor_value_info(go, truth, []),
+                h.make_tensor_value_info(state, real, [None, width]),
+            ],
+            [h.make_tensor_value_info(went, truth, []), h.make_tensor_value_info(after, real, [None, width])],
+        )
+        return self.Loop(times, self.constant(np.array(True)), start, body=body)
 
     def arcsin(self, x: str, unit: float) -> str:
         """``unit`` times the arc sine.
@@ -179,9 +211,15 @@ class Graph:
         nodes = []
         for node in reversed(self.nodes):
             if used.intersection(node.output):
-                used.update(node.input)
+                used.update(_read_by(node))
                 nodes.append(node)
         inputs, constants = ([part for part in some if part.name in used] for some in (self.inputs, self.constants))
+        size = sum(c.ByteSize() for c in constants)
+        if size > LARGEST:
+            raise ValueError(
+                f"the model holds {size / 1e9:.2g} GB and an ONNX file can hold 2; a smaller max_memory, fewer "
+                "landmarks or fewer rows make a smaller model"
+            )
         graph = onnx.helper.make_graph(nodes[::-1], "ulmus", inputs, self.outputs, constants)
         opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in self.domains.items()]
         model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="ulmus")
@@ -193,6 +231,12 @@ class Graph:
 def check(model: Any) -> None:
     """The checker of ONNX, with types and shapes."""
     _onnx().checker.check_model(model, full_check=True)
+
+
+def _read_by(node: Any) -> set[str]:
+    """Names that a node reads, inside its own graphs too."""
+    inner = [n for a in node.attribute if a.HasField("g") for n in a.g.node]
+    return set(node.input).union(*map(_read_by, inner))
 
 
 def _kind(dtype: Any) -> int:

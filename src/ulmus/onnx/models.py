@@ -8,8 +8,10 @@ import numpy as np
 from ulmus.models._nystrom import NystromFamily
 from ulmus.models._ordinal import Ordinal
 from ulmus.models._tasks import Classification, Regression
+from ulmus.models.adaptive import AdaptiveFamily
 from ulmus.models.elm import RandomFamily
 from ulmus.models.kelm import KernelFamily
+from ulmus.onnx.adaptive import local_kernels
 from ulmus.onnx.features import FEATURES, features
 from ulmus.onnx.graph import Graph
 from ulmus.onnx.ordinal import ordinal_outputs
@@ -30,6 +32,7 @@ FAMILIES: dict[type, Callable[[Any], tuple[Any, np.ndarray]]] = {
     RandomFamily: lambda model: (model.map_, model.beta_),
     KernelFamily: lambda model: (model.cross_kernel_, model.alpha_),
     NystromFamily: _nystrom,
+    AdaptiveFamily: lambda model: (model.map_, model.beta_),
 }
 
 
@@ -61,7 +64,7 @@ def _row(table: dict[type, Any], model: Any) -> Any:
 
 
 def convert(g: Graph, X: str, model: Any) -> Outputs:
-    """The outputs of a fitted model or feature map for the rows ``X``."""
+    """The outputs of a fitted model or feature map for the rows ``X``, as its features take them."""
     if type(model) in FEATURES:
         return {"features": (features(g, X, model), g.dtype, model.n_lifted)}
     if type(model) in PROJECTIONS:
@@ -74,4 +77,6 @@ def convert(g: Graph, X: str, model: Any) -> Outputs:
     if len(weights) == 1:  # two halves: a single constant factor would be rounded, see Graph
         Phi, weights = g.join(Phi, Phi), np.vstack([weights, weights]) / 2
     scores = g.Add(g.MatMul(Phi, weights), np.atleast_1d(model.intercept_))
+    if getattr(model, "local_", None) is not None:
+        scores = g.Add(scores, local_kernels(g, X, model.local_))
     return dict(task(g, scores, model))

@@ -24,11 +24,12 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from ulmus.onnx.graph import OPSET, Graph, check
+from ulmus.models._tables import TableInput
+from ulmus.onnx.graph import ML, ML_OPSET, OPSET, Graph, check
 from ulmus.tables.dates import PERIODS, DateParts
 
 #: Operator sets of the parts that skl2onnx makes.
-TARGET = {"": OPSET, "ai.onnx.ml": 3}
+TARGET = {"": OPSET, ML: ML_OPSET}
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ def _kinds(step: Any, names: Sequence[str]) -> dict[str, str]:
         return found
     if isinstance(step, OneHotEncoder | OrdinalEncoder):
         return {n: "string" for n, c in zip(names, step.categories_, strict=True) if c.dtype.kind in "OUS"}
+    if isinstance(step, TableInput):
+        return dict.fromkeys(step._levels, "string")
     if isinstance(step, SimpleImputer) and np.asarray(step.statistics_).dtype.kind in "OUS":
         return dict.fromkeys(names, "string")
     return {}
@@ -91,10 +94,11 @@ def _indices(columns: Any, names: Sequence[str]) -> list[int]:
         return list(range(*slice(ends[0], ends[1], columns.step).indices(len(names))))
     if columns and all(isinstance(c, bool | np.bool_) for c in columns):
         return [i for i, c in enumerate(columns) if c]
-    return [list(names).index(c) if isinstance(c, str) else int(c) for c in columns]
+    place = {name: i for i, name in enumerate(names)}
+    return [place[c] if isinstance(c, str) else int(c) for c in columns]
 
 
-def _select(g: Graph, block: Columns, which: Sequence[int]) -> Columns:
+def select(g: Graph, block: Columns, which: Sequence[int]) -> Columns:
     """Some columns, in this order; neighbours from one tensor stay together."""
     where = [(part, j) for part in block for j in range(len(part.names))]
     found: Columns = []
@@ -160,7 +164,7 @@ def _impute(g: Graph, block: Columns, step: SimpleImputer) -> Columns:
     kept = np.flatnonzero(~np.isnan(fill))
     parts = [Part(g.Where(missing, np.where(np.isnan(fill), 0.0, fill), x), "number", names)]
     if len(kept) < len(names):
-        parts = _select(g, parts, kept.tolist())
+        parts = select(g, parts, kept.tolist())
     if step.indicator_ is not None and len(step.indicator_.features_):
         chosen = step.indicator_.features_
         flags = g.columns(g.number(missing), chosen)
@@ -185,7 +189,7 @@ def _encode(g: Graph, block: Columns, step: Any, rows_of: Callable[[int, np.ndar
     """Every category becomes its row of a matrix that the encoder itself gave; an unknown one, the last row."""
     parts = []
     for i, categories in enumerate(step.categories_):
-        (part,) = _select(g, block, [i])
+        (part,) = select(g, block, [i])
         M = rows_of(i, categories)
         value = g.Add(g.MatMul(_hits(g, part, categories), M[:-1] - M[-1]), M[-1])
         parts.append(Part(value, "number", (part.name,) * M.shape[1]))
@@ -252,7 +256,7 @@ def _by_columns(g: Graph, block: Columns, step: ColumnTransformer) -> Columns:
     for _, inner, columns in step.transformers_:
         which = _indices(columns, names)
         if which and not (isinstance(inner, str) and inner == "drop"):
-            parts += transform(g, _select(g, block, which), inner)
+            parts += transform(g, select(g, block, which), inner)
     return parts
 
 

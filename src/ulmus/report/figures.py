@@ -112,15 +112,13 @@ def learning_curve(s: Subject) -> str | None:
     return figure(drawing, "Held-out loss against the number of features", "A star marks the choice.")
 
 
-def bars(names: list[str], values: np.ndarray, spread: np.ndarray, label: str) -> str:
+def bars(names: list[str], values: np.ndarray, spread: np.ndarray | None, label: str, title: str, note: str) -> str:
     drawing, ax = axes("Importance", label, "", (5.2, 0.3 * len(names) + 1.2))
     place = np.arange(len(names))[::-1]
     ax.barh(place, values, xerr=spread, color="#b8d3ea", edgecolor=INK, capsize=2)
     ax.set_yticks(place, [n if len(n) < 30 else n[:29] + "…" for n in names])
     ax.axvline(0, color="0.3", lw=1)
-    return figure(
-        drawing, "Permutation importance of the columns", "How much worse the score is with a column shuffled."
-    )
+    return figure(drawing, title, note)
 
 
 def _some(X: Any, rows: np.ndarray) -> Any:

@@ -33,10 +33,8 @@ def map_section(s: Subject) -> str:
     if not s.one_output:
         return paragraph("There are several outputs; a map is drawn for one.")
     rows = s.sample
-    features = s.features.iloc[rows] if hasattr(s.features, "iloc") else s.features[rows]
-    features = np.asarray(features.toarray() if hasattr(features, "toarray") else features, dtype=float)
     classes, index = grouped(s.y[rows], None if s.kind == "regression" else s.model.classes_)
-    picture = project(features, classes, index, s.frame.iloc[rows], {"predicted": s.predicted[rows]})
+    picture = project(s.coordinates(rows), classes, index, s.frame.iloc[rows], {"predicted": s.predicted[rows]})
     if picture is None:
         return paragraph("The rows have only one class: there is nothing to tell apart.")
     text = (

@@ -8,20 +8,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.inspection import permutation_importance
 
-from ulmus.plots import TuningDisplay
 from ulmus.report import figures as draw
+from ulmus.report.choice import choice_section
+from ulmus.report.importance import importance_section
 from ulmus.report.map import map_section
-from ulmus.report.page import cell, figure, figures, paragraph, table
+from ulmus.report.page import cell, figures, paragraph, table
 from ulmus.report.subject import Subject
 from ulmus.scores import scores
 
-#: Columns, rows and importances that a table lists.
+#: Columns and rows that a table lists.
 MANY = 30
 UNSURE = 10
-#: Rows, and shuffles of a column, behind importances.
-IMPORTANCE_ROWS, SHUFFLES = 500, 5
 
 
 def score_section(s: Subject) -> str:
@@ -67,33 +65,6 @@ def _target(s: Subject) -> str:
     return f"Classes: {parts}{', …' if len(labels) > 10 else ''}."
 
 
-def choice_section(s: Subject) -> str:
-    model = s.model
-    given = model.get_params(deep=False)
-    rows: list[tuple[str, Any, str]] = []
-    for name, value in given.items():
-        chosen = getattr(model, f"{name}_", None)
-        if isinstance(value, str) and value == "auto" and isinstance(chosen, int | float):
-            rows.append((name, chosen, "chosen from the data"))
-        elif (
-            name in ("kernel", "activation", "C", "gamma", "n_landmarks", "n_hidden", "loss", "decoding")
-            and value is not None
-        ):
-            rows.append((name, value if isinstance(value, int | float | str) else type(value).__name__, "given"))
-    body = table(("parameter", "value", ""), [(n, cell(v), w) for n, v, w in rows])
-    if getattr(model, "tuning_", None) is None:
-        return body + paragraph("Nothing was searched: the parameters were given.")
-    pairs = [draw.axes("", "", "") for _ in range(3)]
-    TuningDisplay.from_estimator(model, ax=[ax for _, ax in pairs])
-    names = ("against C", "against size", "against width")
-    search = figures(*(figure(d, f"Held-out loss {n}") for (d, _), n in zip(pairs, names, strict=True)))
-    text = (
-        f"{len(model.tuning_.trials)} models were judged on rows they did not hold, in {model.tuning_.seconds:.1f} s. "
-        "A star marks the choice: the lowest loss, and among equals the simplest."
-    )
-    return body + paragraph(text) + search
-
-
 def error_section(s: Subject) -> str:
     if s.kind == "regression":
         if not s.one_output:
@@ -121,26 +92,14 @@ def calibration_section(s: Subject) -> str:
 
 def learning_section(s: Subject) -> str:
     curve = draw.learning_curve(s)
+    if curve is None and hasattr(s.model, "view_"):
+        landmarks = f"The global model has {s.model.map_.n_lifted:,} landmarks. "
+        if s.model.local_ is None:
+            return paragraph(landmarks + "Local kernels, which stand in for more of them, did not pay.")
+        return paragraph(landmarks + "What more of them could add is added by the local stage, which uses every row.")
     if curve is None:
         return paragraph("The number of features was not searched, so that there is no curve.")
     return curve + paragraph("Where the curve is flat, more features would not help; where it still falls, they might.")
-
-
-def importance_section(s: Subject) -> str:
-    rows = s.sample[:: max(1, len(s.sample) // IMPORTANCE_ROWS)]
-    frame, y = s.frame.iloc[rows], s.y[rows]
-    columns = frame.shape[1]
-    if columns > 200:
-        return paragraph(f"There are {columns:,} columns; shuffling each would take long, and is left out.")
-    found = permutation_importance(s.estimator, s.rows(frame), y, n_repeats=SHUFFLES, random_state=0)
-    order = np.argsort(found.importances_mean)[::-1][:MANY]
-    names = [str(frame.columns[j]) for j in order]
-    what = "loss of R²" if s.kind == "regression" else "loss of accuracy"
-    values, spread = found.importances_mean[order], found.importances_std[order]
-    lists = table(
-        ("column", what, "±"), [(n, float(v), float(e)) for n, v, e in zip(names, values, spread, strict=True)]
-    )
-    return draw.bars(names, values, spread, what) + lists
 
 
 def unsure_section(s: Subject) -> str:
@@ -153,6 +112,9 @@ def unsure_section(s: Subject) -> str:
             "The rows with the largest standard deviation of the prediction: far from all training rows.",
             "deviation",
         )
+        if not np.ptp(doubt) > 0:
+            doubt = np.abs(s.y[s.sample] - s.predicted[s.sample])
+            text, title = "This model is as sure of one row as of another; these are the rows it missed most.", "error"
     else:
         top = np.sort(s.probability[s.sample], axis=1)
         doubt = -(top[:, -1] - top[:, -2])

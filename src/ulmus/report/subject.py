@@ -62,6 +62,23 @@ class Subject:
         return X
 
     @cached_property
+    def feature_names(self) -> list[str]:
+        """Names of the features that the last step sees."""
+        if isinstance(self.estimator, Pipeline) and len(self.estimator.steps) > 1:
+            try:
+                return [str(name) for name in self.estimator[:-1].get_feature_names_out()]
+            except (AttributeError, ValueError):
+                return [f"x{j}" for j in range(self.features.shape[1])]
+        return [str(name) for name in self.frame.columns]
+
+    def coordinates(self, rows: np.ndarray) -> np.ndarray:
+        """Rows as numbers of comparable scale, as the model sees them where it prepares them itself."""
+        X = self.features.iloc[rows] if hasattr(self.features, "iloc") else self.features[rows]
+        if hasattr(self.model, "view_"):
+            return np.asarray(self.model.view_.transform(np.asarray(self.model._checked(X), dtype=float)))
+        return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
+
+    @cached_property
     def predicted(self) -> np.ndarray:
         return np.asarray(self.model.predict(self.features))
 

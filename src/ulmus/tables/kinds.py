@@ -133,6 +133,8 @@ def _numbers(column: Any, kind: Kind) -> Values:
             floats = pc.replace_substring_regex(text, r"^\+", "").cast(pa.float64())
     found = np.array(floats.fill_null(np.nan).to_numpy(), dtype=np.float64)
     found[np.isinf(found)] = np.nan
+    if not np.isnan(found).any():
+        return Values(found)
     nan_given = column.is_null(nan_is_null=True).to_numpy() if pa.types.is_floating(t) else column.is_null().to_numpy()
     return Values(found, np.flatnonzero(np.isnan(found) & ~nan_given & ~_blank(column)))
 

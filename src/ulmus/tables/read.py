@@ -47,16 +47,25 @@ def read_table(path: str) -> Batch:
 
 
 def join_batches(batches: list[Batch]) -> Batch:
-    """Batches that follow each other, as one."""
+    """Batches that follow each other, as one; a column that some of them lack is missing there."""
+    if len(batches) == 1:
+        return batches[0]
+    names = dict.fromkeys(name for b in batches for name in b.columns)
+    columns = {name: _joined([(b.columns.get(name), b.n_rows) for b in batches]) for name in names}
+    return Batch(columns, batches[0].first_row, batches[0].file)
+
+
+def _joined(parts: list[tuple[Any, int]]) -> Any:
+    """Chunks of one type: that of all that have values, or text where these differ."""
     import pyarrow as pa
 
-    columns = {
-        name: pa.chunked_array([chunk for b in batches for chunk in _chunks(b.columns[name])])
-        if len(batches) > 1
-        else batches[0].columns[name]
-        for name in batches[0].columns
-    }
-    return Batch(columns, batches[0].first_row, batches[0].file)
+    types = {part.type for part, _ in parts if part is not None and not pa.types.is_null(part.type)}
+    common = types.pop() if len(types) == 1 else pa.string() if types else pa.null()
+    chunks = []
+    for part, rows in parts:
+        found = pa.nulls(rows, common) if part is None else part
+        chunks += [chunk if chunk.type == common else chunk.cast(common) for chunk in _chunks(found)]
+    return pa.chunked_array(chunks, common)
 
 
 def read_batches(path: str) -> Iterator[Batch]:
@@ -144,12 +153,12 @@ def _explained(error: Exception, source: Source, layout: Layout, n_fields: int) 
 
 
 def _json_lines(source: Source, layout: Layout) -> Iterator[Any]:
+    """Tables of all names seen so far: a name may come later, and be missing in a line."""
     import json
-
-    import pyarrow as pa
 
     rows: list[dict[str, Any]] = []
     names: dict[str, None] = {}
+    size = 0
     with source.open() as stream:
         for number, line in enumerate(stream, 1):
             if not line.strip():
@@ -170,7 +179,17 @@ def _json_lines(source: Source, layout: Layout) -> Iterator[Any]:
                     )
             rows.append(row)
             names.update(dict.fromkeys(row))
-    yield pa.table({name: _typed([row.get(name) for row in rows]) for name in names})
+            size += len(line)
+            if size >= BATCH:
+                yield _table(rows, names)
+                rows, size = [], 0
+    yield _table(rows, names)
+
+
+def _table(rows: list[dict[str, Any]], names: dict[str, None]) -> Any:
+    import pyarrow as pa
+
+    return pa.table({name: _typed([row.get(name) for row in rows]) for name in names})
 
 
 def _typed(values: list[Any]) -> Any:

@@ -69,6 +69,13 @@ class Source:
                 return opener(raw)
         return raw
 
+    @property
+    def compressed(self) -> bool:
+        raw: Any = BytesIO(self._data) if self._data is not None else self._opened()
+        with raw:
+            start = raw.read(6)
+        return any(start.startswith(magic) for magic in COMPRESSIONS)
+
     def _opened(self) -> BinaryIO:
         try:
             return open(self._path, "rb")

@@ -1,0 +1,52 @@
+"""Which columns matter: by shuffling them, and by the slope of models that measure it."""
+
+import numpy as np
+from sklearn.inspection import permutation_importance
+
+from ulmus.report import figures as draw
+from ulmus.report.page import paragraph, table
+from ulmus.report.subject import Subject
+
+#: Columns that are listed.
+MANY = 30
+#: Columns beyond which shuffling each takes too long.
+TOO_MANY = 200
+#: Rows, and shuffles of a column.
+ROWS, SHUFFLES = 500, 5
+
+
+def importance_section(s: Subject) -> str:
+    return _shuffled(s) + _slopes(s)
+
+
+def _shuffled(s: Subject) -> str:
+    rows = s.sample[:: max(1, len(s.sample) // ROWS)]
+    frame, y = s.frame.iloc[rows], s.y[rows]
+    if frame.shape[1] > TOO_MANY:
+        return paragraph(f"There are {frame.shape[1]:,} columns; shuffling each would take long, and is left out.")
+    found = permutation_importance(s.estimator, s.rows(frame), y, n_repeats=SHUFFLES, random_state=0)
+    order = np.argsort(found.importances_mean)[::-1][:MANY]
+    names = [str(frame.columns[j]) for j in order]
+    what = "loss of R²" if s.kind == "regression" else "loss of accuracy"
+    values, spread = found.importances_mean[order], found.importances_std[order]
+    lists = table(
+        ("column", what, "±"), [(n, float(v), float(e)) for n, v, e in zip(names, values, spread, strict=True)]
+    )
+    title, note = "Permutation importance of the columns", "How much worse the score is with a column shuffled."
+    return draw.bars(names, values, spread, what, title, note) + lists
+
+
+def _slopes(s: Subject) -> str:
+    """The share of every feature in the mean squared slope of the model."""
+    values = getattr(s.model, "feature_importances_", None)
+    if values is None:
+        return ""
+    order = np.argsort(values)[::-1][:MANY]
+    names, values = [s.feature_names[j] for j in order], values[order]
+    text = (
+        "The model itself says along which of its features it varies most: their share in its mean squared slope. A "
+        "feature may have a large share and yet be hardly missed when it is shuffled, if others tell the same."
+    )
+    title, note = "Importance of the features to the model", "Shares of the mean squared slope; they sum to 1."
+    lists = table(("feature", "share of the slope"), [(n, float(v)) for n, v in zip(names, values, strict=True)])
+    return paragraph(text) + draw.bars(names, values, None, "share of the slope", title, note) + lists

@@ -1,0 +1,128 @@
+"""Which model ``ulmus fit`` takes: adaptive by default, NKELM when asked, for streams and for very wide tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ulmus
+from test_cli import folder, people, predicted  # noqa: F401 (a fixture)
+from ulmus.cli import main, memory, models
+from ulmus.cli.console import BAD_TABLE, FAILED, OK
+from ulmus.persistence import describe
+
+pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [("price", "AdaptiveRegressor"), ("kind", "AdaptiveClassifier"), ("order", "AdaptiveOrdinalClassifier")],
+)
+def test_every_task_gets_its_adaptive_model(folder, model, kind):  # noqa: F811
+    assert describe(folder / f"{model}.ulmus").model == kind
+
+
+def test_the_small_model_is_there_for_the_asking(folder, capsys):  # noqa: F811
+    out = folder / "small.ulmus"
+    fit = ["fit", str(folder / "price.csv"), "--target", "price", "--model", "nkelm", "-o", str(out)]
+    assert main(fit) == OK
+    assert describe(out).model == "NKELMRegressor"
+    assert main(["info", str(out)]) == OK
+    assert "n_landmarks" in capsys.readouterr().out
+    assert len(predicted(folder, "small.ulmus", "new.csv", "--interval", "0.8")) == 60
+
+
+def test_info_tells_how_an_adaptive_model_sees_the_table(folder, capsys):  # noqa: F811
+    assert main(["info", str(folder / "price.ulmus")]) == OK
+    shown = capsys.readouterr().out
+    for part in ("kernel", "metric", "local stage", "left out", "gamma", "town: category"):
+        assert part in shown
+
+
+def test_categories_are_codes_that_the_model_treats_as_categories(folder):  # noqa: F811
+    model = ulmus.load(folder / "price.ulmus")
+    names = model[0].get_feature_names_out()
+    assert names[model[-1]._categorical].tolist() == ["town"]
+    levels = model[0].named_transformers_["category"].categories_[0]
+    assert levels.tolist() == ["", "Köln", "Oslo", "Rom", "Ulm"]  # missing is a level
+
+
+def test_an_unseen_category_is_one_that_no_level_stands_for(folder):  # noqa: F811
+    new = pd.read_csv(folder / "new.csv")
+    answers = []
+    for k, town in enumerate(("Timbuktu", "Atlantis")):
+        new.assign(town=town).to_csv(folder / f"far{k}.csv", index=False)
+        answers.append(predicted(folder, "price.ulmus", f"far{k}.csv")["prediction"])
+    np.testing.assert_array_equal(*answers)
+
+
+def test_the_seed_makes_a_fit_repeatable(folder):  # noqa: F811
+    fit = ["fit", str(folder / "kind.csv"), "--target", "kind", "--effort", "fast", "--seed", "3"]
+    answers = []
+    for name in ("one.ulmus", "two.ulmus"):
+        assert main([*fit, "-o", str(folder / name)]) == OK
+        answers.append(predicted(folder, name, "new.csv", "--proba"))
+    pd.testing.assert_frame_equal(*answers, check_exact=True)
+
+
+def test_a_table_that_is_large_beside_the_free_memory_is_streamed(folder, monkeypatch, capsys):  # noqa: F811
+    out = folder / "large.ulmus"
+    fit = ["fit", str(folder / "price.csv"), "--target", "price", "--test", str(folder / "new.csv"), "-o", str(out)]
+    size = (folder / "price.csv").stat().st_size
+    monkeypatch.setattr(memory, "free", lambda: 8 * size - 8)
+    assert main(fit) == OK
+    assert "streamed" in capsys.readouterr().err
+    assert describe(out).model == "NKELMRegressor"
+    assert main([*fit, "--model", "adaptive", "--effort", "fast"]) == OK  # whoever insists gets it
+    assert describe(out).model == "AdaptiveRegressor"
+
+
+def test_the_size_of_a_table_is_told_without_reading_it(folder):  # noqa: F811
+    frame = pd.read_csv(folder / "price.csv")
+    frame.to_csv(folder / "packed.csv.gz", index=False)
+    frame.to_parquet(folder / "typed.parquet")
+    assert memory.numbers(str(folder / "price.csv")) == (folder / "price.csv").stat().st_size
+    packed = (folder / "packed.csv.gz").stat().st_size
+    assert memory.numbers(str(folder / "packed.csv.gz")) == memory.PACKED * packed
+    assert memory.numbers(str(folder / "typed.parquet")) == 8 * frame.size
+    assert not memory.too_large("-")
+    assert memory.free() > 2**20
+
+
+def test_a_stream_cannot_be_adaptive(folder, capsys):  # noqa: F811
+    fit = ["fit", str(folder / "price.csv"), "--target", "price", "--stream", "--model", "adaptive"]
+    assert main(fit) == FAILED
+    assert "--stream cannot fit an adaptive model" in capsys.readouterr().err
+
+
+def test_standard_input_cannot_be_read_twice(capsys):
+    assert main(["fit", "-", "--target", "price", "--stream"]) == BAD_TABLE
+    assert "standard input can be read once" in capsys.readouterr().err
+
+
+def test_a_stream_without_a_test_table_says_that_there_is_no_report(folder, capsys):  # noqa: F811
+    page = folder / "none.html"
+    fit = ["fit", str(folder / "price.csv"), "--target", "price", "--stream", "--report", str(page)]
+    assert main(fit) == OK
+    assert "no report" in capsys.readouterr().err
+    assert not page.exists()
+
+
+def test_very_wide_tables_get_the_small_model(folder, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(models, "WIDE", 4)
+    out = folder / "wide.ulmus"
+    assert main(["fit", str(folder / "price.csv"), "--target", "price", "-o", str(out)]) == OK
+    assert describe(out).model == "NKELMRegressor"
+
+
+def test_a_model_is_not_written_to_standard_output(folder, capsys):  # noqa: F811
+    assert main(["fit", str(folder / "price.csv"), "--target", "price", "-o", "-"]) == BAD_TABLE
+    assert "a model is a file" in capsys.readouterr().err
+
+
+def test_the_report_says_how_to_do_it_again(tmp_path):
+    people(120).drop(columns="kind").to_csv(tmp_path / "data.csv", index=False)
+    page, data = tmp_path / "page.html", str(tmp_path / "data.csv")
+    assert main(["fit", data, "--target", "price", "--effort", "fast", "--report", str(page)]) == OK
+    text = page.read_text(encoding="utf-8")
+    assert "--task regression --model adaptive --effort fast --seed 0" in text
+    assert "share of the slope" in text

@@ -1,0 +1,94 @@
+"""Every family of models has a report with every section; adaptive ones say which features they vary along."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OrdinalEncoder
+
+import ulmus
+from data import classification, regression
+from test_report import SECTIONS
+from ulmus.report.subject import Subject
+
+pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+
+#: One of each family.
+MODELS = {
+    "ELM": ulmus.ELMRegressor(20, C=1.0, random_state=0),
+    "KELM": ulmus.KELMClassifier(random_state=0),
+    "ELM, ordinal": ulmus.ELMOrdinalClassifier(random_state=0),
+    "OSELM": ulmus.OSELMRegressor(20, random_state=0),
+    "OSELM, classes": ulmus.OSELMClassifier(20, random_state=0),
+    "OSELM, ordinal": ulmus.OSELMOrdinalClassifier(20, random_state=0),
+    "robust ELM": ulmus.RobustELMRegressor(random_state=0),
+    "robust NKELM": ulmus.RobustNKELMRegressor(random_state=0),
+    "ENDA": ulmus.ENDA(random_state=0),
+    "ENDA ensemble": ulmus.ENDAEnsemble(n_members=3, random_state=0),
+    "KLDA": ulmus.KLDA(),
+    "NNDA": ulmus.NNDA(random_state=0),
+    "adaptive": ulmus.AdaptiveRegressor(effort="fast", random_state=0),
+    "adaptive, classes": ulmus.AdaptiveClassifier(effort="fast", random_state=0),
+    "adaptive, ordinal": ulmus.AdaptiveOrdinalClassifier(effort="fast", random_state=0),
+}
+
+
+def sections_of(path):
+    page = path.read_text(encoding="utf-8")
+    return dict(re.findall(r'<section id="(\w+)"><h2>[^<]*</h2>(.*?)</section>', page, re.DOTALL))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_of_every_family_is_reported(tmp_path, name):
+    regressor = type(MODELS[name]).__name__.endswith("Regressor")
+    X, y = regression(120) if regressor else classification(120, classes=3)
+    model = MODELS[name].fit(X[:90], y[:90])
+    ulmus.report(model, X[90:], y[90:], tmp_path / "page.html")
+    found = sections_of(tmp_path / "page.html")
+    assert tuple(found) == SECTIONS
+    assert all("<svg" in found[key] for key in ("errors", "calibration", "importance", "map"))
+    assert ("share of the slope" in found["importance"]) == hasattr(model, "feature_importances_")
+    searched = hasattr(model, "view_") or hasattr(model, "tuning_")
+    assert ("Nothing was searched" in found["choice"]) != searched
+    assert ("<svg" in found["choice"]) == searched
+
+
+def mixed(n=200, seed=0):
+    rng = np.random.RandomState(seed)
+    frame = pd.DataFrame({"town": rng.choice(["Rom", "Ulm", "Oslo"], n), "size": rng.normal(size=n), "noise": 1.0})
+    return frame, 3.0 * (frame["town"] == "Rom").to_numpy() + frame["size"].to_numpy()
+
+
+def test_importances_of_an_adaptive_model_are_shown_with_their_names(tmp_path):
+    frame, y = mixed()
+    model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(frame[:150], y[:150])
+    ulmus.report(model, frame[150:], y[150:], tmp_path / "page.html")
+    part = sections_of(tmp_path / "page.html")["importance"].partition("share in its mean")[2]
+    rows = re.findall(r"<td>(\w+)</td><td class=\"n\">([\d.e-]+)</td>", part)
+    expected = sorted(zip(frame.columns, model.feature_importances_, strict=True), key=lambda row: -row[1])
+    assert [name for name, _ in rows] == [name for name, _ in expected]
+    np.testing.assert_allclose([float(v) for _, v in rows], [v for _, v in expected], rtol=1e-3)
+    assert rows[-1] == ("noise", "0")
+
+
+def test_a_model_that_is_equally_sure_everywhere_shows_what_it_missed_most(tmp_path):
+    frame, y = mixed()
+    model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(frame[:150], y[:150])
+    ulmus.report(model, frame[150:], y[150:], tmp_path / "page.html")
+    text = sections_of(tmp_path / "page.html")["unsure"]
+    assert "missed most" in text
+    worst = 150 + int(np.argmax(np.abs(y[150:] - model.predict(frame[150:]))))
+    assert f'<td class="n">{worst - 150 + 1}</td>' in text.partition("<tbody>")[2].partition("</tr>")[0]
+
+
+def test_the_map_shows_rows_as_an_adaptive_model_sees_them():
+    frame, y = mixed()
+    columns = make_column_transformer((OrdinalEncoder(), ["town"]), remainder="passthrough")
+    model = make_pipeline(columns, ulmus.AdaptiveRegressor(effort="fast", categorical_features=[0], random_state=0))
+    s = Subject.of(model.fit(frame, y), frame, y, seen=False)
+    codes = columns.fit_transform(frame)
+    np.testing.assert_array_equal(s.coordinates(np.arange(9)), model[-1].view_.transform(codes[:9].astype(float)))
+    assert s.feature_names == ["ordinalencoder__town", "remainder__size", "remainder__noise"]
