@@ -8,41 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from harness import HERE, Options, Section, table, timed
 from problems import Task
 from ulmus import ENDA, KLDA, NNDA, ELMClassifier, ENDAEnsemble, ProjectionDisplay, datasets
+from ulmus.reproduce.enda import TESTS
+from ulmus.reproduce.enda import split as document_split
+from ulmus.reproduce.printed import ENDA as DOCUMENT
 
 KEPT = HERE / ".enda_table.json"
-#: Tests; every row is tested once.
-TESTS = 10
 #: Ensembles have so many members.
 MEMBERS = 5
 
 
-@dataclass(frozen=True)
-class Published:
-    """Error rates of Table 2 (None: overflow), and the hidden nodes that are used here."""
-
-    title: str
-    nodes: int
-    klda: float | None
-    nnda: float | None
-    elm: float
-    enda: float
-
-
-#: The document's L is known for Letter (1100) and Sensorless (5000, on 58509 rows) only.
-DOCUMENT = {
-    "wine": Published("Wine", 100, 0.053, 0.065, 0.026, 0.015),
-    "image_segmentation": Published("Segment", 500, 0.026, 0.038, 0.045, 0.027),
-    "waveform21": Published("Waveform", 300, 0.159, None, 0.168, 0.095),
-    "pendigits": Published("Pen-digits", 1000, 0.004, 0.016, 0.004, 0.002),
-    "letter": Published("Letter", 1100, 0.047, 0.051, 0.060, 0.022),
-    "sensorless_subset2200": Published("Sensorless, 2200 rows", 500, None, None, 0.352, 0.213),
-}
 #: Sets on which our best must be at or below the printed error of ENDA (Waveform's is below the Bayes error).
 TARGETS = ("wine", "image_segmentation", "pendigits", "letter")
 #: (set, method) → tests, where ten would take hours.
@@ -54,9 +33,7 @@ MOST = {"letter": 3000}
 
 def split(name: str, test: int) -> Task:
     """One of ten parts to test on, the rest to train on."""
-    given = datasets.load(name)
-    train, held = list(StratifiedKFold(TESTS, shuffle=True, random_state=0).split(given.data, given.target))[test]
-    return Task(name, given.data[train], given.target[train], given.data[held], given.target[held])
+    return Task(name, *document_split(name, test))
 
 
 @dataclass(frozen=True)
@@ -158,15 +135,14 @@ def table_two(section: Section, options: Options) -> None:
         error = round(float(np.mean(found[best]["errors"])), 3)
         if name in TARGETS:
             text = f"{facts.title}, error of our best ({best}), to the printed three digits"
-            section.claim(text, error, facts.enda, at_least=False, quick=options.quick)
+            section.claim(text, error, facts.error["ENDA"][0], at_least=False, quick=options.quick)
     if options.figures:
         draw_figures(section, options)
 
 
 def printed_rows(name: str, found: dict[str, Any]) -> list[list[Any]]:
     facts = DOCUMENT[name]
-    document = (facts.klda, facts.nnda, facts.elm, facts.enda)
-    below = ["overflow" if value is None else f"{value:.3f}" for value in document]
+    below = ["overflow" if said is None else f"{said[0]:.3f}" for said in facts.error.values()]
     return [
         [facts.title, "here", facts.nodes, *(cell(found.get(m)) for m in PRINTED)],
         ["", "printed", "", *below],

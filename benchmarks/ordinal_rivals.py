@@ -7,16 +7,10 @@ import mord
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.model_selection import GridSearchCV, KFold
 from skordinal.classifiers import REDSVM, SVOR
 
-from ulmus import (
-    ELMClassifier,
-    ELMOrdinalClassifier,
-    KELMClassifier,
-    KELMOrdinalClassifier,
-    NKELMOrdinalClassifier,
-)
+from ulmus import ELMOrdinalClassifier, KELMClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
+from ulmus.reproduce.kelmor import METHODS, searched
 
 Make = Callable[[int], Any]
 
@@ -70,30 +64,8 @@ class ChosenKernel(ClassifierMixin, BaseEstimator):
         return self.model_.predict(X)
 
 
-def searched(model: Any, grid: dict[str, Any], folds: int, seed: int) -> GridSearchCV:
-    """The parameters of lowest MAE in k folds of the training part, as the document has it."""
-    cv = KFold(folds, shuffle=True, random_state=seed)
-    return GridSearchCV(model, grid, scoring="neg_mean_absolute_error", cv=cv, error_score=-np.inf)
-
-
-#: The document's C; its widths are not given, so they are spread around one over the number of features.
-C = 10.0 ** np.arange(-3, 4)
-WIDTHS = 2.0 ** np.arange(-12, 3, 2)
-HIDDEN = [100, 250, 500, 1000]
-LAYER = {"activation": "sigmoid", "slope": 1.0}
-
 #: The document's five methods under its protocol (5 folds, lowest MAE), then the models as they come.
-DOCUMENT: dict[str, Make] = {
-    "SVOR": lambda seed: searched(SVOR(), {"C": 10.0 ** np.arange(-2, 3), "gamma": WIDTHS}, 5, seed),
-    "ELM": lambda seed: searched(
-        ELMClassifier(**LAYER, random_state=seed, n_jobs=1), {"n_hidden": HIDDEN, "C": C}, 5, seed
-    ),
-    "KELM": lambda seed: searched(KELMClassifier(n_jobs=1), {"gamma": WIDTHS, "C": C}, 5, seed),
-    "ELMOR": lambda seed: searched(
-        ELMOrdinalClassifier(**LAYER, random_state=seed, n_jobs=1), {"n_hidden": HIDDEN, "C": C}, 5, seed
-    ),
-    "KELMOR": lambda seed: searched(KELMOrdinalClassifier(n_jobs=1), {"gamma": WIDTHS, "C": C}, 5, seed),
-}
+DOCUMENT: dict[str, Make] = {name: METHODS[name] for name in ("SVOR", "ELM", "KELM", "ELMOR", "KELMOR")}
 OURS: dict[str, Make] = {
     "ELMOR, self-tuned": lambda seed: ELMOrdinalClassifier(random_state=seed, n_jobs=1),
     "KELMOR, self-tuned": lambda seed: KELMOrdinalClassifier(random_state=seed, n_jobs=1),
@@ -105,10 +77,10 @@ OURS: dict[str, Make] = {
 _SVM = {"C": 10.0 ** np.arange(-1, 3), "gamma": 2.0 ** np.arange(-9, 1, 3)}
 _ALPHA = {"model__alpha": 10.0 ** np.arange(-3, 4)}
 RIVALS: dict[str, Make] = {
-    "mord LogisticAT": lambda seed: searched(Consecutive(mord.LogisticAT()), _ALPHA, 5, seed),
-    "mord LogisticIT": lambda seed: searched(Consecutive(mord.LogisticIT()), _ALPHA, 5, seed),
-    "skordinal SVOR": lambda seed: searched(SVOR(), {**_SVM, "C": [0.1, 1.0, 10.0]}, 3, seed),
-    "skordinal REDSVM": lambda seed: searched(REDSVM(), _SVM, 3, seed),
+    "mord LogisticAT": lambda seed: searched(Consecutive(mord.LogisticAT()), _ALPHA, seed),
+    "mord LogisticIT": lambda seed: searched(Consecutive(mord.LogisticIT()), _ALPHA, seed),
+    "skordinal SVOR": lambda seed: searched(SVOR(), {**_SVM, "C": [0.1, 1.0, 10.0]}, seed, 3),
+    "skordinal REDSVM": lambda seed: searched(REDSVM(), _SVM, seed, 3),
     "HistGB, rounded": lambda seed: Rounded(HistGradientBoostingRegressor(random_state=seed)),
     "HistGB classifier": lambda seed: HistGradientBoostingClassifier(random_state=seed),
     "KELM (nominal)": lambda seed: KELMClassifier(random_state=seed, n_jobs=1),

@@ -23,7 +23,7 @@ extensions = [
 ]
 root_doc = "index"
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
-exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/sg_execution_times.rst"]
+exclude_patterns = ["_build", "results/*", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/sg_execution_times.rst"]
 nitpicky = False
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]

@@ -1,7 +1,34 @@
-"""Settings of the test run."""
+"""Settings of the test run, and the browser that opens pages."""
 
+import shutil
+import subprocess
+
+import pytest
 from hypothesis import settings
 
 # Properties are tried on the same examples in every run, however slow the machine is.
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("steady")
+
+CHROMIUM = next(
+    (found for found in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if found), None
+)
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--hide-scrollbars", "--enable-logging=stderr"),
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """Chromium without a window: ``browser(*options, url=...)`` gives the finished process."""
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium, which is no Python package")
+    profile = tmp_path_factory.mktemp("profile")
+
+    def run(*options, url):
+        command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *options, url]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    return run

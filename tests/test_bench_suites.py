@@ -1,8 +1,11 @@
 """The suites: same splits for everybody, ranks and ratios as defined, rivals that are missing are reported."""
 
+import json
+
 import numpy as np
 import pytest
 
+from pages import figures_of
 from ulmus.bench import SUITES, Suite
 from ulmus.bench.tasks import Task, load, load_contaminated, load_ordinal
 from ulmus.reproduce import Results, Settings, Unavailable, run
@@ -45,16 +48,22 @@ SUITE = Suite(
 )
 
 
-def test_a_suite_tells_who_wins_and_who_is_missing(tmp_path, capsys):
-    run([SUITE.experiment()], tmp_path)
-    told = capsys.readouterr().out
-    assert "Standing" in told
-    standing = told[told.index("Standing") :]
-    ours = next(line for line in standing.splitlines() if line.startswith("ours"))
-    assert ours.split()[1] == "1.00"
-    assert "2/0/0" in ours
-    page = (tmp_path / "index.html").read_text()
-    assert "Error against time" in page
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    return run([SUITE.experiment()], tmp_path_factory.mktemp("bench"), title="Our models <and others>")
+
+
+@pytest.fixture(scope="module")
+def tables(page):
+    record = json.loads((page.parent / "results.json").read_text())
+    return {table["title"]: table for table in record["experiments"]["bench-toy"]["tables"]}
+
+
+def test_a_suite_tells_who_wins(page, tables):
+    name, rank, _, standing, _ = tables["Standing"]["rows"][0]
+    assert (name, rank, standing) == ("ours", "1.00", "2/0/0")
+    assert "Error against time" in page.read_text()
+    assert "<h1>Our models &lt;and others&gt;</h1>" in page.read_text()
 
 
 def test_ratios_are_against_the_best_rival_of_each_set():
@@ -99,7 +108,43 @@ def test_contestants_of_every_suite_can_be_made(name):
             model = make(small, 0)
         except (ImportError, Unavailable):
             continue
-        assert hasattr(model, "fit")
+        assert hasattr(model, "learn" if name == "online" else "fit")
         assert hasattr(model, "predict")
         made += 1
     assert made >= 4
+
+
+def test_every_suite_shows_error_times_memory_ranks_wins_and_a_plot(tables):
+    assert [title.split()[0] for title in tables] == ["Error", "Seconds", "Seconds", "Megabytes", "Standing"]
+    assert tables["Standing"]["header"][1:4] == ["mean rank", "median seconds", "won/tied/lost"]
+    for suite in SUITES.values():
+        assert {key for _, key, _ in suite.columns} >= {"error", "fit_seconds", "predict_seconds", "megabytes"}
+
+
+def test_who_is_missing_is_named_with_the_reason(tables):
+    notes = next(iter(tables.values()))["notes"]
+    assert notes == ["gone: not installed (rival) (one, two)", "small: more than 10 rows (one, two)"]
+
+
+def test_a_browser_shows_the_page_without_a_console_error(page, browser, tmp_path):
+    console, wide, ink = figures_of(page, browser, tmp_path)
+    assert console == []
+    assert wide == 0
+    assert len(ink) == 1
+    assert (ink > 1e-3).all()
+
+
+def test_memory_is_that_of_the_fit():
+    class Hungry(Constant):
+        def fit(self, X, y):
+            np.ones(5_000_000).sum()  # 40 MB
+            return self
+
+    suite = Suite("toy", "Toy", ("one",), ("one",), {"hungry": lambda task, seed: Hungry(0.0)}, {}, load=little)
+    answer = next(iter(suite.cells(Settings()))).run()
+    assert 30 < answer["megabytes"] < 80
+
+
+def test_sets_that_no_rival_finished_are_neither_won_nor_lost():
+    table = SUITE._standing(Results({"one/ours/0": {"error": 1.0, "fit_seconds": 1.0}}), Settings())
+    assert table.rows[0][3:] == ["0/0/0", "-"]

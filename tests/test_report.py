@@ -1,9 +1,6 @@
 """The report is whole, needs no network, and can be read on a phone and at a desk."""
 
-import json
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pandas as pd
@@ -14,18 +11,11 @@ from sklearn.preprocessing import StandardScaler
 
 import ulmus
 from data import classification, regression
+from pages import requests_of_the_page
 from ulmus.scores import scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
-CHROMIUM = next(
-    (found for found in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if found), None
-)
-FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync", "--hide-scrollbars", "--enable-logging=stderr"),
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-)
 SECTIONS = ("scores", "data", "choice", "errors", "calibration", "learning", "importance", "map", "unsure", "again")
 NASTY = '<script>alert("x")</script>'
 
@@ -114,19 +104,6 @@ def test_scores_are_those_of_the_definitions_and_their_intervals_hold_them():
     assert np.isclose(width, 2 * 1.96 * np.abs(error).std() / np.sqrt(len(y)), rtol=0.25)
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium, which is no Python package")
-    profile = tmp_path_factory.mktemp("profile")
-
-    def run(*options, url):
-        command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *options, url]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-    return run
-
-
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (1200, 900)], ids=["phone", "desk"])
 @pytest.mark.parametrize("task", ["classification", "regression", "adaptive"])
 def test_a_browser_shows_the_page_without_errors_and_without_sideways_scrolling(
@@ -149,14 +126,6 @@ def test_a_browser_shows_the_page_without_errors_and_without_sideways_scrolling(
     assert 'data-wide="0"' in run.stdout
     assert int(re.search(r'data-told="(\d+)"', run.stdout)[1]) > 10
     assert requests_of_the_page(log) == []
-
-
-def requests_of_the_page(log):
-    """What the page asked the network for; what the browser asks for itself has no origin."""
-    text = log.read_text().rstrip()
-    events = json.loads(text if text.endswith("}") else text.rstrip(",") + "]}")["events"]
-    asked = [e["params"] for e in events if "url" in e.get("params", {}) and "initiator" in e["params"]]
-    return [p["url"] for p in asked if p["url"].startswith("http") and p["initiator"] != "not an origin"]
 
 
 def test_a_request_would_have_been_seen(browser, tmp_path):

@@ -1,13 +1,19 @@
 """The documents' experiments: cells are kept, tables and pages follow from them."""
 
+import io
+import itertools
 import json
 import re
+from functools import partial
+from importlib import import_module
 
 import numpy as np
 import pytest
 
+from pages import figures_of
 from ulmus.reproduce import EXPERIMENTS, Cell, Experiment, Results, Settings, Table, Unavailable, run
 from ulmus.reproduce.cache import Cache
+from ulmus.reproduce.guard import guarded, within
 from ulmus.reproduce.kelmor import equal_frequency
 
 
@@ -110,14 +116,28 @@ def test_every_experiment_names_each_cell_once_and_explains_itself(name):
     assert experiment.citation
 
 
-@pytest.mark.parametrize("name", ["oselm", "newton"])
-def test_a_quick_run_needs_no_data_beyond_the_package(name, tmp_path, monkeypatch):
-    monkeypatch.delenv("ULMUS_DATA", raising=False)
-    page = run([EXPERIMENTS[name]], tmp_path, Settings(quick=True))
-    assert page == tmp_path / "index.html"
-    record = json.loads((tmp_path / "results.json").read_text())
-    answers = record["experiments"][name]["cells"].values()
-    assert not any("missing" in answer for answer in answers)
+@pytest.fixture(scope="module")
+def quick_page(tmp_path_factory):
+    """The page of a quick run of all documents, without data beyond the package."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ULMUS_DATA", raising=False)
+        return run(EXPERIMENTS.values(), tmp_path_factory.mktemp("quick"), Settings(quick=True))
+
+
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_a_quick_run_needs_no_data_beyond_the_package(name, quick_page):
+    record = json.loads((quick_page.parent / "results.json").read_text())
+    answers = record["experiments"][name]["cells"]
+    missing = {key for key, answer in answers.items() if "missing" in answer}
+    assert all("not installed" in answers[key]["missing"] for key in missing)
+
+
+def test_a_browser_shows_every_figure_of_the_documents_without_a_console_error(quick_page, browser, tmp_path):
+    console, wide, ink = figures_of(quick_page, browser, tmp_path)
+    assert console == []
+    assert wide == 0
+    assert len(ink) == quick_page.read_text().count("<figure>") >= 9
+    assert (ink > 1e-3).all()
 
 
 def test_robust_losses_beat_tikhonov_on_sinc_with_outliers(tmp_path):
@@ -126,3 +146,68 @@ def test_robust_losses_beat_tikhonov_on_sinc_with_outliers(tmp_path):
     plain = results.numbers("sinc/Tikhonov/", "rmse")
     for loss in ("polynomial", "square root"):
         assert (results.numbers(f"sinc/Newton, {loss}/", "rmse") < plain).all()
+
+
+def fail():
+    raise ZeroDivisionError("by nothing")
+
+
+def test_a_cell_that_takes_too_long_is_ended_and_said_so():
+    assert within(partial(dict, error=0.5), 60) == {"error": 0.5}
+    endless = partial(sum, itertools.repeat(1))
+    assert within(endless, 5) == {"missing": "took more than 5 s"}
+
+
+def test_repetitions_of_what_took_too_long_are_not_tried(tmp_path, monkeypatch):
+    tried = []
+
+    def late(cell):
+        tried.append(cell.key)
+        return {"missing": "took more than 3 s"} if "slow" in cell.key else {"error": 1.0}
+
+    monkeypatch.setattr(import_module("ulmus.reproduce.run"), "guarded", late)
+
+    def cells(settings):
+        for k in range(3):
+            yield Cell(f"slow/{k}", fail, limit=3)
+            yield Cell(f"quick/{k}", fail, limit=3)
+
+    experiment = Experiment("toy", "Toy", "", cells, lambda r, s: [], lambda r, s: {})
+    for _ in range(2):
+        run([experiment], tmp_path)
+    assert tried == ["slow/0", "quick/0", "quick/1", "quick/2"]
+
+
+def test_what_fails_is_told_and_tried_again(tmp_path):
+    assert guarded(Cell("a", fail))["missing"] == "failed (ZeroDivisionError: by nothing)"
+    experiment = Experiment("toy", "Toy", "", lambda s: iter([Cell("a", fail)]), lambda r, s: [], lambda r, s: {})
+    run([experiment], tmp_path)
+    assert not list((tmp_path / "cells").glob("*.json"))
+
+
+def test_a_run_says_how_long_it_will_take(tmp_path):
+    stream = io.StringIO()
+    cells = [Cell(f"a/{k}", lambda: {"x": 1}, seconds=900) for k in range(4)]
+    experiment = Experiment("toy", "Toy", "", lambda s: iter(cells), lambda r, s: [], lambda r, s: {})
+    run([experiment], tmp_path, stream=stream)
+    assert "4 of 4 cells to do, about 60 min on two cores" in stream.getvalue()
+
+
+def test_a_browser_shows_every_figure_without_a_console_error(browser, tmp_path):
+    page = run([toy([])], tmp_path)
+    console, wide, ink = figures_of(page, browser, tmp_path)
+    assert console == []
+    assert wide == 0
+    assert len(ink) == 2
+    assert (ink > 1e-3).all()
+
+
+def test_a_figure_that_is_not_shown_would_have_been_seen(browser, tmp_path):
+    page = tmp_path / "hidden.html"
+    page.write_text(
+        "<body><figure><svg width='200' height='100' style='display:none'><rect width='99' height='9'/></svg></figure>"
+        "<figure><svg width='200' height='100'></svg></figure><script>console.error('x')</script></body>"
+    )
+    console, _, ink = figures_of(page, browser, tmp_path)
+    assert len(console) == 1
+    assert ink.tolist() == [0.0, 0.0]

@@ -1,8 +1,11 @@
 """The suites: which sets, which contestants, and how the outcome is told."""
 
+import ctypes
+import gc
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,13 +14,42 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from ulmus.bench import contestants, tasks
+from ulmus.bench import contestants, streams, tasks
 from ulmus.bench.contestants import Make
 from ulmus.bench.tasks import Task
 from ulmus.reproduce.protocol import Answer, Cell, Experiment, Results, Settings, Table, timed
 
+#: What every suite shows: title, number of an answer, format.
+COLUMNS = (
+    ("Error (RMSE / deviation, mean absolute rank error, or %)", "error", "{:.4g}"),
+    ("Seconds to fit", "fit_seconds", "{:.3g}"),
+    ("Seconds to predict", "predict_seconds", "{:.3g}"),
+    ("Megabytes that it adds, at its peak", "megabytes", "{:.0f}"),
+)
 #: Errors within this share of each other are a tie.
 TIE = 0.01
+
+
+def fit_and_predict(model: Any, task: Task) -> Answer:
+    """Error on the test rows, and the seconds of both steps."""
+    _, fit_seconds = timed(lambda: model.fit(task.X, task.y))
+    predicted, predict_seconds = timed(lambda: model.predict(task.X_test))
+    return {
+        "error": task.error(np.asarray(predicted)),
+        "fit_seconds": fit_seconds,
+        "predict_seconds": predict_seconds,
+    }
+
+
+def stream(learner: streams.Learner, task: Task) -> Answer:
+    """Error on rows that were not learned yet, the seconds of both steps, and the rows a second that they allow."""
+    predicted, learning, predicting = streams.prequential(learner, task.X, task.y)
+    return {
+        "error": task.error(predicted),
+        "fit_seconds": learning,
+        "predict_seconds": predicting,
+        "rows_per_second": len(task.y) / (learning + predicting),
+    }
 
 
 @dataclass(frozen=True)
@@ -32,13 +64,16 @@ class Suite:
     rivals: Mapping[str, Make]
     load: Callable[[str, int], Task] = tasks.load
     seeds: int = 3
+    measure: Callable[[Any, Task], Answer] = fit_and_predict
+    columns: tuple[tuple[str, str, str], ...] = COLUMNS
+    how: str = "Same splits, same cores; our models are called without arguments."
 
     def experiment(self) -> Experiment:
         """The suite as an experiment: cells, tables, a figure."""
         return Experiment(
             f"bench-{self.name}",
             self.title,
-            "Same splits, same cores; our models are called without arguments.",
+            self.how,
             self.cells,
             self.tables,
             self.figures,
@@ -61,17 +96,11 @@ class Suite:
     def _measure(self, name: str, contestant: str, seed: int, settings: Settings) -> Answer:
         task = self.load(name, seed)
         if settings.quick:
-            task = Task(task.name, task.kind, task.X[:1000], task.y[:1000], task.X_test, task.y_test, task.categorical)
+            task = task.first(1000)
         model = self.everyone[contestant](task, seed)
         with _PeakMemory() as memory:
-            _, fit_seconds = timed(lambda: model.fit(task.X, task.y))
-        predicted, predict_seconds = timed(lambda: model.predict(task.X_test))
-        return {
-            "error": task.error(np.asarray(predicted)),
-            "fit_seconds": fit_seconds,
-            "predict_seconds": predict_seconds,
-            "megabytes": memory.megabytes,
-        }
+            answer = self.measure(model, task)
+        return {**answer, "megabytes": memory.megabytes}
 
     def _means(self, results: Results, settings: Settings, key: str) -> tuple[list[str], np.ndarray]:
         """Sets that anybody finished, and means ``[set, contestant]``; NaN where a contestant did not."""
@@ -87,16 +116,21 @@ class Suite:
         """Errors, times, memory, and who wins."""
         who = list(self.everyone)
         out = []
-        for title, key, form in (
-            ("Error (RMSE / deviation, mean absolute rank error, or %)", "error", "{:.4g}"),
-            ("Seconds to fit", "fit_seconds", "{:.3g}"),
-            ("Seconds to predict", "predict_seconds", "{:.3g}"),
-            ("Megabytes that a fit adds, at its peak", "megabytes", "{:.0f}"),
-        ):
+        for title, key, form in self.columns:
             names, means = self._means(results, settings, key)
             rows = [[name, *("-" if np.isnan(v) else form.format(v) for v in line)] for name, line in zip(names, means)]
-            out.append(Table(title, ["data set", *who], rows))
+            out.append(Table(title, ["data set", *who], rows, self._absent(results) if key == "error" else ()))
         return [*out, self._standing(results, settings)]
+
+    def _absent(self, results: Results) -> list[str]:
+        """Who did not take part, where, and why."""
+        reasons: dict[tuple[str, str], list[str]] = {}
+        for key, answer in results.answers.items():
+            name, contestant = key.rpartition("/")[0].split("/", 1)
+            if "missing" in answer:
+                sets = reasons.setdefault((contestant, answer["missing"]), [])
+                sets += [] if name in sets else [name]
+        return [f"{contestant}: {reason} ({', '.join(sets)})" for (contestant, reason), sets in reasons.items()]
 
     def _standing(self, results: Results, settings: Settings) -> Table:
         """Mean ranks, and each of ours against the best rival of every set."""
@@ -105,16 +139,17 @@ class Suite:
         filled = np.where(np.isnan(errors), np.inf, errors)
         ranks = np.array([rankdata(line) for line in filled]).mean(axis=0)
         n_ours = len(self.ours)
-        rival = np.nanmin(np.where(np.isnan(errors[:, n_ours:]), np.inf, errors[:, n_ours:]), axis=1)
+        rival = filled[:, n_ours:].min(axis=1)
         rows = []
         for j, name in enumerate(self.everyone):
             cells = [name, f"{ranks[j]:.2f}", f"{_median(seconds[:, j]):.3g}", "", ""]
             if j < n_ours:
-                ratio = errors[:, j] / np.maximum(rival, 1e-12)
-                ratio = np.where((errors[:, j] == 0) & (rival == 0), 1.0, ratio)
+                judged = np.isfinite(errors[:, j]) & np.isfinite(rival)
+                ratio = errors[judged, j] / np.maximum(rival[judged], 1e-12)
+                ratio = np.where((errors[judged, j] == 0) & (rival[judged] == 0), 1.0, ratio)
                 won, lost = int((ratio < 1 - TIE).sum()), int((ratio > 1 + TIE).sum())
                 cells[3] = f"{won}/{len(ratio) - won - lost}/{lost}"
-                cells[4] = f"{_median(ratio):.3f} ({np.nanmax(ratio):.3f})"
+                cells[4] = f"{_median(ratio):.3f} ({ratio.max():.3f})" if len(ratio) else "-"
             rows.append(cells)
         header = ["contestant", "mean rank", "median seconds", "won/tied/lost", "error ratio: median (worst)"]
         note = (
@@ -154,6 +189,8 @@ class _PeakMemory:
     megabytes = float("nan")
 
     def __enter__(self) -> "_PeakMemory":
+        gc.collect()
+        _give_back()
         self._done, self._start, self._peak = threading.Event(), self._resident(), 0.0
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -174,6 +211,12 @@ class _PeakMemory:
             return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
         except OSError:
             return float("nan")
+
+
+def _give_back() -> None:
+    """Return freed memory to the system, where its library can: what earlier work left would hide what is used now."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 SUITES = {
@@ -213,6 +256,21 @@ SUITES = {
             {"RobustNKELM": contestants.robust, "NKELM": contestants.nkelm},
             contestants.ROBUST_RIVALS,
             load=tasks.load_contaminated,
+        ),
+        Suite(
+            "online",
+            "Streams: every row is predicted before it is learned",
+            tasks.STREAMS,
+            ("satimage", "abalone"),
+            streams.OURS,
+            streams.RIVALS,
+            load=streams.load_stream,
+            measure=stream,
+            columns=(*COLUMNS, ("Rows a second, predicted and learned", "rows_per_second", "{:,.0f}")),
+            how=f"Rows in random order, at most {streams.MAX_ROWS:,}. Ours and pyoselm predict and learn "
+            f"{streams.BLOCK} rows at a time (single ones at the start), river's models one; all scale inputs by their "
+            "running mean and deviation. Ours choose their parameters on the first rows. Seconds are those of the "
+            "whole stream, errors those of all its rows, the first included.",
         ),
     )
 }

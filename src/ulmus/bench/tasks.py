@@ -1,6 +1,6 @@
 """Data for the suites: official splits where there are some, random ones otherwise, the same for every contestant."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.model_selection import train_test_split
@@ -20,6 +20,12 @@ class Task:
     X_test: np.ndarray
     y_test: np.ndarray
     categorical: tuple[int, ...] = ()
+
+    def first(self, n: int) -> "Task":
+        """The same task with the first rows to train on; of a stream, the first rows."""
+        whole = self.X_test is self.X
+        X_test, y_test = (self.X[:n], self.y[:n]) if whole else (self.X_test, self.y_test)
+        return replace(self, X=self.X[:n], y=self.y[:n], X_test=X_test, y_test=y_test)
 
     def error(self, predicted: np.ndarray) -> float:
         """RMSE over the deviation of the test targets, mean absolute rank error, or error in per cent."""
@@ -43,6 +49,11 @@ ORDINAL_LARGE = ("orca_ERA", "orca_car", "orca_LEV")
 ORDINAL = (
     *(f"chu_{name}_5bins" for name in ("pyrimidines", "machine", "boston", "triazines", "autompg", "wisconsin")),
     *(f"orca_{name}" for name in ("ERA", "balance-scale", "car", "tae", "ESL", "LEV", "automobile", "newthyroid")),
+)
+#: Sets that are streamed.
+STREAMS = (
+    *("cal_housing", "cpu_act", "house_16H", "abalone", "delta_elevators"),
+    *("pendigits", "ijcnn1", "satimage", "letter", "shuttle", "covtype"),
 )
 #: Sets that come with the package, for a quick run.
 EMBEDDED = ("satimage", "image_segmentation", "abalone")

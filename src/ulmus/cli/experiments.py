@@ -9,6 +9,7 @@ from pathlib import Path
 from ulmus.bench import SUITES
 from ulmus.datasets.loader import FOLDER_VARIABLE
 from ulmus.reproduce import EXPERIMENTS, Experiment, Settings, run
+from ulmus.reproduce.run import DOCUMENTS
 
 
 def reproduce(documents: Sequence[str], *, quick: bool, data: str | None, out: str) -> None:
@@ -21,14 +22,14 @@ def reproduce(documents: Sequence[str], *, quick: bool, data: str | None, out: s
 
 def bench(suite: str, *, quick: bool, data: str | None, out: str) -> None:
     """Run a suite of comparisons."""
-    _run([SUITES[suite].experiment()], quick, data, out)
+    _run([SUITES[suite].experiment()], quick, data, out, "Our models beside what you would pick")
 
 
-def _run(experiments: list[Experiment], quick: bool, data: str | None, out: str) -> None:
+def _run(experiments: list[Experiment], quick: bool, data: str | None, out: str, title: str = DOCUMENTS) -> None:
     if data is not None:
         if not Path(data).is_dir():
             raise ValueError(f"--data names {data}, which is not a folder")
         os.environ[FOLDER_VARIABLE] = data
     command = shlex.join(["ulmus", *sys.argv[1:]])
-    page = run(experiments, Path(out), Settings(quick=quick), command=command)
+    page = run(experiments, Path(out), Settings(quick=quick), title=title, command=command)
     print(f"\n{page}")

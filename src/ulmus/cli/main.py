@@ -159,7 +159,7 @@ def reproduce(
 @app.command
 def bench(
     *,
-    suite: Literal["core", "tabular", "ordinal", "robust"] = "tabular",
+    suite: Literal["core", "tabular", "ordinal", "online", "robust"] = "tabular",
     quick: Annotated[bool, Parameter(negative="")] = False,
     data: str | None = None,
     out: str = "bench",

@@ -21,7 +21,7 @@ nav a { margin-right: 1rem; } @media print { body { max-width: none; } figure { 
 
 def page(shown: list[tuple[Experiment, list[Table], dict[str, Any]]], facts: dict[str, Any]) -> str:
     """The page of these experiments."""
-    body = ["<h1>The documents' experiments</h1>", f"<p>{escape(facts['date'])}. {escape(facts['machine'])}.</p>"]
+    body = [f"<h1>{escape(facts['title'])}</h1>", f"<p>{escape(facts['date'])}. {escape(facts['machine'])}.</p>"]
     if facts["command"]:
         body.append(f"<p>Run again: <code>{escape(facts['command'])}</code></p>")
     if facts["quick"]:
@@ -44,7 +44,7 @@ def page(shown: list[tuple[Experiment, list[Table], dict[str, Any]]], facts: dic
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f"<title>Ulmus: the documents' experiments</title><style>{STYLE}</style></head>"
+        f"<title>Ulmus: {escape(facts['title'])}</title><style>{STYLE}</style></head>"
         f"<body>\n{chr(10).join(body)}\n</body></html>\n"
     )
 

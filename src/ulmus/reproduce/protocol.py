@@ -29,10 +29,29 @@ class Settings:
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement. The same key always means the same measurement."""
+    """One measurement. The same key always means the same measurement.
+
+    Parameters
+    ----------
+    key : str
+        Its last part counts repetitions: ``set/method/0``.
+    run : callable
+        Gives the answer. With a limit it must survive pickle (a ``functools.partial`` of a function of a module does).
+    seconds : float
+        What it takes on two cores, roughly; estimates are made of these.
+    limit : float, optional
+        Seconds of processor time after which it is given up, and its further repetitions with it.
+    """
 
     key: str
     run: Callable[[], Answer]
+    seconds: float = 1.0
+    limit: float | None = None
+
+    @property
+    def group(self) -> str:
+        """What its repetitions share."""
+        return self.key.rpartition("/")[0]
 
 
 @dataclass(frozen=True)
@@ -87,6 +106,14 @@ class Experiment:
     tables: Callable[[Results, Settings], list[Table]]
     figures: Callable[[Results, Settings], dict[str, Any]]
     notes: tuple[str, ...] = ()
+
+
+def clock(seconds: float) -> str:
+    """Seconds, minutes or hours."""
+    for unit, name in ((3600, "h"), (60, "min")):
+        if seconds >= 1.5 * unit:
+            return f"{seconds / unit:.1f} {name}" if seconds < 10 * unit else f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s"
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:

@@ -2,9 +2,9 @@
 
 import datetime
 import json
+import os
 import platform
 import sys
-import warnings
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,10 +12,12 @@ from time import monotonic
 from typing import TextIO
 
 from ulmus.reproduce.cache import Cache, plain
+from ulmus.reproduce.guard import OUT_OF_TIME, guarded
 from ulmus.reproduce.page import page
-from ulmus.reproduce.protocol import Answer, Cell, Experiment, Results, Settings, Unavailable
+from ulmus.reproduce.protocol import Answer, Cell, Experiment, Results, Settings, clock
 
-PACKAGES = ("ulmus", "numpy", "scipy", "scikit-learn", "lightgbm", "mord", "skordinal", "river")
+PACKAGES = ("ulmus", "numpy", "scipy", "scikit-learn", "lightgbm", "mord", "skordinal", "pyoselm", "river", "xrfm")
+DOCUMENTS = "The documents' experiments"
 
 
 def run(
@@ -23,6 +25,7 @@ def run(
     out: Path,
     settings: Settings = Settings(),  # noqa: B008 (frozen)
     *,
+    title: str = DOCUMENTS,
     command: str = "",
     stream: TextIO | None = None,
 ) -> Path:
@@ -33,6 +36,8 @@ def run(
     experiments : list of Experiment
     out : Path
     settings : Settings
+    title : str
+        The heading of the page.
     command : str
         Shown on the page, so that a reader can run it again.
     stream : file, optional
@@ -56,10 +61,11 @@ def run(
             print(f"\n{table}", flush=True)
         shown.append((experiment, results, tables, experiment.figures(results, settings)))
     facts = {
+        "title": title,
         "date": datetime.date.today().isoformat(),
         "command": command,
         "quick": settings.quick,
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "versions": {name: _installed(name) for name in PACKAGES},
     }
     record = {
@@ -80,32 +86,29 @@ def run(
 
 def _answers(name: str, cells: list[Cell], cache: Cache, stream: TextIO) -> dict[str, Answer]:
     """Answers of all cells, from the cache or computed now."""
-    answers: dict[str, Answer] = {}
-    fresh, began = 0, monotonic()
-    for number, cell in enumerate(cells):
-        key = f"{name}/{cell.key}"
-        answer = cache.get(key)
-        if answer is None:
-            left = f", {(monotonic() - began) / fresh * (len(cells) - number):.0f} s left" if fresh else ""
-            _progress(stream, f"{name} {number + 1}/{len(cells)}{left}: {cell.key}")
-            answer = _guarded(cell)
-            cache.put(key, answer)
-            fresh += 1
+    answers = {cell.key: kept for cell in cells if (kept := cache.get(f"{name}/{cell.key}")) is not None}
+    left = [cell for cell in cells if cell.key not in answers]
+    if left:
+        estimate = clock(sum(cell.seconds for cell in left))
+        _progress(stream, f"{name}: {len(left)} of {len(cells)} cells to do, about {estimate} on two cores", last=True)
+    out_of_time = {c.group for c in cells if OUT_OF_TIME in answers.get(c.key, {}).get("missing", "")}
+    began, expected = monotonic(), 0.0
+    for number, cell in enumerate(left):
+        share = sum(c.seconds for c in left[number:]) / expected if expected else 0.0
+        ahead = f", {clock((monotonic() - began) * share)} left" if expected else ""
+        _progress(stream, f"{name} {number + 1}/{len(left)}{ahead}: {cell.key}")
+        if cell.group in out_of_time and cell.limit is not None:
+            answer = {"missing": f"{OUT_OF_TIME} {clock(cell.limit)}"}
+        else:
+            answer = guarded(cell)
+        if OUT_OF_TIME in answer.get("missing", ""):
+            out_of_time.add(cell.group)
+        if "failed" not in answer:
+            cache.put(f"{name}/{cell.key}", answer)
         answers[cell.key] = answer
-    _progress(stream, f"{name}: {len(cells)} cells, {fresh} computed now", last=True)
-    return answers
-
-
-def _guarded(cell: Cell) -> Answer:
-    """The answer of a cell; a rival that is not installed, or data that are not here, are an answer too."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return cell.run()
-        except ImportError as error:
-            return {"missing": f"not installed ({error.name})"}
-        except Unavailable as error:
-            return {"missing": str(error)}
+        expected += cell.seconds
+    _progress(stream, f"{name}: {len(cells)} cells, {len(left)} computed now", last=True)
+    return {cell.key: answers[cell.key] for cell in cells}
 
 
 def _progress(stream: TextIO, text: str, last: bool = False) -> None:
