@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pages import figures_of
-from ulmus.bench import SUITES, Suite
+from ulmus.bench import SUITES, Suite, contestants
 from ulmus.bench.tasks import Task, load, load_contaminated, load_ordinal
 from ulmus.reproduce import Results, Settings, Unavailable, run
 
@@ -148,3 +148,27 @@ def test_memory_is_that_of_the_fit():
 def test_sets_that_no_rival_finished_are_neither_won_nor_lost():
     table = SUITE._standing(Results({"one/ours/0": {"error": 1.0, "fit_seconds": 1.0}}), Settings())
     assert table.rows[0][3:] == ["0/0/0", "-"]
+
+
+def test_a_part_of_the_contestants_can_run_and_a_stranger_is_named():
+    few = SUITES["tabular"].of(["LightGBM", "Adaptive"])
+    assert list(few.everyone) == ["Adaptive", "LightGBM"]
+    with pytest.raises(ValueError, match="no contestant is called 'XGBoost'"):
+        SUITES["tabular"].of(["XGBoost"])
+
+
+def test_large_sets_and_other_contestants_run_on_one_split():
+    suite = SUITES["tabular"]
+    keys = [cell.key for cell in suite.cells(Settings())]
+    assert sum(key.startswith("abalone/LightGBM/") for key in keys) == suite.seeds
+    assert sum(key.startswith("abalone/MLP/") for key in keys) == 1
+    assert sum(key.startswith("covtype/LightGBM/") for key in keys) == 1
+
+
+def test_an_ablation_leaves_out_what_it_says():
+    task = load("abalone", 0).first(600)
+    plain = contestants.ABLATIONS["without the metric"](task, 0).fit(task.X, task.y)
+    assert (plain.view_.metric == 1).all()
+    assert contestants.ABLATIONS["without the local stage"](task, 0).fit(task.X, task.y).local_ is None
+    standard = contestants.ABLATIONS["standardised only"](task, 0).fit(task.X, task.y)
+    assert standard.view_.preparation.columns.kind == "standard"

@@ -1,6 +1,7 @@
 """Who takes part: our models without arguments, and what a user would pick. Rivals are the extra ``[bench]``."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -18,6 +19,7 @@ from sklearn.svm import SVC, SVR
 
 import ulmus
 from ulmus.bench.tasks import Task
+from ulmus.models.adaptive import EFFORTS
 from ulmus.reproduce.protocol import Unavailable
 
 #: A model for a task and a seed.
@@ -53,6 +55,20 @@ def adaptive(effort: str) -> Make:
         model = _pick(task, ulmus.AdaptiveRegressor, ulmus.AdaptiveClassifier)
         named = {"categorical_features": list(task.categorical)} if task.categorical else {}
         return model(effort=effort, random_state=seed, **named)
+
+    return make
+
+
+def adaptive_less(**less: Any) -> Make:
+    """The default without one of its ingredients."""
+    plain = EFFORTS["default"]
+    budget = replace(plain.budget, **{k: v for k, v in less.items() if hasattr(plain.budget, k)})
+    spent = replace(plain, budget=budget, **{k: v for k, v in less.items() if not hasattr(plain.budget, k)})
+
+    def make(task: Task, seed: int) -> Any:
+        model = adaptive("default")(task, seed)
+        model._plan = spent
+        return model
 
     return make
 
@@ -174,6 +190,15 @@ OURS: dict[str, Make] = {
     "Adaptive": adaptive("default"),
     "Adaptive, fast": adaptive("fast"),
     "NKELM": nkelm,
+}
+ABLATIONS: dict[str, Make] = {
+    "Adaptive": adaptive("default"),
+    "without the metric": adaptive_less(rounds=0),
+    "without the local stage": adaptive_less(partitions=0),
+    "one partition": adaptive_less(partitions=1),
+    "standardised only": adaptive_less(preparations=("standard",)),
+    "one kernel gets a metric": adaptive_less(kernels=1),
+    "two rounds of the metric": adaptive_less(rounds=2),
 }
 BOOSTERS: dict[str, Make] = {
     "LightGBM": lightgbm(),

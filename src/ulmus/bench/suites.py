@@ -4,9 +4,9 @@ import ctypes
 import gc
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,10 @@ def stream(learner: streams.Learner, task: Task) -> Answer:
 
 @dataclass(frozen=True)
 class Suite:
-    """Sets, contestants (ours first), and the rivals that ours must beat."""
+    """Sets, contestants (ours first), the rivals that ours must beat, and others, who run on one split.
+
+    Sets named in ``once`` are so large that everybody runs on one split of them.
+    """
 
     name: str
     title: str
@@ -64,6 +67,8 @@ class Suite:
     rivals: Mapping[str, Make]
     load: Callable[[str, int], Task] = tasks.load
     seeds: int = 3
+    others: Mapping[str, Make] = field(default_factory=dict)
+    once: tuple[str, ...] = ()
     measure: Callable[[Any, Task], Answer] = fit_and_predict
     columns: tuple[tuple[str, str, str], ...] = COLUMNS
     how: str = "Same splits, same cores; our models are called without arguments."
@@ -81,7 +86,18 @@ class Suite:
 
     @property
     def everyone(self) -> dict[str, Make]:
-        return {**self.ours, **self.rivals}
+        return {**self.ours, **self.rivals, **self.others}
+
+    def of(self, names: Sequence[str]) -> "Suite":
+        """The suite with these contestants only."""
+        unknown = [name for name in names if name not in self.everyone]
+        if unknown:
+            raise ValueError(f"no contestant is called {unknown[0]!r}; there are {', '.join(self.everyone)}")
+
+        def few(group: Mapping[str, Make]) -> dict[str, Make]:
+            return {name: make for name, make in group.items() if name in names}
+
+        return replace(self, ours=few(self.ours), rivals=few(self.rivals), others=few(self.others))
 
     def _sets(self, settings: Settings) -> tuple[str, ...]:
         return self.quick_sets if settings.quick else self.sets
@@ -89,8 +105,8 @@ class Suite:
     def cells(self, settings: Settings) -> Iterator[Cell]:
         """Contestants take turns on every split."""
         for name in self._sets(settings):
-            for seed in range(settings.repeats(self.seeds, 1)):
-                for contestant in self.everyone:
+            for seed in range(settings.repeats(1 if name in self.once else self.seeds, 1)):
+                for contestant in self.everyone if seed == 0 else {**self.ours, **self.rivals}:
                     yield Cell(f"{name}/{contestant}/{seed}", partial(self._measure, name, contestant, seed, settings))
 
     def _measure(self, name: str, contestant: str, seed: int, settings: Settings) -> Answer:
@@ -139,7 +155,7 @@ class Suite:
         filled = np.where(np.isnan(errors), np.inf, errors)
         ranks = np.array([rankdata(line) for line in filled]).mean(axis=0)
         n_ours = len(self.ours)
-        rival = filled[:, n_ours:].min(axis=1)
+        rival = filled[:, n_ours : n_ours + len(self.rivals)].min(axis=1, initial=np.inf)
         rows = []
         for j, name in enumerate(self.everyone):
             cells = [name, f"{ranks[j]:.2f}", f"{_median(seconds[:, j]):.3g}", "", ""]
@@ -153,8 +169,8 @@ class Suite:
             rows.append(cells)
         header = ["contestant", "mean rank", "median seconds", "won/tied/lost", "error ratio: median (worst)"]
         note = (
-            "Won, tied (within 1 %) and lost, and the error ratio, are against the best rival of each set, picked by "
-            "its test error, which favours the rivals."
+            f"Won, tied (within 1 %) and lost, and the error ratio, are against the best of {', '.join(self.rivals)} "
+            "on each set, picked by its test error, which favours them."
         )
         return Table("Standing", header, rows, [note])
 
@@ -225,10 +241,20 @@ SUITES = {
         Suite(
             "tabular",
             "Tables: adaptive models beside boosted trees",
-            (*tasks.CLASSIFICATION, *tasks.REGRESSION, *tasks.ORDINAL_LARGE),
+            (*tasks.REGRESSION, *tasks.ORDINAL_LARGE, *tasks.CLASSIFICATION, *tasks.LARGE),
             tasks.EMBEDDED,
             contestants.OURS,
-            {**contestants.BOOSTERS, **contestants.OTHERS},
+            contestants.BOOSTERS,
+            others=contestants.OTHERS,
+            once=tasks.LARGE,
+        ),
+        Suite(
+            "ablation",
+            "Adaptive models without one of their ingredients",
+            tasks.ABLATED,
+            tasks.EMBEDDED,
+            contestants.ABLATIONS,
+            {},
         ),
         Suite(
             "core",

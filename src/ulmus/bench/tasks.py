@@ -39,12 +39,16 @@ class Task:
 #: Columns that hold codes without order.
 CATEGORICAL = {"adult": (1, 3, 5, 6, 7, 8, 9, 13), "abalone": (0,)}
 CLASSIFICATION = (
-    *("satimage", "shuttle", "skin_segmentation", "ijcnn1", "covtype", "image_segmentation", "waveform21", "pendigits"),
-    *("letter", "sensorless_subset2200", "adult", "mnist"),
+    *("satimage", "image_segmentation", "waveform21", "sensorless_subset2200", "pendigits", "letter", "adult"),
+    *("shuttle", "ijcnn1"),
 )
+#: Sets of which one split is enough: it takes minutes, and its test rows are many.
+LARGE = ("skin_segmentation", "mnist", "covtype")
 REGRESSION = (
     *("cal_housing", "cpu_act", "cpu_small", "house_8L", "house_16H", "abalone", "delta_ailerons", "delta_elevators"),
 )
+#: Sets of the ablation.
+ABLATED = ("cal_housing", "cpu_act", "house_16H", "abalone", "satimage", "letter", "waveform21", "orca_car", "adult")
 ORDINAL_LARGE = ("orca_ERA", "orca_car", "orca_LEV")
 ORDINAL = (
     *(f"chu_{name}_5bins" for name in ("pyrimidines", "machine", "boston", "triazines", "autompg", "wisconsin")),

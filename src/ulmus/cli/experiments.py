@@ -20,9 +20,10 @@ def reproduce(documents: Sequence[str], *, quick: bool, data: str | None, out: s
     _run([EXPERIMENTS[name] for name in names], quick, data, out)
 
 
-def bench(suite: str, *, quick: bool, data: str | None, out: str) -> None:
-    """Run a suite of comparisons."""
-    _run([SUITES[suite].experiment()], quick, data, out, "Our models beside what you would pick")
+def bench(suite: str, contestants: list[str] | None, *, quick: bool, data: str | None, out: str) -> None:
+    """Run a suite of comparisons, or a part of its contestants."""
+    chosen = SUITES[suite] if contestants is None else SUITES[suite].of(contestants)
+    _run([chosen.experiment()], quick, data, out, "Our models beside what you would pick")
 
 
 def _run(experiments: list[Experiment], quick: bool, data: str | None, out: str, title: str = DOCUMENTS) -> None:

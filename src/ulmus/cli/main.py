@@ -159,7 +159,8 @@ def reproduce(
 @app.command
 def bench(
     *,
-    suite: Literal["core", "tabular", "ordinal", "online", "robust"] = "tabular",
+    suite: Literal["core", "tabular", "ablation", "ordinal", "online", "robust"] = "tabular",
+    contestant: list[str] | None = None,
     quick: Annotated[bool, Parameter(negative="")] = False,
     data: str | None = None,
     out: str = "bench",
@@ -170,6 +171,8 @@ def bench(
     ----------
     suite
         Which models and data sets.
+    contestant
+        Only this one; may be given several times.
     quick
         The data that come with the package, one split.
     data
@@ -179,7 +182,7 @@ def bench(
     """
     from ulmus.cli.experiments import bench as run
 
-    run(suite, quick=quick, data=data, out=out)
+    run(suite, contestant, quick=quick, data=data, out=out)
 
 
 @app.command

@@ -96,6 +96,13 @@ class AdaptiveFamily(Assembly):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    #: Another plan than that of the effort, for experiments.
+    _plan: Effort | None = None
+
+    @property
+    def _spent(self) -> Effort:
+        return self._plan or EFFORTS[self.effort]
+
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         self._began = time.perf_counter()
         rows = replace(rows, X=np.asarray(rows.X, dtype=np.float64))
@@ -141,7 +148,7 @@ class AdaptiveFamily(Assembly):
             rng,
             fit_intercept=self._intercept,
             criterion=self.criterion,
-            budget=EFFORTS[self.effort].budget,
+            budget=self._spent.budget,
             n_jobs=self.n_jobs,
         )
         view = search.choose()
@@ -151,7 +158,7 @@ class AdaptiveFamily(Assembly):
         return replace(view, preparation=Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical))
 
     def _fit_map(self, rows: Rows, rng: np.random.RandomState) -> NystromMap:
-        size, seed = EFFORTS[self.effort].landmarks, int(rng.randint(2**31 - 1))
+        size, seed = self._spent.landmarks, int(rng.randint(2**31 - 1))
         with quietly():
             return fitted_map(size, self.view_.kernel, self.view_.gamma, rows, seed, self.n_jobs)
 
@@ -182,7 +189,7 @@ class AdaptiveFamily(Assembly):
         """Which rows judge the local stage, with all their copies; None when there is nothing to judge."""
         keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
         distinct = np.unique(keys)
-        if len(distinct) <= 2 * self.map_.n_lifted:
+        if not self._spent.partitions or len(distinct) <= 2 * self.map_.n_lifted:
             return None  # landmarks are so dense that the global model is as good as exact
         count = min(int(np.clip(len(distinct) // 10, *HELD)), len(distinct) // 2)
         return keys <= distinct[count - 1]
@@ -199,7 +206,7 @@ class AdaptiveFamily(Assembly):
         """The best local stage, judged on rows that the global model behind it (which predicts P) has not seen."""
         if held is None:
             return None, None
-        effort, test = EFFORTS[self.effort], rows.take(held)
+        effort, test = self._spent, rows.take(held)
         some = _merged(replace(rows, T=rows.T - P).take(~held), rng)
         data = Remainder(some.X, some.T, some.weight, test.X, test.T, P[held], test.weight)
         search = LocalSearch(self.view_.kernel, self.view_.gamma, data, coding, self.criterion, self.n_jobs)
@@ -219,7 +226,7 @@ class AdaptiveFamily(Assembly):
         """The local stage on what the global model, which predicts P, leaves over."""
         if choice is None or not choice.pays:
             return None
-        effort, gamma = EFFORTS[self.effort], choice.width * self.view_.gamma
+        effort, gamma = self._spent, choice.width * self.view_.gamma
         rest = _merged(replace(rows, T=rows.T - P), rng)
         each = rest.T.nbytes + 8 * len(rest)
         rounds = min(effort.partitions, int((self.max_memory * 1e9 - rest.X.nbytes) // each))

@@ -38,6 +38,7 @@ class Budget:
     metric_landmarks: int = 350
     rounds: int = 5
     kernels: int = 2
+    preparations: tuple[str, ...] = PREPARATIONS
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,9 @@ class ViewSearch:
 
     def _plain(self) -> list[View]:
         """The best preparation with either kernel, the better one first."""
-        sample = self._sample(self.budget.rows)
+        sample, kinds = self._sample(self.budget.rows), self.budget.preparations
         part = parts_of(sample.X, self.rng)
-        prepared = {kind: self._prepare(kind, sample) for kind in PREPARATIONS}
+        prepared = {kind: self._prepare(kind, sample) for kind in kinds}
         coordinates = {
             kind: preparation.transform_learned(sample.X, sample.T, sample.weight, part)
             for kind, preparation in prepared.items()
@@ -106,8 +107,8 @@ class ViewSearch:
         def climb(kind: str) -> Climb:
             return self._climb(sample, coordinates[kind], KERNELS[0], n_jobs=1)
 
-        climbs = dict(zip(PREPARATIONS, engine.ordered_map(climb, PREPARATIONS, self.n_jobs), strict=True))
-        kind = min(PREPARATIONS, key=lambda k: HANDICAP.get(k, 1.0) * climbs[k].best.best_loss)
+        climbs = dict(zip(kinds, engine.ordered_map(climb, kinds, self.n_jobs), strict=True))
+        kind = min(kinds, key=lambda k: HANDICAP.get(k, 1.0) * climbs[k].best.best_loss)
         other = self._climb(sample, coordinates[kind], KERNELS[1], n_jobs=self.n_jobs)
         self.trials += [trial for found in (*climbs.values(), other) for trial in found.trials]
         ranked = sorted(zip(KERNELS, (climbs[kind].best, other.best), strict=True), key=lambda k: k[1].best_loss)
