@@ -86,6 +86,16 @@ def test_every_family_and_task_is_exported(family, task, dtype):
     assert_equal_outputs(model, regression(50, seed=1)[0], dtype)
 
 
+@pytest.mark.parametrize("metric", ["auto", "full", "low_rank"])
+@pytest.mark.parametrize("model", [ulmus.KELMRegressor, ulmus.NKELMClassifier, ulmus.NKELMOrdinalClassifier])
+def test_a_learned_metric_comes_along(model, metric):
+    X, y = regression(100) if model is ulmus.KELMRegressor else classification(100, classes=3)
+    assert_equal_outputs(model(metric=metric, C=1.0, random_state=0).fit(X, y), regression(50, seed=1)[0], "float64")
+    step = make_pipeline(ulmus.LearnedMetric(form="diagonal" if metric == "auto" else metric, random_state=0))
+    step.steps.append(("model", model(C=1.0, random_state=0)))
+    assert_equal_outputs(step.fit(X, y), regression(50, seed=1)[0], "float64")
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("m", [1, 4])
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -25,6 +25,7 @@ from sklearn.preprocessing import (
 )
 
 from ulmus.models._tables import TableInput
+from ulmus.models.learned_metric import LearnedMetric
 from ulmus.onnx.graph import ML, ML_OPSET, OPSET, Graph, check
 from ulmus.tables.dates import PERIODS, DateParts
 
@@ -289,11 +290,18 @@ def _dates(g: Graph, block: Columns, step: DateParts) -> Columns:
     return [Part(g.join(*parts), "number", tuple(step.get_feature_names_out(_names(block))))]
 
 
+def _metric(g: Graph, block: Columns, step: LearnedMetric) -> Columns:
+    x = _numbers(g, block, step)
+    x = g.Mul(x, step.metric_) if step.metric_.ndim == 1 else g.MatMul(x, step.metric_)
+    return [Part(x, "number", tuple(step.get_feature_names_out(_names(block))))]
+
+
 TRANSFORMERS: dict[type, Callable[[Graph, Columns, Any], Columns]] = {
     ColumnTransformer: _by_columns,
     DateParts: _dates,
     FeatureUnion: _side_by_side,
     FunctionTransformer: _unchanged,
+    LearnedMetric: _metric,
     MaxAbsScaler: _affine("", "scale_"),
     MinMaxScaler: _min_max,
     OneHotEncoder: _one_hot,
