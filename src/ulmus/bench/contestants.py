@@ -19,7 +19,7 @@ from sklearn.svm import SVC, SVR
 
 import ulmus
 from ulmus.bench.tasks import Task
-from ulmus.models.adaptive import EFFORTS
+from ulmus.models._effort import EFFORTS
 from ulmus.reproduce.protocol import Unavailable
 
 #: A model for a task and a seed.

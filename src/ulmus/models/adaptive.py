@@ -1,7 +1,7 @@
 """Adaptive models: a learned metric, a global Nyström model in it, and exact local kernels on what it leaves over."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -20,6 +20,7 @@ from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_rows, distinct_sample, row_keys
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly
 from ulmus.models._docs import documented
+from ulmus.models._effort import EFFORTS, Effort
 from ulmus.models._features import leave_one_out_sample
 from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
@@ -31,25 +32,8 @@ from ulmus.tuning.judge import Judge, Summary
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.metric import fitted_map, quietly
 from ulmus.tuning.search import LOG2_C
-from ulmus.tuning.views import Budget, View, ViewSearch, parts_of
+from ulmus.tuning.views import View, ViewSearch, parts_of
 
-
-@dataclass(frozen=True)
-class Effort:
-    """How much is spent on what."""
-
-    budget: Budget
-    landmarks: int
-    leaf_rows: int
-    partitions: int
-    judged_leaves: int
-
-
-EFFORTS = {
-    "fast": Effort(Budget(1_500, 150, 2_500, 250, rounds=2, kernels=1), 500, 700, 2, 8),
-    "default": Effort(Budget(), 1_000, 1_500, 4, 8),
-    "best": Effort(Budget(4_000, 400, 8_000, 700, rounds=8), 2_000, 2_000, 8, 16),
-}
 #: Held-out rows that judge the local stage: a tenth of all, within these bounds.
 HELD = (500, 5_000)
 #: Rows whose leave-one-out predictions choose the C of the global model.
