@@ -93,11 +93,16 @@ def test_a_distributed_model_is_the_fitted_one_for_any_partitions(name, sizes):
         assert model.classes_.tolist() == whole.classes_.tolist()
 
 
-def test_a_distributed_discriminant_is_the_fitted_one():
-    dask_X, dask_y, dask_w = as_dask(LABELS, W, chunked([100, 0, 350]))
-    model = distributed.fit(ulmus.ENDA(20, C=10.0, slope=1.0, random_state=0), dask_X, dask_y, sample_weight=dask_w)
-    whole = ulmus.ENDA(20, C=10.0, slope=1.0, random_state=0).fit(X, LABELS, W)
-    assert relative_error(model.transform(X), whole.transform(X)) <= 1e-10
+@pytest.mark.parametrize("features", ["random", "nystrom"])
+@settings(max_examples=3)
+@given(sizes=st.lists(st.integers(0, 400), max_size=8))
+def test_a_distributed_discriminant_is_the_fitted_one_for_any_partitions(features, sizes):
+    def make():
+        return ulmus.ENDA(20, features=features, C=10.0, slope=1.0, gamma=1.0, random_state=0)
+
+    dask_X, dask_y, dask_w = as_dask(LABELS, W, chunked(sizes))
+    model = distributed.fit(make(), dask_X, dask_y, sample_weight=dask_w)
+    assert relative_error(model.transform(X), make().fit(X, LABELS, W).transform(X)) <= 1e-10
 
 
 def test_a_small_sample_fixes_the_map_and_all_rows_the_weights():
