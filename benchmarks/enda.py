@@ -4,7 +4,7 @@ Section n is the ENDA document's Table 2, and ``--figures`` draws its Figures 2 
 models and of ensembles over draws; p is speed and memory. Letter and Sensorless come from the folder that ULMUS_DATA
 names; sets that are not there are named and left out. ``--repeats`` counts tests (section n) and timings (section p).
 Nothing is written without ``--out benchmarks/RESULTS.md``. What section n has measured is kept in
-``benchmarks/.enda_table.json`` and not measured again, so that a long run can be interrupted; remove the file to start
+``benchmarks/.enda_table`` and not measured again, so that a long run can be interrupted; remove the folder to start
 anew.
 """
 

@@ -55,7 +55,7 @@ def run(
     shown = []
     for experiment in experiments:
         cells = list(experiment.cells(settings))
-        results = Results(_answers(experiment.name, cells, cache, stream))
+        results = Results(answers_of(experiment.name, cells, cache, stream))
         tables = experiment.tables(results, settings)
         for table in tables:
             print(f"\n{table}", flush=True)
@@ -84,7 +84,7 @@ def run(
     return file
 
 
-def _answers(name: str, cells: list[Cell], cache: Cache, stream: TextIO) -> dict[str, Answer]:
+def answers_of(name: str, cells: list[Cell], cache: Cache, stream: TextIO = sys.stderr) -> dict[str, Answer]:
     """Answers of all cells, from the cache or computed now."""
     answers = {cell.key: kept for cell in cells if (kept := cache.get(f"{name}/{cell.key}")) is not None}
     left = [cell for cell in cells if cell.key not in answers]
