@@ -167,7 +167,7 @@ def fit_stream(
     n_folds = None if model.cv is None else int(model.cv)
     folds = None if n_folds is None else fold_of(sample.X, n_folds)
     n_outputs = sample.T.shape[1]
-    name = resolve(device, survey.n_rows * float(model._most_features(sample)) ** 2)
+    name = device if device == "cpu" else resolve(device, survey.n_rows * float(model._most_features(sample)) ** 2)
     tally: Any
     again: Any
     with nullcontext() if name == "cpu" else on_device(name) as accelerator:
@@ -202,8 +202,8 @@ def _begin(
     before = dict(vars(model))
     with engine.threads_for(len(sample)):
         model._begin(sample, folds, rng, spare=spare)
-    if model._driver is not None:
-        model._driver.release(model.map_)
+    if "_driver" in before:
+        before["_driver"].release(model.map_)
     if journal.folder is not None:
         chosen = {k: v for k, v in vars(model).items() if k not in before or v is not before[k]}
         encoder = StateEncoder()
