@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import make_regression
 from sklearn.exceptions import NotFittedError
@@ -18,7 +20,7 @@ from ulmus import (
     NystromMap,
     datasets,
 )
-from ulmus.codings import OneVsAll, Plain
+from ulmus.codings import MARGIN, OneVsAll, Plain
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge
@@ -359,3 +361,23 @@ def test_class_weights_below_zero_are_refused_and_zero_takes_a_class_out():
     for Model in (KELMClassifier, NKELMClassifier):
         model = Model(gamma=1.0, C=1.0, class_weight={0: 0.0, 1: 1.0, 2: 1.0}).fit(X, y)
         assert set(model.predict(X)) <= {1, 2}
+
+
+def test_scores_that_say_nothing_count_as_guessing_and_large_margins_as_errors():
+    coding = OneVsAll(np.arange(5))
+    T = coding.encode(np.arange(5))
+    assert_allclose(coding.losses(T, np.zeros((5, 5)), "auto"), 0.8)
+    P = 50.0 * np.random.RandomState(0).normal(size=(3, 5, 5))
+    assert_allclose(coding.losses(T, 100 * P, "auto"), coding.losses(T, P, "error"), atol=1e-9)
+    reference = 1 - np.take_along_axis(softmax(P / 100 / MARGIN, axis=-1), np.arange(5)[None, :, None], -1)[..., 0]
+    assert_allclose(coding.losses(T, P / 100, "auto"), reference, rtol=1e-10)
+
+
+def test_labels_that_are_mostly_noise_still_get_a_model():
+    rng = np.random.RandomState(0)
+    X = rng.randint(0, 3, (900, 2)).astype(float)
+    likely = (X[:, 0] + 3 * X[:, 1]).astype(int)
+    y = np.where(rng.uniform(size=900) < 0.25, likely, rng.randint(0, 9, 900))  # two thirds of the labels are wrong
+    for model in (KELMClassifier(random_state=0), NKELMClassifier(random_state=0)):
+        assert model.fit(X[:600], y[:600]).C_ > 1e-4
+        assert model.score(X[600:], y[600:]) > 0.25

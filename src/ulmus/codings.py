@@ -65,22 +65,26 @@ class OneVsAll:
         return scores if scores.shape[-1] > 1 else np.concatenate([-scores, scores], axis=-1)
 
     def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:
-        """``"auto"`` is the error count with soft edges: nearly the error, without its jumps."""
+        """``"auto"`` is the error count with soft edges: nearly the error, without its jumps.
+
+        It is one minus the softmax of the true class, with scores in units of :data:`MARGIN`. Equal scores count as the
+        error of guessing: a model that says nothing must not look better than one that is often wrong.
+        """
         if criterion == "squared":
             return ((P - T) ** 2).mean(axis=-1)
-        margin = self._margins(T, P)
-        return (margin <= 0).astype(float) if criterion == "error" else expit(-margin / MARGIN)
-
-    @staticmethod
-    def _margins(T: np.ndarray, P: np.ndarray) -> np.ndarray:
-        """Score of the true class less the best of the others."""
         if T.shape[-1] == 1:
-            return (2 * T * P)[..., 0]
+            margin = (2 * T * P)[..., 0]
+            return (margin <= 0).astype(float) if criterion == "error" else expit(-margin / MARGIN)
         true = np.broadcast_to(T.argmax(axis=-1)[:, None], (*P.shape[:-1], 1))
-        right = np.take_along_axis(P, true, axis=-1)[..., 0]
-        others = P.copy()
+        right = np.take_along_axis(P, true, axis=-1)
+        others = P - right
         np.put_along_axis(others, true, -np.inf, axis=-1)
-        return right - others.max(axis=-1)
+        best = others.max(axis=-1)
+        if criterion == "error":
+            return (best >= 0).astype(float)
+        others -= best[..., None]
+        others /= MARGIN
+        return expit(best / MARGIN + np.log(np.exp(others, out=others).sum(axis=-1)))
 
 
 # The ordered code

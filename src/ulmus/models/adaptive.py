@@ -25,7 +25,7 @@ from ulmus.models._features import leave_one_out_sample
 from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.local import LocalKernels, fit_leaves
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
+from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics, summed_form
 from ulmus.solvers.ridge import Solution
 from ulmus.statistics import Statistics
 from ulmus.tuning.judge import Judge, Summary
@@ -35,9 +35,11 @@ from ulmus.tuning.search import LOG2_C
 from ulmus.tuning.views import View, ViewSearch, parts_of
 
 #: Held-out rows that judge the local stage: a tenth of all, within these bounds.
-HELD = (500, 5_000)
+HELD = (400, 5_000)
+#: Landmarks of the global model: a quarter of the rows, but not less than this, nor more than the effort allows.
+MIN_LANDMARKS = 150
 #: Rows whose leave-one-out predictions choose the C of the global model.
-SCORED = 4_000
+SCORED = 2_000
 #: Rows at which the importance of features is measured.
 IMPORTANCE_ROWS = 1_000
 
@@ -142,7 +144,9 @@ class AdaptiveFamily(Assembly):
         return replace(view, preparation=Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical))
 
     def _fit_map(self, rows: Rows, rng: np.random.RandomState) -> NystromMap:
-        size, seed = self._spent.landmarks, int(rng.randint(2**31 - 1))
+        distinct = len(np.unique(row_keys(rows.X, 0)))
+        size = min(self._spent.landmarks, max(MIN_LANDMARKS, distinct // 4))
+        seed = int(rng.randint(2**31 - 1))
         with quietly():
             return fitted_map(size, self.view_.kernel, self.view_.gamma, rows, seed, self.n_jobs)
 
@@ -150,6 +154,7 @@ class AdaptiveFamily(Assembly):
         self, features: Any, seen: Rows, stats: Statistics, coding: Any, scored: np.ndarray, mass: np.ndarray
     ) -> float:
         """The C of the global model, by exact leave-one-out of some rows."""
+        summed, R = summed_form(features)
         judge = Judge(
             seen,
             coding,
@@ -159,8 +164,9 @@ class AdaptiveFamily(Assembly):
             scored=scored,
             mass=mass,
             n_jobs=self.n_jobs,
+            whitening=R,
         )
-        trial = judge.trial("global", self.view_.gamma, features, Summary(stats), LOG2_C[::2])
+        trial = judge.trial("global", self.view_.gamma, summed, Summary(stats), LOG2_C[::2])
         self._say(f"global model: {features.n_lifted} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
         return trial.best_C
 
@@ -170,11 +176,11 @@ class AdaptiveFamily(Assembly):
         )
 
     def _held(self, rows: Rows, rng: np.random.RandomState) -> np.ndarray | None:
-        """Which rows judge the local stage, with all their copies; None when there is nothing to judge."""
+        """Which rows judge the local stage, with all their copies; None when there is none, or are too few rows."""
         keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
         distinct = np.unique(keys)
-        if not self._spent.partitions or len(distinct) <= 2 * self.map_.n_lifted:
-            return None  # landmarks are so dense that the global model is as good as exact
+        if not self._spent.partitions or len(distinct) <= 2 * MIN_LANDMARKS:
+            return None
         count = min(int(np.clip(len(distinct) // 10, *HELD)), len(distinct) // 2)
         return keys <= distinct[count - 1]
 

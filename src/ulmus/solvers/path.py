@@ -14,6 +14,7 @@ the row itself when its weight is at most 1. With an intercept, rows are centred
 from collections.abc import Callable
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from ulmus import engine
 from ulmus.statistics import Statistics
@@ -52,14 +53,23 @@ class Spectrum:
 
 
 class RidgePath(Spectrum):
-    """Ridge solutions for every C from the statistics of the rows."""
+    """Ridge solutions for every C from the statistics of the rows.
 
-    def __init__(self, stats: Statistics, *, fit_intercept: bool = False) -> None:
+    With a ``whitening`` (lower triangular R) the statistics are those of ``φ R⁻ᵀ``, and rows are given as ``φ``: no row
+    has to be whitened.
+    """
+
+    def __init__(self, stats: Statistics, *, fit_intercept: bool = False, whitening: np.ndarray | None = None) -> None:
         used = stats.centred() if fit_intercept else stats
         self.centre = stats.feature_mean if fit_intercept else np.zeros(stats.n_features)
         self.target_mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
         with engine.threads_for(stats.n_features):
             s, self.U = np.linalg.eigh(used.gram)
+            self.V = (
+                self.U
+                if whitening is None
+                else solve_triangular(whitening, self.U, lower=True, trans=1, check_finite=False)
+            )
         Z, square = self.U.T @ used.cross, np.diag(used.target)
         super().__init__(np.maximum(s, 0.0), Z, square, stats.weight, fit_intercept=fit_intercept)
 
@@ -68,6 +78,12 @@ class RidgePath(Spectrum):
         shrunk = self.Z[:, None, :] * self._shrink(C)[:, :, None]
         beta = np.tensordot(self.U, shrunk, axes=1)
         return beta, self.target_mean - np.tensordot(self.centre, beta, axes=1)
+
+    def row_weights(self, C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The weights of rows as they are given."""
+        beta, intercept = self.weights(C)
+        shrunk = self.Z[:, None, :] * self._shrink(C)[:, :, None]
+        return (beta if self.V is self.U else np.tensordot(self.V, shrunk, axes=1)), intercept
 
     def held_out(self, C: float) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
         """Function that gives predictions and leverages of rows that are not in the statistics, for one C."""
@@ -86,9 +102,12 @@ class RidgePath(Spectrum):
         shrink = self._shrink(C)
         shrunk = (self.Z[:, None, :] * shrink[:, :, None]).reshape(len(self.s), -1)
         constant = 1.0 / self.total if self.fit_intercept else 0.0
+        offset = self.centre @ self.U
 
         def of_rows(Phi: np.ndarray, T: np.ndarray, unit: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-            A = (Phi - self.centre if self.fit_intercept else Phi) @ self.U
+            A = Phi @ self.V
+            if self.fit_intercept:
+                A -= offset
             fitted = (A @ shrunk).reshape(len(T), len(shrink.T), -1).transpose(1, 0, 2) + self.target_mean
             np.multiply(A, A, out=A)
             h = (A @ shrink).T + constant

@@ -11,6 +11,8 @@ import numpy as np
 from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import Lift, Rows
+from ulmus.features.nystrom import NystromMap
+from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.path import RidgePath, Spectrum
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.folds import summarise
@@ -48,7 +50,10 @@ class Lifted:
 
 @dataclass(frozen=True)
 class Judge:
-    """Rows, how they are divided, which of them are scored (with which weights), and what counts as loss."""
+    """Rows, how they are divided, which of them are scored (with which weights), and what counts as loss.
+
+    With a ``whitening`` rows are raw kernel values, and the sums are those of whitened ones.
+    """
 
     rows: Rows
     coding: Coding
@@ -59,6 +64,7 @@ class Judge:
     scored: np.ndarray | None = None
     mass: np.ndarray | None = None
     n_jobs: int | None = -1
+    whitening: np.ndarray | None = None
 
     def summarise(self, features: Lift) -> Summary:
         """Statistics of the rows, and of each fold."""
@@ -72,9 +78,14 @@ class Judge:
         n, D = len(self.rows), features.n_lifted
         if n * D * 8 > LIFTED_BYTES or 2 * len(self.scored_rows) < n:
             return self, features
-        Phi = engine.transform(features, self.rows.X, np.empty((n, D)), n_jobs=self.n_jobs)
-        sums = partial(engine.gram_statistics, n_jobs=self.n_jobs)
-        return replace(self, rows=replace(self.rows, X=Phi), statistics_of=sums), Lifted(D)
+        summed, R = summed_form(features) if isinstance(features, NystromMap) else (features, None)
+        Phi = engine.transform(summed, self.rows.X, np.empty((n, D)), n_jobs=self.n_jobs)
+
+        def sums(features: Lift, rows: Rows) -> Statistics:
+            stats = engine.gram_statistics(features, rows, n_jobs=self.n_jobs)
+            return stats if R is None else stats.whitened(R)
+
+        return replace(self, rows=replace(self.rows, X=Phi), statistics_of=sums, whitening=R), Lifted(D)
 
     def trial(
         self, stage: str, width: float, features: Lift, summary: Summary, log2_C: np.ndarray, size: int | None = None
@@ -147,7 +158,8 @@ class Judge:
 
     def _paths(self, summary: Summary, size: int) -> list[RidgePath]:
         trained = [summary.total - part for part in summary.folds] or [summary.total]
-        return [RidgePath(stats.prefix(size), fit_intercept=self.fit_intercept) for stats in trained]
+        R = None if self.whitening is None else self.whitening[:size, :size]
+        return [RidgePath(stats.prefix(size), fit_intercept=self.fit_intercept, whitening=R) for stats in trained]
 
     def _row_losses(self, asked: list[tuple[Surface, np.ndarray]], features: Lift) -> list[np.ndarray]:
         """Losses ``[C, scored row]`` of every surface at the log2 C asked of it; by GCV one loss for all rows."""
@@ -185,7 +197,7 @@ class Judge:
         if self.folds is None:
             leave_one_out = paths[0].leave_one_out(C)
             return lambda Phi, rows, _: leave_one_out(Phi, rows.T, rows.unit)[0]
-        weights = [path.weights(C) for path in paths]
+        weights = [path.row_weights(C) for path in paths]
         folds = self.folds
 
         def predict(Phi: np.ndarray, rows: Rows, index: np.ndarray) -> np.ndarray:

@@ -34,8 +34,8 @@ class Budget:
 
     rows: int = 2_000
     landmarks: int = 200
-    metric_rows: int = 4_000
-    metric_landmarks: int = 350
+    metric_rows: int = 3_000
+    metric_landmarks: int = 300
     rounds: int = 5
     kernels: int = 2
     preparations: tuple[str, ...] = PREPARATIONS
