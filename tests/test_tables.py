@@ -234,6 +234,8 @@ def test_dates_give_the_phases_that_the_data_span():
     assert list(parts.get_feature_names_out())[:3] == ["when", "when sine of the year", "when cosine of the year"]
     np.testing.assert_array_equal(Z, parts.transform(days.astype("datetime64[D]").astype(float)[:, None]))
     assert np.isnan(parts.transform(np.array([["NaT"]], dtype="datetime64[D]"))).all()
+    assert len(np.unique(Z[:, 3])) == 7  # a Monday is a Monday, to the last bit
+    assert len(np.unique(Z[:, 4])) == 7
 
 
 cells = st.one_of(
@@ -289,3 +291,6 @@ def test_detection_of_text_of_other_scripts():
     assert detect_encoding("naïve café au lait".encode("cp1252"), True) == "cp1252"
     assert detect_separator("a;b\n1,5;2\n2,5;3\n") == ";"
     assert detect_separator("just one column\n1\n2\n") == ","
+    assert detect_separator("price\n1,5\n2,5\n") == ";"
+    assert detect_separator("a,b\n1,2\n1,2\n1;2;3\n") == ","
+    assert detect_separator("name, first;age\nx;3\ny;4\n") == ";"

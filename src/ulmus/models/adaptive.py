@@ -115,7 +115,9 @@ class AdaptiveFamily(Assembly):
         self.memory_ = self.map_.landmarks_.nbytes + self.map_.whitening_.nbytes + self.beta_.nbytes
         self.memory_ += 0 if self.local_ is None else self.local_.nbytes
         self._say(f"done: the model holds {self.memory_ / 1e6:.1f} MB")
-        return replace(held_out, T=held_out.T * scale + centre, P=held_out.P * scale + centre)
+        # intervals are as wide for one row as for another (_variance_factors), so residuals are taken as they are
+        plain = np.zeros(len(held_out.leverage))
+        return replace(held_out, T=held_out.T * scale + centre, P=held_out.P * scale + centre, leverage=plain)
 
     def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Regression targets are fitted in units of their deviation, codes as they are."""

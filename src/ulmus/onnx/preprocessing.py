@@ -285,7 +285,9 @@ def _dates(g: Graph, block: Columns, step: DateParts) -> Columns:
         day = g.columns(x, [i])
         parts.append(day)
         for name in periods:
-            angle = g.Mul(day, 2 * np.pi / PERIODS[name])
+            period = PERIODS[name]
+            phase = g.Sub(day, g.Mul(g.Floor(g.Div(day, period)), period))
+            angle = g.Mul(phase, 2 * np.pi / period)
             parts += [g.Sin(angle), g.Cos(angle)]
     return [Part(g.join(*parts), "number", tuple(step.get_feature_names_out(_names(block))))]
 

@@ -83,7 +83,7 @@ class DateParts(TransformerMixin, BaseEstimator):
         for column, periods in zip(days.T, self.periods_, strict=True):
             out.append(column)
             for name in periods:
-                angle = 2 * np.pi * column / PERIODS[name]
+                angle = 2 * np.pi / PERIODS[name] * _phase(column, PERIODS[name])
                 out += [np.sin(angle), np.cos(angle)]
         return np.column_stack(out)
 
@@ -97,6 +97,11 @@ class DateParts(TransformerMixin, BaseEstimator):
             found.append(str(name))
             found += [f"{name} {part} of the {period}" for period in periods for part in ("sine", "cosine")]
         return np.asarray(found, dtype=object)
+
+
+def _phase(days: np.ndarray, period: float) -> np.ndarray:
+    """Days since the period began: the same number, to the last bit, for every Monday."""
+    return days - period * np.floor(days / period)
 
 
 def as_days(X: Any) -> np.ndarray:

@@ -66,6 +66,8 @@ def infer(column: Any) -> Kind:
         return Kind("number", "plain")
     if pa.types.is_date(t) or pa.types.is_timestamp(t):
         return Kind("date")
+    if _parsed(column.drop_null()) is not None:
+        return Kind("number", "plain")
     text = _text(column).drop_null()
     if not len(text):
         return Kind("empty")
@@ -106,7 +108,7 @@ def _parsed(text: Any) -> Any:
 
     try:
         return text.cast(pa.float64())
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
 
 
@@ -122,8 +124,10 @@ def _numbers(column: Any, kind: Kind) -> Values:
     if not (pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_dictionary(t)):
         floats = column.cast(pa.float64(), safe=False)
     else:
-        text = _text(column)
-        floats = _parsed(text)
+        floats = _parsed(column)
+        if floats is None:
+            text = _text(column)
+            floats = _parsed(text)
         if floats is None:
             pattern, gone, point = NUMBERS[kind.form or "plain"]
             good = pc.match_substring_regex(text, pattern)

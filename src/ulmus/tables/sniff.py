@@ -6,7 +6,6 @@ import csv
 import gzip
 import lzma
 import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BufferedReader, BytesIO, StringIO
@@ -131,10 +130,13 @@ def detect_encoding(sample: bytes, whole: bool) -> str:
 
 
 def detect_separator(text: str) -> str:
-    """The separator that divides most rows into the same number of fields, and into more than one."""
+    """The separator that divides most rows into as many fields as the header, and into more than one.
+
+    Where none does, there is one column, and the separator is one that its values do not hold.
+    """
     lines = text.splitlines(keepends=True)
     text = "".join(lines[:-1] if len(lines) > 1 and len(text) >= SAMPLE // 4 else lines)
-    best, chosen = (0.0, 0), ","
+    best, chosen = (False, 0.0, 0), ","
     for separator in SEPARATORS:
         try:
             counts = [len(row) for _, row in zip(range(200), csv.reader(StringIO(text), delimiter=separator)) if row]
@@ -142,8 +144,8 @@ def detect_separator(text: str) -> str:
             continue
         if not counts:
             continue
-        fields, times = Counter(counts).most_common(1)[0]
-        score = (times / len(counts) if fields > 1 else 0.0, fields)
+        fields, share = counts[0], counts.count(counts[0]) / len(counts)
+        score = (fields > 1 and share >= 0.5, share, fields)
         if score > best:
             best, chosen = score, separator
     return chosen

@@ -1,0 +1,34 @@
+"""Intervals of adaptive models are those of rows left out, however closely the model follows its own rows."""
+
+import numpy as np
+
+from data import regression
+from ulmus import AdaptiveRegressor
+from ulmus.features.kernels import KernelParameters, gram_matrix
+
+
+def left_out_residuals(model, X, y):
+    """By the exact formula for kernel ridge with a constant: every row is a landmark."""
+    view, n = model.view_, len(y)
+    K = gram_matrix(view.kernel, view.transform(X), KernelParameters(view.gamma))
+    A = np.block([[K + np.eye(n) / model.C_, np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
+    inverse = np.linalg.inv(A)
+    return inverse[:n, :n] @ y / np.diag(inverse)[:n]
+
+
+def test_residuals_behind_intervals_are_those_of_rows_left_out():
+    X, y = regression(80, noise=0.3)
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    assert model.local_ is None
+    assert model.map_.n_lifted == len(X)
+    np.testing.assert_allclose(model.spread_.residuals[:, 0], np.sort(left_out_residuals(model, X, y)), rtol=1e-6)
+
+
+def test_intervals_cover_what_they_promise_for_rows_that_are_nearly_interpolated():
+    covered = []
+    for seed in range(4):
+        X, y = regression(80, 5, noise=0.3, seed=seed)
+        Q, t = regression(400, 5, noise=0.3, seed=seed + 100)
+        low, high = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y).predict_interval(Q, coverage=0.9).T
+        covered.append(((low <= t) & (t <= high)).mean())
+    assert 0.8 < np.mean(covered) < 0.97
