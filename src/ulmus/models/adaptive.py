@@ -30,7 +30,7 @@ from ulmus.solvers.ridge import Solution
 from ulmus.statistics import Statistics
 from ulmus.tuning.judge import Judge, Summary
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
-from ulmus.tuning.metric import fitted_map, quietly
+from ulmus.tuning.metric import fitted_map, landmark_rows, quietly
 from ulmus.tuning.search import LOG2_C
 from ulmus.tuning.views import View, ViewSearch, parts_of
 
@@ -150,7 +150,8 @@ class AdaptiveFamily(Assembly):
         size = min(self._spent.landmarks, max(MIN_LANDMARKS, distinct // 4))
         seed = int(rng.randint(2**31 - 1))
         with quietly():
-            return fitted_map(size, self.view_.kernel, self.view_.gamma, rows, seed, self.n_jobs)
+            landmarks = landmark_rows(rows, size, seed)
+            return fitted_map(landmarks, self.view_.kernel, self.view_.gamma, rows, self.n_jobs)
 
     def _choose_C(
         self, features: Any, seen: Rows, stats: Statistics, coding: Any, scored: np.ndarray, mass: np.ndarray
