@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ulmus.reproduce import EXPERIMENTS, Results, Settings, enda, kelmor, newton, nkelm, printed
-from ulmus.reproduce.beside import beside, differs
+from ulmus.reproduce.beside import beside, differs, reasons_for
 
 
 def test_a_figure_differs_when_it_lies_beyond_the_larger_deviation():
@@ -30,6 +30,11 @@ def test_what_has_no_reason_is_said_to_have_none():
     table = beside("T", results, [("a", "x", "a/x/", (2.0, None))], "e", "{:.1f}", reasons={})
     assert table.notes == ["a x (lower): No reason is known."]
     assert beside("T", results, [("a", "x", "a/x/", (2.0, None))], "e", "{:.1f}").header[-1] == "here: mean ± deviation"
+
+
+def test_in_a_quick_run_that_is_the_reason():
+    assert reasons_for(Settings(), {"a/x": "why"}) == {"a/x": "why"}
+    assert list(reasons_for(Settings(quick=True), {"a/x": "why"})) == ["*"]
 
 
 @pytest.mark.parametrize(

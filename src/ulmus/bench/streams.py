@@ -9,7 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 import ulmus
+from ulmus import datasets
 from ulmus.bench.tasks import Task
+from ulmus.reproduce.protocol import Unavailable
 
 #: Rows of a stream, at most, and rows that our models take at a time.
 MAX_ROWS, BLOCK = 10_000, 20
@@ -114,12 +116,14 @@ def prequential(learner: Learner, X: np.ndarray, y: np.ndarray) -> tuple[np.ndar
 
 def load_stream(name: str, seed: int) -> Task:
     """A set in random order: the rows of the stream are those to be tested on."""
-    from ulmus.bench.tasks import load
-
-    whole = load(name, seed, max_train=MAX_ROWS, max_test=MAX_ROWS)
-    X, y = np.concatenate([whole.X, whole.X_test])[:MAX_ROWS], np.concatenate([whole.y, whole.y_test])[:MAX_ROWS]
-    X, y = X.astype(float), y.astype(float) if whole.kind == "regression" else y
-    return Task(name, whole.kind, X, y, X, y)
+    if name not in datasets.list():
+        raise Unavailable("no data here")
+    given = datasets.load(name)
+    order = np.random.RandomState(seed).permutation(len(given.target))[:MAX_ROWS]
+    X, y = given.data[order].astype(float), given.target[order]
+    kind = "regression" if given.task == "regression" else "classification"
+    y = y.astype(float) if kind == "regression" else y
+    return Task(name, kind, X, y, X, y)
 
 
 def _classes(task: Task) -> list[Any] | None:

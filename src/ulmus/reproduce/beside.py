@@ -6,11 +6,16 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from ulmus.reproduce.printed import Figure
-from ulmus.reproduce.protocol import Results, Table
+from ulmus.reproduce.protocol import Results, Settings, Table
 
 #: What a document says of one cell: a figure, a word such as "overflow", or nothing.
 Said = Figure | str | None
 HEADER = ("data set", "method", "document", "here: mean ± deviation")
+
+
+def reasons_for(settings: Settings, reasons: Mapping[str, str]) -> Mapping[str, str]:
+    """Why figures differ: in a quick run, because it is quick."""
+    return {"*": "a quick run has fewer rows or fewer tests."} if settings.quick else reasons
 
 
 def differs(said: Said, values: np.ndarray) -> str:

@@ -16,7 +16,7 @@ from ulmus.models.enda import ENDA
 from ulmus.models.enda_ensemble import ENDAEnsemble
 from ulmus.models.klda import KLDA
 from ulmus.models.nnda import NNDA
-from ulmus.reproduce.beside import Said, beside
+from ulmus.reproduce.beside import Said, beside, reasons_for
 from ulmus.reproduce.printed import ENDA as PRINTED
 from ulmus.reproduce.protocol import Answer, Cell, Experiment, Results, Settings, Table, Unavailable, timed
 
@@ -154,6 +154,7 @@ def cells(settings: Settings) -> Iterator[Cell]:
 
 def tables(results: Results, settings: Settings) -> list[Table]:
     """Table 2: error rates and times."""
+    why = reasons_for(settings, REASONS)
     names = QUICK_SETS if settings.quick else tuple(PRINTED)
 
     def rows(said: Callable[[str, str], Said]) -> list[tuple[str, str, str, Said]]:
@@ -167,7 +168,7 @@ def tables(results: Results, settings: Settings) -> list[Table]:
         return None if value is None else (value, None)
 
     return [
-        beside("Table 2: error rate", results, rows(error), "error", "{:.4f}", reasons=REASONS, notes=[VARIANTS]),
+        beside("Table 2: error rate", results, rows(error), "error", "{:.4f}", reasons=why, notes=[VARIANTS]),
         _best(results, settings),
         beside("Table 2: training time, choices included (s)", results, rows(seconds), "seconds", "{:.3g}"),
     ]

@@ -14,7 +14,7 @@ from ulmus import datasets
 from ulmus.losses import LOSSES
 from ulmus.models.elm import ELMRegressor
 from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
-from ulmus.reproduce.beside import Said, beside
+from ulmus.reproduce.beside import Said, beside, reasons_for
 from ulmus.reproduce.printed import NEWTON as PRINTED
 from ulmus.reproduce.printed import NEWTON_COLUMNS
 from ulmus.reproduce.protocol import Answer, Cell, Experiment, Results, Settings, Table, Unavailable, timed
@@ -122,6 +122,7 @@ def _titles(settings: Settings) -> tuple[str, ...]:
 
 def tables(results: Results, settings: Settings) -> list[Table]:
     """Tables 4 and 3, and the draws of SinC that robust losses win."""
+    why = reasons_for(settings, REASONS)
 
     def rows(what: str) -> list[tuple[str, str, str, Said]]:
         return [
@@ -131,7 +132,7 @@ def tables(results: Results, settings: Settings) -> list[Table]:
         ]
 
     out = [
-        beside("Table 4: test RMSE", results, rows("rmse"), "rmse", "{:.4f}", reasons=REASONS),
+        beside("Table 4: test RMSE", results, rows("rmse"), "rmse", "{:.4f}", reasons=why),
         beside(
             "Table 3: training time at the chosen parameters (s; of the last two, choices included)",
             results,
