@@ -41,6 +41,8 @@ def coordinates(g: Graph, block: Columns, model: AdaptiveFamily) -> str:
         means += [g.Gather(smoothed, place)] if smoothed.shape[1] else []
     P = g.join(*parts, *means)
     A = np.asarray(view.metric)
+    if A.ndim == 1 and not A.all():  # columns that the metric leaves out
+        P, A = g.columns(P, np.flatnonzero(A)), A[A > 0]
     U = g.Mul(P, A) if A.ndim == 1 else g.MatMul(P, A)
     return g.number(g.cast(U, np.float32))
 
