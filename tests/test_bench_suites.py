@@ -153,8 +153,11 @@ def test_sets_that_no_rival_finished_are_neither_won_nor_lost():
 def test_a_part_of_the_contestants_can_run_and_a_stranger_is_named():
     few = SUITES["tabular"].of(["LightGBM", "Adaptive"])
     assert list(few.everyone) == ["Adaptive", "LightGBM"]
+    assert SUITES["tabular"].of(sets=["adult"]).sets == ("adult",)
     with pytest.raises(ValueError, match="no contestant is called 'XGBoost'"):
         SUITES["tabular"].of(["XGBoost"])
+    with pytest.raises(ValueError, match="no set of this suite is called 'iris'"):
+        SUITES["tabular"].of(sets=["iris"])
 
 
 def test_large_sets_and_other_contestants_run_on_one_split():

@@ -88,16 +88,19 @@ class Suite:
     def everyone(self) -> dict[str, Make]:
         return {**self.ours, **self.rivals, **self.others}
 
-    def of(self, names: Sequence[str]) -> "Suite":
-        """The suite with these contestants only."""
-        unknown = [name for name in names if name not in self.everyone]
-        if unknown:
-            raise ValueError(f"no contestant is called {unknown[0]!r}; there are {', '.join(self.everyone)}")
+    def of(self, names: Sequence[str] | None = None, sets: Sequence[str] | None = None) -> "Suite":
+        """The suite with these contestants, and these sets, only."""
+        for kind, asked, known in (("contestant", names, tuple(self.everyone)), ("set of this suite", sets, self.sets)):
+            unknown = [name for name in asked or () if name not in known]
+            if unknown:
+                raise ValueError(f"no {kind} is called {unknown[0]!r}; there are {', '.join(known)}")
 
         def few(group: Mapping[str, Make]) -> dict[str, Make]:
-            return {name: make for name, make in group.items() if name in names}
+            return {name: make for name, make in group.items() if names is None or name in names}
 
-        return replace(self, ours=few(self.ours), rivals=few(self.rivals), others=few(self.others))
+        return replace(
+            self, ours=few(self.ours), rivals=few(self.rivals), others=few(self.others), sets=tuple(sets or self.sets)
+        )
 
     def _sets(self, settings: Settings) -> tuple[str, ...]:
         return self.quick_sets if settings.quick else self.sets

@@ -20,10 +20,11 @@ def reproduce(documents: Sequence[str], *, quick: bool, data: str | None, out: s
     _run([EXPERIMENTS[name] for name in names], quick, data, out)
 
 
-def bench(suite: str, contestants: list[str] | None, *, quick: bool, data: str | None, out: str) -> None:
-    """Run a suite of comparisons, or a part of its contestants."""
-    chosen = SUITES[suite] if contestants is None else SUITES[suite].of(contestants)
-    _run([chosen.experiment()], quick, data, out, "Our models beside what you would pick")
+def bench(
+    suite: str, contestants: list[str] | None, sets: list[str] | None, *, quick: bool, data: str | None, out: str
+) -> None:
+    """Run a suite of comparisons, or a part of it."""
+    _run([SUITES[suite].of(contestants, sets).experiment()], quick, data, out, "Our models beside what you would pick")
 
 
 def _run(experiments: list[Experiment], quick: bool, data: str | None, out: str, title: str = DOCUMENTS) -> None:

@@ -161,6 +161,7 @@ def bench(
     *,
     suite: Literal["core", "tabular", "ablation", "ordinal", "online", "robust"] = "tabular",
     contestant: list[str] | None = None,
+    dataset: list[str] | None = None,
     quick: Annotated[bool, Parameter(negative="")] = False,
     data: str | None = None,
     out: str = "bench",
@@ -173,6 +174,8 @@ def bench(
         Which models and data sets.
     contestant
         Only this one; may be given several times.
+    dataset
+        Only this set; may be given several times.
     quick
         The data that come with the package, one split.
     data
@@ -182,7 +185,7 @@ def bench(
     """
     from ulmus.cli.experiments import bench as run
 
-    run(suite, contestant, quick=quick, data=data, out=out)
+    run(suite, contestant, dataset, quick=quick, data=data, out=out)
 
 
 @app.command
