@@ -29,7 +29,7 @@ STEPS = 16
 #: Smallest entry of a diagonal metric, relative to the largest: no feature is lost for good.
 FLOOR = 1e-4
 #: Share of all deviations that columns may make up together and be left out.
-NEGLIGIBLE = 0.001
+NEGLIGIBLE = 0.005
 
 
 def _distances(cross: CrossKernel, X: np.ndarray) -> np.ndarray:

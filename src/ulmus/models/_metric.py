@@ -10,7 +10,7 @@ from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.kernels import dense
 from ulmus.features.sampling import distinct_sample
-from ulmus.tuning.metric import FORMS, MetricSearch, landmark_rows, quietly
+from ulmus.tuning.metric import FORMS, MetricSearch, quietly
 
 #: Rows and landmarks with which the first width is found, and those with which the metric is learned.
 FIRST = (2_000, 200)
@@ -48,10 +48,8 @@ def learn_metric(
         return rows if rows.effective_count <= count else distinct_sample(rows, count, rng)[1]
 
     with quietly():
-        some = sample(FIRST[0])
-        factor = search.climb(some, kernel, 1.0, landmark_rows(some, FIRST[1], search.seed), n_jobs).factor
-        some = sample(ROWS)
-        return search.sharpest(some, kernel, factor, landmark_rows(some, LANDMARKS, search.seed), ROUNDS, n_jobs)[0]
+        factor = search.climb(sample(FIRST[0]), kernel, 1.0, FIRST[1], n_jobs).factor
+        return search.sharpest(sample(ROWS), kernel, factor, LANDMARKS, ROUNDS, n_jobs)[0]
 
 
 def importances(A: np.ndarray) -> np.ndarray:

@@ -30,16 +30,16 @@ from ulmus.solvers.ridge import Solution
 from ulmus.statistics import Statistics
 from ulmus.tuning.judge import Judge, Summary
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
-from ulmus.tuning.metric import fitted_map, landmark_rows, quietly
+from ulmus.tuning.metric import fitted_map, quietly
 from ulmus.tuning.search import LOG2_C
 from ulmus.tuning.views import View, ViewSearch, parts_of
 
 #: Held-out rows that judge the local stage: a tenth of all, within these bounds.
-HELD = (400, 5_000)
+HELD = (500, 5_000)
 #: Landmarks of the global model: a quarter of the rows, but not less than this, nor more than the effort allows.
 MIN_LANDMARKS = 150
 #: Rows whose leave-one-out predictions choose the C of the global model.
-SCORED = 2_000
+SCORED = 4_000
 #: Rows at which the importance of features is measured.
 IMPORTANCE_ROWS = 1_000
 
@@ -150,8 +150,7 @@ class AdaptiveFamily(Assembly):
         size = min(self._spent.landmarks, max(MIN_LANDMARKS, distinct // 4))
         seed = int(rng.randint(2**31 - 1))
         with quietly():
-            landmarks = landmark_rows(rows, size, seed)
-            return fitted_map(landmarks, self.view_.kernel, self.view_.gamma, rows, self.n_jobs)
+            return fitted_map(size, self.view_.kernel, self.view_.gamma, rows, seed, self.n_jobs)
 
     def _choose_C(
         self, features: Any, seen: Rows, stats: Statistics, coding: Any, scored: np.ndarray, mass: np.ndarray

@@ -19,7 +19,6 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernels import heuristic_gamma, uses_gamma
 from ulmus.features.metric import average_outer_product, gradients, low_rank, pruned, sharpened, through
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.sampling import distinct_rows
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.solvers.path import RidgePath
 from ulmus.tuning.judge import Judge, Trial
@@ -52,17 +51,12 @@ def quietly() -> Iterator[None]:
         yield
 
 
-def landmark_rows(rows: Rows, count: int, seed: int) -> np.ndarray:
-    """Which rows are landmarks, by what they hold before any view: trials that share them differ in the view alone."""
-    return distinct_rows(rows.X, count, rows.weight, np.random.RandomState(seed))[0]
-
-
 def fitted_map(
-    landmarks: np.ndarray, kernel: str, gamma: float, rows: Rows, n_jobs: int | None, **shape: Any
+    landmarks: int, kernel: str, gamma: float, rows: Rows, seed: int, n_jobs: int | None, **shape: Any
 ) -> NystromMap:
-    """A map with these rows as landmarks; ``shape`` is degree and coef0 of the kernels that have them."""
-    Z = rows.X[landmarks]
-    return NystromMap(len(Z), kernel=kernel, gamma=gamma, landmarks=Z, n_jobs=n_jobs, **shape).fit(rows.X)
+    """A map of these rows; ``shape`` is degree and coef0 of the kernels that have them."""
+    features = NystromMap(landmarks, kernel=kernel, gamma=gamma, random_state=seed, n_jobs=n_jobs, **shape)
+    return features.fit(rows.X, sample_weight=rows.weight)
 
 
 @dataclass(frozen=True)
@@ -86,19 +80,19 @@ class MetricSearch:
     shape: dict[str, Any] = field(default_factory=dict)
 
     def judge(
-        self, rows: Rows, kernel: str, gamma: float, landmarks: np.ndarray, log2_C: np.ndarray, n_jobs: int | None
+        self, rows: Rows, kernel: str, gamma: float, landmarks: int, log2_C: np.ndarray, n_jobs: int | None
     ) -> Trial:
         """Leave-one-out losses of every C."""
         statistics = partial(nystrom_statistics, n_jobs=n_jobs)
         judge = Judge(rows, self.coding, statistics, self.fit_intercept, criterion=self.criterion, n_jobs=n_jobs)
-        judge, features = judge.lifted(fitted_map(landmarks, kernel, gamma, rows, n_jobs, **self.shape))
+        judge, features = judge.lifted(fitted_map(landmarks, kernel, gamma, rows, self.seed, n_jobs, **self.shape))
         return judge.trial("view", gamma, features, judge.summarise(features), log2_C)
 
     def unit(self, kernel: str, rows: Rows) -> float:
         """The heuristic width."""
         return heuristic_gamma(kernel, rows.X, rows.weight, np.random.RandomState(self.seed))
 
-    def climb(self, rows: Rows, kernel: str, factor: float, landmarks: np.ndarray, n_jobs: int | None) -> Climb:
+    def climb(self, rows: Rows, kernel: str, factor: float, landmarks: int, n_jobs: int | None) -> Climb:
         """Walk to the best width, from so many times the heuristic one."""
         unit = self.unit(kernel, rows)
         trials: dict[int, Trial] = {}
@@ -119,7 +113,7 @@ class MetricSearch:
         return Climb(tuple(trials.values()), trials[here], factor * FACTOR**here)
 
     def sharpest(
-        self, rows: Rows, kernel: str, factor: float, landmarks: np.ndarray, rounds: int, n_jobs: int | None
+        self, rows: Rows, kernel: str, factor: float, landmarks: int, rounds: int, n_jobs: int | None
     ) -> tuple[np.ndarray, Climb]:
         """Rounds of the metric at one width, then the best width for the best of them."""
         d = rows.X.shape[1]
@@ -147,10 +141,10 @@ class MetricSearch:
         shares = np.sort(np.linalg.eigvalsh(A) ** 2)[::-1]
         return low_rank(A, 1 + int(np.searchsorted(np.cumsum(shares), KEPT_SLOPE * shares.sum())))
 
-    def _sharpen(self, rows: Rows, kernel: str, A: np.ndarray, last: Trial, landmarks: np.ndarray) -> np.ndarray:
+    def _sharpen(self, rows: Rows, kernel: str, A: np.ndarray, last: Trial, landmarks: int) -> np.ndarray:
         """The next metric, from gradients of the predictor in this one."""
         seen = replace(rows, X=through(rows.X, A))
-        features = fitted_map(landmarks, kernel, last.width, seen, 1, **self.shape)
+        features = fitted_map(landmarks, kernel, last.width, seen, self.seed, 1, **self.shape)
         stats = nystrom_statistics(features, seen, n_jobs=1)
         beta = RidgePath(stats, fit_intercept=self.fit_intercept).weights(np.array([last.best_C]))[0][:, 0]
         some = slice(None, GRADIENT_ROWS)

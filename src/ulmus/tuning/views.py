@@ -20,7 +20,7 @@ from ulmus.features.metric import through
 from ulmus.features.preparation import PARTS, PREPARATIONS, Category, Preparation
 from ulmus.features.sampling import distinct_sample, row_keys
 from ulmus.tuning.judge import Trial
-from ulmus.tuning.metric import Climb, MetricSearch, landmark_rows, quietly
+from ulmus.tuning.metric import Climb, MetricSearch, quietly
 
 #: The kernels that are tried; preparations are compared by the first.
 KERNELS = ("laplacian_l1", "matern32")
@@ -34,8 +34,8 @@ class Budget:
 
     rows: int = 2_000
     landmarks: int = 200
-    metric_rows: int = 3_000
-    metric_landmarks: int = 300
+    metric_rows: int = 4_000
+    metric_landmarks: int = 350
     rounds: int = 5
     kernels: int = 2
     preparations: tuple[str, ...] = PREPARATIONS
@@ -122,8 +122,7 @@ class ViewSearch:
         return Preparation.of(kind, rows.X, rows.T, rows.weight, self.categorical, self.categories)
 
     def _climb(self, rows: Rows, U: np.ndarray, kernel: str, n_jobs: int | None) -> Climb:
-        landmarks = landmark_rows(rows, self.budget.landmarks, self.search.seed)
-        return self.search.climb(replace(rows, X=U), kernel, 1.0, landmarks, n_jobs)
+        return self.search.climb(replace(rows, X=U), kernel, 1.0, self.budget.landmarks, n_jobs)
 
     def _with_metric(self, views: list[View]) -> View:
         """The better view of a larger sample, when either has a metric of its own."""
@@ -132,11 +131,11 @@ class ViewSearch:
         preparation = self._prepare(views[0].preparation.columns.kind, rows)
         posed = replace(rows, X=preparation.transform_learned(rows.X, rows.T, rows.weight, part))
 
-        landmarks = landmark_rows(rows, self.budget.metric_landmarks, self.search.seed)
-
         def sharpest(view: View) -> tuple[np.ndarray, Climb]:
             factor = view.gamma / self.search.unit(view.kernel, posed)
-            return self.search.sharpest(posed, view.kernel, factor, landmarks, self.budget.rounds, n_jobs=1)
+            return self.search.sharpest(
+                posed, view.kernel, factor, self.budget.metric_landmarks, self.budget.rounds, n_jobs=1
+            )
 
         found = list(engine.ordered_map(sharpest, views, self.n_jobs))
         self.trials += [trial for _, climb in found for trial in climb.trials]
