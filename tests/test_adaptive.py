@@ -223,3 +223,21 @@ def test_what_is_found_is_told_when_asked(capsys):
     AdaptiveRegressor(effort="fast", random_state=0, verbose=True).fit(*bumps(2000))
     told = capsys.readouterr().out
     assert all(word in told for word in ("view:", "global model:", "local stage:", "done:"))
+
+
+def test_a_mask_of_categories_is_a_mask():
+    X, y = mixed(400)
+    X = X.assign(town=X["town"].astype("category").cat.codes.astype(float), new=X["new"].astype(float))
+    by_place = AdaptiveRegressor(effort="fast", categorical_features=[1], random_state=0).fit(X, y)
+    by_mask = AdaptiveRegressor(effort="fast", categorical_features=[False, True, False], random_state=0).fit(X, y)
+    assert_array_equal(by_mask.predict(X), by_place.predict(X))
+    with pytest.raises(ValueError, match="mask of 2 columns, but there are 3"):
+        AdaptiveRegressor(categorical_features=[False, True]).fit(X, y)
+
+
+def test_the_deviation_grows_away_from_the_data():
+    X, y = bumps(1000)
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    near, far = (model.predict(rows, return_std=True)[1] for rows in (X[:50], X[:50] + 100))
+    assert (near > 0).all()
+    assert far.min() > 1.5 * near.max()

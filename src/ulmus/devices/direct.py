@@ -307,7 +307,7 @@ class DeviceJudge(Judge):
         trained = [summary.total - part for part in summary.folds] or [summary.total]
         return [TensorPath(stats.prefix(size), self.fit_intercept) for stats in trained]
 
-    def lifted(self, features: Any) -> tuple["DeviceJudge", Any]:
+    def lifted(self, features: Any, *, raw: bool = False) -> tuple["DeviceJudge", Any]:
         """Features are cheap here, and sending them is not: rows stay rows."""
         return self, features
 

@@ -114,6 +114,10 @@ class Assembly(BaseEstimator):
     #: The fit's rows and maps on the device, while it lasts.
     _driver: Any = None
 
+    def _deviation_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Leverage and residual kernel of every row, in units of the noise's variance."""
+        return self._variance_factors(X)
+
     def _shown(self, X: Any) -> Any:
         """Rows as the features see them."""
         return X

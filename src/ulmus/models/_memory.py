@@ -5,11 +5,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.features.sampling import row_keys
 
 #: Rows that are looked at together.
 RECENT = 256
+#: Rows whose keys are made at once.
+KEYED_ROWS = 2**14
 _GONE = np.uint64(0)
 
 
@@ -32,9 +35,14 @@ class Memory:
     @staticmethod
     def hashes(rows: Rows, identity: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
         """One non-zero key per row."""
-        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-        keys = row_keys(rows.X, 0, n_jobs) + np.uint64(3) * row_keys(np.column_stack([identity, weight]), 1, n_jobs)
-        return np.where(keys == _GONE, np.uint64(1), keys)
+        keys = np.empty(len(rows), np.uint64)
+        for piece in engine.pieces(len(rows), KEYED_ROWS):  # so that no more than the keys grows with the rows
+            part = rows[piece]
+            weight = np.ones(len(part)) if part.weight is None else part.weight
+            told = np.column_stack([identity[piece], weight])
+            keys[piece] = row_keys(part.X, 0, n_jobs) + np.uint64(3) * row_keys(told, 1, n_jobs)
+        keys[keys == _GONE] = 1
+        return keys
 
     def know(self, keys: np.ndarray) -> None:
         """Begin with rows that were learned before, of which only the hashes are at hand."""

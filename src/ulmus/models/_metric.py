@@ -1,6 +1,6 @@
 r"""The option ``metric``: kernels see :math:`x \to Ax`, with an A that is given or learned from the data."""
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -61,7 +61,6 @@ def importances(A: np.ndarray) -> np.ndarray:
 class MetricInput:
     """Rows as the metric shows them; put before the task in the list of parents."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     metric: Any
     kernel: Any
     #: The metric in use; None is the plain kernel.

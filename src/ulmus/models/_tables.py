@@ -50,7 +50,10 @@ class TableInput:
         out[[known.index(name) for name in self._levels]] = True
         if isinstance(self.categorical_features, str):
             return out
-        for column in self.categorical_features:
+        named = np.asarray(self.categorical_features)
+        if named.dtype == bool and len(named) != width:
+            raise ValueError(f"categorical_features is a mask of {len(named)} columns, but there are {width} columns")
+        for column in np.flatnonzero(named) if named.dtype == bool else self.categorical_features:
             if isinstance(column, str) and column not in known:
                 raise ValueError(f"categorical_features names the column {column!r}, but the columns are {known}")
             place = known.index(column) if isinstance(column, str) else int(column)

@@ -65,7 +65,7 @@ class Regression(RegressorMixin):
         scores = self._shape(self._scores_of(X))
         if not return_std:
             return scores
-        h, rest = self._variance_factors(self._checked(X))
+        h, rest = self._deviation_factors(self._checked(X))
         return scores, self._shape(np.sqrt(h + rest).reshape(len(h), -1) * self.spread_.noise)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:

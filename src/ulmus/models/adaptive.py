@@ -21,7 +21,7 @@ from ulmus.features.sampling import distinct_rows, distinct_sample, row_keys
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly
 from ulmus.models._docs import documented
 from ulmus.models._effort import EFFORTS, Effort
-from ulmus.models._features import leave_one_out_sample
+from ulmus.models._features import leave_one_out_sample, leverages
 from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.local import LocalKernels, fit_leaves
@@ -111,6 +111,7 @@ class AdaptiveFamily(Assembly):
         if held_out is None or self.local_ is None:
             held_out = leave_one_out_sample(features, seen, solution, rng, self.n_jobs)
         self.feature_importances_ = self._importances(rows, solution.beta)
+        self._leverage = solution.leverage
         self.beta_, self.intercept_ = solution.beta * scale, solution.intercept * scale + centre
         self.memory_ = self.map_.landmarks_.nbytes + self.map_.whitening_.nbytes + self.beta_.nbytes
         self.memory_ += 0 if self.local_ is None else self.local_.nbytes
@@ -257,6 +258,11 @@ class AdaptiveFamily(Assembly):
         if self.local_ is not None:
             out += self.local_.predict(U, self.n_jobs)
         return out
+
+    def _deviation_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the global model: it is what answers far from the data."""
+        U = self.view_.transform(np.asarray(X, dtype=np.float64))
+        return leverages(self.map_, U, self._leverage, self.n_jobs), self.C_ * self.map_.residual_kernel(U)
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         zero = np.zeros(X.shape[0])

@@ -70,15 +70,16 @@ class Judge:
         """Statistics of the rows, and of each fold."""
         return summarise(partial(self.statistics_of, features), self.rows, self.folds)
 
-    def lifted(self, features: Lift) -> tuple["Judge", Lift]:
+    def lifted(self, features: Lift, *, raw: bool = False) -> tuple["Judge", Lift]:
         """The same judge with the features themselves as rows, where most rows are judged and memory allows.
 
-        Otherwise features are evaluated once for the sums and once more for the judged rows.
+        Otherwise features are evaluated once for the sums and once more for the judged rows. With ``raw`` no row is
+        whitened, where that costs few digits.
         """
         n, D = len(self.rows), features.n_lifted
         if n * D * 8 > LIFTED_BYTES or 2 * len(self.scored_rows) < n:
             return self, features
-        summed, R = summed_form(features) if isinstance(features, NystromMap) else (features, None)
+        summed, R = summed_form(features) if raw and isinstance(features, NystromMap) else (features, None)
         Phi = engine.transform(summed, self.rows.X, np.empty((n, D)), n_jobs=self.n_jobs)
 
         def sums(features: Lift, rows: Rows) -> Statistics:

@@ -85,7 +85,9 @@ class MetricSearch:
         """Leave-one-out losses of every C."""
         statistics = partial(nystrom_statistics, n_jobs=n_jobs)
         judge = Judge(rows, self.coding, statistics, self.fit_intercept, criterion=self.criterion, n_jobs=n_jobs)
-        judge, features = judge.lifted(fitted_map(landmarks, kernel, gamma, rows, self.seed, n_jobs, **self.shape))
+        judge, features = judge.lifted(
+            fitted_map(landmarks, kernel, gamma, rows, self.seed, n_jobs, **self.shape), raw=True
+        )
         return judge.trial("view", gamma, features, judge.summarise(features), log2_C)
 
     def unit(self, kernel: str, rows: Rows) -> float:
