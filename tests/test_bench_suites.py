@@ -1,6 +1,7 @@
 """The suites: same splits for everybody, ranks and ratios as defined, rivals that are missing are reported."""
 
 import json
+from time import sleep
 
 import numpy as np
 import pytest
@@ -137,7 +138,9 @@ def test_a_browser_shows_the_page_without_a_console_error(page, browser, tmp_pat
 def test_memory_is_that_of_the_fit():
     class Hungry(Constant):
         def fit(self, X, y):
-            np.ones(5_000_000).sum()  # 40 MB
+            held = np.ones(5_000_000)  # 40 MB
+            sleep(0.3)  # long enough to be seen on a busy machine
+            held.sum()
             return self
 
     suite = Suite("toy", "Toy", ("one",), ("one",), {"hungry": lambda task, seed: Hungry(0.0)}, {}, load=little)

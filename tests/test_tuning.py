@@ -369,10 +369,8 @@ def test_scores_that_say_nothing_count_as_guessing_and_large_margins_as_errors()
     assert_allclose(coding.losses(T, np.zeros((5, 5)), "auto"), 0.8)
     P = 50.0 * np.random.RandomState(0).normal(size=(3, 5, 5))
     assert_allclose(coding.losses(T, 100 * P, "auto"), coding.losses(T, P, "error"), atol=1e-9)
-    reference = (
-        1 - np.take_along_axis(softmax(P / 100 / (MARGIN / 2), axis=-1), np.arange(5)[None, :, None], -1)[..., 0]
-    )
-    assert_allclose(coding.losses(T, P / 100, "auto"), reference, rtol=1e-10)
+    reference = 1 - np.take_along_axis(softmax(P / 100 / MARGIN, axis=-1), np.arange(5)[None, :, None], -1)[..., 0]
+    assert_allclose(coding.losses(T, P / 100, "auto"), reference, rtol=1e-10, atol=1e-14)
 
 
 def test_labels_that_are_mostly_noise_still_get_a_model():

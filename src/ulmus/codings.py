@@ -67,8 +67,8 @@ class OneVsAll:
     def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:
         """``"auto"`` is the error count with soft edges: nearly the error, without its jumps.
 
-        It is one minus the softmax of the true class, with scores in units of :data:`MARGIN`, or half of it where there
-        are several rivals, whose shares add up. Equal scores count as the error of guessing: a model that says nothing must not look better than one that is often wrong.
+        It is one minus the softmax of the true class, with scores in units of :data:`MARGIN`. Equal scores count as the
+        error of guessing: a model that says nothing must not look better than one that is often wrong.
         """
         if criterion == "squared":
             return ((P - T) ** 2).mean(axis=-1)
@@ -83,8 +83,8 @@ class OneVsAll:
         if criterion == "error":
             return (best >= 0).astype(float)
         others -= best[..., None]
-        others /= MARGIN / 2
-        return expit(best / (MARGIN / 2) + np.log(np.exp(others, out=others).sum(axis=-1)))
+        others /= MARGIN
+        return expit(best / MARGIN + np.log(np.exp(others, out=others).sum(axis=-1)))
 
 
 # The ordered code
