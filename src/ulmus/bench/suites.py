@@ -156,7 +156,7 @@ class Suite:
         _, errors = self._means(results, settings, "error")
         _, seconds = self._means(results, settings, "fit_seconds")
         filled = np.where(np.isnan(errors), np.inf, errors)
-        ranks = np.array([rankdata(line) for line in filled]).mean(axis=0)
+        ranks = np.array([rankdata(line) for line in filled]).reshape(errors.shape).mean(axis=0)
         n_ours = len(self.ours)
         rival = filled[:, n_ours : n_ours + len(self.rivals)].min(axis=1, initial=np.inf)
         rows = []
