@@ -74,9 +74,17 @@ def test_importances_of_an_adaptive_model_are_shown_with_their_names(tmp_path):
     assert rows[-1] == ("noise", "0")
 
 
-def test_a_model_that_is_equally_sure_everywhere_shows_what_it_missed_most(tmp_path):
+def test_an_adaptive_model_shows_where_it_is_unsure(tmp_path):
     frame, y = mixed()
     model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(frame[:150], y[:150])
+    ulmus.report(model, frame[150:], y[150:], tmp_path / "page.html")
+    assert "largest standard deviation" in sections_of(tmp_path / "page.html")["unsure"]
+
+
+def test_a_model_that_is_equally_sure_everywhere_shows_what_it_missed_most(tmp_path, monkeypatch):
+    frame, y = mixed()
+    model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(frame[:150], y[:150])
+    monkeypatch.setattr(type(model), "_deviation_factors", type(model)._variance_factors)  # the same for every row
     ulmus.report(model, frame[150:], y[150:], tmp_path / "page.html")
     text = sections_of(tmp_path / "page.html")["unsure"]
     assert "missed most" in text
