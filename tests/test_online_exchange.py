@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 
 import fixed
 import reference
@@ -259,3 +260,15 @@ def test_a_refused_block_leaves_the_landmarks_alone():
     with pytest.raises(ValueError, match="not among the known classes"):
         model.partial_fit(X[:5] + 9.0, [0, 1, 2, 3, 0], novelty=0.5)
     assert (model.decision_function(X) == before).all()
+
+
+@pytest.mark.parametrize("kind", [ulmus.OSELMRegressor, ulmus.NKELMRegressor, ulmus.ELMClassifier])
+def test_a_blank_copy_does_not_predict(kind):
+    X = np.random.RandomState(0).normal(size=(600, 3))
+    y = X[:, 0] if "Regressor" in kind.__name__ else (X[:, 0] > 0).astype(int)
+    model = kind(20, random_state=0).partial_fit(X, y)
+    blank = model.blank_copy()
+    with pytest.raises(NotFittedError, match="blank copy"):
+        blank.predict(X[:2])
+    blank.partial_fit(X, y).predict(X[:2])
+    assert len(model.predict(X[:2])) == 2

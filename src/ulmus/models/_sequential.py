@@ -135,6 +135,15 @@ class Sequential(Exchange):
             self._fitted_keys = Memory.hashes(rows, self._identity(rows.T), self.n_jobs)
         return held_out
 
+    def _checked(self, X: Any) -> Any:
+        stream = self.__dict__.get("stream_")
+        if stream is not None and stream.recursion is not None and not stream.n_rows:
+            raise NotFittedError(
+                f"this {type(self).__name__} is a blank copy that has learned no row; call partial_fit, or merge it "
+                "with one that has, before it predicts"
+            )
+        return super()._checked(X)
+
     # Taking rows in
 
     def _block(self, X: Any, y: Any, sample_weight: Any, reset: bool = False) -> tuple[Rows, np.ndarray]:
