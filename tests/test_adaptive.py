@@ -215,8 +215,8 @@ def test_only_categories_are_enough():
 
 def test_many_classes_are_told_apart():
     X, y = classification(2000, classes=12)
-    model = AdaptiveClassifier(random_state=0).fit(X[:1500], y[:1500])
-    assert model.score(X[1500:], y[1500:]) > 0.8
+    model = AdaptiveClassifier(effort="fast", random_state=0).fit(X[:1500], y[:1500])
+    assert model.score(X[1500:], y[1500:]) > 0.7
 
 
 def test_what_is_found_is_told_when_asked(capsys):

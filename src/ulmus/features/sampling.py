@@ -97,3 +97,15 @@ def _distinct(X: Any, count: int, weight: np.ndarray | None, seed: int) -> tuple
         mass = np.bincount(place, weights=np.append(mass, w[wanted]), minlength=len(keys))
         keys, index, mass = keys[:count], index[:count], mass[:count]
     return index, mass
+
+
+def merged(rows: Rows, rng: np.random.RandomState) -> Rows:
+    """Equal rows as one, with their mean target and their total weight."""
+    keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    if rows.weight is None and len(first) == len(rows):
+        return rows.take(first)
+    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    mass = np.bincount(place, weights=w)
+    T = np.column_stack([np.bincount(place, weights=w * t) / mass for t in rows.T.T])
+    return Rows(rows.X[first], T, mass)

@@ -17,7 +17,7 @@ from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import random_partition
 from ulmus.features.preparation import Preparation
-from ulmus.features.sampling import distinct_rows, distinct_sample, row_keys
+from ulmus.features.sampling import distinct_rows, distinct_sample, merged, row_keys
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly
 from ulmus.models._docs import documented
 from ulmus.models._effort import EFFORTS, Effort
@@ -200,7 +200,7 @@ class AdaptiveFamily(Assembly):
         if held is None:
             return None, None
         effort, test = self._spent, rows.take(held)
-        some = _merged(replace(rows, T=rows.T - P).take(~held), rng)
+        some = merged(replace(rows, T=rows.T - P).take(~held), rng)
         data = Remainder(some.X, some.T, some.weight, test.X, test.T, P[held], test.weight)
         search = LocalSearch(self.view_.kernel, self.view_.gamma, data, coding, self.criterion, self.n_jobs)
         halves, leaves = (random_partition(some.X, size, rng) for size in (effort.leaf_rows // 2, effort.leaf_rows))
@@ -220,7 +220,7 @@ class AdaptiveFamily(Assembly):
         if choice is None or not choice.pays:
             return None
         effort, gamma = self._spent, choice.width * self.view_.gamma
-        rest = _merged(replace(rows, T=rows.T - P), rng)
+        rest = merged(replace(rows, T=rows.T - P), rng)
         each = rest.T.nbytes + 8 * len(rest)
         rounds = min(effort.partitions, int((self.max_memory * 1e9 - rest.X.nbytes) // each))
         if rounds < 1:
@@ -276,18 +276,6 @@ class AdaptiveFamily(Assembly):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
-
-
-def _merged(rows: Rows, rng: np.random.RandomState) -> Rows:
-    """Equal rows as one, with their mean target and their total weight."""
-    keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
-    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    if rows.weight is None and len(first) == len(rows):
-        return rows.take(first)
-    w = np.ones(len(rows)) if rows.weight is None else rows.weight
-    mass = np.bincount(place, weights=w)
-    T = np.column_stack([np.bincount(place, weights=w * t) / mass for t in rows.T.T])
-    return Rows(rows.X[first], T, mass)
 
 
 @documented("adaptive", "repeatable")
