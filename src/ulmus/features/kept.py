@@ -15,13 +15,13 @@ KEPT_BYTES = 2**28
 
 
 @dataclass
-class KeptKernel:
-    """The cross-kernel of rows that are their own kernel values."""
+class Lifted:
+    """The features of rows that are features already."""
 
     n_lifted: int
 
     def lift(self, X: np.ndarray, out: np.ndarray) -> None:
-        """Write the kernel values into ``out``."""
+        """Write them into ``out``."""
         out[:] = X
 
 
@@ -32,7 +32,7 @@ class KeptMap:
     landmark_map: NystromMap
 
     def __post_init__(self) -> None:
-        self.cross_kernel_ = KeptKernel(self.landmark_map.n_lifted)
+        self.cross_kernel_ = Lifted(self.landmark_map.n_lifted)
         self.whitening_, self.condition_ = self.landmark_map.whitening_, self.landmark_map.condition_
 
     triangular = True

@@ -11,6 +11,7 @@ import numpy as np
 from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import Lift, Rows
+from ulmus.features.kept import Lifted
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.path import RidgePath, Spectrum
@@ -36,16 +37,6 @@ def _drawn_in(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
     mass = np.cumsum(weight[order])
     ends = np.searchsorted(mass, mass[-1] * np.array([TAIL, 1 - TAIL]))
     return np.clip(values, *values[order][ends])
-
-
-@dataclass
-class Lifted:
-    """Rows that are features already."""
-
-    n_lifted: int
-
-    def lift(self, X: np.ndarray, out: np.ndarray) -> None:
-        out[:] = X
 
 
 @dataclass(frozen=True)
