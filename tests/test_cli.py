@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import ulmus
 from ulmus.cli import main
-from ulmus.cli.console import BAD_MODEL, BAD_TABLE, OK, USAGE
+from ulmus.cli.console import BAD_MODEL, BAD_TABLE, FAILED, OK, USAGE
 from ulmus.persistence import describe
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
@@ -180,19 +180,39 @@ def test_standard_input_and_output_take_part_in_pipes(folder):
         (["fly"], USAGE, "fly"),
         (["fit", "nowhere.csv", "--target", "y"], BAD_TABLE, "nowhere.csv: cannot be read"),
         (["fit", "{0}/price.csv", "--target", "prize"], BAD_TABLE, "did you mean 'price'"),
-        (["fit", "{0}/price.csv", "--target", "price", "--categories", "a"], BAD_TABLE, "at least two"),
+        (["fit", "{0}/price.csv", "--target", "price", "--categories", "a"], USAGE, "at least two"),
         (["predict", "{0}/price.csv", "{0}/new.csv"], BAD_MODEL, "price.csv: "),
-        (["predict", "{0}/price.ulmus", "{0}/new.csv", "--proba"], BAD_TABLE, "--interval"),
-        (["predict", "{0}/kind.ulmus", "{0}/new.csv", "--interval", "0.9"], BAD_TABLE, "--proba"),
-        (["predict", "{0}/price.ulmus", "{0}/new.csv", "--interval", "90"], BAD_TABLE, "between 0 and 1"),
+        (["predict", "{0}/price.ulmus", "{0}/new.csv", "--proba"], USAGE, "--interval"),
+        (["predict", "{0}/kind.ulmus", "{0}/new.csv", "--interval", "0.9"], USAGE, "--proba"),
+        (["predict", "{0}/price.ulmus", "{0}/new.csv", "--interval", "90"], USAGE, "between 0 and 1"),
         (["predict", "{0}/price.ulmus", "{0}/new.csv", "-o", "{0}/out.doc"], BAD_TABLE, "cannot tell a format"),
         (["project", "{0}/nothing.csv", "--target", "y"], BAD_TABLE, "nothing.csv"),
+        (["fit", "{0}/price.csv", "--target", "price", "-o", "{0}/no/m.ulmus"], USAGE, "there is no folder"),
+        (["fit", "{0}/price.csv", "--target", "price", "--report", "{0}"], USAGE, "is a folder"),
+        (["fit", "{0}/price.csv", "--target", "price", "--holdout", "20"], USAGE, "--holdout is a share"),
+        (["export", "{0}/price.ulmus", "{0}/no/m.onnx"], USAGE, "there is no folder"),
     ],
     ids=lambda v: v[0] if isinstance(v, list) else None,
 )
 def test_what_is_wrong_is_said_with_an_exit_code(folder, capsys, command, code, message):
     assert main([part.format(folder) for part in command]) == code
     assert message in capsys.readouterr().err
+
+
+def test_a_report_that_cannot_be_drawn_is_refused_before_the_fit(folder, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    page, out = folder / "undrawn.html", folder / "undrawn.ulmus"
+    command = ["fit", str(folder / "price.csv"), "--target", "price", "-o", str(out), "--report", str(page)]
+    assert main(command) == FAILED
+    assert "ulmus[report]" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_target_that_names_rows_is_refused(tmp_path, capsys):
+    frame = people(80).assign(name=[f"row {i}" for i in range(80)])
+    frame.to_csv(tmp_path / "named.csv", index=False)
+    assert main(["fit", str(tmp_path / "named.csv"), "--target", "name"]) == BAD_TABLE
+    assert "80 distinct values in 80 rows" in capsys.readouterr().err
 
 
 #: What may have happened to a table when its rows are to be predicted, and which answers are right.

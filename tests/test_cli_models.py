@@ -7,7 +7,7 @@ import pytest
 import ulmus
 from test_cli import folder, people, predicted  # noqa: F401 (a fixture)
 from ulmus.cli import main, memory, models
-from ulmus.cli.console import BAD_TABLE, FAILED, OK
+from ulmus.cli.console import OK, USAGE
 from ulmus.persistence import describe
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
@@ -90,12 +90,12 @@ def test_the_size_of_a_table_is_told_without_reading_it(folder):  # noqa: F811
 
 def test_a_stream_cannot_be_adaptive(folder, capsys):  # noqa: F811
     fit = ["fit", str(folder / "price.csv"), "--target", "price", "--stream", "--model", "adaptive"]
-    assert main(fit) == FAILED
+    assert main(fit) == USAGE
     assert "--stream cannot fit an adaptive model" in capsys.readouterr().err
 
 
 def test_standard_input_cannot_be_read_twice(capsys):
-    assert main(["fit", "-", "--target", "price", "--stream"]) == BAD_TABLE
+    assert main(["fit", "-", "--target", "price", "--stream"]) == USAGE
     assert "standard input can be read once" in capsys.readouterr().err
 
 
@@ -115,7 +115,7 @@ def test_very_wide_tables_get_the_small_model(folder, monkeypatch):  # noqa: F81
 
 
 def test_a_model_is_not_written_to_standard_output(folder, capsys):  # noqa: F811
-    assert main(["fit", str(folder / "price.csv"), "--target", "price", "-o", "-"]) == BAD_TABLE
+    assert main(["fit", str(folder / "price.csv"), "--target", "price", "-o", "-"]) == USAGE
     assert "a model is a file" in capsys.readouterr().err
 
 

@@ -222,3 +222,23 @@ def test_one_class_so_far_is_said():
         model.predict(X)
     model.partial_fit(X[5:50], LABELS[5:50])
     assert model.predict(X).shape == (700,)
+
+
+def test_classes_may_be_said_again_but_not_changed():
+    X, y = np.random.RandomState(0).normal(size=(60, 3)), np.arange(60) % 3
+    model = OSELMClassifier(10, C=1.0, random_state=0).partial_fit(X, y, classes=[0, 1, 2])
+    model.partial_fit(X, y, classes=[2, 1, 0])
+    with pytest.raises(ValueError, match=r"classes=\[0, 1, 2, 3\] differ from those that the model knows, \[0, 1, 2\]"):
+        model.partial_fit(X, y, classes=[0, 1, 2, 3])
+
+
+def test_a_regressor_refuses_classes():
+    X = np.random.RandomState(0).normal(size=(60, 3))
+    with pytest.raises(ValueError, match="sample_weight="):
+        OSELMRegressor(10, C=1.0).partial_fit(X, X[:, 0], np.ones(60))
+
+
+@pytest.mark.parametrize("model", [OSELMClassifier, ulmus.NKELMRegressor, ulmus.RobustELMRegressor])
+def test_messages_about_arguments_name_the_class(model):
+    with pytest.raises(TypeError, match=rf"^{model.__name__}.__init__\(\) got an unexpected keyword argument 'gama'"):
+        model(gama=1)

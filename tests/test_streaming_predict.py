@@ -11,7 +11,7 @@ import pytest
 
 import fixed
 from data import classification, regression
-from ulmus import streaming
+from ulmus import ELMRegressor, streaming
 from ulmus.streaming import SourceError
 
 N = 500
@@ -108,3 +108,10 @@ def test_what_cannot_be_predicted_is_refused(method, source, error, tmp_path):
     model = fixed.ELMRegressor(C=10.0, random_state=0).fit(X, Y)
     with pytest.raises(error, match="predict"):
         streaming.predict(model, source, tmp_path / "out.parquet", method=method)
+
+
+def test_a_name_that_promises_another_format_is_refused(tmp_path):
+    X = np.random.RandomState(0).normal(size=(60, 3))
+    model = ELMRegressor(10, C=1.0, random_state=0).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match=r"name the file out\.parquet"):
+        streaming.predict(model, (X,), tmp_path / "out.csv")

@@ -294,3 +294,9 @@ def test_detection_of_text_of_other_scripts():
     assert detect_separator("price\n1,5\n2,5\n") == ";"
     assert detect_separator("a,b\n1,2\n1,2\n1;2;3\n") == ","
     assert detect_separator("name, first;age\nx;3\ny;4\n") == ";"
+
+
+def test_few_whole_numbers_with_one_text_among_them_are_numbers(put):
+    path = put("rooms,y\n" + "\n".join(f"{k % 3 + 1},{k}" for k in range(40)) + "\nunknown,41\n")
+    assert kinds_of(path)["rooms"] == "number"
+    assert np.isnan(column(path, "rooms")[-1])

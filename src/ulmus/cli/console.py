@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -14,6 +15,11 @@ from ulmus.exceptions import NumericalWarning
 
 #: Done; something unexpected; wrong use of a command; a table or a model file that cannot be used.
 OK, FAILED, USAGE, BAD_TABLE, BAD_MODEL = 0, 1, 2, 3, 4
+
+
+class UsageError(ValueError):
+    """Options that do not go together, or not with this model."""
+
 
 console = Console(stderr=True, highlight=False)
 results = Console(highlight=False)
@@ -53,6 +59,17 @@ def working(text: str) -> Iterator[Progress]:
         yield progress
 
 
+def writable(path: str | None) -> None:
+    """Refuse a file that could not be written in the end, before any work is done."""
+    if path is None or path == "-":
+        return
+    folder = Path(path).resolve().parent
+    if not folder.is_dir():
+        raise UsageError(f"{path}: there is no folder {folder}; make it first")
+    if Path(path).is_dir():
+        raise UsageError(f"{path} is a folder; name a file")
+
+
 def guarded(run: Callable[[], Any]) -> int:
     """Run a command; problems become one line and an exit code. ``ULMUS_DEBUG=1`` shows where they came from."""
     import warnings
@@ -66,6 +83,8 @@ def guarded(run: Callable[[], Any]) -> int:
         warnings.showwarning = lambda message, *_, **__: warn(str(message))
         try:
             run()
+        except UsageError as error:
+            return _failed(error, USAGE)
         except TableError as error:
             return _failed(error, BAD_TABLE)
         except LoadError as error:

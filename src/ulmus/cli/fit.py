@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from ulmus.cli.console import say, show, warn, working
+from ulmus.cli.console import UsageError, say, show, warn, working, writable
 from ulmus.cli.memory import too_large
 from ulmus.cli.models import chosen_model, model_for, settled
 from ulmus.models._summary import summary
 from ulmus.persistence import save
+from ulmus.report import ready
 from ulmus.scores import Score, scores
 from ulmus.tables import TableError
 from ulmus.tables.read import read_table
@@ -41,14 +42,7 @@ def fit(
     """Fit, score, save and report."""
     began = time.perf_counter()
     order = [c.strip() for c in categories.split(",")] if categories else None
-    if order is not None and len(set(order)) < max(2, len(order)):
-        raise TableError(f"--categories takes at least two different names, lowest first, got {categories!r}")
-    if output == "-":
-        raise TableError("a model is a file: name one with -o; only tables go to standard output")
-    if stream and model == "adaptive":
-        raise ValueError("--stream cannot fit an adaptive model, which holds its rows; leave --model out, or use nkelm")
-    if stream and data == "-":
-        raise TableError("--stream reads the table twice, and standard input can be read once; save it to a file first")
+    _check(data, order, model, holdout, output, report, stream)
     if not stream and model != "adaptive" and too_large(data):
         say(f"{data} is large beside the free memory: it is streamed, as with --stream", "yellow")
         stream = True
@@ -101,6 +95,32 @@ def fit(
     options = f"--model {name}" + (f" --effort {effort}" if name == "adaptive" else "")
     command = command_line(data, schema, seed, options)
     finished(pipeline, final, schema, len(y), found, about, output, report, command, began)
+
+
+def _check(
+    data: str,
+    order: list[str] | None,
+    model: str,
+    holdout: float,
+    output: str | None,
+    report: str | None,
+    stream: bool,
+) -> None:
+    """Refuse what would fail in the end, before any work is done."""
+    if order is not None and len(set(order)) < max(2, len(order)):
+        raise UsageError(f"--categories takes at least two different names, lowest first, got {','.join(order)!r}")
+    if output == "-":
+        raise UsageError("a model is a file: name one with -o; only tables go to standard output")
+    if stream and model == "adaptive":
+        raise UsageError("--stream cannot fit an adaptive model, which holds its rows; leave --model out, or use nkelm")
+    if stream and data == "-":
+        raise UsageError("--stream reads the table twice, and standard input can be read once; save it to a file first")
+    if not 0 <= holdout < 1:
+        raise UsageError(f"--holdout is a share of the rows, at least 0 and below 1, got {holdout}")
+    writable(output)
+    writable(report)
+    if report:
+        ready()
 
 
 def finished(

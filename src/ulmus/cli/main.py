@@ -235,10 +235,13 @@ def export(model: str, output: str, /, *, dtype: Literal["float32", "float64"] =
     dtype
         Type of the numbers that go in and come out.
     """
+    from ulmus.cli.console import say, writable
     from ulmus.onnx import export as run
     from ulmus.persistence import load
 
+    writable(output)
     run(load(model), output, dtype=dtype)
+    say(f"ONNX: {output}")
 
 
 def main(arguments: list[str] | None = None) -> int:

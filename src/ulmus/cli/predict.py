@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ulmus.cli.console import console, say, warn, working
+from ulmus.cli.console import UsageError, console, say, warn, working, writable
 from ulmus.persistence import describe, load
-from ulmus.tables import TableError
 from ulmus.tables.read import Batch, read_batches
 from ulmus.tables.schema import Schema, frame
 from ulmus.tables.write import Writer
@@ -17,15 +16,16 @@ def predict(
     file: str, data: str, output: str, *, proba: bool, interval: float | None, keep: bool, threads: int
 ) -> None:
     """Predictions for the rows of a file, a batch at a time."""
+    writable(output)
     schema = Schema.from_json(describe(file).notes.get("table"), file)
     model = load(file)
     model[-1].n_jobs = threads
     if proba and not is_classifier(model[-1]):
-        raise TableError("--proba is for classes, and this model predicts numbers; use --interval 0.9", file=file)
+        raise UsageError(f"{file}: --proba is for classes, and this model predicts numbers; use --interval 0.9")
     if interval is not None and is_classifier(model[-1]):
-        raise TableError("--interval is for numbers, and this model predicts classes; use --proba", file=file)
+        raise UsageError(f"{file}: --interval is for numbers, and this model predicts classes; use --proba")
     if interval is not None and not 0 < interval < 1:
-        raise TableError(f"--interval takes a number between 0 and 1, got {interval}")
+        raise UsageError(f"--interval takes a number between 0 and 1, got {interval}")
     rows = 0
     with Writer(output) as writer, working(f"predicting {data}") as progress:
         for batch in read_batches(data):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ulmus.cli.console import say, working
+from ulmus.cli.console import say, working, writable
 from ulmus.cli.fit import rows_of
 from ulmus.report.map import grouped
 from ulmus.report.map import project as draw
@@ -20,6 +20,7 @@ MAX_ROWS = 5_000
 
 def project(data: str, goal: str, output: str, *, seed: int) -> None:
     """A map of the rows of a table, as a page."""
+    writable(output)
     with working(f"mapping {data}"):
         batch = read_table(data)
         schema = learn(batch, goal)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from numbers import Integral, Real
+from types import FunctionType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -56,6 +57,18 @@ class Assembly(BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     _default_intercept: ClassVar[bool] = False
     _criteria: ClassVar[tuple[str, ...]] = ("auto",)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """An inherited constructor goes by the name of the class, so that Python's messages about arguments do."""
+        super().__init_subclass__(**options)
+        inherited: Any = cls.__init__
+        if "__init__" not in vars(cls) and isinstance(inherited, FunctionType):
+            own = FunctionType(
+                inherited.__code__, inherited.__globals__, "__init__", inherited.__defaults__, inherited.__closure__
+            )
+            own.__kwdefaults__, own.__annotations__ = inherited.__kwdefaults__, inherited.__annotations__
+            own.__doc__, own.__qualname__ = inherited.__doc__, f"{cls.__qualname__}.__init__"
+            cls.__init__ = own  # type: ignore[method-assign]
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:

@@ -65,7 +65,7 @@ class Sequential(Exchange):
         X : array or sparse matrix of shape (n_samples, n_features)
         y : array of shape (n_samples,) or (n_samples, n_outputs)
         classes : array, optional
-            All classes that will come, for classifiers. Without it classes may appear later.
+            All classes that will come, for the first call of a classifier. Without it classes may appear later.
         sample_weight : array of shape (n_samples,), optional
 
         Returns
@@ -73,12 +73,25 @@ class Sequential(Exchange):
         self
         """
         self._check_learns_on()
+        if classes is not None:
+            self._check_classes(np.asarray(classes))
         if not hasattr(self, "stream_"):
             self._validate_params()
             return self._first(X, y, classes, sample_weight)
         rows, new = self._block(X, y, sample_weight)
         self._learn_block(rows, new)
         return self
+
+    def _check_classes(self, classes: np.ndarray) -> None:
+        """Refuse classes where there are none, and others than those that are known."""
+        if is_regressor(self):
+            raise ValueError("classes are for classifiers; a regressor takes weights by name, sample_weight=...")
+        known = getattr(self, "classes_", None)
+        if known is not None and set(classes.tolist()) != set(known.tolist()):
+            raise ValueError(
+                f"classes={np.unique(classes).tolist()} differ from those that the model knows, {known.tolist()}; "
+                "leave classes out: unless the first call announced them all, new ones are learned when they come"
+            )
 
     def _check_learns_on(self) -> None:
         """Refuse parameters that rows in blocks cannot follow."""

@@ -1,6 +1,7 @@
 """Reports: one HTML page about one model. Needs matplotlib and pandas."""
 
 import os
+from importlib import import_module
 from typing import Any
 
 
@@ -47,13 +48,21 @@ def report(
     ...     "Confusion" in path.read_text()
     True
     """
-    try:
-        from ulmus.report.document import document
-    except ImportError as error:
-        raise ImportError('reports need pandas and matplotlib; get them with pip install "ulmus[report]"') from error
+    ready()
     from pathlib import Path
 
+    from ulmus.report.document import document
+
     Path(path).write_text(document(model, X, y, title=title, seen=seen, command=command), encoding="utf-8")
+
+
+def ready() -> None:
+    """Say what is missing before a long fit, not after it."""
+    try:
+        for needed in ("matplotlib.figure", "pandas"):
+            import_module(needed)
+    except ImportError as error:
+        raise ImportError('reports need pandas and matplotlib; get them with pip install "ulmus[report]"') from error
 
 
 __all__ = ["report"]

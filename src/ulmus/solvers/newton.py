@@ -10,7 +10,7 @@ What a sweep over the rows costs decides the rest:
 * A sweep evaluates the point at the **end** of the full step, with all that the next iteration needs. The residuals at
   both ends give those at every other length, so the search reads no rows; a shorter step costs one more sweep.
 * A sweep without D costs a fraction. While a step moves residuals by less than a fifth of the loss's transition, f''
-  hardly changes, and the factor at hand is used again, as long as steps shrink threefold.
+  hardly changes (that of squares never does), and the factor at hand is used again, as long as steps shrink threefold.
 * The gradient is exact, the curvature only points the way: with very many rows it is summed from some of them.
 * Far from the solution f'' may vanish for every row. Where that leaves a singular system, or a step that had to be
   shortened below a tenth, the next direction takes :math:`D = \operatorname{diag} w f'(e)/e` instead (reweighted least
@@ -46,6 +46,8 @@ class NewtonOptions:
     max_iter: int = 100
     search: WolfePowell = field(default_factory=WolfePowell)
     bias_penalty: float = 0.0
+    #: A factor is used again while residuals move by less than this, in transitions (None: what suits the rows).
+    reuse: float | None = None
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,8 @@ class _Run:
     def descend(self, beta: np.ndarray, b: float) -> Generator[Request, Evaluation, NewtonResult]:
         options, record, sweeps = self.options, _Record(), 1
         tol = self.rows.tolerance if options.tol is None else options.tol
+        reuse = self.rows.reuse if options.reuse is None else options.reuse
+        reuse = reuse if self.loss.parameter else np.inf
         here = yield Request(beta, b, "curvature")
         wanted: str | None = "curvature"
         system: System | None = None
@@ -166,8 +170,8 @@ class _Run:
             bend = float(self._weighted(self.loss.curvature(here.residual, self.c)).sum())
             moved = np.sqrt(max(decrement, 0.0) / max(bend, 1e-300)) / self.c
             # a new factor that fails near the solution was summed from too few rows
-            thorough |= not steady and was_new and moved <= self.rows.reuse
-            wanted = None if steady and moved <= self.rows.reuse else "curvature"
+            thorough |= not steady and was_new and moved <= reuse
+            wanted = None if steady and moved <= reuse else "curvature"
             previous, was_new = size, age == 0
             there = yield Request(beta + d, b + d_b, wanted, thorough)
             step = options.search.search(self._along(here.residual, there.residual, beta, b, d, d_b))

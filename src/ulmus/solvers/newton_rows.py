@@ -274,7 +274,7 @@ class HeldRows:
     def sweep(self, loss: Loss, c: np.ndarray, requests: Mapping[int, Request]) -> dict[int, Evaluation]:
         """Residuals, gradients, and D row by row; where rows are many, its sums, by threads."""
         n, D = self.Phi.shape
-        if n >= D and n * D * D > FEW_PRODUCTS:
+        if n >= D and n * D * D > FEW_PRODUCTS and any(request.wanted for request in requests.values()):
             rows = Rows(self.Phi, self.rows.T, self.rows.weight)
             return StreamedRows(Problem(_Kept(D), rows, None, self.fit_intercept, self.n_jobs)).sweep(loss, c, requests)
         w = np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight

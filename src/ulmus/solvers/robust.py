@@ -40,8 +40,8 @@ NOISE_ROWS = 1_024
 LEAST_NOISE = 1e-3
 #: MAD → deviation of Gaussian errors; errors beyond so many deviations are gross; rounds of leaving them out.
 GAUSSIAN, GROSS, MAX_TRIMS = 1.4826, 6.0, 5
-#: Accuracy of solutions that only lead on to others, and steps towards them at most.
-ROUGH, ROUGH_STEPS = 1e-4, 100
+#: Accuracy of solutions that only lead on to others, steps towards them at most, and when a factor is used again.
+ROUGH, ROUGH_STEPS, ROUGH_REUSE = 1e-4, 100, 0.2
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,8 @@ def fit_robust(
 
 def roughly(options: NewtonOptions) -> NewtonOptions:
     """The options of runs that only lead on to others: less exact, and as long as it takes."""
-    return replace(options, tol=max(ROUGH, options.tol or 0.0), max_iter=max(ROUGH_STEPS, options.max_iter))
+    tol, steps = max(ROUGH, options.tol or 0.0), max(ROUGH_STEPS, options.max_iter)
+    return replace(options, tol=tol, max_iter=steps, reuse=ROUGH_REUSE)
 
 
 def polish(rows: NewtonRows, loss: Loss, start: RobustSolution, options: NewtonOptions) -> RobustSolution:

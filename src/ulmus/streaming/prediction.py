@@ -15,6 +15,8 @@ from ulmus.streaming.sources import Names, open_source
 
 #: Rows that are predicted at a time.
 PREDICTED_ROWS = 2**16
+#: Endings that promise something else than Parquet.
+OTHER_FORMATS = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".feather", ".arrow", ".gz"})
 
 
 def predict(
@@ -76,6 +78,8 @@ def predict(
     # a pipeline may begin with columns that are not numbers
     opened = open_source(source, features=features, keep=keep, raw=hasattr(model, "steps"), labelled=False)
     target = Path(out)
+    if target.suffix.lower() in OTHER_FORMATS:
+        raise ValueError(f"predictions are written as Parquet; name the file {target.with_suffix('.parquet').name}")
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     writer = None
     try:

@@ -73,11 +73,12 @@ def infer(column: Any) -> Kind:
         return Kind("empty")
     if _parsed(text) is not None:
         return Kind("number", "plain")
-    sample = pc.unique(text.slice(0, 10_000))
+    first = text.slice(0, 10_000)
+    sample = pc.unique(first)
     if all(set(pc.utf8_lower(pc.unique(t)).to_pylist()) <= set(BOOLEANS) for t in (sample, text)):
         return Kind("boolean")
     for form, (pattern, _, _) in NUMBERS.items():
-        share = pc.mean(pc.match_substring_regex(sample, pattern).cast(pa.int8())).as_py()
+        share = pc.mean(pc.match_substring_regex(first, pattern).cast(pa.int8())).as_py()
         if share >= MOSTLY and pc.mean(pc.match_substring_regex(text, pattern).cast(pa.int8())).as_py() >= MOSTLY:
             return Kind("number", form)
     for form in DATES:

@@ -12,6 +12,8 @@ from ulmus.tables.read import Batch
 
 #: A text column with more distinct values than this, and than half of the rows, tells rows apart, not kinds of rows.
 MANY = 50
+#: A target of text with more distinct values than this share of the rows names rows, not classes.
+NAMES = 0.8
 #: Whole numbers with at most this many distinct values are classes.
 FEW = 10
 TASKS = ("classification", "regression", "ordinal")
@@ -66,6 +68,8 @@ def learn(batch: Batch, target: str, task: str = "auto", categories: list[str] |
             file=batch.file,
             column=target,
         )
+    if task == "classification" and kind.name == "category":
+        _refuse_names(batch, target, column)
     columns: dict[str, Kind] = {}
     left_out: dict[str, str] = {}
     for name in batch.columns:
@@ -102,6 +106,19 @@ def _refuse_target(batch: Batch, target: str, column: Any, kind: Kind) -> None:
         row=batch.first_row + row,
         column=target,
     )
+
+
+def _refuse_names(batch: Batch, target: str, column: Any) -> None:
+    """A target whose values are nearly all different names rows; no class has rows to learn from."""
+    there = column.drop_null()
+    distinct = len(there.cast("string").unique())
+    if distinct > max(2, NAMES * len(there)):
+        raise TableError(
+            f"the target is text with {distinct} distinct values in {len(there)} rows: it names rows, not classes; "
+            f"choose another --target",
+            file=batch.file,
+            column=target,
+        )
 
 
 def _reason(column: Any, kind: Kind) -> str:
