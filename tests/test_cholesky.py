@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from data import relative_error, rows
-from ulmus._cholesky import cholesky_in_place
+from ulmus._cholesky import cholesky_in_place, lower_factor, square_in_place
 
 
 def positive(n, seed=0):
@@ -32,3 +32,23 @@ def test_a_matrix_in_the_wrong_order_or_type_is_refused():
     for A in (np.ascontiguousarray(positive(5)), positive(5).astype(np.float32), np.zeros((3, 4), order="F")):
         with pytest.raises(TypeError, match="square, float64 and in Fortran order"):
             cholesky_in_place(A)
+
+
+@pytest.mark.parametrize("panel", [1, 3, 10, 25, 49, 100])
+def test_the_product_of_a_factor_with_itself_does_not_depend_on_the_panels(panel):
+    A = np.asfortranarray(rows(50, 50, 1))
+    L, squared = np.tril(A), A.copy(order="F")
+    square_in_place(squared, panel)
+    assert relative_error(np.tril(squared), np.tril(L.T @ L)) < 1e-13
+    np.testing.assert_array_equal(np.triu(squared, 1), np.triu(A, 1))
+
+
+@pytest.mark.parametrize("panel", [4, 20, 100])
+def test_a_factor_in_panels_is_clean(panel):
+    A = positive(45)
+    factor, info = lower_factor(A.copy(order="F"), panel)
+    assert info == 0
+    np.testing.assert_array_equal(np.triu(factor, 1), 0.0)
+    assert relative_error(factor, np.linalg.cholesky(A)) < 1e-12
+    A[30, 30] = -1.0
+    assert lower_factor(A, panel)[1] == 31

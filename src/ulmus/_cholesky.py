@@ -1,8 +1,8 @@
-"""Cholesky factorisation of large matrices, in place and in panels.
+"""Cholesky factorisation of large matrices, and the product of a factor with itself, in place and in panels.
 
 The threaded ``dpotrf`` of OpenBLAS 0.3 (that of SciPy's wheels) dies of a segmentation fault somewhere between 14,000
-and 16,000 rows. Panels of moderate order do not: they are factored by ``dpotrf``, and the rest is ``dtrsm`` and
-``dsyrk``, which is where the time goes.
+and 16,000 rows, and ``dlauum`` is written like it. Panels of moderate order are safe: they go to these routines, and
+the rest is ``dtrsm``, ``dtrmm``, ``dgemm`` and ``dsyrk``, which is where the time goes.
 """
 
 import ctypes
@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cython_blas, cython_lapack
+from scipy.linalg import cython_blas, cython_lapack, lapack
 
 #: Order of a panel; matrices up to twice that order are one panel.
 PANEL = 4096
@@ -40,18 +40,31 @@ def _call(module: object, name: str, *arguments: Any) -> None:
     _routine(module, name, len(pointers))(*pointers)
 
 
+def lower_factor(A: np.ndarray, panel: int = PANEL) -> tuple[np.ndarray, int]:
+    """``(factor, info)`` as of ``scipy.linalg.lapack.dpotrf(A, lower=1, clean=1, overwrite_a=1)``, for every order."""
+    if len(A) <= 2 * panel:
+        return lapack.dpotrf(A, lower=1, clean=1, overwrite_a=1)
+    A = np.asfortranarray(A)
+    info = cholesky_in_place(A, panel)
+    for j in range(1, len(A)):
+        A[:j, j] = 0.0
+    return A, info
+
+
+def _address(A: np.ndarray) -> Callable[[int, int], ctypes.c_void_p]:
+    """Where an entry of a Fortran-ordered float64 matrix lies."""
+    n = len(A)
+    if A.dtype != np.float64 or not A.flags.f_contiguous or A.shape != (n, n):
+        raise TypeError("the matrix must be square, float64 and in Fortran order")
+    return lambda i, j: ctypes.c_void_p(A.ctypes.data + 8 * (i + j * n))
+
+
 def cholesky_in_place(A: np.ndarray, panel: int = PANEL) -> int:
     """Lower factor of a Fortran-ordered float64 matrix, over its lower triangle; the rest is left alone.
 
     Returns 0, or the order of the leading minor that is not positive definite (and the factor is then unfinished).
     """
-    n = len(A)
-    if A.dtype != np.float64 or not A.flags.f_contiguous or A.shape != (n, n):
-        raise TypeError("the matrix must be square, float64 and in Fortran order")
-
-    def at(i: int, j: int) -> ctypes.c_void_p:
-        return ctypes.c_void_p(A.ctypes.data + 8 * (i + j * n))
-
+    n, at = len(A), _address(A)
     step = n if n <= 2 * panel else panel
     for k in range(0, n, max(step, 1)):
         width = min(step, n - k)
@@ -65,3 +78,23 @@ def cholesky_in_place(A: np.ndarray, panel: int = PANEL) -> int:
             _call(cython_blas, "dtrsm", b"R", b"L", b"T", b"N", rest, width, 1.0, at(k, k), n, at(below, k), n)
             _call(cython_blas, "dsyrk", b"L", b"N", rest, width, -1.0, at(below, k), n, 1.0, at(below, below), n)
     return 0
+
+
+def square_in_place(A: np.ndarray, panel: int = PANEL) -> None:
+    """``LᵀL`` over the lower triangle L of a Fortran-ordered float64 matrix; the rest is left alone."""
+    n, at = len(A), _address(A)
+    for k in range(0, n, panel):
+        width = min(panel, n - k)
+        rest, below = n - k - width, k + width
+        info = ctypes.c_int(0)
+        # the columns before: L11ᵀ A10 + L21ᵀ A20; the panel itself: L11ᵀ L11 + L21ᵀ L21
+        if k:
+            _call(cython_blas, "dtrmm", b"L", b"L", b"T", b"N", width, k, 1.0, at(k, k), n, at(k, 0), n)
+        _call(cython_lapack, "dlauum", b"L", width, at(k, k), n, info)
+        if rest and k:
+            _call(
+                cython_blas,
+                *("dgemm", b"T", b"N", width, k, rest, 1.0, at(below, k), n, at(below, 0), n, 1.0, at(k, 0), n),
+            )
+        if rest:
+            _call(cython_blas, "dsyrk", b"L", b"T", width, rest, 1.0, at(below, k), n, 1.0, at(k, k), n)

@@ -8,9 +8,12 @@ r"""Numbers and categories made fit for a kernel: columns of comparable scale, w
 
 All end with unit deviation. A weight of k counts as k rows, which scikit-learn's ``QuantileTransformer`` and
 ``TargetEncoder`` cannot be told.
+
+A missing number becomes the median of its column, beside a 0/1 column that says so; a missing category is a level.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -26,6 +29,8 @@ LEVELS = 32
 #: Parts of the rows in which target means are taken from the other parts.
 PARTS = 5
 
+#: Code of a category that is missing; the levels of others are 0 or more.
+MISSING = -2.0
 #: Values that are closer than this, relative to their size and deviation, are the same.
 ROUND_OFF = 1e-12
 
@@ -106,6 +111,33 @@ def _rank_curve(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @dataclass(frozen=True)
+class Gaps:
+    """What stands in for a missing number in every numeric column, and in which of them some were missing."""
+
+    fills: np.ndarray
+    shown: np.ndarray
+
+    @classmethod
+    def of(cls, X: np.ndarray, weight: np.ndarray | None) -> "Gaps":
+        """Learn the columns of ``X``."""
+        w = np.ones(len(X)) if weight is None else weight
+        missing = np.isnan(X)
+        fills = np.zeros(X.shape[1])
+        for j, gone in enumerate(missing.T):
+            if not gone.all():
+                fills[j] = _quantiles(X[~gone, j], w[~gone], (0.5,))[0]
+        return cls(fills, np.flatnonzero(missing.any(axis=0)))
+
+    def filled(self, X: np.ndarray) -> np.ndarray:
+        missing = np.isnan(X)
+        return np.where(missing, self.fills, X) if missing.any() else X
+
+    def marks(self, X: np.ndarray) -> np.ndarray:
+        """A 0/1 column for each in which some were missing."""
+        return np.isnan(X[:, self.shown]).astype(np.float64)
+
+
+@dataclass(frozen=True)
 class Category:
     """One category: a 0/1 column for each frequent level, and the smoothed mean target of every level.
 
@@ -154,10 +186,11 @@ class Category:
 
 @dataclass(frozen=True)
 class Preparation:
-    """A table as a kernel wants it: prepared numbers, then 0/1 columns, then target means."""
+    """A table as a kernel wants it: prepared numbers, marks of missing ones, then 0/1 columns, then target means."""
 
     numeric: np.ndarray
     categorical: np.ndarray
+    gaps: Gaps
     columns: Columns
     categories: tuple[Category, ...]
     mean_deviation: np.ndarray
@@ -170,21 +203,23 @@ class Preparation:
         T: np.ndarray,
         weight: np.ndarray | None,
         categorical: np.ndarray,
-        like: "tuple[Category, ...] | None" = None,
+        like: "Preparation | None" = None,
     ) -> "Preparation":
         """Learn a preparation; ``categorical`` tells which columns hold codes of categories.
 
-        ``like`` are the categories of more rows than these, so that a sample gets the same columns as all.
+        ``like`` is that of more rows than these, so that a sample gets the same columns as all.
         """
         w = np.ones(len(X)) if weight is None else weight
         numeric, codes = np.flatnonzero(~categorical), np.flatnonzero(categorical)
-        known = like or (None,) * len(codes)
-        categories = tuple(Category.of(X[:, j], T, w, more) for j, more in zip(codes, known, strict=True))
-        prepared = cls(numeric, codes, Columns.of(kind, X[:, numeric], weight), categories, np.empty(0))
+        known = like.categories if like is not None else (None,) * len(codes)
+        categories = tuple(Category.of(_codes(X, j), T, w, more) for j, more in zip(codes, known, strict=True))
+        gaps = like.gaps if like is not None else Gaps.of(X[:, numeric], weight)
+        columns = Columns.of(kind, gaps.filled(X[:, numeric]), weight)
+        prepared = cls(numeric, codes, gaps, columns, categories, np.empty(0))
         means = prepared._means(X)
         if means.shape[1]:
             deviation = np.sqrt(np.average((means - np.average(means, axis=0, weights=w)) ** 2, axis=0, weights=w))
-            return cls(numeric, codes, prepared.columns, categories, np.where(deviation > 0, deviation, 1.0))
+            return replace(prepared, mean_deviation=np.where(deviation > 0, deviation, 1.0))
         return prepared
 
     def transform(self, X: np.ndarray) -> np.ndarray:
@@ -207,26 +242,33 @@ class Preparation:
             stop = start + T.shape[1]
             for k in np.unique(part):
                 here = part == k
-                less = Category.of(X[here, j], T[here], w[here])
-                means[here, start:stop] = category.means(X[here, j], less)
+                codes = _codes(X[here], j)
+                means[here, start:stop] = category.means(codes, Category.of(codes, T[here], w[here]))
             start = stop
         return self._stack(X, means)
 
     def _means(self, X: np.ndarray) -> np.ndarray:
-        found = [c.means(X[:, j]) for j, c in zip(self.categorical, self.categories, strict=True) if c.has_means]
+        found = [c.means(_codes(X, j)) for j, c in zip(self.categorical, self.categories, strict=True) if c.has_means]
         return np.concatenate(found, axis=1) if found else np.empty((len(X), 0))
 
     def _stack(self, X: np.ndarray, means: np.ndarray) -> np.ndarray:
-        dummies = [c.dummies(X[:, j]) for j, c in zip(self.categorical, self.categories, strict=True)]
+        dummies = [c.dummies(_codes(X, j)) for j, c in zip(self.categorical, self.categories, strict=True)]
         scaled = means / self.mean_deviation if means.shape[1] else means
-        return np.concatenate([self.columns.transform(X[:, self.numeric]), *dummies, scaled], axis=1)
+        numbers = X[:, self.numeric]
+        prepared = self.columns.transform(self.gaps.filled(numbers))
+        return np.concatenate([prepared, self.gaps.marks(numbers), *dummies, scaled], axis=1)
 
     def sources(self) -> np.ndarray:
         """The input column of every output column."""
-        out = [self.numeric]
+        out = [self.numeric, self.numeric[self.gaps.shown]]
         out += [np.full(len(c.shown), j) for j, c in zip(self.categorical, self.categories, strict=True)]
         outputs = [c.sums.shape[1] for c in self.categories]
         out += [
             np.full(s, j) for j, c, s in zip(self.categorical, self.categories, outputs, strict=True) if c.has_means
         ]
         return np.concatenate(out).astype(np.intp)
+
+
+def _codes(X: np.ndarray, j: Any) -> np.ndarray:
+    """The codes of a category; what is missing has one too."""
+    return np.where(np.isnan(X[:, j]), MISSING, X[:, j])

@@ -57,6 +57,8 @@ class Assembly(BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     _default_intercept: ClassVar[bool] = False
     _criteria: ClassVar[tuple[str, ...]] = ("auto",)
+    #: What scikit-learn's checks are told of NaN.
+    _all_finite: ClassVar[Any] = True
 
     def __init_subclass__(cls, **options: Any) -> None:
         """An inherited constructor goes by the name of the class, so that Python's messages about arguments do."""

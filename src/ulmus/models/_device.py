@@ -28,13 +28,18 @@ def validated(model: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
             raise ValueError(f"X has {len(X)} rows and y has {len(y)}")
         model.n_features_in_ = X.shape[1]
         return X, y
-    return validate_data(model, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **options)
+    return validate_data(model, X, y, **_asked(model), **options)
+
+
+def _asked(model: Any) -> dict[str, Any]:
+    """What scikit-learn is to look at."""
+    return {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": model._all_finite}
 
 
 def rechecked(model: Any, X: Any) -> Any:
     """Rows for a fitted model."""
     if not isinstance(X, HostView):
-        return validate_data(model, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return validate_data(model, X, reset=False, **_asked(model))
     X = checked(X)
     if X.shape[1] != model.n_features_in_:
         raise ValueError(

@@ -1,6 +1,9 @@
-"""Tables with categories: text, categorical and boolean columns become codes, the same ones at every call."""
+"""Tables with categories: text, categorical and boolean columns become codes, the same ones at every call.
 
-from typing import Any
+Missing values stay what they are; :mod:`ulmus.features.preparation` sees to them.
+"""
+
+from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
@@ -14,6 +17,7 @@ class TableInput:
     """Mixed data frames in, numbers out; put before the task in the list of parents."""
 
     categorical_features: Any
+    _all_finite: ClassVar[Any] = "allow-nan"
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         frame = _frame(X)
@@ -21,10 +25,19 @@ class TableInput:
         self._levels = {name: _levels(c) for name, c in columns.items() if not c.dtype.is_numeric()}
         X, y = super()._validate(self._coded(X), y, reset)  # type: ignore[misc]
         self._categorical = self._which(X.shape[1], list(columns))
+        self._gaps = np.isnan(X).any(axis=0)
         return X, y
 
     def _checked(self, X: Any) -> Any:
-        return super()._checked(self._coded(X))  # type: ignore[misc]
+        X = super()._checked(self._coded(X))  # type: ignore[misc]
+        strange = np.flatnonzero(np.isnan(X).any(axis=0) & ~self._gaps & ~self._categorical)
+        if len(strange):
+            names = getattr(self, "feature_names_in_", np.arange(X.shape[1]))
+            raise ValueError(
+                f"Input X contains NaN in columns {names[strange].tolist()[:5]}, where no number was missing in "
+                "training; fill them, or show the model such rows"
+            )
+        return X
 
     def _coded(self, X: Any) -> Any:
         """The same frame with codes in place of levels."""

@@ -275,6 +275,7 @@ class AdaptiveFamily(Assembly):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
+        tags.input_tags.allow_nan = True
         return tags
 
 

@@ -41,7 +41,7 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
     ----------
     metric_ : ndarray of shape (n_features,) or (n_features, n_directions)
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each feature in the mean squared slope.
+        Share of each feature in the mean squared slope; it depends on the units, so standardise first.
 
     References
     ----------

@@ -11,6 +11,7 @@ import numpy as np
 
 from ulmus.features.kernels import KERNELS, KernelParameters
 from ulmus.features.partition import Partition
+from ulmus.features.preparation import MISSING as NO_LEVEL
 from ulmus.features.preparation import Columns as Curves
 from ulmus.features.preparation import Preparation
 from ulmus.models.adaptive import AdaptiveFamily
@@ -33,7 +34,10 @@ def coordinates(g: Graph, block: Columns, model: AdaptiveFamily) -> str:
         text = [part.name for part in numbers if part.kind != "number"]
         if text:
             raise TypeError(f"column {text[0]!r} held numbers in training and is text here")
-        parts.append(_curves(g, g.join(*(part.value for part in numbers)), preparation.columns))
+        X, gaps = g.join(*(part.value for part in numbers)), preparation.gaps
+        missing = g.IsNaN(X) if len(gaps.shown) else ""
+        parts.append(_curves(g, g.Where(missing, gaps.fills, X) if missing else X, preparation.columns))
+        parts += [g.number(g.columns(missing, gaps.shown))] if missing else []
     for j, dummies, smoothed in _tables(preparation):
         (part,) = select(g, block, [int(j)])
         place = _place(g, part, preparation, int(j), model._levels.get(str(names[j])))
@@ -96,7 +100,8 @@ def _place(g: Graph, part: Part, preparation: Preparation, j: int, texts: Sequen
         was, now = ("text", "numbers") if texts is not None else ("numbers", "text")
         raise TypeError(f"column {part.name!r} held {was} in training and holds {now} here")
     if texts is None:
-        hit = g.Equal(part.value, levels[None])
+        value = g.Where(g.IsNaN(part.value), NO_LEVEL, part.value) if NO_LEVEL in levels else part.value
+        hit = g.Equal(value, levels[None])
     else:
         known = [texts[int(code)] for code in levels]
         missing = [k for name in MISSING for k, level in enumerate(known) if level == name][:1]

@@ -14,7 +14,7 @@ _OURS = {
     "features.kernels": "CrossKernel KernelParameters",
     "features.nystrom": "NystromMap",
     "features.partition": "Partition",
-    "features.preparation": "Category Columns Preparation",
+    "features.preparation": "Category Columns Gaps Preparation",
     "features.random_layer": "RandomLayer",
     "models._heads": "Means Neighbours",
     "models._memory": "Memory",

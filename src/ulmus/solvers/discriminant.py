@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg import cho_solve, eigh, lapack
 
 from ulmus import engine
+from ulmus._cholesky import lower_factor
 from ulmus.exceptions import NumericalWarning
 from ulmus.statistics import Statistics
 
@@ -143,7 +144,7 @@ def _factor(S_w: np.ndarray, gamma: float, summed: float) -> tuple[np.ndarray, f
             continue
         A = S_w.copy(order="F")
         A[np.diag_indices_from(A)] += tried
-        factor, info = lapack.dpotrf(A, lower=1, clean=1, overwrite_a=1)
+        factor, info = lower_factor(A)
         if info:
             continue
         rcond, _ = lapack.dpocon(factor, norm + tried, uplo="L")

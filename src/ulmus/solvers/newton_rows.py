@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, lapack, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, solve_triangular
 
 from ulmus import engine
+from ulmus._cholesky import lower_factor
 from ulmus.engine import Lift, Rows
 from ulmus.losses import Loss
 from ulmus.solvers.ridge import Leverage, NormalEquations, Problem
@@ -342,7 +343,7 @@ class _Dual:
                 A = np.vstack([(Phi - h / total) * root, h[None, :] * np.sqrt(1.0 / total - 1.0 / weight)])
         K = A @ A.T
         K[np.diag_indices_from(K)] += 1.0 / C
-        factor, info = lapack.dpotrf(K, lower=1, clean=1)
+        factor, info = lower_factor(K)
         if info:
             raise LinAlgError(f"the dual system is not positive definite at row {info}")
         return cls(factor, A, C, centre, weight, Leverage(factor, centre, constant, rows=A, C=C))

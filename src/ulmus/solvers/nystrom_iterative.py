@@ -4,9 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import blas
 
 from ulmus import engine
+from ulmus._cholesky import cholesky_in_place, square_in_place
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, gram_matrix
 from ulmus.solvers.conjugate_gradients import REACH, RIDGE, Centred, Iterated, conjugate_gradients
@@ -24,20 +25,18 @@ class LandmarkTriangles:
             L = len(A)
             ridge = 100 * ridge or RIDGE * np.finfo(float).eps * L * unit
             A.ravel(order="K")[:: L + 1] += ridge
-            A, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
-            if info == 0:
+            if cholesky_in_place(A) == 0:
                 break
             if ridge > unit:
                 raise FloatingPointError("the landmark kernel is not positive definite; choose another kernel")
         for j in range(L):
             A[j, j + 1 :] = A[j + 1 :, j]
         self.R_diagonal = A.diagonal().copy()
-        A, _ = lapack.dlauum(A, lower=1, overwrite_c=1)
+        square_in_place(A)
         for j in range(L):
             A[j:, j] *= ratio
         A.ravel(order="K")[:: L + 1] += 1.0 / C
-        A, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
-        if info:
+        if cholesky_in_place(A):
             raise FloatingPointError("the preconditioner is not positive definite; choose a smaller C")
         self.A, self.A_diagonal = A, A.diagonal().copy()
 

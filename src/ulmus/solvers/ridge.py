@@ -23,6 +23,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, eigh, lapack, solve_triangular, svd
 
 from ulmus import engine
+from ulmus._cholesky import lower_factor
 from ulmus.engine import Lift, Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.statistics import Statistics, TriangularStatistics, upper_factor
@@ -145,7 +146,7 @@ class NormalEquations:
         norm = float(np.abs(A).sum(axis=0).max())
         if not np.isfinite(norm):
             raise LinAlgError("the sums overflow")
-        self.factor, info = lapack.dpotrf(A, lower=1, clean=1, overwrite_a=1)
+        self.factor, info = lower_factor(A)
         if info:
             raise LinAlgError(f"normal equations are not positive definite at row {info}")
         rcond, _ = lapack.dpocon(self.factor, norm, uplo="L")
@@ -344,7 +345,7 @@ def fit_dual(problem: Problem) -> Solution:
         K = Phi @ Phi.T
         K[np.diag_indices(n)] += 1.0 / problem.C
         norm = float(np.abs(K).sum(axis=0).max())
-        factor, info = lapack.dpotrf(K, lower=1, clean=1)
+        factor, info = lower_factor(K)
         if not info:
             rcond, _ = lapack.dpocon(factor, norm, uplo="L")
             condition = float(1 / max(rcond, 1e-300))

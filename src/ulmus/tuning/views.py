@@ -17,7 +17,7 @@ from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.metric import through
-from ulmus.features.preparation import PARTS, PREPARATIONS, Category, Preparation
+from ulmus.features.preparation import PARTS, PREPARATIONS, Preparation
 from ulmus.features.sampling import distinct_sample, row_keys
 from ulmus.tuning.judge import Trial
 from ulmus.tuning.metric import Climb, MetricSearch, quietly
@@ -81,8 +81,7 @@ class ViewSearch:
     ) -> None:
         self.categorical, self.rng, self.n_jobs, self.budget = categorical, rng, n_jobs, budget
         self.rows = rows
-        w = np.ones(len(rows)) if rows.weight is None else rows.weight
-        self.categories = tuple(Category.of(rows.X[:, j], rows.T, w) for j in np.flatnonzero(categorical))
+        self.whole = Preparation.of("standard", rows.X, rows.T, rows.weight, categorical)
         self.search = MetricSearch(coding, int(rng.randint(2**31 - 1)), fit_intercept, criterion)
         self.trials: list[Trial] = []
 
@@ -119,7 +118,7 @@ class ViewSearch:
         return self.rows if self.rows.effective_count <= count else distinct_sample(self.rows, count, self.rng)[1]
 
     def _prepare(self, kind: str, rows: Rows) -> Preparation:
-        return Preparation.of(kind, rows.X, rows.T, rows.weight, self.categorical, self.categories)
+        return Preparation.of(kind, rows.X, rows.T, rows.weight, self.categorical, self.whole)
 
     def _climb(self, rows: Rows, U: np.ndarray, kernel: str, n_jobs: int | None) -> Climb:
         return self.search.climb(replace(rows, X=U), kernel, 1.0, self.budget.landmarks, n_jobs)

@@ -1,0 +1,99 @@
+"""Tables with holes: adaptive models take them as they are."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.impute import SimpleImputer
+
+import ulmus
+from test_onnx import assert_equal_outputs
+from ulmus import AdaptiveClassifier, AdaptiveRegressor
+from ulmus.features.preparation import PREPARATIONS, Preparation
+
+pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+
+
+def holey(n, seed=0):
+    """Two numbers and a code; the first number is missing where it would be large, which tells by itself."""
+    rng = np.random.RandomState(seed)
+    X = np.column_stack([rng.normal(size=n), rng.gamma(1, 100, n), rng.randint(0, 5, n)])
+    y = np.where(X[:, 0] > 1, 3.0, X[:, 0]) + 0.5 * (X[:, 2] == 2) + 0.1 * rng.normal(size=n)
+    X[X[:, 0] > 1, 0] = np.nan
+    X[rng.uniform(size=n) < 0.1, 2] = np.nan
+    return X, y
+
+
+@pytest.mark.parametrize("kind", PREPARATIONS)
+def test_missing_numbers_become_the_median_beside_a_mark(kind):
+    X, y = holey(300)
+    numbers = np.array([False, False, False])
+    plain = SimpleImputer(strategy="median", add_indicator=True).fit(X)
+    ours = Preparation.of(kind, X, y[:, None], None, numbers)
+    filled = plain.transform(X)
+    assert_allclose(ours.gaps.fills, plain.statistics_, atol=0.02 * X[~np.isnan(X[:, 1]), 1].std())
+    assert_array_equal(ours.transform(X)[:, 3:], filled[:, 3:])
+    assert_array_equal(ours.sources(), [0, 1, 2, 0, 2])
+    whole = Preparation.of(kind, ours.gaps.filled(X), y[:, None], None, numbers)
+    assert_array_equal(ours.transform(X)[:, :3], whole.transform(ours.gaps.filled(X)))
+
+
+def test_a_missing_category_is_a_level():
+    X, y = holey(300)
+    ours = Preparation.of("standard", X, y[:, None], None, np.array([False, False, True]))
+    named = X.copy()
+    named[np.isnan(X[:, 2]), 2] = -2.0
+    known = Preparation.of("standard", named, y[:, None], None, np.array([False, False, True]))
+    assert_array_equal(ours.transform(X), known.transform(named))
+
+
+def test_that_a_number_is_missing_is_learned():
+    X, y = holey(1200)
+    model = AdaptiveRegressor(effort="fast", categorical_features=[2], random_state=0).fit(X[:900], y[:900])
+    assert model.score(X[900:], y[900:]) > 0.95
+    assert len(model.feature_importances_) == 3
+    assert model.feature_importances_[0] > model.feature_importances_[1]
+
+
+def test_weights_are_repetitions_in_tables_with_holes():
+    X, y = holey(240)
+    times = np.random.RandomState(1).randint(0, 3, 240)
+    options = {"effort": "fast", "categorical_features": [2], "random_state": 0}
+    weighted = AdaptiveRegressor(**options).fit(X, y, sample_weight=times)
+    repeated = AdaptiveRegressor(**options).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("frames", [pd.DataFrame, pl.DataFrame])
+def test_frames_with_holes(frames):
+    X, y = holey(400)
+    table = frames({"a": X[:, 0], "b": X[:, 1], "c": np.array(["x", "y", None], object)[(X[:, 1] % 3).astype(int)]})
+    if frames is pl.DataFrame:
+        table = table.with_columns(pl.col("a").fill_nan(None))
+    model = AdaptiveClassifier(effort="fast", random_state=0).fit(table[:300], y[:300] > 0)
+    assert model.score(table[300:], y[300:] > 0) > 0.8
+
+
+def test_a_hole_where_none_was_in_training_is_told():
+    X, y = holey(300)
+    model = AdaptiveRegressor(effort="fast", categorical_features=[2], random_state=0).fit(X, y)
+    X[0, 1] = np.nan
+    with pytest.raises(ValueError, match=r"NaN in columns \[1\], where no number was missing in training"):
+        model.predict(X)
+
+
+def test_a_column_without_any_number_changes_nothing():
+    X, y = holey(300)
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(np.column_stack([X, np.full(300, np.nan)]), y)
+    assert np.isfinite(model.predict(np.column_stack([X, np.full(300, np.nan)]))).all()
+    with pytest.raises(ValueError, match="infinity"):
+        AdaptiveRegressor().fit(np.where(np.isnan(X), np.inf, X), y)
+
+
+def test_files_keep_what_fills_the_holes(tmp_path):
+    X, y = holey(300)
+    model = AdaptiveRegressor(effort="fast", categorical_features=[2], random_state=0).fit(X, y)
+    ulmus.save(model, tmp_path / "holes.ulmus")
+    assert_array_equal(ulmus.load(tmp_path / "holes.ulmus").predict(X), model.predict(X))
+    assert_equal_outputs(model, X, dtype="float64")
