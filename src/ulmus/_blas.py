@@ -95,3 +95,23 @@ def solve_lower_transposed(R: np.ndarray, B: np.ndarray) -> None:
         B.ctypes.data,
         _pointer(order),
     )
+
+
+#: Order of the products with itself that NumPy is trusted with, and rows that are multiplied at a time beyond it.
+TRUSTED, AT_A_TIME = 8192, 4096
+
+
+def times_own_transpose(A: np.ndarray) -> np.ndarray:
+    """``A Aᵀ``.
+
+    NumPy gives it to the threaded ``syrk`` of OpenBLAS 0.3, which dies of a segmentation fault for matrices of somewhere
+    between 12,000 and 16,000 rows; some rows at a time go to ``gemm``.
+    """
+    n = len(A)
+    if n <= TRUSTED:
+        return A @ A.T
+    out = np.empty((n, n), dtype=A.dtype)
+    for start in range(0, n, AT_A_TIME):
+        rows = slice(start, start + AT_A_TIME)
+        np.matmul(A[rows], A.T, out=out[rows])
+    return out

@@ -1,8 +1,8 @@
 """Cholesky factorisation of large matrices, and the product of a factor with itself, in place and in panels.
 
-The threaded ``dpotrf`` of OpenBLAS 0.3 (that of SciPy's wheels) dies of a segmentation fault somewhere between 14,000
-and 16,000 rows, and ``dlauum`` is written like it. Panels of moderate order are safe: they go to these routines, and
-the rest is ``dtrsm``, ``dtrmm``, ``dgemm`` and ``dsyrk``, which is where the time goes.
+The threaded ``dsyrk`` of OpenBLAS 0.3 (that of SciPy's wheels), and ``dpotrf`` and ``dlauum`` with it, dies of a
+segmentation fault for matrices of somewhere between 12,000 and 16,000 rows. Panels of moderate order are safe: they go
+to these routines, and the rest is ``dtrsm``, ``dtrmm`` and ``dgemm``, which is where the time goes.
 """
 
 import ctypes
@@ -76,8 +76,20 @@ def cholesky_in_place(A: np.ndarray, panel: int = PANEL) -> int:
         if rest:
             # A21 ← A21 L11⁻ᵀ, A22 ← A22 − A21 A21ᵀ
             _call(cython_blas, "dtrsm", b"R", b"L", b"T", b"N", rest, width, 1.0, at(k, k), n, at(below, k), n)
-            _call(cython_blas, "dsyrk", b"L", b"N", rest, width, -1.0, at(below, k), n, 1.0, at(below, below), n)
+            for j in range(below, n, step):
+                _subtract(at, n, k, width, j, min(step, n - j))
     return 0
+
+
+def _subtract(at: Callable[[int, int], ctypes.c_void_p], n: int, k: int, width: int, j: int, columns: int) -> None:
+    """``A22 ← A22 − A21 A21ᵀ`` on some columns of the lower triangle: their square, and what is below it."""
+    below = j + columns
+    _call(cython_blas, "dsyrk", b"L", b"N", columns, width, -1.0, at(j, k), n, 1.0, at(j, j), n)
+    if below < n:
+        _call(
+            cython_blas,
+            *("dgemm", b"N", b"T", n - below, columns, width, -1.0, at(below, k), n, at(j, k), n, 1.0, at(below, j), n),
+        )
 
 
 def square_in_place(A: np.ndarray, panel: int = PANEL) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ulmus._blas import syrk
+from ulmus._blas import syrk, times_own_transpose
 
 
 def design_matrix(Phi: np.ndarray, T: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
@@ -51,7 +51,7 @@ class Statistics:
     def of(cls, Phi: np.ndarray, T: np.ndarray, weight: np.ndarray | None = None) -> Self:
         """Statistics of the given feature rows and targets."""
         rows = design_matrix(Phi, T, weight)
-        return cls(rows.T @ rows, T.shape[1], len(T))
+        return cls(times_own_transpose(rows.T), T.shape[1], len(T))
 
     def reset(self) -> None:
         self.moments[:] = 0.0
@@ -261,4 +261,4 @@ class TriangularStatistics:
     def to_gram(self) -> Statistics:
         """The Gram form of the same rows."""
         R: Any = np.roll(self.factor, -1, axis=1)
-        return Statistics(R.T @ R, self.n_outputs, self.n_rows)
+        return Statistics(times_own_transpose(R.T), self.n_outputs, self.n_rows)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, solve_triangular
 
 from ulmus import engine
+from ulmus._blas import times_own_transpose
 from ulmus._cholesky import lower_factor
 from ulmus.engine import Lift, Rows
 from ulmus.losses import Loss
@@ -341,7 +342,7 @@ class _Dual:
             if total > 0:
                 # ΦᵀDΦ − hhᵀ/weight: centred rows, and what a penalised constant leaves of their mean
                 A = np.vstack([(Phi - h / total) * root, h[None, :] * np.sqrt(1.0 / total - 1.0 / weight)])
-        K = A @ A.T
+        K = times_own_transpose(A)
         K[np.diag_indices_from(K)] += 1.0 / C
         factor, info = lower_factor(K)
         if info:

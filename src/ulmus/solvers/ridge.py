@@ -23,6 +23,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, eigh, lapack, solve_triangular, svd
 
 from ulmus import engine
+from ulmus._blas import times_own_transpose
 from ulmus._cholesky import lower_factor
 from ulmus.engine import Lift, Rows
 from ulmus.exceptions import NumericalWarning
@@ -342,7 +343,7 @@ def fit_dual(problem: Problem) -> Solution:
     Phi, T = Phi * root, T * root
     constant = 1.0 / w.sum() if problem.fit_intercept else 0.0
     if problem.C is not None:
-        K = Phi @ Phi.T
+        K = times_own_transpose(Phi)
         K[np.diag_indices(n)] += 1.0 / problem.C
         norm = float(np.abs(K).sum(axis=0).max())
         factor, info = lower_factor(K)

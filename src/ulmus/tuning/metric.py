@@ -21,6 +21,7 @@ from ulmus.features.metric import average_outer_product, gradients, low_rank, pr
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.solvers.path import RidgePath
+from ulmus.statistics import Statistics
 from ulmus.tuning.judge import Judge, Trial
 
 #: log2 of the C of a trial; the judge goes beyond the ends when the best is there.
@@ -60,6 +61,15 @@ def fitted_map(
 
 
 @dataclass(frozen=True)
+class Judged:
+    """A trial, with the map and the sums that it was made of."""
+
+    trial: Trial
+    features: NystromMap
+    sums: Statistics
+
+
+@dataclass(frozen=True)
 class Climb:
     """The trials of one kernel, the best of them, and its width in units of the heuristic one."""
 
@@ -81,28 +91,30 @@ class MetricSearch:
 
     def judge(
         self, rows: Rows, kernel: str, gamma: float, landmarks: int, log2_C: np.ndarray, n_jobs: int | None
-    ) -> Trial:
+    ) -> Judged:
         """Leave-one-out losses of every C."""
         statistics = partial(nystrom_statistics, n_jobs=n_jobs)
         judge = Judge(rows, self.coding, statistics, self.fit_intercept, criterion=self.criterion, n_jobs=n_jobs)
-        judge, features = judge.lifted(
-            fitted_map(landmarks, kernel, gamma, rows, self.seed, n_jobs, **self.shape), raw=True
-        )
-        return judge.trial("view", gamma, features, judge.summarise(features), log2_C)
+        seen_by = fitted_map(landmarks, kernel, gamma, rows, self.seed, n_jobs, **self.shape)
+        judge, features = judge.lifted(seen_by, raw=True)
+        summary = judge.summarise(features)
+        return Judged(judge.trial("view", gamma, features, summary, log2_C), seen_by, summary.total)
 
     def unit(self, kernel: str, rows: Rows) -> float:
         """The heuristic width."""
         return heuristic_gamma(kernel, rows.X, rows.weight, np.random.RandomState(self.seed))
 
-    def climb(self, rows: Rows, kernel: str, factor: float, landmarks: int, n_jobs: int | None) -> Climb:
-        """Walk to the best width, from so many times the heuristic one."""
+    def climb(
+        self, rows: Rows, kernel: str, factor: float, landmarks: int, n_jobs: int | None, first: Trial | None = None
+    ) -> Climb:
+        """Walk to the best width, from so many times the heuristic one; ``first`` is the trial there, if known."""
         unit = self.unit(kernel, rows)
-        trials: dict[int, Trial] = {}
+        trials: dict[int, Trial] = {} if first is None else {0: first}
 
         def loss(step: int) -> float:
             if step not in trials:
                 grid = LOG2_C if not trials else np.log2(trials[here].best_C) + NEAR
-                trials[step] = self.judge(rows, kernel, unit * factor * FACTOR**step, landmarks, grid, n_jobs)
+                trials[step] = self.judge(rows, kernel, unit * factor * FACTOR**step, landmarks, grid, n_jobs).trial
             return trials[step].best_loss
 
         here = 0
@@ -121,18 +133,23 @@ class MetricSearch:
         d = rows.X.shape[1]
         A = np.ones(d) if self.form == "diagonal" else np.eye(d)
         tried: list[tuple[np.ndarray, Trial]] = []
+        last, seen = None, rows
         for _ in range(rounds + 1):
-            if tried:
-                A = self._sharpen(rows, kernel, A, tried[-1][1], landmarks)
+            if last is not None:
+                A = self._sharpen(seen, A, last)
             seen = replace(rows, X=through(rows.X, A))
             gamma = factor * self.unit(kernel, seen)
-            tried.append((A, self.judge(seen, kernel, gamma, landmarks, LOG2_C, n_jobs)))
+            last = self.judge(seen, kernel, gamma, landmarks, LOG2_C, n_jobs)
+            tried.append((A, last.trial))
             losses = [trial.best_loss for _, trial in tried]
             if losses[-1] > PATIENCE * min(losses) or (len(losses) > 2 and losses[-1] > (1 - GAIN) * losses[-2]):
                 break
-        A = self._trimmed(min(tried, key=lambda each: each[1].best_loss)[0], rows)
-        climb = self.climb(replace(rows, X=through(rows.X, A)), kernel, factor, landmarks, n_jobs)
-        return A, replace(climb, trials=tuple(trial for _, trial in tried) + climb.trials)
+        best, trial = min(tried, key=lambda each: each[1].best_loss)
+        A = self._trimmed(best, rows)
+        first = trial if np.array_equal(A, best) else None
+        climb = self.climb(replace(rows, X=through(rows.X, A)), kernel, factor, landmarks, n_jobs, first)
+        new = climb.trials if first is None else climb.trials[1:]
+        return A, replace(climb, trials=tuple(trial for _, trial in tried) + new)
 
     def _trimmed(self, A: np.ndarray, rows: Rows) -> np.ndarray:
         """The metric without what hardly matters in it."""
@@ -143,13 +160,11 @@ class MetricSearch:
         shares = np.sort(np.linalg.eigvalsh(A) ** 2)[::-1]
         return low_rank(A, 1 + int(np.searchsorted(np.cumsum(shares), KEPT_SLOPE * shares.sum())))
 
-    def _sharpen(self, rows: Rows, kernel: str, A: np.ndarray, last: Trial, landmarks: int) -> np.ndarray:
+    def _sharpen(self, seen: Rows, A: np.ndarray, last: Judged) -> np.ndarray:
         """The next metric, from gradients of the predictor in this one."""
-        seen = replace(rows, X=through(rows.X, A))
-        features = fitted_map(landmarks, kernel, last.width, seen, self.seed, 1, **self.shape)
-        stats = nystrom_statistics(features, seen, n_jobs=1)
-        beta = RidgePath(stats, fit_intercept=self.fit_intercept).weights(np.array([last.best_C]))[0][:, 0]
+        C = np.array([last.trial.best_C])
+        beta = RidgePath(last.sums, fit_intercept=self.fit_intercept).weights(C)[0][:, 0]
         some = slice(None, GRADIENT_ROWS)
-        weight = None if rows.weight is None else rows.weight[some]
-        G = gradients(features.cross_kernel_, seen.X[some], features.weight_to_landmarks(beta))
+        weight = None if seen.weight is None else seen.weight[some]
+        G = gradients(last.features.cross_kernel_, seen.X[some], last.features.weight_to_landmarks(beta))
         return sharpened(A, average_outer_product(G, weight, diagonal=A.ndim == 1))
