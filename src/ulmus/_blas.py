@@ -104,8 +104,8 @@ TRUSTED, AT_A_TIME = 8192, 4096
 def times_own_transpose(A: np.ndarray) -> np.ndarray:
     """``A Aᵀ``.
 
-    NumPy gives it to the threaded ``syrk`` of OpenBLAS 0.3, which dies of a segmentation fault for matrices of somewhere
-    between 12,000 and 16,000 rows; some rows at a time go to ``gemm``.
+    NumPy gives it to the threaded ``syrk`` of OpenBLAS 0.3, which dies of a segmentation fault for matrices of
+    somewhere between 12,000 and 16,000 rows; some rows at a time go to ``gemm``.
     """
     n = len(A)
     if n <= TRUSTED:
