@@ -20,14 +20,14 @@ _SCALAR = {"d": ctypes.c_double, "s": ctypes.c_float}
 
 
 @cache
-def _routine(name: str, n_arguments: int) -> Callable[..., None]:
-    """Foreign function for a SciPy BLAS routine; every Fortran argument is a pointer."""
+def routine(module: object, name: str, n_arguments: int) -> Callable[..., None]:
+    """Foreign function of a routine that SciPy exports; every Fortran argument is a pointer."""
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype = ctypes.c_char_p
     api.PyCapsule_GetName.argtypes = [ctypes.py_object]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    capsule = cython_blas.__pyx_capi__[name]
+    capsule = module.__pyx_capi__[name]  # type: ignore[attr-defined]
     address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
 
@@ -59,7 +59,7 @@ def syrk(A: np.ndarray, G: np.ndarray, *, accumulate: bool) -> None:
     order, inner = _INT(k), _INT(n)
     one, beta = scalar(1.0), scalar(1.0 if accumulate else 0.0)
     uplo, trans = ctypes.c_char(b"L"), ctypes.c_char(b"N")
-    _routine(letter + "syrk", 10)(
+    routine(cython_blas, letter + "syrk", 10)(
         _pointer(uplo),
         _pointer(trans),
         _pointer(order),
@@ -82,7 +82,7 @@ def solve_lower_transposed(R: np.ndarray, B: np.ndarray) -> None:
     order, rows = _INT(k), _INT(n)
     one = scalar(1.0)
     side, uplo, trans, diag = (ctypes.c_char(c) for c in (b"L", b"U", b"T", b"N"))
-    _routine(letter + "trsm", 11)(
+    routine(cython_blas, letter + "trsm", 11)(
         _pointer(side),
         _pointer(uplo),
         _pointer(trans),

@@ -7,27 +7,15 @@ to these routines, and the rest is ``dtrsm``, ``dtrmm`` and ``dgemm``, which is 
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack, lapack
 
+from ulmus._blas import routine
+
 #: Order of a panel; matrices up to twice that order are one panel.
 PANEL = 4096
-
-
-@cache
-def _routine(module: object, name: str, n_arguments: int) -> Callable[..., None]:
-    """Foreign function of a routine that SciPy exports; every Fortran argument is a pointer."""
-    api = ctypes.pythonapi
-    api.PyCapsule_GetName.restype = ctypes.c_char_p
-    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
-    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    capsule = module.__pyx_capi__[name]  # type: ignore[attr-defined]
-    address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
 
 
 _KINDS: dict[type, Any] = {bytes: ctypes.c_char, int: ctypes.c_int, float: ctypes.c_double}
@@ -37,7 +25,7 @@ def _call(module: object, name: str, *arguments: Any) -> None:
     """Call with every value as a pointer to it; addresses come as ``c_void_p``."""
     kept = [_KINDS[type(a)](a) if type(a) in _KINDS else a for a in arguments]
     pointers = [a if isinstance(a, ctypes.c_void_p) else ctypes.cast(ctypes.byref(a), ctypes.c_void_p) for a in kept]
-    _routine(module, name, len(pointers))(*pointers)
+    routine(module, name, len(pointers))(*pointers)
 
 
 def lower_factor(A: np.ndarray, panel: int = PANEL) -> tuple[np.ndarray, int]:
