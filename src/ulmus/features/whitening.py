@@ -8,7 +8,10 @@ form by a rotation, which no prediction sees).
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh, lapack, solve_triangular
+from scipy.linalg import eigh, lapack, solve_triangular
+
+from ulmus._blas import times_own_transpose
+from ulmus._cholesky import lower_factor
 
 #: A landmark whose residual kernel falls below this is put off to the end, where pivoting is complete.
 DEFER = 1e-2
@@ -49,12 +52,9 @@ def nested_cholesky(K: np.ndarray) -> NestedCholesky:
     diagonal = np.diag(K).copy()
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     unit = K / np.outer(scale, scale)
-    try:
-        R = cholesky(unit, lower=True, check_finite=False)
-        if len(R) == 0 or (np.diag(R) ** 2).min() > DEFER:
-            return NestedCholesky(np.arange(len(K)), np.ascontiguousarray(R * scale[:, None]))
-    except LinAlgError:
-        pass
+    R, info = lower_factor(np.array(unit, order="F")) if len(unit) else (unit, 0)
+    if not info and (len(R) == 0 or (np.diag(R) ** 2).min() > DEFER):
+        return NestedCholesky(np.arange(len(K)), np.ascontiguousarray(R * scale[:, None]))
     kept, R, deferred = _in_order(unit, np.flatnonzero(diagonal > 0))
     pivots, R = _complete(unit, kept, R, deferred)
     order = np.concatenate([kept, pivots]).astype(int)
@@ -96,7 +96,7 @@ def _complete(K: np.ndarray, kept: np.ndarray, R: np.ndarray, deferred: np.ndarr
     if not len(deferred):
         return deferred, R
     V = solve_triangular(R, K[np.ix_(kept, deferred)], lower=True, check_finite=False) if k else np.zeros((0, 1))
-    S = K[np.ix_(deferred, deferred)] - (V.T @ V if k else 0)
+    S = K[np.ix_(deferred, deferred)] - (times_own_transpose(V.T) if k else 0)
     pivots, factor = complete_pivoting(S, len(K))
     rank = len(pivots)
     if not rank:

@@ -139,7 +139,8 @@ class MetricSearch:
                 A = self._sharpen(seen, A, last)
             seen = replace(rows, X=through(rows.X, A))
             gamma = factor * self.unit(kernel, seen)
-            last = self.judge(seen, kernel, gamma, landmarks, LOG2_C, n_jobs)
+            grid = LOG2_C if last is None else np.log2(last.trial.best_C) + NEAR
+            last = self.judge(seen, kernel, gamma, landmarks, grid, n_jobs)
             tried.append((A, last.trial))
             losses = [trial.best_loss for _, trial in tried]
             if losses[-1] > PATIENCE * min(losses) or (len(losses) > 2 and losses[-1] > (1 - GAIN) * losses[-2]):
