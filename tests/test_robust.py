@@ -384,3 +384,30 @@ def test_tempering_leaves_what_is_near():
     mild = tempered(T, None)
     np.testing.assert_allclose(mild[:-1], T[:-1])
     assert 2 < mild[-1] < 5
+
+
+@pytest.mark.parametrize("weight", [None, np.full(1001, 2.0)])
+def test_a_single_value_any_distance_away_does_not_stretch_the_deviation(weight):
+    e = np.random.RandomState(0).normal(size=(1001, 1))
+    clean = deviations(e, weight)[0]
+    for far in (1e3, 1e9, 1e14, 1e200):
+        e[0] = far
+        assert deviations(e, weight)[0] == pytest.approx(clean, rel=0.01)
+
+
+def test_values_of_which_most_are_equal_have_the_mean_distance_as_deviation():
+    e = np.full((100, 1), 3.0)
+    e[:10] = 5.0
+    assert deviations(e, None)[0] == pytest.approx(0.2)
+    assert deviations(e + 1e-15 * np.arange(100)[:, None], None)[0] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("loss", ["sqrt", "polynomial", "huber"])
+def test_the_scale_is_that_of_the_noise_whatever_a_single_target_is(loss):
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3, 3, (400, 1))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=400)
+    y[7] = 1e14
+    model = RobustELMRegressor(40, slope=1.0, C=10.0, loss=loss, random_state=0).fit(X, y)
+    assert model.transition_ < 1
+    assert np.abs(model.predict(X) - np.sin(X[:, 0])).mean() < 0.1

@@ -40,8 +40,12 @@ NOISE_ROWS = 1_024
 LEAST_NOISE = 1e-3
 #: MAD → deviation of Gaussian errors; errors beyond so many deviations are gross; rounds of leaving them out.
 GAUSSIAN, GROSS, MAX_TRIMS = 1.4826, 6.0, 5
-#: Accuracy of solutions that only lead on to others, steps towards them at most, and when a factor is used again.
-ROUGH, ROUGH_STEPS, ROUGH_REUSE = 1e-4, 100, 0.2
+#: Accuracy of solutions that only lead on to others, and steps towards them at most.
+ROUGH, ROUGH_STEPS = 1e-4, 100
+#: When a factor is used again on the way to a solution whose leverages nobody asks for (:class:`NewtonOptions`).
+HASTE = 0.2
+#: Deviations below this share of what nearly all values lie within, or of the values themselves, are round-off.
+SAME, BULK, ROUND_OFF = 1e-10, 0.95, 1e-14
 
 
 @dataclass(frozen=True)
@@ -102,11 +106,14 @@ def leave_one_out(
 
 def weighted_median(values: np.ndarray, weight: np.ndarray | None) -> float:
     """The value with half of the weight on either side (the mean of two, where there are two)."""
-    if weight is None:
-        return float(np.median(values))
+    return float(np.median(values)) if weight is None else _quantile(values, weight, 0.5)
+
+
+def _quantile(values: np.ndarray, weight: np.ndarray | None, share: float) -> float:
+    """The value with this share of the weight below (the mean of two, where there are two)."""
     order = np.argsort(values, kind="stable")
-    mass = np.cumsum(weight[order])
-    low, high = np.searchsorted(mass, 0.5 * mass[-1] * np.array([1 - 1e-12, 1 + 1e-12]))
+    mass = np.cumsum(np.ones(len(values)) if weight is None else weight[order])
+    low, high = np.searchsorted(mass, share * mass[-1] * np.array([1 - 1e-12, 1 + 1e-12]))
     return float(values[order[low]] + values[order[min(high, len(values) - 1)]]) / 2
 
 
@@ -117,11 +124,12 @@ def deviations(E: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
 
 def _deviation(e: np.ndarray, weight: np.ndarray | None) -> float:
     """The deviation of the values within six of it; where half of the values are equal, their mean distance, or 1."""
-    spread = float(np.ptp(e)) if len(e) else 0.0
     for _ in range(MAX_TRIMS):
-        away = np.abs(e - weighted_median(e, weight))
+        middle = weighted_median(e, weight)
+        away = np.abs(e - middle)
         size = GAUSSIAN * weighted_median(away, weight)
-        if size <= 1e-10 * spread:
+        # not the widest distance: a single value may be any distance away
+        if size <= max(SAME * _quantile(away, weight, BULK), ROUND_OFF * abs(middle)):
             size = float(np.average(away, weights=weight))
             break
         near = away <= GROSS * size
@@ -196,8 +204,7 @@ def fit_robust(
 
 def roughly(options: NewtonOptions) -> NewtonOptions:
     """The options of runs that only lead on to others: less exact, and as long as it takes."""
-    tol, steps = max(ROUGH, options.tol or 0.0), max(ROUGH_STEPS, options.max_iter)
-    return replace(options, tol=tol, max_iter=steps, reuse=ROUGH_REUSE)
+    return replace(options, tol=max(ROUGH, options.tol or 0.0), max_iter=max(ROUGH_STEPS, options.max_iter))
 
 
 def polish(rows: NewtonRows, loss: Loss, start: RobustSolution, options: NewtonOptions) -> RobustSolution:
@@ -231,7 +238,8 @@ def pilot(
     noise = _noise(soft, start, mild - T)
     for last in (False, True):
         at = loss.efficient * np.maximum(noise, LEAST_NOISE * widest)
-        start = polish(rows, loss, replace(start, loss=loss, c=at, C=penalty.of(at)), rough)
+        way = replace(rough, reuse=HASTE) if last else rough
+        start = polish(rows, loss, replace(start, loss=loss, c=at, C=penalty.of(at)), way)
         noise = noise if last else _noise(rows, start)
     return start
 
