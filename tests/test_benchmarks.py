@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from ulmus import RandomLayer, datasets
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import adaptive
 import harness
 import memory
 import ordinal_accuracy
@@ -102,3 +103,11 @@ def test_the_documents_figures_are_those_of_its_table():
     mae = {title: figures["KELMOR"][1] for title, (_, _, figures) in ordinal_accuracy.PRINTED.items()}
     assert mae == {"Pyrim5": 0.602, "CC5": 0.435, "Cal5": 0.616, "Census5": 0.740, "Census*5": 0.741}
     assert len(ordinal_accuracy.REAL) == len(set(ordinal_accuracy.REAL)) == 20
+
+
+@pytest.mark.parametrize("name", ["100 rows", "categories only"])
+def test_odd_tables_are_told_by_adaptive_models(name):
+    found = adaptive.measure(name, "fast", quick=True)
+    assert found["error"] < 0.4
+    assert found["seconds"] > 0
+    assert found["megabytes"] > 0
