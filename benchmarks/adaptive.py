@@ -111,8 +111,8 @@ def odd_tables(section: Section, options: Options) -> None:
     """All tables, each fitted by three models."""
     section.say(
         "Made tables; error on 2,000 rows held back, as a share of the deviation of the targets (noise alone is about "
-        "0.07), for categories % wrong. *Boosted* is HistGradientBoosting with 500 trees and early stopping. MB are the "
-        "peak of the fit above the input."
+        "0.07), for categories % wrong. *Boosted* is HistGradientBoosting with 500 trees and early stopping. MB are "
+        "the peak of the fit above the input."
     )
     rows = []
     for name, (_, n, d) in TABLES.items():
