@@ -72,9 +72,9 @@ def _tables(section: Section, options: Options) -> None:
         key = f"k {name} {len(first.X)} {options.repeats}"
         found, seconds, nodes = remembered(key, lambda name=name, n=n: _measure(name, n, options.repeats))
         cells = zip(found.values(), facts.rmse, strict=True)
-        errors.append((name, *(f"{np.mean(e):.4f} ({np.std(e):.4f}) [{p:.4f}]" for e, p in cells)))
+        errors.append((name, *(f"{np.mean(e):.4f} ({np.std(e):.4f}) {_printed(p, '.4f')}" for e, p in cells)))
         cells = zip(seconds.values(), facts.seconds, strict=True)
-        times.append((name, nodes, *(f"{np.median(t):.3g} [{p:.3g}]" for t, p in cells)))
+        times.append((name, nodes, *(f"{np.median(t):.3g} {_printed(p, '.3g')}" for t, p in cells)))
         ratios.append(
             [np.mean(found[f"Newton {loss}"]) / np.mean(found["Tikhonov"]) for loss in LOSSES_OF_THE_DOCUMENT]
         )
@@ -87,6 +87,11 @@ def _tables(section: Section, options: Options) -> None:
     for loss, column in zip(LOSSES_OF_THE_DOCUMENT, np.transpose(ratios), strict=True):
         text = f"Newton, {loss} / Tikhonov in RMSE, median over the sets"
         section.claim(text, float(np.median(column)), 1.02, at_least=False, quick=options.quick)
+
+
+def _printed(value: float, form: str) -> str:
+    """A figure of the document, or nothing where it prints none."""
+    return "[]" if np.isnan(value) else f"[{value:{form}}]"
 
 
 def _measure(name: str, n: tuple[int | None, int | None], repeats: int) -> tuple[dict, dict, int]:
