@@ -81,7 +81,7 @@ def _tables(section: Section, options: Options) -> None:
         print(*errors[-1], sep=" | ", flush=True)
     header = ("set", "Tikhonov", "SVR", *(f"Newton, {loss}" for loss in LOSSES_OF_THE_DOCUMENT))
     section.say(table(header, errors))
-    section.say(table(("seconds", "nodes", *header[1:]), times))
+    section.say(table(("seconds", "Tikhonov's nodes", *header[1:]), times))
     if missing:
         section.say(f"Not here: {', '.join(missing)}. Set ULMUS_DATA to the folder that holds them.")
     for loss, column in zip(LOSSES_OF_THE_DOCUMENT, np.transpose(ratios), strict=True):
