@@ -18,6 +18,9 @@ from scipy.linalg import cython_blas
 _INT = ctypes.c_int
 _SCALAR = {"d": ctypes.c_double, "s": ctypes.c_float}
 
+#: Rows that large symmetric products and factors take at a time; matrices up to twice that order are taken whole.
+PANEL = 4096
+
 
 @cache
 def routine(module: object, name: str, n_arguments: int) -> Callable[..., None]:
@@ -97,21 +100,17 @@ def solve_lower_transposed(R: np.ndarray, B: np.ndarray) -> None:
     )
 
 
-#: Order of the products with itself that NumPy is trusted with, and rows that are multiplied at a time beyond it.
-TRUSTED, AT_A_TIME = 8192, 4096
-
-
-def times_own_transpose(A: np.ndarray) -> np.ndarray:
+def times_own_transpose(A: np.ndarray, panel: int = PANEL) -> np.ndarray:
     """``A Aᵀ``.
 
     NumPy gives it to the threaded ``syrk`` of OpenBLAS 0.3, which dies of a segmentation fault for matrices of
     somewhere between 12,000 and 16,000 rows; some rows at a time go to ``gemm``.
     """
     n = len(A)
-    if n <= TRUSTED:
+    if n <= 2 * panel:
         return A @ A.T
     out = np.empty((n, n), dtype=A.dtype)
-    for start in range(0, n, AT_A_TIME):
-        rows = slice(start, start + AT_A_TIME)
+    for start in range(0, n, panel):
+        rows = slice(start, start + panel)
         np.matmul(A[rows], A.T, out=out[rows])
     return out

@@ -12,11 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack, lapack
 
-from ulmus._blas import routine
-
-#: Order of a panel; matrices up to twice that order are one panel.
-PANEL = 4096
-
+from ulmus._blas import PANEL, routine
 
 _KINDS: dict[type, Any] = {bytes: ctypes.c_char, int: ctypes.c_int, float: ctypes.c_double}
 

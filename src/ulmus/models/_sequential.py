@@ -21,7 +21,7 @@ from ulmus.engine import Rows
 from ulmus.models._assembly import CALIBRATION_ROWS
 from ulmus.models._features import MappedFamily, leave_one_out_sample
 from ulmus.models._memory import Memory, stacked
-from ulmus.models._stream import FORMS, Exchange, Stream
+from ulmus.models._stream import FORMS, Exchange, Stream, check_announced
 from ulmus.solvers.recursive import Information, Shape, start_of, sums_of
 from ulmus.solvers.ridge import Solution
 from ulmus.solvers.square_root import SquareRoot
@@ -74,24 +74,13 @@ class Sequential(Exchange):
         """
         self._check_learns_on()
         if classes is not None:
-            self._check_classes(np.asarray(classes))
+            check_announced(self, np.asarray(classes))
         if not hasattr(self, "stream_"):
             self._validate_params()
             return self._first(X, y, classes, sample_weight)
         rows, new = self._block(X, y, sample_weight)
         self._learn_block(rows, new)
         return self
-
-    def _check_classes(self, classes: np.ndarray) -> None:
-        """Refuse classes where there are none, and others than those that are known."""
-        if is_regressor(self):
-            raise ValueError("classes are for classifiers; a regressor takes weights by name, sample_weight=...")
-        known = getattr(self, "classes_", None)
-        if known is not None and set(classes.tolist()) != set(known.tolist()):
-            raise ValueError(
-                f"classes={np.unique(classes).tolist()} differ from those that the model knows, {known.tolist()}; "
-                "leave classes out: unless the first call announced them all, new ones are learned when they come"
-            )
 
     def _check_learns_on(self) -> None:
         """Refuse parameters that rows in blocks cannot follow."""

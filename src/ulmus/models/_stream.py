@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import LinAlgError
+from sklearn.base import is_regressor
 from sklearn.exceptions import NotFittedError
 
 from ulmus.engine import Rows
@@ -35,6 +36,18 @@ class Stream:
     n_rows: int = 0
     complete: bool = True
     births: tuple[int, ...] = ()
+
+
+def check_announced(model: Any, classes: np.ndarray) -> None:
+    """Refuse classes where there are none, and others than those that the model knows."""
+    if is_regressor(model):
+        raise ValueError("classes are for classifiers; a regressor takes weights by name, sample_weight=...")
+    known = getattr(model, "classes_", None)
+    if known is not None and set(classes.tolist()) != set(known.tolist()):
+        raise ValueError(
+            f"classes={np.unique(classes).tolist()} differ from those that the model knows, {known.tolist()}; "
+            "leave classes out: unless the first call announced them all, new ones are learned when they come"
+        )
 
 
 class Exchange(MappedFamily):

@@ -17,6 +17,7 @@ from ulmus import engine
 from ulmus._blas import times_own_transpose
 from ulmus._cholesky import lower_factor
 from ulmus.engine import Lift, Rows
+from ulmus.features.kept import Lifted
 from ulmus.losses import Loss
 from ulmus.solvers.ridge import Leverage, NormalEquations, Problem
 from ulmus.statistics import Statistics
@@ -230,16 +231,6 @@ def _stack(Phi: np.ndarray, d: np.ndarray, out: np.ndarray) -> int:
     return len(active)
 
 
-@dataclass
-class _Kept:
-    """Features that are there already, as a feature map."""
-
-    n_lifted: int
-
-    def lift(self, X: np.ndarray, out: np.ndarray) -> None:
-        out[:] = X
-
-
 #: Products below which threads are not worth their start.
 FEW_PRODUCTS = 2 * 10**8
 
@@ -278,7 +269,9 @@ class HeldRows:
         n, D = self.Phi.shape
         if n >= D and n * D * D > FEW_PRODUCTS and any(request.wanted for request in requests.values()):
             rows = Rows(self.Phi, self.rows.T, self.rows.weight)
-            return StreamedRows(Problem(_Kept(D), rows, None, self.fit_intercept, self.n_jobs)).sweep(loss, c, requests)
+            return StreamedRows(Problem(Lifted(D), rows, None, self.fit_intercept, self.n_jobs)).sweep(
+                loss, c, requests
+            )
         w = np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight
         found = {}
         for j, request in requests.items():
