@@ -11,7 +11,7 @@ import ulmus
 from test_onnx import assert_equal_outputs
 from test_onnx_adaptive import digits_lost
 from ulmus import AdaptiveClassifier, AdaptiveRegressor
-from ulmus.features.preparation import PREPARATIONS, Preparation
+from ulmus.features.preparation import MISSING, PREPARATIONS, Preparation
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
@@ -44,9 +44,15 @@ def test_a_missing_category_is_a_level():
     X, y = holey(300)
     ours = Preparation.of("standard", X, y[:, None], None, np.array([False, False, True]))
     named = X.copy()
-    named[np.isnan(X[:, 2]), 2] = -2.0
+    named[np.isnan(X[:, 2]), 2] = MISSING
     known = Preparation.of("standard", named, y[:, None], None, np.array([False, False, True]))
     assert_array_equal(ours.transform(X), known.transform(named))
+
+
+def test_no_code_that_somebody_uses_stands_for_missing():
+    codes = np.array([[-2.0], [-1.0], [0.0], [np.nan]] * 10)
+    ours = Preparation.of("standard", codes, np.arange(40.0)[:, None], None, np.array([True]))
+    assert len(ours.categories[0].levels) == 4
 
 
 def test_that_a_number_is_missing_is_learned():

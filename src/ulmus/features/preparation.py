@@ -29,8 +29,8 @@ LEVELS = 32
 #: Parts of the rows in which target means are taken from the other parts.
 PARTS = 5
 
-#: Code of a category that is missing; the levels of others are 0 or more.
-MISSING = -2.0
+#: Code of a category that is missing: one that nobody uses, the same in float32.
+MISSING = -float(np.finfo(np.float32).max)
 #: Values that are closer than this, relative to their size and deviation, are the same.
 ROUND_OFF = 1e-12
 
@@ -221,6 +221,11 @@ class Preparation:
             deviation = np.sqrt(np.average((means - np.average(means, axis=0, weights=w)) ** 2, axis=0, weights=w))
             return replace(prepared, mean_deviation=np.where(deviation > 0, deviation, 1.0))
         return prepared
+
+    @property
+    def whole(self) -> np.ndarray:
+        """The numeric columns in which no number was missing."""
+        return np.delete(self.numeric, self.gaps.shown)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         """Rows that were not learned from."""

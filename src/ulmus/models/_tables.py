@@ -25,19 +25,10 @@ class TableInput:
         self._levels = {name: _levels(c) for name, c in columns.items() if not c.dtype.is_numeric()}
         X, y = super()._validate(self._coded(X), y, reset)  # type: ignore[misc]
         self._categorical = self._which(X.shape[1], list(columns))
-        self._gaps = np.isnan(X).any(axis=0)
         return X, y
 
     def _checked(self, X: Any) -> Any:
-        X = super()._checked(self._coded(X))  # type: ignore[misc]
-        strange = np.flatnonzero(np.isnan(X).any(axis=0) & ~self._gaps & ~self._categorical)
-        if len(strange):
-            names = getattr(self, "feature_names_in_", np.arange(X.shape[1]))
-            raise ValueError(
-                f"Input X contains NaN in columns {names[strange].tolist()[:5]}, where no number was missing in "
-                "training; fill them, or show the model such rows"
-            )
-        return X
+        return super()._checked(self._coded(X))  # type: ignore[misc]
 
     def _coded(self, X: Any) -> Any:
         """The same frame with codes in place of levels."""
@@ -74,6 +65,17 @@ class TableInput:
                 raise ValueError(f"categorical_features names column {place}, but there are {width} columns")
             out[place] = True
         return out
+
+
+def refuse_new_gaps(model: Any, X: np.ndarray, whole: np.ndarray) -> None:
+    """Say which of the columns that were whole in training have missing values now."""
+    strange = whole[np.isnan(X[:, whole]).any(axis=0)]
+    if len(strange):
+        names = getattr(model, "feature_names_in_", np.arange(X.shape[1]))
+        raise ValueError(
+            f"Input X contains NaN in columns {names[strange].tolist()[:5]}, where no number was missing in training; "
+            "fill them, or show the model such rows"
+        )
 
 
 def _frame(X: Any) -> nw.DataFrame[Any] | None:

@@ -22,7 +22,7 @@ from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly
 from ulmus.models._docs import documented
 from ulmus.models._effort import EFFORTS, Effort
 from ulmus.models._features import leave_one_out_sample, leverages
-from ulmus.models._tables import TableInput
+from ulmus.models._tables import TableInput, refuse_new_gaps
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.local import LocalKernels, fit_leaves
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics, summed_form
@@ -250,6 +250,11 @@ class AdaptiveFamily(Assembly):
         sources = self.view_.preparation.sources()[seen]
         total = np.bincount(sources, weights=along, minlength=len(self._categorical))
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
+
+    def _checked(self, X: Any) -> Any:
+        X = super()._checked(X)
+        refuse_new_gaps(self, X, self.view_.preparation.whole)
+        return X
 
     def _outputs(self, X: Any) -> np.ndarray:
         U = self.view_.transform(np.asarray(X, dtype=np.float64))
