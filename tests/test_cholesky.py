@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from data import relative_error, rows
-from ulmus._blas import times_own_transpose
+from ulmus._blas import mirror_upper, times_own_transpose
 from ulmus._cholesky import cholesky_in_place, lower_factor, square_in_place
 
 
@@ -60,3 +61,11 @@ def test_rows_times_rows_some_at_a_time(panel):
     A = rows(50, 7, 2)
     assert relative_error(times_own_transpose(A, panel), A @ A.T) < 1e-15
     assert relative_error(times_own_transpose(A.T, panel), A.T @ A) < 1e-15
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 30])
+def test_the_upper_triangle_is_mirrored_whatever_lies_below(n):
+    A = np.random.RandomState(n).normal(size=(n, n))
+    G = np.where(np.tri(n, k=-1, dtype=bool), np.nan, A)
+    mirror_upper(G, panel=8)
+    assert_array_equal(G, np.triu(A) + np.triu(A, 1).T)

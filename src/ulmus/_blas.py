@@ -53,6 +53,16 @@ def _pointer(value: ctypes._SimpleCData) -> ctypes.c_void_p:
     return ctypes.cast(ctypes.byref(value), ctypes.c_void_p)
 
 
+def mirror_upper(G: np.ndarray, panel: int = 256) -> None:
+    """Copy the upper triangle of a square matrix over the lower one, in blocks that stay in the cache."""
+    n = len(G)
+    for i in range(0, n, panel):
+        square = G[i : i + panel, i : i + panel]
+        square[:] = np.triu(square) + np.triu(square, 1).T
+        for j in range(i + panel, n, panel):
+            G[j : j + panel, i : i + panel] = G[i : i + panel, j : j + panel].T
+
+
 def syrk(A: np.ndarray, G: np.ndarray, *, accumulate: bool) -> None:
     """Upper triangle of ``G (+)= AᵀA`` in place; the strict lower triangle is left alone."""
     letter = _letter(A, G)

@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ulmus._blas import syrk, times_own_transpose
+from ulmus._blas import mirror_upper, syrk, times_own_transpose
 
 
 def design_matrix(Phi: np.ndarray, T: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
@@ -72,8 +72,7 @@ class Statistics:
 
     def symmetrise(self) -> Self:
         """Mirror the upper triangle."""
-        lower = np.tril_indices(len(self.moments), -1)
-        self.moments[lower] = self.moments.T[lower]
+        mirror_upper(self.moments)
         return self
 
     def _with(self, moments: np.ndarray, n_rows: int) -> "Statistics":
