@@ -96,7 +96,8 @@ def _laplacian(P: np.ndarray, p: KernelParameters) -> None:
 
 def _matern32(P: np.ndarray, p: KernelParameters) -> None:
     _root(P, p)
-    E = np.exp(-P)
+    E = np.negative(P)
+    np.exp(E, out=E)
     P += 1
     P *= E
 
@@ -277,7 +278,10 @@ class CrossKernel:
         assert self.kernel is not None
         if not self.kernel.exact_distance and np.finfo(out.dtype).eps * size < HARMLESS[out.dtype]:
             return
-        i, j = np.nonzero(out > CANCELLATION[out.dtype] * (left[:, -2, None] + right[:, -1]))
+        share = CANCELLATION[out.dtype]
+        near = np.flatnonzero(out.max(axis=1, initial=-np.inf) > -share * size)  # most rows are far from all of Z
+        i, j = np.nonzero(out[near] > share * (left[near, -2, None] + right[:, -1]))
+        i = near[i]
         for part in range(0, len(i), 65_536):
             a, b = i[part : part + 65_536], j[part : part + 65_536]
             out[a, b] = -squared_norms(left[a, :-2] - right[b, :-2] / 2)
