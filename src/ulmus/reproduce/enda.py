@@ -95,12 +95,16 @@ METHODS: dict[str, tuple[Callable[[str, int], Any], Callable[[], Any]]] = {
 }
 DOCUMENT = ("KLDA", "NNDA", "ELM", "ENDA")
 OURS = tuple(name for name in METHODS if name.startswith(("ENDA(", "random", "Nyström")))
+#: Variants that a set does without: on the first test of Letter, with 2,000 features, inputs in units of their scatter
+#: within classes were no better (0.032) than standardised ones (0.0305), and five members of 5,000 features take minutes.
+LEFT_OUT = {"letter": ("random, ensemble", "Nyström, within", "Nyström, within, ensemble")}
 #: What our variants are, for a reader of the tables.
 VARIANTS = (
     'Ours choose on training rows only. ENDA() and ENDA(features="nystrom") choose width, L (up to 2000) and C in '
     f"every test. The others choose them on the training rows of the first test, L up to {MOST['pendigits']} on "
     f"Pen-digits and {MOST['letter']} on Letter, and keep them; *within*: inputs in units of their scatter within "
-    f"classes; *ensemble*: {MEMBERS} members with different draws."
+    f"classes; *ensemble*: {MEMBERS} members with different draws. On Letter only the plain ones ran: on its first test "
+    "the others were no better, and they take minutes."
 )
 
 
@@ -129,6 +133,10 @@ def split(name: str, test: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
     return given.data[train], given.target[train], given.data[held], given.target[held]
 
 
+def _methods(name: str) -> list[str]:
+    return [method for method in METHODS if method not in LEFT_OUT.get(name, ())]
+
+
 def _measure(name: str, method: str, test: int) -> Answer:
     if name not in datasets.list():
         raise Unavailable("no data here")
@@ -144,7 +152,7 @@ def _measure(name: str, method: str, test: int) -> Answer:
 def cells(settings: Settings) -> Iterator[Cell]:
     """Every method on every test."""
     for name in QUICK_SETS if settings.quick else PRINTED:
-        for method in METHODS:
+        for method in _methods(name):
             seconds = _SECONDS.get(method, {}).get(name, 1.0)
             for test in range(settings.repeats(TESTS)):
                 work = partial(_measure, name, method, test)
@@ -158,7 +166,7 @@ def tables(results: Results, settings: Settings) -> list[Table]:
     names = QUICK_SETS if settings.quick else tuple(PRINTED)
 
     def rows(said: Callable[[str, str], Said]) -> list[tuple[str, str, str, Said]]:
-        return [(PRINTED[n].title, m, f"{n}/{m}/", said(n, m)) for n in names for m in METHODS]
+        return [(PRINTED[n].title, m, f"{n}/{m}/", said(n, m)) for n in names for m in _methods(n)]
 
     def error(name: str, method: str) -> Said:
         return PRINTED[name].error.get(method) or ("overflow" if method in PRINTED[name].error else None)
