@@ -3,12 +3,14 @@
 import io
 import itertools
 import json
+import os
 import re
 from functools import partial
 from importlib import import_module
 
 import numpy as np
 import pytest
+from joblib import effective_n_jobs
 
 from pages import figures_of
 from ulmus.reproduce import EXPERIMENTS, Cell, Experiment, Results, Settings, Table, Unavailable, run
@@ -55,6 +57,50 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     assert calls == [0, 1, 2, 2, 3]
     run([toy(calls)], tmp_path)
     assert calls == [0, 1, 2, 2, 3]
+
+
+def a_cell(k):
+    """An answer that tells where it came from."""
+    if k == 3:
+        raise Unavailable("too large")
+    return {"error": float(k), "process": os.getpid(), "threads": effective_n_jobs(-1)}
+
+
+def many_cells(count, work=a_cell):
+    empty = {"tables": lambda *_: [], "figures": lambda *_: {}}
+    cells = [Cell(f"set/{k}", partial(work, k), limit=None) for k in range(count)]
+    return Experiment("many", "Many", "Nobody (2000).", lambda _: iter(cells), **empty)
+
+
+def kept_answers(folder):
+    return json.loads((folder / "results.json").read_text())["experiments"]["many"]["cells"]
+
+
+def test_cells_run_side_by_side_each_on_one_core(tmp_path):
+    run([many_cells(6)], tmp_path / "one")
+    run([many_cells(6)], tmp_path / "two", jobs=2)
+    one, two = kept_answers(tmp_path / "one"), kept_answers(tmp_path / "two")
+    assert list(one) == list(two)
+    assert [a.get("error") for a in one.values()] == [a.get("error") for a in two.values()] == [0, 1, 2, None, 4, 5]
+    assert two["set/3"] == {"missing": "too large"}
+    there = [a for a in two.values() if "process" in a]
+    assert os.getpid() not in {a["process"] for a in there}
+    assert {a["threads"] for a in there} == {1}
+    calls = []
+    run([many_cells(6, calls.append)], tmp_path / "two", jobs=2)
+    assert not calls
+
+
+def ends_itself(k):
+    os._exit(1)
+
+
+def test_a_process_that_ends_by_itself_is_told_and_nothing_is_lost(tmp_path):
+    run([many_cells(2)], tmp_path)
+    with pytest.raises(MemoryError, match="fewer --jobs"):
+        run([many_cells(4, ends_itself)], tmp_path, jobs=2)
+    run([many_cells(4)], tmp_path)
+    assert [a.get("error") for a in kept_answers(tmp_path).values()] == [0, 1, 2, None]
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b'{"key": "other", "answer": {}}', b"\xff\xfe"])
@@ -165,7 +211,7 @@ def test_repetitions_of_what_took_too_long_are_not_tried(tmp_path, monkeypatch):
         tried.append(cell.key)
         return {"missing": "took more than 3 s"} if "slow" in cell.key else {"error": 1.0}
 
-    monkeypatch.setattr(import_module("ulmus.reproduce.run"), "guarded", late)
+    monkeypatch.setattr(import_module("ulmus.reproduce.workers"), "guarded", late)
 
     def cells(settings):
         for k in range(3):

@@ -12,12 +12,14 @@ from ulmus.reproduce import EXPERIMENTS, Experiment, Settings, run
 from ulmus.reproduce.run import DOCUMENTS
 
 
-def reproduce(documents: Sequence[str], *, quick: bool, data: str | None, out: str) -> None:
+def reproduce(documents: Sequence[str], *, quick: bool, data: str | None, out: str, jobs: int) -> None:
     """Run experiments of the documents."""
     if not documents:
         raise ValueError(f"name a document: {', '.join(EXPERIMENTS)}, or all")
+    if jobs < 1:
+        raise ValueError(f"--jobs is how many measurements run at a time, at least 1, got {jobs}")
     names = list(EXPERIMENTS) if "all" in documents else list(dict.fromkeys(documents))
-    _run([EXPERIMENTS[name] for name in names], quick, data, out)
+    _run([EXPERIMENTS[name] for name in names], quick, data, out, jobs=jobs)
 
 
 def bench(
@@ -27,11 +29,13 @@ def bench(
     _run([SUITES[suite].of(contestants, sets).experiment()], quick, data, out, "Our models beside what you would pick")
 
 
-def _run(experiments: list[Experiment], quick: bool, data: str | None, out: str, title: str = DOCUMENTS) -> None:
+def _run(
+    experiments: list[Experiment], quick: bool, data: str | None, out: str, title: str = DOCUMENTS, jobs: int = 1
+) -> None:
     if data is not None:
         if not Path(data).is_dir():
             raise ValueError(f"--data names {data}, which is not a folder")
         os.environ[FOLDER_VARIABLE] = data
     command = shlex.join(["ulmus", *sys.argv[1:]])
-    page = run(experiments, Path(out), Settings(quick=quick), title=title, command=command)
+    page = run(experiments, Path(out), Settings(quick=quick), title=title, command=command, jobs=jobs)
     print(f"\n{page}")

@@ -137,6 +137,7 @@ def reproduce(
     quick: Annotated[bool, Parameter(negative="")] = False,
     data: str | None = None,
     out: str = "reproduced",
+    jobs: int = 1,
 ) -> None:
     """Run the documents' experiments, and show what they print, what comes out here, and today's rivals.
 
@@ -150,10 +151,12 @@ def reproduce(
         The folder of Parquet files, in place of ULMUS_DATA.
     out
         Where results.json and index.html go; an interrupted run goes on from there.
+    jobs
+        Measurements at a time, each on one core: sooner done, but every time is then that of one core.
     """
     from ulmus.cli.experiments import reproduce as run
 
-    run(documents, quick=quick, data=data, out=out)
+    run(documents, quick=quick, data=data, out=out, jobs=jobs)
 
 
 @app.command

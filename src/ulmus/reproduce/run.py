@@ -12,9 +12,10 @@ from time import monotonic
 from typing import TextIO
 
 from ulmus.reproduce.cache import Cache, plain
-from ulmus.reproduce.guard import OUT_OF_TIME, guarded
+from ulmus.reproduce.guard import OUT_OF_TIME
 from ulmus.reproduce.page import page
 from ulmus.reproduce.protocol import Answer, Cell, Experiment, Results, Settings, clock
+from ulmus.reproduce.workers import computed
 
 PACKAGES = ("ulmus", "numpy", "scipy", "scikit-learn", "lightgbm", "mord", "skordinal", "pyoselm", "river", "xrfm")
 DOCUMENTS = "The documents' experiments"
@@ -27,6 +28,7 @@ def run(
     *,
     title: str = DOCUMENTS,
     command: str = "",
+    jobs: int = 1,
     stream: TextIO | None = None,
 ) -> Path:
     """Run experiments and write ``results.json`` and ``index.html`` into ``out``; answers are kept in ``out/cells``.
@@ -40,6 +42,8 @@ def run(
         The heading of the page.
     command : str
         Shown on the page, so that a reader can run it again.
+    jobs : int
+        Cells at a time, each in a process of its own on one core; their work must survive pickle.
     stream : file, optional
         Where progress is written (standard error).
 
@@ -55,7 +59,7 @@ def run(
     shown = []
     for experiment in experiments:
         cells = list(experiment.cells(settings))
-        results = Results(answers_of(experiment.name, cells, cache, stream))
+        results = Results(answers_of(experiment.name, cells, cache, stream, jobs))
         tables = experiment.tables(results, settings)
         for table in tables:
             print(f"\n{table}", flush=True)
@@ -84,7 +88,9 @@ def run(
     return file
 
 
-def answers_of(name: str, cells: list[Cell], cache: Cache, stream: TextIO = sys.stderr) -> dict[str, Answer]:
+def answers_of(
+    name: str, cells: list[Cell], cache: Cache, stream: TextIO = sys.stderr, jobs: int = 1
+) -> dict[str, Answer]:
     """Answers of all cells, from the cache or computed now."""
     answers = {cell.key: kept for cell in cells if (kept := cache.get(f"{name}/{cell.key}")) is not None}
     left = [cell for cell in cells if cell.key not in answers]
@@ -92,21 +98,25 @@ def answers_of(name: str, cells: list[Cell], cache: Cache, stream: TextIO = sys.
         estimate = clock(sum(cell.seconds for cell in left))
         _progress(stream, f"{name}: {len(left)} of {len(cells)} cells to do, about {estimate} on two cores", last=True)
     out_of_time = {c.group for c in cells if OUT_OF_TIME in answers.get(c.key, {}).get("missing", "")}
-    began, expected = monotonic(), 0.0
-    for number, cell in enumerate(left):
-        share = sum(c.seconds for c in left[number:]) / expected if expected else 0.0
-        ahead = f", {clock((monotonic() - began) * share)} left" if expected else ""
-        _progress(stream, f"{name} {number + 1}/{len(left)}{ahead}: {cell.key}")
-        if cell.group in out_of_time and cell.limit is not None:
-            answer = {"missing": f"{OUT_OF_TIME} {clock(cell.limit)}"}
-        else:
-            answer = guarded(cell)
+    began, done, total = monotonic(), 0.0, sum(cell.seconds for cell in left)
+    started = 0
+
+    def known(cell: Cell) -> Answer | None:
+        """What is said of a cell whose group has run out of time; progress is told of the others."""
+        nonlocal started
+        started += 1
+        ahead = f", {clock((monotonic() - began) * (total - done) / done)} left" if done else ""
+        _progress(stream, f"{name} {started}/{len(left)}{ahead}: {cell.key}")
+        given_up = cell.group in out_of_time and cell.limit is not None
+        return {"missing": f"{OUT_OF_TIME} {clock(cell.limit or 0.0)}"} if given_up else None
+
+    for cell, answer in computed(left, known, jobs):
         if OUT_OF_TIME in answer.get("missing", ""):
             out_of_time.add(cell.group)
         if "failed" not in answer:
             cache.put(f"{name}/{cell.key}", answer)
         answers[cell.key] = answer
-        expected += cell.seconds
+        done += cell.seconds
     _progress(stream, f"{name}: {len(cells)} cells, {len(left)} computed now", last=True)
     return {cell.key: answers[cell.key] for cell in cells}
 
