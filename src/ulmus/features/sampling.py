@@ -16,6 +16,10 @@ from ulmus.engine import Rows
 _U = np.uint64
 #: Rows whose keys are held at a time.
 PIECE_ROWS = 2**19
+#: Rows up to which copies among rows without weights are looked for.
+MOST_COMPARED = 2**22
+#: Sums of weights that differ by this share are the same.
+EQUAL = 1e-9
 
 
 def _mix(h: np.ndarray) -> np.ndarray:
@@ -97,6 +101,33 @@ def _distinct(X: Any, count: int, weight: np.ndarray | None, seed: int) -> tuple
         mass = np.bincount(place, weights=np.append(mass, w[wanted]), minlength=len(keys))
         keys, index, mass = keys[:count], index[:count], mass[:count]
     return index, mass
+
+
+def left_out_together(X: Any, T: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+    """The weight that goes when a row is left out: that of all its copies. None means 1 for every row.
+
+    Rows with equal inputs and equal targets are copies of one, as a weight is: were only one of them left out, models
+    would be judged on rows that they know. But where most rows with equal inputs differ in their targets (inputs of
+    few levels, noise), equal rows are observations of their own, and leave one at a time.
+    """
+    one = None if weight is None else np.minimum(weight, 1.0)
+    if hasattr(X, "rows_of_small_keys") or (weight is None and len(T) > MOST_COMPARED):
+        return one
+    keys = row_keys(X, 0)
+    distinct, place = np.unique(keys, return_inverse=True)
+    if weight is None and len(distinct) == len(keys):
+        return None
+    w = np.ones(len(keys)) if weight is None else weight
+    _, copy = np.unique(_mix(keys * _U(0x9E3779B97F4A7C15) + row_keys(T, 1)), return_inverse=True)
+    of_inputs, of_copies = np.bincount(place, w)[place], np.bincount(copy, w)[copy]
+    return of_copies if copies_agree(w, of_inputs, of_copies) else one
+
+
+def copies_agree(weight: np.ndarray, of_inputs: np.ndarray, of_copies: np.ndarray) -> bool:
+    """Whether most rows that share their inputs share their targets too: the weights of both, for every row."""
+    several = of_inputs > 1 + EQUAL
+    differ = several & (of_copies < (1 - EQUAL) * of_inputs)
+    return bool(2 * weight[differ].sum() <= weight[several].sum())
 
 
 def merged(rows: Rows, rng: np.random.RandomState) -> Rows:

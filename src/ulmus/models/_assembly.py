@@ -25,6 +25,7 @@ from ulmus.devices.accelerator import on_device, resolve
 from ulmus.devices.direct import DeviceJudge, Driver
 from ulmus.devices.tensors import on_both_sides, on_host, received
 from ulmus.engine import Rows
+from ulmus.features.sampling import left_out_together
 from ulmus.models._device import DEVICE_CONSTRAINTS, apply, rechecked
 from ulmus.tuning import GCV, Judge, Tuner, fold_numbers
 
@@ -105,7 +106,7 @@ class Assembly(BaseEstimator):
                 X, y, weight = X[seen], y[seen], weight[seen]
                 folds = None if folds is None else folds[seen]
         T, balance = self._encode(y, weight)
-        rows = Rows(X, T, weight, None if weight is None else np.minimum(weight, 1.0))
+        rows = Rows(X, T, weight, left_out_together(X, T, weight))
         if balance is not None:
             rows = rows.reweighted(balance)
             folds = folds if folds is None else folds[balance > 0]

@@ -15,6 +15,7 @@ from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from ulmus.calibration import fit_temperature
 from ulmus.engine import Rows
+from ulmus.features.sampling import left_out_together
 from ulmus.models._heads import Judged, Means, Neighbours, Part
 from ulmus.models._references import Division, References
 from ulmus.tuning import fold_numbers
@@ -59,7 +60,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         folds = fold_numbers(getattr(self, "cv", None), X, y, groups, True)
         X, y, weight, folds = self._weighed(X, y, sample_weight, folds)
         T, _ = self._encode(y, weight)
-        rows = Rows(X, T, weight, None if weight is None else np.minimum(weight, 1.0))
+        rows = Rows(X, T, weight, left_out_together(X, T, weight))
         with engine.threads_for(X.shape[0]):
             self._learn(rows, folds, check_random_state(self.random_state))
         self._forget()

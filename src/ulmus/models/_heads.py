@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.neighbors import NearestNeighbors
 
-#: Numbers of neighbours that are tried.
+#: Numbers of neighbours that are tried, in units of the mean weight of a reference (if that is more than 1).
 NEIGHBOURS = (1, 2, 3, 4, 5, 7, 9, 11, 15, 21, 31)
 #: How much more the nearest neighbour counts than the farthest: enough to break ties.
 NEARER = 1e-6
@@ -114,6 +114,8 @@ class Judged:
 
     def choose_k(self, candidates: tuple[int, ...] = NEIGHBOURS) -> int:
         """The number of neighbours with the fewest errors; of those, with the smallest squared error."""
+        copies = max(1.0, float(np.mean(np.concatenate([part.weight for part in self.parts]))))
+        candidates = tuple(round(k * copies) for k in candidates)
         labels, mass = self.neighbours(max(candidates))
         enough = float(mass.sum(axis=1).min())
         rows, true, weight = np.arange(len(labels)), self.true, self.mass

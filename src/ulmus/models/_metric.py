@@ -9,7 +9,7 @@ from ulmus._sklearn import StrOptions, check_sample_weight, fit_context
 from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.kernels import dense
-from ulmus.features.sampling import distinct_sample
+from ulmus.features.sampling import distinct_sample, left_out_together
 from ulmus.tuning.metric import FORMS, MetricSearch, quietly
 
 #: Rows and landmarks with which the first width is found, and those with which the metric is learned.
@@ -84,7 +84,7 @@ class MetricInput:
             weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         T, balance = model._encode(y, weight)
-        rows = Rows(X, T, weight, None if weight is None else np.minimum(weight, 1.0))
+        rows = Rows(X, T, weight, left_out_together(X, T, weight))
         rows = rows if balance is None else rows.reweighted(balance)
         seed = model.random_state
         return learn_metric(

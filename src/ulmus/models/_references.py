@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from ulmus.engine import Rows
-from ulmus.features.sampling import distinct_rows, row_keys
+from ulmus.features.sampling import distinct_rows, left_out_together, row_keys
 
 #: Rows by which the number of neighbours is chosen, at most, and folds that they are divided into.
 JUDGED_ROWS, FOLDS = 4_000, 10
@@ -70,28 +70,30 @@ class References:
         return replace(self, labels=places[self.labels])
 
     def divisions(self, seed: int) -> list[Division]:
-        """Ten folds of the rows to judge, drawn by what the rows are; of each row one copy is left out.
+        """Ten folds of the rows to judge, drawn by what the rows are; copies leave together, where they agree.
 
         Folds that were given are left out with all their rows.
         """
         index, mass = self._distinct(JUDGED_ROWS, seed)
         weight = self.weights()
-        if self.folds is None:
-            fold = (row_keys(self.X[index], seed) % np.uint64(FOLDS)).astype(np.intp)
-        else:
-            fold = self.folds[index]
+        everywhere = self.fold_numbers(seed)
+        fold = everywhere[index]
+        unit = left_out_together(self.X, self.labels[:, None], self.weight)
+        leaves = weight if unit is not None and (unit > 1).any() else np.minimum(weight, 1.0)
+        judged = self._copies_of(index) if leaves is weight else np.isin(np.arange(len(self)), index)
         parts = []
         for f in np.unique(fold[fold >= 0]):
-            mine = index[fold == f]
-            lost = np.zeros(len(self))
-            if self.folds is None:
-                lost[mine] = np.minimum(weight[mine], 1.0)
-            else:
-                lost = np.where(self.folds == f, weight, 0.0)
-            parts.append(Division(mine, mass[fold == f], lost))
+            mine = everywhere == f
+            lost = np.where(mine & judged, leaves, 0.0) if self.folds is None else np.where(mine, weight, 0.0)
+            parts.append(Division(index[fold == f], mass[fold == f], lost))
         if len(parts) == 1 and not (weight - parts[0].lost).any():  # all rows in one fold: judge them by themselves
             parts = [Division(parts[0].index, parts[0].mass, np.zeros(len(self)))]
         return parts
+
+    def _copies_of(self, index: np.ndarray) -> np.ndarray:
+        """Which rows have the inputs of these."""
+        keys = row_keys(self.X, 0)
+        return np.isin(keys, keys[index])
 
     def weights(self) -> np.ndarray:
         """Weights, also where they are 1."""

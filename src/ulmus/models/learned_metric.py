@@ -13,6 +13,7 @@ from ulmus._sklearn import StrOptions, check_feature_names_in, check_sample_weig
 from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
 from ulmus.features.metric import GRADIENTS
+from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import importances, learn_metric
 from ulmus.tuning.metric import FORMS
 
@@ -102,7 +103,7 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
             classes, indices = np.unique(y, return_inverse=True)
             coding = OneVsAll(classes)
             T = coding.encode(indices) if len(classes) > 1 else np.ones((len(y), 1))
-        rows = Rows(X, T, weight, None if weight is None else np.minimum(weight, 1.0))
+        rows = Rows(X, T, weight, left_out_together(X, T, weight))
         rng = check_random_state(self.random_state)
         self.metric_ = learn_metric(
             rows, coding, self.kernel, rng, form=self.form, fit_intercept=continuous, n_jobs=self.n_jobs

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ulmus.features.sampling import row_keys
+from ulmus.features.sampling import copies_agree, row_keys
 from ulmus.streaming.arrays import joined
 from ulmus.streaming.batches import Batch
 from ulmus.streaming.errors import SourceError
@@ -22,12 +22,16 @@ SAMPLE_ROWS = 2**16
 
 @dataclass
 class Candidates:
-    """Distinct rows of a batch that may come into the sample, and what else is counted."""
+    """Distinct rows of a batch that may come into the sample, and what else is counted.
+
+    Of each row: the weight of all rows with its inputs, of those that share its target too, and of one copy.
+    """
 
     keys: np.ndarray
     X: Any
     y: np.ndarray
     mass: np.ndarray
+    same: np.ndarray
     unit: np.ndarray
     n_rows: int
     weight: float
@@ -51,6 +55,7 @@ class Survey:
     X: Any = None
     y: np.ndarray | None = None
     mass: np.ndarray = field(default_factory=lambda: np.empty(0))
+    same: np.ndarray = field(default_factory=lambda: np.empty(0))
     unit: np.ndarray = field(default_factory=lambda: np.empty(0))
     classes: np.ndarray | None = None
     class_mass: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -70,6 +75,7 @@ class Survey:
         found, first, place = np.unique(keys[wanted], return_index=True, return_inverse=True)
         mass = np.bincount(place, weights=weight[wanted], minlength=len(found))
         index = wanted[first]
+        same = np.bincount(place, weights=weight[wanted] * _equal(y[wanted], y[index][place]), minlength=len(found))
         classes: np.ndarray = np.empty(0)
         class_mass: np.ndarray = np.empty(0)
         if self.classifier:
@@ -81,6 +87,7 @@ class Survey:
             batch.X[index],
             y[index],
             mass,
+            same,
             np.minimum(weight[index], 1.0),
             seen,
             float(weight.sum()),
@@ -141,7 +148,7 @@ class Survey:
         classes = np.empty(0) if other.classes is None else other.classes
         counts = (other.n_rows, other.weight, other.weighted, classes, other.class_mass)
         if other.n_rows:
-            self.add(Candidates(other.keys, other.X, np.asarray(other.y), other.mass, other.unit, *counts))
+            self.add(Candidates(other.keys, other.X, np.asarray(other.y), other.mass, other.same, other.unit, *counts))
 
     def settle(self) -> None:
         """Bring the candidates that wait into the sample."""
@@ -154,6 +161,8 @@ class Survey:
         y = np.concatenate([*([] if self.y is None else [self.y]), *(p.y for p in parts)])
         distinct, first, place = np.unique(keys, return_index=True, return_inverse=True)
         mass = np.bincount(place, np.concatenate([self.mass, *(p.mass for p in parts)]), len(distinct))
+        agreed = np.concatenate([self.same, *(p.same for p in parts)]) * _equal(y, y[first][place])
+        self.same = np.bincount(place, agreed, len(distinct))[: self.count]
         keep = first[: self.count]
         self.unit = np.concatenate([self.unit, *(p.unit for p in parts)])[keep]
         self.keys, self.mass, self.X, self.y = distinct[: self.count], mass[: self.count], X[keep], y[keep]
@@ -173,8 +182,10 @@ class Survey:
 
     @property
     def sample_unit(self) -> np.ndarray | None:
-        """Weight of one copy of each row of the sample."""
-        return None if self.sample_weight is None else self.unit
+        """What goes when a row of the sample is left out, as :func:`ulmus.features.sampling.left_out_together` says."""
+        if self.sample_weight is None:
+            return None
+        return self.same if copies_agree(self.mass, self.mass, self.same) else self.unit
 
     @property
     def whole(self) -> bool:
@@ -184,7 +195,7 @@ class Survey:
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays, and plain values."""
         self.settle()
-        arrays = {"keys": self.keys, "mass": self.mass, "unit": self.unit, "class_mass": self.class_mass}
+        arrays = {name: getattr(self, name) for name in ("keys", "mass", "same", "unit", "class_mass")}
         if sparse.issparse(self.X):
             arrays |= {f"X_{k}": getattr(self.X, k) for k in ("data", "indices", "indptr")}
             arrays["X_shape"] = np.array(self.X.shape)
@@ -197,7 +208,7 @@ class Survey:
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
         """Go back to a dumped state."""
-        self.keys, self.mass, self.unit = arrays["keys"], arrays["mass"], arrays["unit"]
+        self.keys, self.mass, self.same, self.unit = (arrays[name] for name in ("keys", "mass", "same", "unit"))
         self.class_mass, self.weighted = arrays["class_mass"], notes["weighted"]
         if "X_data" in arrays:
             parts = (arrays["X_data"], arrays["X_indices"], arrays["X_indptr"])
@@ -209,6 +220,12 @@ class Survey:
             arrays[name].astype(object) if kinds.get(name) == "O" else arrays.get(name) for name in ("y", "classes")
         )
         self.n_rows, self.weight = notes["n_rows"], notes["weight"]
+
+
+def _equal(y: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Which targets are equal, all of their columns."""
+    equal = y == other
+    return equal if equal.ndim == 1 else equal.all(axis=1)
 
 
 def plain(values: np.ndarray) -> np.ndarray:
