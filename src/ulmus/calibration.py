@@ -1,6 +1,7 @@
 """Probabilities and intervals from predictions of rows by models that did not see them."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -71,6 +72,12 @@ class Spread:
         mass = np.cumsum(held_out.weight[order], axis=0)
         return cls(noise, np.take_along_axis(studentised, order, axis=0), mass)
 
+    @property
+    def most(self) -> float:
+        """The highest coverage of intervals that these residuals bear."""
+        total = float(self.mass[-1].min())
+        return (total - 1.0) / (total + 1.0)
+
     def quantile(self, level: float) -> np.ndarray:
         """Weighted quantile of the residuals, per output, with the finite-sample correction of the jackknife."""
         out = np.empty(self.residuals.shape[1])
@@ -89,6 +96,9 @@ class RobustSpread:
     """
 
     noise: np.ndarray
+
+    #: Gaussian quantiles reach as far as they are asked to.
+    most: ClassVar[float] = 1.0
 
     @classmethod
     def of(cls, held_out: HeldOut) -> "RobustSpread":

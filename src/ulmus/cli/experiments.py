@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ulmus.bench import SUITES
+from ulmus.cli.console import UsageError
 from ulmus.datasets.loader import FOLDER_VARIABLE
 from ulmus.reproduce import EXPERIMENTS, Experiment, Settings, run
 from ulmus.reproduce.run import DOCUMENTS
@@ -15,9 +16,9 @@ from ulmus.reproduce.run import DOCUMENTS
 def reproduce(documents: Sequence[str], *, quick: bool, data: str | None, out: str, jobs: int) -> None:
     """Run experiments of the documents."""
     if not documents:
-        raise ValueError(f"name a document: {', '.join(EXPERIMENTS)}, or all")
+        raise UsageError(f"name a document: {', '.join(EXPERIMENTS)}, or all")
     if jobs < 1:
-        raise ValueError(f"--jobs is how many measurements run at a time, at least 1, got {jobs}")
+        raise UsageError(f"--jobs is how many measurements run at a time, at least 1, got {jobs}")
     names = list(EXPERIMENTS) if "all" in documents else list(dict.fromkeys(documents))
     _run([EXPERIMENTS[name] for name in names], quick, data, out, jobs=jobs)
 
@@ -34,8 +35,17 @@ def _run(
 ) -> None:
     if data is not None:
         if not Path(data).is_dir():
-            raise ValueError(f"--data names {data}, which is not a folder")
+            raise UsageError(f"--data names {data}, which is not a folder")
         os.environ[FOLDER_VARIABLE] = data
+    _folder(out)
     command = shlex.join(["ulmus", *sys.argv[1:]])
     page = run(experiments, Path(out), Settings(quick=quick), title=title, command=command, jobs=jobs)
     print(f"\n{page}")
+
+
+def _folder(path: str) -> None:
+    """Make the folder of the results, before any work is done."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out names {path}, which cannot be made a folder: {error.strerror}") from error

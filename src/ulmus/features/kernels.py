@@ -12,6 +12,7 @@ Every kernel but the L1-Laplacian is a function of one inner product between emb
 the general case.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist, pdist
 
+from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_rows
 
 #: Squared distances below this fraction of the squared norms are recomputed from differences.
@@ -369,7 +371,16 @@ def heuristic_gamma(
             spread = _weighted_median(distances, pairs)
     if not np.isfinite(spread):
         raise ValueError(_overflow(S))
-    return 1.0 / spread if spread > 1 / np.finfo(float).max else 1.0
+    if spread > 1 / np.finfo(float).max:
+        return 1.0 / spread
+    if np.ptp(S, axis=0).any():
+        warnings.warn(
+            f"the rows differ by at most {np.ptp(S, axis=0).max():.3g}, too little for the kernel {kernel!r}, which "
+            "sees them as one; standardise the features (sklearn.preprocessing.StandardScaler)",
+            NumericalWarning,
+            stacklevel=2,
+        )
+    return 1.0
 
 
 def _weighted_median(values: np.ndarray, weight: np.ndarray | None) -> float:

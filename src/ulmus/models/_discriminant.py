@@ -103,7 +103,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         if c < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two classes; the rows (of positive weight) have only "
-                f"one class, {classes[0]!r}"
+                f"one class, {classes.tolist()[0]!r}"
             )
         if self.n_components is not None and self.n_components > c - 1:
             raise ValueError(
@@ -134,6 +134,11 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             a = fit_temperature(scores[known][:, present], place, judged.mass[known]) if known.any() else 1.0
             self.head_: Neighbours | Means = Means(means, sharpness * a)
             return
+        rows = references.weights().sum()
+        if self.n_neighbors != "auto" and self.n_neighbors > rows:
+            raise ValueError(
+                f"n_neighbors={self.n_neighbors} is more than the {rows:g} rows (by weight) that there are"
+            )
         self.n_neighbors_ = self._held_out().choose_k() if self.n_neighbors == "auto" else int(self.n_neighbors)
         labels, weight = references.labels, references.weight
         self.head_ = Neighbours(self._Z, labels, weight, self.n_neighbors_, len(self.classes_))

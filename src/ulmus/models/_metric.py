@@ -68,7 +68,23 @@ class MetricInput:
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Fit the model; see the base class for the arguments."""
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Dense arrays, pandas and polars frames, PyTorch tensors, or CSR rows.
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+            Targets or class labels.
+        sample_weight : array of shape (n_samples,), optional
+            A weight of k equals k copies of the row.
+        groups : array of shape (n_samples,), optional
+            Rows of one group are kept in one fold when parameters are chosen.
+
+        Returns
+        -------
+        self
+        """
         self._metric = None
         if isinstance(self.metric, str):
             self._metric = self._learned(X, y, sample_weight)

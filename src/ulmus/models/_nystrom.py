@@ -265,7 +265,8 @@ class NystromFamily(Sequential):
         ndarray of shape (n_samples,)
             0 on the span of the landmarks; near :math:`\kappa(x,x)` far from all of them.
         """
-        return self.map_.residual_kernel(self._checked(X))
+        X = self._checked(X)
+        return self.map_.residual_kernel(X)
 
     def error_bound(self, X: Any) -> np.ndarray:
         r"""How far this model can be from the exact kernel model (KELM with the same parameters), at every row.

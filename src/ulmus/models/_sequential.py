@@ -375,7 +375,7 @@ class Sequential(Exchange):
         stream = self.stream_
         if len(getattr(self, "classes_", "ab")) < 2:
             raise NotFittedError(
-                f"{type(self).__name__} has seen one class only, {self.classes_[0]!r}; learn rows of another, or "
+                f"{type(self).__name__} has seen one class only, {self.classes_.tolist()[0]!r}; learn another, or "
                 "announce all with partial_fit(..., classes=[...])"
             )
         assert stream.waiting is not None

@@ -1,5 +1,7 @@
 """The tasks: what a model does with labels, whatever its features are."""
 
+import warnings
+from numbers import Real
 from typing import Any, ClassVar
 from zlib import crc32
 
@@ -12,6 +14,16 @@ from ulmus.calibration import HeldOut, Spread, fit_temperature, probabilities
 from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
 from ulmus.models._device import validated
+
+
+def one_kind(known: np.ndarray, labels: np.ndarray) -> None:
+    """Refuse text among numbers, and numbers among text: NumPy would turn all of them into text."""
+    kinds = ["numbers" if np.asarray(a).dtype.kind in "biuf" else "text" for a in (known, labels)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"labels {np.unique(labels).tolist()[:5]} are {kinds[1]}, but the classes that the model knows, "
+            f"{np.asarray(known).tolist()[:5]}, are {kinds[0]}"
+        )
 
 
 class Regression(RegressorMixin):
@@ -83,9 +95,15 @@ class Regression(RegressorMixin):
         ndarray of shape (n_samples, 2) or (n_samples, n_outputs, 2)
             Lower and upper ends.
         """
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
+        if not isinstance(coverage, Real) or not 0 < coverage < 1:
+            raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
         centre = self._scores_of(X)
+        if coverage > self.spread_.most:
+            warnings.warn(
+                f"errors of so few rows bear a coverage of {max(self.spread_.most, 0.0):.2f} at most; intervals for "
+                f"coverage={coverage:g} end at the largest errors seen, and are too narrow",
+                stacklevel=2,
+            )
         width = np.sqrt(1.0 + self._variance_factors(self._checked(X))[0]).reshape(len(centre), -1)
         tail = (1 - coverage) / 2
         ends = np.stack([centre + width * self.spread_.quantile(level) for level in (tail, 1 - tail)], axis=-1)
@@ -134,6 +152,7 @@ class Classification(ClassifierMixin):
 
     def _grow(self, labels: Any) -> np.ndarray | None:
         old = getattr(self, "classes_", np.asarray(labels)[:0])
+        one_kind(old, labels)
         self.classes_ = np.unique(np.concatenate([old, np.asarray(labels)])) if len(old) else np.unique(labels)
         if len(old) < 2 or len(old) == len(self.classes_):
             return None

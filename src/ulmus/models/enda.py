@@ -18,6 +18,7 @@ from ulmus.models._discriminant import DISCRIMINANT_CONSTRAINTS, DiscriminantMod
 from ulmus.models._discriminant_features import FEATURES, Fixed, choose_prefix, fix_map
 from ulmus.models._docs import documented
 from ulmus.models._references import Division, References
+from ulmus.models._tasks import one_kind
 from ulmus.solvers.discriminant import solve_discriminant, with_classes
 from ulmus.solvers.path import RidgePath
 from ulmus.statistics import Extent, Statistics, Summary
@@ -287,6 +288,7 @@ class ENDA(DiscriminantModel):
         if first:
             self._set_classes(named)
         elif not np.isin(named, self.classes_).all():
+            one_kind(self.classes_, named)
             self._add_classes(np.union1d(self.classes_, named))
         rows = Rows(X, self._indicators(y), weight, None if weight is None else np.minimum(weight, 1.0))
         with engine.threads_for(X.shape[0]):

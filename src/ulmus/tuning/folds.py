@@ -28,12 +28,16 @@ def summarise(
 def fold_numbers(cv: Any, X: Any, y: np.ndarray, groups: Any, classifier: bool) -> np.ndarray | None:
     """The number of the fold in which each row is tested; None asks for leave-one-out.
 
-    Groups are kept together: with ``groups`` and no splitter, ``GroupKFold`` is used.
+    Groups are kept together: with ``groups`` and no splitter, ``GroupKFold`` with five folds (or one for each group)
+    is used.
     """
     if cv is None and groups is None:
         return None
     if groups is not None and (cv is None or isinstance(cv, int)):
-        cv = GroupKFold(5 if cv is None else cv)
+        count = len(np.unique(np.asarray(groups)))
+        if count < 2:
+            raise ValueError("groups names one group only; rows of at least two are needed, or no groups at all")
+        cv = GroupKFold(min(5, count) if cv is None else cv)
     number = np.full(X.shape[0], -1)
     for k, (train, test) in enumerate(check_cv(cv, y, classifier=classifier).split(X, y, groups)):
         if (number[test] >= 0).any():

@@ -1,0 +1,87 @@
+"""What cannot be meant is refused, or told, in words that name it."""
+
+import numpy as np
+import pytest
+
+from ulmus import ENDA, NKELMClassifier, NKELMRegressor, NumericalWarning, OSELMClassifier
+from ulmus.cli.main import main
+
+RNG = np.random.RandomState(0)
+X = RNG.normal(size=(60, 3))
+Y = X[:, 0] + 0.1 * RNG.normal(size=60)
+LABELS = (Y > 0).astype(int)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ENDA(20, random_state=0),
+        lambda: NKELMClassifier(20, gamma=0.3, C=1.0, random_state=0),
+        lambda: OSELMClassifier(20, slope=1.0, random_state=0),
+    ],
+)
+def test_text_among_labels_that_are_numbers_is_refused_and_nothing_changes(make):
+    model = make().partial_fit(X, LABELS)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match=r"labels \['a', 'b'\] are text.*\[0, 1\], are numbers"):
+        model.partial_fit(X[:2], ["a", "b"])
+    assert model.classes_.tolist() == [0, 1]
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_few_groups_are_folds_of_their_own_and_one_group_is_refused():
+    groups = np.arange(60) % 2
+    two = NKELMRegressor(random_state=0).fit(X, Y, groups=groups)
+    again = NKELMRegressor(
+        random_state=0, cv=[(np.flatnonzero(groups == k), np.flatnonzero(groups != k)) for k in (0, 1)]
+    )
+    assert two.C_ == again.fit(X, Y).C_
+    with pytest.raises(ValueError, match="groups names one group only"):
+        NKELMRegressor().fit(X, Y, groups=np.zeros(60))
+
+
+@pytest.mark.parametrize(("n", "most"), [(1, "0.00"), (10, "0.82")])
+def test_intervals_of_few_rows_say_what_they_bear(n, most):
+    model = NKELMRegressor(random_state=0).fit(X[:n], Y[:n])
+    with pytest.warns(UserWarning, match=f"coverage of {most} at most"):
+        model.predict_interval(X, coverage=0.9)
+
+
+def test_intervals_of_enough_rows_say_nothing(recwarn):
+    model = NKELMRegressor(random_state=0).fit(X[:19], Y[:19])
+    recwarn.clear()
+    model.predict_interval(X, coverage=0.9)
+    assert not [w for w in recwarn if "coverage" in str(w.message)]
+
+
+@pytest.mark.parametrize("coverage", ["a", None, 0, 1.0, [0.5]])
+def test_a_coverage_that_is_none_is_refused(coverage):
+    with pytest.raises(ValueError, match="number between 0 and 1"):
+        NKELMRegressor(random_state=0).fit(X, Y).predict_interval(X, coverage=coverage)
+
+
+def test_more_neighbours_than_rows_are_refused():
+    with pytest.raises(ValueError, match="n_neighbors=1000 is more than the 60 rows"):
+        ENDA(20, n_neighbors=1000).fit(X, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["reproduce"], "name a document"),
+        (["reproduce", "enda", "--jobs", "0"], "--jobs"),
+        (["reproduce", "enda", "--data", "no such folder"], "--data names no such folder"),
+        (["bench", "--quick", "--out", "{file}/under"], "cannot be made a folder"),
+    ],
+)
+def test_wrong_use_of_the_experiments_exits_with_2(arguments, said, tmp_path, capsys):
+    file = tmp_path / "file"
+    file.write_text("")
+    assert main([word.format(file=file) for word in arguments]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("make", [lambda: NKELMRegressor(random_state=0), lambda: ENDA(features="nystrom")])
+def test_rows_that_differ_by_less_than_a_kernel_can_see_are_told(make):
+    with pytest.warns(NumericalWarning, match="differ by at most .*e-300, too little for the kernel 'rbf'"):
+        make().fit(1e-300 * X, LABELS)
