@@ -7,7 +7,6 @@ from scipy import sparse
 
 from ulmus import (
     ENDA,
-    AdaptiveRegressor,
     ELMRegressor,
     KELMRegressor,
     NKELMClassifier,
@@ -31,7 +30,6 @@ REGRESSORS = {
     "KELM": lambda: KELMRegressor(random_state=0),
     "ELM": lambda: ELMRegressor(random_state=0),
     "robust": lambda: RobustNKELMRegressor(random_state=0),
-    "adaptive": lambda: AdaptiveRegressor(effort="fast", random_state=0),
 }
 
 
@@ -60,28 +58,46 @@ def test_copies_do_not_spoil_the_choices_of_classifiers(noisy, make):
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_what_leaves_is_counted_over_equal_rows(form):
-    X, T = np.array([[1.0, 0], [2, 0], [1, 0], [3, 5], [3, 5]]), np.array([[0.0], [1], [0], [4], [7]])
-    # most rows with copies agree (three of five by weight): those that do leave together
-    assert_array_equal(left_out_together(form(X), T, np.array([2.0, 1, 2, 1, 1])), [4, 1, 4, 1, 1])
+    many = np.random.RandomState(0).normal(size=(40, 2))
+    X, T = np.concatenate([many, many[[0, 1]]]), np.concatenate([many[:, :1], [many[0, :1], [7.0]]])
+    weight = np.ones(42)
+    # most rows with copies agree (by weight): those that do leave together
+    weight[[0, 40]] = 2.0
+    expected = np.ones(42)
+    expected[[0, 40]] = 4.0
+    assert_array_equal(left_out_together(form(X), T, weight), expected)
     # most differ: they are observations of their own
-    assert_array_equal(left_out_together(form(X), T, np.array([0.5, 1, 1, 2, 2])), [0.5, 1, 1, 1, 1])
+    weight[[0, 1, 40]] = 0.5, 2.0, 0.5
+    assert_array_equal(left_out_together(form(X), T, weight), np.minimum(weight, 1.0))
     # without weights
-    assert_array_equal(left_out_together(form(X[:3]), T[:3], None), [2, 1, 2])
-    assert left_out_together(form(X[1:4]), T[1:4], None) is None
-    assert_array_equal(left_out_together(form(X[1:4]), T[1:4], np.array([3.0, 0.2, 1])), [3, 0.2, 1])
+    assert_array_equal(left_out_together(form(X[:41]), T[:41], None)[[0, 1, 40]], [2, 1, 2])
+    assert left_out_together(form(many), many, None) is None
+    # without copies a row leaves with its weight
+    weight = np.linspace(0.2, 3, 40)
+    assert_array_equal(left_out_together(form(many), many, weight), weight)
+
+
+def test_rows_of_few_levels_meet_by_chance_and_leave_one_at_a_time():
+    X = np.random.RandomState(0).randint(0, 3, size=(400, 5)).astype(float)
+    T = X[:, :1] + X[:, 1:2]
+    assert left_out_together(X, T, None) is None
+    assert_array_equal(left_out_together(X, T, np.full(400, 3.0)), np.ones(400))
+    # one column of measurements, and equal rows are copies
+    X[:, 0] = np.random.RandomState(1).normal(size=400)
+    assert_array_equal(left_out_together(X, T, np.full(400, 3.0)), np.full(400, 3.0))
 
 
 def test_leaving_out_all_copies_equals_refits():
     rng = np.random.RandomState(0)
-    first = rng.normal(size=(20, 3))
+    first = rng.normal(size=(40, 3))
     X, T = np.repeat(first, 2, axis=0), np.repeat(np.sin(first[:, :1]), 2, axis=0)
-    weight = rng.uniform(0.5, 3, 40)
+    weight = rng.uniform(0.5, 3, 80)
     unit = left_out_together(X, T, weight)
-    assert_allclose(unit, np.repeat(weight.reshape(20, 2).sum(axis=1), 2))
+    assert_allclose(unit, np.repeat(weight.reshape(40, 2).sum(axis=1), 2))
     F = np.tanh(X @ rng.normal(size=(3, 8)))
     predictions, _ = RidgePath(Statistics.of(F, T, weight)).leave_one_out(np.array([5.0]))(F, T, unit)
-    for k in range(20):
-        kept = np.arange(40) // 2 != k
+    for k in range(40):
+        kept = np.arange(80) // 2 != k
         A = F[kept].T @ (weight[kept, None] * F[kept]) + np.eye(8) / 5.0
         beta = np.linalg.solve(A, F[kept].T @ (weight[kept, None] * T[kept]))
         assert_allclose(predictions[0, 2 * k : 2 * k + 2], F[~kept] @ beta, rtol=1e-9)

@@ -56,7 +56,7 @@ def test_intervals_of_enough_rows_say_nothing(recwarn):
 
 @pytest.mark.parametrize("coverage", ["a", None, 0, 1.0, [0.5]])
 def test_a_coverage_that_is_none_is_refused(coverage):
-    with pytest.raises(ValueError, match="number between 0 and 1"):
+    with pytest.raises(ValueError, match="must lie between 0 and 1"):
         NKELMRegressor(random_state=0).fit(X, Y).predict_interval(X, coverage=coverage)
 
 

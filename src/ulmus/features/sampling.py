@@ -5,6 +5,8 @@ smallest keys. It is uniform over the distinct rows, comes in random order (so t
 the same whether a row is repeated k times or weighs k, however rows are permuted, for dense and sparse input alike.
 """
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ _U = np.uint64
 PIECE_ROWS = 2**19
 #: Rows up to which copies among rows without weights are looked for.
 MOST_COMPARED = 2**22
+#: Distinct rows below which rows may be equal by chance.
+FEW = 30
 #: Sums of weights that differ by this share are the same.
 EQUAL = 1e-9
 
@@ -103,24 +107,58 @@ def _distinct(X: Any, count: int, weight: np.ndarray | None, seed: int) -> tuple
     return index, mass
 
 
+def one_copy(X: Any, T: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+    """The weight of one copy of each row: 1, or all of a row that weighs less. None means 1 for every row."""
+    return None if weight is None else np.minimum(weight, 1.0)
+
+
 def left_out_together(X: Any, T: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
     """The weight that goes when a row is left out: that of all its copies. None means 1 for every row.
 
     Rows with equal inputs and equal targets are copies of one, as a weight is: were only one of them left out, models
-    would be judged on rows that they know. But where most rows with equal inputs differ in their targets (inputs of
-    few levels, noise), equal rows are observations of their own, and leave one at a time.
+    would be judged on rows that they know. But inputs of few levels meet by chance: where there are only such columns
+    (:func:`meet_by_chance`), or most rows with equal inputs differ in their targets, equal rows are observations of
+    their own, and leave one at a time.
     """
-    one = None if weight is None else np.minimum(weight, 1.0)
-    if hasattr(X, "rows_of_small_keys") or (weight is None and len(T) > MOST_COMPARED):
+    one = one_copy(X, T, weight)
+    if hasattr(X, "rows_of_small_keys") or (weight is None and not _has_copies(X)):
         return one
     keys = row_keys(X, 0)
-    distinct, place = np.unique(keys, return_inverse=True)
-    if weight is None and len(distinct) == len(keys):
-        return None
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    if meet_by_chance(X[first]):
+        return one
     w = np.ones(len(keys)) if weight is None else weight
     _, copy = np.unique(_mix(keys * _U(0x9E3779B97F4A7C15) + row_keys(T, 1)), return_inverse=True)
     of_inputs, of_copies = np.bincount(place, w)[place], np.bincount(copy, w)[copy]
     return of_copies if copies_agree(w, of_inputs, of_copies) else one
+
+
+def _has_copies(X: Any) -> bool:
+    """Whether any two rows are equal; beyond :data:`MOST_COMPARED` rows nobody looks."""
+    if X.shape[0] > MOST_COMPARED:
+        return False
+    keys = row_keys(X, 0)
+    keys.sort()
+    return any((keys[p][1:] == keys[p][:-1]).any() for p in _overlapping(len(keys)))
+
+
+def _overlapping(n: int) -> Iterator[slice]:
+    """Pieces that share one row with the next."""
+    return (slice(p.start, p.stop + 1) for p in engine.pieces(n, PIECE_ROWS))
+
+
+def meet_by_chance(X: Any) -> bool:
+    """Whether distinct rows are so few, or have so few levels in every column, that equal rows may be a chance.
+
+    Rows of continuous columns meet because they are copies.
+    """
+    n = X.shape[0]
+    if sparse.issparse(X):
+        C = sparse.csc_array(X)
+        columns = (C.data[a:b] for a, b in pairwise(C.indptr.tolist()))
+    else:
+        columns = (X[:, j] for j in range(X.shape[1]))
+    return n < FEW or all(2 * (len(np.unique(column)) + (len(column) < n)) <= n for column in columns)
 
 
 def copies_agree(weight: np.ndarray, of_inputs: np.ndarray, of_copies: np.ndarray) -> bool:

@@ -154,7 +154,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         weight = self._references.weights() - division.lost
         left, labels = np.flatnonzero(weight > 0), self._references.labels
         index = division.index
-        return Part(Z[index], labels[index], division.mass, Z[left], labels[left], weight[left], means)
+        return Part(Z[index], labels[index], division.mass, Z[left], labels[left], weight[left], means, division.copies)
 
     def _without(self, divisions: list[Division]) -> Iterable[tuple[np.ndarray, np.ndarray]]:
         """Projections of the references, and class means, by models without the rows of each fold.

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.neighbors import NearestNeighbors
 
-#: Numbers of neighbours that are tried, in units of the mean weight of a reference (if that is more than 1).
+#: Numbers of neighbours that are tried, in units of the copies of a row, where these leave together.
 NEIGHBOURS = (1, 2, 3, 4, 5, 7, 9, 11, 15, 21, 31)
 #: How much more the nearest neighbour counts than the farthest: enough to break ties.
 NEARER = 1e-6
@@ -81,6 +81,7 @@ class Part:
     labels: np.ndarray
     weight: np.ndarray
     means: np.ndarray
+    copies: float = 1.0
 
     def neighbours(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Labels and weights ``[row, rank]`` of the nearest references; a weight of 0 is none."""
@@ -114,8 +115,7 @@ class Judged:
 
     def choose_k(self, candidates: tuple[int, ...] = NEIGHBOURS) -> int:
         """The number of neighbours with the fewest errors; of those, with the smallest squared error."""
-        copies = max(1.0, float(np.mean(np.concatenate([part.weight for part in self.parts]))))
-        candidates = tuple(round(k * copies) for k in candidates)
+        candidates = tuple(round(k * self.parts[0].copies) for k in candidates)
         labels, mass = self.neighbours(max(candidates))
         enough = float(mass.sum(axis=1).min())
         rows, true, weight = np.arange(len(labels)), self.true, self.mass

@@ -15,11 +15,15 @@ JUDGED_ROWS, FOLDS = 4_000, 10
 
 @dataclass(frozen=True)
 class Division:
-    """One fold: places and weights (with all copies) of the rows to judge, and the weight that every row loses."""
+    """One fold: places and weights (with all copies) of the rows to judge, and the weight that every row loses.
+
+    ``copies`` is how many a row has in the mean, where they leave together, and 1 otherwise.
+    """
 
     index: np.ndarray
     mass: np.ndarray
     lost: np.ndarray
+    copies: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -79,13 +83,14 @@ class References:
         everywhere = self.fold_numbers(seed)
         fold = everywhere[index]
         unit = left_out_together(self.X, self.labels[:, None], self.weight)
-        leaves = weight if unit is not None and (unit > 1).any() else np.minimum(weight, 1.0)
-        judged = self._copies_of(index) if leaves is weight else np.isin(np.arange(len(self)), index)
+        together = unit is not None and bool((unit > 1).any())
+        leaves, copies = (weight, max(1.0, float(mass.mean()))) if together else (np.minimum(weight, 1.0), 1.0)
+        judged = self._copies_of(index) if together else np.isin(np.arange(len(self)), index)
         parts = []
         for f in np.unique(fold[fold >= 0]):
             mine = everywhere == f
             lost = np.where(mine & judged, leaves, 0.0) if self.folds is None else np.where(mine, weight, 0.0)
-            parts.append(Division(index[fold == f], mass[fold == f], lost))
+            parts.append(Division(index[fold == f], mass[fold == f], lost, copies))
         if len(parts) == 1 and not (weight - parts[0].lost).any():  # all rows in one fold: judge them by themselves
             parts = [Division(parts[0].index, parts[0].mass, np.zeros(len(self)))]
         return parts

@@ -96,7 +96,7 @@ class Regression(RegressorMixin):
             Lower and upper ends.
         """
         if not isinstance(coverage, Real) or not 0 < coverage < 1:
-            raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
+            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
         centre = self._scores_of(X)
         if coverage > self.spread_.most:
             warnings.warn(

@@ -17,7 +17,7 @@ from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import random_partition
 from ulmus.features.preparation import Preparation
-from ulmus.features.sampling import distinct_rows, distinct_sample, merged, row_keys
+from ulmus.features.sampling import distinct_rows, distinct_sample, merged, one_copy, row_keys
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly
 from ulmus.models._docs import documented
 from ulmus.models._effort import EFFORTS, Effort
@@ -81,6 +81,9 @@ class AdaptiveFamily(Assembly):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    #: One copy at a time: the search draws by coordinates, whose last digits tell weights from copies.
+    _left_out = staticmethod(one_copy)
 
     #: Another plan than that of the effort, for experiments.
     _plan: Effort | None = None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ulmus.features.sampling import copies_agree, row_keys
+from ulmus.features.sampling import copies_agree, meet_by_chance, row_keys
 from ulmus.streaming.arrays import joined
 from ulmus.streaming.batches import Batch
 from ulmus.streaming.errors import SourceError
@@ -185,7 +185,8 @@ class Survey:
         """What goes when a row of the sample is left out, as :func:`ulmus.features.sampling.left_out_together` says."""
         if self.sample_weight is None:
             return None
-        return self.same if copies_agree(self.mass, self.mass, self.same) else self.unit
+        together = not meet_by_chance(self.X) and copies_agree(self.mass, self.mass, self.same)
+        return self.same if together else self.unit
 
     @property
     def whole(self) -> bool:
