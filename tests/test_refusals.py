@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ulmus import ENDA, NKELMClassifier, NKELMRegressor, NumericalWarning, OSELMClassifier
+from ulmus import ENDA, AdaptiveRegressor, NKELMClassifier, NKELMRegressor, NumericalWarning, OSELMClassifier
 from ulmus.cli.main import main
 
 RNG = np.random.RandomState(0)
@@ -85,3 +85,12 @@ def test_wrong_use_of_the_experiments_exits_with_2(arguments, said, tmp_path, ca
 def test_rows_that_differ_by_less_than_a_kernel_can_see_are_told(make):
     with pytest.warns(NumericalWarning, match="differ by at most .*e-300, too little for the kernel 'rbf'"):
         make().fit(1e-300 * X, LABELS)
+
+
+def test_displays_take_one_coordinate_and_say_what_they_cannot_draw():
+    plots = pytest.importorskip("ulmus.plots")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    display = plots.ProjectionDisplay.from_estimator(ENDA(20, random_state=0).fit(X, LABELS), X, LABELS, components=0)
+    plt.close(display.figure_)
+    with pytest.raises(ValueError, match="trials_ holds what it tried"):
+        plots.TuningDisplay.from_estimator(AdaptiveRegressor(effort="fast", random_state=0).fit(X, Y))

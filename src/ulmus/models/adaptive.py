@@ -82,11 +82,10 @@ class AdaptiveFamily(Assembly):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    #: One copy at a time: the search draws by coordinates, whose last digits tell weights from copies.
-    _left_out = staticmethod(one_copy)
-
     #: Another plan than that of the effort, for experiments.
     _plan: Effort | None = None
+    #: One copy at a time: the search draws by coordinates, whose last digits tell weights from copies.
+    _left_out = staticmethod(one_copy)
 
     @property
     def _spent(self) -> Effort:

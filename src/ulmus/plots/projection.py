@@ -96,7 +96,7 @@ class ProjectionDisplay:
         X: Any,
         y: Any,
         *,
-        components: Sequence[int] | None = None,
+        components: int | Sequence[int] | None = None,
         regions: bool = False,
         ax: Any = None,
         title: str | None = None,
@@ -110,7 +110,7 @@ class ProjectionDisplay:
             A fitted model with ``transform``: ENDA, ENDAEnsemble, KLDA, NNDA, or any transformer of scikit-learn.
         X : array or sparse matrix of shape (n_samples, n_features)
         y : array of shape (n_samples,)
-        components : sequence of one, two or three ints, optional
+        components : int, or sequence of one, two or three, optional
             Which coordinates to show; three make a picture in space. The first two by default.
         regions : bool, default=False
             Colour the plane by the class that would be predicted there (two coordinates only). That is the model's
@@ -130,7 +130,7 @@ class ProjectionDisplay:
         check_is_fitted(estimator)
         model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
         Z = np.asarray(estimator.transform(X))
-        shown = list(range(min(2, Z.shape[1]))) if components is None else list(components)
+        shown = list(range(min(2, Z.shape[1]))) if components is None else np.atleast_1d(components).tolist()
         if not 1 <= len(shown) <= 3 or not all(0 <= j < Z.shape[1] for j in shown):
             raise ValueError(
                 f"components takes one, two or three numbers of coordinates below {Z.shape[1]}, got {components!r}"

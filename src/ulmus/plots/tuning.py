@@ -95,6 +95,8 @@ class TuningDisplay:
         check_is_fitted(model)
         name = type(model).__name__
         if not isinstance(getattr(model, "tuning_", None), Tuning):
+            if hasattr(model, "trials_"):
+                raise ValueError(f"{name} has no single search to draw; trials_ holds what it tried")
             given = {p: v for p, v in model.get_params(deep=False).items() if p in ("C", "gamma", "slope")}
             values = ", ".join(f"{p}={v!r}" for p, v in given.items())
             raise ValueError(
