@@ -8,7 +8,7 @@ from ulmus.codings import OneVsAll, Plain
 from ulmus.engine import Rows
 from ulmus.features.kernels import heuristic_gamma
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
-from ulmus.tuning import Judge, Trial, Tuner
+from ulmus.tuning import Judge, Trial, Tuner, search
 from ulmus.tuning.search import LOG2_C
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
@@ -116,3 +116,19 @@ def test_the_median_distance_is_that_of_all_pairs_of_distinct_rows(kernel):
     weighted = heuristic_gamma(kernel, X, copies.astype(float), np.random.RandomState(0))
     repeated = heuristic_gamma(kernel, np.repeat(X, copies, axis=0), None, np.random.RandomState(0))
     assert weighted == repeated
+
+
+def test_flatter_kernels_must_gain_while_rows_and_features_are_to_come(monkeypatch):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(3000, 2))
+    y = X.sum(axis=1) + 0.01 * rng.normal(size=3000)
+
+    def coarse(n):
+        """How many widths were tried on the first sample."""
+        trials = NKELMRegressor(random_state=0).fit(X[:n], y[:n]).tuning_.trials
+        return len([t for t in trials if t.stage == "width" and t.n_rows == min(n, 1500)])
+
+    free = {n: coarse(n) for n in (1000, 3000)}
+    monkeypatch.setattr(search, "FLATTER", 2.0)  # no loss falls so far
+    assert coarse(3000) == 3 < free[3000]  # the start and its neighbours
+    assert coarse(1000) == free[1000] > 3  # the sample is all there is

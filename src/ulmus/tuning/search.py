@@ -53,6 +53,8 @@ SHIFT = 1.5
 WORTH = 0.01
 #: A doubling gains at least this share of what the one before it gained.
 DECAY = 0.25
+#: A flatter kernel must lower the loss of a sample by this share: with more features, and more rows, sharper ones gain.
+FLATTER = 0.005
 #: A fall of the loss by this share of it counts, whatever its standard error.
 SHARE = 0.01
 #: Features that are tried even when there are fewer rows.
@@ -168,10 +170,13 @@ class Tuner:
                 trials[step] = self._width_trial(start * factor**step, size, judge)
             return trials[step]
 
-        here = 0
+        here, to_grow = 0, len(judge.rows) < self.n_rows
         while len(trials) < MAX_CLIMB:
             best = min((here, here + 1, here - 1), key=lambda step: trial_at(step).best_loss)
-            if best == here or not judge.gains(trial_at(here), trial_at(best), errors=0.5):
+            old, new = trial_at(here), trial_at(best)
+            if best == here or not judge.gains(old, new, errors=0.5):
+                break
+            if best < here and to_grow and judge.gain(old, new)[0] < FLATTER * old.best_loss:
                 break
             here = best
         # as good as the best, but for noise: more features, and more rows, make more of a larger width
