@@ -5,7 +5,7 @@ import pytest
 
 import ulmus
 from data import classification, regression, relative_error, rows
-from gpu import DEVICE, accelerator
+from gpu import DEVICE, accelerator, torch
 from ulmus.devices import direct
 from ulmus.devices.accelerator import Accelerator
 from ulmus.solvers.path import RidgePath
@@ -37,6 +37,18 @@ def test_folds_choose_and_calibrate_as_on_the_cpu(family, task):
     assert here.C_ == there.C_
     held_out = [m.predict_interval(X) if task == "Regressor" else m.predict_proba(X) for m in (here, there)]
     assert relative_error(held_out[1], held_out[0]) < 1e-6
+
+
+@pytest.mark.parametrize("family", OPTIONS)
+def test_copies_leave_together_also_when_rows_are_on_the_device(family):
+    X, y = regression(240)
+    weight = np.full(240, 5.0)
+    where = "cuda" if DEVICE == "cuda" else "cpu"
+    tensors = (torch.as_tensor(a, device=where) for a in (X, y))
+    kind = getattr(ulmus, f"{family}Regressor")
+    here = kind(**OPTIONS[family], random_state=0).fit(X, y, weight)
+    there = kind(**OPTIONS[family], random_state=0, device=DEVICE).fit(*tensors, weight)
+    assert here.C_ == there.C_
 
 
 @pytest.mark.parametrize("family", OPTIONS)

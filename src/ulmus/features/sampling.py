@@ -18,7 +18,7 @@ from ulmus.engine import Rows
 _U = np.uint64
 #: Rows whose keys are held at a time.
 PIECE_ROWS = 2**19
-#: Rows up to which copies among rows without weights are looked for.
+#: Rows up to which copies are looked for: one row among more has so little leverage that its copies do not matter.
 MOST_COMPARED = 2**22
 #: Distinct rows below which rows may be equal by chance.
 FEW = 30
@@ -121,8 +121,11 @@ def left_out_together(X: Any, T: np.ndarray, weight: np.ndarray | None) -> np.nd
     their own, and leave one at a time.
     """
     one = one_copy(X, T, weight)
-    if hasattr(X, "rows_of_small_keys") or (weight is None and not _has_copies(X)):
+    if len(T) > MOST_COMPARED:
         return one
+    X = np.asarray(X) if hasattr(X, "rows_of_small_keys") else X
+    if weight is None and not _has_copies(X):
+        return None
     keys = row_keys(X, 0)
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     if meet_by_chance(X[first]):
@@ -134,9 +137,7 @@ def left_out_together(X: Any, T: np.ndarray, weight: np.ndarray | None) -> np.nd
 
 
 def _has_copies(X: Any) -> bool:
-    """Whether any two rows are equal; beyond :data:`MOST_COMPARED` rows nobody looks."""
-    if X.shape[0] > MOST_COMPARED:
-        return False
+    """Whether any two rows are equal."""
     keys = row_keys(X, 0)
     keys.sort()
     return any((keys[p][1:] == keys[p][:-1]).any() for p in _overlapping(len(keys)))
