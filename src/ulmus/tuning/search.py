@@ -170,7 +170,7 @@ class Tuner:
                 trials[step] = self._width_trial(start * factor**step, size, judge)
             return trials[step]
 
-        here, to_grow = 0, len(judge.rows) < self.n_rows
+        here, to_grow = 0, judge is not self.judge
         while len(trials) < MAX_CLIMB:
             best = min((here, here + 1, here - 1), key=lambda step: trial_at(step).best_loss)
             old, new = trial_at(here), trial_at(best)
