@@ -84,8 +84,7 @@ class AdaptiveFamily(Assembly):
 
     #: Another plan than that of the effort, for experiments.
     _plan: Effort | None = None
-    #: One copy at a time: the search draws by coordinates, whose last digits tell weights from copies.
-    _left_out = staticmethod(one_copy)
+    _left_out = staticmethod(one_copy)  # the search draws by coordinates, whose last digits tell weights from copies
 
     @property
     def _spent(self) -> Effort:

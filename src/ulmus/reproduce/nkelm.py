@@ -156,7 +156,8 @@ _NOTES = (
     "NKELM, ELM, KELM and SVM use the document's parameters (its Table 2) on standardised inputs; the document does "
     f"not say how it scaled its own. SVM is given up after {SVC_SECONDS / 60:.0f} minutes of a processor.",
     "NKELMClassifier() chooses gamma, L and C by itself.",
-    "Ten random splits as in the document; on sets of more than 10,000 rows three for today's rivals and one for SVM.",
+    f"Ten random splits as in the document; on sets of more than {EXACT_ROWS:,} rows three for today's rivals and "
+    "one for SVM.",
 )
 
 
