@@ -1,5 +1,7 @@
 """The option ``metric`` of kernel models, and the metric as a step of a pipeline."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -8,7 +10,9 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 
 from ulmus import (
+    ENDA,
     KLDA,
+    ENDAEnsemble,
     KELMClassifier,
     KELMOrdinalClassifier,
     KELMRegressor,
@@ -37,6 +41,14 @@ def rotated(n=600, d=5, seed=0):
 
 
 REGRESSORS = [KELMRegressor, NKELMRegressor]
+NYSTROM_ENDA = partial(ENDA, features="nystrom")
+DISCRIMINANTS = {
+    "nystrom": NYSTROM_ENDA,
+    "KLDA": KLDA,
+    "ensemble": lambda metric=None, random_state=None: ENDAEnsemble(
+        NYSTROM_ENDA(metric=metric), 3, random_state=random_state
+    ),
+}
 CLASSIFIERS = [KELMClassifier, NKELMClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier]
 
 
@@ -71,6 +83,44 @@ def test_a_given_metric_is_a_change_of_the_rows(kind):
         assert_allclose(
             model.predict(X[:20]).astype(float), same.predict(seen[:20]).astype(float), rtol=1e-9, atol=1e-9
         )
+
+
+@pytest.mark.parametrize("name", DISCRIMINANTS)
+def test_discriminant_models_learn_it(name):
+    X, t = ridge_along(800)
+    y = np.digitize(t, [-0.5, 0.5])
+    model = DISCRIMINANTS[name](random_state=0, metric="auto").fit(X[:500], y[:500])
+    plain = DISCRIMINANTS[name](random_state=0).fit(X[:500], y[:500])
+    assert model.score(X[500:], y[500:]) > plain.score(X[500:], y[500:])
+    assert model.feature_importances_.argmax() == 0
+
+
+@pytest.mark.parametrize("name", DISCRIMINANTS)
+def test_a_given_metric_of_a_discriminant_model_is_a_change_of_the_rows(name, tmp_path):
+    X, t = ridge_along(150)
+    y, new = np.digitize(t, [-0.5, 0.5]), ridge_along(20, seed=1)[0]
+    for A in (np.linspace(0.1, 2, 6), np.random.RandomState(0).normal(size=(6, 3))):
+        shown = partial(np.multiply, A) if A.ndim == 1 else lambda rows, A=A: rows @ A
+        model = DISCRIMINANTS[name](random_state=0, metric=A).fit(X, y)
+        same = DISCRIMINANTS[name](random_state=0).fit(shown(X), y)
+        assert_allclose(model.transform(new), same.transform(shown(new)), rtol=1e-8, atol=1e-9)
+        assert_allclose(model.predict_proba(new), same.predict_proba(shown(new)), rtol=1e-8, atol=1e-9)
+        save(model, tmp_path / "m.ulmus")
+        assert_allclose(load(tmp_path / "m.ulmus").transform(new), model.transform(new), rtol=0)
+        if name == "ensemble":
+            assert_allclose(model.members_[0].transform(new), same.members_[0].transform(shown(new)), rtol=1e-8)
+
+
+def test_discriminant_models_go_on_in_the_metric_that_was_learned():
+    X, t = ridge_along(400)
+    y = np.digitize(t, [-0.5, 0.5])
+    model = ENDA(40, features="nystrom", gamma=0.3, C=10.0, metric="full", random_state=0).fit(X[:300], y[:300])
+    A, Z = model.metric_, model.map_.landmarks_
+    model.partial_fit(X[300:], y[300:])
+    same = ENDA(features="nystrom", landmarks=Z, gamma=0.3, C=10.0, random_state=0).fit(X @ A, y)
+    assert_allclose(model.transform(X[:50]), same.transform(X[:50] @ A), rtol=1e-6, atol=1e-8)
+    given = ENDA(features="nystrom", landmarks=Z @ np.linalg.inv(A), gamma=0.3, C=10.0, metric=A, random_state=0)
+    assert_allclose(given.fit(X, y).transform(X[:50]), same.transform(X[:50] @ A), rtol=1e-6, atol=1e-8)
 
 
 def test_landmarks_are_given_in_the_coordinates_of_the_rows():
@@ -155,6 +205,10 @@ def test_rows_go_on_coming_in_the_metric_that_was_learned():
         (lambda X, y: NKELMRegressor(metric=np.zeros(6)).fit(X, y), "not all 0"),
         (lambda X, y: KELMRegressor(metric="auto", kernel=lambda A, B: A @ B.T).fit(X, y), "callable"),
         (lambda X, y: streaming.fit(NKELMRegressor(metric="auto"), (X, y)), "LearnedMetric"),
+        (lambda X, y: NYSTROM_ENDA(metric="auto").partial_fit(X, y > 0), "fit on some rows first"),
+        (lambda X, y: ENDA(metric="auto").fit(X, y > 0), "metric needs features='nystrom', got features='random'"),
+        (lambda X, y: ENDAEnsemble(ENDA(metric=np.ones(6))).fit(X, y > 0), "metric needs features='nystrom'"),
+        (lambda X, y: streaming.fit(ENDA(metric="auto"), (X, y > 0)), "LearnedMetric"),
         (lambda X, y: NKELMRegressor(metric="auto").fit(X, y).set_params(metric=None).fit(X, y).metric_, "metric_"),
     ],
 )

@@ -313,7 +313,10 @@ def test_the_other_ordinal_families_are_exported(family):
 PROJECTIONS = {
     "ENDA": ulmus.ENDA(random_state=0),
     "ENDA, class means": ulmus.ENDA(features="nystrom", head="mean", random_state=0),
+    "ENDA, metric": ulmus.ENDA(features="nystrom", metric="full", random_state=0),
+    "KLDA, metric": ulmus.KLDA(metric="auto", random_state=0),
     "ensemble": ulmus.ENDAEnsemble(random_state=0),
+    "ensemble, metric": ulmus.ENDAEnsemble(ulmus.ENDA(features="nystrom", metric="auto"), 3, random_state=0),
     "KLDA": ulmus.KLDA(head="mean"),
     "NNDA": ulmus.NNDA(random_state=0),
 }

@@ -16,6 +16,7 @@ from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_contex
 from ulmus.calibration import fit_temperature
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
+from ulmus.models._discriminant_features import Indicators
 from ulmus.models._heads import Judged, Means, Neighbours, Part
 from ulmus.models._references import Division, References
 from ulmus.tuning import fold_numbers
@@ -66,7 +67,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         self._forget()
         return self
 
-    def _validate(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, np.ndarray]:
+    def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
         check_classification_targets(y)
         return X, y
@@ -112,6 +113,13 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             )
         self.classes_ = classes
         self.n_components_ = c - 1 if self.n_components is None else int(self.n_components)
+
+    def _coding(self, rows: Rows) -> Indicators:
+        return Indicators()
+
+    @property
+    def _intercept(self) -> bool:
+        return True
 
     @abstractmethod
     def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:

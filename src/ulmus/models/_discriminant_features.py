@@ -55,6 +55,9 @@ def _random_map(model: Any, seed: int) -> MakeMap:
 
 
 def _nystrom_map(model: Any, seed: int) -> MakeMap:
+    given = not isinstance(model.landmarks, str)
+    landmarks = model._shown(np.asarray(model.landmarks, dtype=np.float64)) if given else model.landmarks
+
     def make(gamma: float, size: int) -> NystromMap:
         return NystromMap(
             size,
@@ -62,7 +65,7 @@ def _nystrom_map(model: Any, seed: int) -> MakeMap:
             gamma=gamma,
             degree=model.degree,
             coef0=model.coef0,
-            landmarks=model.landmarks,
+            landmarks=landmarks,
             random_state=seed,
             n_jobs=model.n_jobs,
         )

@@ -62,9 +62,17 @@ class MetricInput:
     """Rows as the metric shows them; put before the task in the list of parents."""
 
     metric: Any
-    kernel: Any
     #: The metric in use; None is the plain kernel.
     _metric: np.ndarray | None
+
+    @property
+    def _asked(self) -> Any:
+        """The model whose parameters say what metric: this one, or the estimator of an ensemble."""
+        return self
+
+    def _wanted_metric(self) -> Any:
+        """The parameter, where it can be had."""
+        return self.metric
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -85,15 +93,16 @@ class MetricInput:
         -------
         self
         """
-        self._metric = None
-        if isinstance(self.metric, str):
+        self._metric, metric = None, self._asked._wanted_metric()
+        if isinstance(metric, str):
             self._metric = self._learned(X, y, sample_weight)
-        elif self.metric is not None:
-            self._metric = _checked_metric(self.metric)
+        elif metric is not None:
+            self._metric = _checked_metric(metric)
         return super().fit(X, y, sample_weight, groups)  # type: ignore[misc]
 
     def _learned(self, X: Any, y: Any, sample_weight: Any) -> np.ndarray:
         model: Any = self
+        asked = self._asked
         X, y = super()._validate(X, y)  # type: ignore[misc]
         weight = None
         if sample_weight is not None:
@@ -106,25 +115,26 @@ class MetricInput:
         return learn_metric(
             rows,
             model._coding(rows),
-            self.kernel,
+            asked.kernel,
             seed if isinstance(seed, np.random.RandomState) else np.random.RandomState(seed),
-            form="diagonal" if self.metric == "auto" else self.metric,
+            form="diagonal" if asked.metric == "auto" else asked.metric,
             fit_intercept=model._intercept,
-            criterion=model.criterion,
+            criterion=asked.criterion,
             n_jobs=model.n_jobs,
-            degree=model.degree,
-            coef0=model.coef0,
+            degree=asked.degree,
+            coef0=asked.coef0,
         )
 
     def _begin_blocks(self) -> None:
         if "_metric" in self.__dict__:
             return
-        if isinstance(self.metric, str):
+        metric = self._wanted_metric()
+        if isinstance(metric, str):
             raise ValueError(
-                f"metric={self.metric!r} is learned by fit from all rows, and partial_fit sees them in blocks; "
+                f"metric={metric!r} is learned by fit from all rows, and partial_fit sees them in blocks; "
                 "fit on some rows first, or pass the metric_ of a model that was fitted on some"
             )
-        self._metric = None if self.metric is None else _checked_metric(self.metric)
+        self._metric = None if metric is None else _checked_metric(metric)
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = super()._validate(X, y, reset)  # type: ignore[misc]
@@ -147,7 +157,7 @@ class MetricInput:
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.sparse &= not isinstance(self.metric, str)
+        tags.input_tags.sparse &= not isinstance(self._asked.metric, str)
         return tags
 
     @property

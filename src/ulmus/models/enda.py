@@ -17,6 +17,7 @@ from ulmus.features.random_layer import LAYER_CONSTRAINTS
 from ulmus.models._discriminant import DISCRIMINANT_CONSTRAINTS, DiscriminantModel
 from ulmus.models._discriminant_features import FEATURES, Fixed, choose_prefix, fix_map
 from ulmus.models._docs import documented
+from ulmus.models._metric import METRIC_CONSTRAINTS, MetricInput
 from ulmus.models._references import Division, References
 from ulmus.models._tasks import one_kind
 from ulmus.solvers.discriminant import solve_discriminant, with_classes
@@ -27,8 +28,8 @@ from ulmus.tuning.judge import FLAT
 from ulmus.tuning.search import LOG2_C
 
 
-@documented("layer", "kernel")
-class ENDA(DiscriminantModel):
+@documented("layer", "kernel", "metric")
+class ENDA(MetricInput, DiscriminantModel):
     r"""Discriminant analysis on a layer of random hidden nodes: a projection for seeing and for classifying.
 
     :math:`z(x) = W^T(h(x) - \mu)` with :math:`h_j(x) = g(w_j\cdot x + b_j)` and the directions W of largest
@@ -47,7 +48,8 @@ class ENDA(DiscriminantModel):
         Number of features L: hidden nodes, or landmarks under ``features="nystrom"``. ``"auto"`` doubles it while that
         lowers the leave-one-out loss by more than its standard error or 1 %, up to ``max_hidden``.
     features : {"random", "nystrom"}, default="random"
-        ``activation`` to ``direct_links`` belong to the first, ``kernel`` to ``landmarks`` to the second.
+        ``activation`` to ``direct_links`` belong to the first, ``kernel`` to ``landmarks`` to the second, as
+        does ``metric``.
     landmarks : str or array of shape (n_landmarks, n_features), default="uniform"
         How landmark rows are drawn, or the rows themselves; see :class:`~ulmus.NystromMap`.
     n_components : int, optional
@@ -117,6 +119,7 @@ class ENDA(DiscriminantModel):
         "slope": [StrOptions({"auto"}), *LAYER_CONSTRAINTS["slope"]],
         "features": [StrOptions(set(FEATURES))],
         "landmarks": LANDMARK_CONSTRAINTS["landmarks"],
+        "metric": METRIC_CONSTRAINTS,
         "C": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), None],
         "max_hidden": [Interval(Integral, 1, None, closed="left")],
         "max_references": [Interval(Integral, 1, None, closed="left")],
@@ -141,6 +144,7 @@ class ENDA(DiscriminantModel):
         gamma: float | str = "auto",
         degree: float = 3,
         coef0: float = 1.0,
+        metric: Any = None,
         landmarks: Any = "uniform",
         n_components: int | None = None,
         C: float | str | None = "auto",
@@ -166,6 +170,7 @@ class ENDA(DiscriminantModel):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.metric = metric
         self.landmarks = landmarks
         self.n_components = n_components
         self.C = C
@@ -179,6 +184,14 @@ class ENDA(DiscriminantModel):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def _wanted_metric(self) -> Any:
+        if self.metric is not None and self.features != "nystrom":
+            raise ValueError(
+                f"metric needs features='nystrom', got features={self.features!r}: a random layer standardises what it "
+                "is given, which undoes a metric"
+            )
+        return self.metric
 
     def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, seed: int | None = None) -> None:
         """Fit the projection and the head; models of the same ``seed`` are judged by the same rows."""
@@ -246,10 +259,6 @@ class ENDA(DiscriminantModel):
     def _check_criterion(self) -> None:
         """Every criterion that may be given is one of classifiers."""
 
-    @property
-    def _intercept(self) -> bool:
-        return True
-
     def _solve(self, stats: Statistics, references: References) -> None:
         """Solve for the directions and set the head."""
         setattr(self, f"{FEATURES[self.features].size}_", int(self.map_.n_lifted))
@@ -282,6 +291,7 @@ class ENDA(DiscriminantModel):
         self
         """
         first = not hasattr(self, "map_")
+        self._begin_blocks()
         X, y = self._validate(X, y, reset=first)
         X, y, weight, _ = self._weighed(X, y, sample_weight, None)
         named = np.unique(y if classes is None else np.concatenate([np.asarray(classes), y]))

@@ -10,12 +10,13 @@ from ulmus._sklearn import Interval
 from ulmus.engine import Rows
 from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._discriminant_features import FEATURES
+from ulmus.models._metric import MetricInput
 from ulmus.models.enda import ENDA
 from ulmus.solvers.convex import combine
 from ulmus.solvers.procrustes import align
 
 
-class ENDAEnsemble(DiscriminantModel):
+class ENDAEnsemble(MetricInput, DiscriminantModel):
     r"""Several :class:`ENDA` models with different draws, combined: steadier labels, and one picture of all of them.
 
     Class probabilities :math:`P_q` of the members are combined with weights a that solve the convex programme
@@ -32,7 +33,8 @@ class ENDAEnsemble(DiscriminantModel):
     Parameters
     ----------
     estimator : ENDA, optional
-        What the members are; ``ENDA()`` by default. What it leaves to ``"auto"`` is chosen by the first member for all.
+        What the members are; ``ENDA()`` by default. What it leaves to ``"auto"`` is chosen by the first member for all;
+        its ``metric`` is learned once.
     n_members : int, default=10
     kappa : float, default=1.0
         1 is the squared error of the combination; more rewards diversity, less prunes harder, 0 keeps one member.
@@ -100,14 +102,18 @@ class ENDAEnsemble(DiscriminantModel):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @property
+    def _asked(self) -> ENDA:
+        return ENDA() if self.estimator is None else self.estimator
+
     def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
-        given = ENDA() if self.estimator is None else self.estimator
+        given = clone(self._asked).set_params(metric=self._metric)
         common, seeds = int(rng.randint(2**31 - 1)), rng.randint(2**31 - 1, size=self.n_members)
         chosen: dict[str, Any] = {}
         members, errors = [], []
         for seed in seeds:
             member = clone(given).set_params(random_state=int(seed), n_jobs=self.n_jobs, **chosen)
-            member.n_features_in_ = self.n_features_in_
+            member.n_features_in_, member._metric = self.n_features_in_, self._metric
             member._set_classes(self.classes_)
             member._learn(rows, folds, np.random.RandomState(seed), common)
             judged = member._held_out()

@@ -13,6 +13,7 @@ from ulmus.features.nystrom import KERNEL_CONSTRAINTS
 from ulmus.models._discriminant import DISCRIMINANT_CONSTRAINTS, DiscriminantModel
 from ulmus.models._discriminant_features import class_numbers, fix_map
 from ulmus.models._docs import documented
+from ulmus.models._metric import METRIC_CONSTRAINTS, MetricInput
 from ulmus.models._references import References
 from ulmus.models.enda import ENDA
 from ulmus.solvers.discriminant import mixing
@@ -22,8 +23,8 @@ from ulmus.solvers.kernel_ridge import fit_kernel_ridge
 _TUNING_LANDMARKS = 2_000
 
 
-@documented("kernel")
-class KLDA(DiscriminantModel):
+@documented("kernel", "metric")
+class KLDA(MetricInput, DiscriminantModel):
     r"""Exact kernel discriminant analysis.
 
     The directions :math:`w = \sum_i \alpha_i\phi(x_i)` of largest :math:`\lambda` in
@@ -91,6 +92,7 @@ class KLDA(DiscriminantModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KERNEL_CONSTRAINTS,
         **DISCRIMINANT_CONSTRAINTS,
+        "metric": METRIC_CONSTRAINTS,
         "sigma": [Interval(Real, 0, None, closed="neither"), None],
         "C": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "criterion": [StrOptions({"auto", "error", "squared"})],
@@ -107,6 +109,7 @@ class KLDA(DiscriminantModel):
         sigma: float | None = None,
         degree: float = 3,
         coef0: float = 1.0,
+        metric: Any = None,
         n_components: int | None = None,
         C: float | str = "auto",
         head: str = "knn",
@@ -123,6 +126,7 @@ class KLDA(DiscriminantModel):
         self.sigma = sigma
         self.degree = degree
         self.coef0 = coef0
+        self.metric = metric
         self.n_components = n_components
         self.C = C
         self.head = head

@@ -67,15 +67,15 @@ def convert(g: Graph, X: str, model: Any) -> Outputs:
     """The outputs of a fitted model or feature map for the rows ``X``, as its features take them."""
     if type(model) in FEATURES:
         return {"features": (features(g, X, model), g.dtype, model.n_lifted)}
+    metric = getattr(model, "_metric", None)
+    if metric is not None:
+        X = g.Mul(X, metric) if metric.ndim == 1 else g.MatMul(X, metric)
     if type(model) in PROJECTIONS:
         return discriminant_outputs(g, X, model)
     family, task = _row(FAMILIES, model), _row(TASKS, model)
     if family is None or task is None:
         raise TypeError(f"{type(model).__name__} cannot be exported: it is neither a model nor a feature map of Ulmus")
     fitted, weights = family(model)
-    metric = getattr(model, "_metric", None)
-    if metric is not None:
-        X = g.Mul(X, metric) if metric.ndim == 1 else g.MatMul(X, metric)
     Phi = features(g, X, fitted)
     if len(weights) == 1:  # two halves: a single constant factor would be rounded, see Graph
         Phi, weights = g.join(Phi, Phi), np.vstack([weights, weights]) / 2
