@@ -7,13 +7,16 @@ from scipy import sparse
 
 from ulmus import (
     ENDA,
+    AdaptiveClassifier,
+    AdaptiveRegressor,
     ELMRegressor,
     KELMRegressor,
     NKELMClassifier,
     NKELMRegressor,
     RobustNKELMRegressor,
 )
-from ulmus.features.sampling import left_out_together
+from ulmus.engine import Rows
+from ulmus.features.sampling import gathered, left_out_together
 from ulmus.solvers.path import RidgePath
 from ulmus.statistics import Statistics
 
@@ -30,6 +33,7 @@ REGRESSORS = {
     "KELM": lambda: KELMRegressor(random_state=0),
     "ELM": lambda: ELMRegressor(random_state=0),
     "robust": lambda: RobustNKELMRegressor(random_state=0),
+    "adaptive": lambda: AdaptiveRegressor(effort="fast", random_state=0),
 }
 
 
@@ -47,7 +51,14 @@ def test_copies_do_not_spoil_the_choices_of_regressors(noisy, name, how):
     assert 0.8 < np.mean((low <= y[300:]) & (y[300:] <= high)) < 0.97
 
 
-@pytest.mark.parametrize("make", [lambda: NKELMClassifier(random_state=0), lambda: ENDA(random_state=0)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: NKELMClassifier(random_state=0),
+        lambda: ENDA(random_state=0),
+        lambda: AdaptiveClassifier(effort="fast", random_state=0),
+    ],
+)
 def test_copies_do_not_spoil_the_choices_of_classifiers(noisy, make):
     X, y = noisy
     labels = (y > 0.2).astype(int) + (y > 0.8)
@@ -85,6 +96,22 @@ def test_rows_of_few_levels_meet_by_chance_and_leave_one_at_a_time():
     # one column of measurements, and equal rows are copies
     X[:, 0] = np.random.RandomState(1).normal(size=400)
     assert_array_equal(left_out_together(X, T, np.full(400, 3.0)), np.full(400, 3.0))
+
+
+def test_gathered_rows_cannot_tell_weights_from_copies():
+    rng = np.random.RandomState(0)
+    X, T = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
+    count = rng.randint(1, 4, 40)
+    order = rng.permutation(np.repeat(np.arange(40), count))
+    weighed = gathered(Rows(X, T, count.astype(float), count.astype(float)))
+    copied = gathered(Rows(X[order], T[order], None, count[order].astype(float)))
+    assert_array_equal(np.sort(weighed.X[:, 0]), np.sort(X[:, 0]))
+    assert_array_equal(weighed.weight, [count[np.flatnonzero(X[:, 0] == x)[0]] for x in weighed.X[:, 0]])
+    for name in ("X", "T", "weight", "unit"):
+        assert_array_equal(getattr(weighed, name), getattr(copied, name))
+    # equal inputs with other targets are rows of their own; rows that weigh 1 and have no copies are left alone
+    assert len(gathered(Rows(X[[0, 0, 0]], T[[0, 1, 1]]))) == 2
+    assert gathered(Rows(X, T, np.ones(40), np.ones(40))).weight is None
 
 
 def test_leaving_out_all_copies_equals_refits():

@@ -6,6 +6,7 @@ the same whether a row is repeated k times or weighs k, however rows are permute
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -131,9 +132,14 @@ def left_out_together(X: Any, T: np.ndarray, weight: np.ndarray | None) -> np.nd
     if meet_by_chance(X[first]):
         return one
     w = np.ones(len(keys)) if weight is None else weight
-    _, copy = np.unique(_mix(keys * _U(0x9E3779B97F4A7C15) + row_keys(T, 1)), return_inverse=True)
+    _, copy = np.unique(_keys_of_both(keys, T), return_inverse=True)
     of_inputs, of_copies = np.bincount(place, w)[place], np.bincount(copy, w)[copy]
     return of_copies if copies_agree(w, of_inputs, of_copies) else one
+
+
+def _keys_of_both(keys: np.ndarray, T: np.ndarray) -> np.ndarray:
+    """Keys of inputs and targets together, from those of the inputs."""
+    return _mix(keys * _U(0x9E3779B97F4A7C15) + row_keys(T, 1))
 
 
 def _has_copies(X: Any) -> bool:
@@ -167,6 +173,15 @@ def copies_agree(weight: np.ndarray, of_inputs: np.ndarray, of_copies: np.ndarra
     several = of_inputs > 1 + EQUAL
     differ = several & (of_copies < (1 - EQUAL) * of_inputs)
     return bool(2 * weight[differ].sum() <= weight[several].sum())
+
+
+def gathered(rows: Rows) -> Rows:
+    """Rows with equal inputs and equal targets as one that weighs as much; then weights cannot be told from copies."""
+    plain = rows.weight is None or bool((rows.weight == 1).all())
+    if plain and not _has_copies(rows.X):
+        return Rows(rows.X, rows.T)
+    _, first, place = np.unique(_keys_of_both(row_keys(rows.X, 0), rows.T), return_index=True, return_inverse=True)
+    return replace(rows.take(first), weight=np.bincount(place, rows.weight))
 
 
 def merged(rows: Rows, rng: np.random.RandomState) -> Rows:

@@ -73,9 +73,6 @@ class Assembly(BaseEstimator):
             own.__doc__, own.__qualname__ = inherited.__doc__, f"{cls.__qualname__}.__init__"
             cls.__init__ = own  # type: ignore[method-assign]
 
-    #: The weight that goes when a row is left out.
-    _left_out = staticmethod(left_out_together)
-
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the model.
@@ -109,7 +106,7 @@ class Assembly(BaseEstimator):
                 X, y, weight = X[seen], y[seen], weight[seen]
                 folds = None if folds is None else folds[seen]
         T, balance = self._encode(y, weight)
-        rows = Rows(X, T, weight, self._left_out(X, T, weight))
+        rows = Rows(X, T, weight, left_out_together(X, T, weight))
         if balance is not None:
             rows = rows.reweighted(balance)
             folds = folds if folds is None else folds[balance > 0]

@@ -17,7 +17,7 @@ from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import random_partition
 from ulmus.features.preparation import Preparation
-from ulmus.features.sampling import distinct_rows, distinct_sample, merged, one_copy, row_keys
+from ulmus.features.sampling import distinct_rows, distinct_sample, gathered, merged, row_keys
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly
 from ulmus.models._docs import documented
 from ulmus.models._effort import EFFORTS, Effort
@@ -84,7 +84,6 @@ class AdaptiveFamily(Assembly):
 
     #: Another plan than that of the effort, for experiments.
     _plan: Effort | None = None
-    _left_out = staticmethod(one_copy)  # the search draws by coordinates, whose last digits tell weights from copies
 
     @property
     def _spent(self) -> Effort:
@@ -92,7 +91,8 @@ class AdaptiveFamily(Assembly):
 
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         self._began = time.perf_counter()
-        rows = replace(rows, X=np.asarray(rows.X, dtype=np.float64))
+        # as one row each, copies have the coordinates of a weight to the last digit, and the search draws by them
+        rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64)))
         centre, scale = self._units(rows)
         rows = replace(rows, T=(rows.T - centre) / scale)
         coding = self._coding(rows)
