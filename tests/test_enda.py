@@ -1,6 +1,7 @@
 """ENDA, KLDA and NNDA: what they promise, beside scikit-learn, and what they do with odd input."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from scipy import sparse
 from scipy.spatial import procrustes
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -112,10 +114,14 @@ def standardised(name):
 
 def test_nnda_stops_at_its_goal_or_when_it_gets_no_further():
     X, y = standardised("wine")
-    short = NNDA(10, max_iter=500, goal=0.3, random_state=0).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        short = NNDA(10, max_iter=500, goal=0.3, random_state=0).fit(X, y)
     assert short.loss_curve_[-1] <= 0.3 < min(short.loss_curve_[:-1])
     stuck = NNDA(10, learning_rate=1e-6, max_iter=500, patience=3, random_state=0).fit(X, y)
     assert stuck.n_iter_ == len(stuck.loss_curve_) == 4
+    with pytest.warns(ConvergenceWarning, match="max_iter=5 passes at a loss of .* goal=0.001"):
+        NNDA(10, max_iter=5, random_state=0).fit(X, y)
 
 
 def test_nnda_learns():

@@ -1,10 +1,12 @@
 """NNDA: a trained network whose last hidden layer is the projection."""
 
+import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
 from ulmus._sklearn import Interval, StrOptions
@@ -41,7 +43,7 @@ class NNDA(DiscriminantModel):
     learning_rate : float, default=0.7
     momentum : float, default=0.3
     max_iter : int, default=5000
-        Passes over the rows, at most.
+        Passes over the rows, at most; a warning tells when they were not enough.
     goal : float, default=0.001
         Training ends when the loss is below it.
     patience : int, default=50
@@ -157,6 +159,14 @@ class NNDA(DiscriminantModel):
             best, since = (network.loss_, 0) if network.loss_ < 0.99 * best else (best, since + 1)
             if network.loss_ <= self.goal or since >= self.patience:
                 break
+        else:
+            warnings.warn(
+                f"training ended after max_iter={self.max_iter} passes at a loss of {network.loss_:.3g}, above "
+                f"goal={self.goal:g} and still falling within patience={self.patience}; raise max_iter, or see "
+                "loss_curve_ whether it matters",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         self.n_iter_ = len(self.loss_curve_)
         self.coefs_, self.intercepts_ = network.coefs_[:2], network.intercepts_[:2]
         Z = self._project(rows.X)
