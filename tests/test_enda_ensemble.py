@@ -9,7 +9,7 @@ from scipy.stats import ortho_group
 
 from data import classification, rows
 from ulmus import ENDA, ENDAEnsemble, datasets
-from ulmus.solvers.convex import combine
+from ulmus.solvers.convex import combine, error_products
 from ulmus.solvers.procrustes import align, distance
 
 FIXED = ENDA(25, slope=1.0, C=4.0)
@@ -74,6 +74,47 @@ def test_equal_members_share_and_perfect_members_share_alike():
     np.testing.assert_allclose(combine(np.zeros((4, 4)), 1.0), 0.25)
 
 
+def test_products_of_errors_are_shrunk_by_the_share_that_chance_explains(monkeypatch):
+    rng = np.random.RandomState(0)
+    E, mass = rng.normal(size=(5, 40, 3)) + rng.normal(size=(40, 3)), rng.uniform(0.5, 2, 40)
+    m = mass / mass.sum()
+    P = np.einsum("qic,ric->iqr", E, E)
+    S = np.tensordot(m, P, axes=1)
+    np.testing.assert_allclose(error_products(E, mass, 0.0)[0], S)
+    # towards one value on the diagonal and one beside it
+    T, one = error_products(E, mass, 1.0)
+    own = np.eye(5, dtype=bool)
+    np.testing.assert_allclose(T[own], np.diag(S).mean())
+    np.testing.assert_allclose(T[~own], S[~own].mean())
+    assert one == 1.0
+    np.testing.assert_allclose(combine(T, 1.0), 0.2)
+    # the variance of the entries of S - T over rows, against their squares
+    D = P - np.where(own, P[:, own].mean(axis=1)[:, None, None], P[:, ~own].mean(axis=1)[:, None, None])
+    mean = np.tensordot(m, D, axes=1)
+    chance = (m[:, None, None] ** 2 * (D**2 - mean**2)).sum()
+    mixed, delta = error_products(E, mass)
+    assert delta == pytest.approx(min(1.0, chance / (mean**2).sum()))
+    np.testing.assert_allclose(mixed, delta * T + (1 - delta) * S)
+    monkeypatch.setattr("ulmus.solvers.convex.PIECE_ROWS", 7)
+    np.testing.assert_allclose(error_products(E, mass)[0], mixed)
+
+
+def test_members_that_differ_by_chance_share_alike_and_better_ones_get_more():
+    rng = np.random.RandomState(0)
+    E, mass = rng.normal(size=(6, 400, 2)) + 2 * rng.normal(size=(400, 2)), np.ones(400)
+    S, delta = error_products(E, mass)
+    assert delta > 0.7
+    measured = error_products(E, mass, 0.0)[0]
+    assert np.abs(combine(S, 1.0) - 1 / 6).max() < 0.5 * np.abs(combine(measured, 1.0) - 1 / 6).max()
+    E[0] *= 0.3
+    S, delta = error_products(E, mass)
+    assert delta < 0.05
+    assert combine(S, 1.0)[0] > 0.6
+    S, delta = error_products(E[:1], mass)
+    assert delta == 1.0
+    assert S.shape == (1, 1)
+
+
 def test_turned_copies_are_turned_back():
     Z = rows(50, 3)
     Z -= Z.mean(axis=0)
@@ -109,7 +150,7 @@ def test_members_are_pruned_and_never_do_worse_on_the_rows_that_chose_them():
     X, y = classification(300, classes=4)
     errors_ = {}
     for kappa in (0.0, 1.0):
-        model = ENDAEnsemble(FIXED, 6, kappa=kappa, random_state=0).fit(X, y)
+        model = ENDAEnsemble(FIXED, 6, kappa=kappa, shrinkage=0.0, random_state=0).fit(X, y)
         errors_[kappa] = model.held_out_error_
         assert len(model.members_) == np.count_nonzero(model.member_weights_)
     assert errors_[1.0] <= errors_[0.0]

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from ulmus._sklearn import Interval
+from ulmus._sklearn import Interval, StrOptions
 from ulmus.engine import Rows
 from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._discriminant_features import FEATURES
 from ulmus.models._metric import MetricInput
 from ulmus.models.enda import ENDA
-from ulmus.solvers.convex import combine
+from ulmus.solvers.convex import combine, error_products
 from ulmus.solvers.procrustes import align
 
 
@@ -38,6 +38,9 @@ class ENDAEnsemble(MetricInput, DiscriminantModel):
     n_members : int, default=10
     kappa : float, default=1.0
         1 is the squared error of the combination; more rewards diversity, less prunes harder, 0 keeps one member.
+    shrinkage : float or "auto", default="auto"
+        How far S is drawn towards that of members which differ by chance only, and weights with it towards equal ones:
+        from 0 (S as measured) to 1. ``"auto"`` is the share of their differences that chance explains.
     n_components : int, optional
         Directions of the common projection, at most one less than there are classes (the default). Members classify in
         as many as ``estimator`` says.
@@ -55,6 +58,8 @@ class ENDAEnsemble(MetricInput, DiscriminantModel):
         The weights a of all members; those of the pruned are 0.
     turns_ : ndarray of shape (n_kept, n_directions, n_components)
         What aligns each member's projection.
+    shrinkage_ : float
+        The value in use.
     held_out_error_ : float
         Squared error of the combined probabilities on the rows they were chosen by, per row.
 
@@ -62,6 +67,8 @@ class ENDAEnsemble(MetricInput, DiscriminantModel):
     ----------
     Q. Xie, S. Chen (2018). Extreme nonlinear discriminant analysis network. Journal of Data Acquisition and Processing
     33(3), 446-454 (ensembles are named as future work).
+
+    O. Ledoit, M. Wolf (2004). Honey, I shrunk the sample covariance matrix. Journal of Portfolio Management 30(4).
 
     X.-C. Yin, K. Huang, H.-W. Hao, K. Iqbal, Z.-B. Wang (2014). A novel classifier ensemble method with sparsity and
     diversity. Neurocomputing 134.
@@ -80,6 +87,7 @@ class ENDAEnsemble(MetricInput, DiscriminantModel):
         "estimator": [ENDA, None],
         "n_members": [Interval(Integral, 1, None, closed="left")],
         "kappa": [Interval(Real, 0, None, closed="left")],
+        "shrinkage": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="both")],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
@@ -91,6 +99,7 @@ class ENDAEnsemble(MetricInput, DiscriminantModel):
         n_members: int = 10,
         *,
         kappa: float = 1.0,
+        shrinkage: float | str = "auto",
         n_components: int | None = None,
         random_state: Any = None,
         n_jobs: int | None = -1,
@@ -98,6 +107,7 @@ class ENDAEnsemble(MetricInput, DiscriminantModel):
         self.estimator = estimator
         self.n_members = n_members
         self.kappa = kappa
+        self.shrinkage = shrinkage
         self.n_components = n_components
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -119,13 +129,13 @@ class ENDAEnsemble(MetricInput, DiscriminantModel):
             judged = member._held_out()
             member._forget()
             chosen = chosen or _choices(member)
-            E = member.head_.held_out(judged) - np.eye(len(self.classes_))[judged.true]
-            errors.append((np.sqrt(judged.mass / judged.mass.sum())[:, None] * E).ravel())
+            errors.append(member.head_.held_out(judged) - np.eye(len(self.classes_))[judged.true])
             members.append(member)
-        E = np.stack(errors)
-        S = E @ E.T
+        E, mass = np.stack(errors), judged.mass
+        S, self.shrinkage_ = error_products(E, mass, self.shrinkage)
         self.member_weights_ = combine(S, self.kappa)
-        self.held_out_error_ = float(self.member_weights_ @ S @ self.member_weights_)
+        together = (np.tensordot(self.member_weights_, E, axes=1) ** 2).sum(axis=1)
+        self.held_out_error_ = float(np.average(together, weights=mass))
         self.members_ = [m for m, a in zip(members, self.member_weights_, strict=True) if a > 0]
         self._turn()
 

@@ -4,8 +4,43 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
 
+from ulmus import engine
+
 #: Ridge on the error products, relative to their mean: equal members share their weight.
 RIDGE = 1e-10
+#: Rows whose products are held at a time.
+PIECE_ROWS = 256
+
+
+def error_products(E: np.ndarray, mass: np.ndarray, shrinkage: float | str = "auto") -> tuple[np.ndarray, float]:
+    r"""The matrix :math:`S_{qr} = \sum_i m_i\langle e_{qi}, e_{ri}\rangle` of ``E[member, row, output]``, shrunk.
+
+    S is measured on few rows, and members that differ by their draw alone differ in it by chance: weights that follow
+    it are worse than equal ones. So it is drawn towards :math:`T`, the matrix with its mean diagonal and its mean off
+    the diagonal, to :math:`\delta T + (1 - \delta)S`. ``"auto"`` takes for :math:`\delta` the share of
+    :math:`\|S - T\|^2` that chance explains: the variance of its entries over rows. Returns the matrix and
+    :math:`\delta`.
+    """
+    m, Q = mass / mass.sum(), len(E)
+    own = np.eye(Q, dtype=bool)
+
+    def target(S: np.ndarray) -> np.ndarray:
+        diagonal = S[:, own].mean(axis=1)[:, None, None]
+        rest = S[:, ~own].mean(axis=1)[:, None, None] if Q > 1 else 0.0
+        return np.where(own, diagonal, rest)
+
+    S, squares = np.zeros((1, Q, Q)), 0.0
+    for piece in engine.pieces(E.shape[1], PIECE_ROWS):
+        P = np.einsum("qic,ric->iqr", E[:, piece], E[:, piece], optimize=True)
+        S += np.tensordot(m[piece], P, axes=1)
+        squares += float(m[piece] ** 2 @ ((P - target(P)) ** 2).sum(axis=(1, 2)))
+    T = target(S)
+    apart = float(((S - T) ** 2).sum())
+    if shrinkage == "auto":
+        chance = max(squares - float(m @ m) * apart, 0.0)
+        shrinkage = min(chance / apart, 1.0) if apart > 0 else 1.0
+    delta = float(shrinkage)
+    return (delta * T + (1 - delta) * S)[0], delta
 
 
 def combine(S: np.ndarray, kappa: float) -> np.ndarray:
