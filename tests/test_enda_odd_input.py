@@ -44,6 +44,16 @@ def test_a_constant_feature_changes_nothing_and_constant_rows_do_not_break_the_f
 
 
 @quiet
+@pytest.mark.parametrize("C", [1.0, 2.0**20, "auto"])
+def test_rows_that_are_all_equal_have_no_coordinates(C):
+    y = np.arange(60) % 3
+    for constant in (KLDA(C=C, random_state=0), ENDA(20, C=C, random_state=0)):
+        fitted = constant.fit(np.ones((60, 2)), y)
+        np.testing.assert_allclose(fitted.transform(np.ones((5, 2))), 0.0, atol=1e-6)
+        np.testing.assert_allclose(fitted.eigenvalues_, 0.0, atol=1e-9)
+
+
+@quiet
 @pytest.mark.parametrize("C", [1.0, 2.0**30, "auto", None])
 def test_more_nodes_than_rows_work(C):
     X, y = classification(30)

@@ -26,6 +26,8 @@ EPS = float(np.finfo(np.float64).eps)
 GIVE_UP = 1e-2
 #: Share of the weight below which a class has no rows.
 NOTHING = 1e-12
+#: Share of the scatter below which what a ridge regression explains is round-off.
+UNEXPLAINED = 1e-10
 
 
 def class_counts(stats: Statistics) -> np.ndarray:
@@ -92,15 +94,15 @@ class Directions:
         return int(np.count_nonzero(self.eigenvalues))
 
 
-def rotate(GtY: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``V, λ`` of ``GᵀY = V Λ Vᵀ``: the largest c − 1 in falling order, round-off set to 0.
+def rotate(GtY: np.ndarray, least: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """``V, λ`` of ``GᵀY = V Λ Vᵀ``: the largest c − 1 in falling order, round-off (up to ``least``) set to 0.
 
     The largest entry of each column of V is positive, so that pictures do not flip.
     """
     lam, V = eigh((GtY + GtY.T) / 2, check_finite=False)
     lam, V = lam[::-1][:-1], V[:, ::-1][:, :-1]
     V = V * np.sign(V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])])
-    lam = np.where(lam > len(V) * EPS * max(lam.max(initial=0.0), 0.0), lam, 0.0)
+    lam = np.where(lam > max(len(V) * EPS * lam.max(initial=0.0), least), lam, 0.0)
     return V, lam
 
 
@@ -185,7 +187,7 @@ def mixing(unexplained: np.ndarray, counts: np.ndarray) -> Mixing:
     root = np.sqrt(counts)
     B = unexplained / np.outer(root, root)
     v0 = root / np.linalg.norm(root)
-    V, mu = rotate(np.eye(len(B)) - B - np.outer(v0, v0))
+    V, mu = rotate(np.eye(len(B)) - B - np.outer(v0, v0), UNEXPLAINED)
     left = np.maximum(np.einsum("ij,ik,kj->j", V, (B + B.T) / 2, V), EPS)
     lam = np.minimum(mu, 1.0) / left
     A = V / root[:, None] * (1.0 + lam) * inverse_root(lam)

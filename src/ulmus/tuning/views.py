@@ -6,7 +6,9 @@ and which ``gamma`` to use on them.
 1. The L1-Laplacian on every preparation, then Matérn-3/2 on the best of them; the width by climbing on a logarithmic
    scale.
 2. The metric, for either kernel: gradients of the last predictor, on a larger sample, give the next ``A``
-   (:mod:`ulmus.features.metric`). Kernels are compared with their metrics: which one is better often turns with it.
+   (:mod:`ulmus.features.metric`).
+3. Kernels are compared with their metrics, and with as many landmarks as the model will have: which one is better often
+   turns with either. Few landmarks favour the smoother kernel, whose spectrum ends sooner.
 """
 
 from dataclasses import dataclass, replace
@@ -26,6 +28,8 @@ from ulmus.tuning.metric import Climb, MetricSearch, quietly
 KERNELS = ("laplacian_l1", "matern32")
 #: Plain standardisation must be better by this factor: outliers hurt it more on rows that were not sampled.
 HANDICAP = {"standard": 1.05}
+#: Steps of log2 C from that of few landmarks; more landmarks want a smaller one.
+FINAL = np.arange(-4.0, 3.0)
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Budget:
     metric_rows: int = 4_000
     metric_landmarks: int = 350
     rounds: int = 5
+    final_landmarks: int = 1_000
     kernels: int = 2
     preparations: tuple[str, ...] = PREPARATIONS
 
@@ -138,5 +143,24 @@ class ViewSearch:
 
         found = list(engine.ordered_map(sharpest, views, self.n_jobs))
         self.trials += [trial for _, climb in found for trial in climb.trials]
-        view, (A, climb) = min(zip(views, found, strict=True), key=lambda each: each[1][1].best.best_loss)
-        return replace(view, preparation=preparation, metric=A, gamma=climb.best.width)
+        sharp = [
+            replace(view, preparation=preparation, metric=A, gamma=climb.best.width)
+            for view, (A, climb) in zip(views, found, strict=True)
+        ]
+        losses = {view.kernel: climb.best.best_loss for view, (_, climb) in zip(views, found, strict=True)}
+        if min(losses, key=losses.__getitem__) != KERNELS[0] and len(losses) > 1:
+            losses = self._with_all_landmarks(posed, sharp, [climb.best.best_C for _, climb in found])
+        return min(sharp, key=lambda view: losses[view.kernel])
+
+    def _with_all_landmarks(self, rows: Rows, views: list[View], C: list[float]) -> dict[str, float]:
+        """Losses of the views with as many landmarks as the model will have."""
+        count = min(self.budget.final_landmarks, len(rows))
+
+        def judge(each: tuple[View, float]) -> Trial:
+            view, C = each
+            seen = replace(rows, X=through(rows.X, view.metric))
+            return self.search.judge(seen, view.kernel, view.gamma, count, np.log2(C) + FINAL, n_jobs=1).trial
+
+        trials = list(engine.ordered_map(judge, zip(views, C, strict=True), self.n_jobs))
+        self.trials += trials
+        return {view.kernel: trial.best_loss for view, trial in zip(views, trials, strict=True)}
