@@ -199,6 +199,7 @@ ABLATIONS: dict[str, Make] = {
     "standardised only": adaptive_less(preparations=("standard",)),
     "one kernel gets a metric": adaptive_less(kernels=1),
     "two rounds of the metric": adaptive_less(rounds=2),
+    "kernels compared with few landmarks": adaptive_less(final_landmarks=350),
 }
 BOOSTERS: dict[str, Make] = {
     "LightGBM": lightgbm(),

@@ -48,7 +48,10 @@ REGRESSION = (
     *("cal_housing", "cpu_act", "cpu_small", "house_8L", "house_16H", "abalone", "delta_ailerons", "delta_elevators"),
 )
 #: Sets of the ablation.
-ABLATED = ("cal_housing", "cpu_act", "house_16H", "abalone", "satimage", "letter", "waveform21", "orca_car", "adult")
+ABLATED = (
+    *("cal_housing", "cpu_act", "house_16H", "abalone", "satimage"),
+    *("image_segmentation", "letter", "waveform21", "orca_car", "adult"),
+)
 ORDINAL_LARGE = ("orca_ERA", "orca_car", "orca_LEV")
 ORDINAL = (
     *(f"chu_{name}_5bins" for name in ("pyrimidines", "machine", "boston", "triazines", "autompg", "wisconsin")),

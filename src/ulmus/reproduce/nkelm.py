@@ -30,7 +30,7 @@ from ulmus.solvers.path import RidgePath
 #: Rows beyond which exact kernels are not tried.
 EXACT_ROWS = 10_000
 #: Seconds of processor time that a support vector machine gets.
-SVC_SECONDS = 900.0
+SVC_SECONDS = 300.0
 
 #: The document's methods at its own parameters, ours without arguments, and what a user would pick today.
 METHODS: dict[str, Callable[[Nkelm, int], Any]] = {
