@@ -1,6 +1,7 @@
 """The suites: same splits for everybody, ranks and ratios as defined, rivals that are missing are reported."""
 
 import json
+from dataclasses import replace
 from time import sleep
 
 import numpy as np
@@ -75,6 +76,18 @@ def test_ratios_are_against_the_best_rival_of_each_set():
     assert table.rows[0][4] == "0.760 (1.020)"
 
 
+def test_without_rivals_the_first_of_ours_is_what_others_are_held_against():
+    less = replace(SUITE, ours={"ours": SUITE.ours["ours"], "less": SUITE.ours["ours"]}, rivals={})
+    answers = {
+        f"one/{who}/{s}": {"error": e + s, "fit_seconds": 1.0} for who, e in (("ours", 1), ("less", 2)) for s in (0, 1)
+    }
+    standing = less._standing(Results(answers), Settings())
+    assert [row[3:] for row in standing.rows] == [["0/1/0", "1.000 (1.000)"], ["0/0/1", "1.667 (1.667)"]]
+    assert standing.notes[0].endswith("are against ours.")
+    deviation = less.tables(Results(answers), Settings())[1]
+    assert deviation.rows[0] == ["one", "0.5", "0.5"]
+
+
 def test_everybody_gets_the_same_split():
     first, again, other = load("abalone", 0), load("abalone", 0), load("abalone", 1)
     np.testing.assert_array_equal(first.X, again.X)
@@ -116,7 +129,9 @@ def test_contestants_of_every_suite_can_be_made(name):
 
 
 def test_every_suite_shows_error_times_memory_ranks_wins_and_a_plot(tables):
-    assert [title.split()[0] for title in tables] == ["Error", "Seconds", "Seconds", "Megabytes", "Standing"]
+    assert [title.split()[0] for title in tables] == [
+        *("Error", "Deviation", "Seconds", "Seconds", "Megabytes", "Standing")
+    ]
     assert tables["Standing"]["header"][1:4] == ["mean rank", "median seconds", "won/tied/lost"]
     for suite in SUITES.values():
         assert {key for _, key, _ in suite.columns} >= {"error", "fit_seconds", "predict_seconds", "megabytes"}

@@ -121,24 +121,32 @@ class Suite:
             answer = self.measure(model, task)
         return {**answer, "megabytes": memory.megabytes}
 
-    def _means(self, results: Results, settings: Settings, key: str) -> tuple[list[str], np.ndarray]:
+    def _means(
+        self, results: Results, settings: Settings, key: str, of: Callable[[np.ndarray], Any] = np.mean
+    ) -> tuple[list[str], np.ndarray]:
         """Sets that anybody finished, and means ``[set, contestant]``; NaN where a contestant did not."""
         names = [name for name in self._sets(settings) if results.under(f"{name}/")]
         table = np.full((len(names), len(self.everyone)), np.nan)
         for i, name in enumerate(names):
             for j, contestant in enumerate(self.everyone):
                 values = results.numbers(f"{name}/{contestant}/", key)
-                table[i, j] = values.mean() if len(values) else np.nan
+                table[i, j] = of(values) if len(values) else np.nan
         return names, table
 
     def tables(self, results: Results, settings: Settings) -> list[Table]:
         """Errors, times, memory, and who wins."""
         who = list(self.everyone)
         out = []
-        for title, key, form in self.columns:
-            names, means = self._means(results, settings, key)
+        spread = ("Deviation of the error over splits and seeds", "error", "{:.2g}")
+        for title, key, form in (self.columns[0], spread, *self.columns[1:]):
+            deviation = title == spread[0]
+            names, means = self._means(results, settings, key, np.std if deviation else np.mean)
             rows = [[name, *("-" if np.isnan(v) else form.format(v) for v in line)] for name, line in zip(names, means)]
-            out.append(Table(title, ["data set", *who], rows, self._absent(results) if key == "error" else ()))
+            out.append(
+                Table(
+                    title, ["data set", *who], rows, self._absent(results) if key == "error" and not deviation else ()
+                )
+            )
         return [*out, self._standing(results, settings)]
 
     def _absent(self, results: Results) -> list[str]:
@@ -158,7 +166,8 @@ class Suite:
         filled = np.where(np.isnan(errors), np.inf, errors)
         ranks = np.array([rankdata(line) for line in filled]).reshape(errors.shape).mean(axis=0)
         n_ours = len(self.ours)
-        rival = filled[:, n_ours : n_ours + len(self.rivals)].min(axis=1, initial=np.inf)
+        against = list(self.rivals) or list(self.ours)[:1]
+        rival = filled[:, [list(self.everyone).index(name) for name in against]].min(axis=1, initial=np.inf)
         rows = []
         for j, name in enumerate(self.everyone):
             cells = [name, f"{ranks[j]:.2f}", f"{_median(seconds[:, j]):.3g}", "", ""]
@@ -171,10 +180,9 @@ class Suite:
                 cells[4] = f"{_median(ratio):.3f} ({ratio.max():.3f})" if len(ratio) else "-"
             rows.append(cells)
         header = ["contestant", "mean rank", "median seconds", "won/tied/lost", "error ratio: median (worst)"]
-        note = (
-            f"Won, tied (within 1 %) and lost, and the error ratio, are against the best of {', '.join(self.rivals)} "
-            "on each set, picked by its test error, which favours them."
-        )
+        best = f"the best of {', '.join(against)} on each set, picked by its test error, which favours them"
+        note = "Won, tied (within 1 %) and lost, and the error ratio, are against "
+        note += f"{best if self.rivals else against[0]}."
         return Table("Standing", header, rows, [note])
 
     def figures(self, results: Results, settings: Settings) -> dict[str, Any]:
