@@ -115,6 +115,16 @@ def test_members_that_differ_by_chance_share_alike_and_better_ones_get_more():
     assert S.shape == (1, 1)
 
 
+def test_copies_are_shrunk_as_weights_are():
+    X, y = classification(120, classes=3)
+    weight = np.random.RandomState(0).randint(1, 4, 120)
+    again = np.repeat(np.arange(120), weight)
+    weighed = ENDAEnsemble(FIXED, 4, random_state=0).fit(X, y, weight)
+    copied = ENDAEnsemble(FIXED, 4, random_state=0).fit(X[again], y[again])
+    assert 0 < weighed.shrinkage_ == pytest.approx(copied.shrinkage_)
+    np.testing.assert_allclose(weighed.member_weights_, copied.member_weights_, atol=1e-9)
+
+
 def test_turned_copies_are_turned_back():
     Z = rows(50, 3)
     Z -= Z.mean(axis=0)

@@ -26,6 +26,8 @@ COLUMNS = (
     ("Seconds to predict", "predict_seconds", "{:.3g}"),
     ("Megabytes that it adds, at its peak", "megabytes", "{:.0f}"),
 )
+#: Beside the error: the same, and what is taken over seeds instead of the mean.
+SPREAD = ("Deviation of the error over splits and seeds", "error", "{:.2g}", np.std)
 #: Errors within this share of each other are a tie.
 TIE = 0.01
 
@@ -121,10 +123,10 @@ class Suite:
             answer = self.measure(model, task)
         return {**answer, "megabytes": memory.megabytes}
 
-    def _means(
+    def _over_seeds(
         self, results: Results, settings: Settings, key: str, of: Callable[[np.ndarray], Any] = np.mean
     ) -> tuple[list[str], np.ndarray]:
-        """Sets that anybody finished, and means ``[set, contestant]``; NaN where a contestant did not."""
+        """Sets that anybody finished, and means (or what ``of`` is) ``[set, contestant]``; NaN where one did not."""
         names = [name for name in self._sets(settings) if results.under(f"{name}/")]
         table = np.full((len(names), len(self.everyone)), np.nan)
         for i, name in enumerate(names):
@@ -136,17 +138,15 @@ class Suite:
     def tables(self, results: Results, settings: Settings) -> list[Table]:
         """Errors, times, memory, and who wins."""
         who = list(self.everyone)
-        out = []
-        spread = ("Deviation of the error over splits and seeds", "error", "{:.2g}")
-        for title, key, form in (self.columns[0], spread, *self.columns[1:]):
-            deviation = title == spread[0]
-            names, means = self._means(results, settings, key, np.std if deviation else np.mean)
-            rows = [[name, *("-" if np.isnan(v) else form.format(v) for v in line)] for name, line in zip(names, means)]
-            out.append(
-                Table(
-                    title, ["data set", *who], rows, self._absent(results) if key == "error" and not deviation else ()
-                )
-            )
+        out: list[Table] = []
+        first, *others = ((*column, np.mean) for column in self.columns)
+        shown: list[tuple[str, str, str, Any]] = [first, SPREAD, *others]
+        for title, key, form, of in shown:
+            names, values = self._over_seeds(results, settings, key, of)
+            rows = [
+                [name, *("-" if np.isnan(v) else form.format(v) for v in line)] for name, line in zip(names, values)
+            ]
+            out.append(Table(title, ["data set", *who], rows, () if out else self._absent(results)))
         return [*out, self._standing(results, settings)]
 
     def _absent(self, results: Results) -> list[str]:
@@ -161,8 +161,8 @@ class Suite:
 
     def _standing(self, results: Results, settings: Settings) -> Table:
         """Mean ranks, and each of ours against the best rival of every set."""
-        _, errors = self._means(results, settings, "error")
-        _, seconds = self._means(results, settings, "fit_seconds")
+        _, errors = self._over_seeds(results, settings, "error")
+        _, seconds = self._over_seeds(results, settings, "fit_seconds")
         filled = np.where(np.isnan(errors), np.inf, errors)
         ranks = np.array([rankdata(line) for line in filled]).reshape(errors.shape).mean(axis=0)
         n_ours = len(self.ours)
@@ -189,8 +189,8 @@ class Suite:
         """Error, relative to the best of the set, against time."""
         import matplotlib.pyplot as plt
 
-        _, errors = self._means(results, settings, "error")
-        _, seconds = self._means(results, settings, "fit_seconds")
+        _, errors = self._over_seeds(results, settings, "error")
+        _, seconds = self._over_seeds(results, settings, "fit_seconds")
         lowest = np.where(np.isnan(errors), np.inf, errors).min(axis=1, keepdims=True)
         relative = errors / np.maximum(lowest, 1e-12)
         figure, ax = plt.subplots(figsize=(8, 5), constrained_layout=True)

@@ -108,11 +108,6 @@ def _distinct(X: Any, count: int, weight: np.ndarray | None, seed: int) -> tuple
     return index, mass
 
 
-def one_copy(X: Any, T: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
-    """The weight of one copy of each row: 1, or all of a row that weighs less. None means 1 for every row."""
-    return None if weight is None else np.minimum(weight, 1.0)
-
-
 def left_out_together(X: Any, T: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
     """The weight that goes when a row is left out: that of all its copies. None means 1 for every row.
 
@@ -121,7 +116,7 @@ def left_out_together(X: Any, T: np.ndarray, weight: np.ndarray | None) -> np.nd
     (:func:`meet_by_chance`), or most rows with equal inputs differ in their targets, equal rows are observations of
     their own, and leave one at a time.
     """
-    one = one_copy(X, T, weight)
+    one = None if weight is None else np.minimum(weight, 1.0)
     if len(T) > MOST_COMPARED:
         return one
     X = np.asarray(X) if hasattr(X, "rows_of_small_keys") else X
@@ -181,7 +176,7 @@ def gathered(rows: Rows) -> Rows:
     if plain and not _has_copies(rows.X):
         return Rows(rows.X, rows.T)
     _, first, place = np.unique(_keys_of_both(row_keys(rows.X, 0), rows.T), return_index=True, return_inverse=True)
-    return replace(rows.take(first), weight=np.bincount(place, rows.weight))
+    return replace(rows.take(first), weight=np.bincount(place, rows.weight).astype(np.float64))
 
 
 def merged(rows: Rows, rng: np.random.RandomState) -> Rows:

@@ -7,8 +7,8 @@ and which ``gamma`` to use on them.
    scale.
 2. The metric, for either kernel: gradients of the last predictor, on a larger sample, give the next ``A``
    (:mod:`ulmus.features.metric`).
-3. Kernels are compared with their metrics, and with as many landmarks as the model will have: which one is better often
-   turns with either. Few landmarks favour the smoother kernel, whose spectrum ends sooner.
+3. Kernels are compared with their metrics, and with more landmarks: which one is better often turns with either. Few
+   landmarks favour the smoother kernel, whose spectrum ends sooner, and the local stage will use every row.
 """
 
 from dataclasses import dataclass, replace
@@ -149,11 +149,11 @@ class ViewSearch:
         ]
         losses = {view.kernel: climb.best.best_loss for view, (_, climb) in zip(views, found, strict=True)}
         if min(losses, key=losses.__getitem__) != KERNELS[0] and len(losses) > 1:
-            losses = self._with_all_landmarks(posed, sharp, [climb.best.best_C for _, climb in found])
+            losses = self._with_more_landmarks(posed, sharp, [climb.best.best_C for _, climb in found])
         return min(sharp, key=lambda view: losses[view.kernel])
 
-    def _with_all_landmarks(self, rows: Rows, views: list[View], C: list[float]) -> dict[str, float]:
-        """Losses of the views with as many landmarks as the model will have."""
+    def _with_more_landmarks(self, rows: Rows, views: list[View], C: list[float]) -> dict[str, float]:
+        """Losses of the views with landmarks enough for the rougher kernel."""
         count = min(self.budget.final_landmarks, len(rows))
 
         def judge(each: tuple[View, float]) -> Trial:
