@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy.linalg import solve_triangular
 
 from data import relative_error, rows
-from ulmus._blas import mirror_upper, times_own_transpose
-from ulmus._cholesky import cholesky_in_place, lower_factor, square_in_place
+from ulmus._blas import mirror_upper, solve_lower, solve_lower_transposed, times_own_transpose
+from ulmus._cholesky import cholesky_in_place, lower_factor, solve_factored, square_in_place
 
 
 def positive(n, seed=0):
@@ -69,3 +70,31 @@ def test_the_upper_triangle_is_mirrored_whatever_lies_below(n):
     G = np.where(np.tri(n, k=-1, dtype=bool), np.nan, A)
     mirror_upper(G, panel=8)
     assert_array_equal(G, np.triu(A) + np.triu(A, 1).T)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("columns", [1, 2, 9])
+def test_triangular_solves_are_those_of_scipy_whatever_lies_above_the_triangle(order, columns):
+    R = np.array(rows(30, 30) + 10 * np.eye(30), order=order)
+    B = rows(30, columns, seed=1)
+    for transposed in (False, True):
+        X = B.copy()
+        solve_lower(R, X, transposed=transposed)
+        assert relative_error(X, solve_triangular(R, B, lower=True, trans=int(transposed))) < 1e-13
+    by_rows = B.T.copy()
+    solve_lower_transposed(R, by_rows)
+    assert relative_error(by_rows.T, solve_triangular(R, B, lower=True)) < 1e-13
+
+
+def test_triangular_solves_refuse_what_blas_would_read_beyond():
+    with pytest.raises(ValueError, match="expected a matrix of shape"):
+        solve_lower(np.eye(3), np.ones((4, 2)))
+    with pytest.raises(TypeError, match="one floating type"):
+        solve_lower(np.eye(4), np.ones((4, 2), dtype=np.float32))
+
+
+def test_a_system_is_solved_from_its_factor():
+    A, B = positive(20), rows(20, 3, seed=1)
+    factor = A.copy(order="F")
+    assert cholesky_in_place(factor) == 0
+    assert relative_error(solve_factored(factor, B), np.linalg.solve(A, B)) < 1e-12

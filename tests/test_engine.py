@@ -235,8 +235,8 @@ def test_a_thread_that_is_not_the_first_to_ask_is_obeyed_too():
 
 
 def test_triangular_solves_of_local_kernels_run_on_one_blas_thread(monkeypatch):
-    asked, solve = [], local.solve_triangular
-    monkeypatch.setattr(local, "solve_triangular", lambda *a, **k: [asked.append(blas_threads()), solve(*a, **k)][1])
+    asked, solve = [], local.solve_factored
+    monkeypatch.setattr(local, "solve_factored", lambda *a, **k: [asked.append(blas_threads()), solve(*a, **k)][1])
     U = rows(300, 3)
     partition = random_partition(U, 100, np.random.RandomState(0))
     local.fit_leaves("rbf", 1.0, 0.1, U, U[:, :1], None, partition, n_jobs=2)

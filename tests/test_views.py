@@ -5,7 +5,8 @@ import pytest
 
 from ulmus.codings import Plain
 from ulmus.engine import Rows
-from ulmus.tuning.views import KERNELS, Budget, View, ViewSearch
+from ulmus.tuning.metric import MetricSearch
+from ulmus.tuning.views import FLAT, KERNELS, Budget, View, ViewSearch
 
 
 def search(X, T, **budget):
@@ -24,8 +25,8 @@ def rough(n=900):
 
 def test_the_rougher_kernel_wins_when_there_are_landmarks_enough():
     X, T = rough()
-    few = {"rows": 900, "landmarks": 30, "metric_rows": 900, "metric_landmarks": 30, "rounds": 1}
-    as_few, as_many = (search(X, T, **few, final_landmarks=count) for count in (30, 450))
+    few = {"rows": 900, "landmarks": 120, "metric_rows": 900, "metric_landmarks": 120, "rounds": 1}
+    as_few, as_many = (search(X, T, **few, final_landmarks=count) for count in (120, 450))
     assert as_few.choose().kernel == "matern32"
     assert as_many.choose().kernel == "laplacian_l1" == KERNELS[0]
     # the last two trials are those of the two kernels with more landmarks
@@ -36,8 +37,10 @@ def test_losses_with_more_landmarks_are_those_of_refits_without_the_row():
     X, T = rough(120)
     found = search(X, T, rows=120, landmarks=60, metric_rows=120, metric_landmarks=60, rounds=1, final_landmarks=400)
     view = View(found.whole, np.array([1.0, 0.5]), "laplacian_l1", 0.7)
-    loss = found._with_more_landmarks(Rows(X, T), [view], [8.0])["laplacian_l1"]
-    C, U, rest = found.trials[-1].best_C, X * view.metric, ~np.eye(120, dtype=bool)
+    climb = found.search.climb(Rows(X * view.metric, T), view.kernel, 1.0, 60, 1)
+    trial = found._trials(Rows(X, T), [view], [climb], 400)[0]
+    assert trial is found.trials[-1]
+    C, U, rest = trial.best_C, X * view.metric, ~np.eye(120, dtype=bool)
     K = np.exp(-view.gamma * np.abs(U[:, None] - U).sum(axis=-1))
     errors = []
     for i in range(120):
@@ -45,4 +48,53 @@ def test_losses_with_more_landmarks_are_those_of_refits_without_the_row():
         A[:119, :119], A[119, 119] = K[rest[i]][:, rest[i]] + np.eye(119) / C, 0.0
         solved = np.linalg.solve(A, np.append(T[rest[i]], 0.0))
         errors.append(T[i, 0] - K[i, rest[i]] @ solved[:-1] - solved[-1])
-    assert loss == pytest.approx(np.mean(np.square(errors)) / T.var(), rel=1e-5)
+    assert trial.best_loss == pytest.approx(np.mean(np.square(errors)) / T.var(), rel=1e-5)
+
+
+def additive(n, d=12):
+    """Steps in every feature, and noise: what an additive model finds with the fewest rows."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(n, d))
+    return X, np.sign(X).sum(axis=1, keepdims=True) + 2.0 * rng.normal(size=(n, 1))
+
+
+def test_an_additive_target_gets_a_flat_kernel():
+    X, T = additive(3000)
+    found = search(
+        X, T, rows=1000, landmarks=150, metric_rows=1500, metric_landmarks=200, rounds=1, final_landmarks=400
+    )
+    view = found.choose()
+    unit = found.search.unit(KERNELS[0], found._posed(view.preparation.columns.kind, found.rows)[1])
+    assert view.kernel == KERNELS[0]
+    assert view.gamma < 4 * FLAT * unit
+
+
+def test_the_comparison_of_kernels_is_judged_on_rows_that_no_metric_knows(monkeypatch):
+    X, T = rough(900)
+    found = search(X, T, rows=300, landmarks=30, metric_rows=400, metric_landmarks=30, rounds=1, final_landmarks=200)
+    known, fresh = set(), set()
+    sharpest, trials = MetricSearch.sharpest, ViewSearch._trials
+
+    def learns(self, rows, *others):
+        known.update(rows.T[:, 0])
+        return sharpest(self, rows, *others)
+
+    def judges(self, rows, *others):
+        fresh.update(rows.T[:, 0])
+        return trials(self, rows, *others)
+
+    monkeypatch.setattr(MetricSearch, "sharpest", learns)
+    monkeypatch.setattr(ViewSearch, "_trials", judges)
+    found.choose()
+    assert len(known) == len(fresh) == 400
+    assert not known & fresh
+
+
+def test_landmarks_are_the_same_rows_whatever_metric_shows_them():
+    X, T = rough(200)
+    found = search(X, T, rows=200, landmarks=20, metric_rows=200, metric_landmarks=20, rounds=1)
+    rows = found._sample(200)
+    for metric in (np.array([1.0, 1.0]), np.array([0.5, 2.0])):
+        judged = found.search.judge(Rows(rows.X * metric, rows.T), "matern32", 1.0, 20, np.zeros(1), 1)
+        np.testing.assert_array_equal(judged.features.landmarks_, (rows.X * metric)[:20])
+    assert not np.array_equal(rows.X, X)  # which is why the order must be random

@@ -86,28 +86,33 @@ def syrk(A: np.ndarray, G: np.ndarray, *, accumulate: bool) -> None:
     )
 
 
+def _solve(name: str, R: np.ndarray, B: np.ndarray, side: bytes, transposed: bool) -> None:
+    """``trsm`` or ``trsv`` with a lower triangular ``R`` of either order, over ``B``, which Fortran sees transposed."""
+    R = R if R.flags.forc else np.ascontiguousarray(R)
+    in_rows = R.flags.c_contiguous
+    letter = _letter(R if in_rows else R.T, B)
+    _square(R, B.shape[1] if side == b"L" else B.shape[0])
+    # a C-ordered lower triangle is an upper one to Fortran
+    triangle = (b"U" if in_rows else b"L", b"T" if in_rows != transposed else b"N", b"N")
+    letters = [ctypes.c_char(c) for c in ((side, *triangle) if name == "trsm" else triangle)]
+    order, columns, rows, one = _INT(len(R)), _INT(B.shape[1]), _INT(B.shape[0]), _SCALAR[letter](1.0)
+    sizes = (columns, rows, one) if name == "trsm" else (order,)
+    arguments = [*map(_pointer, (*letters, *sizes)), R.ctypes.data, _pointer(order), B.ctypes.data, _pointer(columns)]
+    routine(cython_blas, letter + name, len(arguments))(*arguments)
+
+
 def solve_lower_transposed(R: np.ndarray, B: np.ndarray) -> None:
     """``B ← B R⁻ᵀ`` in place, with ``R`` lower triangular: every row b becomes the solution of ``R x = b``."""
-    letter = _letter(R, B)
-    n, k = B.shape
-    _square(R, k)
-    scalar = _SCALAR[letter]
-    order, rows = _INT(k), _INT(n)
-    one = scalar(1.0)
-    side, uplo, trans, diag = (ctypes.c_char(c) for c in (b"L", b"U", b"T", b"N"))
-    routine(cython_blas, letter + "trsm", 11)(
-        _pointer(side),
-        _pointer(uplo),
-        _pointer(trans),
-        _pointer(diag),
-        _pointer(order),
-        _pointer(rows),
-        _pointer(one),
-        R.ctypes.data,
-        _pointer(order),
-        B.ctypes.data,
-        _pointer(order),
-    )
+    _solve("trsm", R, B, b"L", transposed=False)
+
+
+def solve_lower(R: np.ndarray, B: np.ndarray, *, transposed: bool = False) -> None:
+    """``B ← R⁻¹ B`` (or ``R⁻ᵀ B``) in place, with ``R`` lower triangular."""
+    # one column is a vector; of several, Fortran sees the transpose, and R on their other side
+    if B.shape[1] == 1:
+        _solve("trsv", R, B, b"R", transposed=transposed)
+    else:
+        _solve("trsm", R, B, b"R", transposed=not transposed)
 
 
 def times_own_transpose(A: np.ndarray, panel: int = PANEL) -> np.ndarray:

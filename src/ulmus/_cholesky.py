@@ -1,4 +1,4 @@
-"""Cholesky factorisation of large matrices, and the product of a factor with itself, in place and in panels.
+"""Cholesky factorisation, and the product of a factor with itself, in place, in panels, outside the interpreter lock.
 
 The threaded ``dsyrk`` of OpenBLAS 0.3 (that of SciPy's wheels), and ``dpotrf`` and ``dlauum`` with it, dies of a
 segmentation fault for matrices of somewhere between 12,000 and 16,000 rows. Panels of moderate order are safe: they go
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cython_blas, cython_lapack, lapack
+from scipy.linalg import cython_blas, cython_lapack
 
 from ulmus._blas import PANEL, routine
 
@@ -26,8 +26,6 @@ def _call(module: object, name: str, *arguments: Any) -> None:
 
 def lower_factor(A: np.ndarray, panel: int = PANEL) -> tuple[np.ndarray, int]:
     """``(factor, info)`` as of ``scipy.linalg.lapack.dpotrf(A, lower=1, clean=1, overwrite_a=1)``, for every order."""
-    if len(A) <= 2 * panel:
-        return lapack.dpotrf(A, lower=1, clean=1, overwrite_a=1)
     A = np.asfortranarray(A)
     info = cholesky_in_place(A, panel)
     for j in range(1, len(A)):
@@ -63,6 +61,25 @@ def cholesky_in_place(A: np.ndarray, panel: int = PANEL) -> int:
             for j in range(below, n, step):
                 _subtract(at, n, k, width, j, min(step, n - j))
     return 0
+
+
+def solve_factored(L: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """``(LLᵀ)⁻¹ B`` for the lower triangle L of a Fortran-ordered float64 matrix."""
+    at, out = _address(L), np.array(B, dtype=np.float64, order="F")
+    info = ctypes.c_int(0)
+    _call(
+        cython_lapack,
+        "dpotrs",
+        b"L",
+        len(L),
+        out.shape[1],
+        at(0, 0),
+        len(L),
+        ctypes.c_void_p(out.ctypes.data),
+        len(L),
+        info,
+    )
+    return out
 
 
 def _subtract(at: Callable[[int, int], ctypes.c_void_p], n: int, k: int, width: int, j: int, columns: int) -> None:

@@ -94,7 +94,7 @@ def slabs(n_rows: int, n_features: int = 1) -> list[slice]:
     if n_rows <= 1024:
         return list(pieces(n_rows, max(n_rows, 1)))
     count = 32 * -(-n_rows // (32 * SLAB_ROWS))
-    return list(pieces(n_rows, max(256, n_features // 2, -(-n_rows // count))))
+    return list(pieces(n_rows, max(1024, n_features // 2, -(-n_rows // count))))
 
 
 def threads_for(size: int) -> AbstractContextManager[Any]:
@@ -107,7 +107,8 @@ def ordered_map(
 ) -> Generator[Result, None, None]:
     """``map(work, items)`` on threads with single-threaded BLAS; results in order, few in flight."""
     items = list(items) if not isinstance(items, Iterator) else items
-    threads = effective_n_jobs(n_jobs)
+    few = isinstance(items, list) and len(items) <= 1
+    threads = 1 if few else effective_n_jobs(n_jobs)  # which asks the operating system
     if isinstance(items, list):
         threads = min(threads, len(items))
     if threads <= 1:

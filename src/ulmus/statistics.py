@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from ulmus._blas import mirror_upper, syrk, times_own_transpose
+from ulmus._blas import mirror_upper, solve_lower, solve_lower_transposed, syrk, times_own_transpose
 
 
 def design_matrix(Phi: np.ndarray, T: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
@@ -111,8 +110,10 @@ class Statistics:
         """Statistics of the features ``φ R⁻ᵀ``, for a lower triangular ``R``."""
         D = self.n_features
         out = self.moments.copy()
-        out[:D] = solve_triangular(R, out[:D], lower=True, check_finite=False)
-        out[:, :D] = solve_triangular(R, out[:, :D].T, lower=True, check_finite=False).T
+        solve_lower(R, out[:D])
+        left = out[:, :D].copy()
+        solve_lower_transposed(R, left)
+        out[:, :D] = left
         return self._with((out + out.T) / 2, self.n_rows)
 
     @property

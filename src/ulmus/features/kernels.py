@@ -48,6 +48,8 @@ class Kernel:
     ``embedding`` is ``"inner"``, ``"distance"``, ``"angle"``, ``"arc"`` or ``"cityblock"``; ``finish`` turns the
     product into kernel values in place; ``scale`` turns ``gamma`` into the factor on the rows of distance kernels;
     ``onnx(g, P, parameters)`` is ``finish`` in ONNX operators, where ``g.Exp(P)`` adds an operator to the graph ``g``.
+    ``exact_distance`` says that the kernel falls like the distance near 0, not like its square: the root of round-off
+    is no round-off (Matérn-3/2 takes a root too, but falls like the square).
     """
 
     name: str
@@ -149,7 +151,7 @@ KERNELS: dict[str, Kernel] = {
         Kernel(
             "laplacian", "distance", _laplacian, lambda g, P, _: g.Exp(g.Neg(_onnx_root(g, P))), exact_distance=True
         ),
-        Kernel("matern32", "distance", _matern32, _onnx_matern32, scale=lambda g: np.sqrt(3) * g, exact_distance=True),
+        Kernel("matern32", "distance", _matern32, _onnx_matern32, scale=lambda g: np.sqrt(3) * g),
         Kernel("laplacian_l1", "cityblock", _cityblock, lambda g, P, _: g.Exp(g.Neg(P))),
     )
 }
@@ -256,7 +258,11 @@ class CrossKernel:
         right = self._right[out.dtype][columns]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             if self.kernel.embedding == "cityblock":
-                out[:] = cdist(left, self._right[np.dtype(np.float64)][columns], "cityblock")
+                right = self._right[np.dtype(np.float64)][columns]
+                if out.dtype == np.float64 and out.flags.c_contiguous:
+                    cdist(left, right, "cityblock", out=out)
+                else:
+                    out[:] = cdist(left, right, "cityblock")
             elif sparse.issparse(left):
                 out[:] = left @ right.T
             else:

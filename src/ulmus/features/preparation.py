@@ -112,7 +112,7 @@ def _rank_curve(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Gaps:
-    """What stands in for a missing number in every numeric column, and in which of them some were missing."""
+    """What stands in for a missing number in numeric columns, and in which of them some were missing (else NaN)."""
 
     fills: np.ndarray
     shown: np.ndarray
@@ -122,11 +122,12 @@ class Gaps:
         """Learn the columns of ``X``."""
         w = np.ones(len(X)) if weight is None else weight
         missing = np.isnan(X)
-        fills = np.zeros(X.shape[1])
-        for j, gone in enumerate(missing.T):
-            if not gone.all():
-                fills[j] = _quantiles(X[~gone, j], w[~gone], (0.5,))[0]
-        return cls(fills, np.flatnonzero(missing.any(axis=0)))
+        fills = np.full(X.shape[1], np.nan)
+        shown = np.flatnonzero(missing.any(axis=0))
+        for j in shown:
+            there = ~missing[:, j]
+            fills[j] = _quantiles(X[there, j], w[there], (0.5,))[0] if there.any() else 0.0
+        return cls(fills, shown)
 
     def filled(self, X: np.ndarray) -> np.ndarray:
         missing = np.isnan(X)
@@ -236,7 +237,7 @@ class Preparation:
     ) -> np.ndarray:
         """The rows that were learned from: their target means are taken from the other parts, so that none leaks.
 
-        ``part`` numbers the parts; equal rows must be in one part.
+        ``part`` numbers the parts; equal rows must be in one part. Rows of part -1 get the means of all.
         """
         w = np.ones(len(X)) if weight is None else weight
         means = self._means(X)
@@ -245,7 +246,7 @@ class Preparation:
             if not category.has_means:
                 continue
             stop = start + T.shape[1]
-            for k in np.unique(part):
+            for k in np.unique(part[part >= 0]):
                 here = part == k
                 codes = _codes(X[here], j)
                 means[here, start:stop] = category.means(codes, Category.of(codes, T[here], w[here]))

@@ -7,6 +7,7 @@ the same whether a row is repeated k times or weighs k, however rows are permute
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -44,6 +45,7 @@ def _words(values: Any) -> np.ndarray:
     return h
 
 
+@lru_cache(maxsize=64)
 def key_constants(n_features: int, seed: int) -> tuple[np.ndarray, np.uint64]:
     """The odd factors of the features and the offset that make the keys of a seed."""
     rng = np.random.RandomState(seed)
@@ -79,6 +81,15 @@ def distinct_sample(rows: Rows, count: int, rng: np.random.RandomState) -> tuple
         return index, sample
     unit = np.ones(len(index)) if sample.unit is None else sample.unit
     return index, Rows(sample.X, sample.T, mass, unit)
+
+
+def shuffled_sample(rows: Rows, count: int, rng: np.random.RandomState) -> Rows:
+    """Up to ``count`` rows in random order, the first of them distinct: landmarks, whatever is done to the columns."""
+    if rows.effective_count > count:
+        return distinct_sample(rows, count, rng)[1]
+    index, _ = distinct_rows(rows.X, len(rows), None, rng)
+    copies = np.setdiff1d(np.arange(len(rows)), index)
+    return rows.take(np.append(index, copies))
 
 
 def distinct_rows(

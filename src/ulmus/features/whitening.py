@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh, lapack, solve_triangular
 
-from ulmus._blas import times_own_transpose
+from ulmus._blas import solve_lower, times_own_transpose
 from ulmus._cholesky import lower_factor
 
 #: A landmark whose residual kernel falls below this is put off to the end, where pivoting is complete.
@@ -32,15 +32,17 @@ class NestedCholesky:
     def condition(self) -> float:
         """Condition number of the kept block of ``K``, by a few steps of (inverse) power iteration."""
         R = self.R / np.abs(self.R).max()
-        v = w = np.random.RandomState(0).standard_normal(len(R))
-        top = bottom = 1.0
+        v = np.random.RandomState(0).standard_normal(len(R))
+        w = v[:, None] / np.linalg.norm(v)
+        top = bottom = np.linalg.norm(v)
         for _ in range(12):
-            v = R @ (R.T @ (v / np.linalg.norm(v)))
-            top = float(np.linalg.norm(v))
-            half = solve_triangular(R, w / np.linalg.norm(w), lower=True, check_finite=False)
-            w = solve_triangular(R, half, lower=True, trans=1, check_finite=False)
-            bottom = float(np.linalg.norm(w))
-        return top * bottom
+            v = R @ (R.T @ (v / top))
+            top = np.linalg.norm(v)
+            solve_lower(R, w)
+            solve_lower(R, w, transposed=True)
+            bottom = np.linalg.norm(w)
+            w /= bottom
+        return float(top * bottom)
 
 
 def nested_cholesky(K: np.ndarray) -> NestedCholesky:

@@ -17,7 +17,7 @@ class Effort:
 
 
 EFFORTS = {
-    "fast": Effort(Budget(1_500, 150, 2_500, 250, rounds=2, kernels=1), 500, 700, 2, 8),
+    "fast": Effort(Budget(1_500, 150, 2_500, 250, rounds=2, final_landmarks=400, kernels=1), 500, 700, 2, 8),
     "default": Effort(Budget(), 1_000, 1_500, 4, 8),
     "best": Effort(Budget(4_000, 400, 8_000, 700, rounds=8, final_landmarks=2_000), 2_000, 2_000, 8, 16),
 }

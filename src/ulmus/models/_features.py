@@ -17,6 +17,8 @@ from ulmus.calibration import HeldOut
 from ulmus.devices import direct
 from ulmus.devices.direct import Driver
 from ulmus.engine import Lift, Rows
+from ulmus.features.kept import KeptMap
+from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_sample
 from ulmus.models._assembly import CALIBRATION_ROWS, Assembly
 from ulmus.solvers.path import RidgePath
@@ -164,7 +166,10 @@ def leave_one_out_sample(
     sample = rows
     if rows.effective_count > CALIBRATION_ROWS:
         sample = distinct_sample(rows, CALIBRATION_ROWS, rng)[1]
-    fitted = engine.apply(features, sample.X, solution.beta, n_jobs=n_jobs) + solution.intercept
+    lifted, weights = features, solution.beta
+    if isinstance(features, NystromMap | KeptMap):  # no row has to be whitened
+        lifted, weights = features.cross_kernel_, features.weight_to_landmarks(solution.beta)
+    fitted = engine.apply(lifted, sample.X, weights, n_jobs=n_jobs) + solution.intercept
     h = leverages(features, sample.X, solution.leverage, n_jobs)
     return HeldOut.of(sample, sample.T - fitted, 1.0 - (h if sample.unit is None else sample.unit * h))
 
@@ -212,7 +217,7 @@ def leverages(features: Lift, X: Any, leverage: Callable[[np.ndarray], np.ndarra
         features.lift(X[piece], Phi)
         out[piece] = leverage(Phi)
 
-    pieces = list(engine.pieces(X.shape[0], engine.block_rows(features.n_lifted, np.float64)))
-    for _ in engine.ordered_map(work, pieces, n_jobs):
+    height = min(engine.block_rows(features.n_lifted, np.float64), max(256, X.shape[0] // 8))
+    for _ in engine.ordered_map(work, list(engine.pieces(X.shape[0], height)), n_jobs):
         pass
     return out

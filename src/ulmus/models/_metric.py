@@ -9,7 +9,7 @@ from ulmus._sklearn import StrOptions, check_sample_weight, fit_context
 from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.kernels import dense
-from ulmus.features.sampling import distinct_sample, left_out_together
+from ulmus.features.sampling import left_out_together, shuffled_sample
 from ulmus.tuning.metric import FORMS, MetricSearch, quietly
 
 #: Rows and landmarks with which the first width is found, and those with which the metric is learned.
@@ -44,12 +44,9 @@ def learn_metric(
         return np.ones(1) if form == "diagonal" else np.eye(1)
     search = MetricSearch(coding, int(rng.randint(2**31 - 1)), fit_intercept, criterion, form, shape)
 
-    def sample(count: int) -> Rows:
-        return rows if rows.effective_count <= count else distinct_sample(rows, count, rng)[1]
-
     with quietly():
-        factor = search.climb(sample(FIRST[0]), kernel, 1.0, FIRST[1], n_jobs).factor
-        return search.sharpest(sample(ROWS), kernel, factor, LANDMARKS, ROUNDS, n_jobs)[0]
+        factor = search.climb(shuffled_sample(rows, FIRST[0], rng), kernel, 1.0, FIRST[1], n_jobs).factor
+        return search.sharpest(shuffled_sample(rows, ROWS, rng), kernel, factor, LANDMARKS, ROUNDS, n_jobs)[0]
 
 
 def importances(A: np.ndarray) -> np.ndarray:

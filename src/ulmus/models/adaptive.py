@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -12,9 +11,7 @@ from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
-from ulmus.features.kept import keep
 from ulmus.features.metric import average_outer_product, gradients
-from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import random_partition
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_rows, distinct_sample, gathered, merged, row_keys
@@ -22,16 +19,11 @@ from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly
 from ulmus.models._docs import documented
 from ulmus.models._effort import EFFORTS, Effort
 from ulmus.models._features import leave_one_out_sample, leverages
+from ulmus.models._global import GlobalModel
 from ulmus.models._tables import TableInput, refuse_new_gaps
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.local import LocalKernels, fit_leaves
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics, summed_form
-from ulmus.solvers.ridge import Solution
-from ulmus.statistics import Statistics
-from ulmus.tuning.judge import Judge, Summary
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
-from ulmus.tuning.metric import fitted_map, quietly
-from ulmus.tuning.search import LOG2_C
 from ulmus.tuning.views import View, ViewSearch, parts_of
 
 #: Held-out rows that judge the local stage: a tenth of all, within these bounds.
@@ -97,20 +89,19 @@ class AdaptiveFamily(Assembly):
         rows = replace(rows, T=(rows.T - centre) / scale)
         coding = self._coding(rows)
         self.view_ = self._choose_view(rows, coding, rng)
-        rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows.X, rng)))
-        self.map_ = self._fit_map(rows, rng)
-        features, seen = keep(self.map_, rows, self.n_jobs)
-        stats = nystrom_statistics(features, seen, n_jobs=self.n_jobs)
+        rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows, rng)))
         scored = distinct_rows(rows.X, SCORED, rows.weight, rng)
-        self.C_ = self._choose_C(features, seen, stats, coding, *scored)
-        solution = self._solve(features, seen, stats)
+        model = self._fit_global(rows, coding, scored, self._spent.landmarks, rng)
         held = self._held(rows, rng)
-        without = solution if held is None else self._without(features, seen, stats, held)
-        P, P_without = self._global(features, seen.X, solution, without)
+        without = model.solution if held is None else model.without(held)
+        P, P_without = model.predictions(model.solution, without)
         choice, held_out = self._judge_local(rows, held, P_without, coding, rng)
         self.local_ = self._fit_local(rows, P, choice, scale, rng)
+        if self.local_ is None:
+            model = self._larger(model, rows, coding, scored, rng)
         if held_out is None or self.local_ is None:
-            held_out = leave_one_out_sample(features, seen, solution, rng, self.n_jobs)
+            held_out = leave_one_out_sample(model.features, model.seen, model.solution, rng, self.n_jobs)
+        solution, self.map_, self.C_ = model.solution, model.landmark_map, model.trial.best_C
         self.feature_importances_ = self._importances(rows, solution.beta)
         self._leverage = solution.leverage
         self.beta_, self.intercept_ = solution.beta * scale, solution.intercept * scale + centre
@@ -147,37 +138,35 @@ class AdaptiveFamily(Assembly):
         self._say(f"view: {kind} columns, kernel {view.kernel}, {len(self.trials_)} trials")
         return replace(view, preparation=Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical))
 
-    def _fit_map(self, rows: Rows, rng: np.random.RandomState) -> NystromMap:
+    def _fit_global(
+        self, rows: Rows, coding: Any, scored: Any, landmarks: int, rng: np.random.RandomState
+    ) -> GlobalModel:
         distinct = len(np.unique(row_keys(rows.X, 0)))
-        size = min(self._spent.landmarks, max(MIN_LANDMARKS, distinct // 4))
-        seed = int(rng.randint(2**31 - 1))
-        with quietly():
-            return fitted_map(size, self.view_.kernel, self.view_.gamma, rows, seed, self.n_jobs)
-
-    def _choose_C(
-        self, features: Any, seen: Rows, stats: Statistics, coding: Any, scored: np.ndarray, mass: np.ndarray
-    ) -> float:
-        """The C of the global model, by exact leave-one-out of some rows."""
-        summed, R = summed_form(features)
-        judge = Judge(
-            seen,
-            coding,
-            partial(nystrom_statistics, n_jobs=self.n_jobs),
-            self._intercept,
+        model = GlobalModel.of(
+            rows,
+            self.view_,
+            min(landmarks, max(MIN_LANDMARKS, distinct // 4)),
+            int(rng.randint(2**31 - 1)),
+            coding=coding,
             criterion=self.criterion,
             scored=scored,
-            mass=mass,
+            fit_intercept=self._intercept,
             n_jobs=self.n_jobs,
-            whitening=R,
         )
-        trial = judge.trial("global", self.view_.gamma, summed, Summary(stats), LOG2_C[::2])
-        self._say(f"global model: {features.n_lifted} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
-        return trial.best_C
+        trial = model.trial
+        self._say(f"global model: {model.size} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
+        return model
 
-    def _solve(self, features: Any, seen: Rows, stats: Statistics) -> Solution:
-        return fit_nystrom_ridge(
-            features, seen, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
-        )
+    def _larger(
+        self, model: GlobalModel, rows: Rows, coding: Any, scored: Any, rng: np.random.RandomState
+    ) -> GlobalModel:
+        """What leaves do not find, more landmarks may: the global model with twice as many, where it is better."""
+        size = 2 * self._spent.landmarks
+        room = len(rows) >= 8 * size and 8 * size * (size + rows.X.shape[1]) <= self.max_memory * 1e9
+        if not room or 2 * model.size < size or not model.wants_more:
+            return model
+        larger = self._fit_global(rows, coding, scored, size, rng)
+        return min((model, larger), key=lambda each: each.trial.best_loss)
 
     def _held(self, rows: Rows, rng: np.random.RandomState) -> np.ndarray | None:
         """Which rows judge the local stage, with all their copies; None when there is none, or are too few rows."""
@@ -187,12 +176,6 @@ class AdaptiveFamily(Assembly):
             return None
         count = min(int(np.clip(len(distinct) // 10, *HELD)), len(distinct) // 2)
         return keys <= distinct[count - 1]
-
-    def _without(self, features: Any, seen: Rows, stats: Statistics, held: np.ndarray) -> Solution:
-        """The global model of the rows that are not held out, from the sums of all."""
-        weight = np.ones(len(seen)) if seen.weight is None else seen.weight
-        train = replace(seen, weight=np.where(held, 0.0, weight))
-        return self._solve(features, train, stats - nystrom_statistics(features, seen.take(held), n_jobs=self.n_jobs))
 
     def _judge_local(
         self, rows: Rows, held: np.ndarray | None, P: np.ndarray, coding: Any, rng: np.random.RandomState
@@ -234,13 +217,6 @@ class AdaptiveFamily(Assembly):
             for p in partitions
         )
         return LocalKernels(self.view_.kernel, gamma, rest.X, partitions, alphas)
-
-    def _global(self, features: Any, X: np.ndarray, *solutions: Solution) -> list[np.ndarray]:
-        """Predictions of several global models by one pass over the rows."""
-        weights = features.weight_to_landmarks(np.concatenate([one.beta for one in solutions], axis=1))
-        out = engine.apply(features.cross_kernel_, X, weights, n_jobs=self.n_jobs)
-        parts = np.split(out, len(solutions), axis=1)
-        return [part + one.intercept for part, one in zip(parts, solutions, strict=True)]
 
     def _importances(self, rows: Rows, beta: np.ndarray) -> np.ndarray:
         """Mean squared slope of the global model along each input, as shares."""

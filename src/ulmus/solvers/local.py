@@ -7,9 +7,9 @@ In a leaf with rows u and weights w, :math:`(K + \lambda W^{-1})\,\alpha = r`; a
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from ulmus import engine
+from ulmus._cholesky import cholesky_in_place, solve_factored
 from ulmus.features.kernels import CrossKernel, KernelParameters
 from ulmus.features.partition import Partition
 
@@ -48,10 +48,12 @@ class LocalKernels:
             height = max(64, engine.TILE_BYTES // (8 * max(1, len(partition.rows(number)))))
             tasks += [(number, order[start:end][piece]) for piece in engine.pieces(end - start, height)]
 
+        workspace = engine.Workspace()
+
         def work(task: tuple[int, np.ndarray]) -> None:
             number, queries = task
             cross = CrossKernel(self.kernel, self.U[partition.rows(number)], KernelParameters(self.gamma))
-            K = np.empty((len(queries), cross.n_lifted))
+            K = workspace.array("K", (len(queries), cross.n_lifted), np.float64)
             cross.lift(U[queries], K)
             out[queries] = K @ alpha[partition.starts[number] : partition.starts[number + 1]]
 
@@ -62,21 +64,21 @@ class LocalKernels:
 
 def solve_leaf(K: np.ndarray, R: np.ndarray, weight: np.ndarray | None, ridge: float) -> np.ndarray:
     r""":math:`(K + \lambda W^{-1})^{-1} R`; ``K`` is overwritten. A penalty too small for round-off is raised."""
-    K[np.diag_indices_from(K)] += ridge if weight is None else ridge / weight
+    diagonal = K.diagonal() + (ridge if weight is None else ridge / weight)
+    factor = K.T  # LAPACK's order: it works on the upper triangle of K, the lower one stays
     for _ in range(8):
-        try:
-            L = np.linalg.cholesky(K)  # NumPy's lets other threads run, SciPy's does not
-        except np.linalg.LinAlgError:
-            K[np.diag_indices_from(K)] += 1e-10 * len(K)
-            continue
-        half = solve_triangular(L, R, lower=True, check_finite=False)
-        return solve_triangular(L, half, lower=True, trans=1, check_finite=False)
+        K[np.diag_indices_from(K)] = diagonal
+        if not cholesky_in_place(factor):
+            return solve_factored(factor, R)
+        upper = np.triu_indices_from(K, 1)
+        K[upper] = factor[upper]
+        diagonal += 1e-10 * len(K)
     raise np.linalg.LinAlgError("the kernel matrix of a leaf is not positive definite; is the kernel?")
 
 
-def leaf_kernel(kernel: str, gamma: float, U: np.ndarray) -> np.ndarray:
-    """``κ(U, U)``."""
-    K = np.empty((len(U), len(U)))
+def leaf_kernel(kernel: str, gamma: float, U: np.ndarray, K: np.ndarray | None = None) -> np.ndarray:
+    """``κ(U, U)``, over ``K`` where one is given."""
+    K = np.empty((len(U), len(U))) if K is None else K
     CrossKernel(kernel, U, KernelParameters(gamma)).lift(U, K)
     return K
 
@@ -93,11 +95,12 @@ def fit_leaves(
 ) -> np.ndarray:
     """Weights of every row, in the order of the partition."""
     alpha = np.empty((len(U), R.shape[1]))
+    workspace = engine.Workspace()
 
     def work(number: int) -> None:
         rows = partition.rows(number)
         w = None if weight is None else weight[rows]
-        K = leaf_kernel(kernel, gamma, U[rows])
+        K = leaf_kernel(kernel, gamma, U[rows], workspace.array("K", (len(rows), len(rows)), np.float64))
         alpha[partition.starts[number] : partition.starts[number + 1]] = solve_leaf(K, R[rows], w, ridge)
 
     for _ in engine.ordered_map(work, list(range(partition.n_leaves)), n_jobs):

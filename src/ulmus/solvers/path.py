@@ -14,9 +14,9 @@ the row itself when its weight is at most 1. With an intercept, rows are centred
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from ulmus import engine
+from ulmus._blas import solve_lower
 from ulmus.statistics import Statistics
 
 #: ``(features, targets, weight of one copy)`` of rows → predictions ``[C, row, output]`` and leverages ``[C, row]``.
@@ -65,11 +65,10 @@ class RidgePath(Spectrum):
         self.target_mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
         with engine.threads_for(stats.n_features):
             s, self.U = np.linalg.eigh(used.gram)
-            self.V = (
-                self.U
-                if whitening is None
-                else solve_triangular(whitening, self.U, lower=True, trans=1, check_finite=False)
-            )
+            self.V = self.U
+            if whitening is not None:
+                self.V = self.U.copy()
+                solve_lower(np.ascontiguousarray(whitening), self.V, transposed=True)
         Z, square = self.U.T @ used.cross, np.diag(used.target)
         super().__init__(np.maximum(s, 0.0), Z, square, stats.weight, fit_intercept=fit_intercept)
 

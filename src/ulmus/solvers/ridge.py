@@ -23,7 +23,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, eigh, lapack, solve_triangular, svd
 
 from ulmus import engine
-from ulmus._blas import times_own_transpose
+from ulmus._blas import solve_lower_transposed, times_own_transpose
 from ulmus._cholesky import lower_factor
 from ulmus.engine import Lift, Rows
 from ulmus.exceptions import NumericalWarning
@@ -106,11 +106,12 @@ class Leverage:
     C: float = 1.0
 
     def __call__(self, Phi: np.ndarray) -> np.ndarray:
-        V = Phi - self.centre
+        V = np.subtract(Phi, self.centre, order="C")
         if self.spectral:
             return _squared_columns((V @ self.root).T) + self.constant
         if self.rows is None:
-            return _squared_columns(solve_triangular(self.root, V.T, lower=True, check_finite=False)) + self.constant
+            solve_lower_transposed(self.root, V)
+            return np.einsum("ij,ij->i", V, V) + self.constant
         inside = solve_triangular(self.root, self.rows @ V.T, lower=True, check_finite=False)
         return self.C * np.maximum(_squared_columns(V.T) - _squared_columns(inside), 0.0) + self.constant
 

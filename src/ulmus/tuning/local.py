@@ -4,7 +4,8 @@ Leaves are fitted to what a global model leaves over, so they are judged on rows
 own rows the remainder looks like noise where it is not.
 
 Width and penalty hardly depend on the size of the leaves, the cost of judging them does: they are sought on leaves of
-half the size, and only what was found is judged on leaves of full size, beside no local stage at all.
+half the size, and only what was found is judged on leaves of full size, beside no local stage at all, where the small
+ones gained anything.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.features.kernels import CrossKernel, KernelParameters
 from ulmus.features.partition import Partition
-from ulmus.solvers.local import leaf_kernel, solve_leaf
+from ulmus.solvers.local import solve_leaf
 
 #: Penalties, from weak to strong.
 RIDGES = 10.0 ** np.arange(-4.0, 2.01, 0.5)
@@ -71,14 +72,15 @@ class LocalSearch:
 
     def choose(self, halves: Partition, partition: Partition, n_leaves: int) -> LocalChoice:
         """Width and penalty from leaves of half the size, then their loss on leaves of full size."""
-        width, ridge = _Leaves(self, halves, 2 * n_leaves).climb()
-        leaves = _Leaves(self, partition, n_leaves)
+        leaves = _Leaves(self, halves, 2 * n_leaves)
+        width, ridge = leaves.climb()
+        if leaves.tried[width, ridge][0] < leaves.without:  # otherwise larger leaves have nothing to hope for
+            leaves = _Leaves(self, partition, n_leaves)
         steps = leaves.ridges(ridge - 1, ridge)
         leaves.judge(width, steps)
         ridge = min(steps, key=lambda step: leaves.tried[width, step][0])
         loss, P = leaves.tried[width, ridge]
-        without = self.loss(self.data.P_held[leaves.rows], leaves.rows)
-        return LocalChoice(WIDTHS[width], float(RIDGES[ridge]), loss, without, leaves.rows, P)
+        return LocalChoice(WIDTHS[width], float(RIDGES[ridge]), loss, leaves.without, leaves.rows, P)
 
     def loss(self, P: np.ndarray, rows: np.ndarray) -> float:
         """The mean loss of these predictions of some held-out rows."""
@@ -97,6 +99,7 @@ class _Leaves:
         asked = np.sort(np.argsort(-counts, kind="stable")[:n_leaves])
         self.tasks = [(leaf, np.flatnonzero(found == leaf)) for leaf in asked if counts[leaf]]
         self.rows = np.concatenate([rows for _, rows in self.tasks])
+        self.without = search.loss(search.data.P_held[self.rows], self.rows)
         self.tried: dict[tuple[int, int], tuple[float, np.ndarray]] = {}
 
     def climb(self) -> tuple[int, int]:
@@ -136,16 +139,20 @@ class _Leaves:
         search, data, gamma = self.search, self.search.data, WIDTHS[width] * self.search.gamma
         out = np.empty((len(new), len(self.rows), data.R.shape[1]))
         starts = np.append(0, np.cumsum([len(rows) for _, rows in self.tasks]))
+        workspace = engine.Workspace()
 
         def work(task: int) -> None:
             leaf, held = self.tasks[task]
             rows = self.partition.rows(leaf)
             w = None if data.weight is None else data.weight[rows]
-            K = leaf_kernel(search.kernel, gamma, data.U[rows])
-            K_held = np.empty((len(held), len(rows)))
-            CrossKernel(search.kernel, data.U[rows], KernelParameters(gamma)).lift(data.U_held[held], K_held)
+            cross = CrossKernel(search.kernel, data.U[rows], KernelParameters(gamma))
+            K, system = (workspace.array(name, (len(rows), len(rows)), np.float64) for name in ("K", "system"))
+            K_held = workspace.array("held", (len(held), len(rows)), np.float64)
+            cross.lift(data.U[rows], K)
+            cross.lift(data.U_held[held], K_held)
             for i, step in enumerate(new):
-                alpha = solve_leaf(K.copy(), data.R[rows], w, float(RIDGES[step]))
+                system[:] = K
+                alpha = solve_leaf(system, data.R[rows], w, float(RIDGES[step]))
                 out[i, starts[task] : starts[task + 1]] = data.P_held[held] + K_held @ alpha
 
         for _ in engine.ordered_map(work, list(range(len(self.tasks))), search.n_jobs):

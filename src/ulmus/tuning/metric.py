@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
@@ -23,6 +24,7 @@ from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.solvers.path import RidgePath
 from ulmus.statistics import Statistics
 from ulmus.tuning.judge import Judge, Trial
+from ulmus.tuning.surface import lowest
 
 #: log2 of the C of a trial; the judge goes beyond the ends when the best is there.
 LOG2_C = np.arange(-4.0, 11.0, 2.0)
@@ -52,14 +54,6 @@ def quietly() -> Iterator[None]:
         yield
 
 
-def fitted_map(
-    landmarks: int, kernel: str, gamma: float, rows: Rows, seed: int, n_jobs: int | None, **shape: Any
-) -> NystromMap:
-    """A map of these rows; ``shape`` is degree and coef0 of the kernels that have them."""
-    features = NystromMap(landmarks, kernel=kernel, gamma=gamma, random_state=seed, n_jobs=n_jobs, **shape)
-    return features.fit(rows.X, sample_weight=rows.weight)
-
-
 @dataclass(frozen=True)
 class Judged:
     """A trial, with the map and the sums that it was made of."""
@@ -80,7 +74,11 @@ class Climb:
 
 @dataclass(frozen=True)
 class MetricSearch:
-    """Judges widths and metrics; rows are given with the coordinates that the kernel is to see."""
+    """Judges widths and metrics; rows are given with the coordinates that the kernel is to see.
+
+    They come in random order. The first are the landmarks, whatever metric shows them: with landmarks of its own, a
+    metric could be better by luck.
+    """
 
     coding: Coding
     seed: int
@@ -95,7 +93,9 @@ class MetricSearch:
         """Leave-one-out losses of every C."""
         statistics = partial(nystrom_statistics, n_jobs=n_jobs)
         judge = Judge(rows, self.coding, statistics, self.fit_intercept, criterion=self.criterion, n_jobs=n_jobs)
-        seen_by = fitted_map(landmarks, kernel, gamma, rows, self.seed, n_jobs, **self.shape)
+        first = rows.X[:landmarks]
+        seen_by = NystromMap(len(first), landmarks=first, kernel=kernel, gamma=gamma, n_jobs=n_jobs, **self.shape)
+        seen_by.fit(rows.X, sample_weight=rows.weight)
         judge, features = judge.lifted(seen_by, raw=True)
         summary = judge.summarise(features)
         return Judged(judge.trial("view", gamma, features, summary, log2_C), seen_by, summary.total)
@@ -111,46 +111,63 @@ class MetricSearch:
         unit = self.unit(kernel, rows)
         trials: dict[int, Trial] = {} if first is None else {0: first}
 
-        def loss(step: int) -> float:
-            if step not in trials:
-                grid = LOG2_C if not trials else np.log2(trials[here].best_C) + NEAR
-                trials[step] = self.judge(rows, kernel, unit * factor * FACTOR**step, landmarks, grid, n_jobs).trial
-            return trials[step].best_loss
+        def judge(step: int, log2_C: np.ndarray) -> Trial:
+            return self.judge(rows, kernel, unit * factor * FACTOR**step, landmarks, log2_C, n_jobs=1).trial
 
         here = 0
-        loss(here)
+        if first is None:
+            trials[here] = judge(here, LOG2_C)
         while uses_gamma(kernel) and len(trials) < MOST_WIDTHS:
-            best = min((here, here - 1, here + 1), key=loss)
-            if best == here or loss(best) > (1 - GAIN) * loss(here):
+            steps = here, here - 1, here + 1
+            new = [step for step in steps if step not in trials]
+            near = partial(judge, log2_C=np.log2(trials[here].best_C) + NEAR)
+            trials |= zip(new, engine.ordered_map(near, new, n_jobs), strict=True)
+            best = min(steps, key=lambda step: trials[step].best_loss)
+            if best == here or trials[best].best_loss > (1 - GAIN) * trials[here].best_loss:
                 break
             here = best
         return Climb(tuple(trials.values()), trials[here], factor * FACTOR**here)
 
     def sharpest(
-        self, rows: Rows, kernel: str, factor: float, landmarks: int, rounds: int, n_jobs: int | None
+        self,
+        rows: Rows,
+        kernel: str,
+        factor: float,
+        landmarks: int,
+        rounds: int,
+        n_jobs: int | None,
+        last: Judged | None = None,
     ) -> tuple[np.ndarray, Climb]:
-        """Rounds of the metric at one width, then the best width for the best of them."""
+        """Rounds of the metric at one width, then the best width for the best of them; ``last`` is of no metric."""
         d = rows.X.shape[1]
         A = np.ones(d) if self.form == "diagonal" else np.eye(d)
-        tried: list[tuple[np.ndarray, Trial]] = []
-        last, seen = None, rows
-        for _ in range(rounds + 1):
-            if last is not None:
-                A = self._sharpen(seen, A, last)
-            seen = replace(rows, X=through(rows.X, A))
-            gamma = factor * self.unit(kernel, seen)
-            grid = LOG2_C if last is None else np.log2(last.trial.best_C) + NEAR
-            last = self.judge(seen, kernel, gamma, landmarks, grid, n_jobs)
+        if last is None:
+            last = self.judge(rows, kernel, factor * self.unit(kernel, rows), landmarks, LOG2_C, n_jobs)
+        tried, seen = [(A, last.trial)], rows
+        for _ in range(rounds):
+            A = self._sharpen(seen, A, last)
+            last, seen = self._through(A, rows, kernel, factor, landmarks, n_jobs, last.trial)
             tried.append((A, last.trial))
             losses = [trial.best_loss for _, trial in tried]
             if losses[-1] > PATIENCE * min(losses) or (len(losses) > 2 and losses[-1] > (1 - GAIN) * losses[-2]):
                 break
-        best, trial = min(tried, key=lambda each: each[1].best_loss)
-        A = self._trimmed(best, rows)
-        first = trial if np.array_equal(A, best) else None
-        climb = self.climb(replace(rows, X=through(rows.X, A)), kernel, factor, landmarks, n_jobs, first)
-        new = climb.trials if first is None else climb.trials[1:]
-        return A, replace(climb, trials=tuple(trial for _, trial in tried) + new)
+        best, trial = tried[lowest(np.array([trial.best_loss for _, trial in tried]))]  # the plainest of equals
+        A, trials = self._trimmed(best, rows), [trial for _, trial in tried]
+        if not np.array_equal(A, best):
+            fewer = self._through(A, rows, kernel, factor, landmarks, n_jobs, trial)[0].trial
+            trials.append(fewer)
+            harmless = fewer.best_loss < PATIENCE * trial.best_loss
+            A, trial = (A, fewer) if harmless or self.form == "low_rank" else (best, trial)
+        climb = self.climb(replace(rows, X=through(rows.X, A)), kernel, factor, landmarks, n_jobs, trial)
+        return A, replace(climb, trials=(*trials, *climb.trials[1:]))
+
+    def _through(
+        self, A: np.ndarray, rows: Rows, kernel: str, factor: float, landmarks: int, n_jobs: int | None, near: Trial
+    ) -> tuple[Judged, Rows]:
+        """A trial of the rows as a metric shows them, and those rows; a good C was ``near``."""
+        seen = replace(rows, X=through(rows.X, A))
+        grid = np.log2(near.best_C) + NEAR
+        return self.judge(seen, kernel, factor * self.unit(kernel, seen), landmarks, grid, n_jobs), seen
 
     def _trimmed(self, A: np.ndarray, rows: Rows) -> np.ndarray:
         """The metric without what hardly matters in it."""

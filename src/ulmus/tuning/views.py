@@ -3,12 +3,14 @@ r"""Choosing how a kernel looks at a table: preparation, kernel, width and metri
 A *view* turns rows into the coordinates that the kernel sees, :math:`u = A\,\text{prepare}(x)`, and says which kernel
 and which ``gamma`` to use on them.
 
-1. The L1-Laplacian on every preparation, then Matérn-3/2 on the best of them; the width by climbing on a logarithmic
-   scale.
-2. The metric, for either kernel: gradients of the last predictor, on a larger sample, give the next ``A``
-   (:mod:`ulmus.features.metric`).
+1. The L1-Laplacian on every preparation, then Matérn-3/2 on the best of them, the width by climbing on a logarithmic
+   scale; and the L1-Laplacian so flat that it is an additive model.
+2. The metric, for every kernel that may be the best: gradients of the last predictor, on a larger sample, give the next
+   ``A`` (:mod:`ulmus.features.metric`).
 3. Kernels are compared with their metrics, and with more landmarks: which one is better often turns with either. Few
-   landmarks favour the smoother kernel, whose spectrum ends sooner, and the local stage will use every row.
+   landmarks favour the smoother kernel, whose spectrum ends sooner, and the local stage will use every row. Where there
+   are rows enough, they are compared on some from which no metric was learned; otherwise few landmarks do when half of
+   them tell that the lead hardly hangs on their number.
 """
 
 from dataclasses import dataclass, replace
@@ -20,14 +22,23 @@ from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.metric import through
 from ulmus.features.preparation import PARTS, PREPARATIONS, Preparation
-from ulmus.features.sampling import distinct_sample, row_keys
+from ulmus.features.sampling import row_keys, shuffled_sample
 from ulmus.tuning.judge import Trial
-from ulmus.tuning.metric import Climb, MetricSearch, quietly
+from ulmus.tuning.metric import LOG2_C, Climb, Judged, MetricSearch, quietly
 
 #: The kernels that are tried; preparations are compared by the first.
 KERNELS = ("laplacian_l1", "matern32")
+#: Width, in units of the heuristic one, at which the L1-Laplacian is as good as 1 - gamma sum |x_j - z_j|: additive.
+FLAT = 2.0**-6
+#: The additive model is tried further while its loss is below so many times the best: rows are few yet.
+HOPEFUL = 1.05
 #: Plain standardisation must be better by this factor: outliers hurt it more on rows that were not sampled.
 HANDICAP = {"standard": 1.05}
+#: The smoother kernel is ahead for good when its lead is above so many times its standard error and what the last
+#: doubling of the landmarks gained for the rougher one.
+CHANCE, AHEAD = 3.0, 1.5
+#: Copies that a row stands for, on the average, when target means need not be kept from its own.
+MANY = 10
 #: Steps of log2 C from that of few landmarks; more landmarks want a smaller one.
 FINAL = np.arange(-4.0, 3.0)
 
@@ -64,9 +75,15 @@ class View:
         return through(self.preparation.transform_learned(rows.X, rows.T, rows.weight, part), self.metric)
 
 
-def parts_of(X: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-    """The part of every row, by its values, so that equal rows share one."""
-    return (row_keys(X, int(rng.randint(2**31 - 1))) % np.uint64(PARTS)).astype(np.intp)
+def parts_of(rows: Rows, rng: np.random.RandomState) -> np.ndarray:
+    """The part of every row, by its values, so that equal rows share one; -1 for all where each stands for many.
+
+    One of many copies tells nothing of its target to a mean over all of them, and a part of so few distinct rows would
+    take too much from it.
+    """
+    if rows.effective_count >= MANY * len(rows):
+        return np.full(len(rows), -1)
+    return (row_keys(rows.X, int(rng.randint(2**31 - 1))) % np.uint64(PARTS)).astype(np.intp)
 
 
 class ViewSearch:
@@ -93,74 +110,120 @@ class ViewSearch:
     def choose(self) -> View:
         """The view with the lowest leave-one-out loss."""
         with quietly():  # once, around the threads: filters of warnings are shared by all of them
-            views = self._plain()[: self.budget.kernels]
-            if not self.budget.rounds or len(views[0].metric) < 2:
-                return views[0]
-            return self._with_metric(views)
+            views = self._plain()
+            return self._with_metric(views) if self._learns(views[0].metric) else views[0]
+
+    def _learns(self, metric: np.ndarray) -> bool:
+        """Whether there is a metric to learn."""
+        return self.budget.rounds > 0 and len(metric) > 1
 
     def _plain(self) -> list[View]:
-        """The best preparation with either kernel, the better one first."""
+        """The best preparation with every kernel that may be the best, the rougher first."""
         sample, kinds = self._sample(self.budget.rows), self.budget.preparations
-        part = parts_of(sample.X, self.rng)
+        part = parts_of(sample, self.rng)
         prepared = {kind: self._prepare(kind, sample) for kind in kinds}
-        coordinates = {
-            kind: preparation.transform_learned(sample.X, sample.T, sample.weight, part)
+        posed = {
+            kind: replace(sample, X=preparation.transform_learned(sample.X, sample.T, sample.weight, part))
             for kind, preparation in prepared.items()
         }
 
-        def climb(kind: str) -> Climb:
-            return self._climb(sample, coordinates[kind], KERNELS[0], n_jobs=1)
+        def climb(each: tuple[str, str]) -> Climb:
+            kind, kernel = each
+            return self.search.climb(posed[kind], kernel, 1.0, self.budget.landmarks, self.n_jobs)
 
-        climbs = dict(zip(kinds, engine.ordered_map(climb, kinds, self.n_jobs), strict=True))
-        kind = min(kinds, key=lambda k: HANDICAP.get(k, 1.0) * climbs[k].best.best_loss)
-        other = self._climb(sample, coordinates[kind], KERNELS[1], n_jobs=self.n_jobs)
-        self.trials += [trial for found in (*climbs.values(), other) for trial in found.trials]
-        ranked = sorted(zip(KERNELS, (climbs[kind].best, other.best), strict=True), key=lambda k: k[1].best_loss)
-        metric = np.ones(coordinates[kind].shape[1])
-        return [View(prepared[kind], metric, kernel, trial.width) for kernel, trial in ranked]
+        climbs = list(engine.ordered_map(climb, [(kind, KERNELS[0]) for kind in kinds], self.n_jobs))
+        rough, kind = min(zip(climbs, kinds, strict=True), key=lambda c: HANDICAP.get(c[1], 1.0) * c[0].best.best_loss)
+        smooth, flat = climb((kind, KERNELS[1])), self._flat(posed[kind])
+        self.trials += [trial for found in (*climbs, smooth) for trial in found.trials] + [flat]
+        metric = np.ones(posed[kind].X.shape[1])
+        views = [
+            View(prepared[kind], metric, k, t.width) for k, t in zip(KERNELS, (rough.best, smooth.best), strict=True)
+        ]
+        if self.budget.kernels < len(KERNELS) or not self._learns(metric):
+            views = [self._settled(posed[kind], None, views, [rough, smooth])]
+        if flat.best_loss < HOPEFUL * min(rough.best.best_loss, smooth.best.best_loss):
+            views.append(View(prepared[kind], metric, KERNELS[0], flat.width))
+        return views
+
+    def _flat(self, rows: Rows) -> Trial:
+        """The additive model of these rows."""
+        gamma = FLAT * self.search.unit(KERNELS[0], rows)
+        return self.search.judge(rows, KERNELS[0], gamma, self.budget.landmarks, LOG2_C, self.n_jobs).trial
 
     def _sample(self, count: int) -> Rows:
-        return self.rows if self.rows.effective_count <= count else distinct_sample(self.rows, count, self.rng)[1]
+        return shuffled_sample(self.rows, count, self.rng)
 
     def _prepare(self, kind: str, rows: Rows) -> Preparation:
         return Preparation.of(kind, rows.X, rows.T, rows.weight, self.categorical, self.whole)
 
-    def _climb(self, rows: Rows, U: np.ndarray, kernel: str, n_jobs: int | None) -> Climb:
-        return self.search.climb(replace(rows, X=U), kernel, 1.0, self.budget.landmarks, n_jobs)
-
     def _with_metric(self, views: list[View]) -> View:
-        """The better view of a larger sample, when either has a metric of its own."""
-        rows = self._sample(self.budget.metric_rows)
-        part = parts_of(rows.X, self.rng)
-        preparation = self._prepare(views[0].preparation.columns.kind, rows)
-        posed = replace(rows, X=preparation.transform_learned(rows.X, rows.T, rows.weight, part))
+        """The best view of a larger sample, when each has a metric of its own."""
+        kind, most = views[0].preparation.columns.kind, self.budget.metric_rows
+        drawn = self._sample(2 * most)
+        preparation, posed = self._posed(kind, drawn[:most])
+        # the metrics know the rows from which they are learned
+        fresh = self._posed(kind, drawn[most:])[1] if len(drawn) >= 3 * most // 2 else None
+        landmarks, rounds = self.budget.metric_landmarks, self.budget.rounds
 
-        def sharpest(view: View) -> tuple[np.ndarray, Climb]:
+        def first(view: View) -> Judged:
+            return self.search.judge(posed, view.kernel, view.gamma, landmarks, LOG2_C, self.n_jobs)
+
+        def sharpest(each: tuple[View, Judged]) -> tuple[np.ndarray, Climb]:
+            view, judged = each
             factor = view.gamma / self.search.unit(view.kernel, posed)
-            return self.search.sharpest(
-                posed, view.kernel, factor, self.budget.metric_landmarks, self.budget.rounds, n_jobs=1
-            )
+            return self.search.sharpest(posed, view.kernel, factor, landmarks, rounds, self.n_jobs, judged)
 
-        found = list(engine.ordered_map(sharpest, views, self.n_jobs))
+        begun = list(zip(views, engine.ordered_map(first, views, self.n_jobs), strict=True))
+        losses = [judged.trial.best_loss for _, judged in begun]
+        if len(views) > self.budget.kernels and losses[-1] > min(losses):
+            self.trials.append(begun.pop()[1].trial)  # the additive model does not lead
+        found = list(engine.ordered_map(sharpest, begun, self.n_jobs))
         self.trials += [trial for _, climb in found for trial in climb.trials]
         sharp = [
             replace(view, preparation=preparation, metric=A, gamma=climb.best.width)
-            for view, (A, climb) in zip(views, found, strict=True)
+            for (view, _), (A, climb) in zip(begun, found, strict=True)
         ]
-        losses = {view.kernel: climb.best.best_loss for view, (_, climb) in zip(views, found, strict=True)}
-        if min(losses, key=losses.__getitem__) != KERNELS[0] and len(losses) > 1:
-            losses = self._with_more_landmarks(posed, sharp, [climb.best.best_C for _, climb in found])
-        return min(sharp, key=lambda view: losses[view.kernel])
+        return self._settled(posed, fresh, sharp, [climb for _, climb in found])
 
-    def _with_more_landmarks(self, rows: Rows, views: list[View], C: list[float]) -> dict[str, float]:
-        """Losses of the views with landmarks enough for the rougher kernel."""
-        count = min(self.budget.final_landmarks, len(rows))
+    def _posed(self, kind: str, rows: Rows) -> tuple[Preparation, Rows]:
+        """A preparation of these rows, and what it makes of them."""
+        preparation = self._prepare(kind, rows)
+        part = parts_of(rows, self.rng)
+        return preparation, replace(rows, X=preparation.transform_learned(rows.X, rows.T, rows.weight, part))
 
-        def judge(each: tuple[View, float]) -> Trial:
-            view, C = each
+    def _settled(self, rows: Rows, fresh: Rows | None, views: list[View], climbs: list[Climb]) -> View:
+        """The best of several views, the rougher first, with as many landmarks as it takes to tell."""
+        trials = [climb.best for climb in climbs]
+        best = int(np.argmin([trial.best_loss for trial in trials]))
+        if best > 0 and fresh is not None:
+            trials = self._trials(fresh, views, climbs, self.budget.final_landmarks)
+        elif best > 0 and not self._decided(rows, views[: best + 1], climbs[: best + 1]):
+            # smoother ones than the best have nothing to hope for
+            trials = self._trials(rows, views[: best + 1], climbs, self.budget.final_landmarks)
+        return views[int(np.argmin([trial.best_loss for trial in trials]))]
+
+    def _decided(self, rows: Rows, views: list[View], climbs: list[Climb]) -> bool:
+        """Whether the last view leads by more than chance, and more landmarks for the rougher ones, will take."""
+        smooth = climbs[-1].best
+        before = self._trials(rows, views[:-1], climbs, self.budget.metric_landmarks // 2)
+        for rough, half in zip((climb.best for climb in climbs), before, strict=False):
+            difference = rough.row_losses - smooth.row_losses
+            chance = difference.std() / np.sqrt(len(difference))
+            gained = max(half.best_loss - rough.best_loss, 0.0)
+            if rough.best_loss - smooth.best_loss < CHANCE * chance + AHEAD * gained:
+                return False
+        return True
+
+    def _trials(self, rows: Rows, views: list[View], climbs: list[Climb], landmarks: int) -> list[Trial]:
+        """Trials of the views with so many landmarks."""
+        count = min(landmarks, len(rows))
+
+        def judge(each: tuple[View, Climb]) -> Trial:
+            view, climb = each
             seen = replace(rows, X=through(rows.X, view.metric))
-            return self.search.judge(seen, view.kernel, view.gamma, count, np.log2(C) + FINAL, n_jobs=1).trial
+            near = np.log2(climb.best.best_C) + FINAL
+            return self.search.judge(seen, view.kernel, view.gamma, count, near, n_jobs=1).trial
 
-        trials = list(engine.ordered_map(judge, zip(views, C, strict=True), self.n_jobs))
+        trials = list(engine.ordered_map(judge, zip(views, climbs, strict=False), self.n_jobs))
         self.trials += trials
-        return {view.kernel: trial.best_loss for view, trial in zip(views, trials, strict=True)}
+        return trials

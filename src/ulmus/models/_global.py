@@ -1,0 +1,107 @@
+"""The global model of the adaptive ones: a Nyström ridge in the chosen view, its C by exact leave-one-out."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ulmus import engine
+from ulmus.codings import Coding
+from ulmus.engine import Rows
+from ulmus.features.kept import keep
+from ulmus.features.nystrom import NystromMap
+from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics, summed_form
+from ulmus.solvers.ridge import Solution
+from ulmus.statistics import Statistics
+from ulmus.tuning.judge import Judge, Summary, Trial
+from ulmus.tuning.metric import quietly
+from ulmus.tuning.search import LOG2_C
+from ulmus.tuning.views import View
+
+#: More landmarks are tried where the last doubling of them lowered the loss by more than this share.
+WORTH = 0.005
+
+
+@dataclass(frozen=True)
+class GlobalModel:
+    """A fitted model, with what it was made of; ``features`` lift the rows as they were ``seen``."""
+
+    landmark_map: NystromMap
+    features: Any
+    seen: Rows
+    stats: Statistics
+    judge: Judge
+    trial: Trial
+    solution: Solution
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        view: View,
+        size: int,
+        seed: int,
+        *,
+        coding: Coding,
+        criterion: str,
+        scored: tuple[np.ndarray, np.ndarray],
+        fit_intercept: bool,
+        n_jobs: int | None,
+    ) -> "GlobalModel":
+        """Fit one with so many landmarks; ``scored`` are rows, and their weights, that choose C."""
+        with quietly():
+            fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=n_jobs)
+            fitted.fit(rows.X, sample_weight=rows.weight)
+        features, seen = keep(fitted, rows, n_jobs)
+        stats = nystrom_statistics(features, seen, n_jobs=n_jobs)
+        judge = Judge(
+            seen,
+            coding,
+            partial(nystrom_statistics, n_jobs=n_jobs),
+            fit_intercept,
+            criterion=criterion,
+            scored=scored[0],
+            mass=scored[1],
+            n_jobs=n_jobs,
+            whitening=summed_form(features)[1],
+        )
+        trial = judge.trial("global", view.gamma, summed_form(features)[0], Summary(stats), LOG2_C[::2])
+        solution = fit_nystrom_ridge(
+            features, seen, trial.best_C, fit_intercept=fit_intercept, n_jobs=n_jobs, stats=stats
+        )
+        return cls(fitted, features, seen, stats, judge, trial, solution)
+
+    @property
+    def size(self) -> int:
+        """The number of landmarks."""
+        return int(self.features.n_lifted)
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether the second half of the landmarks gained so much that others may gain too."""
+        near, summed = np.log2(self.trial.best_C) + np.arange(-4.0, 5.0, 2.0), summed_form(self.features)[0]
+        half = self.judge.trial("global", self.trial.width, summed, Summary(self.stats), near, self.size // 2)
+        return self.trial.best_loss < (1 - WORTH) * half.best_loss
+
+    def without(self, held: np.ndarray) -> Solution:
+        """The model of the rows that are not held out, from the sums of all."""
+        n_jobs = self.judge.n_jobs
+        weight = np.ones(len(self.seen)) if self.seen.weight is None else self.seen.weight
+        train = replace(self.seen, weight=np.where(held, 0.0, weight))
+        stats = self.stats - nystrom_statistics(self.features, self.seen.take(held), n_jobs=n_jobs)
+        return fit_nystrom_ridge(
+            self.features,
+            train,
+            self.trial.best_C,
+            fit_intercept=self.judge.fit_intercept,
+            n_jobs=n_jobs,
+            stats=stats,
+        )
+
+    def predictions(self, *solutions: Solution) -> list[np.ndarray]:
+        """Predictions of several models of the same features, by one pass over the rows."""
+        weights = self.features.weight_to_landmarks(np.concatenate([one.beta for one in solutions], axis=1))
+        out = engine.apply(self.features.cross_kernel_, self.seen.X, weights, n_jobs=self.judge.n_jobs)
+        parts = np.split(out, len(solutions), axis=1)
+        return [part + one.intercept for part, one in zip(parts, solutions, strict=True)]
