@@ -6,7 +6,7 @@ the same whether a row is repeated k times or weighs k, however rows are permute
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -76,17 +76,43 @@ def row_keys(X: Any, seed: int, n_jobs: int | None = -1) -> np.ndarray:
 def distinct_sample(rows: Rows, count: int, rng: np.random.RandomState) -> tuple[np.ndarray, Rows]:
     """Indices of up to ``count`` distinct rows in random order, and those rows, each with the weight of its copies."""
     index, mass = distinct_rows(rows.X, count, rows.weight, rng)
+    return index, _weighted(rows, index, mass)
+
+
+def _weighted(rows: Rows, index: np.ndarray, mass: np.ndarray) -> Rows:
+    """These rows, each with the weight of its copies."""
     sample = rows.take(index)
     if rows.weight is None and (mass == 1).all():
-        return index, sample
+        return sample
     unit = np.ones(len(index)) if sample.unit is None else sample.unit
-    return index, Rows(sample.X, sample.T, mass, unit)
+    return Rows(sample.X, sample.T, mass, unit)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Inputs and targets side by side, some rows at a time."""
+
+    X: np.ndarray
+    T: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.X), self.X.shape[1] + self.T.shape[1]
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        return np.concatenate([self.X[rows], self.T[rows]], axis=1)
+
+
+def distinct_pairs(rows: Rows, count: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`distinct_rows`, but rows with equal inputs and other targets are rows of their own."""
+    return distinct_rows(_Pairs(rows.X, rows.T), count, rows.weight, rng)
 
 
 def shuffled_sample(rows: Rows, count: int, rng: np.random.RandomState) -> Rows:
-    """Up to ``count`` rows in random order, the first of them distinct: landmarks, whatever is done to the columns."""
+    """Up to ``count`` rows in random order, the first of which may be landmarks, whatever is done to the columns."""
     if rows.effective_count > count:
-        return distinct_sample(rows, count, rng)[1]
+        index, mass = distinct_pairs(rows, count, rng)
+        return _weighted(rows, index, mass)
     index, _ = distinct_rows(rows.X, len(rows), None, rng)
     copies = np.setdiff1d(np.arange(len(rows)), index)
     return rows.take(np.append(index, copies))

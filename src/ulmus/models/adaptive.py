@@ -14,7 +14,7 @@ from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.partition import random_partition
 from ulmus.features.preparation import Preparation
-from ulmus.features.sampling import distinct_rows, distinct_sample, gathered, merged, row_keys
+from ulmus.features.sampling import distinct_pairs, distinct_sample, gathered, merged, row_keys
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly
 from ulmus.models._docs import documented
 from ulmus.models._effort import EFFORTS, Effort
@@ -90,7 +90,7 @@ class AdaptiveFamily(Assembly):
         coding = self._coding(rows)
         self.view_ = self._choose_view(rows, coding, rng)
         rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows, rng)))
-        scored = distinct_rows(rows.X, SCORED, rows.weight, rng)
+        scored = distinct_pairs(rows, SCORED, rng)
         model = self._fit_global(rows, coding, scored, self._spent.landmarks, rng)
         held = self._held(rows, rng)
         without = model.solution if held is None else model.without(held)
