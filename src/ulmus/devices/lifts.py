@@ -114,7 +114,7 @@ _EMBEDDED: dict[str, Any] = {"inner": _inner, "angle": _angle, "arc": _arc, "dis
 
 
 def _matern32(torch: Any, P: Any, p: Any) -> Any:
-    r = P.neg_().sqrt_()
+    r = P.abs_().sqrt_()  # round-off may have left a square below 0
     E = torch.exp(-r)
     return r.add_(1.0).mul_(E)
 
