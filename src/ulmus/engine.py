@@ -89,6 +89,11 @@ def pieces(n_rows: int, length: int) -> Iterator[slice]:
         yield slice(start, min(start + length, n_rows))
 
 
+def shares(n_rows: int, most: int) -> list[slice]:
+    """Pieces of at most so many rows, and some for every thread where that leaves each enough to do."""
+    return list(pieces(n_rows, max(64, min(most, max(512, n_rows // 8)))))
+
+
 def slabs(n_rows: int, n_features: int = 1) -> list[slice]:
     """The fixed division of ``n_rows`` into equal slabs, not much shorter than their sums are wide."""
     if n_rows <= 1024:

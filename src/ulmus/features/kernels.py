@@ -48,8 +48,7 @@ class Kernel:
     ``embedding`` is ``"inner"``, ``"distance"``, ``"angle"``, ``"arc"`` or ``"cityblock"``; ``finish`` turns the
     product into kernel values in place; ``scale`` turns ``gamma`` into the factor on the rows of distance kernels;
     ``onnx(g, P, parameters)`` is ``finish`` in ONNX operators, where ``g.Exp(P)`` adds an operator to the graph ``g``.
-    ``exact_distance`` says that the kernel falls like the distance near 0, not like its square: the root of round-off
-    is no round-off (Matérn-3/2 takes a root too, but falls like the square).
+    With ``exact_distance`` it falls like the distance near 0, not like its square, and round-off must not be rooted.
     """
 
     name: str
@@ -258,11 +257,10 @@ class CrossKernel:
         right = self._right[out.dtype][columns]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             if self.kernel.embedding == "cityblock":
-                right = self._right[np.dtype(np.float64)][columns]
                 if out.dtype == np.float64 and out.flags.c_contiguous:
                     cdist(left, right, "cityblock", out=out)
                 else:
-                    out[:] = cdist(left, right, "cityblock")
+                    out[:] = cdist(left, self._right[np.dtype(np.float64)][columns], "cityblock")
             elif sparse.issparse(left):
                 out[:] = left @ right.T
             else:
@@ -271,9 +269,8 @@ class CrossKernel:
                 size = -(left[:, -2].min() + right[:, -1].min())
                 finite = bool(np.isfinite(2 * size))
                 self._repair(left, right, out, size)
-                self.kernel.finish(out, self.parameters)
-            else:
-                self.kernel.finish(out, self.parameters)
+            self.kernel.finish(out, self.parameters)
+            if self.kernel.embedding != "distance":
                 finite = bool(np.isfinite(out.sum()) or np.isfinite(out).all())
         if not finite:
             raise ValueError(_overflow(X, self.Z))

@@ -217,7 +217,7 @@ def leverages(features: Lift, X: Any, leverage: Callable[[np.ndarray], np.ndarra
         features.lift(X[piece], Phi)
         out[piece] = leverage(Phi)
 
-    height = min(engine.block_rows(features.n_lifted, np.float64), max(256, X.shape[0] // 8))
-    for _ in engine.ordered_map(work, list(engine.pieces(X.shape[0], height)), n_jobs):
+    pieces = engine.shares(X.shape[0], engine.block_rows(features.n_lifted, np.float64))
+    for _ in engine.ordered_map(work, pieces, n_jobs):
         pass
     return out

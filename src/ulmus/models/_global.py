@@ -54,7 +54,7 @@ class GlobalModel:
             fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=n_jobs)
             fitted.fit(rows.X, sample_weight=rows.weight)
         features, seen = keep(fitted, rows, n_jobs)
-        stats = nystrom_statistics(features, seen, n_jobs=n_jobs)
+        stats, (summed, whitening) = nystrom_statistics(features, seen, n_jobs=n_jobs), summed_form(features)
         judge = Judge(
             seen,
             coding,
@@ -64,9 +64,9 @@ class GlobalModel:
             scored=scored[0],
             mass=scored[1],
             n_jobs=n_jobs,
-            whitening=summed_form(features)[1],
+            whitening=whitening,
         )
-        trial = judge.trial("global", view.gamma, summed_form(features)[0], Summary(stats), LOG2_C[::2])
+        trial = judge.trial("global", view.gamma, summed, Summary(stats), LOG2_C[::2])
         solution = fit_nystrom_ridge(
             features, seen, trial.best_C, fit_intercept=fit_intercept, n_jobs=n_jobs, stats=stats
         )

@@ -68,7 +68,7 @@ class RidgePath(Spectrum):
             self.V = self.U
             if whitening is not None:
                 self.V = self.U.copy()
-                solve_lower(np.ascontiguousarray(whitening), self.V, transposed=True)
+                solve_lower(whitening, self.V, transposed=True)
         Z, square = self.U.T @ used.cross, np.diag(used.target)
         super().__init__(np.maximum(s, 0.0), Z, square, stats.weight, fit_intercept=fit_intercept)
 

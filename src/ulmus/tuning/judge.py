@@ -172,8 +172,7 @@ class Judge:
                     P = predict(np.ascontiguousarray(Phi[:, :size]), rows, index[piece])
                     losses[:, piece] = self.coding.losses(rows.T, P, self.criterion)
 
-        block = max(64, min(engine.BLOCK_BYTES // (16 * width), max(512, len(index) // 8)))
-        for _ in engine.ordered_map(work, list(engine.pieces(len(index), block)), self.n_jobs):
+        for _ in engine.ordered_map(work, engine.shares(len(index), engine.BLOCK_BYTES // (16 * width)), self.n_jobs):
             pass
         return out
 

@@ -205,7 +205,7 @@ class ViewSearch:
     def _decided(self, rows: Rows, views: list[View], climbs: list[Climb]) -> bool:
         """Whether the last view leads by more than chance, and more landmarks for the rougher ones, will take."""
         smooth = climbs[-1].best
-        before = self._trials(rows, views[:-1], climbs, self.budget.metric_landmarks // 2)
+        before = self._trials(rows, views[:-1], climbs, smooth.size // 2)
         for rough, half in zip((climb.best for climb in climbs), before, strict=False):
             difference = rough.row_losses - smooth.row_losses
             chance = difference.std() / np.sqrt(len(difference))
