@@ -6,8 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from ulmus.codings import Plain
 from ulmus.features.partition import random_partition
 from ulmus.solvers.local import LocalKernels, fit_leaves, leaf_kernel, solve_leaf
+from ulmus.tuning.local import FIRST_RIDGES, FIRST_WIDTH, LocalSearch, Remainder, _Leaves
 
 
 @settings(max_examples=40, deadline=None)
@@ -90,3 +92,17 @@ def test_duplicates_without_a_penalty_still_give_an_answer():
 def test_a_matrix_that_is_not_positive_definite_is_refused():
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
         solve_leaf(-np.eye(5), np.ones((5, 1)), None, 1e-12)
+
+
+@pytest.mark.parametrize("signal", [0.0, 1.0])
+def test_widths_and_penalties_are_sought_only_where_something_is_left_to_find(signal):
+    rng = np.random.RandomState(0)
+    U, noise = rng.uniform(-1, 1, size=(900, 2)), rng.normal(size=(900, 1))
+    R = noise + signal * np.sin(5 * U[:, :1])
+    data = Remainder(U[:600], R[:600], None, U[600:], R[600:], np.zeros((300, 1)), None)
+    search = LocalSearch("matern32", 1.0, data, Plain(np.ones(1)))
+    leaves = _Leaves(search, random_partition(data.U, 150, rng), 8)
+    width, ridge = leaves.climb()
+    first = {(FIRST_WIDTH, step) for step in FIRST_RIDGES}
+    assert (set(leaves.tried) == first) == (signal == 0.0)
+    assert (leaves.tried[width, ridge][0] < leaves.without) == (signal == 1.0)

@@ -29,8 +29,9 @@ def test_the_rougher_kernel_wins_when_there_are_landmarks_enough():
     as_few, as_many = (search(X, T, **few, final_landmarks=count) for count in (120, 450))
     assert as_few.choose().kernel == "matern32"
     assert as_many.choose().kernel == "laplacian_l1" == KERNELS[0]
-    # the last two trials are those of the two kernels with more landmarks
-    assert max(trial.best_loss for trial in as_many.trials[-2:]) < min(trial.best_loss for trial in as_few.trials[-2:])
+    # before the last trial, with half of the landmarks, come those of the two kernels with more of them
+    few_losses, many_losses = ([trial.best_loss for trial in found.trials[-3:-1]] for found in (as_few, as_many))
+    assert max(many_losses) < min(few_losses)
 
 
 def test_losses_with_more_landmarks_are_those_of_refits_without_the_row():
@@ -98,3 +99,30 @@ def test_landmarks_are_the_same_rows_whatever_metric_shows_them():
         judged = found.search.judge(Rows(rows.X * metric, rows.T), "matern32", 1.0, 20, np.zeros(1), 1)
         np.testing.assert_array_equal(judged.features.landmarks_, (rows.X * metric)[:20])
     assert not np.array_equal(rows.X, X)  # which is why the order must be random
+
+
+@pytest.mark.parametrize(("target", "saturated"), [("smooth", True), ("rough", False)])
+def test_landmarks_are_too_many_when_half_of_them_do_as_well(target, saturated):
+    X, T = rough(1200)
+    if target == "smooth":
+        T = X[:, :1] + X[:, 1:] ** 2 + 0.3 * np.random.RandomState(1).normal(size=(1200, 1))
+    few = {"rows": 600, "landmarks": 80, "metric_rows": 800, "metric_landmarks": 120, "rounds": 1}
+    found = search(X, T, **few, final_landmarks=200)
+    found.choose()
+    assert found.saturated == saturated
+    many = search(np.tile(X, (2, 1)), np.tile(T, (2, 1)), **few, final_landmarks=200)
+    many.choose()
+    assert not many.saturated  # of many more rows than were looked at, nothing is known
+
+
+def test_other_preparations_climb_only_where_the_best_leaves_the_heuristic_width():
+    X, T = rough(600)
+    found = search(X, T, rows=600, landmarks=80, rounds=0)
+    posed = {kind: found._posed(kind, found.rows)[1] for kind in found.budget.preparations}
+    noise = 0.5 * np.random.RandomState(1).normal(size=(600, 1))
+    for target, climbed in ((lambda X: np.sin(X[:, :1]) + noise, False), (lambda X: X[:, :1], True)):
+        climbs = found._climbs({kind: Rows(rows.X, target(rows.X)) for kind, rows in posed.items()})
+        assert set(climbs) == set(posed)
+        leader = min(climbs.values(), key=lambda climb: climb.trials[0].best_loss)
+        assert (leader.factor != 1.0) == climbed
+        assert all((len(climb.trials) > 1) == (climbed or climb is leader) for climb in climbs.values())

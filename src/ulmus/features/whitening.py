@@ -18,6 +18,8 @@ DEFER = 1e-2
 #: A landmark is dropped when its residual kernel is below this multiple of its own round-off: per landmark, and of what
 #: the weakest pivot taken in order makes of it.
 DROP = 16.0
+#: The condition number is known well enough when a step changes neither of its parts by more.
+SETTLED = 0.02
 _PANEL = 64
 
 
@@ -36,12 +38,15 @@ class NestedCholesky:
         w = v[:, None] / np.linalg.norm(v)
         top = bottom = np.linalg.norm(v)
         for _ in range(12):
+            before = top, bottom
             v = R @ (R.T @ (v / top))
             top = np.linalg.norm(v)
             solve_lower(R, w)
             solve_lower(R, w, transposed=True)
             bottom = np.linalg.norm(w)
             w /= bottom
+            if max(abs(top / before[0] - 1), abs(bottom / before[1] - 1)) <= SETTLED:
+                break
         return float(top * bottom)
 
 

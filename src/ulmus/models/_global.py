@@ -12,7 +12,7 @@ from ulmus.engine import Rows
 from ulmus.features.kept import keep
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics, summed_form
-from ulmus.solvers.ridge import Solution
+from ulmus.solvers.ridge import DOUBLE, Solution
 from ulmus.statistics import Statistics
 from ulmus.tuning.judge import Judge, Summary, Trial
 from ulmus.tuning.metric import quietly
@@ -21,6 +21,9 @@ from ulmus.tuning.views import View
 
 #: More landmarks are tried where the last doubling of them lowered the loss by more than this share.
 WORTH = 0.005
+#: Digits that are worth another pass over so many rows; where leaves are judged, sums alone do.
+MANY_ROWS = 10_000
+KEPT, JUDGED = replace(DOUBLE, correct=1e-4, tolerance=1e-6), replace(DOUBLE, correct=DOUBLE.give_up)
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,13 @@ class GlobalModel:
         )
         trial = judge.trial("global", view.gamma, summed, Summary(stats), LOG2_C[::2])
         solution = fit_nystrom_ridge(
-            features, seen, trial.best_C, fit_intercept=fit_intercept, n_jobs=n_jobs, stats=stats
+            features,
+            seen,
+            trial.best_C,
+            fit_intercept=fit_intercept,
+            n_jobs=n_jobs,
+            stats=stats,
+            precision=KEPT if len(seen) > MANY_ROWS else DOUBLE,
         )
         return cls(fitted, features, seen, stats, judge, trial, solution)
 
@@ -97,6 +106,7 @@ class GlobalModel:
             fit_intercept=self.judge.fit_intercept,
             n_jobs=n_jobs,
             stats=stats,
+            precision=JUDGED,
         )
 
     def predictions(self, *solutions: Solution) -> list[np.ndarray]:

@@ -91,7 +91,7 @@ class AdaptiveFamily(Assembly):
         self.view_ = self._choose_view(rows, coding, rng)
         rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows, rng)))
         scored = distinct_pairs(rows, SCORED, rng)
-        model = self._fit_global(rows, coding, scored, self._spent.landmarks, rng)
+        model = self._fit_global(rows, coding, scored, self._landmarks, rng)
         held = self._held(rows, rng)
         without = model.solution if held is None else model.without(held)
         P, P_without = model.predictions(model.solution, without)
@@ -133,6 +133,7 @@ class AdaptiveFamily(Assembly):
             n_jobs=self.n_jobs,
         )
         view = search.choose()
+        self._landmarks = self._spent.landmarks // (2 if search.saturated else 1)
         self.trials_ = tuple(search.trials)
         kind = view.preparation.columns.kind
         self._say(f"view: {kind} columns, kernel {view.kernel}, {len(self.trials_)} trials")

@@ -110,14 +110,18 @@ def fit_nystrom_ridge(
     fit_intercept: bool = False,
     n_jobs: int | None = -1,
     stats: Statistics | None = None,
+    precision: Precision | None = None,
 ) -> Solution:
-    """Weights of a fitted Nyström map by the cheapest route that keeps the digits (from its statistics, if given)."""
+    """Weights of a fitted Nyström map by the cheapest route that keeps the digits (from its statistics, if given).
+
+    Another ``precision`` than that of the route says how many of them are worth another pass over the rows.
+    """
     problem = Problem(features, rows, C, fit_intercept, n_jobs)
     if len(rows) < features.n_lifted:
         return fit_dual(problem)
     route = choose_route(rows.X.dtype, features.condition_, len(rows), triangular=features.triangular)
     for attempt in dict.fromkeys((route, SAFEST)) if stats is None else (_summing_route(features),):
-        solution = fit_gram(_posed(problem, features, attempt), attempt.precision, stats)
+        solution = fit_gram(_posed(problem, features, attempt), precision or attempt.precision, stats)
         if solution is not None:
             return replace(solution, form=str(attempt))
     return fit_triangular(problem)

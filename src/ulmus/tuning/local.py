@@ -23,7 +23,7 @@ RIDGES = 10.0 ** np.arange(-4.0, 2.01, 0.5)
 #: Widths of the local kernel, in units of the global one.
 WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
 #: Where the climb starts: the place of a width, and of penalties far apart, as there may be two valleys.
-FIRST_WIDTH, FIRST_RIDGES = 2, (1, 4, 7)
+FIRST_WIDTH, FIRST_RIDGES = 2, (1, 4, 7, 10)
 #: A width is left for its neighbour only when that is better by this share.
 CLEAR = 0.002
 #: The stage is left out when one partition gains less than this share of the loss; the mean of several gains more.
@@ -107,6 +107,8 @@ class _Leaves:
         width = FIRST_WIDTH
         self.judge(width, list(FIRST_RIDGES))
         start = min(FIRST_RIDGES, key=lambda step: self.tried[width, step][0])
+        if self.tried[width, start][0] >= self.without:  # even a strong penalty turns nothing to the better
+            return width, start
         found = {width: self._climb_ridge(width, start)}
         while True:
             for near in (width + 1, width - 1):

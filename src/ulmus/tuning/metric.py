@@ -28,8 +28,8 @@ from ulmus.tuning.surface import lowest
 
 #: log2 of the C of a trial; the judge goes beyond the ends when the best is there.
 LOG2_C = np.arange(-4.0, 11.0, 2.0)
-#: Steps around a good log2 C.
-NEAR = np.array([-3.0, -1.5, 0.0, 1.5, 3.0])
+#: Steps around a good log2 C; one more costs far less than to come back for it.
+NEAR = np.arange(-4.5, 5.0, 1.5)
 #: Widths, relative to one over the median distance, between which the climb moves.
 FACTOR = 2.0
 #: Widths that a climb tries at most.

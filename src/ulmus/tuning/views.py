@@ -4,13 +4,16 @@ A *view* turns rows into the coordinates that the kernel sees, :math:`u = A\,\te
 and which ``gamma`` to use on them.
 
 1. The L1-Laplacian on every preparation, then Matérn-3/2 on the best of them, the width by climbing on a logarithmic
-   scale; and the L1-Laplacian so flat that it is an additive model.
+   scale (for other preparations only when the best at the heuristic width leaves it); and the L1-Laplacian so flat that
+   it is an additive model.
 2. The metric, for every kernel that may be the best: gradients of the last predictor, on a larger sample, give the next
    ``A`` (:mod:`ulmus.features.metric`).
 3. Kernels are compared with their metrics, and with more landmarks: which one is better often turns with either. Few
    landmarks favour the smoother kernel, whose spectrum ends sooner, and the local stage will use every row. Where there
    are rows enough, they are compared on some from which no metric was learned; otherwise few landmarks do when half of
    them tell that the lead hardly hangs on their number.
+4. Where half of the landmarks are as good as all, and rows are not many more than were sampled, the model needs no more
+   than half of those that it may have (``saturated``).
 """
 
 from dataclasses import dataclass, replace
@@ -39,8 +42,10 @@ HANDICAP = {"standard": 1.05}
 CHANCE, AHEAD = 3.0, 1.5
 #: Copies that a row stands for, on the average, when target means need not be kept from its own.
 MANY = 10
+#: Landmarks are too many when half of them lose less than this share.
+WORTH = 0.005
 #: Steps of log2 C from that of few landmarks; more landmarks want a smaller one.
-FINAL = np.arange(-4.0, 3.0)
+FINAL = np.arange(-4.0, 5.0)
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class Budget:
     metric_rows: int = 4_000
     metric_landmarks: int = 350
     rounds: int = 5
-    final_landmarks: int = 1_000
+    final_landmarks: int = 800
     kernels: int = 2
     preparations: tuple[str, ...] = PREPARATIONS
 
@@ -86,6 +91,11 @@ def parts_of(rows: Rows, rng: np.random.RandomState) -> np.ndarray:
     return (row_keys(rows.X, int(rng.randint(2**31 - 1))) % np.uint64(PARTS)).astype(np.intp)
 
 
+def _best(trials: dict[str, Trial]) -> str:
+    """The preparation with the lowest loss."""
+    return min(trials, key=lambda kind: HANDICAP.get(kind, 1.0) * trials[kind].best_loss)
+
+
 class ViewSearch:
     """The search for one table; every trial is kept in ``trials``."""
 
@@ -106,6 +116,7 @@ class ViewSearch:
         self.whole = Preparation.of("standard", rows.X, rows.T, rows.weight, categorical)
         self.search = MetricSearch(coding, int(rng.randint(2**31 - 1)), fit_intercept, criterion)
         self.trials: list[Trial] = []
+        self.saturated = False
 
     def choose(self) -> View:
         """The view with the lowest leave-one-out loss."""
@@ -127,23 +138,41 @@ class ViewSearch:
             for kind, preparation in prepared.items()
         }
 
-        def climb(each: tuple[str, str]) -> Climb:
-            kind, kernel = each
-            return self.search.climb(posed[kind], kernel, 1.0, self.budget.landmarks, self.n_jobs)
-
-        climbs = list(engine.ordered_map(climb, [(kind, KERNELS[0]) for kind in kinds], self.n_jobs))
-        rough, kind = min(zip(climbs, kinds, strict=True), key=lambda c: HANDICAP.get(c[1], 1.0) * c[0].best.best_loss)
-        smooth, flat = climb((kind, KERNELS[1])), self._flat(posed[kind])
-        self.trials += [trial for found in (*climbs, smooth) for trial in found.trials] + [flat]
+        climbs = self._climbs({kind: posed[kind] for kind in kinds})
+        kind = _best({kind: climb.best for kind, climb in climbs.items()})
+        rough = climbs[kind]
+        smooth = self.search.climb(posed[kind], KERNELS[1], rough.factor, self.budget.landmarks, self.n_jobs)
+        flat = self._flat(posed[kind])
+        self.trials += [trial for found in (*climbs.values(), smooth) for trial in found.trials] + [flat]
         metric = np.ones(posed[kind].X.shape[1])
         views = [
             View(prepared[kind], metric, k, t.width) for k, t in zip(KERNELS, (rough.best, smooth.best), strict=True)
         ]
         if self.budget.kernels < len(KERNELS) or not self._learns(metric):
-            views = [self._settled(posed[kind], None, views, [rough, smooth])]
+            views = [views[self._settled(posed[kind], None, views, [rough, smooth], self.budget.landmarks)]]
         if flat.best_loss < HOPEFUL * min(rough.best.best_loss, smooth.best.best_loss):
             views.append(View(prepared[kind], metric, KERNELS[0], flat.width))
         return views
+
+    def _climbs(self, posed: dict[str, Rows]) -> dict[str, Climb]:
+        """The best width on every preparation; where the heuristic one is the best, on the best of them alone."""
+        kernel, landmarks = KERNELS[0], self.budget.landmarks
+
+        def first(kind: str) -> Trial:
+            gamma = self.search.unit(kernel, posed[kind])
+            return self.search.judge(posed[kind], kernel, gamma, landmarks, LOG2_C, n_jobs=1).trial
+
+        def climb(kind: str) -> Climb:
+            found = self.search.climb(posed[kind], kernel, leader.factor, landmarks, self.n_jobs)
+            return replace(found, trials=(begun[kind], *found.trials))
+
+        begun = dict(zip(posed, engine.ordered_map(first, posed, self.n_jobs), strict=True))
+        best = _best(begun)
+        leader = self.search.climb(posed[best], kernel, 1.0, landmarks, self.n_jobs, begun[best])
+        others = [kind for kind in posed if kind != best]
+        if leader.factor == 1.0:
+            return {best: leader} | {kind: Climb((begun[kind],), begun[kind], 1.0) for kind in others}
+        return {best: leader} | dict(zip(others, engine.ordered_map(climb, others, self.n_jobs), strict=True))
 
     def _flat(self, rows: Rows) -> Trial:
         """The additive model of these rows."""
@@ -183,7 +212,13 @@ class ViewSearch:
             replace(view, preparation=preparation, metric=A, gamma=climb.best.width)
             for (view, _), (A, climb) in zip(begun, found, strict=True)
         ]
-        return self._settled(posed, fresh, sharp, [climb for _, climb in found])
+        climbs = [climb for _, climb in found]
+        best = self._settled(posed, fresh, sharp, climbs, landmarks)
+        if len(self.rows) <= 2 * most and climbs[best].best.size > 1:
+            full = climbs[best].best
+            half = self._trials(posed, [sharp[best]], [climbs[best]], full.size // 2)[0]
+            self.saturated = half.best_loss <= (1 + WORTH) * full.best_loss
+        return sharp[best]
 
     def _posed(self, kind: str, rows: Rows) -> tuple[Preparation, Rows]:
         """A preparation of these rows, and what it makes of them."""
@@ -191,16 +226,17 @@ class ViewSearch:
         part = parts_of(rows, self.rng)
         return preparation, replace(rows, X=preparation.transform_learned(rows.X, rows.T, rows.weight, part))
 
-    def _settled(self, rows: Rows, fresh: Rows | None, views: list[View], climbs: list[Climb]) -> View:
-        """The best of several views, the rougher first, with as many landmarks as it takes to tell."""
+    def _settled(self, rows: Rows, fresh: Rows | None, views: list[View], climbs: list[Climb], landmarks: int) -> int:
+        """Which of several views, the rougher first, is the best with as many landmarks as it takes to tell."""
         trials = [climb.best for climb in climbs]
         best = int(np.argmin([trial.best_loss for trial in trials]))
         if best > 0 and fresh is not None:
             trials = self._trials(fresh, views, climbs, self.budget.final_landmarks)
-        elif best > 0 and not self._decided(rows, views[: best + 1], climbs[: best + 1]):
-            # smoother ones than the best have nothing to hope for
-            trials = self._trials(rows, views[: best + 1], climbs, self.budget.final_landmarks)
-        return views[int(np.argmin([trial.best_loss for trial in trials]))]
+        elif best > 0 and trials[best].size == landmarks < len(rows):  # otherwise there are no more of them
+            views = views[: best + 1]  # smoother ones than the best have nothing to hope for
+            if not self._decided(rows, views, climbs[: best + 1]):
+                trials = self._trials(rows, views, climbs, self.budget.final_landmarks)
+        return int(np.argmin([trial.best_loss for trial in trials]))
 
     def _decided(self, rows: Rows, views: list[View], climbs: list[Climb]) -> bool:
         """Whether the last view leads by more than chance, and more landmarks for the rougher ones, will take."""
