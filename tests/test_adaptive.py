@@ -296,3 +296,11 @@ def test_the_deviation_grows_away_from_the_data():
     near, far = (model.predict(rows, return_std=True)[1] for rows in (X[:50], X[:50] + 100))
     assert (near > 0).all()
     assert far.min() > 1.5 * near.max()
+
+
+def test_one_leaf_is_fitted_once_and_few_rows_have_wide_leaves():
+    effort = EFFORTS["default"]
+    assert effort.leaf(20_000) == effort.wide_leaf_rows > effort.leaf_rows == effort.leaf(20_001)
+    model = AdaptiveRegressor(random_state=0).fit(*bumps(1500))
+    assert model.local_ is not None
+    assert [partition.n_leaves for partition in model.local_.partitions] == [1]

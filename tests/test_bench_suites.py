@@ -3,13 +3,14 @@
 import json
 from dataclasses import replace
 from time import sleep
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from pages import figures_of
-from ulmus.bench import SUITES, Suite, contestants
-from ulmus.bench.tasks import Task, load, load_contaminated, load_ordinal
+from ulmus.bench import SUITES, Suite, contestants, tasks
+from ulmus.bench.tasks import MANY_TESTED, Task, load, load_contaminated, load_ordinal
 from ulmus.reproduce import Results, Settings, Unavailable, run
 
 
@@ -193,3 +194,17 @@ def test_an_ablation_leaves_out_what_it_says():
     assert contestants.ABLATIONS["without the local stage"](task, 0).fit(task.X, task.y).local_ is None
     standard = contestants.ABLATIONS["standardised only"](task, 0).fit(task.X, task.y)
     assert standard.view_.preparation.columns.kind == "standard"
+
+
+@pytest.mark.parametrize("tested", [250, MANY_TESTED])
+def test_a_small_official_split_serves_one_seed_and_a_large_one_all(monkeypatch, tested):
+    n = 4 * tested
+    split = np.arange(n) % 4 > 0
+    given = SimpleNamespace(data=np.arange(n)[:, None], target=np.arange(n) % 2, task="classification", splits=(split,))
+    monkeypatch.setattr(tasks, "datasets", SimpleNamespace(list=lambda: ["set"], load=lambda name: given))
+    first, second = load("set", 0), load("set", 1)
+    assert set(first.X_test[:, 0]) == set(np.flatnonzero(~split))
+    assert (set(second.X_test[:, 0]) == set(first.X_test[:, 0])) == (tested >= MANY_TESTED)
+    for task in (first, second):
+        assert len(task.X_test) == tested
+        assert sorted([*task.X[:, 0], *task.X_test[:, 0]]) == list(range(n))

@@ -24,7 +24,7 @@ from ulmus.tuning.views import Budget
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
 #: Small enough that a thousand rows have several leaves.
-SMALL = adaptive.Effort(Budget(300, 40, 400, 60, rounds=1), 60, 80, 3, 8)
+SMALL = adaptive.Effort(Budget(300, 40, 400, 60, rounds=1), 60, 80, 80, 3, 8)
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,7 @@
 """The choice of a view: kernels are compared with landmarks enough for the rougher one."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -126,3 +128,32 @@ def test_other_preparations_climb_only_where_the_best_leaves_the_heuristic_width
         leader = min(climbs.values(), key=lambda climb: climb.trials[0].best_loss)
         assert (leader.factor != 1.0) == climbed
         assert all((len(climb.trials) > 1) == (climbed or climb is leader) for climb in climbs.values())
+
+
+@pytest.mark.parametrize(
+    ("losses", "on_fresh_rows", "asked", "chosen"),
+    [
+        (
+            [1.00, 1.20, 1.02],
+            [1.1, 1.0],
+            [0, 2],
+            2,
+        ),  # the additive model is near: the metric may know its rows too well
+        ([1.00, 1.20, 1.20], None, None, 0),  # nobody is near
+        ([1.50, 1.00, 1.20], [1.0, 1.1], [0, 1], 0),  # the rougher one may turn it with more landmarks, however far
+    ],
+)
+def test_rows_that_no_metric_knows_decide_between_those_who_may_win(monkeypatch, losses, on_fresh_rows, asked, chosen):
+    X, T = rough(100)
+    found = search(X, T, metric_rows=40)
+    views, given = ["rough", "smooth", "flat"], []
+
+    def trials(self, rows, views, climbs, landmarks):
+        given.append((rows, views))
+        return [SimpleNamespace(best_loss=loss) for loss in on_fresh_rows]
+
+    monkeypatch.setattr(ViewSearch, "_trials", trials)
+    climbs = [SimpleNamespace(best=SimpleNamespace(best_loss=loss, size=20)) for loss in losses]
+    assert found._settled(found.rows[:40], found.rows[40:], views, climbs, 20) == chosen
+    assert [[views.index(view) for view in names] for _, names in given] == ([asked] if asked else [])
+    assert all(len(rows) == 60 for rows, _ in given)

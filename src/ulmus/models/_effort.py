@@ -4,20 +4,28 @@ from dataclasses import dataclass
 
 from ulmus.tuning.views import Budget
 
+#: Up to so many rows, leaves are wide: the cost of all is that of the rows times the square of a leaf.
+FEW_ROWS = 20_000
+
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is spent on what."""
+    """How much is spent on what; leaves hold ``leaf_rows``, and more, ``wide_leaf_rows``, where rows are few."""
 
     budget: Budget
     landmarks: int
     leaf_rows: int
+    wide_leaf_rows: int
     partitions: int
     judged_leaves: int
 
+    def leaf(self, n_rows: int) -> int:
+        """Rows of a leaf of so many rows."""
+        return self.wide_leaf_rows if n_rows <= FEW_ROWS else self.leaf_rows
+
 
 EFFORTS = {
-    "fast": Effort(Budget(1_500, 150, 2_500, 250, rounds=2, final_landmarks=400, kernels=1), 500, 700, 2, 8),
-    "default": Effort(Budget(), 1_000, 1_500, 4, 8),
-    "best": Effort(Budget(4_000, 400, 8_000, 700, rounds=8, final_landmarks=2_000), 2_000, 2_000, 8, 16),
+    "fast": Effort(Budget(1_500, 150, 2_500, 250, rounds=2, final_landmarks=400, kernels=1), 500, 700, 700, 2, 8),
+    "default": Effort(Budget(), 1_000, 1_500, 2_000, 4, 8),
+    "best": Effort(Budget(4_000, 400, 8_000, 700, rounds=8, final_landmarks=2_000), 2_000, 2_000, 2_500, 8, 16),
 }

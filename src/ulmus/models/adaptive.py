@@ -28,7 +28,7 @@ from ulmus.tuning.views import View, ViewSearch, parts_of
 
 #: Held-out rows that judge the local stage: a tenth of all, within these bounds.
 HELD = (500, 5_000)
-#: Landmarks of the global model: a quarter of the rows, but not less than this, nor more than the effort allows.
+#: Landmarks of the global model: half of the rows, but not less than this, nor more than the effort allows.
 MIN_LANDMARKS = 150
 #: Rows whose leave-one-out predictions choose the C of the global model.
 SCORED = 4_000
@@ -146,7 +146,7 @@ class AdaptiveFamily(Assembly):
         model = GlobalModel.of(
             rows,
             self.view_,
-            min(landmarks, max(MIN_LANDMARKS, distinct // 4)),
+            min(landmarks, max(MIN_LANDMARKS, distinct // 2)),
             int(rng.randint(2**31 - 1)),
             coding=coding,
             criterion=self.criterion,
@@ -188,7 +188,8 @@ class AdaptiveFamily(Assembly):
         some = merged(replace(rows, T=rows.T - P).take(~held), rng)
         data = Remainder(some.X, some.T, some.weight, test.X, test.T, P[held], test.weight)
         search = LocalSearch(self.view_.kernel, self.view_.gamma, data, coding, self.criterion, self.n_jobs)
-        halves, leaves = (random_partition(some.X, size, rng) for size in (effort.leaf_rows // 2, effort.leaf_rows))
+        size = effort.leaf(len(some))
+        halves, leaves = (random_partition(some.X, rows_each, rng) for rows_each in (size // 2, size))
         choice = search.choose(halves, leaves, effort.judged_leaves)
         self._say(
             f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it "
@@ -211,7 +212,9 @@ class AdaptiveFamily(Assembly):
         if rounds < 1:
             self._say(f"local stage left out: it needs {(rest.X.nbytes + each) / 1e9:.2g} GB")
             return None
-        partitions = tuple(random_partition(rest.X, effort.leaf_rows, rng) for _ in range(rounds))
+        size = effort.leaf(len(rest))
+        rounds = rounds if len(rest) > size else 1  # there is but one way to put all rows into one leaf
+        partitions = tuple(random_partition(rest.X, size, rng) for _ in range(rounds))
         alphas = tuple(
             scale
             * fit_leaves(self.view_.kernel, gamma, choice.ridge, rest.X, rest.T, rest.weight, p, n_jobs=self.n_jobs)

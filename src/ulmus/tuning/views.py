@@ -228,15 +228,17 @@ class ViewSearch:
 
     def _settled(self, rows: Rows, fresh: Rows | None, views: list[View], climbs: list[Climb], landmarks: int) -> int:
         """Which of several views, the rougher first, is the best with as many landmarks as it takes to tell."""
-        trials = [climb.best for climb in climbs]
-        best = int(np.argmin([trial.best_loss for trial in trials]))
-        if best > 0 and fresh is not None:
-            trials = self._trials(fresh, views, climbs, self.budget.final_landmarks)
-        elif best > 0 and trials[best].size == landmarks < len(rows):  # otherwise there are no more of them
-            views = views[: best + 1]  # smoother ones than the best have nothing to hope for
-            if not self._decided(rows, views, climbs[: best + 1]):
-                trials = self._trials(rows, views, climbs, self.budget.final_landmarks)
-        return int(np.argmin([trial.best_loss for trial in trials]))
+        losses = [climb.best.best_loss for climb in climbs]
+        best = int(np.argmin(losses))
+        # rougher ones than the best have more landmarks to hope for, smoother ones that its metric knows these rows
+        reach = losses[best] * (HOPEFUL if fresh is not None else 0.0)
+        asked = [k for k, loss in enumerate(losses) if k <= best or loss < reach]
+        views, climbs = [views[k] for k in asked], [climbs[k] for k in asked]
+        more = climbs[-1].best.size == landmarks < len(rows)
+        if len(asked) == 1 or (fresh is None and (not more or self._decided(rows, views, climbs))):
+            return best
+        trials = self._trials(rows if fresh is None else fresh, views, climbs, self.budget.final_landmarks)
+        return asked[int(np.argmin([trial.best_loss for trial in trials]))]
 
     def _decided(self, rows: Rows, views: list[View], climbs: list[Climb]) -> bool:
         """Whether the last view leads by more than chance, and more landmarks for the rougher ones, will take."""
