@@ -138,7 +138,7 @@ def test_other_preparations_climb_only_where_the_best_leaves_the_heuristic_width
             [1.1, 1.0],
             [0, 2],
             2,
-        ),  # the additive model is near: the metric may know its rows too well
+        ),  # the additive one is near: the metric may know its rows
         ([1.00, 1.20, 1.20], None, None, 0),  # nobody is near
         ([1.50, 1.00, 1.20], [1.0, 1.1], [0, 1], 0),  # the rougher one may turn it with more landmarks, however far
     ],
