@@ -43,6 +43,17 @@ class Lift(Protocol):
         """Write the features of the rows ``X`` into ``out`` (C-ordered, float32 or float64)."""
 
 
+@dataclass
+class Lifted:
+    """The features of rows that are features already."""
+
+    n_lifted: int
+
+    def lift(self, X: np.ndarray, out: np.ndarray) -> None:
+        """Write them into ``out``."""
+        out[:] = X
+
+
 @dataclass(frozen=True)
 class Rows:
     """Rows in memory: inputs, targets, weights, and the weight of one copy of each row (None means 1).
@@ -172,8 +183,11 @@ def design_blocks(features: Lift, rows: Rows, dtype: Any, workspace: Workspace) 
     for piece in pieces(len(rows), block_rows(D, dtype)):
         block = rows[piece]
         out = workspace.array("block", (len(block), D + s + 1), dtype)
-        for tile, Phi in lifted_tiles(features, block, dtype, workspace):
-            out[tile, :D] = Phi
+        if isinstance(features, Lifted):
+            out[:, :D] = block.X
+        else:
+            for tile, Phi in lifted_tiles(features, block, dtype, workspace):
+                out[tile, :D] = Phi
         out[:, D:-1] = block.T
         out[:, -1] = 1
         if block.weight is not None:

@@ -94,6 +94,8 @@ class Statistics:
 
     def prefix(self, n_features: int) -> "Statistics":
         """Statistics of the model that uses the first features only."""
+        if n_features == self.n_features:
+            return self
         keep = np.r_[0:n_features, self.n_features : len(self.moments)]
         return self._with(self.moments[np.ix_(keep, keep)], self.n_rows)
 

@@ -7,22 +7,11 @@ import numpy as np
 
 from ulmus import engine
 from ulmus._blas import solve_lower_transposed
-from ulmus.engine import Rows
+from ulmus.engine import Lifted, Rows
 from ulmus.features.nystrom import NystromMap
 
 #: Bytes of kernel values that are kept.
 KEPT_BYTES = 2**28
-
-
-@dataclass
-class Lifted:
-    """The features of rows that are features already."""
-
-    n_lifted: int
-
-    def lift(self, X: np.ndarray, out: np.ndarray) -> None:
-        """Write them into ``out``."""
-        out[:] = X
 
 
 @dataclass

@@ -16,8 +16,7 @@ from scipy.linalg import LinAlgError, cho_solve, solve_triangular
 from ulmus import engine
 from ulmus._blas import times_own_transpose
 from ulmus._cholesky import lower_factor
-from ulmus.engine import Lift, Rows
-from ulmus.features.kept import Lifted
+from ulmus.engine import Lift, Lifted, Rows
 from ulmus.losses import Loss
 from ulmus.solvers.ridge import Leverage, NormalEquations, Problem
 from ulmus.statistics import Statistics

@@ -102,9 +102,11 @@ class RidgePath(Spectrum):
         shrunk = (self.Z[:, None, :] * shrink[:, :, None]).reshape(len(self.s), -1)
         constant = 1.0 / self.total if self.fit_intercept else 0.0
         offset = self.centre @ self.U
+        workspace = engine.Workspace()
 
         def of_rows(Phi: np.ndarray, T: np.ndarray, unit: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-            A = Phi @ self.V
+            A = workspace.array("rotated", (len(Phi), self.V.shape[1]), np.float64)
+            np.matmul(Phi, self.V, out=A)
             if self.fit_intercept:
                 A -= offset
             fitted = (A @ shrunk).reshape(len(T), len(shrink.T), -1).transpose(1, 0, 2) + self.target_mean

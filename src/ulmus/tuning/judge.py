@@ -10,8 +10,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.codings import Coding
-from ulmus.engine import Lift, Rows
-from ulmus.features.kept import Lifted
+from ulmus.engine import Lift, Lifted, Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.path import RidgePath, Spectrum
@@ -163,10 +162,14 @@ class Judge:
         workspace = engine.Workspace()
         width = max(features.n_lifted, max(count for *_, count in asked_for) * self.rows.T.shape[1])
 
+        every = len(index) == len(self.rows) and self.scored is None  # in their order: nothing has to be gathered
+
         def work(piece: slice) -> None:
-            rows = self.rows.take(index[piece])
-            Phi = workspace.array("features", (len(rows), features.n_lifted), np.float64)
-            features.lift(rows.X, Phi)
+            rows = self.rows.take(piece if every else index[piece])
+            Phi = rows.X
+            if not isinstance(features, Lifted):
+                Phi = workspace.array("features", (len(rows), features.n_lifted), np.float64)
+                features.lift(rows.X, Phi)
             for losses, (predict, size, count) in zip(out, asked_for, strict=True):
                 if count:
                     P = predict(np.ascontiguousarray(Phi[:, :size]), rows, index[piece])
