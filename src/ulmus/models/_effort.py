@@ -10,7 +10,10 @@ FEW_ROWS = 20_000
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is spent on what; leaves hold ``leaf_rows``, and more, ``wide_leaf_rows``, where rows are few."""
+    """How much is spent on what; leaves hold ``leaf_rows``, and more, ``wide_leaf_rows``, where rows are few.
+
+    The global model ``grows`` where leaves do not pay.
+    """
 
     budget: Budget
     landmarks: int
@@ -18,6 +21,7 @@ class Effort:
     wide_leaf_rows: int
     partitions: int
     judged_leaves: int
+    grows: bool = True
 
     def leaf(self, n_rows: int) -> int:
         """Rows of a leaf of so many rows."""

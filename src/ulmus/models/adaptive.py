@@ -164,7 +164,7 @@ class AdaptiveFamily(Assembly):
         """What leaves do not find, more landmarks may: the global model with twice as many, where it is better."""
         size = 2 * self._spent.landmarks
         room = len(rows) >= 8 * size and 8 * size * (size + rows.X.shape[1]) <= self.max_memory * 1e9
-        if not room or 2 * model.size < size or not model.wants_more:
+        if not (self._spent.grows and room and 2 * model.size >= size and model.wants_more):
             return model
         larger = self._fit_global(rows, coding, scored, size, rng)
         return min((model, larger), key=lambda each: each.trial.best_loss)

@@ -59,6 +59,8 @@ class Budget:
     rounds: int = 5
     final_landmarks: int = 800
     kernels: int = 2
+    additive: bool = True
+    fresh: bool = True
     preparations: tuple[str, ...] = PREPARATIONS
 
 
@@ -150,7 +152,7 @@ class ViewSearch:
         ]
         if self.budget.kernels < len(KERNELS) or not self._learns(metric):
             views = [views[self._settled(posed[kind], None, views, [rough, smooth], self.budget.landmarks)]]
-        if flat.best_loss < HOPEFUL * min(rough.best.best_loss, smooth.best.best_loss):
+        if self.budget.additive and flat.best_loss < HOPEFUL * min(rough.best.best_loss, smooth.best.best_loss):
             views.append(View(prepared[kind], metric, KERNELS[0], flat.width))
         return views
 
@@ -191,7 +193,8 @@ class ViewSearch:
         drawn = self._sample(2 * most)
         preparation, posed = self._posed(kind, drawn[:most])
         # the metrics know the rows from which they are learned
-        fresh = self._posed(kind, drawn[most:])[1] if len(drawn) >= 3 * most // 2 else None
+        enough = self.budget.fresh and len(drawn) >= 3 * most // 2
+        fresh = self._posed(kind, drawn[most:])[1] if enough else None
         landmarks, rounds = self.budget.metric_landmarks, self.budget.rounds
 
         def first(view: View) -> Judged:
