@@ -33,7 +33,8 @@ from ulmus.tuning.metric import LOG2_C, Climb, Judged, MetricSearch, quietly
 KERNELS = ("laplacian_l1", "matern32")
 #: Width, in units of the heuristic one, at which the L1-Laplacian is as good as 1 - gamma sum |x_j - z_j|: additive.
 FLAT = 2.0**-6
-#: The additive model is tried further while its loss is below so many times the best: rows are few yet.
+#: A view is looked at further while its loss is below so many times the best: the additive one on the few rows of the
+#: first stage, and all of them on rows that no metric knows.
 HOPEFUL = 1.05
 #: Plain standardisation must be better by this factor: outliers hurt it more on rows that were not sampled.
 HANDICAP = {"standard": 1.05}
@@ -50,7 +51,7 @@ FINAL = np.arange(-4.0, 5.0)
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is spent on the choice."""
+    """How much is spent on the choice; whether there is an ``additive`` candidate, and ``fresh`` rows compare views."""
 
     rows: int = 2_000
     landmarks: int = 200
@@ -139,8 +140,7 @@ class ViewSearch:
             kind: replace(sample, X=preparation.transform_learned(sample.X, sample.T, sample.weight, part))
             for kind, preparation in prepared.items()
         }
-
-        climbs = self._climbs({kind: posed[kind] for kind in kinds})
+        climbs = self._climbs(posed)
         kind = _best({kind: climb.best for kind, climb in climbs.items()})
         rough = climbs[kind]
         smooth = self.search.climb(posed[kind], KERNELS[1], rough.factor, self.budget.landmarks, self.n_jobs)
