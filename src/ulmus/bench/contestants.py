@@ -217,7 +217,7 @@ OTHERS: dict[str, Make] = {
     "KernelRidge": _limited(10_000, _kernel_ridge),
     "Nystroem + Ridge": _nystroem,
     "MLP": _network,
-    "xRFM": _limited(50_000, _xrfm),
+    "xRFM": _limited(20_000, _xrfm),
 }
 
 
