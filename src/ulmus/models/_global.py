@@ -17,10 +17,8 @@ from ulmus.statistics import Statistics
 from ulmus.tuning.judge import Judge, Summary, Trial
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.search import LOG2_C
-from ulmus.tuning.views import View
+from ulmus.tuning.views import WORTH, View
 
-#: More landmarks are tried where the last doubling of them lowered the loss by more than this share.
-WORTH = 0.005
 #: Digits that are worth another pass over so many rows; where leaves are judged, sums alone do.
 MANY_ROWS = 10_000
 KEPT, JUDGED = replace(DOUBLE, correct=1e-4, tolerance=1e-6), replace(DOUBLE, correct=DOUBLE.give_up)

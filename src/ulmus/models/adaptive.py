@@ -88,10 +88,10 @@ class AdaptiveFamily(Assembly):
         centre, scale = self._units(rows)
         rows = replace(rows, T=(rows.T - centre) / scale)
         coding = self._coding(rows)
-        self.view_ = self._choose_view(rows, coding, rng)
+        self.view_, landmarks = self._choose_view(rows, coding, rng)
         rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows, rng)))
         scored = distinct_pairs(rows, SCORED, rng)
-        model = self._fit_global(rows, coding, scored, self._landmarks, rng)
+        model = self._fit_global(rows, coding, scored, landmarks, rng)
         held = self._held(rows, rng)
         without = model.solution if held is None else model.without(held)
         P, P_without = model.predictions(model.solution, without)
@@ -120,8 +120,8 @@ class AdaptiveFamily(Assembly):
         deviation = np.sqrt(np.average((rows.T - mean) ** 2, axis=0, weights=rows.weight))
         return mean, np.where(deviation > 0, deviation, 1.0)
 
-    def _choose_view(self, rows: Rows, coding: Any, rng: np.random.RandomState) -> View:
-        """Choose on samples, then learn the preparation from all rows."""
+    def _choose_view(self, rows: Rows, coding: Any, rng: np.random.RandomState) -> tuple[View, int]:
+        """Choose on samples, then learn the preparation from all rows; and how many landmarks there is a use for."""
         search = ViewSearch(
             rows,
             coding,
@@ -133,11 +133,12 @@ class AdaptiveFamily(Assembly):
             n_jobs=self.n_jobs,
         )
         view = search.choose()
-        self._landmarks = self._spent.landmarks // (2 if search.saturated else 1)
         self.trials_ = tuple(search.trials)
         kind = view.preparation.columns.kind
         self._say(f"view: {kind} columns, kernel {view.kernel}, {len(self.trials_)} trials")
-        return replace(view, preparation=Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical))
+        landmarks = self._spent.landmarks // (2 if search.saturated else 1)
+        preparation = Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical)
+        return replace(view, preparation=preparation), landmarks
 
     def _fit_global(
         self, rows: Rows, coding: Any, scored: Any, landmarks: int, rng: np.random.RandomState

@@ -117,7 +117,7 @@ def fit_nystrom_ridge(
     Another ``precision`` than that of the route says how many of them are worth another pass over the rows.
     """
     problem = Problem(features, rows, C, fit_intercept, n_jobs)
-    if len(rows) < features.n_lifted:
+    if len(rows) <= features.n_lifted:  # no larger, and nothing is squared
         return fit_dual(problem)
     route = choose_route(rows.X.dtype, features.condition_, len(rows), triangular=features.triangular)
     for attempt in dict.fromkeys((route, SAFEST)) if stats is None else (_summing_route(features),):

@@ -43,7 +43,7 @@ HANDICAP = {"standard": 1.05}
 CHANCE, AHEAD = 3.0, 1.5
 #: Copies that a row stands for, on the average, when target means need not be kept from its own.
 MANY = 10
-#: Landmarks are too many when half of them lose less than this share.
+#: Landmarks are too many when half of them lose less than this share, and others may gain when they lose more.
 WORTH = 0.005
 #: Steps of log2 C from that of few landmarks; more landmarks want a smaller one.
 FINAL = np.arange(-4.0, 5.0)
