@@ -130,6 +130,9 @@ def test_the_global_model_grows_where_leaves_do_not_pay(monkeypatch):
     grown = AdaptiveRegressor(random_state=0).fit(X[:5000], y[:5000])
     assert grown.local_ is None
     assert len(grown.map_.landmarks_) == 200
+    monkeypatch.setattr(AdaptiveRegressor, "_plan", replace(small, grows=False))
+    assert len(AdaptiveRegressor(random_state=0).fit(X[:5000], y[:5000]).map_.landmarks_) == 100
+    monkeypatch.setattr(AdaptiveRegressor, "_plan", small)
     monkeypatch.setattr(GlobalModel, "wants_more", False)
     as_small = AdaptiveRegressor(random_state=0).fit(X[:5000], y[:5000])
     assert len(as_small.map_.landmarks_) == 100

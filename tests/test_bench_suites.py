@@ -1,7 +1,7 @@
 """The suites: same splits for everybody, ranks and ratios as defined, rivals that are missing are reported."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from time import sleep
 from types import SimpleNamespace
 
@@ -194,6 +194,37 @@ def test_an_ablation_leaves_out_what_it_says():
     assert contestants.ABLATIONS["without the local stage"](task, 0).fit(task.X, task.y).local_ is None
     standard = contestants.ABLATIONS["standardised only"](task, 0).fit(task.X, task.y)
     assert standard.view_.preparation.columns.kind == "standard"
+
+
+def test_ablations_differ_from_the_default_in_one_thing_each():
+    def plan(name):
+        model = contestants.ABLATIONS[name](load("abalone", 0), 0)
+        spent = asdict(model._spent)
+        return {**spent.pop("budget"), **spent}
+
+    default = plan("Adaptive")
+    changed = {
+        name: {key: value for key, value in plan(name).items() if value != default[key]}
+        for name in contestants.ABLATIONS
+    }
+    assert changed.pop("Adaptive") == {}
+    assert all(len(change) == 1 for change in changed.values())
+    assert changed["without the additive candidate"] == {"additive": False}
+    assert changed["kernels compared on the rows of the metric"] == {"fresh": False}
+    assert changed["the global model does not grow"] == {"grows": False}
+    assert changed["leaves of one size"] == {"wide_leaf_rows": default["leaf_rows"]}
+
+
+def test_leaves_of_few_rows_are_wide_unless_they_are_of_one_size():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, (4000, 2))
+    y = np.sign(np.sin(25 * X[:, 0]) * np.sin(25 * X[:, 1]))
+    task = Task("board", "regression", X, y, X, y)
+    largest = {}
+    for name in ("Adaptive", "leaves of one size"):
+        local = contestants.ABLATIONS[name](task, 0).fit(X, y).local_
+        largest[name] = max(np.diff(partition.starts).max() for partition in local.partitions)
+    assert largest["leaves of one size"] <= 1_500 < largest["Adaptive"] <= 2_000
 
 
 @pytest.mark.parametrize("tested", [250, MANY_TESTED])

@@ -1,6 +1,11 @@
 """One reduction: the same sums for any number of threads, any block size and any kind of rows."""
 
+import os
+import subprocess
+import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -165,6 +170,78 @@ def test_an_error_in_a_thread_reaches_the_caller():
             list(engine.ordered_map(work, range(20), n_jobs))
 
 
+def test_nothing_is_begun_after_an_error_and_nothing_goes_on():
+    running, begun = [], []
+
+    def work(i):
+        begun.append(i)
+        running.append(i)
+        time.sleep(0.01)
+        running.remove(i)
+        if i == 2:
+            raise ValueError("row 2 is bad")
+
+    with pytest.raises(ValueError, match="row 2 is bad"):
+        list(engine.ordered_map(work, range(50), 3))
+    assert not running
+    count = len(begun)
+    time.sleep(0.05)
+    assert len(begun) == count < 10
+
+
+def test_an_interrupt_does_not_wait_for_its_turn():
+    here = threading.get_ident()
+
+    def work(i):
+        if threading.get_ident() == here:
+            raise KeyboardInterrupt
+        time.sleep(0.01)
+
+    began = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        list(engine.ordered_map(work, range(1000), 2))
+    assert time.perf_counter() - began < 5  # all of them would take ten seconds
+
+
+def test_the_caller_works_too_and_threads_are_kept_for_the_next_call():
+    meeting = threading.Barrier(3, timeout=10)
+
+    def work(_):
+        meeting.wait()  # three at once, or none goes on
+        return threading.get_ident()
+
+    calls = [set(engine.ordered_map(work, range(3), 3)) for _ in range(4)]
+    assert threading.get_ident() in calls[0]
+    assert len(calls[0]) == 3
+    assert all(call == calls[0] for call in calls)
+
+
+def test_calls_may_be_nested():
+    def inner(i):
+        return sum(engine.ordered_map(lambda j: i * j, range(10), 3))
+
+    def outer(k):
+        return list(engine.ordered_map(inner, range(k, k + 5), 3))
+
+    expected = [[45 * i for i in range(k, k + 5)] for k in range(8)]
+    assert list(engine.ordered_map(outer, range(8), 3)) == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
+def test_a_forked_process_has_threads_of_its_own():
+    script = """
+import os
+from ulmus import engine
+squares = lambda: list(engine.ordered_map(lambda i: i * i, range(6), 2))
+first = squares()
+child = os.fork()
+if not child:
+    os._exit(0 if squares() == first else 1)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", script], timeout=60, check=False).returncode == 0
+
+
 def blas_threads():
     return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
@@ -239,7 +316,7 @@ def test_triangular_solves_of_local_kernels_run_on_one_blas_thread(monkeypatch):
     monkeypatch.setattr(local, "solve_factored", lambda *a, **k: [asked.append(blas_threads()), solve(*a, **k)][1])
     U = rows(300, 3)
     partition = random_partition(U, 100, np.random.RandomState(0))
-    local.fit_leaves("rbf", 1.0, 0.1, U, U[:, :1], None, partition, n_jobs=2)
+    local.fit_leaves("rbf", 1.0, 0.1, U, U[:, :1], None, [partition], n_jobs=2)
     assert asked
     assert {count for threads in asked for count in threads} == {1}
 
@@ -249,5 +326,6 @@ def test_workspaces_are_kept_between_calls_and_apart_between_threads():
     first = space.array("a", (4, 3), np.float64)
     assert np.shares_memory(first, space.array("a", (2, 3), np.float64))
     assert not np.shares_memory(first, space.array("b", (4, 3), np.float64))
-    others = list(engine.ordered_map(lambda _: space.array("a", (4, 3), np.float64), range(2), 2))
-    assert not any(np.shares_memory(first, other) for other in others)
+    with ThreadPoolExecutor(1) as other:
+        elsewhere = other.submit(space.array, "a", (4, 3), np.float64).result()
+    assert not np.shares_memory(first, elsewhere)

@@ -61,20 +61,22 @@ def additive(n, d=12):
     return X, np.sign(X).sum(axis=1, keepdims=True) + 2.0 * rng.normal(size=(n, 1))
 
 
-def test_an_additive_target_gets_a_flat_kernel():
+@pytest.mark.parametrize("candidate", [True, False])
+def test_an_additive_target_gets_a_flat_kernel_where_that_is_a_candidate(candidate):
     X, T = additive(3000)
-    found = search(
-        X, T, rows=1000, landmarks=150, metric_rows=1500, metric_landmarks=200, rounds=1, final_landmarks=400
-    )
+    few = {"rows": 1000, "landmarks": 150, "metric_rows": 1500, "metric_landmarks": 200, "rounds": 1}
+    found = search(X, T, **few, final_landmarks=400, additive=candidate)
     view = found.choose()
     unit = found.search.unit(KERNELS[0], found._posed(view.preparation.columns.kind, found.rows)[1])
-    assert view.kernel == KERNELS[0]
-    assert view.gamma < 4 * FLAT * unit
+    flat = view.kernel == KERNELS[0] and view.gamma < 4 * FLAT * unit
+    assert flat == candidate
 
 
-def test_the_comparison_of_kernels_is_judged_on_rows_that_no_metric_knows(monkeypatch):
+@pytest.mark.parametrize("apart", [True, False])
+def test_the_comparison_of_kernels_is_judged_on_rows_that_no_metric_knows(monkeypatch, apart):
     X, T = rough(900)
-    found = search(X, T, rows=300, landmarks=30, metric_rows=400, metric_landmarks=30, rounds=1, final_landmarks=200)
+    few = {"rows": 300, "landmarks": 30, "metric_rows": 400, "metric_landmarks": 30, "rounds": 1}
+    found = search(X, T, **few, final_landmarks=200, fresh=apart)
     known, fresh = set(), set()
     sharpest, trials = MetricSearch.sharpest, ViewSearch._trials
 
@@ -90,7 +92,8 @@ def test_the_comparison_of_kernels_is_judged_on_rows_that_no_metric_knows(monkey
     monkeypatch.setattr(ViewSearch, "_trials", judges)
     found.choose()
     assert len(known) == len(fresh) == 400
-    assert not known & fresh
+    assert (known == fresh) != apart
+    assert not apart or not known & fresh
 
 
 def test_landmarks_are_the_same_rows_whatever_metric_shows_them():

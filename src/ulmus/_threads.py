@@ -1,10 +1,18 @@
-"""How many threads BLAS uses while the engine's own threads work: one."""
+"""The engine's threads, and how many BLAS uses while they work: one."""
 
+import os
 import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
+
+#: Crews of one size that are kept; calls that overlap take one each.
+MOST_IDLE = 4
 
 
 @cache
@@ -66,3 +74,39 @@ class _OneThread:
 
 
 one_thread = _OneThread()
+
+
+class _Crews:
+    """Threads that wait for the next call.
+
+    Fresh ones often share a core until the system spreads them, which takes longer than most calls do: two of them were
+    no faster than one on work of some milliseconds. Each call has a crew to itself, so that calls may be nested.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.forget)  # a forked process has none of its parent's threads
+
+    def forget(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: defaultdict[int, list[ThreadPoolExecutor]] = defaultdict(list)
+
+    @contextmanager
+    def of(self, size: int) -> Iterator[ThreadPoolExecutor]:
+        """A crew of so many; whoever asks waits for what it has begun, or cancels it."""
+        idle = self._idle[size]
+        with self._lock:
+            crew = idle.pop() if idle else ThreadPoolExecutor(size, "ulmus", initializer=limit_own)
+        try:
+            yield crew
+        finally:
+            with self._lock:
+                kept = len(idle) < MOST_IDLE
+                if kept:
+                    idle.append(crew)
+            if not kept:
+                crew.shutdown(wait=False)
+
+
+crews = _Crews()

@@ -8,16 +8,18 @@ back in the order of the slabs. The outcome is therefore the same, bit for bit, 
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
 
-from ulmus._threads import limit_own, one_thread
+from ulmus._threads import crews, one_thread
 from ulmus.statistics import Statistics, TriangularStatistics
 
 #: Bytes of features that one thread holds at a time: large enough for BLAS to run at full rate.
@@ -118,6 +120,36 @@ def threads_for(size: int) -> AbstractContextManager[Any]:
     return one_thread if size <= SMALL else nullcontext()
 
 
+class _Task(Generic[Result]):
+    """A call that is made once, by whoever comes first."""
+
+    def __init__(self, call: Callable[[], Result]) -> None:
+        self._call, self._begun, self.future = call, threading.Lock(), Future[Result]()
+
+    def claim(self) -> bool:
+        """Whether nobody has begun it, nor will."""
+        return self._begun.acquire(blocking=False)
+
+    def run(self) -> None:
+        if not self.claim():
+            return
+        try:
+            self.future.set_result(self._call())
+        except BaseException as error:
+            self.future.set_exception(error)
+            if not isinstance(error, Exception):  # an interrupt does not wait for its turn
+                raise
+
+
+def _first(tasks: deque[_Task[Result]], helping: bool) -> Result:
+    """The result of the first task; who waits for it may work on it, or on the next ones, meanwhile."""
+    for task in tasks if helping else ():
+        if tasks[0].future.done():
+            break
+        task.run()
+    return tasks.popleft().future.result()
+
+
 def ordered_map(
     work: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None = -1
 ) -> Generator[Result, None, None]:
@@ -131,18 +163,19 @@ def ordered_map(
         with one_thread:
             yield from map(work, items)
         return
-    with one_thread, ThreadPoolExecutor(threads, initializer=limit_own) as pool:
-        waiting: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
-        in_flight = 0
-        for item in items:
-            waiting.put(pool.submit(work, item))
-            in_flight += 1
-            if in_flight > threads:
-                yield waiting.get().result()
-                in_flight -= 1
-        while in_flight:
-            yield waiting.get().result()
-            in_flight -= 1
+    helping = isinstance(items, list)  # this thread, too; otherwise it has the next items to fetch
+    with one_thread, crews.of(threads - helping) as crew:
+        tasks: deque[_Task[Result]] = deque()
+        try:
+            for item in items:
+                tasks.append(_Task(partial(work, item)))
+                crew.submit(tasks[-1].run)
+                if len(tasks) > threads:
+                    yield _first(tasks, helping)
+            while tasks:
+                yield _first(tasks, helping)
+        finally:  # an error, or nobody wants the rest
+            wait([task.future for task in tasks if not task.claim()])
 
 
 class Workspace(threading.local):

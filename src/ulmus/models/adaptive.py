@@ -88,21 +88,23 @@ class AdaptiveFamily(Assembly):
         centre, scale = self._units(rows)
         rows = replace(rows, T=(rows.T - centre) / scale)
         coding = self._coding(rows)
-        self.view_, landmarks = self._choose_view(rows, coding, rng)
-        rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows, rng)))
-        scored = distinct_pairs(rows, SCORED, rng)
-        model = self._fit_global(rows, coding, scored, landmarks, rng)
-        held = self._held(rows, rng)
-        without = model.solution if held is None else model.without(held)
-        P, P_without = model.predictions(model.solution, without)
-        choice, held_out = self._judge_local(rows, held, P_without, coding, rng)
-        self.local_ = self._fit_local(rows, P, choice, scale, rng)
+        with engine.threads_for(self._spent.landmarks):
+            self.view_, landmarks = self._choose_view(rows, coding, rng)
+            rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows, rng)))
+            scored = distinct_pairs(rows, SCORED, rng)
+            model = self._fit_global(rows, coding, scored, landmarks, rng)
+            held = self._held(rows, rng)
+            without = model.solution if held is None else model.without(held)
+            P, P_without = model.predictions(model.solution, without)
+            choice, held_out = self._judge_local(rows, held, P_without, coding, rng)
+            self.local_ = self._fit_local(rows, P, choice, scale, rng)
         if self.local_ is None:
             model = self._larger(model, rows, coding, scored, rng)
-        if held_out is None or self.local_ is None:
-            held_out = leave_one_out_sample(model.features, model.seen, model.solution, rng, self.n_jobs)
-        solution, self.map_, self.C_ = model.solution, model.landmark_map, model.trial.best_C
-        self.feature_importances_ = self._importances(rows, solution.beta)
+        with engine.threads_for(model.size):
+            if held_out is None or self.local_ is None:
+                held_out = leave_one_out_sample(model.features, model.seen, model.solution, rng, self.n_jobs)
+            solution, self.map_, self.C_ = model.solution, model.landmark_map, model.trial.best_C
+            self.feature_importances_ = self._importances(rows, solution.beta)
         self._leverage = solution.leverage
         self.beta_, self.intercept_ = solution.beta * scale, solution.intercept * scale + centre
         self.memory_ = self.map_.landmarks_.nbytes + self.map_.whitening_.nbytes + self.beta_.nbytes
@@ -216,12 +218,9 @@ class AdaptiveFamily(Assembly):
         size = effort.leaf(len(rest))
         rounds = rounds if len(rest) > size else 1  # there is but one way to put all rows into one leaf
         partitions = tuple(random_partition(rest.X, size, rng) for _ in range(rounds))
-        alphas = tuple(
-            scale
-            * fit_leaves(self.view_.kernel, gamma, choice.ridge, rest.X, rest.T, rest.weight, p, n_jobs=self.n_jobs)
-            for p in partitions
-        )
-        return LocalKernels(self.view_.kernel, gamma, rest.X, partitions, alphas)
+        kernel, ridge = self.view_.kernel, choice.ridge
+        alphas = fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions, n_jobs=self.n_jobs)
+        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(scale * alpha for alpha in alphas))
 
     def _importances(self, rows: Rows, beta: np.ndarray) -> np.ndarray:
         """Mean squared slope of the global model along each input, as shares."""

@@ -4,6 +4,7 @@ In a leaf with rows u and weights w, :math:`(K + \lambda W^{-1})\,\alpha = r`; a
 :math:`\kappa(u, u_{leaf})\,\alpha`, averaged over the partitions. Far from all rows of its leaf the answer fades to 0.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,19 +91,24 @@ def fit_leaves(
     U: np.ndarray,
     R: np.ndarray,
     weight: np.ndarray | None,
-    partition: Partition,
+    partitions: Sequence[Partition],
     n_jobs: int | None = -1,
-) -> np.ndarray:
-    """Weights of every row, in the order of the partition."""
-    alpha = np.empty((len(U), R.shape[1]))
+) -> list[np.ndarray]:
+    """Weights of every row, in the order of each partition."""
+    alphas = [np.empty((len(U), R.shape[1])) for _ in partitions]
     workspace = engine.Workspace()
 
-    def work(number: int) -> None:
-        rows = partition.rows(number)
+    def work(leaf: tuple[np.ndarray, np.ndarray]) -> None:
+        rows, alpha = leaf
         w = None if weight is None else weight[rows]
         K = leaf_kernel(kernel, gamma, U[rows], workspace.array("K", (len(rows), len(rows)), np.float64))
-        alpha[partition.starts[number] : partition.starts[number + 1]] = solve_leaf(K, R[rows], w, ridge)
+        alpha[:] = solve_leaf(K, R[rows], w, ridge)
 
-    for _ in engine.ordered_map(work, list(range(partition.n_leaves)), n_jobs):
+    leaves = [
+        (partition.rows(number), alpha[partition.starts[number] : partition.starts[number + 1]])
+        for partition, alpha in zip(partitions, alphas, strict=True)
+        for number in range(partition.n_leaves)
+    ]
+    for _ in engine.ordered_map(work, sorted(leaves, key=lambda leaf: -len(leaf[0])), n_jobs):  # no large one is last
         pass
-    return alpha
+    return alphas

@@ -157,7 +157,8 @@ class _Leaves:
                 alpha = solve_leaf(system, data.R[rows], w, float(RIDGES[step]))
                 out[i, starts[task] : starts[task + 1]] = data.P_held[held] + K_held @ alpha
 
-        for _ in engine.ordered_map(work, list(range(len(self.tasks))), search.n_jobs):
+        largest_first = sorted(range(len(self.tasks)), key=lambda task: -len(self.partition.rows(self.tasks[task][0])))
+        for _ in engine.ordered_map(work, largest_first, search.n_jobs):
             pass
         for i, step in enumerate(new):
             self.tried[width, step] = search.loss(out[i], self.rows), out[i]

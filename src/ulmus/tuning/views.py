@@ -123,7 +123,8 @@ class ViewSearch:
 
     def choose(self) -> View:
         """The view with the lowest leave-one-out loss."""
-        with quietly():  # once, around the threads: filters of warnings are shared by all of them
+        # once, around the threads: filters of warnings are shared by all of them
+        with quietly(), engine.threads_for(self.budget.metric_landmarks):
             views = self._plain()
             return self._with_metric(views) if self._learns(views[0].metric) else views[0]
 
