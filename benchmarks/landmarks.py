@@ -23,8 +23,8 @@ from threadpoolctl import threadpool_limits
 from ulmus import NumericalWarning, NystromMap, engine
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
-from ulmus.features.kernels import heuristic_gamma
 from ulmus.features.landmarks import STRATEGIES
+from ulmus.features.widths import heuristic_gamma
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge
 
 CLASSIFICATION = ("satimage", "shuttle", "ijcnn1", "letter", "pendigits")

@@ -5,11 +5,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics.pairwise import pairwise_kernels
 
 from ulmus.codings import Plain
 from ulmus.features.partition import random_partition
 from ulmus.solvers.local import LocalKernels, fit_leaves, leaf_kernel, solve_leaf
-from ulmus.tuning.local import FIRST_RIDGES, FIRST_WIDTH, LocalSearch, Remainder, _Leaves
+from ulmus.tuning import local as tuning_local
+from ulmus.tuning.local import FIRST_RIDGES, FIRST_WIDTH, RIDGES, WIDTHS, LocalSearch, Remainder, _Leaves
+
+
+def matern32(x, z, gamma):
+    r = np.sqrt(3) * gamma * np.linalg.norm(x - z)
+    return (1 + r) * np.exp(-r)
+
+
+#: Independent kernels: scikit-learn's Laplacian, and the formula.
+KERNEL_OF = {"laplacian_l1": "laplacian", "matern32": matern32}
 
 
 @settings(max_examples=40, deadline=None)
@@ -109,3 +120,26 @@ def test_widths_and_penalties_are_sought_only_where_something_is_left_to_find(si
     first = {(FIRST_WIDTH, step) for step in FIRST_RIDGES}
     assert (set(leaves.tried) == first) == (signal == 0.0)
     assert (leaves.tried[width, ridge][0] < leaves.without) == (signal == 1.0)
+
+
+@pytest.mark.parametrize("kernel", ["laplacian_l1", "matern32"])
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_width_and_a_penalty_are_judged_by_ridge_in_every_leaf(monkeypatch, kernel, kept):
+    monkeypatch.setattr(tuning_local, "KEPT_BYTES", 2**28 if kept else 0)
+    rng = np.random.RandomState(0)
+    U, R, P = rng.normal(size=(300, 3)), rng.normal(size=(300, 2)), rng.normal(size=(80, 2))
+    weight = rng.uniform(0.5, 2.0, 220)
+    data = Remainder(U[:220], R[:220], weight, U[220:], R[220:], P, None)
+    partition = random_partition(data.U, 60, rng)
+    leaves = _Leaves(LocalSearch(kernel, 0.4, data, Plain(np.ones(2))), partition, 100)
+    for width in (3, 1):  # distances of the first are seen again by the second
+        leaves.judge(width, [5])
+        expected = P.copy()
+        for row, leaf in enumerate(partition.leaves(data.U_held)):
+            rows, gamma = partition.rows(leaf), WIDTHS[width] * 0.4
+            K = pairwise_kernels(data.U[rows], data.U[rows], metric=KERNEL_OF[kernel], gamma=gamma)
+            k = pairwise_kernels(data.U_held[[row]], data.U[rows], metric=KERNEL_OF[kernel], gamma=gamma)
+            expected[row] += (k @ np.linalg.solve(K + np.diag(RIDGES[5] / weight[rows]), data.R[rows]))[0]
+        loss, found = leaves.tried[width, 5]
+        assert_allclose(found, expected[leaves.rows], rtol=1e-8, atol=1e-10)
+        assert loss == pytest.approx(np.mean((expected - data.T_held) ** 2), rel=1e-8)

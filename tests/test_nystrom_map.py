@@ -13,9 +13,10 @@ from data import regression, relative_error, rows, sparse_rows
 from fixed import NKELMRegressor
 from ulmus import NumericalWarning, NystromMap
 from ulmus.features import sampling
-from ulmus.features.kernels import KERNELS, heuristic_gamma
+from ulmus.features.kernels import KERNELS
 from ulmus.features.sampling import distinct_rows, row_keys
 from ulmus.features.whitening import nested_cholesky
+from ulmus.features.widths import heuristic_gamma
 
 # ---------------------------------------------------------------------------------------------------- the features
 

@@ -6,7 +6,7 @@ import pytest
 from ulmus import ELMRegressor, NKELMRegressor, NystromMap
 from ulmus.codings import OneVsAll, Plain
 from ulmus.engine import Rows
-from ulmus.features.kernels import heuristic_gamma
+from ulmus.features.widths import heuristic_gamma
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.tuning import Judge, Trial, Tuner, search
 from ulmus.tuning.search import LOG2_C

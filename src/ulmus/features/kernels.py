@@ -12,17 +12,13 @@ Every kernel but the L1-Laplacian is a function of one inner product between emb
 the general case.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial.distance import cdist, pdist
-
-from ulmus.exceptions import NumericalWarning
-from ulmus.features.sampling import distinct_rows
+from scipy.spatial.distance import cdist
 
 #: Squared distances below this fraction of the squared norms are recomputed from differences.
 CANCELLATION = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-4}
@@ -62,6 +58,14 @@ class Kernel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return kernel_named, (self.name,)
+
+    def values(self, P: np.ndarray, parameters: KernelParameters, narrower: float = 1.0) -> None:
+        """Kernel values over the distances or products ``P``; distances may be seen by a gamma so much larger."""
+        if narrower != 1.0:
+            scale = float(self.scale(narrower * parameters.gamma)) / float(self.scale(parameters.gamma))
+            P *= {"cityblock": scale, "distance": scale**2}[self.embedding]
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            self.finish(P, parameters)
 
 
 def _nothing(_: np.ndarray, __: KernelParameters) -> None: ...
@@ -205,7 +209,7 @@ class CrossKernel:
             self._centre = Z.mean(axis=0) if self.kernel.embedding == "distance" else np.zeros(Z.shape[1])
             right = np.ascontiguousarray(self._embed(Z, np.float64, left=False))
             if not np.isfinite(right).all():
-                raise ValueError(_overflow(Z))
+                raise ValueError(overflow(Z))
             with np.errstate(over="ignore"):
                 self._right = {np.dtype(np.float64): right, np.dtype(np.float32): right.astype(np.float32)}
 
@@ -253,6 +257,16 @@ class CrossKernel:
         if self.kernel is None:
             out[:] = self._call(X, columns)
             return
+        self.arguments(X, out, columns)
+        self.kernel.values(out, self.parameters)
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = self.kernel.embedding == "distance" or np.isfinite(out.sum()) or np.isfinite(out).all()
+        if not finite:
+            raise ValueError(overflow(X, self.Z))
+
+    def arguments(self, X: Any, out: np.ndarray, columns: slice = slice(None)) -> None:
+        """Write what the kernel is a function of (products or distances) into ``out``."""
+        assert self.kernel is not None
         left = self._embed(X, out.dtype, left=True)
         right = self._right[out.dtype][columns]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -267,13 +281,9 @@ class CrossKernel:
                 np.matmul(left, right.T, out=out)
             if self.kernel.embedding == "distance":
                 size = -(left[:, -2].min() + right[:, -1].min())
-                finite = bool(np.isfinite(2 * size))
+                if not np.isfinite(2 * size):
+                    raise ValueError(overflow(X, self.Z))
                 self._repair(left, right, out, size)
-            self.kernel.finish(out, self.parameters)
-            if self.kernel.embedding != "distance":
-                finite = bool(np.isfinite(out.sum()) or np.isfinite(out).all())
-        if not finite:
-            raise ValueError(_overflow(X, self.Z))
 
     def _repair(self, left: np.ndarray, right: np.ndarray, out: np.ndarray, size: float) -> None:
         """Mend the negative squared distances that cancellation has spoiled; ``size`` bounds the squared norms.
@@ -328,7 +338,7 @@ def _largest(U: np.ndarray, floor: float) -> np.ndarray:
     return np.maximum(np.abs(U).max(axis=1, initial=0.0), floor)[:, None]
 
 
-def _overflow(*rows: Any) -> str:
+def overflow(*rows: Any) -> str:
     top = max(float(abs(X).max()) for X in rows)
     return (
         f"kernel values overflow: the largest entry of the rows is {top:.3g}. "
@@ -349,52 +359,3 @@ def gram_matrix(kernel: KernelLike, Z: np.ndarray, parameters: KernelParameters)
 def uses_gamma(kernel: KernelLike) -> bool:
     """Whether ``gamma`` means anything to this kernel."""
     return isinstance(kernel, str) and "gamma" in KERNELS[kernel].uses
-
-
-def heuristic_gamma(
-    kernel: KernelLike,
-    X: Any,
-    weight: np.ndarray | None,
-    rng: np.random.RandomState,
-    max_rows: int = 500,
-) -> float:
-    """A scale-aware start: one over the median (squared) distance, or over the mean squared norm."""
-    if not uses_gamma(kernel):
-        return 1.0
-    assert isinstance(kernel, str)
-    rows, w = distinct_rows(X, max_rows, weight, rng)
-    S = dense(X[rows], np.float64)
-    embedding = KERNELS[kernel].embedding
-    with np.errstate(over="ignore"):
-        if embedding in ("inner", "arc"):
-            spread = float(np.average(squared_norms(S), weights=w))
-        else:
-            distances = pdist(S, {"rbf": "sqeuclidean", "laplacian_l1": "cityblock"}.get(kernel, "euclidean"))
-            pairs = None if (w == w[0]).all() else np.multiply(*w[np.array(np.triu_indices(len(w), 1))])
-            spread = _weighted_median(distances, pairs)
-    if not np.isfinite(spread):
-        raise ValueError(_overflow(S))
-    if spread > 1 / np.finfo(float).max:
-        return 1.0 / spread
-    if np.ptp(S, axis=0).any():
-        warnings.warn(
-            f"the rows differ by at most {np.ptp(S, axis=0).max():.3g}, too little for the kernel {kernel!r}, which "
-            "sees them as one; standardise the features (sklearn.preprocessing.StandardScaler)",
-            NumericalWarning,
-            stacklevel=2,
-        )
-    return 1.0
-
-
-def _weighted_median(values: np.ndarray, weight: np.ndarray | None) -> float:
-    """Median of the positive values; 0 when there is none."""
-    keep = values > 0
-    v = values[keep]
-    if not len(v):
-        return 0.0
-    if weight is None:
-        middle = (len(v) - 1) // 2
-        return float(np.partition(v, middle)[middle])
-    order = np.argsort(v)
-    mass = np.cumsum(weight[keep][order])
-    return float(v[order][np.searchsorted(mass, mass[-1] / 2)])

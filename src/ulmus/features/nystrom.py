@@ -16,9 +16,10 @@ from ulmus import engine
 from ulmus._blas import solve_lower_transposed
 from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from ulmus.exceptions import NumericalWarning
-from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, dense, gram_matrix, heuristic_gamma
+from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, dense, gram_matrix
 from ulmus.features.landmarks import STRATEGIES, Draw, choose_landmarks, needs_labels
 from ulmus.features.whitening import NestedCholesky, eigen_whitening, nested_cholesky
+from ulmus.features.widths import heuristic_gamma
 
 KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [StrOptions(set(KERNELS)), callable],

@@ -10,9 +10,10 @@ import numpy as np
 from ulmus import engine
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
-from ulmus.features.kernels import heuristic_gamma, uses_gamma
+from ulmus.features.kernels import uses_gamma
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.random_layer import RandomLayer
+from ulmus.features.widths import heuristic_gamma
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning import Judge, Tuner, Tuning

@@ -12,8 +12,9 @@ import numpy as np
 from ulmus._sklearn import Interval, StrOptions
 from ulmus.devices import direct
 from ulmus.engine import Lift, Rows
-from ulmus.features.kernels import KERNELS, heuristic_gamma, uses_gamma
+from ulmus.features.kernels import KERNELS, uses_gamma
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS, NystromMap
+from ulmus.features.widths import heuristic_gamma
 from ulmus.models._assembly import COMMON_CONSTRAINTS, digits_kept
 from ulmus.models._features import leverages
 from ulmus.models._sequential import Sequential

@@ -12,8 +12,9 @@ from ulmus._sklearn import StrOptions
 from ulmus.calibration import HeldOut
 from ulmus.devices.kernel_ridge import fit_on_device
 from ulmus.engine import Rows
-from ulmus.features.kernels import CrossKernel, KernelParameters, dense, heuristic_gamma, uses_gamma
+from ulmus.features.kernels import CrossKernel, KernelParameters, dense, uses_gamma
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, NystromMap
+from ulmus.features.widths import heuristic_gamma
 from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, digits_kept
 from ulmus.models._docs import KERNEL, documented
 from ulmus.models._metric import METRIC_CONSTRAINTS, MetricInput

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ulmus.engine import Rows
-from ulmus.features.kernels import heuristic_gamma
+from ulmus.features.widths import heuristic_gamma
 from ulmus.models._assembly import digits_kept
 from ulmus.models._device import CPU_ONLY
 from ulmus.models._docs import documented

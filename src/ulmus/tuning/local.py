@@ -14,7 +14,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.codings import Coding
-from ulmus.features.kernels import CrossKernel, KernelParameters
+from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.features.partition import Partition
 from ulmus.solvers.local import solve_leaf
 
@@ -28,6 +28,8 @@ FIRST_WIDTH, FIRST_RIDGES = 2, (1, 4, 7, 10)
 CLEAR = 0.002
 #: The stage is left out when one partition gains less than this share of the loss; the mean of several gains more.
 GAIN = 0.005
+#: Bytes of distances that are kept while widths are sought.
+KEPT_BYTES = 2**28
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,23 @@ class _Leaves:
         self.rows = np.concatenate([rows for _, rows in self.tasks])
         self.without = search.loss(search.data.P_held[self.rows], self.rows)
         self.tried: dict[tuple[int, int], tuple[float, np.ndarray]] = {}
+        self.base = KernelParameters(search.gamma)
+        size = sum(len(partition.rows(leaf)) * (len(partition.rows(leaf)) + len(held)) for leaf, held in self.tasks)
+        self._keeps, self._kept = 8 * size <= KEPT_BYTES, dict[int, tuple[np.ndarray, np.ndarray]]()
+
+    def _distances(self, task: int) -> tuple[np.ndarray, np.ndarray]:
+        """Between the rows of a leaf, and from held-out ones to them: the same for every width."""
+        if task in self._kept:
+            return self._kept[task]
+        (leaf, held), data = self.tasks[task], self.search.data
+        U = data.U[self.partition.rows(leaf)]
+        cross = CrossKernel(self.search.kernel, U, self.base)
+        found = np.empty((len(U), len(U))), np.empty((len(held), len(U)))
+        for queries, out in zip((U, data.U_held[held]), found, strict=True):
+            cross.arguments(queries, out)
+        if self._keeps:
+            self._kept[task] = found
+        return found
 
     def climb(self) -> tuple[int, int]:
         """Places of the best width and of its best penalty."""
@@ -138,7 +157,7 @@ class _Leaves:
         new = [step for step in steps if (width, step) not in self.tried]
         if not new:
             return
-        search, data, gamma = self.search, self.search.data, WIDTHS[width] * self.search.gamma
+        search, data = self.search, self.search.data
         out = np.empty((len(new), len(self.rows), data.R.shape[1]))
         starts = np.append(0, np.cumsum([len(rows) for _, rows in self.tasks]))
         workspace = engine.Workspace()
@@ -147,11 +166,11 @@ class _Leaves:
             leaf, held = self.tasks[task]
             rows = self.partition.rows(leaf)
             w = None if data.weight is None else data.weight[rows]
-            cross = CrossKernel(search.kernel, data.U[rows], KernelParameters(gamma))
             K, system = (workspace.array(name, (len(rows), len(rows)), np.float64) for name in ("K", "system"))
             K_held = workspace.array("held", (len(held), len(rows)), np.float64)
-            cross.lift(data.U[rows], K)
-            cross.lift(data.U_held[held], K_held)
+            for distances, values in zip(self._distances(task), (K, K_held), strict=True):
+                values[:] = distances
+                KERNELS[search.kernel].values(values, self.base, WIDTHS[width])
             for i, step in enumerate(new):
                 system[:] = K
                 alpha = solve_leaf(system, data.R[rows], w, float(RIDGES[step]))
