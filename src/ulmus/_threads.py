@@ -95,8 +95,8 @@ class _Crews:
     @contextmanager
     def of(self, size: int) -> Iterator[ThreadPoolExecutor]:
         """A crew of so many; whoever asks waits for what it has begun, or cancels it."""
-        idle = self._idle[size]
         with self._lock:
+            idle = self._idle[size]
             crew = idle.pop() if idle else ThreadPoolExecutor(size, "ulmus", initializer=limit_own)
         try:
             yield crew

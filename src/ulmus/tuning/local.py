@@ -129,14 +129,13 @@ class _Leaves:
         if self.tried[width, start][0] >= self.without:  # even a strong penalty turns nothing to the better
             return width, start
         found = {width: self._climb_ridge(width, start)}
-        while True:
-            for near in (width + 1, width - 1):
-                if 0 <= near < len(WIDTHS) and near not in found:
-                    found[near] = self._climb_ridge(near, found[width])
-            best = min(found, key=lambda k: self.tried[k, found[k]][0])
-            if self.tried[best, found[best]][0] >= (1 - CLEAR) * self.tried[width, found[width]][0]:
-                return width, found[width]
-            width = best
+        for step in (1, -1):  # what is better to one side is not sought on the other
+            while (near := width + step) in range(len(WIDTHS)) and near not in found:
+                found[near] = self._climb_ridge(near, found[width])
+                if self.tried[near, found[near]][0] >= (1 - CLEAR) * self.tried[width, found[width]][0]:
+                    break
+                width = near
+        return width, found[width]
 
     def _climb_ridge(self, width: int, here: int) -> int:
         while True:

@@ -58,7 +58,7 @@ class Budget:
     metric_rows: int = 4_000
     metric_landmarks: int = 350
     rounds: int = 5
-    final_landmarks: int = 800
+    final_landmarks: int = 600
     kernels: int = 2
     additive: bool = True
     fresh: bool = True
