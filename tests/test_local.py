@@ -143,3 +143,19 @@ def test_a_width_and_a_penalty_are_judged_by_ridge_in_every_leaf(monkeypatch, ke
         loss, found = leaves.tried[width, 5]
         assert_allclose(found, expected[leaves.rows], rtol=1e-8, atol=1e-10)
         assert loss == pytest.approx(np.mean((expected - data.T_held) ** 2), rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("valley", "seen"), [(4, {2, 3, 4}), (3, {2, 3, 4}), (2, {1, 2, 3}), (1, {0, 1, 2, 3}), (0, {0, 1, 2, 3})]
+)
+def test_widths_are_sought_on_the_side_that_gets_better(valley, seen):
+    leaves = object.__new__(_Leaves)
+    leaves.tried, leaves.without = {}, 1.0
+
+    def judge(width, steps):
+        for step in steps:
+            leaves.tried[width, step] = (0.5 + 0.05 * abs(width - valley) + 0.01 * abs(step - 6), None)
+
+    leaves.judge = judge
+    assert leaves.climb() == (valley, 6)
+    assert {width for width, _ in leaves.tried} == seen

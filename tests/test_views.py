@@ -11,10 +11,13 @@ from ulmus.tuning.metric import MetricSearch
 from ulmus.tuning.views import FLAT, KERNELS, Budget, View, ViewSearch
 
 
-def search(X, T, **budget):
+def search(X, T, final_landmarks=(600, 800), **budget):
+    final = (final_landmarks, final_landmarks) if isinstance(final_landmarks, int) else final_landmarks
     numbers, rng = np.zeros(X.shape[1], bool), np.random.RandomState(0)
     coding = Plain(T.std(axis=0))
-    return ViewSearch(Rows(X, T), coding, numbers, rng, fit_intercept=True, budget=Budget(**budget))
+    return ViewSearch(
+        Rows(X, T), coding, numbers, rng, fit_intercept=True, budget=Budget(**budget, final_landmarks=final)
+    )
 
 
 def rough(n=900):
@@ -76,8 +79,8 @@ def test_an_additive_target_gets_a_flat_kernel_where_that_is_a_candidate(candida
 def test_the_comparison_of_kernels_is_judged_on_rows_that_no_metric_knows(monkeypatch, apart):
     X, T = rough(900)
     few = {"rows": 300, "landmarks": 30, "metric_rows": 400, "metric_landmarks": 30, "rounds": 1}
-    found = search(X, T, **few, final_landmarks=200, fresh=apart)
-    known, fresh = set(), set()
+    found = search(X, T, **few, final_landmarks=(150, 200), fresh=apart)
+    known, fresh, asked = set(), set(), set()
     sharpest, trials = MetricSearch.sharpest, ViewSearch._trials
 
     def learns(self, rows, *others):
@@ -86,12 +89,14 @@ def test_the_comparison_of_kernels_is_judged_on_rows_that_no_metric_knows(monkey
 
     def judges(self, rows, *others):
         fresh.update(rows.T[:, 0])
+        asked.add(others[-1])
         return trials(self, rows, *others)
 
     monkeypatch.setattr(MetricSearch, "sharpest", learns)
     monkeypatch.setattr(ViewSearch, "_trials", judges)
     found.choose()
     assert len(known) == len(fresh) == 400
+    assert max(asked) == (200 if apart else 150)
     assert (known == fresh) != apart
     assert not apart or not known & fresh
 

@@ -199,7 +199,7 @@ ABLATIONS: dict[str, Make] = {
     "standardised only": adaptive_less(preparations=("standard",)),
     "one kernel gets a metric": adaptive_less(kernels=1),
     "two rounds of the metric": adaptive_less(rounds=2),
-    "kernels compared with few landmarks": adaptive_less(final_landmarks=350),
+    "kernels compared with few landmarks": adaptive_less(final_landmarks=(350, 350)),
     "without the additive candidate": adaptive_less(additive=False),
     "kernels compared on the rows of the metric": adaptive_less(fresh=False),
     "the global model does not grow": adaptive_less(grows=False),
@@ -217,7 +217,7 @@ OTHERS: dict[str, Make] = {
     "KernelRidge": _limited(10_000, _kernel_ridge),
     "Nystroem + Ridge": _nystroem,
     "MLP": _network,
-    "xRFM": _limited(20_000, _xrfm),
+    "xRFM": _limited(10_000, _xrfm),
 }
 
 

@@ -29,7 +29,11 @@ class Effort:
 
 
 EFFORTS = {
-    "fast": Effort(Budget(1_500, 150, 2_500, 250, rounds=2, final_landmarks=400, kernels=1), 500, 700, 700, 2, 8),
+    "fast": Effort(
+        Budget(1_500, 150, 2_500, 250, rounds=2, final_landmarks=(400, 400), kernels=1), 500, 700, 700, 2, 8
+    ),
     "default": Effort(Budget(), 1_000, 1_500, 2_000, 4, 8),
-    "best": Effort(Budget(4_000, 400, 8_000, 700, rounds=8, final_landmarks=2_000), 2_000, 2_000, 2_500, 8, 16),
+    "best": Effort(
+        Budget(4_000, 400, 8_000, 700, rounds=8, final_landmarks=(2_000, 2_000)), 2_000, 2_000, 2_500, 8, 16
+    ),
 }

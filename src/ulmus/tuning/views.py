@@ -51,14 +51,17 @@ FINAL = np.arange(-4.0, 5.0)
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is spent on the choice; whether there is an ``additive`` candidate, and ``fresh`` rows compare views."""
+    """How much is spent on the choice; whether there is an ``additive`` candidate, and ``fresh`` rows compare views.
+
+    ``final_landmarks`` compare views: so many on rows that the metrics know, so many on fresh ones.
+    """
 
     rows: int = 2_000
     landmarks: int = 200
     metric_rows: int = 4_000
     metric_landmarks: int = 350
     rounds: int = 5
-    final_landmarks: int = 600
+    final_landmarks: tuple[int, int] = (600, 800)
     kernels: int = 2
     additive: bool = True
     fresh: bool = True
@@ -241,7 +244,9 @@ class ViewSearch:
         more = climbs[-1].best.size == landmarks < len(rows)
         if len(asked) == 1 or (fresh is None and (not more or self._decided(rows, views, climbs))):
             return best
-        trials = self._trials(rows if fresh is None else fresh, views, climbs, self.budget.final_landmarks)
+        known, unknown = self.budget.final_landmarks
+        judged, count = (rows, known) if fresh is None else (fresh, unknown)
+        trials = self._trials(judged, views, climbs, count)
         return asked[int(np.argmin([trial.best_loss for trial in trials]))]
 
     def _decided(self, rows: Rows, views: list[View], climbs: list[Climb]) -> bool:
