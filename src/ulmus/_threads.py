@@ -79,8 +79,8 @@ one_thread = _OneThread()
 class _Crews:
     """Threads that wait for the next call.
 
-    Fresh ones often share a core until the system spreads them, which takes longer than most calls do: two of them were
-    no faster than one on work of some milliseconds. Each call has a crew to itself, so that calls may be nested.
+    Fresh ones often share a core until the system spreads them, which takes longer than most calls do
+    (``benchmarks/threads.py``). Each call has a crew to itself, so that calls may be nested.
     """
 
     def __init__(self) -> None:
