@@ -10,7 +10,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import Executor, Future, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -124,22 +124,23 @@ def threads_for(size: int) -> AbstractContextManager[Any]:
 
 
 class _Task(Generic[Result]):
-    """A call that is made once, by whoever comes first."""
+    """A call that is made once, by whoever comes first: a thread of the crew, or who waits for the result."""
 
-    def __init__(self, call: Callable[[], Result]) -> None:
-        self._call, self._begun, self.future = call, threading.Lock(), Future[Result]()
+    def __init__(self, crew: Executor, call: Callable[[], Result]) -> None:
+        self._call, self._begun, self.result = call, threading.Lock(), Future[Result]()
+        self.offered = crew.submit(self.run)
 
     def claim(self) -> bool:
-        """Whether nobody has begun it, nor will."""
+        """Whether nobody has begun it; nobody else will."""
         return self._begun.acquire(blocking=False)
 
     def run(self) -> None:
         if not self.claim():
             return
         try:
-            self.future.set_result(self._call())
+            self.result.set_result(self._call())
         except BaseException as error:
-            self.future.set_exception(error)
+            self.result.set_exception(error)
             if not isinstance(error, Exception):  # an interrupt does not wait for its turn
                 raise
 
@@ -147,10 +148,10 @@ class _Task(Generic[Result]):
 def _first(tasks: deque[_Task[Result]], helping: bool) -> Result:
     """The result of the first task; who waits for it may work on it, or on the next ones, meanwhile."""
     for task in tasks if helping else ():
-        if tasks[0].future.done():
+        if tasks[0].result.done():
             break
         task.run()
-    return tasks.popleft().future.result()
+    return tasks.popleft().result.result()
 
 
 def ordered_map(
@@ -171,14 +172,15 @@ def ordered_map(
         tasks: deque[_Task[Result]] = deque()
         try:
             for item in items:
-                tasks.append(_Task(partial(work, item)))
-                crew.submit(tasks[-1].run)
+                tasks.append(_Task(crew, partial(work, item)))
                 if len(tasks) > threads:
                     yield _first(tasks, helping)
             while tasks:
                 yield _first(tasks, helping)
-        finally:  # an error, or nobody wants the rest
-            wait([task.future for task in tasks if not task.claim()])
+        finally:  # an error, or nobody wants the rest: it is not begun, and what the crew has begun is waited for
+            for task in tasks:
+                task.claim()
+            wait([task.offered for task in tasks])
 
 
 class Workspace(threading.local):
