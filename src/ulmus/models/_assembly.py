@@ -8,8 +8,6 @@ from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
-from numbers import Integral, Real
-from types import FunctionType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
-from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
+from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.devices.accelerator import on_device, resolve
@@ -26,19 +24,8 @@ from ulmus.devices.direct import DeviceJudge, Driver
 from ulmus.devices.tensors import on_both_sides, on_host, received
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
-from ulmus.models._device import DEVICE_CONSTRAINTS, apply, rechecked
+from ulmus.models._device import apply, rechecked
 from ulmus.tuning import GCV, Judge, Tuner, fold_numbers
-
-COMMON_CONSTRAINTS: dict[str, list[Any]] = {
-    "C": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-    "fit_intercept": ["boolean", StrOptions({"auto"})],
-    "criterion": [StrOptions({"auto", "squared", "absolute", "error", GCV})],
-    "cv": ["cv_object"],
-    **DEVICE_CONSTRAINTS,
-    "random_state": ["random_state"],
-    "n_jobs": [Integral, None],
-    "verbose": ["boolean"],
-}
 
 #: Rows whose leave-one-out predictions calibrate probabilities and intervals, at most.
 CALIBRATION_ROWS = 2_000
@@ -60,18 +47,6 @@ class Assembly(BaseEstimator):
     _criteria: ClassVar[tuple[str, ...]] = ("auto",)
     #: What scikit-learn's checks are told of NaN.
     _all_finite: ClassVar[Any] = True
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """An inherited constructor goes by the name of the class, so that Python's messages about arguments do."""
-        super().__init_subclass__(**options)
-        inherited: Any = cls.__init__
-        if "__init__" not in vars(cls) and isinstance(inherited, FunctionType):
-            own = FunctionType(
-                inherited.__code__, inherited.__globals__, "__init__", inherited.__defaults__, inherited.__closure__
-            )
-            own.__kwdefaults__, own.__annotations__ = inherited.__kwdefaults__, inherited.__annotations__
-            own.__doc__, own.__qualname__ = inherited.__doc__, f"{cls.__qualname__}.__init__"
-            cls.__init__ = own  # type: ignore[method-assign]
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:

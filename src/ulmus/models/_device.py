@@ -6,14 +6,11 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ulmus import engine
-from ulmus._sklearn import Hidden, StrOptions
-from ulmus.devices.accelerator import DEVICES, HIDDEN, on_device, resolve
+from ulmus.devices.accelerator import HIDDEN, on_device, resolve
 from ulmus.devices.direct import Driver
 from ulmus.devices.tensors import HostView, checked
 
 #: Of models that only the CPU fits.
-CPU_ONLY: dict[str, list[Any]] = {"device": [StrOptions({"cpu"})]}
-DEVICE_CONSTRAINTS: dict[str, list[Any]] = {"device": [StrOptions(set(DEVICES)), Hidden(StrOptions({HIDDEN}))]}
 
 #: Kernel values (or nodes) from which a prediction is worth sending to the GPU.
 WORTH_SENDING = 2e9

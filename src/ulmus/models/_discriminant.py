@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ulmus import engine
-from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
+from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.calibration import fit_temperature
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
@@ -20,15 +19,6 @@ from ulmus.models._discriminant_features import Indicators
 from ulmus.models._heads import Judged, Means, Neighbours, Part
 from ulmus.models._references import Division, References
 from ulmus.tuning import fold_numbers
-
-DISCRIMINANT_CONSTRAINTS: dict[str, list[Any]] = {
-    "n_components": [Interval(Integral, 1, None, closed="left"), None],
-    "head": [StrOptions({"knn", "mean"})],
-    "n_neighbors": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-    "cv": ["cv_object"],
-    "random_state": ["random_state"],
-    "n_jobs": [Integral, None],
-}
 
 
 class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):

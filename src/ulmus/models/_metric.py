@@ -5,18 +5,16 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from ulmus._sklearn import StrOptions, check_sample_weight, fit_context
+from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.kernels import dense
 from ulmus.features.sampling import left_out_together, shuffled_sample
-from ulmus.tuning.metric import FORMS, MetricSearch, quietly
+from ulmus.tuning.metric import MetricSearch, quietly
 
 #: Rows and landmarks with which the first width is found, and those with which the metric is learned.
 FIRST = (2_000, 200)
 ROWS, LANDMARKS, ROUNDS = 4_000, 350, 5
-
-METRIC_CONSTRAINTS: list[Any] = [StrOptions({"auto", *FORMS}), "array-like", None]
 
 
 def learn_metric(

@@ -4,18 +4,16 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ulmus._sklearn import Interval, StrOptions
 from ulmus.devices import direct
 from ulmus.engine import Lift, Rows
 from ulmus.features.kernels import KERNELS, uses_gamma
-from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS, NystromMap
+from ulmus.features.nystrom import NystromMap
 from ulmus.features.widths import heuristic_gamma
-from ulmus.models._assembly import COMMON_CONSTRAINTS, digits_kept
+from ulmus.models._assembly import digits_kept
 from ulmus.models._features import leverages
 from ulmus.models._sequential import Sequential
 from ulmus.solvers.certificate import Certificate
@@ -37,51 +35,6 @@ class NystromFamily(Sequential):
         "_folds_in",
         "_certificate",
     )
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KERNEL_CONSTRAINTS,
-        **LANDMARK_CONSTRAINTS,
-        **COMMON_CONSTRAINTS,
-        "n_landmarks": [StrOptions({"auto"}), *LANDMARK_CONSTRAINTS["n_landmarks"]],
-        "max_landmarks": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_landmarks: int | str = "auto",
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 3,
-        coef0: float = 1.0,
-        C: float | str = "auto",
-        landmarks: Any = "uniform",
-        rank: int | None = None,
-        max_landmarks: int = 2000,
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        self.n_landmarks = n_landmarks
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.C = C
-        self.landmarks = landmarks
-        self.rank = rank
-        self.max_landmarks = max_landmarks
-        self.fit_intercept = fit_intercept
-        self.criterion = criterion
-        self.cv = cv
-        self.device = device
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     n_landmarks: Any
     _folds_in: tuple[Any, ...]

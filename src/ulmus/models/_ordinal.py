@@ -9,18 +9,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from ulmus._sklearn import StrOptions
 from ulmus.calibration import HeldOut, fit_temperature, probabilities
-from ulmus.codings import DECODERS, Coding, Ordered
+from ulmus.codings import Coding, Ordered
 from ulmus.engine import Rows
 from ulmus.models._device import validated
-
-ORDINAL_CONSTRAINTS: dict[str, list[Any]] = {
-    "decoding": [StrOptions(set(DECODERS))],
-    "categories": [StrOptions({"auto"}), "array-like"],
-    "cost_matrix": ["array-like", None],
-    "class_weight": [dict, StrOptions({"balanced"}), None],
-}
 
 
 def declared_order(y: Any, categories: Any) -> np.ndarray | None:

@@ -4,20 +4,18 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from ulmus import engine
-from ulmus._sklearn import Interval, StrOptions
 from ulmus.calibration import HeldOut, RobustSpread
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import LOSSES, Loss
-from ulmus.models._assembly import CALIBRATION_ROWS, COMMON_CONSTRAINTS
+from ulmus.models._assembly import CALIBRATION_ROWS
 from ulmus.models._features import leverages
 from ulmus.models._tasks import Regression
 from ulmus.solvers.line_search import WolfePowell
@@ -28,23 +26,6 @@ from ulmus.tuning.robust import CRITERIA, TEMPER, TOO_FAR, PenaltySearch, Pilot,
 
 #: Features of the rough fit that tempers targets.
 PILOT_SIZE = 200
-
-_POSITIVE = Interval(Real, 0, None, closed="neither")
-_SHARE = Interval(Real, 0, 1, closed="neither")
-NEWTON_CONSTRAINTS: dict[str, list[Any]] = {
-    "loss": [StrOptions(set(LOSSES))],
-    "h": [StrOptions({"auto"}), _POSITIVE],
-    "tau": [StrOptions({"auto"}), _POSITIVE],
-    "C": COMMON_CONSTRAINTS["C"],
-    "intercept_penalty": [Interval(Real, 0, None, closed="left")],
-    "tol": [StrOptions({"auto"}), _POSITIVE],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "delta1": [_SHARE],
-    "delta2": [_SHARE],
-    "beta": [_POSITIVE],
-    "rho": [_SHARE],
-    "rho1": [_SHARE],
-}
 
 
 #: What the families offer and robust losses cannot.

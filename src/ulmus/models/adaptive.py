@@ -2,26 +2,25 @@
 
 import time
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ulmus import engine
-from ulmus._sklearn import Interval, StrOptions
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.partition import random_partition
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_pairs, distinct_sample, gathered, merged, row_keys
-from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly
-from ulmus.models._docs import documented
+from ulmus.models._assembly import Assembly
 from ulmus.models._effort import EFFORTS, Effort
 from ulmus.models._features import leave_one_out_sample, leverages
 from ulmus.models._global import GlobalModel
 from ulmus.models._tables import TableInput, refuse_new_gaps
 from ulmus.models._tasks import Classification, Regression
+from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_WEIGHT
+from ulmus.parameters import estimator
 from ulmus.solvers.local import LocalKernels, fit_leaves
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.views import View, ViewSearch, parts_of
@@ -39,40 +38,12 @@ IMPORTANCE_ROWS = 1_000
 class AdaptiveFamily(Assembly):
     """The parts in order: view, global model, local stage."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "effort": [StrOptions(set(EFFORTS))],
-        "categorical_features": [StrOptions({"from_dtype"}), "array-like"],
-        "criterion": COMMON_CONSTRAINTS["criterion"],
-        "max_memory": [Interval(Real, 0, None, closed="neither")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["boolean"],
-    }
     # What Assembly asks of every model and this one decides by itself.
     C: ClassVar[str] = "auto"
     fit_intercept: ClassVar[str] = "auto"
     cv: ClassVar[None] = None
     device: ClassVar[str] = "cpu"
     _categorical: np.ndarray
-
-    def __init__(
-        self,
-        *,
-        effort: str = "default",
-        categorical_features: Any = "from_dtype",
-        criterion: str = "auto",
-        max_memory: float = 2.0,
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        self.effort = effort
-        self.categorical_features = categorical_features
-        self.criterion = criterion
-        self.max_memory = max_memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     #: Another plan than that of the effort, for experiments.
     _plan: Effort | None = None
@@ -265,7 +236,7 @@ class AdaptiveFamily(Assembly):
         return tags
 
 
-@documented("adaptive", "repeatable")
+@estimator(ADAPTIVE | ADAPTIVE_RUN)
 class AdaptiveRegressor(TableInput, Regression, AdaptiveFamily):
     r"""Regression that learns its metric from the data and corrects itself locally.
 
@@ -311,7 +282,7 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveFamily):
     """
 
 
-@documented("adaptive", "class_weight", "repeatable")
+@estimator(ADAPTIVE | CLASS_WEIGHT | ADAPTIVE_RUN)
 class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
     """Classification that learns its metric from the data and corrects itself locally.
 
@@ -350,31 +321,3 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
     >>> bool(model.score(wine.data[1::2], wine.target[1::2]) > 0.93)
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AdaptiveFamily._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
-
-    def __init__(
-        self,
-        *,
-        effort: str = "default",
-        categorical_features: Any = "from_dtype",
-        criterion: str = "auto",
-        class_weight: Any = None,
-        max_memory: float = 2.0,
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            effort=effort,
-            categorical_features=categorical_features,
-            criterion=criterion,
-            max_memory=max_memory,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight

@@ -1,24 +1,24 @@
 """KELM: exact kernel + ridge."""
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 
 from ulmus import engine
 from ulmus._cholesky import cholesky_in_place
-from ulmus._sklearn import StrOptions
 from ulmus.calibration import HeldOut
 from ulmus.devices.kernel_ridge import fit_on_device
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters, dense, uses_gamma
-from ulmus.features.nystrom import KERNEL_CONSTRAINTS, NystromMap
+from ulmus.features.nystrom import NystromMap
 from ulmus.features.widths import heuristic_gamma
-from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, digits_kept
-from ulmus.models._docs import KERNEL, documented
-from ulmus.models._metric import METRIC_CONSTRAINTS, MetricInput
+from ulmus.models._assembly import Assembly, digits_kept
+from ulmus.models._metric import MetricInput
 from ulmus.models._tasks import Classification, Regression
+from ulmus.models.options import CLASS_WEIGHT, KELM, RUN
+from ulmus.parameters import estimator
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge, kernel_system
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 
@@ -43,47 +43,10 @@ def _calibration_last(n: int, folds: np.ndarray | None) -> tuple[np.ndarray | No
 class KernelFamily(Assembly):
     """The exact kernel and its dual weights."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KERNEL_CONSTRAINTS,
-        **COMMON_CONSTRAINTS,
-        "metric": METRIC_CONSTRAINTS,
-    }
-
     cross_kernel_: CrossKernel
     alpha_: np.ndarray
     intercept_: np.ndarray
     _narrow: bool
-
-    def __init__(
-        self,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 3,
-        coef0: float = 1.0,
-        metric: Any = None,
-        C: float | str = "auto",
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.metric = metric
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.criterion = criterion
-        self.cv = cv
-        self.device = device
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         self._choose(rows, folds, rng)
@@ -168,7 +131,7 @@ class KernelFamily(Assembly):
         return state
 
 
-@documented(*KERNEL, "device")
+@estimator(KELM | RUN)
 class KELMRegressor(MetricInput, Regression, KernelFamily):
     r"""Exact kernel ridge regression: :math:`f(x) = k_x (I/C + K)^{-1} T`.
 
@@ -206,7 +169,7 @@ class KELMRegressor(MetricInput, Regression, KernelFamily):
     """
 
 
-@documented(*KERNEL, "class_weight", "device")
+@estimator(KELM | CLASS_WEIGHT | RUN)
 class KELMClassifier(MetricInput, Classification, KernelFamily):
     r"""Exact kernel classification: one ±1 target per class, :math:`f(x) = k_x (I/C + K)^{-1} T`, largest score wins.
 
@@ -244,43 +207,3 @@ class KELMClassifier(MetricInput, Classification, KernelFamily):
     >>> bool(KELMClassifier(random_state=0).fit(X, y).score(X, y) > 0.95)
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KernelFamily._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
-
-    def __init__(
-        self,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 3,
-        coef0: float = 1.0,
-        metric: Any = None,
-        C: float | str = "auto",
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        class_weight: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            metric=metric,
-            C=C,
-            fit_intercept=fit_intercept,
-            criterion=criterion,
-            cv=cv,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight

@@ -1,7 +1,6 @@
 """A learned metric as a step of a pipeline."""
 
-from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -15,9 +14,29 @@ from ulmus.engine import Rows
 from ulmus.features.metric import GRADIENTS
 from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import importances, learn_metric
+from ulmus.parameters import THREADS, Parameter, estimator
 from ulmus.tuning.metric import FORMS
 
 
+@estimator(
+    {
+        "kernel": Parameter(
+            "rbf",
+            (StrOptions({*GRADIENTS, "laplacian_l1"}),),
+            "str",
+            "Kernel of the model whose gradients are taken; see :class:`~ulmus.NystromMap`.",
+        ),
+        "form": Parameter(
+            "diagonal",
+            (StrOptions(set(FORMS)),),
+            '{"diagonal", "full", "low_rank"}',
+            """One factor for each feature; all of A; or only its leading directions, which hold 99 % of the mean
+            squared slope.""",
+        ),
+    }
+    | THREADS,
+    positional=1,
+)
 class LearnedMetric(TransformerMixin, BaseEstimator):
     r"""Stretch the features along which the target varies, and shrink the others.
 
@@ -30,13 +49,7 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel : str, default="rbf"
-        Kernel of the model whose gradients are taken; see :class:`~ulmus.NystromMap`.
-    form : {"diagonal", "full", "low_rank"}, default="diagonal"
-        One factor for each feature; all of A; or only its leading directions, which hold 99 % of the mean squared
-        slope.
-    random_state : int, RandomState instance or None, default=None
-    n_jobs : int or None, default=-1
+    <parameters>
 
     Attributes
     ----------
@@ -58,21 +71,6 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
     >>> int(metric.feature_importances_.argmax()), bool(metric.feature_importances_[1] > 0.9)
     (1, True)
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [StrOptions({*GRADIENTS, "laplacian_l1"})],
-        "form": [StrOptions(set(FORMS))],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
-
-    def __init__(
-        self, kernel: str = "rbf", *, form: str = "diagonal", random_state: Any = None, n_jobs: int | None = -1
-    ) -> None:
-        self.kernel = kernel
-        self.form = form
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
