@@ -110,7 +110,7 @@ class ENDAEnsemble(MetricInput, DiscriminantModel):
     def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
         given = clone(self._asked).set_params(metric=self._metric)
         common = int(rng.randint(2**31 - 1))
-        seeds: np.ndarray = rng.randint(2**31 - 1, size=self.n_members)
+        seeds: Any = rng.randint(2**31 - 1, size=self.n_members)
         chosen: dict[str, Any] = {}
         members, errors = [], []
         for seed in seeds:
