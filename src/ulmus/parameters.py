@@ -28,6 +28,8 @@ Parameters = dict[str, "Parameter"]
 
 #: Columns of a docstring.
 WIDTH = 120
+#: What a dataclass has beside its constructor.
+_TRACES = {"__dataclass_fields__", "__dataclass_params__", "__replace__"}
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ def estimator(parameters: Mapping[str, Parameter], *, positional: int = 0) -> Ca
         for place, (name, parameter) in enumerate(parameters.items()):
             setattr(own, name, field(default=parameter.default, kw_only=place >= positional))
         dataclass(eq=False, repr=False, match_args=False)(own)
+        for trace in _TRACES & vars(own).keys():  # it has the constructor of a dataclass, and is none
+            delattr(own, trace)
         own.__annotations__ = notes
         own._parameter_constraints = {name: list(parameter.allowed) for name, parameter in parameters.items()}
         text = "\n".join(parameter.describe(name) for name, parameter in parameters.items())
