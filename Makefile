@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-gpu test-oldest test-newest wheel lint format bench docs clean
+.PHONY: demo test test-gpu test-oldest test-newest wheel lint format bench bench-all docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -77,7 +77,12 @@ format: $(VENV)/.tested
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m pip install --quiet --editable ".[bench]" || echo "some rivals did not install; the run says which"
-	$(BIN)/python benchmarks/core.py $(ARGS)
+	$(BIN)/python -m experiments.sections --only a,b,c,d,e $(ARGS)
+
+# Every section, into the report; a run that was interrupted goes on, until there is another commit.
+bench-all: $(VENV)/.tested
+	$(BIN)/python -m pip install --quiet --editable ".[bench]" || echo "some rivals did not install; the run says which"
+	$(BIN)/python -m experiments.sections --out experiments/RESULTS.md --cells experiments/.cells $(ARGS)
 
 docs: $(VENV)/.tested
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"

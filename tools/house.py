@@ -19,8 +19,6 @@ import numpy as np
 import ulmus
 
 SOURCE = Path(ulmus.__file__).parent
-#: Rooms that run experiments; their lines are not the library's.
-EXPERIMENTS = ("bench", "reproduce")
 
 #: What may not slide back: the figures of the present house.
 BOUNDS = {
@@ -80,8 +78,7 @@ def files_entered(model: Any) -> int:
 def sources() -> Iterator[tuple[Path, str]]:
     """The library's files and their text."""
     for path in sorted(SOURCE.rglob("*.py")):
-        if path.relative_to(SOURCE).parts[0] not in EXPERIMENTS:
-            yield path.relative_to(SOURCE), path.read_text(encoding="utf-8")
+        yield path.relative_to(SOURCE), path.read_text(encoding="utf-8")
 
 
 def class_names() -> dict[str, list[str]]:

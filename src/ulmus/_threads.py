@@ -80,7 +80,7 @@ class _Crews:
     """Threads that wait for the next call.
 
     Fresh ones often share a core until the system spreads them, which takes longer than most calls do
-    (``benchmarks/threads.py``). Each call has a crew to itself, so that calls may be nested.
+    (``experiments/sections/threads.py``). Each call has a crew to itself, so that calls may be nested.
     """
 
     def __init__(self) -> None:

@@ -168,6 +168,7 @@ def bench(
     quick: Annotated[bool, Parameter(negative="")] = False,
     data: str | None = None,
     out: str = "bench",
+    jobs: int = 1,
 ) -> None:
     """Compare our models with what you would pick otherwise, on this machine.
 
@@ -185,10 +186,12 @@ def bench(
         The folder of Parquet files, in place of ULMUS_DATA.
     out
         Where results.json and index.html go; an interrupted run goes on from there.
+    jobs
+        Measurements at a time, each on one core: sooner done, but every time is then that of one core.
     """
     from ulmus.cli.experiments import bench as run
 
-    run(suite, contestant, dataset, quick=quick, data=data, out=out)
+    run(suite, contestant, dataset, quick=quick, data=data, out=out, jobs=jobs)
 
 
 @app.command
