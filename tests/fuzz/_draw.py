@@ -96,7 +96,7 @@ def as_given(rng, X):
 
 
 def nudged(rng, A, eps, axis=0):
-    """``A`` moved by round-off: each entry by as much as ``eps`` of the largest of its column (``axis=None``: its own)."""
+    """``A`` moved by round-off: each entry by ``eps`` of the largest of its column (``axis=None``: of its own)."""
     size = np.abs(A) if axis is None else np.abs(A).max(axis=axis, keepdims=True, initial=0.0)
     return A + eps * rng.uniform(-1, 1, size=A.shape) * size
 
@@ -107,7 +107,7 @@ def nudged_exactly(rng, A, eps, axis=0):
     return A + exactly(rng.uniform(-1, 1, size=A.shape) * size)[0] * mpmath.mpf(eps)
 
 
-def moved(answer, inputs, nudge, times=3):
+def moved(answer, inputs, nudge, times=2):
     """The exact answer (arrays), and how far it moves when its inputs do, in ``times`` draws."""
     found = answer(*inputs)
     far = [np.zeros(np.shape(a)) for a in found]

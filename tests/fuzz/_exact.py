@@ -6,7 +6,7 @@ Rows are given as they are summed, ``√w [1 φ t]``; ``E`` is the penalty's dia
 import mpmath
 import numpy as np
 
-DIGITS = 80
+DIGITS = 60
 mpf = np.vectorize(mpmath.mpf, otypes=[object])
 exact_sqrt = np.vectorize(mpmath.sqrt, otypes=[object])
 exact_exp = np.vectorize(mpmath.exp, otypes=[object])

@@ -24,8 +24,8 @@ PROMISE32 = 1e-3
 class Expected:
     """Exact predictions at Q, leverages there, and rows left out, with what each may be off by.
 
-    ``wobble`` is the round-off of the features. ``squared`` says that sums of squares were solved without corrections, ``corrected`` that corrections came where the
-    condition number asks for them.
+    ``wobble`` is the round-off of the features. ``squared`` says that sums of squares were solved, ``corrected`` that
+    corrections came where the condition number asks for them.
     """
 
     def __init__(self, rng, Phi, T, w, Q, C, intercept, *, unit=None, eps=EPS, promise=PROMISE, wobble=EPS):
@@ -192,59 +192,65 @@ def studentised(rng, model, Phi, case, C, intercept, unit, wobble, words):
 FORMS = {"information": Information, "covariance": Covariance, "root": SquareRoot}
 
 
+class Life:
+    """A recursion, and how much of every row is left in it."""
+
+    def __init__(self, rng, learner, case, Phi, forgetting):
+        self.rng, self.learner, self.case, self.Phi, self.forgetting = rng, learner, case, Phi, forgetting
+        self.alive = np.zeros(len(Phi))
+        self.refused = 0
+
+    def design(self, which, faded=1.0):
+        return design_matrix(self.Phi[which], self.case.T[which], self.case.weight[which] * faded)
+
+    def learn(self, block):
+        if self.forgetting == 1.0 and self.alive.any() and self.rng.random() < 0.15:
+            other = type(self.learner)(self.learner.shape)
+            other.add(self.design(block))
+            self.learner.merge(other)
+        else:
+            self.learner.add(self.design(block), self.forgetting)
+        self.alive *= self.forgetting ** len(block)
+        self.alive[block] = self.forgetting ** np.arange(len(block) - 1, -1, -1.0)
+
+    def unlearn(self):
+        gone = self.rng.choice(np.flatnonzero(self.alive), size=int(self.rng.integers(1, 3)), replace=False)
+        try:
+            self.learner.remove(self.design(gone, self.alive[gone]))
+            self.alive[gone] = 0.0
+        except (NotDefiniteError, np.linalg.LinAlgError):  # all that is known of a direction; nothing has changed
+            self.refused += 1
+
+
 def recursion(rng):
     """Rows come, fade, are taken out and are merged; the weights are those of the rows that are left."""
     case = problem(rng, rows=(6, 40), units=2.0)
     Phi, Q, D = _features(rng, case)
-    case.unit = 1.0
     C, intercept = _penalty(rng, np.abs(Phi).max(), len(Phi)), bool(rng.random() < 0.5)
-    forgetting = float(rng.choice([1.0, 1.0, 0.999, 0.98, 0.9, 0.7]))
-    name = str(rng.choice(list(FORMS)))
-    shape = Shape(D, case.T.shape[1], C, intercept)
-    learner, n = FORMS[name](shape), len(Phi)
-    order, alive, done = np.arange(n), np.zeros(n), []
-    at, refused = 0, 0
-    while at < n:
+    forgetting, form = float(rng.choice([1.0, 1.0, 0.999, 0.98, 0.9, 0.7])), str(rng.choice(list(FORMS)))
+    life = Life(rng, FORMS[form](Shape(D, case.T.shape[1], C, intercept)), case, Phi, forgetting)
+    at = 0
+    while at < len(Phi):
         k = int(rng.choice([1, 1, 2, 5, 17]))
-        block = order[at : at + k]
-        design = design_matrix(Phi[block], case.T[block], None if case.w is None else case.w[block])
-        if forgetting == 1.0 and len(done) > 1 and rng.random() < 0.15:
-            other = FORMS[name](shape)
-            other.add(design)
-            learner.merge(other)
-        else:
-            learner.add(design, forgetting)
-        alive *= forgetting ** len(block)
-        alive[block] = forgetting ** np.arange(len(block) - 1, -1, -1.0)
-        done += block.tolist()
+        life.learn(np.arange(at, min(at + k, len(Phi))))
         at += k
-        if rng.random() < 0.3 and len(done) > 3:
-            gone = rng.choice(done, size=int(rng.integers(1, 3)), replace=False)
-            faded = alive[gone] * case.weight[gone]
-            try:
-                learner.remove(design_matrix(Phi[gone], case.T[gone], faded))
-            except (NotDefiniteError, np.linalg.LinAlgError):
-                refused += 1
-                continue
-            alive[gone] = 0.0
-            done = [i for i in done if i not in gone]
+        if rng.random() < 0.3 and np.count_nonzero(life.alive) > 3:
+            life.unlearn()
         if rng.random() < 0.2:
-            learner.solution()  # looking changes nothing
-    live = alive > 0
-    if not live.any() or (intercept and case.weight[live].sum() * alive[live].max() == 0):
-        return "recursion nothing left"
-    w = (case.weight * alive)[live]
+            life.learner.solution()  # looking changes nothing
+    live = life.alive > 0
+    w = (case.weight * life.alive)[live]
     expected = Expected(rng, Phi[live], case.T[live], w, Q, C, intercept)
-    # rows that have gone left their round-off behind, and so did those that have faded
-    ever = np.sqrt(case.weight)[:, None] * Phi
-    scale = max(1.0, float((ever**2).sum() * C), float((ever**2).sum() / max((w[:, None] * Phi[live] ** 2).sum(), 1e-300)))
-    expected.condition = max(expected.condition, scale * 1.0 if name != "root" else 0.0) * (1.0 + scale * (name != "root"))
+    # rows that have gone, or faded, left their round-off behind: it is that of all rows ever learned
+    ever, now = ((v[:, None] * A**2).sum() for v, A in ((case.weight, Phi), (w, Phi[live])))
+    scale = max(1.0, float(ever * C), float(ever / max(now, 1e-300)))
     expected.size = np.maximum(expected.size, case.fitted_size)
-    words = f"recursion {name}, forgetting {forgetting}, {D} features, C {C:.2e}, intercept {intercept}, {case.words}"
-    found = learner.solution()
-    if name == "root":
+    if form == "root":
         expected.promise = max(PROMISE, expected.p * EPS * np.sqrt(expected.condition) * scale)
-    expected.predictions(Q @ found.beta + found.intercept, words, squared=name != "root", corrected=False)
-    if refused:
-        return f"recursion {name}, a removal refused"
-    return f"recursion {name}{', forgetting' if forgetting < 1 else ''}"
+    else:
+        expected.condition = max(expected.condition, scale) * (1.0 + scale)
+    words = f"recursion {form}, forgetting {forgetting}, {D} features, C {C:.2e}, intercept {intercept}, {case.words}"
+    found = life.learner.solution()
+    expected.predictions(Q @ found.beta + found.intercept, words, squared=form != "root", corrected=False)
+    fading = ", forgetting" if forgetting < 1 else ""
+    return f"recursion {form}{fading}{', a removal refused' if life.refused else ''}"

@@ -7,10 +7,15 @@ by round-off, and by what the library promises.
 import mpmath
 import numpy as np
 
-from . import _linear
+from . import _kernels, _linear, _newton, _sklearn
 from ._exact import DIGITS
 
-KINDS = (_linear.ridge, _linear.elm, _linear.recursion)
+KINDS = (
+    *(_linear.ridge, _linear.elm, _linear.recursion),
+    *(_kernels.kernel, _kernels.kelm, _kernels.nkelm),
+    *(_newton.robust, _newton.logistic, _newton.ordinal, _newton.enda),
+    *(_sklearn.kernel_ridge, _sklearn.nystroem, _sklearn.ridge_on_features, _sklearn.logistic_regression),
+)
 
 
 def check(seed):
