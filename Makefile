@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-gpu test-oldest test-newest wheel lint format bench bench-all docs clean
+.PHONY: demo test fuzz test-gpu test-oldest test-newest wheel lint format bench bench-all docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -23,6 +23,11 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.tested
 	$(BIN)/python -m pytest
+
+# Drawn cases, so many minutes for each harness of tests/fuzz; `make fuzz MINUTES=30 ARGS="--jobs 4 --out counts.json"`.
+MINUTES ?= 2
+fuzz: $(VENV)/.tested
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(ARGS)
 
 $(VENV)-gpu/.tested: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-gpu

@@ -7,7 +7,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ulmus import engine
@@ -296,18 +295,30 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
 def weighted_moments(X: Any, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Weighted mean and deviation of every column; a constant column has deviation 0."""
-    if sparse.issparse(X):
-        mean, variance = mean_variance_axis(X.astype(np.float64, copy=False), axis=0, weights=weight)
-        return mean, np.sqrt(variance)
     n = X.shape[0]
     w = np.ones(n) if weight is None else weight
     total = w.sum()
+    squares = _sparse_squares if sparse.issparse(X) else _squares
     with np.errstate(over="ignore", invalid="ignore"):
         mean = sum(w[s] @ X[s].astype(np.float64, copy=False) for s in engine.slabs(n)) / total
-        square = sum(w[s] @ (X[s].astype(np.float64, copy=False) - mean) ** 2 for s in engine.slabs(n)) / total
+        square = sum(squares(X[s], w[s], mean) for s in engine.slabs(n)) / total
     if not np.isfinite(square).all():
         raise ValueError(
             f"the variance of a feature overflows: its largest entry is {abs(X).max():.3g}; rescale the features"
         )
     deviation = np.sqrt(square)
     return mean, np.where(deviation > 10 * np.finfo(X.dtype).eps * np.abs(mean), deviation, 0.0)
+
+
+def _squares(X: np.ndarray, w: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """``Σ w (x − mean)²`` of every column."""
+    return w @ (X.astype(np.float64, copy=False) - mean) ** 2
+
+
+def _sparse_squares(X: Any, w: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """The same of CSR rows, whose entries that are not stored are 0."""
+    m, column = X.shape[1], X.indices
+    stored = np.repeat(w, np.diff(X.indptr))
+    off = np.bincount(column, stored * (X.data.astype(np.float64) - mean[column]) ** 2, m)
+    full = np.bincount(column, minlength=m) == X.shape[0]  # nothing is left, and no round-off of it
+    return off + np.where(full, 0.0, np.maximum(w.sum() - np.bincount(column, stored, m), 0.0)) * mean**2
