@@ -176,10 +176,10 @@ class NystromFamily(Sequential):
         if features is self.map_:
             return super().partial_fit(X, y, classes, sample_weight)
         before, state = dict(self.__dict__), deepcopy(stream)
-        for _ in range(features.n_lifted - self.map_.n_lifted):
+        new = features.n_lifted - self.map_.n_lifted
+        for _ in range(new):
             stream.recursion.widen()
-            stream.births += (stream.memory.count + stream.memory.n_recent,)
-        stream.memory.forget_sample()
+        stream.memory.widen(new)
         self.map_, self.n_landmarks_ = features, len(features.landmarks_)
         try:
             return super().partial_fit(X, y, classes, sample_weight)

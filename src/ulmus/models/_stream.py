@@ -11,6 +11,7 @@ from scipy.linalg import LinAlgError
 from sklearn.base import is_regressor
 from sklearn.exceptions import NotFittedError
 
+from ulmus._fingerprint import differing
 from ulmus.engine import Rows
 from ulmus.models._features import MappedFamily
 from ulmus.models._memory import Memory
@@ -35,7 +36,6 @@ class Stream:
     n_provisional: int = 0
     n_rows: int = 0
     complete: bool = True
-    births: tuple[int, ...] = ()
 
 
 def check_announced(model: Any, classes: np.ndarray) -> None:
@@ -99,15 +99,21 @@ class Exchange(MappedFamily):
                 UserWarning,
                 stacklevel=2,
             )
+        if len(unknown) and stream.memory.births.shape[1] and len(stream.memory.starts) > 1:
+            raise ValueError(
+                f"{len(unknown)} of {len(rows)} rows are not remembered, and the merged models got landmarks at "
+                "different times, so that it cannot be told with which features these rows were learned; fit a new "
+                "model without them"
+            )
         Phi = np.empty((len(rows), self.map_.n_lifted))
         self.map_.lift(rows.X, Phi)
-        for feature, birth in enumerate(stream.births, start=Phi.shape[1] - len(stream.births)):
-            Phi[places < birth, feature] = 0.0
+        unborn = stream.memory.unborn(places)
+        Phi[:, Phi.shape[1] - unborn.shape[1] :][unborn] = 0.0
         weight = rows.weight
         if self._forgetting < 1.0:
             if not stream.complete:
                 raise ValueError("unlearn with forgetting needs a model that learned all its rows by partial_fit")
-            age = self._forgetting ** (stream.memory.count - 1 - places)
+            age = self._forgetting ** stream.memory.age(places)
             weight = age if weight is None else weight * age
         try:
             stream.recursion.remove(design_matrix(Phi, rows.T, weight))
@@ -174,12 +180,12 @@ class Exchange(MappedFamily):
                 raise ValueError(f"cannot merge: {name} is {getattr(mine, name)} here and {getattr(its, name)} there")
         if self._forgetting != other._forgetting or self._form != other._form:
             raise ValueError("cannot merge models with different forgetting or form")
-        for name, value in vars(self.map_).items():
-            if isinstance(value, np.ndarray) and not np.array_equal(value, getattr(other.map_, name, np.empty(0))):
-                raise ValueError(
-                    f"cannot merge: the maps differ (in {name}); models that are to be merged must be copies of one "
-                    "model, see blank_copy()"
-                )
+        if type(self.map_) is not type(other.map_) or (found := differing(self.map_, other.map_)):
+            name = "their class" if type(self.map_) is not type(other.map_) else found
+            raise ValueError(
+                f"cannot merge: the maps differ (in {name}); models that are to be merged must be copies of one "
+                "model, see blank_copy()"
+            )
 
     def blank_copy(self) -> Self:
         """A model with the same map and parameters that has learned nothing: for rows elsewhere, to be merged later.
