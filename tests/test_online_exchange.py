@@ -326,7 +326,7 @@ def test_rows_of_merged_models_fade_from_when_each_learned_them(form):
 
 
 def test_copies_and_merged_models_know_which_rows_were_learned_without_a_landmark():
-    """Rows of a blank copy had every landmark, those of the model from the time it came; each is taken out as it was."""
+    """Rows of a blank copy had every landmark, those of the model from the time it came; each goes as it came."""
     base = fixed.NKELMRegressor(15, C=100.0, fit_intercept=True, random_state=0).partial_fit(X[:600], Y[:600])
     away, y_away = X[600:] + 6.0, Y[600:] + 1.0
     base.partial_fit(away[:60], y_away[:60], novelty=0.5)

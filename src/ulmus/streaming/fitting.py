@@ -149,8 +149,11 @@ def fit_stream(
 ) -> None:
     """Survey, map, sums, weights; ``stream`` is anything that reduces rows to a tally as :class:`Stream` does."""
     vars(model).pop("stream_", None)  # of an online model that has learned other rows
-    survey = stream.reduce("survey", survey, survey.look)
-    survey.settle()
+    found: Survey | None = survey
+    while found is not None:
+        survey = stream.reduce("survey", found, found.look)
+        survey.settle()
+        found = survey.wider()
     if not survey.n_rows:
         raise SourceError("the source has no rows of positive weight")
     assert survey.y is not None
