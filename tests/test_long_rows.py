@@ -1,4 +1,4 @@
-"""Rows longer than a batch are read once; those that never end, and tables larger than memory, are refused with words."""
+"""Rows longer than a batch are read once; those that never end, and tables past memory, are refused with words."""
 
 import bz2
 import gzip

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -71,7 +72,7 @@ def test_files_in_another_order_are_another_source(files, tmp_path):
 def test_a_file_with_other_content_and_the_same_size_and_date_is_another_file(files, tmp_path):
     broken_off(files, tmp_path / "state", target="y")
     stat = os.stat(files[1])
-    whole = bytearray(open(files[1], "rb").read())
+    whole = bytearray(Path(files[1]).read_bytes())
     other = whole.copy()
     other[len(other) // 2] ^= 1
     with open(files[1], "wb") as file:
@@ -134,7 +135,7 @@ def test_functions_inside_parameters_and_transformers_are_told_apart_by_their_co
 def test_a_transformer_that_is_fitted_anew_and_differently_is_refused(files, tmp_path):
     loose, fixed = GaussianRandomProjection(2), GaussianRandomProjection(2, random_state=0)
     broken_off(files, tmp_path / "loose", target="y", preprocess=loose)
-    with pytest.raises(CheckpointError, match="fitted again, is not the one .* give it a random_state"):
+    with pytest.raises(CheckpointError, match=r"fitted again, is not the one .* give it a random_state"):
         fitted(files, tmp_path / "loose", target="y", preprocess=loose)
     broken_off(files, tmp_path / "fixed", target="y", preprocess=fixed)
     again = fitted(files, tmp_path / "fixed", target="y", preprocess=fixed)
@@ -174,7 +175,7 @@ def test_a_function_that_yields_other_rows_is_refused_wherever_the_run_ended(shi
         fitted(source, tmp_path)
     else:
         broken_off(source, tmp_path, after=after)
-    with pytest.raises(CheckpointError, match="another run|not those that the checkpoint|yielded other rows"):
+    with pytest.raises(CheckpointError, match=r"another run|not those that the checkpoint|yielded other rows"):
         fitted(shift, tmp_path)
 
 

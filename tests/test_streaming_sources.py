@@ -286,13 +286,16 @@ def test_the_reader_ends_wherever_an_interrupt_comes(step, monkeypatch):
         return real(self, *args)
 
     monkeypatch.setattr(owner, step, interrupted)
-    items = read_ahead(iter(range(10**9)), 2)
-    with pytest.raises(KeyboardInterrupt):
+
+    def begin_and_end():
+        items = read_ahead(iter(range(10**9)), 2)
         next(items)
         ending.append(True)
         items.close()
+
+    with pytest.raises(KeyboardInterrupt):
+        begin_and_end()
     assert hit
-    del items
     for thread in threading.enumerate():
         if thread.name == "ulmus-read-ahead":
             thread.join(10)

@@ -55,7 +55,7 @@ def _parts(value: Any) -> tuple[str, Any]:
         return "bytes", [bytes(value)]
     if isinstance(value, np.ndarray) and value.dtype != object:
         told = f"{value.dtype.str} {value.shape}".encode()
-        return "array", [told, memoryview(np.ascontiguousarray(value).reshape(-1).view(np.uint8))]
+        return "array", [told, np.ascontiguousarray(value).reshape(-1).view(np.uint8).data]
     if isinstance(value, np.ndarray):
         return f"objects {value.shape}", value.reshape(-1).tolist()
     if isinstance(value, np.generic | np.dtype):

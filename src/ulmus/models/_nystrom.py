@@ -16,6 +16,7 @@ from ulmus.features.kernels import KERNELS, uses_gamma
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS, NystromMap
 from ulmus.features.widths import heuristic_gamma
 from ulmus.models._assembly import COMMON_CONSTRAINTS, digits_kept
+from ulmus.models._between import learns, reads
 from ulmus.models._features import leverages
 from ulmus.models._sequential import Sequential
 from ulmus.solvers.certificate import Certificate
@@ -145,6 +146,7 @@ class NystromFamily(Sequential):
             self.tuning_ = tuner.result(gamma, found)
         return partial(make_map, gamma), found
 
+    @learns
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, novelty: float | None = None
     ) -> Self:
@@ -254,6 +256,7 @@ class NystromFamily(Sequential):
         h = leverages(self.map_, X, self._leverage, self.n_jobs)
         return h, self.C_ * self.map_.residual_kernel(X)
 
+    @reads
     def residual_kernel(self, X: Any) -> np.ndarray:
         r""":math:`\kappa(x,x) - \|\hat F(x)\|^2` of every row: what the landmarks leave unexplained.
 
@@ -269,6 +272,7 @@ class NystromFamily(Sequential):
         X = self._checked(X)
         return self.map_.residual_kernel(X)
 
+    @reads
     def error_bound(self, X: Any) -> np.ndarray:
         r"""How far this model can be from the exact kernel model (KELM with the same parameters), at every row.
 

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from ulmus._fingerprint import differing
 from ulmus.engine import Rows
+from ulmus.models._between import learns
 from ulmus.models._features import MappedFamily
 from ulmus.models._memory import Memory
 from ulmus.solvers.covariance import Covariance
@@ -50,6 +51,23 @@ def check_announced(model: Any, classes: np.ndarray) -> None:
         )
 
 
+def is_plain(model: Any, X: Any, y: Any) -> bool:
+    """Whether rows need no conversion, only a look at their shape and for NaN: what single rows are asked."""
+    return (
+        type(X) is np.ndarray
+        and type(y) is np.ndarray
+        and X.dtype == np.float64
+        and X.ndim == 2
+        and X.shape[1] == model.n_features_in_
+        and len(X) == len(y) > 0
+        and not hasattr(model, "feature_names_in_")
+        and y.ndim == 1
+        and y.dtype.kind in "iufb"
+        and bool(np.isfinite(X).all())
+        and bool(np.isfinite(y).all())
+    )
+
+
 class Exchange(MappedFamily):
     """Taking rows out again, and models together."""
 
@@ -57,6 +75,7 @@ class Exchange(MappedFamily):
     _form: str
     _forgetting: float
 
+    @learns
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Take rows out again, exactly: the model is then that of the other rows.
 
@@ -140,12 +159,16 @@ class Exchange(MappedFamily):
         -------
         self
         """
-        others = list(models) if isinstance(models, Iterable) else [models]
-        mine = self._mergeable(self)
-        copies = [deepcopy(self._mergeable(other)) for other in others]
+        # copied first, so that no lock of another model is waited for under this one's
+        copies = [deepcopy(other) for other in (models if isinstance(models, Iterable) else [models])]
+        self._merge(copies)
+        return self
+
+    @learns
+    def _merge(self, copies: list[Any]) -> None:
+        stream = self._mergeable(self).stream_
         for other in copies:
-            self._check_same(other)
-        stream = mine.stream_
+            self._check_same(self._mergeable(other))
         for other in copies:
             if hasattr(self, "classes_"):
                 for one, labels in ((self, other.classes_), (other, self.classes_)):
@@ -158,7 +181,6 @@ class Exchange(MappedFamily):
             stream.n_rows += other.stream_.n_rows
             stream.complete &= other.stream_.complete
         self._outdated()
-        return self
 
     @staticmethod
     def _mergeable(model: Any) -> Any:
@@ -180,13 +202,15 @@ class Exchange(MappedFamily):
                 raise ValueError(f"cannot merge: {name} is {getattr(mine, name)} here and {getattr(its, name)} there")
         if self._forgetting != other._forgetting or self._form != other._form:
             raise ValueError("cannot merge models with different forgetting or form")
-        if type(self.map_) is not type(other.map_) or (found := differing(self.map_, other.map_)):
-            name = "their class" if type(self.map_) is not type(other.map_) else found
+        same_class = type(self.map_) is type(other.map_)
+        found = differing(self.map_, other.map_) if same_class else "their class"
+        if found is not None:
             raise ValueError(
-                f"cannot merge: the maps differ (in {name}); models that are to be merged must be copies of one "
+                f"cannot merge: the maps differ (in {found}); models that are to be merged must be copies of one "
                 "model, see blank_copy()"
             )
 
+    @learns
     def blank_copy(self) -> Self:
         """A model with the same map and parameters that has learned nothing: for rows elsewhere, to be merged later.
 

@@ -148,7 +148,7 @@ class Batches:
     def __init__(self, begin: Callable[[], Iterator[Any]], *, labelled: bool = True) -> None:
         self.begin, self.labelled = begin, labelled
         first = next(iter(begin()), None)
-        parts = (None, None, None) if first is None else self._parts(first, 0)
+        parts: tuple[Any, Any, Any] = (None, None, None) if first is None else self._parts(first, 0)
         names = getattr(parts[0], "columns", None)
         self.feature_names = None if names is None else [str(n) for n in names]
         self._first = {"shape": None if first is None else list(parts[0].shape), "crc": checksum(0, *parts)}
