@@ -140,7 +140,8 @@ class _Task(Generic[Result]):
         try:
             self.result.set_result(self._call())
         except BaseException as error:
-            self.result.set_exception(error)
+            if not self.result.done():  # an interrupt may come when the result is there already
+                self.result.set_exception(error)
             if not isinstance(error, Exception):  # an interrupt does not wait for its turn
                 raise
 

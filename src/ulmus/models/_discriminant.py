@@ -15,6 +15,7 @@ from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.calibration import fit_temperature
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
+from ulmus.models._between import reads
 from ulmus.models._discriminant_features import Indicators
 from ulmus.models._heads import Judged, Means, Neighbours, Part
 from ulmus.models._references import Division, References
@@ -176,6 +177,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         check_is_fitted(self)
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
+    @reads
     def transform(self, X: Any) -> np.ndarray:
         """Discriminant coordinates of rows.
 
@@ -189,6 +191,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         """
         return self._project(self._checked(X))
 
+    @reads
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities: shares of the neighbours' votes, or a softmax of distances to the class means.
 
@@ -203,6 +206,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         Z = self._project(self._checked(X))
         return self.head_.probabilities(Z)
 
+    @reads
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels.
 

@@ -14,6 +14,7 @@ from ulmus.features.kernels import KERNELS, uses_gamma
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.widths import heuristic_gamma
 from ulmus.models._assembly import digits_kept
+from ulmus.models._between import learns, reads
 from ulmus.models._features import leverages
 from ulmus.models._sequential import Sequential
 from ulmus.solvers.certificate import Certificate
@@ -98,6 +99,7 @@ class NystromFamily(Sequential):
             self.tuning_ = tuner.result(gamma, found)
         return partial(make_map, gamma), found
 
+    @learns
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, novelty: float | None = None
     ) -> Self:
@@ -129,10 +131,10 @@ class NystromFamily(Sequential):
         if features is self.map_:
             return super().partial_fit(X, y, classes, sample_weight)
         before, state = dict(self.__dict__), deepcopy(stream)
-        for _ in range(features.n_lifted - self.map_.n_lifted):
+        new = features.n_lifted - self.map_.n_lifted
+        for _ in range(new):
             stream.recursion.widen()
-            stream.births += (stream.memory.count + stream.memory.n_recent,)
-        stream.memory.forget_sample()
+        stream.memory.widen(new)
         self.map_, self.n_landmarks_ = features, len(features.landmarks_)
         try:
             return super().partial_fit(X, y, classes, sample_weight)
@@ -207,6 +209,7 @@ class NystromFamily(Sequential):
         h = leverages(self.map_, X, self._leverage, self.n_jobs)
         return h, self.C_ * self.map_.residual_kernel(X)
 
+    @reads
     def residual_kernel(self, X: Any) -> np.ndarray:
         r""":math:`\kappa(x,x) - \|\hat F(x)\|^2` of every row: what the landmarks leave unexplained.
 
@@ -222,6 +225,7 @@ class NystromFamily(Sequential):
         X = self._checked(X)
         return self.map_.residual_kernel(X)
 
+    @reads
     def error_bound(self, X: Any) -> np.ndarray:
         r"""How far this model can be from the exact kernel model (KELM with the same parameters), at every row.
 

@@ -1,7 +1,6 @@
 """The ordinal task: labels that have an order, and no other meaning."""
 
-from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 from zlib import crc32
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from ulmus.calibration import HeldOut, fit_temperature, probabilities
 from ulmus.codings import Coding, Ordered
 from ulmus.engine import Rows
+from ulmus.models._between import learns, reads
 from ulmus.models._device import validated
 
 
@@ -132,12 +132,11 @@ class Ordinal(ClassifierMixin):
             self.__dict__.update(before)
             raise
 
-    def merge(self, models: Any) -> Self:
-        others = list(models) if isinstance(models, Iterable) else [models]
+    @learns
+    def _merge(self, others: list[Any]) -> None:
         seen = np.concatenate([one.classes_[one.present_] for one in (self, *others)])
-        super().merge(others)
+        super()._merge(others)
         self.present_ = np.unique(positions_in(self.classes_, seen))
-        return self
 
     @property
     def _code(self) -> Ordered:
@@ -162,6 +161,7 @@ class Ordinal(ClassifierMixin):
         P[:, self.present_] = self._probabilities(bits)
         return P
 
+    @reads
     def decision_function(self, X: Any) -> np.ndarray:
         """Score per class, the largest for the class that ``predict`` returns; one score for two classes.
 
@@ -182,6 +182,7 @@ class Ordinal(ClassifierMixin):
             return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
         return bits[:, 0] if len(self.classes_) == 2 else self._code.class_scores(bits)
 
+    @reads
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels: decoded, or of least expected cost where there is a ``cost_matrix``.
 
@@ -208,6 +209,7 @@ class Ordinal(ClassifierMixin):
             )
         return costs
 
+    @reads
     def predict_cumulative(self, X: Any) -> np.ndarray:
         r"""Probability that a class is reached, :math:`P(y \ge k)`.
 
@@ -227,6 +229,7 @@ class Ordinal(ClassifierMixin):
         reached[:, : self.present_[0] + 1] = 1.0
         return reached
 
+    @reads
     def predict_proba(self, X: Any) -> np.ndarray:
         r"""Class probabilities.
 

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from ulmus.calibration import HeldOut, Spread, fit_temperature, probabilities
 from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
+from ulmus.models._between import reads
 from ulmus.models._device import validated
 
 
@@ -58,6 +59,7 @@ class Regression(RegressorMixin):
     def _shape(self, columns: np.ndarray) -> np.ndarray:
         return columns[:, 0] if self._single_output else columns
 
+    @reads
     def predict(self, X: Any, return_std: bool = False) -> Any:
         r"""Predicted targets.
 
@@ -80,6 +82,7 @@ class Regression(RegressorMixin):
         h, rest = self._deviation_factors(self._checked(X))
         return scores, self._shape(np.sqrt(h + rest).reshape(len(h), -1) * self.spread_.noise)
 
+    @reads
     def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
         """Intervals that hold a new target with probability ``coverage``, from leave-one-out residuals.
 
@@ -186,6 +189,7 @@ class Classification(ClassifierMixin):
         true = OneVsAll.class_scores(held_out.T).argmax(axis=1)
         self.temperature_ = fit_temperature(OneVsAll.class_scores(held_out.P), true, held_out.weight)
 
+    @reads
     def decision_function(self, X: Any) -> np.ndarray:
         """Score per class, or one score for two classes (positive means ``classes_[1]``).
 
@@ -200,6 +204,7 @@ class Classification(ClassifierMixin):
         scores = self._scores_of(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @reads
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels.
 
@@ -214,6 +219,7 @@ class Classification(ClassifierMixin):
         scores = self._scores_of(X)
         return OneVsAll(self.classes_).decode(scores)
 
+    @reads
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities: ``softmax(temperature_ · scores)``, the temperature fitted to leave-one-out scores.
 

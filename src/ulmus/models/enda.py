@@ -13,6 +13,7 @@ from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import KERNEL, LANDMARKS
 from ulmus.features.random_layer import LAYER
+from ulmus.models._between import learns, side_of
 from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._discriminant_features import FEATURES, Fixed, choose_prefix, fix_map
 from ulmus.models._metric import MetricInput
@@ -223,6 +224,7 @@ class ENDA(MetricInput, DiscriminantModel):
         self._set_head(references, found.means[:, :p], max(stats.weight - len(self.classes_), 1.0) / 2)
 
     @fit_context(prefer_skip_nested_validation=True)
+    @learns
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to the model; new classes may come at any time.
 
@@ -262,6 +264,10 @@ class ENDA(MetricInput, DiscriminantModel):
                 self._solve(stats, self._references.joined(References.of(rows)))
         self._forget()
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        with side_of(self).lock:  # not in the middle of a block
+            return dict(super().__getstate__())
 
     def _add_classes(self, classes: np.ndarray) -> None:
         places = np.searchsorted(classes, self.classes_)
