@@ -16,6 +16,7 @@ import sklearn
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.pipeline import Pipeline
 
+from ulmus._files import write_bytes
 from ulmus.persistence.codec import Decoder, Encoder, LoadError, dumps
 
 #: Raised when a file can no longer be read by older versions.
@@ -59,8 +60,8 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | No
     """Save a model, or a pipeline that ends in one, to one file.
 
     The file holds data only: arrays and a JSON description, in the safetensors format. It carries the version of the
-    library, the training schema and a checksum. It is written beside its place and then moved there, so that an
-    interrupted save leaves the old file whole.
+    library, the training schema and a checksum. It is written beside its place and then moved there: a save that is
+    interrupted, or finds the disk full, leaves the old file whole, and threads may save to one path.
 
     Parameters
     ----------
@@ -87,14 +88,7 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | No
     >>> bool((again.predict(X) == model.predict(X)).all())
     True
     """
-    data = to_bytes(model, notes=notes)
-    path = Path(path)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_bytes(data)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_bytes(path, to_bytes(model, notes=notes))
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ulmus._files import write_text
 from ulmus.reproduce.protocol import Answer
 
 
@@ -32,10 +32,7 @@ class Cache:
 
     def put(self, key: str, answer: Answer) -> None:
         """Keep an answer; a reader never sees half of it."""
-        file = self._file(key)
-        draft = file.with_name(f"{file.name}.{os.getpid()}.part")
-        draft.write_text(json.dumps({"key": key, "signature": self.signature, "answer": plain(answer)}))
-        draft.replace(file)
+        write_text(self._file(key), json.dumps({"key": key, "signature": self.signature, "answer": plain(answer)}))
 
 
 def plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TextIO
 
+from ulmus._files import write_text
 from ulmus.reproduce.cache import Cache, plain
 from ulmus.reproduce.guard import OUT_OF_TIME
 from ulmus.reproduce.page import page
@@ -82,9 +83,9 @@ def run(
             for e, results, tables, _ in shown
         },
     }
-    (out / "results.json").write_text(json.dumps(plain(record), indent=1))
+    write_text(out / "results.json", json.dumps(plain(record), indent=1))
     file = out / "index.html"
-    file.write_text(page([(e, tables, figures) for e, _, tables, figures in shown], facts))
+    write_text(file, page([(e, tables, figures) for e, _, tables, figures in shown], facts))
     return file
 
 
