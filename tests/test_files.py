@@ -25,10 +25,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 def test_a_block_that_raises_leaves_the_old_file_and_nothing_beside_it(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    for problem in (ValueError, KeyboardInterrupt):
-        with pytest.raises(problem), replacing(path) as file:
+
+    def fail(problem):
+        with replacing(path) as file:
             file.write(b"half of the new")
             raise problem
+
+    for problem in (ValueError, KeyboardInterrupt):
+        with pytest.raises(problem):
+            fail(problem)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
 
