@@ -239,3 +239,10 @@ def test_a_small_official_split_serves_one_seed_and_a_large_one_all(monkeypatch,
     for task in (first, second):
         assert len(task.X_test) == tested
         assert sorted([*task.X[:, 0], *task.X_test[:, 0]]) == list(range(n))
+
+
+def test_who_never_took_part_has_no_rank_and_takes_none(tables):
+    rows = {row[0]: row[1:] for row in tables["Standing"]["rows"]}
+    assert rows["gone"] == ["-"] * 4
+    ranks = [float(row[0]) for row in rows.values() if row[0] != "-"]
+    assert sum(ranks) == sum(range(1, len(ranks) + 1))

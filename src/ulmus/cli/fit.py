@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
+from ulmus._numbers import number
 from ulmus.cli.console import UsageError, check_outputs, say, show, warn, working
 from ulmus.cli.memory import too_large
 from ulmus.cli.models import chosen_model, model_for, settled
@@ -137,7 +138,7 @@ def finished(
 ) -> None:
     """Save the final model, write the report on the one that was scored, and tell what it took."""
     if output:
-        notes = {"table": schema.to_json(), "rows": n_rows, "scores": [vars(score) for score in found]}
+        notes = {"table": schema.to_json(), "rows": n_rows, "scores": [score.to_json() for score in found]}
         save(final, output, notes=notes)
         say(f"model: {output}")
     if report:
@@ -195,7 +196,7 @@ def shown(found: list[Score], where: str, n_fit: int) -> None:
     if not found:
         say("no rows were set aside, so there are no scores: the table is small; use --test", "yellow")
         return
-    rows = [(s.name, f"{s.value:.4g}", f"{s.low:.4g} … {s.high:.4g}") for s in found]
+    rows = [(s.name, number(s.value), f"{number(s.low)} … {number(s.high)}") for s in found]
     show(f"scores on {where}, fitted to {n_fit:,}", rows, ("", "value", "95 % interval"))
 
 

@@ -131,6 +131,12 @@ def describe(path: str | os.PathLike[str]) -> Description:
 
 def to_bytes(model: Any, *, notes: dict[str, Any] | None = None) -> bytes:
     """The content of the file that :func:`save` writes."""
+    try:
+        dumps(notes or {})
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"notes must be what JSON can hold, which has no NaN, no infinity and no arrays: {error}"
+        ) from None
     encoder = Encoder()
     root = encoder.encode(model, type(model).__name__)
     if "object" not in root:
