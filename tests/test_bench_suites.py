@@ -289,3 +289,10 @@ def test_in_a_clone_a_suite_runs_from_any_folder(tmp_path):
     assert done.returncode == 0, done.stderr
     cells = json.loads((tmp_path / "bench" / "results.json").read_text())["experiments"]["bench-core"]["cells"]
     assert cells["abalone/NKELM/0"]["error"] < 1
+
+
+def test_who_never_took_part_has_no_rank_and_takes_none(tables):
+    rows = {row[0]: row[1:] for row in tables["Standing"]["rows"]}
+    assert rows["gone"] == ["-"] * 4
+    ranks = [float(row[0]) for row in rows.values() if row[0] != "-"]
+    assert sum(ranks) == sum(range(1, len(ranks) + 1))

@@ -1,5 +1,6 @@
 """The report is whole, needs no network, and can be read on a phone and at a desk."""
 
+import json
 import re
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 import ulmus
 from data import classification, regression
 from pages import requests_of_the_page
-from ulmus.scores import scores
+from ulmus.scores import Answers, _balanced, interval, scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
@@ -148,3 +149,26 @@ def test_the_page_prints(pages, browser, tmp_path):
     paper = tmp_path / "page.pdf"
     browser(f"--print-to-pdf={paper}", "--no-pdf-header-footer", url=(pages / "regression.html").as_uri())
     assert paper.read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_interval_of_a_score_holds_it_and_is_centred_where_resamples_are_biased(seed):
+    """A class of four rows is missing from some resamples, so that their balanced accuracy is too high or too low."""
+    rng = np.random.RandomState(seed)
+    truth = np.r_[np.zeros(200, int), np.ones(200, int), np.full(4, 2)]
+    right = np.r_[rng.random_sample(400) < 0.9, [True, False, False, False]]
+    answers = Answers(truth, np.where(right, truth, (truth + 1) % 3))
+    draws = [_balanced(answers.take(rng.randint(404, size=404))) for _ in range(400)]
+    low, high = interval(_balanced(answers), draws, 1.0, "higher")
+    assert low <= _balanced(answers) <= high <= 1.0
+    spread = np.std(draws)
+    assert 2.5 * spread < high - low < 4.5 * spread
+
+
+def test_a_score_that_is_not_defined_has_no_interval_and_can_be_written():
+    X, y = regression(40)
+    model = ulmus.KELMRegressor(gamma=1.0, C=1.0).fit(X, y)
+    found = scores(model, X[:10], np.full(10, 3.0))
+    assert np.isnan([found[0].value, found[0].low, found[0].high]).all()
+    assert np.isfinite(found[1].value)
+    assert json.dumps([s.to_json() for s in found], allow_nan=False).startswith('[{"name": "R\\u00b2", "value": null')

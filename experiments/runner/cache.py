@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from experiments.runner.facts import commit
 from experiments.runner.protocol import Answer
+from ulmus._files import write_text
 
 
 class Cache:
@@ -45,11 +45,8 @@ class Cache:
         self.commits[commit()] += 1
         if self.folder is None:
             return
-        file = self._file(self.folder, key)
-        draft = file.with_name(f"{file.name}.{os.getpid()}.part")
         stored = {"key": key, "signature": self.signature, "commit": commit(), "answer": plain(answer)}
-        draft.write_text(json.dumps(stored))
-        draft.replace(file)
+        write_text(self._file(self.folder, key), json.dumps(stored))
 
 
 def plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ from experiments.runner.guard import OUT_OF_TIME
 from experiments.runner.page import page
 from experiments.runner.protocol import Answer, Cell, Experiment, Results, Settings, clock
 from experiments.runner.workers import computed
+from ulmus._files import write_text
 
 DOCUMENTS = "The documents' experiments"
 
@@ -81,9 +82,9 @@ def run(
             for e, results, tables, _ in shown
         },
     }
-    (out / "results.json").write_text(json.dumps(plain(record), indent=1))
+    write_text(out / "results.json", json.dumps(plain(record), indent=1))
     file = out / "index.html"
-    file.write_text(page([(e, tables, figures) for e, _, tables, figures in shown], facts))
+    write_text(file, page([(e, tables, figures) for e, _, tables, figures in shown], facts))
     return file
 
 

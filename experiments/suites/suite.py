@@ -160,14 +160,16 @@ class Suite:
         _, errors = self._over_seeds(results, settings, "error")
         _, seconds = self._over_seeds(results, settings, "fit_seconds")
         filled = np.where(np.isnan(errors), np.inf, errors)
-        ranks = np.array([rankdata(line) for line in filled]).reshape(errors.shape).mean(axis=0)
+        there = np.isfinite(errors).any(axis=0)  # who never took part has no rank, and takes none from the others
+        ranks = np.full(errors.shape[1], np.nan)
+        ranks[there] = np.array([rankdata(line[there]) for line in filled]).reshape(len(errors), -1).mean(axis=0)
         n_ours = len(self.ours)
         against = self.rivals or self.ours[:1]
         rival = filled[:, [self.everyone.index(name) for name in against]].min(axis=1, initial=np.inf)
         rows = []
         for j, name in enumerate(self.everyone):
-            cells = [name, f"{ranks[j]:.2f}", f"{_median(seconds[:, j]):.3g}", "", ""]
-            if j < n_ours:
+            cells = [name, f"{ranks[j]:.2f}", f"{_median(seconds[:, j]):.3g}", "", ""] if there[j] else [name, *4 * "-"]
+            if j < n_ours and there[j]:
                 judged = np.isfinite(errors[:, j]) & np.isfinite(rival)
                 ratio = errors[judged, j] / np.maximum(rival[judged], 1e-12)
                 ratio = np.where((errors[judged, j] == 0) & (rival[judged] == 0), 1.0, ratio)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from ulmus.cli.console import UsageError, say, show, warn, working, writable
+from ulmus._numbers import number
+from ulmus.cli.console import UsageError, check_outputs, say, show, warn, working
 from ulmus.cli.memory import too_large
 from ulmus.cli.models import chosen_model, model_for, settled
 from ulmus.models._summary import summary
@@ -42,7 +43,7 @@ def fit(
     """Fit, score, save and report."""
     began = time.perf_counter()
     order = [c.strip() for c in categories.split(",")] if categories else None
-    _check(data, order, model, holdout, output, report, stream)
+    _check(data, test, order, model, holdout, output, report, stream)
     if not stream and model != "adaptive" and too_large(data):
         say(f"{data} is large beside the free memory: it is streamed, as with --stream", "yellow")
         stream = True
@@ -99,6 +100,7 @@ def fit(
 
 def _check(
     data: str,
+    test: str | None,
     order: list[str] | None,
     model: str,
     holdout: float,
@@ -117,8 +119,7 @@ def _check(
         raise UsageError("--stream reads the table twice, and standard input can be read once; save it to a file first")
     if not 0 <= holdout < 1:
         raise UsageError(f"--holdout is a share of the rows, at least 0 and below 1, got {holdout}")
-    writable(output)
-    writable(report)
+    check_outputs({"-o": output, "--report": report}, [data, test])
     if report:
         ready()
 
@@ -137,7 +138,7 @@ def finished(
 ) -> None:
     """Save the final model, write the report on the one that was scored, and tell what it took."""
     if output:
-        notes = {"table": schema.to_json(), "rows": n_rows, "scores": [vars(score) for score in found]}
+        notes = {"table": schema.to_json(), "rows": n_rows, "scores": [score.to_json() for score in found]}
         save(final, output, notes=notes)
         say(f"model: {output}")
     if report:
@@ -195,7 +196,7 @@ def shown(found: list[Score], where: str, n_fit: int) -> None:
     if not found:
         say("no rows were set aside, so there are no scores: the table is small; use --test", "yellow")
         return
-    rows = [(s.name, f"{s.value:.4g}", f"{s.low:.4g} … {s.high:.4g}") for s in found]
+    rows = [(s.name, number(s.value), f"{number(s.low)} … {number(s.high)}") for s in found]
     show(f"scores on {where}, fitted to {n_fit:,}", rows, ("", "value", "95 % interval"))
 
 

@@ -2,6 +2,7 @@
 
 import os
 
+from ulmus._numbers import number
 from ulmus.cli.console import show
 from ulmus.models._summary import summary
 from ulmus.persistence import describe, load
@@ -28,7 +29,8 @@ def info(file: str) -> None:
             ("column", f"{name}: {kind.name} {kind.form}".rstrip()) for name, kind in list(schema.columns.items())[:50]
         ]
         rows += [
-            ("score", f"{s['name']} {s['value']:.4g} ({s['low']:.4g} … {s['high']:.4g})") for s in found.notes["scores"]
+            ("score", f"{s['name']} {number(s['value'])} ({number(s['low'])} … {number(s['high'])})")
+            for s in found.notes["scores"]
         ]
     else:
         rows += [(key, f"{value}"[:200]) for key, value in found.schema.items()]

@@ -241,11 +241,11 @@ def export(model: str, output: str, /, *, dtype: Literal["float32", "float64"] =
     dtype
         Type of the numbers that go in and come out.
     """
-    from ulmus.cli.console import say, writable
+    from ulmus.cli.console import check_outputs, say
     from ulmus.onnx import export as run
     from ulmus.persistence import load
 
-    writable(output)
+    check_outputs({"OUTPUT": output}, [model])
     run(load(model), output, dtype=dtype)
     say(f"ONNX: {output}")
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ulmus.cli.console import UsageError, console, say, warn, working, writable
+from ulmus.cli.console import UsageError, check_outputs, console, say, warn, working
 from ulmus.persistence import describe, load
 from ulmus.tables.read import Batch, read_batches
 from ulmus.tables.schema import Schema, frame
@@ -16,7 +16,7 @@ def predict(
     file: str, data: str, output: str, *, proba: bool, interval: float | None, keep: bool, threads: int
 ) -> None:
     """Predictions for the rows of a file, a batch at a time."""
-    writable(output)
+    check_outputs({"-o": output}, [file, data])
     schema = Schema.from_json(describe(file).notes.get("table"), file)
     model = load(file)
     model[-1].n_jobs = threads

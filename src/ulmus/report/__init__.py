@@ -49,11 +49,10 @@ def report(
     True
     """
     ready()
-    from pathlib import Path
-
+    from ulmus._files import write_text
     from ulmus.report.document import document
 
-    Path(path).write_text(document(model, X, y, title=title, seen=seen, command=command), encoding="utf-8")
+    write_text(path, document(model, X, y, title=title, seen=seen, command=command))
 
 
 def ready() -> None:

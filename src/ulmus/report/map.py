@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 import ulmus
+from ulmus._numbers import number
 from ulmus.report.page import paragraph
 from ulmus.report.subject import Subject
 
@@ -54,7 +55,7 @@ def grouped(y: np.ndarray, classes: np.ndarray | None) -> tuple[list[str], np.nd
         return [*names, "another"], index
     index = np.searchsorted(np.unique(np.quantile(y, np.linspace(0, 1, GROUPS + 1)[1:-1])), y, side="right")
     present, index = np.unique(index, return_inverse=True)
-    return [f"{y[index == k].min():.4g} … {y[index == k].max():.4g}" for k in range(len(present))], index
+    return [f"{number(y[index == k].min())} … {number(y[index == k].max())}" for k in range(len(present))], index
 
 
 def project(

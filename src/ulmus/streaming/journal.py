@@ -8,7 +8,6 @@ folder holds either the old file or the new one. Files are arrays and JSON, with
 
 import io
 import json
-import os
 import time
 import zipfile
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ulmus._files import replacing
 from ulmus.streaming._lock import FolderLock
 from ulmus.streaming.errors import CheckpointError
 
@@ -187,29 +187,9 @@ class Journal:
         self.started(state.rows)
 
     def _write(self, path: Path, data: Any) -> None:
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
         try:
-            with open(partial, "wb") as file:
+            with replacing(path) as file:
                 file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-            _sync_folder(path.parent)
         except OSError as error:
-            partial.unlink(missing_ok=True)
             kept = "the checkpoint before it is kept" if path.exists() else "nothing was overwritten"
             raise CheckpointError(f"{path} cannot be written: {error}; {kept}") from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename last, where folders can be synced."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)

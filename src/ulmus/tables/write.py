@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
+from ulmus._files import failed, replacing
 from ulmus.tables.errors import TableError
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
@@ -14,7 +15,10 @@ LINES = (".jsonl", ".ndjson", ".json")
 
 
 class Writer:
-    """Writes tables of the same columns one after another; ``"-"`` is CSV to standard output."""
+    """Writes tables of the same columns one after another; ``"-"`` is CSV to standard output.
+
+    A file takes its place when the block ends; after an error the one that was there is kept.
+    """
 
     def __init__(self, path: str) -> None:
         import pyarrow as pa
@@ -36,15 +40,21 @@ class Writer:
             self._sink = pa.PythonFile(sys.stdout.buffer, mode="w")
         else:
             try:
-                self._sink = self._stack.enter_context(pa.OSFile(self._path, "wb"))
+                self._sink = pa.PythonFile(self._stack.enter_context(replacing(self._path)), mode="w")
             except OSError as error:
-                raise TableError(f"cannot be written: {error}", file=self._path) from None
+                raise failed(self._path, error) from error
             if self._compression:
                 self._sink = self._stack.enter_context(pa.CompressedOutputStream(self._sink, self._compression))
         return self
 
     def write(self, table: Any) -> None:
         """Append the rows of an Arrow table."""
+        try:
+            self._write(table)
+        except OSError as error:
+            raise failed(self._path, error) from error
+
+    def _write(self, table: Any) -> None:
         if self._format in LINES:
             for row in table.to_pylist():
                 self._sink.write((json.dumps(row, default=str) + "\n").encode())
@@ -62,6 +72,9 @@ class Writer:
         return csv.CSVWriter(self._sink, schema, write_options=options)
 
     def __exit__(self, *problem: Any) -> None:
-        self._stack.close()
+        try:
+            self._stack.__exit__(*problem)
+        except OSError as error:
+            raise error if error is problem[1] else failed(self._path, error) from error
         if self._path == "-":
             sys.stdout.flush()
