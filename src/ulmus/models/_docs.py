@@ -96,8 +96,8 @@ cv : int, splitter or None, default=None
     How that loss is held out: None is leave-one-out, approximated by one Newton step; k folds are fitted.
     ``fit(groups=...)`` keeps groups together.""",
     "newton": """tol : float or "auto", default="auto"
-    Newton's method stops when its next step is shorter than ``tol · max(1, ‖β‖)``. ``"auto"``: 1e-10, and 1e-5 where
-    the features of the rows take more than 64 MiB and every iteration computes them again.
+    Newton's method stops when its next step is shorter than ``tol · max(transition_, ‖β‖)``. ``"auto"``: 1e-10, and
+    1e-5 where the features of the rows take more than 64 MiB and every iteration computes them again.
 max_iter : int, default=100
     Newton steps at most.
 delta1, delta2 : float, default=1e-4 and 0.9
