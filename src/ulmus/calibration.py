@@ -10,6 +10,7 @@ from scipy.special import log_softmax, ndtri, softmax
 from ulmus.engine import Rows
 from ulmus.solvers.path import leave_out
 from ulmus.solvers.robust import deviations
+from ulmus.statistics import root_mean_square
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Spread:
         h = np.clip(held_out.leverage, 0.0, 1.0 - 1e-12)[:, None]
         studentised = (held_out.T - held_out.P) * np.sqrt(1.0 - h)
         order = np.argsort(studentised, axis=0)
-        noise = np.sqrt(np.average(studentised**2, axis=0, weights=held_out.weight))
+        noise = root_mean_square(studentised, held_out.weight)
         mass = np.cumsum(held_out.weight[order], axis=0)
         return cls(noise, np.take_along_axis(studentised, order, axis=0), mass)
 
@@ -103,7 +104,7 @@ class RobustSpread:
     @classmethod
     def of(cls, held_out: HeldOut) -> "RobustSpread":
         h = np.clip(held_out.leverage, 0.0, 1.0 - 1e-12).reshape(len(held_out.T), -1)
-        return cls(deviations((held_out.T - held_out.P) * np.sqrt(1.0 - h), held_out.weight))
+        return cls(deviations((held_out.T - held_out.P) * np.sqrt(1.0 - h), held_out.weight, held_out.T))
 
     def quantile(self, level: float) -> np.ndarray:
         """Quantile of the errors, per output."""

@@ -12,6 +12,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 from scipy.special import expit
 
+from ulmus.statistics import root_mean_square
+
 #: Softness of the error count, on ±1 codes: a margin of ±MARGIN counts as 27 % or 73 % of an error.
 MARGIN = 0.1
 
@@ -35,7 +37,7 @@ class Plain:
     @classmethod
     def of(cls, T: np.ndarray, weight: np.ndarray | None) -> "Plain":
         mean = np.average(T, axis=0, weights=weight)
-        deviation = np.sqrt(np.average((T - mean) ** 2, axis=0, weights=weight))
+        deviation = root_mean_square(T - mean, weight)
         return cls(np.where(deviation > 0, deviation, 1.0))
 
     def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:

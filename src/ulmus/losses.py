@@ -85,7 +85,8 @@ class Loss:
 
     def parameter_at(self, c: float) -> float:
         """The value of the parameter whose transition is c."""
-        return TRANSITIONS[self.parameter][1](c)
+        with np.errstate(over="ignore", under="ignore"):  # τ = c² beyond what float64 holds
+            return TRANSITIONS[self.parameter][1](c)
 
 
 #: Parameter → (its value → c, c → its value).

@@ -18,6 +18,27 @@ import numpy as np
 
 from ulmus._blas import mirror_upper, solve_lower, solve_lower_transposed, syrk, times_own_transpose
 
+#: Sizes of targets whose squares, and sums of a million of them, are numbers in float64.
+SQUARABLE = (1e-151, 1e151)
+
+
+def refuse_sizes(T: np.ndarray, least: float, most: float) -> None:
+    """Refuse targets, an output a column, of which the largest is not 0 and not within these sizes."""
+    for j, size in enumerate(np.abs(T).max(axis=0, initial=0.0)):
+        if size > most or 0 < size < least:
+            which = "" if T.shape[1] == 1 else f" of output {j}"
+            raise ValueError(
+                f"the largest target{which} is {size:.3g}, and float64 holds what a fit computes from targets of "
+                f"{least:.0e} to {most:.0e}; fit y / {size:.1g} and multiply the predictions by {size:.1g}"
+            )
+
+
+def root_mean_square(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    """``√(Σwv²/Σw)`` of every column, also where the squares are no numbers in float64."""
+    largest = np.abs(values).max(axis=0, initial=0.0)
+    unit = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
+    return np.asarray(unit * np.sqrt(np.average((values / unit) ** 2, axis=0, weights=weight)))
+
 
 def design_matrix(Phi: np.ndarray, T: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     """Rows ``√w [φ t 1]``."""

@@ -21,7 +21,7 @@ from ulmus.models._tasks import Regression
 from ulmus.solvers.line_search import WolfePowell
 from ulmus.solvers.newton import NewtonOptions
 from ulmus.solvers.ridge import Problem
-from ulmus.solvers.robust import Penalty, RobustSolution, begin, deviations, polish, tempered
+from ulmus.solvers.robust import Penalty, RobustSolution, Units, begin, gross, polish, tempered
 from ulmus.tuning.robust import CRITERIA, TEMPER, TOO_FAR, PenaltySearch, Pilot, pilot_sample
 
 #: Features of the rough fit that tempers targets.
@@ -35,6 +35,7 @@ _ON_SUMS = frozenset({"partial_fit", "unlearn", "merge", "blank_copy"})
 class Robust(Regression):
     """What robust regressors share; the family they are mixed with knows the features."""
 
+    _target_sizes: ClassVar[tuple[float, float]] = (1e-290, 1e290)  # they are fitted in units of their own
     _size_name: ClassVar[str]
     _width_name: ClassVar[str]
     weights_: np.ndarray
@@ -79,8 +80,8 @@ class Robust(Regression):
         """A constant unless it is refused: without one, robust residuals have no centre."""
         return self.fit_intercept == "auto" or bool(self.fit_intercept)
 
-    def _transitions(self, loss: Loss, n_outputs: int) -> np.ndarray | None:
-        """The transition c of every output as given by h or tau; None where the data have to tell."""
+    def _transitions(self, loss: Loss, n_outputs: int, scale: Any = 1.0) -> np.ndarray | None:
+        """The transition c of every output as given by h or tau, in units of ``scale``; None where the data tell."""
         given = {"h": self.h, "tau": self.tau}
         for name, value in given.items():
             if name != loss.parameter and value != "auto":
@@ -89,7 +90,7 @@ class Robust(Regression):
         if loss.parameter is None:
             return np.ones(n_outputs)
         value = given[loss.parameter]
-        return None if value == "auto" else np.full(n_outputs, loss.transition(value))
+        return None if value == "auto" else np.full(n_outputs, loss.transition(value)) / scale
 
     def _newton_options(self) -> NewtonOptions:
         search = WolfePowell(self.delta1, self.delta2, self.beta, self.rho, self.rho1)
@@ -98,24 +99,28 @@ class Robust(Regression):
 
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         loss, options = LOSSES[self.loss], self._newton_options()
-        c = self._transitions(loss, rows.T.shape[1])
+        units = Units.of(rows.T, rows.weight, self._intercept and not self.intercept_penalty)
+        targets, rows = rows.T, replace(rows, T=units.inside(rows.T))
+        scale = units.size if loss.parameter else 1.0
+        c = self._transitions(loss, rows.T.shape[1], scale)
         mild = None
         if loss.parameter and self._leaves_to_the_data():
-            mild, near = self._tempered(rows, rng)
+            mild, near = self._tempered(rows, scale, rng)
             self._begin(replace(rows, T=mild).take(near), None if folds is None else folds[near], rng)
         else:
             self._begin(rows, folds, rng)
-        penalty = Penalty(self.C_, relative=self.C == "auto")
+        penalty = Penalty(self.C_, self.C == "auto", scale)
         problem, streamed = self._problems(rows)
         newton_rows, start = begin(problem, streamed, loss, c, penalty, options, rng, mild)
         if self.C == "auto":
             search = PenaltySearch(newton_rows, problem, CRITERIA[self.criterion], options, folds, rng)
             start, penalty, self.penalty_tuning_ = search.choose(start, penalty)
-        solution = polish(newton_rows, loss, start, options)
+        solution = units.outside(polish(newton_rows, loss, start, options))
+        rows = replace(rows, T=targets)
         self._keep(solution, rows)
         return self._held_out(solution, rows, rng)
 
-    def _tempered(self, rows: Rows, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+    def _tempered(self, rows: Rows, scale: Any, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
         """Targets whose outliers, by a rough robust fit to a sample, are brought near; rows without gross ones."""
         sample, seed = pilot_sample(rows, rng), int(rng.randint(2**31 - 1))
         size, width = getattr(self, self._size_name), getattr(self, self._width_name)
@@ -127,16 +132,16 @@ class Robust(Regression):
             return rough._problems(sample)[0]
 
         loss, search = LOSSES[self.loss], width == "auto"
-        c = self._transitions(loss, rows.T.shape[1])
-        penalty = Penalty(1.0 if self.C == "auto" else self.C, relative=self.C == "auto")
+        c = self._transitions(loss, rows.T.shape[1], scale)
+        penalty = Penalty(1.0 if self.C == "auto" else self.C, self.C == "auto", scale)
         options = NewtonOptions(bias_penalty=self.intercept_penalty)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NumericalWarning)
             pilot = Pilot(sample, problem_of, loss, c, penalty, options, rng)
             problem, found = pilot.choose(self._first_width(sample, rng) if search else width, climb=search)
         fitted = engine.apply(problem.features, rows.X, found.beta, n_jobs=self.n_jobs) + found.intercept
-        far = np.abs(rows.T - fitted) > TOO_FAR * deviations(rows.T - fitted, rows.weight)
-        return tempered(rows.T, rows.weight, fitted, TEMPER), np.flatnonzero(~far.any(axis=1))
+        near = ~gross(rows.T, rows.weight, fitted, TOO_FAR)
+        return tempered(rows.T, rows.weight, fitted, TEMPER), np.flatnonzero(near)
 
     def _keep(self, solution: RobustSolution, rows: Rows) -> None:
         """Weights, scales and the record of the run as attributes."""
@@ -155,13 +160,13 @@ class Robust(Regression):
         self.path_ = results[0].path if single else [r.path for r in results]
         total = float(len(rows)) if rows.weight is None else float(rows.weight.sum())
         self._bend = np.array([r.curvature_sum for r in results]) / total
-        self._leverages = [r.system.leverage for r in results]
+        self._leverages = [r.leverage for r in results]
         self._ready_to_predict(float(np.abs(rows.T + residual).max()))
         for r in results:
             if not r.converged:
                 warnings.warn(
                     f"Newton's method stopped after {len(r.path.step_length)} steps: the next one would have length "
-                    f"{r.path.step_norm[-1]:.2g}, above tol·max(1, ‖β‖) = {r.threshold:.2g} (gradient norm "
+                    f"{r.path.step_norm[-1]:.2g}, above tol·max(transition_, ‖β‖) = {r.threshold:.2g} (gradient norm "
                     f"{r.path.gradient_norm[-1]:.2g}); raise max_iter={self.max_iter}, or lower C",
                     NumericalWarning,
                     stacklevel=2,

@@ -15,6 +15,7 @@ from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
 from ulmus.models._between import reads
 from ulmus.models._device import validated
+from ulmus.statistics import SQUARABLE, refuse_sizes
 
 
 def one_kind(known: np.ndarray, labels: np.ndarray) -> None:
@@ -32,6 +33,8 @@ class Regression(RegressorMixin):
 
     _default_intercept: ClassVar[bool] = True
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "squared", "absolute", "gcv")
+    #: The largest target has to lie between these.
+    _target_sizes: ClassVar[tuple[float, float]] = SQUARABLE
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset, multi_output=True, y_numeric=True)
@@ -39,10 +42,14 @@ class Regression(RegressorMixin):
 
     def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         self._single_output = y.ndim == 1
-        return y.reshape(len(y), -1), None
+        T = y.reshape(len(y), -1)
+        refuse_sizes(T, *self._target_sizes)
+        return T, None
 
     def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        return y.reshape(len(y), -1), None
+        T = y.reshape(len(y), -1)
+        refuse_sizes(T, 0.0, self._target_sizes[1])  # other blocks may have larger ones
+        return T, None
 
     def _grow(self, labels: Any) -> np.ndarray | None:
         return None

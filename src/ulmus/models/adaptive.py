@@ -22,6 +22,7 @@ from ulmus.models._tasks import Classification, Regression
 from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_WEIGHT
 from ulmus.parameters import estimator
 from ulmus.solvers.local import LocalKernels, fit_leaves
+from ulmus.statistics import root_mean_square
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.views import View, ViewSearch, parts_of
 
@@ -90,7 +91,7 @@ class AdaptiveFamily(Assembly):
         if not self._default_intercept:
             return np.zeros(rows.T.shape[1]), np.ones(rows.T.shape[1])
         mean = np.average(rows.T, axis=0, weights=rows.weight)
-        deviation = np.sqrt(np.average((rows.T - mean) ** 2, axis=0, weights=rows.weight))
+        deviation = root_mean_square(rows.T - mean, rows.weight)
         return mean, np.where(deviation > 0, deviation, 1.0)
 
     def _choose_view(self, rows: Rows, coding: Any, rng: np.random.RandomState) -> tuple[View, int]:

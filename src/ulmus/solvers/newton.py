@@ -3,7 +3,8 @@ r"""Newton's method for robust losses on features.
 The weights minimise :math:`L(\beta, b) = \frac12\|\beta\|^2 + C\sum_i w_i f(\phi_i\beta + b - t_i)`, one run for each
 output. The direction solves :math:`(I + C\,\Phi^TD\Phi)\,d = -\nabla L`, :math:`D = \operatorname{diag} w f''(e)`,
 by Cholesky, the step length is found by Wolfe–Powell, and the run stops at
-:math:`\|d\| \le \varepsilon\max(1, \|\beta\|)`.
+:math:`\|d\| \le \varepsilon\max(c, \|\beta\|)`, whatever the units of the targets (for squares, which have no
+transition c, their largest target stands in for it).
 
 What a sweep over the rows costs decides the rest:
 
@@ -18,7 +19,7 @@ What a sweep over the rows costs decides the rest:
 """
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import LinAlgError
@@ -27,6 +28,7 @@ from ulmus import engine
 from ulmus.losses import Loss
 from ulmus.solvers.line_search import Phi, WolfePowell
 from ulmus.solvers.newton_rows import Evaluation, NewtonRows, Request, System
+from ulmus.solvers.ridge import Leverage
 
 #: Steps that take less than this share of the full one are followed by a reweighted one.
 SHORT = 0.1
@@ -65,15 +67,22 @@ class NewtonPath:
     slope: np.ndarray
     end_slope: np.ndarray
 
+    def in_units(self, size: float) -> "NewtonPath":
+        """That of targets that are larger by ``size``."""
+        objective, slope, end_slope = (size * (size * a) for a in (self.objective, self.slope, self.end_slope))
+        return NewtonPath(
+            objective, size * self.gradient_norm, size * self.step_norm, self.step_length, slope, end_slope
+        )
+
 
 @dataclass(frozen=True)
 class NewtonResult:
-    """Weights of one output, residuals ``φβ + b − t``, the last factored curvature and the path."""
+    """Weights of one output, residuals ``φβ + b − t``, leverages under the last curvature, its sum, and the path."""
 
     beta: np.ndarray
     intercept: float
     residual: np.ndarray
-    system: System
+    leverage: Leverage
     curvature_sum: float
     path: NewtonPath
     converged: bool
@@ -84,6 +93,21 @@ class NewtonResult:
     def n_iter(self) -> int:
         """Number of directions computed: one more than steps taken."""
         return len(self.path.objective)
+
+    def in_units(self, size: float, middle: float, scale: float) -> "NewtonResult":
+        """That of the targets ``size · t + middle``, under a loss whose c and C have grown by ``scale``."""
+        with np.errstate(over="ignore", under="ignore"):  # the objective is of the order of squares
+            path = self.path.in_units(size)
+        return replace(
+            self,
+            beta=size * self.beta,
+            intercept=size * self.intercept + middle,
+            residual=size * self.residual,
+            leverage=self.leverage.scaled(scale),
+            curvature_sum=self.curvature_sum / scale,
+            path=path,
+            threshold=size * self.threshold,
+        )
 
 
 @dataclass
@@ -109,7 +133,8 @@ def newton(
 
     Outputs run side by side and share every sweep.
     """
-    runs = [_Run(rows, loss, float(c[j]), float(C[j]), options) for j in range(beta.shape[1])]
+    units = least_steps(loss, c, rows.rows.T)
+    runs = [_Run(rows, loss, float(c[j]), float(C[j]), float(units[j]), options) for j in range(beta.shape[1])]
     generators = {j: run.descend(beta[:, j], float(intercept[j])) for j, run in enumerate(runs)}
     requests = {j: next(generator) for j, generator in generators.items()}
     results: dict[int, NewtonResult] = {}
@@ -125,6 +150,11 @@ def newton(
     return [results[j] for j in range(len(runs))]
 
 
+def least_steps(loss: Loss, c: np.ndarray, T: np.ndarray) -> np.ndarray:
+    """What steps are compared with where weights vanish, for every output: the transition, or the largest target."""
+    return c if loss.parameter else np.abs(T).max(axis=0, initial=0.0)
+
+
 @dataclass
 class _Run:
     """Newton's method for one output, as a dialogue: points go out, evaluations come in."""
@@ -133,6 +163,7 @@ class _Run:
     loss: Loss
     c: float
     C: float
+    unit: float
     options: NewtonOptions
 
     def descend(self, beta: np.ndarray, b: float) -> Generator[Request, Evaluation, NewtonResult]:
@@ -159,7 +190,7 @@ class _Run:
             # L is C times what the sums hold
             steepness = self.C * float(np.hypot(np.linalg.norm(gradient), gradient_b))
             record.points.append((self.C * self._objective(here.residual, beta, b), steepness, size))
-            threshold = tol * max(1.0, float(np.hypot(np.linalg.norm(beta), b)))
+            threshold = tol * max(self.unit, float(np.hypot(np.linalg.norm(beta), b)))
             if size == 0.0 or (wanted not in SUBSTITUTES and size <= threshold):
                 converged = True
                 break
@@ -183,7 +214,8 @@ class _Run:
             record.steps.append((step.length, self.C * step.slope, self.C * step.end_slope))
             beta, b, here = beta + step.length * d, b + step.length * d_b, there
         bend = float(self._weighted(self.loss.curvature(here.residual, self.c)).sum())
-        return NewtonResult(beta, b, here.residual, system, bend, record.path(), converged, threshold, sweeps)
+        leverage = system.leverage
+        return NewtonResult(beta, b, here.residual, leverage, bend, record.path(), converged, threshold, sweeps)
 
     def _system(self, here: Evaluation) -> System | None:
         """The factored curvature; where float64 cannot factor it, that of a smaller C, which still points downhill.

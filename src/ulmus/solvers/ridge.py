@@ -105,6 +105,13 @@ class Leverage:
     rows: np.ndarray | None = None
     C: float = 1.0
 
+    def scaled(self, factor: float) -> "Leverage":
+        """Leverages that are larger by this factor."""
+        root = np.sqrt(factor)
+        rows = None if self.rows is None else self.rows / root
+        inner = self.root * root if self.spectral else self.root / root
+        return replace(self, root=inner, rows=rows, C=factor * self.C, constant=factor * self.constant)
+
     def __call__(self, Phi: np.ndarray) -> np.ndarray:
         V = np.subtract(Phi, self.centre, order="C")
         if self.spectral:
@@ -268,7 +275,8 @@ def _corrected(problem: Gradient, system: NormalEquations, solution: Solution, t
         beta = solution.beta + step
         intercept = solution.intercept + shift - system.centre @ step
         solution = replace(solution, beta=beta, intercept=intercept, n_corrections=count)
-        size = float(np.sqrt(max(np.sum(step * g), 0.0) / max(system.energy(beta), 1e-300)))
+        unit = float(np.abs(beta).max(initial=0.0)) or 1.0  # squares of very small or large weights are no numbers
+        size = float(np.sqrt(max(np.sum((step / unit) * (g / unit)), 0.0) / max(system.energy(beta / unit), 1e-300)))
         if size * (size / previous) <= tolerance:
             return solution
         if size > 0.5 * previous:

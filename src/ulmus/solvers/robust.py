@@ -54,10 +54,12 @@ class Penalty:
 
     value: float
     relative: bool = False
+    #: Targets are counted in these: C in their own units is larger by them.
+    units: np.ndarray | float = 1.0
 
     def of(self, c: np.ndarray) -> np.ndarray:
         """C of each output."""
-        return self.value * c if self.relative else np.full(len(c), float(self.value))
+        return self.value * c if self.relative else np.full(len(c), float(self.value)) / self.units
 
     def times(self, factor: float) -> "Penalty":
         return replace(self, value=factor * self.value)
@@ -88,7 +90,7 @@ class RobustSolution:
     def leverages(self, Phi: np.ndarray) -> np.ndarray:
         """``φᵀ(ΦᵀDΦ + I/C)⁻¹φ``, ``[row, output]``."""
         with engine.threads_for(Phi.shape[1]):
-            return np.column_stack([r.system.leverage(Phi) for r in self.results])
+            return np.column_stack([r.leverage(Phi) for r in self.results])
 
     def leave_one_out(self, Phi: np.ndarray, residual: np.ndarray, unit: np.ndarray | None) -> np.ndarray:
         """Residuals of these training rows under the model without one copy of them, by one Newton step."""
@@ -117,9 +119,25 @@ def _quantile(values: np.ndarray, weight: np.ndarray | None, share: float) -> fl
     return float(values[order[low]] + values[order[min(high, len(values) - 1)]]) / 2
 
 
-def deviations(E: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """``1.4826 MAD`` of every column, gross outliers left out."""
-    return np.array([_deviation(e, weight) for e in E.T])
+def deviations(E: np.ndarray, weight: np.ndarray | None, T: np.ndarray | None = None) -> np.ndarray:
+    """``1.4826 MAD`` of every column, gross outliers left out.
+
+    E are errors of the targets T. Where more than half of these are one value (no claims, no spending), the median says
+    how well that one is met and nothing of the noise: it is then taken over the other rows, times their share.
+    """
+    if T is None:
+        return np.array([_deviation(e, weight) for e in E.T])
+    return np.array([_tied_deviation(e, t, weight) or _deviation(e, weight) for e, t in zip(E.T, T.T, strict=True)])
+
+
+def _tied_deviation(e: np.ndarray, t: np.ndarray, weight: np.ndarray | None) -> float:
+    """That of errors whose targets more than half of the rows share; 0 where no value has so many."""
+    other = t != weighted_median(t, weight)
+    share = float(np.average(other, weights=weight))
+    if not 0 < share < 0.5:
+        return 0.0
+    away = np.abs(e[other] - weighted_median(e, weight))
+    return share * GAUSSIAN * weighted_median(away, None if weight is None else weight[other])
 
 
 def _deviation(e: np.ndarray, weight: np.ndarray | None) -> float:
@@ -143,11 +161,24 @@ def tempered(
     T: np.ndarray, weight: np.ndarray | None, fitted: np.ndarray | None = None, factor: float = 5.0
 ) -> np.ndarray:
     """Targets within ``factor`` deviations of ``fitted`` (None: of their median); those beyond are brought back."""
-    if fitted is None:
-        fitted = np.array([weighted_median(t, weight) for t in T.T])
-    residual = T - fitted
-    bound = factor * deviations(residual, weight)
-    return fitted + np.clip(residual, -bound, bound)
+    fitted, residual, deviation = _about(T, weight, fitted)
+    return fitted + np.clip(residual, -factor * deviation, factor * deviation)
+
+
+def gross(T: np.ndarray, weight: np.ndarray | None, fitted: np.ndarray, factor: float) -> np.ndarray:
+    """Which rows have a target farther than ``factor`` deviations from ``fitted``: never the half that is nearest."""
+    _, residual, deviation = _about(T, weight, fitted)
+    worst = (np.abs(residual) / deviation).max(axis=1)
+    return worst > max(factor, weighted_median(worst, weight))
+
+
+def _about(
+    T: np.ndarray, weight: np.ndarray | None, fitted: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Fitted values moved to the middle of the errors, about which deviations are taken; errors; deviations."""
+    fitted = np.zeros((1, T.shape[1])) if fitted is None else fitted
+    fitted = fitted + np.array([weighted_median(e, weight) for e in (T - fitted).T])
+    return fitted, T - fitted, deviations(T - fitted, weight, T)
 
 
 def sample_rows(n_features: int) -> int:
@@ -225,7 +256,7 @@ def pilot(
     T, weight = rows.rows.T, rows.rows.weight
     rough = roughly(options)
     known = c is not None or loss.parameter is None
-    widest = deviations(T, weight)
+    widest = deviations(T, weight, T)
     at = c if c is not None else np.ones(T.shape[1]) if known else loss.efficient * widest
     if loss.parameter is None:
         mild = T
@@ -251,11 +282,11 @@ def _noise(rows: NewtonRows, solution: RobustSolution, extra: np.ndarray | None 
     """
     extra = np.zeros((1, 1)) if extra is None else extra
     if not isinstance(rows, HeldRows):
-        return deviations(solution.residual + extra, rows.rows.weight)
+        return deviations(solution.residual + extra, rows.rows.weight, rows.rows.T - extra)
     some = slice(None, None, max(1, len(rows.Phi) // NOISE_ROWS))
     kept = rows.rows.take(some)
     left_out = solution.leave_one_out(rows.Phi[some], solution.residual[some], kept.unit)
-    return deviations(left_out + extra[some], kept.weight)
+    return deviations(left_out + extra[some], kept.weight, kept.T - extra[some])
 
 
 def _tikhonov(rows: NewtonRows, C: np.ndarray, options: NewtonOptions) -> RobustSolution:
@@ -263,6 +294,36 @@ def _tikhonov(rows: NewtonRows, C: np.ndarray, options: NewtonOptions) -> Robust
     D, s = rows.n_features, rows.rows.T.shape[1]
     results = newton(rows, LOSSES["squared"], np.ones(s), C, np.zeros((D, s)), np.zeros(s), options)
     return RobustSolution(LOSSES["squared"], np.ones(s), C, results)
+
+
+@dataclass(frozen=True)
+class Units:
+    """In which targets are fitted: about their middle, in powers of four near their deviation, which lose no digit.
+
+    In units of their own, targets of any size are fitted alike, and no sum of squares overflows.
+    """
+
+    middle: np.ndarray
+    size: np.ndarray
+
+    @classmethod
+    def of(cls, T: np.ndarray, weight: np.ndarray | None, centred: bool) -> "Units":
+        """Those of targets; the middle stays where it is unless an intercept is free to move it."""
+        middle = np.array([weighted_median(t, weight) if centred else 0.0 for t in T.T])
+        size = deviations(T - middle, weight, T) if centred else np.abs(T).max(axis=0)
+        return cls(middle, 4.0 ** np.round(np.log2(np.where(size > 0, size, 1.0)) / 2))
+
+    def inside(self, T: np.ndarray) -> np.ndarray:
+        """Targets in these units."""
+        return (T - self.middle) / self.size
+
+    def outside(self, solution: RobustSolution) -> RobustSolution:
+        """The solution for the targets as they were: c and C of a loss with a scale are in their units too."""
+        scale = self.size if solution.loss.parameter else np.ones(len(self.size))
+        found = [
+            r.in_units(s, m, k) for r, s, m, k in zip(solution.results, self.size, self.middle, scale, strict=True)
+        ]
+        return replace(solution, c=scale * solution.c, C=scale * solution.C, results=found)
 
 
 def total_weight(rows: Rows) -> float:

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.losses import LOSSES, Loss
-from ulmus.solvers.newton import NewtonPath, NewtonResult
+from ulmus.solvers.newton import NewtonPath, NewtonResult, least_steps
 from ulmus.solvers.ridge import NormalEquations, Problem
 from ulmus.solvers.robust import RobustSolution
 from ulmus.statistics import Statistics
@@ -151,7 +151,8 @@ def fit_robust(model: Any, stream: Any, encoder: Encoder, sample: Rows, total: f
     C = np.broadcast_to(C, c.shape).astype(float)
     problem, raw = model._problems(sample)
     passes = Passes(stream, raw, encoder, loss, c)
-    results = _descend(passes, model, C, options.bias_penalty, options.tol or TOLERANCE, options.max_iter)
+    units = least_steps(loss, c, sample.T)
+    results = _descend(passes, model, C, units, options.bias_penalty, options.tol or TOLERANCE, options.max_iter)
     Phi = engine.transform(problem.features, sample.X, np.empty((len(sample), problem.features.n_lifted)))
     held = [_with_residual(r, Phi, sample.T[:, j], weight / total) for j, r in enumerate(results)]
     solution = RobustSolution(loss, c, C, held)
@@ -177,7 +178,7 @@ def _with_residual(result: NewtonResult, Phi: np.ndarray, t: np.ndarray, share: 
 
 
 def _descend(
-    passes: Passes, model: Any, C: np.ndarray, bias_penalty: float, tol: float, max_iter: int
+    passes: Passes, model: Any, C: np.ndarray, units: np.ndarray, bias_penalty: float, tol: float, max_iter: int
 ) -> list[NewtonResult]:
     """Damped Newton; outputs share every pass, and each has its own step length."""
     s = len(C)
@@ -199,7 +200,7 @@ def _descend(
             continue
         d, d_b = _directions(systems, g, g_b, model._intercept)
         size = np.hypot(np.linalg.norm(d, axis=0), d_b)
-        threshold = tol * np.maximum(1.0, np.hypot(np.linalg.norm(here.beta, axis=0), here.intercept))
+        threshold = tol * np.maximum(units, np.hypot(np.linalg.norm(here.beta, axis=0), here.intercept))
         steepness = C * np.hypot(np.linalg.norm(g, axis=0), g_b)
         for j in range(s):
             points[j].append((C[j] * objective[j], steepness[j], size[j]))
@@ -229,7 +230,7 @@ def _descend(
             here.beta[:, j],
             float(here.intercept[j]),
             np.empty(0),
-            systems[j],
+            systems[j].leverage,
             float(bends[j]),
             NewtonPath(*_columns(points[j]), *_columns(steps[j])),
             bool(small[j]),

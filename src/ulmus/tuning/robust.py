@@ -181,7 +181,7 @@ class Pilot:
 
     def _at(self, width: float) -> tuple[float, Problem, RobustSolution]:
         problem = self.problem_of(width)
-        unit = deviations(problem.rows.T, problem.rows.weight)
+        unit = deviations(problem.rows.T, problem.rows.weight, problem.rows.T)
         rows, start = begin(problem, problem, self.loss, self.c, self.penalty, self.options, self.rng)
 
         def capped(loss: Loss, e: np.ndarray, c: np.ndarray) -> np.ndarray:
