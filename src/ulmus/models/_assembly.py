@@ -40,8 +40,6 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "verbose": ["boolean"],
 }
 
-#: Rows whose leave-one-out predictions calibrate probabilities and intervals, at most.
-CALIBRATION_ROWS = 2_000
 #: Relative error that folded or narrowed weights may add to a prediction.
 PREDICTION_LOSS = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 

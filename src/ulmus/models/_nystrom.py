@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ulmus._sklearn import Interval, StrOptions
+from ulmus.calibration import leverages
 from ulmus.devices import direct
 from ulmus.engine import Lift, Rows
 from ulmus.features.kernels import KERNELS, uses_gamma
 from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS, NystromMap
 from ulmus.features.widths import heuristic_gamma
 from ulmus.models._assembly import COMMON_CONSTRAINTS, digits_kept
-from ulmus.models._features import leverages
 from ulmus.models._sequential import Sequential
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics, summed_form

@@ -83,7 +83,8 @@ class Regression(RegressorMixin):
     def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
         """Intervals that hold a new target with probability ``coverage``, from leave-one-out residuals.
 
-        Residuals are studentised by the leverage of their row.
+        Residuals are studentised by the deviation of their predictions, ``√(1 + h + C r)`` with the leverage and the
+        residual kernel of ``predict(return_std=True)``, and so is the width.
 
         Parameters
         ----------
@@ -104,7 +105,8 @@ class Regression(RegressorMixin):
                 f"coverage={coverage:g} end at the largest errors seen, and are too narrow",
                 stacklevel=2,
             )
-        width = np.sqrt(1.0 + self._variance_factors(self._checked(X))[0]).reshape(len(centre), -1)
+        h, rest = self._variance_factors(self._checked(X))
+        width = np.sqrt(1.0 + h + rest).reshape(len(centre), -1)
         tail = (1 - coverage) / 2
         ends = np.stack([centre + width * self.spread_.quantile(level) for level in (tail, 1 - tail)], axis=-1)
         return ends[:, 0] if self._single_output else ends

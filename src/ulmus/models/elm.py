@@ -7,13 +7,13 @@ import numpy as np
 
 from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions
+from ulmus.calibration import leverages
 from ulmus.devices import direct
 from ulmus.engine import Rows
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.random_layer import LAYER_CONSTRAINTS, RandomLayer
 from ulmus.models._assembly import COMMON_CONSTRAINTS, digits_kept
 from ulmus.models._docs import RANDOM, documented
-from ulmus.models._features import leverages
 from ulmus.models._sequential import Sequential
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.ridge import Problem, Solution, fit_ridge

@@ -12,7 +12,6 @@ from ulmus.engine import Rows
 from ulmus.losses import LOSSES
 from ulmus.models._device import CPU_ONLY
 from ulmus.models._docs import RANDOM, documented
-from ulmus.models._features import leave_one_out_sample
 from ulmus.models._stream import FORMS, Stream
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.elm import RandomFamily
@@ -105,7 +104,7 @@ class OnlineFamily(RandomFamily):
         self._start(rows, folds, rng)
         solution = self._solution()
         self._settle(solution, self._summary())
-        return leave_one_out_sample(self.map_, self._aged(rows), solution, rng, self.n_jobs)
+        return self._leave_one_out(self._aged(rows), solution, rng)
 
     def _outputs(self, X: Any) -> np.ndarray:
         if X.shape[0] > _FEW_ROWS:
