@@ -26,6 +26,13 @@ def one_kind(known: np.ndarray, labels: np.ndarray) -> None:
         )
 
 
+def widened(floor: np.ndarray, place: np.ndarray, n_classes: int) -> np.ndarray:
+    """What classes that stand at these places have at least, and nothing for the others."""
+    out = np.zeros(n_classes)
+    out[place] = floor
+    return out
+
+
 class Regression(RegressorMixin):
     """Targets as they are; one or several outputs."""
 
@@ -121,6 +128,7 @@ class Classification(ClassifierMixin):
     """One ±1 column per class (one for two classes); the largest score wins."""
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared", "gcv")
+    floor_: np.ndarray
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset)
@@ -164,6 +172,8 @@ class Classification(ClassifierMixin):
         M[-1] = -1.0
         place = np.searchsorted(self.classes_, old)
         M[:-1, place], M[-1, place] = known, 0.0
+        if "floor_" in self.__dict__:
+            self.floor_ = widened(self.floor_, place, len(self.classes_))
         return M
 
     def _identity(self, T: np.ndarray) -> np.ndarray:
@@ -186,7 +196,8 @@ class Classification(ClassifierMixin):
 
     def _calibrate(self, held_out: HeldOut) -> None:
         true = OneVsAll.class_scores(held_out.T).argmax(axis=1)
-        self.temperature_ = fit_temperature(OneVsAll.class_scores(held_out.P), true, held_out.weight)
+        scores = OneVsAll.class_scores(held_out.P)
+        self.temperature_, self.floor_ = fit_temperature(scores, true, held_out.weight)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score per class, or one score for two classes (positive means ``classes_[1]``).
@@ -217,7 +228,10 @@ class Classification(ClassifierMixin):
         return OneVsAll(self.classes_).decode(scores)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities: ``softmax(temperature_ · scores)``, the temperature fitted to leave-one-out scores.
+        """Class probabilities: ``softmax(temperature_ · scores)`` over ``floor_``, both fitted to leave-one-out scores.
+
+        The floor is a share of the classes' frequencies, so that probabilities are never worse than these on the rows
+        they were fitted to, and no single row decides about them.
 
         Parameters
         ----------
@@ -229,4 +243,4 @@ class Classification(ClassifierMixin):
             Rows sum to 1; the largest entry is the class that ``predict`` returns.
         """
         scores = self._scores_of(X)
-        return probabilities(OneVsAll.class_scores(scores), self.temperature_)
+        return probabilities(OneVsAll.class_scores(scores), self.temperature_, self.__dict__.get("floor_"))

@@ -330,6 +330,8 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
     classes_ : ndarray
     temperature_ : float
         Factor that turns scores into probabilities.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     view_ : View
         How the kernel sees the table: preparation, metric, kernel, gamma.
     map_ : NystromMap

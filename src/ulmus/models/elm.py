@@ -216,6 +216,8 @@ class ELMClassifier(Classification, RandomFamily):
     classes_ : ndarray
     temperature_ : float
         Factor that turns scores into probabilities.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, slope_, n_hidden_ : float, float, int
         The values in use.
     tuning_ : Tuning

@@ -215,6 +215,8 @@ class KELMClassifier(MetricInput, Classification, KernelFamily):
     classes_ : ndarray
     temperature_ : float
         Factor that turns scores into probabilities.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, gamma_ : float
         The values in use.
     tuning_ : Tuning

@@ -302,6 +302,8 @@ class OSELMClassifier(Classification, OnlineFamily):
     classes_ : ndarray
     temperature_ : float
         Factor that turns scores into probabilities, from a sample of the rows left out one by one.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, slope_, n_hidden_ : float, float, int
         The values in use.
     map_ : RandomLayer
