@@ -169,6 +169,14 @@ def left_out_together(X: Any, T: np.ndarray, weight: np.ndarray | None) -> np.nd
     return of_copies if copies_agree(w, of_inputs, of_copies) else one
 
 
+def alone(rows: Rows) -> np.ndarray:
+    """Whether no row of the same inputs is left when this one is left out."""
+    X = np.asarray(rows.X) if hasattr(rows.X, "rows_of_small_keys") else rows.X
+    _, place = np.unique(row_keys(X, 0), return_inverse=True)
+    unit = 1.0 if rows.unit is None else rows.unit
+    return np.asarray(unit >= (1 - EQUAL) * np.bincount(place, rows.weight)[place])
+
+
 def _keys_of_both(keys: np.ndarray, T: np.ndarray) -> np.ndarray:
     """Keys of inputs and targets together, from those of the inputs."""
     return _mix(keys * _U(0x9E3779B97F4A7C15) + row_keys(T, 1))

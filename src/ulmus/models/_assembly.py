@@ -27,8 +27,6 @@ from ulmus.features.sampling import left_out_together
 from ulmus.models._device import apply, rechecked
 from ulmus.tuning import GCV, Judge, Tuner, fold_numbers
 
-#: Rows whose leave-one-out predictions calibrate probabilities and intervals, at most.
-CALIBRATION_ROWS = 2_000
 #: Relative error that folded or narrowed weights may add to a prediction.
 PREDICTION_LOSS = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 

@@ -130,8 +130,10 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             present: np.ndarray = np.all(np.isfinite(scores), axis=0)
             known = present[judged.true]
             place = (np.cumsum(present) - 1)[judged.true[known]]
-            a = fit_temperature(scores[known][:, present], place, judged.mass[known]) if known.any() else 1.0
-            self.head_: Neighbours | Means = Means(means, sharpness * a)
+            a, floor = 1.0, np.zeros(len(present))
+            if known.any():
+                a, floor[present] = fit_temperature(scores[known][:, present], place, judged.mass[known])
+            self.head_: Neighbours | Means = Means(means, sharpness * a, floor)
             return
         rows = references.weights().sum()
         if self.n_neighbors != "auto" and self.n_neighbors > rows:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ulmus.calibration import leverages
 from ulmus.devices import direct
 from ulmus.engine import Lift, Rows
 from ulmus.features.kernels import KERNELS, uses_gamma
@@ -15,7 +16,6 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.features.widths import heuristic_gamma
 from ulmus.models._assembly import digits_kept
 from ulmus.models._between import learns, reads
-from ulmus.models._features import leverages
 from ulmus.models._sequential import Sequential
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics, summed_form

@@ -13,6 +13,7 @@ from ulmus.codings import Coding, Ordered
 from ulmus.engine import Rows
 from ulmus.models._between import learns, reads
 from ulmus.models._device import validated
+from ulmus.models._tasks import widened
 
 
 def declared_order(y: Any, categories: Any) -> np.ndarray | None:
@@ -48,6 +49,7 @@ class Ordinal(ClassifierMixin):
     """Ordered labels: the ordered code, one ±1 column for every class but the lowest."""
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "absolute", "error", "squared")
+    floor_: np.ndarray
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         if reset:
@@ -117,6 +119,8 @@ class Ordinal(ClassifierMixin):
             return None
         if hasattr(self, "present_"):
             self.present_ = np.searchsorted(self.classes_, old[self.present_])
+        if "floor_" in self.__dict__:
+            self.floor_ = widened(self.floor_, np.searchsorted(self.classes_, old), len(self.classes_))
         return self._code.recoded(old) if len(old) > 1 else None
 
     def _identity(self, T: np.ndarray) -> np.ndarray:
@@ -150,11 +154,13 @@ class Ordinal(ClassifierMixin):
 
     def _calibrate(self, held_out: HeldOut) -> None:
         true = np.searchsorted(self.present_, self._code.positions(held_out.T))
-        self.temperature_ = fit_temperature(self._code.ladder(held_out.P), true, held_out.weight)
+        self.temperature_, floor = fit_temperature(self._code.ladder(held_out.P), true, held_out.weight)
+        self.floor_ = widened(floor, self.present_, len(self.classes_))
 
     def _probabilities(self, bits: np.ndarray) -> np.ndarray:
         """``P(y = k)`` of every class that was seen."""
-        return probabilities(self._code.ladder(bits), self.temperature_)
+        temperature, floor = self.temperature_, self.__dict__.get("floor_")
+        return probabilities(self._code.ladder(bits), temperature, None if floor is None else floor[self.present_])
 
     def _class_probabilities(self, bits: np.ndarray) -> np.ndarray:
         P = np.zeros((len(bits), len(self.classes_)))

@@ -10,18 +10,27 @@ import numpy as np
 from sklearn.base import clone
 
 from ulmus import engine
-from ulmus.calibration import HeldOut, RobustSpread
+from ulmus.calibration import CALIBRATION_ROWS, HeldOut, RobustSpread, leverages
+from ulmus.calibration.held_out import LEAST_REMAINDER
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import LOSSES, Loss
-from ulmus.models._assembly import CALIBRATION_ROWS
-from ulmus.models._features import leverages
 from ulmus.models._tasks import Regression
 from ulmus.solvers.line_search import WolfePowell
 from ulmus.solvers.newton import NewtonOptions
+from ulmus.solvers.own_landmarks import OwnLandmarks
 from ulmus.solvers.ridge import Problem
-from ulmus.solvers.robust import Penalty, RobustSolution, Units, begin, gross, polish, tempered
+from ulmus.solvers.robust import (
+    Penalty,
+    RobustSolution,
+    Units,
+    begin,
+    gross,
+    leave_one_out,
+    polish,
+    tempered,
+)
 from ulmus.tuning.robust import CRITERIA, TEMPER, TOO_FAR, PenaltySearch, Pilot, pilot_sample
 
 #: Features of the rough fit that tempers targets.
@@ -179,11 +188,15 @@ class Robust(Regression):
             index, sample = distinct_sample(rows, CALIBRATION_ROWS, rng)
         Phi = np.empty((len(sample), self.map_.n_lifted))
         engine.transform(self.map_, sample.X, Phi, n_jobs=self.n_jobs)
-        e = solution.leave_one_out(Phi, solution.residual[index], sample.unit)
-        h = self._bend * solution.leverages(Phi)
-        weight = np.ones(len(sample)) if sample.weight is None else sample.weight
+        residual, h, rest = solution.residual[index], solution.leverages(Phi), self._prior_left(sample.X)
+        own = OwnLandmarks.of(self.map_, sample)
+        if own is not None:
+            (residual, h), rest = solution.without_landmark(own, residual, h), own.residual_kernel(rest)
+        e = leave_one_out(solution.loss, solution.c, residual, h, sample.unit)
         unit = 1.0 if sample.unit is None else sample.unit[:, None]
-        return HeldOut(sample.T, sample.T + e, unit * h, weight)
+        held = np.clip(unit * self._bend * h, 0.0, 1.0 - LEAST_REMAINDER)
+        variance = held / (1.0 - held) / unit + self._bend * np.reshape(self.C_, (1, -1)) * rest[:, None]
+        return HeldOut.by_others(sample, sample.T + e, variance)
 
     def _calibrate(self, held_out: HeldOut) -> None:
         self.spread_: Any = RobustSpread.of(held_out)

@@ -17,11 +17,10 @@ from sklearn.utils import check_random_state
 
 from ulmus import engine
 from ulmus._sklearn import check_sample_weight
-from ulmus.calibration import HeldOut
+from ulmus.calibration import CALIBRATION_ROWS, HeldOut
 from ulmus.engine import Rows
-from ulmus.models._assembly import CALIBRATION_ROWS
 from ulmus.models._between import derive, is_view, learns, side_of
-from ulmus.models._features import MappedFamily, leave_one_out_sample
+from ulmus.models._features import MappedFamily
 from ulmus.models._memory import Memory, stacked
 from ulmus.models._stream import FORMS, Exchange, Stream, check_announced, is_plain
 from ulmus.solvers.recursive import Information, Shape, start_of, sums_of
@@ -45,7 +44,7 @@ class Sequential(Exchange):
     #: What is derived from the recursion, when asked for: weights, what leans on their factor, calibration.
     _weight_names: ClassVar[tuple[str, ...]] = ("beta_", "intercept_", "route_", "_narrow")
     _factor_names: ClassVar[tuple[str, ...]] = ("_leverage",)
-    _calibration_names: ClassVar[tuple[str, ...]] = ("temperature_", "spread_")
+    _calibration_names: ClassVar[tuple[str, ...]] = ("temperature_", "floor_", "spread_")
     #: Values that stand in for "auto" while there are hardly any rows.
     _plain: ClassVar[dict[str, Any]] = {}
     beta_: np.ndarray
@@ -341,7 +340,7 @@ class Sequential(Exchange):
             sample = stream.memory.rows(self._forgetting)
             if sample is not None:
                 rng = check_random_state(0)
-                self._calibrate(leave_one_out_sample(self.map_, sample, self._solution(), rng, self.n_jobs))
+                self._calibrate(self._leave_one_out(sample, self._solution(), rng))
         elif name in self._weight_names and hasattr(stream.recursion, "weights"):
             shape = stream.recursion.shape
             beta = stream.recursion.weights()[:, : shape.n_outputs]

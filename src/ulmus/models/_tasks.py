@@ -28,6 +28,13 @@ def one_kind(known: np.ndarray, labels: np.ndarray) -> None:
         )
 
 
+def widened(floor: np.ndarray, place: np.ndarray, n_classes: int) -> np.ndarray:
+    """What classes that stand at these places have at least, and nothing for the others."""
+    out = np.zeros(n_classes)
+    out[place] = floor
+    return out
+
+
 class Regression(RegressorMixin):
     """Targets as they are; one or several outputs."""
 
@@ -93,7 +100,8 @@ class Regression(RegressorMixin):
     def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
         """Intervals that hold a new target with probability ``coverage``, from leave-one-out residuals.
 
-        Residuals are studentised by the leverage of their row.
+        Residuals are studentised by the deviation of their predictions, ``√(1 + h + C r)`` with the leverage and the
+        residual kernel of ``predict(return_std=True)``, and so is the width.
 
         Parameters
         ----------
@@ -114,7 +122,8 @@ class Regression(RegressorMixin):
                 f"coverage={coverage:g} end at the largest errors seen, and are too narrow",
                 stacklevel=2,
             )
-        width = np.sqrt(1.0 + self._variance_factors(self._checked(X))[0]).reshape(len(centre), -1)
+        h, rest = self._variance_factors(self._checked(X))
+        width = np.sqrt(1.0 + h + rest).reshape(len(centre), -1)
         tail = (1 - coverage) / 2
         ends = np.stack([centre + width * self.spread_.quantile(level) for level in (tail, 1 - tail)], axis=-1)
         return ends[:, 0] if self._single_output else ends
@@ -129,6 +138,7 @@ class Classification(ClassifierMixin):
     """One ±1 column per class (one for two classes); the largest score wins."""
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared", "gcv")
+    floor_: np.ndarray
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset)
@@ -172,6 +182,8 @@ class Classification(ClassifierMixin):
         M[-1] = -1.0
         place = np.searchsorted(self.classes_, old)
         M[:-1, place], M[-1, place] = known, 0.0
+        if "floor_" in self.__dict__:
+            self.floor_ = widened(self.floor_, place, len(self.classes_))
         return M
 
     def _identity(self, T: np.ndarray) -> np.ndarray:
@@ -194,7 +206,8 @@ class Classification(ClassifierMixin):
 
     def _calibrate(self, held_out: HeldOut) -> None:
         true = OneVsAll.class_scores(held_out.T).argmax(axis=1)
-        self.temperature_ = fit_temperature(OneVsAll.class_scores(held_out.P), true, held_out.weight)
+        scores = OneVsAll.class_scores(held_out.P)
+        self.temperature_, self.floor_ = fit_temperature(scores, true, held_out.weight)
 
     @reads
     def decision_function(self, X: Any) -> np.ndarray:
@@ -228,7 +241,10 @@ class Classification(ClassifierMixin):
 
     @reads
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities: ``softmax(temperature_ · scores)``, the temperature fitted to leave-one-out scores.
+        """Class probabilities: ``softmax(temperature_ · scores)`` over ``floor_``, both fitted to leave-one-out scores.
+
+        The floor is a share of the classes' frequencies, so that probabilities are never worse than these on the rows
+        they were fitted to, and no single row decides about them.
 
         Parameters
         ----------
@@ -240,4 +256,4 @@ class Classification(ClassifierMixin):
             Rows sum to 1; the largest entry is the class that ``predict`` returns.
         """
         scores = self._scores_of(X)
-        return probabilities(OneVsAll.class_scores(scores), self.temperature_)
+        return probabilities(OneVsAll.class_scores(scores), self.temperature_, self.__dict__.get("floor_"))

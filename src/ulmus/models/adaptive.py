@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ulmus import engine
-from ulmus.calibration import HeldOut
+from ulmus.calibration import HeldOut, leave_one_out_sample, leverages
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.partition import random_partition
@@ -15,7 +15,6 @@ from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_pairs, distinct_sample, gathered, merged, row_keys
 from ulmus.models._assembly import Assembly
 from ulmus.models._effort import EFFORTS, Effort
-from ulmus.models._features import leave_one_out_sample, leverages
 from ulmus.models._global import GlobalModel
 from ulmus.models._tables import TableInput, refuse_new_gaps
 from ulmus.models._tasks import Classification, Regression
@@ -74,7 +73,9 @@ class AdaptiveFamily(Assembly):
             model = self._larger(model, rows, coding, scored, rng)
         with engine.threads_for(model.size):
             if held_out is None or self.local_ is None:
-                held_out = leave_one_out_sample(model.features, model.seen, model.solution, rng, self.n_jobs)
+                held_out = leave_one_out_sample(
+                    model.features, model.seen, model.solution, rng, model.trial.best_C, n_jobs=self.n_jobs
+                )
             solution, self.map_, self.C_ = model.solution, model.landmark_map, model.trial.best_C
             self.feature_importances_ = self._importances(rows, solution.beta)
         self._leverage = solution.leverage
@@ -83,8 +84,8 @@ class AdaptiveFamily(Assembly):
         self.memory_ += 0 if self.local_ is None else self.local_.nbytes
         self._say(f"done: the model holds {self.memory_ / 1e6:.1f} MB")
         # intervals are as wide for one row as for another (_variance_factors), so residuals are taken as they are
-        plain = np.zeros(len(held_out.leverage))
-        return replace(held_out, T=held_out.T * scale + centre, P=held_out.P * scale + centre, leverage=plain)
+        plain = np.zeros(len(held_out.variance))
+        return replace(held_out, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)
 
     def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Regression targets are fitted in units of their deviation, codes as they are."""
@@ -301,6 +302,8 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
     classes_ : ndarray
     temperature_ : float
         Factor that turns scores into probabilities.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     view_ : View
         How the kernel sees the table: preparation, metric, kernel, gamma.
     map_ : NystromMap

@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ulmus import engine
+from ulmus.calibration import leverages
 from ulmus.devices import direct
 from ulmus.engine import Rows
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.random_layer import RandomLayer
 from ulmus.models._assembly import digits_kept
-from ulmus.models._features import leverages
 from ulmus.models._sequential import Sequential
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.options import CLASS_WEIGHT, ELM, RUN
@@ -171,6 +171,8 @@ class ELMClassifier(Classification, RandomFamily):
     classes_ : ndarray
     temperature_ : float
         Factor that turns scores into probabilities.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, slope_, n_hidden_ : float, float, int
         The values in use.
     tuning_ : Tuning

@@ -4,10 +4,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, solve_triangular
 
-from ulmus import engine
-from ulmus._cholesky import cholesky_in_place
 from ulmus.calibration import HeldOut
 from ulmus.devices.kernel_ridge import fit_on_device
 from ulmus.engine import Rows
@@ -19,7 +16,7 @@ from ulmus.models._metric import MetricInput
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.options import CLASS_WEIGHT, KELM, RUN
 from ulmus.parameters import estimator
-from ulmus.solvers.kernel_ridge import fit_kernel_ridge, kernel_system
+from ulmus.solvers.kernel_ridge import KernelVariance, fit_kernel_ridge
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 
 #: Rows whose leave-one-out predictions come with the solve.
@@ -47,8 +44,12 @@ class KernelFamily(Assembly):
     alpha_: np.ndarray
     intercept_: np.ndarray
     _narrow: bool
+    #: Weights of the rows of the fit, and whether it had an intercept.
+    _weight: np.ndarray | None
+    _constant: bool = False
 
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+        self.__dict__.pop("_variance", None)
         self._choose(rows, folds, rng)
         order, n_last = _calibration_last(len(rows), folds)
         rows = rows if order is None else rows.take(order)
@@ -65,7 +66,7 @@ class KernelFamily(Assembly):
             n_jobs=self.n_jobs,
         )
         self.alpha_, self.intercept_ = solution.alpha, solution.intercept
-        self._weight = rows.weight
+        self._weight, self._constant = rows.weight, self._intercept
         bound = float(np.abs(self.cross_kernel_.diagonal(rows.X)).max())
         self._narrow = digits_kept(self.alpha_, bound, rows.target_bound, np.float32)
         last = rows.take(slice(len(rows) - n_last, len(rows)))
@@ -111,23 +112,15 @@ class KernelFamily(Assembly):
         return len(rows)
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """``C (κ(x,x) − k_x (K + W⁻¹/C)⁻¹ k_xᵀ)``; the factor is computed again at the first call and kept."""
-        if not hasattr(self, "_root"):
-            A, _ = kernel_system(self.cross_kernel_, self.cross_kernel_.Z, self.C_, self._weight, self.n_jobs)
-            if cholesky_in_place(A):
-                raise LinAlgError("the kernel matrix plus I/C is not positive definite, so there is no variance")
-            self._root = A
-        out = np.empty(X.shape[0])
-        for piece in engine.pieces(X.shape[0], engine.block_rows(self.cross_kernel_.n_lifted, np.float64)):
-            K = np.empty((piece.stop - piece.start, self.cross_kernel_.n_lifted))
-            self.cross_kernel_.lift(X[piece], K)
-            V = solve_triangular(self._root, K.T, lower=True, check_finite=False)
-            out[piece] = self.cross_kernel_.diagonal(X[piece]) - np.einsum("ij,ij->j", V, V)
-        return self.C_ * np.maximum(out, 0.0), np.zeros_like(out)
+        """From the factor of the kernel system, which is computed again at the first call and kept until a fit."""
+        if "_variance" not in self.__dict__:
+            self._variance = KernelVariance.of(self.cross_kernel_, self.C_, self._weight, self._constant, self.n_jobs)
+        variance = self._variance(X)
+        return variance, np.zeros_like(variance)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        state.pop("_root", None)
+        state.pop("_variance", None)
         return state
 
 
@@ -185,6 +178,8 @@ class KELMClassifier(MetricInput, Classification, KernelFamily):
     classes_ : ndarray
     temperature_ : float
         Factor that turns scores into probabilities.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, gamma_ : float
         The values in use.
     tuning_ : Tuning

@@ -82,6 +82,8 @@ class NKELMClassifier(MetricInput, Classification, IterativeFamily):
     classes_ : ndarray
     temperature_ : float
         Factor that turns scores into probabilities.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, gamma_, n_landmarks_ : float, float, int
         The values in use.
     tuning_ : Tuning

@@ -9,7 +9,6 @@ from ulmus._sklearn import fit_context
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.losses import LOSSES
-from ulmus.models._features import leave_one_out_sample
 from ulmus.models._stream import Stream
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.elm import RandomFamily
@@ -53,7 +52,7 @@ class OnlineFamily(RandomFamily):
         self._start(rows, folds, rng)
         solution = self._solution()
         self._settle(solution, self._summary())
-        return leave_one_out_sample(self.map_, self._aged(rows), solution, rng, self.n_jobs)
+        return self._leave_one_out(self._aged(rows), solution, rng)
 
     def _outputs(self, X: Any) -> np.ndarray:
         if X.shape[0] > _FEW_ROWS:
@@ -198,6 +197,8 @@ class OSELMClassifier(Classification, OnlineFamily):
     classes_ : ndarray
     temperature_ : float
         Factor that turns scores into probabilities, from a sample of the rows left out one by one.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, slope_, n_hidden_ : float, float, int
         The values in use.
     map_ : RandomLayer

@@ -30,6 +30,8 @@ class OSELMOrdinalClassifier(Ordinal, OnlineFamily):
         Positions in ``classes_`` of those seen so far; only these are predicted.
     temperature_ : float
         Factor that turns bits into log-odds, from a sample of the rows left out one by one.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, slope_, n_hidden_ : float, float, int
         The values in use.
     map_ : RandomLayer

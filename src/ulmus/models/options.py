@@ -264,8 +264,8 @@ NEWTON: Parameters = {
         "auto",
         (AUTO, POSITIVE),
         'float or "auto"',
-        """Newton's method stops when its next step is shorter than ``tol · max(transition_, ‖β‖)``. ``"auto"``: 1e-10, and
-        1e-5 where the features of the rows take more than 64 MiB and every iteration computes them again.""",
+        """Newton's method stops when its next step is shorter than ``tol · max(transition_, ‖β‖)``. ``"auto"``: 1e-10,
+        and 1e-5 where the features of the rows take more than 64 MiB and every iteration computes them again.""",
     ),
     "max_iter": Parameter(100, (COUNT,), "int", "Newton steps at most."),
     "delta1": Parameter(

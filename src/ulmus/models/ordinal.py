@@ -37,6 +37,8 @@ class ELMOrdinalClassifier(FeatureBits, RandomFamily):
         Positions in ``classes_`` of those seen in training; only these are predicted.
     temperature_ : float
         Factor that turns bits into log-odds.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, slope_, n_hidden_ : float, float, int
         The values in use.
     tuning_ : Tuning
@@ -92,6 +94,8 @@ class KELMOrdinalClassifier(MetricInput, KernelBits, KernelFamily):
         Positions in ``classes_`` of those seen in training; only these are predicted.
     temperature_ : float
         Factor that turns bits into log-odds.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, gamma_ : float
         The values in use.
     tuning_ : Tuning
@@ -144,6 +148,8 @@ class NKELMOrdinalClassifier(MetricInput, FeatureBits, NystromFamily):
         Positions in ``classes_`` of those seen in training; only these are predicted.
     temperature_ : float
         Factor that turns bits into log-odds.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, gamma_, n_landmarks_ : float, float, int
         The values in use.
     tuning_ : Tuning
