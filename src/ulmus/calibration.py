@@ -1,6 +1,7 @@
 """Probabilities and intervals from predictions of rows by models that did not see them."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
@@ -29,6 +30,11 @@ class HeldOut:
         """From training residuals of rows that the model holds, and ``1 − u h`` of each."""
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         return cls(rows.T, leave_out(rows.T, residual, remainder), 1.0 - remainder, weight)
+
+    @classmethod
+    def joined(cls, parts: Sequence["HeldOut"]) -> "HeldOut":
+        """Those of several sets of rows as one."""
+        return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
 
     @classmethod
     def by_others(cls, rows: Rows, P: np.ndarray, h: np.ndarray) -> "HeldOut":

@@ -97,14 +97,14 @@ class Assembly(BaseEstimator):
         if self.criterion == GCV and (self.cv is not None or groups is not None):
             raise ValueError('criterion="gcv" has no folds; leave out cv and groups, or choose another criterion')
         X, y = self._validate(X, y)
-        folds = fold_numbers(self.cv, X, y, groups, is_classifier(self))
         weight = None
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-            if not weight.all():
-                seen = weight > 0
-                X, y, weight = X[seen], y[seen], weight[seen]
-                folds = None if folds is None else folds[seen]
+        folds = fold_numbers(self.cv, X, y, groups, is_classifier(self), weight)
+        if weight is not None and not weight.all():
+            seen = weight > 0
+            X, y, weight = X[seen], y[seen], weight[seen]
+            folds = None if folds is None else folds[seen]
         T, balance = self._encode(y, weight)
         rows = Rows(X, T, weight, left_out_together(X, T, weight))
         if balance is not None:
