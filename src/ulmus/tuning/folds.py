@@ -43,7 +43,8 @@ def renumbered(folds: np.ndarray | None) -> np.ndarray | None:
 def grouped(groups: Any, n_folds: int | None, weight: np.ndarray | None = None) -> np.ndarray:
     """Folds of whole groups, as equal as may be: the heaviest first, each to the lightest fold so far.
 
-    As ``GroupKFold`` deals them, but for ties; a weight of k counts as k rows. Five folds, or one for each group, by default.
+    As ``GroupKFold`` deals them, but for ties; a weight of k counts as k rows. By default there are five folds, or one
+    for each group.
     """
     groups = np.asarray(groups)
     w = np.ones(len(groups)) if weight is None else np.asarray(weight, dtype=np.float64)
