@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import LinAlgError
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import RegressorMixin, clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
@@ -166,8 +166,7 @@ class Sequential(Exchange):
     def _plain_block(self, X: Any, y: Any) -> bool:
         """Whether rows need no conversion, only a look at their shape and for NaN: what single rows are asked."""
         return (
-            type(X) is np.ndarray
-            and type(y) is np.ndarray
+            type(X) is type(y) is np.ndarray
             and X.dtype == np.float64
             and X.ndim == 2
             and X.shape[1] == self.n_features_in_
@@ -177,6 +176,7 @@ class Sequential(Exchange):
             and y.dtype.kind in "iufb"
             and bool(np.isfinite(X).all())
             and bool(np.isfinite(y).all())
+            and (y.dtype.kind != "f" or isinstance(self, RegressorMixin) or bool((y == np.floor(y)).all()))
         )
 
     def _learn_block(self, rows: Rows, y: np.ndarray) -> None:

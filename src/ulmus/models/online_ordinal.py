@@ -3,12 +3,12 @@
 from typing import Any, ClassVar
 
 from ulmus.models._docs import RANDOM, documented
-from ulmus.models._ordinal import ORDINAL_CONSTRAINTS, Ordinal
+from ulmus.models._ordinal import ORDINAL_CONSTRAINTS, OrdinalInBlocks
 from ulmus.models.online import OnlineFamily
 
 
 @documented(*RANDOM, "online", "ordinal")
-class OSELMOrdinalClassifier(Ordinal, OnlineFamily):
+class OSELMOrdinalClassifier(OrdinalInBlocks, OnlineFamily):
     r"""Ordinal regression on a random layer that goes on learning: one row, or one block, at a time.
 
     The bits of :class:`~ulmus.ELMOrdinalClassifier`, "is it at least this class?", learned as in
