@@ -56,7 +56,7 @@ def test_robust_models_say_why_they_have_no_partial_fit():
 
 def test_merged_ordinal_models_know_the_classes_of_both():
     options = {"n_hidden": 10, "random_state": 0, "C": 1.0, "slope": 1.0, "categories": [0, 1, 2]}
-    whole = ulmus.ELMOrdinalClassifier(**options).partial_fit(X, LABELS)
+    whole = ulmus.ELMOrdinalClassifier(**options).fit(X, LABELS)
     first = ulmus.ELMOrdinalClassifier(**options).fit(X[LABELS < 2], LABELS[LABELS < 2])
     second = first.blank_copy().partial_fit(X[LABELS == 2], LABELS[LABELS == 2])
     np.testing.assert_array_equal(first.merge(second).present_, whole.present_)
