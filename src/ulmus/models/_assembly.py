@@ -22,7 +22,6 @@ from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_contex
 from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.devices.accelerator import on_device, resolve
-from ulmus.devices.direct import DeviceJudge, Driver
 from ulmus.devices.tensors import on_both_sides, on_host, received
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
@@ -113,6 +112,8 @@ class Assembly(BaseEstimator):
         name = resolve(self.device, len(rows) * float(self._most_features(rows)) ** 2)
         with engine.threads_for(len(rows)), on_device(name) if name != "cpu" else nullcontext() as accelerator:
             if accelerator is not None:
+                from ulmus.devices.direct import Driver
+
                 self._driver, rows = Driver(accelerator), on_both_sides(accelerator, rows)
             try:
                 held_out = self._train(rows, folds, check_random_state(self.random_state))
@@ -160,7 +161,11 @@ class Assembly(BaseEstimator):
         folds: np.ndarray | None,
         rng: np.random.RandomState,
     ) -> Tuner:
-        judge_type = Judge if self._driver is None else partial(DeviceJudge, driver=self._driver)
+        judge_type: Any = Judge
+        if self._driver is not None:
+            from ulmus.devices.direct import DeviceJudge
+
+            judge_type = partial(DeviceJudge, driver=self._driver)
         judge = judge_type(
             rows,
             self._coding(rows),

@@ -8,14 +8,12 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ulmus import engine
 from ulmus.calibration import HeldOut
-from ulmus.devices import direct
-from ulmus.devices.direct import Driver
 from ulmus.engine import Lift, Rows
 from ulmus.features.kept import KeptMap
 from ulmus.features.nystrom import NystromMap
@@ -25,6 +23,9 @@ from ulmus.solvers.path import RidgePath
 from ulmus.solvers.ridge import Gradient, Solution, fit_sums
 from ulmus.statistics import Extent, Statistics, Summary
 from ulmus.tuning import Tuning, summarise
+
+if TYPE_CHECKING:
+    from ulmus.devices.direct import Driver
 
 
 class MappedFamily(Assembly):
@@ -112,6 +113,8 @@ class MappedFamily(Assembly):
                 solution = fit_sums(summary.total, self.C_, self._intercept, again)
                 self._settle(solution, summary)
             else:
+                from ulmus.devices import direct
+
                 solution = direct.fit_sums(summary.total, self.C_, self._intercept, again)
                 self._settle(solution, direct.on_host(summary.prefix(0)))  # what is kept of sums are those of targets
             if folds is not None and summary.folds and self.C_ is not None:
@@ -158,10 +161,12 @@ def leave_one_out_sample(
     solution: Solution,
     rng: np.random.RandomState,
     n_jobs: int | None,
-    driver: Driver | None = None,
+    driver: "Driver | None" = None,
 ) -> HeldOut:
     """Exact leave-one-out predictions of a sample of the rows."""
     if driver is not None:
+        from ulmus.devices import direct
+
         return direct.leave_one_out_sample(driver, features, rows, solution, rng, CALIBRATION_ROWS)
     sample = rows
     if rows.effective_count > CALIBRATION_ROWS:

@@ -1,14 +1,13 @@
 """The iterative route of the Nyström models: weights without a sum of L × L."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from ulmus import engine
 from ulmus.calibration import HeldOut
-from ulmus.devices.direct import Driver
 from ulmus.devices.routes import choose_route
 from ulmus.engine import Rows
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, dense
@@ -20,6 +19,9 @@ from ulmus.solvers.conjugate_gradients import Iterated, warn_unless_converged
 from ulmus.solvers.nystrom_iterative import HostNormal
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.solvers.ridge import Leverage, NormalEquations
+
+if TYPE_CHECKING:
+    from ulmus.devices.direct import Driver
 
 #: Landmarks of the small map from which variances are taken, and rows of its sums, at most.
 COMPANION, COMPANION_ROWS = 1_000, 50_000
@@ -87,13 +89,14 @@ def fit_iteratively(model: Any, rows: Rows, features: NystromMap, C: float, rng:
     fitted = engine.apply(cross, sample.X, found.a, n_jobs=model.n_jobs) + intercept
     h = np.minimum(system.leverages(dense(sample.X, np.float64)), MOST_LEVERAGE)
     held_out = HeldOut.of(sample, sample.T - fitted, 1.0 - (h if sample.unit is None else sample.unit * h))
-    companion, leverage = _companion(features, cross, rows, C, model._intercept, rng, model.n_jobs)
+    free = features if driver is None else driver.release(features)
+    companion, leverage = _companion(free, cross, rows, C, model._intercept, rng, model.n_jobs)
     device = "cpu" if driver is None else driver.accelerator.name
     return IterativeFit(cross, found, intercept, f"iterative {device}", companion, leverage, held_out)
 
 
 def _companion(
-    features: NystromMap,
+    companion: NystromMap,
     cross: CrossKernel,
     rows: Rows,
     C: float,
@@ -102,7 +105,6 @@ def _companion(
     n_jobs: int | None,
 ) -> tuple[NystromMap, Leverage]:
     """The map of the first landmarks and its leverages: small enough to keep, and on the safe side."""
-    companion = Driver.release(features)
     companion.n_features_in_ = cross.Z.shape[1]
     companion.gamma_ = cross.parameters.gamma
     companion._factor(cross.Z[:COMPANION], cross.parameters)
