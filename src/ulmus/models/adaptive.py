@@ -21,7 +21,7 @@ from ulmus.models._effort import EFFORTS, Effort
 from ulmus.models._features import FoldModels, fold_sample, leave_one_out_sample, leverages
 from ulmus.models._global import GlobalModel
 from ulmus.models._local_stage import MIN_LANDMARKS, held_sets, judge_local
-from ulmus.models._tables import TableInput, refuse_new_gaps
+from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
 from ulmus.solvers.local import LocalKernels, fit_leaves
 from ulmus.tuning.local import LocalChoice
@@ -51,6 +51,7 @@ class AdaptiveFamily(Assembly):
     cv: ClassVar[None] = None
     device: ClassVar[str] = "cpu"
     _categorical: np.ndarray
+    _inputs: np.ndarray
 
     def __init__(
         self,
@@ -214,14 +215,9 @@ class AdaptiveFamily(Assembly):
         G = gradients(self.map_.cross_kernel_, some.X, self.map_.weight_to_landmarks(beta))
         seen = self.view_.metric > 0
         along = average_outer_product(G, some.weight) * self.view_.metric[seen] ** 2
-        sources = self.view_.preparation.sources()[seen]
-        total = np.bincount(sources, weights=along, minlength=len(self._categorical))
+        sources = self._inputs[self.view_.preparation.sources()[seen]]
+        total = np.bincount(sources, weights=along, minlength=self._inputs.max() + 1)
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
-
-    def _checked(self, X: Any) -> Any:
-        X = super()._checked(X)
-        refuse_new_gaps(self, X, self.view_.preparation.whole)
-        return X
 
     def _outputs(self, X: Any) -> np.ndarray:
         U = self.view_.transform(np.asarray(X, dtype=np.float64))
@@ -260,7 +256,7 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveFamily):
     The view is a preparation of the columns, a kernel, a width, and a metric that stretches the features along which
     f varies. Everything is chosen by leave-one-out or on rows held out.
 
-    It needs no scaling of the inputs, takes text and categories in frames, and aims at the accuracy of boosted trees.
+    It needs no scaling of the inputs, takes text, categories and dates in frames, and aims at the accuracy of boosted trees.
     The local stage keeps the training rows: for a small model, or one that learns on, take :class:`NKELMRegressor`.
 
     Parameters
@@ -303,7 +299,7 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
 
     One ±1 target per class, fitted as :class:`AdaptiveRegressor` fits; the largest score wins.
 
-    It needs no scaling of the inputs, takes text and categories in frames, and aims at the accuracy of boosted trees.
+    It needs no scaling of the inputs, takes text, categories and dates in frames, and aims at the accuracy of boosted trees.
     The local stage keeps the training rows: for a small model, or one that learns on, take :class:`NKELMClassifier`.
 
     Parameters
