@@ -123,6 +123,20 @@ def test_a_column_that_is_no_date_any_more_is_told(model):
         model.predict(rows.assign(number=rows["when"]))
 
 
+def test_a_column_too_many_or_too_few_is_named_as_such(model):
+    rows = table("datetime64[ns]")[:5]
+    with pytest.raises(ValueError, match="unseen at fit time"):
+        model.predict(rows.assign(more="text"))
+    with pytest.raises(ValueError, match="now missing"):
+        model.predict(rows[["number"]])
+
+
+def test_columns_may_be_numbered():
+    rows = pd.DataFrame({0: np.array(["a", "b"])[np.arange(200) % 2], 1: np.arange(200.0)})
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(rows, np.arange(200) % 2.0)
+    assert model.score(rows, np.arange(200) % 2.0) > 0.99
+
+
 def test_a_date_that_is_named_a_category_is_one():
     rows = pd.DataFrame({"when": np.array(["2024-01-01", "2024-02-01"], "datetime64[ns]")[np.arange(200) % 2]})
     model = AdaptiveRegressor(effort="fast", categorical_features=["when"]).fit(rows, np.arange(200) % 2.0)

@@ -4,6 +4,7 @@ Where dates stand in the year, the week and the day (:mod:`ulmus.features.dates`
 given. Missing values stay what they are; :mod:`ulmus.features.preparation` sees to them.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import narwhals as nw
@@ -39,7 +40,7 @@ class TableInput:
         self._timed = {name: kind for name, kind in kinds.items() if kind in IN_DAYS and name not in named}
         numbers = {name for name, kind in kinds.items() if kind == "number"} | self._timed.keys()
         self._levels = {name: levels_of(column) for name, column in columns.items() if name not in numbers}
-        X, y = super()._validate(self._coded(X), y, reset)  # type: ignore[misc]
+        X, y = super()._validate(self._coded(X, names), y, reset)  # type: ignore[misc]
         is_code = self._named(X.shape[1], names)
         is_code[[names.index(name) for name in self._levels]] = True
         self._dated = [names.index(name) for name, kind in self._timed.items() if kind == "date"]
@@ -54,7 +55,8 @@ class TableInput:
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        return self._with_dates(super()._checked(self._coded(X)))  # type: ignore[misc]
+        known = getattr(self, "feature_names_in_", None)
+        return self._with_dates(super()._checked(self._coded(X, known)))  # type: ignore[misc]
 
     def _with_dates(self, X: Any) -> Any:
         """The columns, then where their dates stand in their periods."""
@@ -62,16 +64,21 @@ class TableInput:
             return X
         return np.concatenate([X, self._dates.cycles(X[:, self._dated])], axis=1)
 
-    def _coded(self, X: Any) -> Any:
-        """The same frame with codes in place of levels, and days in place of dates."""
+    def _coded(self, X: Any, names: Sequence[str] | None) -> Any:
+        """The same frame with codes in place of levels, and days in place of dates, in the columns of these names.
+
+        None stands for all of them.
+        """
         if sparse.issparse(X):
             raise TypeError(f"Sparse data is not supported by {type(self).__name__}; pass a dense table (X.toarray())")
         frame = frame_of(X)
         if frame is None:
             return X
-        columns, timed, new = columns_of(frame), self._timed or {}, []
-        for name, column in columns.items():  # the check of names tells of columns that are gone
-            kind, known = kind_of(column), name in self._levels or name in timed
+        timed, new = self._timed or {}, []
+        for name, column in columns_of(frame).items():
+            if names is not None and name not in names:  # the check of names tells
+                continue
+            kind = kind_of(column)
             was = timed.get(name, "category" if name in self._levels else "number")
             if kind not in (was, "empty") and not (was == "category" and kind in ("number", *IN_DAYS)):
                 raise ValueError(f"column {name!r} held {_CALLED[was]} in training and holds {column.dtype} now")
@@ -81,7 +88,7 @@ class TableInput:
             if was == "category":
                 code = {level: float(k) for k, level in enumerate(self._levels[name])}
                 values = [code.get(str(value), UNKNOWN) for value in column.to_list()]
-            elif known and kind != "empty":
+            elif kind != "empty":
                 values = days_of(column)
             new.append(nw.new_series(name, values, nw.Float64, backend=frame.implementation))
         return frame.with_columns(*new).to_native() if new else X

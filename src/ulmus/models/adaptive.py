@@ -256,7 +256,7 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveFamily):
     The view is a preparation of the columns, a kernel, a width, and a metric that stretches the features along which
     f varies. Everything is chosen by leave-one-out or on rows held out.
 
-    It needs no scaling of the inputs, takes text, categories and dates in frames, and aims at the accuracy of boosted trees.
+    It needs no scaling of the inputs, takes text, categories and dates in frames, and aims at boosted trees' accuracy.
     The local stage keeps the training rows: for a small model, or one that learns on, take :class:`NKELMRegressor`.
 
     Parameters
@@ -299,7 +299,7 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
 
     One ±1 target per class, fitted as :class:`AdaptiveRegressor` fits; the largest score wins.
 
-    It needs no scaling of the inputs, takes text, categories and dates in frames, and aims at the accuracy of boosted trees.
+    It needs no scaling of the inputs, takes text, categories and dates in frames, and aims at boosted trees' accuracy.
     The local stage keeps the training rows: for a small model, or one that learns on, take :class:`NKELMClassifier`.
 
     Parameters
