@@ -1,7 +1,7 @@
 """Predictions of rows by models that did not see them, and how sure these are."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -42,6 +42,11 @@ class HeldOut:
         held = 1.0 / np.maximum(remainder, LEAST_REMAINDER) - 1.0  # u h₋
         left = np.maximum(held if rows.unit is None else held / rows.unit, 0.0)
         return cls.by_others(rows, leave_out(rows.T, residual, remainder), left + rest)
+
+    @classmethod
+    def joined(cls, parts: Sequence["HeldOut"]) -> "HeldOut":
+        """Those of several sets of rows as one."""
+        return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
 
     @classmethod
     def by_others(cls, rows: Rows, P: np.ndarray, variance: np.ndarray) -> "HeldOut":

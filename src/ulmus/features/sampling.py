@@ -85,27 +85,32 @@ def _weighted(rows: Rows, index: np.ndarray, mass: np.ndarray) -> Rows:
     if rows.weight is None and (mass == 1).all():
         return sample
     unit = np.ones(len(index)) if sample.unit is None else sample.unit
-    return Rows(sample.X, sample.T, mass, unit)
+    return Rows(sample.X, sample.T, mass, unit, sample.fold)
 
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Inputs and targets side by side, some rows at a time."""
+    """Inputs and what tells equal ones apart, side by side, some rows at a time."""
 
     X: np.ndarray
-    T: np.ndarray
+    told: np.ndarray
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.X), self.X.shape[1] + self.T.shape[1]
+        return len(self.X), self.X.shape[1] + self.told.shape[1]
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        return np.concatenate([self.X[rows], self.T[rows]], axis=1)
+        return np.concatenate([self.X[rows], self.told[rows]], axis=1)
+
+
+def _told(rows: Rows) -> np.ndarray:
+    """What tells rows with equal inputs apart: their targets, and the folds in which they are tested."""
+    return rows.T if rows.fold is None else np.column_stack([rows.T, rows.fold])
 
 
 def distinct_pairs(rows: Rows, count: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`distinct_rows`, but rows with equal inputs and other targets are rows of their own."""
-    return distinct_rows(_Pairs(rows.X, rows.T), count, rows.weight, rng)
+    """As :func:`distinct_rows`, but rows with equal inputs and other targets, or folds, are rows of their own."""
+    return distinct_rows(_Pairs(rows.X, _told(rows)), count, rows.weight, rng)
 
 
 def shuffled_sample(rows: Rows, count: int, rng: np.random.RandomState) -> Rows:
@@ -216,11 +221,15 @@ def copies_agree(weight: np.ndarray, of_inputs: np.ndarray, of_copies: np.ndarra
 
 
 def gathered(rows: Rows) -> Rows:
-    """Rows with equal inputs and equal targets as one that weighs as much; then weights cannot be told from copies."""
+    """Rows with equal inputs and equal targets as one that weighs as much; then weights cannot be told from copies.
+
+    Rows of different folds stay apart.
+    """
     plain = rows.weight is None or bool((rows.weight == 1).all())
     if plain and not _has_copies(rows.X):
-        return Rows(rows.X, rows.T)
-    _, first, place = np.unique(_keys_of_both(row_keys(rows.X, 0), rows.T), return_index=True, return_inverse=True)
+        return Rows(rows.X, rows.T, fold=rows.fold)
+    keys = _keys_of_both(row_keys(rows.X, 0), _told(rows))
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     return replace(rows.take(first), weight=np.bincount(place, rows.weight).astype(np.float64))
 
 

@@ -20,7 +20,6 @@ from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.devices.accelerator import on_device, resolve
-from ulmus.devices.direct import DeviceJudge, Driver
 from ulmus.devices.tensors import on_both_sides, on_host, received
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
@@ -70,14 +69,14 @@ class Assembly(BaseEstimator):
         if self.criterion == GCV and (self.cv is not None or groups is not None):
             raise ValueError('criterion="gcv" has no folds; leave out cv and groups, or choose another criterion')
         X, y = self._validate(X, y)
-        folds = fold_numbers(self.cv, X, y, groups, is_classifier(self))
         weight = None
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-            if not weight.all():
-                seen = weight > 0
-                X, y, weight = X[seen], y[seen], weight[seen]
-                folds = None if folds is None else folds[seen]
+        folds = fold_numbers(self.cv, X, y, groups, is_classifier(self), weight)
+        if weight is not None and not weight.all():
+            seen = weight > 0
+            X, y, weight = X[seen], y[seen], weight[seen]
+            folds = None if folds is None else folds[seen]
         T, balance = self._encode(y, weight)
         rows = Rows(X, T, weight, left_out_together(X, T, weight))
         if balance is not None:
@@ -86,6 +85,8 @@ class Assembly(BaseEstimator):
         name = resolve(self.device, len(rows) * float(self._most_features(rows)) ** 2)
         with engine.threads_for(len(rows)), on_device(name) if name != "cpu" else nullcontext() as accelerator:
             if accelerator is not None:
+                from ulmus.devices.direct import Driver
+
                 self._driver, rows = Driver(accelerator), on_both_sides(accelerator, rows)
             try:
                 held_out = self._train(rows, folds, check_random_state(self.random_state))
@@ -133,7 +134,11 @@ class Assembly(BaseEstimator):
         folds: np.ndarray | None,
         rng: np.random.RandomState,
     ) -> Tuner:
-        judge_type = Judge if self._driver is None else partial(DeviceJudge, driver=self._driver)
+        judge_type: Any = Judge
+        if self._driver is not None:
+            from ulmus.devices.direct import DeviceJudge
+
+            judge_type = partial(DeviceJudge, driver=self._driver)
         judge = judge_type(
             rows,
             self._coding(rows),

@@ -7,7 +7,6 @@ from sklearn.utils.validation import validate_data
 
 from ulmus import engine
 from ulmus.devices.accelerator import HIDDEN, on_device, resolve
-from ulmus.devices.direct import Driver
 from ulmus.devices.tensors import HostView, checked
 
 #: Of models that only the CPU fits.
@@ -51,5 +50,7 @@ def apply(device: str, features: Any, X: Any, weights: np.ndarray, dtype: Any, n
     work = float(X.shape[0]) * features.n_lifted
     if device == HIDDEN or (device != "cpu" and work >= WORTH_SENDING and resolve("auto", np.inf) == "cuda"):
         with on_device("cuda" if device != HIDDEN else device) as accelerator:
+            from ulmus.devices.direct import Driver
+
             return Driver(accelerator).apply(features, X, weights)
     return engine.apply(features, X, weights, dtype=dtype, n_jobs=n_jobs)

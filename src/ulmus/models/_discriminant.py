@@ -49,7 +49,9 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         self
         """
         X, y = self._validate(X, y)
-        folds = fold_numbers(getattr(self, "cv", None), X, y, groups, True)
+        if sample_weight is not None:
+            sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        folds = fold_numbers(getattr(self, "cv", None), X, y, groups, True, sample_weight)
         X, y, weight, folds = self._weighed(X, y, sample_weight, folds)
         T, _ = self._encode(y, weight)
         rows = Rows(X, T, weight, left_out_together(X, T, weight))

@@ -6,7 +6,7 @@ weights. ``fit`` takes them on rows in memory; any driver that reads rows block 
 
 from abc import abstractmethod
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from ulmus.models._assembly import Assembly
 from ulmus.solvers.ridge import Gradient, Solution, fit_sums
 from ulmus.statistics import Extent, Statistics, Summary
 from ulmus.tuning import Tuning, summarise
+
+if TYPE_CHECKING:
+    pass
 
 
 class MappedFamily(Assembly):
@@ -109,6 +112,8 @@ class MappedFamily(Assembly):
                 solution = fit_sums(summary.total, self.C_, self._intercept, again)
                 self._settle(solution, summary)
             else:
+                from ulmus.devices import direct
+
                 solution = direct.fit_sums(summary.total, self.C_, self._intercept, again)
                 self._settle(solution, direct.on_host(summary.prefix(0)))  # what is kept of sums are those of targets
             if folds is not None and summary.folds and self.C_ is not None:

@@ -14,7 +14,7 @@ from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, dense
 from ulmus.features.sampling import distinct_sample
 from ulmus.models._assembly import digits_kept
-from ulmus.models._ordinal import Ordinal
+from ulmus.models._ordinal import Ordinal, OrdinalInBlocks
 from ulmus.solvers.logistic import FeatureRidge, KernelRidge, Ridge, Weights, fit_logistic
 from ulmus.tuning.search import SHARE
 
@@ -96,7 +96,7 @@ class BitLoss(Ordinal):
         """Make these the model's weights."""
 
 
-class FeatureBits(BitLoss):
+class FeatureBits(BitLoss, OrdinalInBlocks):
     """On a feature map."""
 
     beta_: np.ndarray

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ulmus.calibration import leverages
-from ulmus.devices import direct
 from ulmus.engine import Lift, Rows
 from ulmus.features.kernels import KERNELS, uses_gamma
 from ulmus.features.nystrom import NystromMap
@@ -171,6 +170,8 @@ class NystromFamily(Sequential):
     def _solve(self, rows: Rows, stats: Statistics | None) -> Solution:
         if self._driver is not None:
             self._driver.release(self.map_)
+            from ulmus.devices import direct
+
             return direct.fit_ridge(
                 self._driver, self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
             )

@@ -127,21 +127,6 @@ class Ordinal(ClassifierMixin):
         names = np.array([crc32(repr(label).encode()) for label in self.classes_.tolist()], dtype=np.float64)
         return names[(T > 0).sum(axis=1)][:, None]
 
-    def _learn_block(self, rows: Rows, y: np.ndarray) -> None:
-        before = {name: value for name, value in vars(self).items() if name == "present_"}
-        try:
-            super()._learn_block(rows, y)
-        except Exception:
-            self.__dict__.pop("present_", None)
-            self.__dict__.update(before)
-            raise
-
-    @learns
-    def _merge(self, others: list[Any]) -> None:
-        seen = np.concatenate([one.classes_[one.present_] for one in (self, *others)])
-        super()._merge(others)
-        self.present_ = np.unique(positions_in(self.classes_, seen))
-
     @property
     def _code(self) -> Ordered:
         return Ordered(self.classes_, getattr(self, "present_", np.arange(len(self.classes_))), self.decoding)
@@ -184,7 +169,7 @@ class Ordinal(ClassifierMixin):
         """
         bits = self._scores_of(X)
         if self.cost_matrix is not None:
-            scores = -self._class_probabilities(bits) @ self._costs
+            scores = -self._class_probabilities(bits) @ self._costs()
             return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
         return bits[:, 0] if len(self.classes_) == 2 else self._code.class_scores(bits)
 
@@ -203,9 +188,8 @@ class Ordinal(ClassifierMixin):
         bits = self._scores_of(X)
         if self.cost_matrix is None:
             return self._code.decode(bits)
-        return self.classes_[(self._class_probabilities(bits) @ self._costs).argmin(axis=1)]
+        return self.classes_[(self._class_probabilities(bits) @ self._costs()).argmin(axis=1)]
 
-    @property
     def _costs(self) -> np.ndarray:
         costs, M = np.asarray(self.cost_matrix, dtype=float), len(self.classes_)
         if costs.shape != (M, M) or not np.isfinite(costs).all():
@@ -255,3 +239,22 @@ class Ordinal(ClassifierMixin):
             Rows sum to 1; classes never seen have probability 0.
         """
         return self._class_probabilities(self._scores_of(X))
+
+
+class OrdinalInBlocks(Ordinal):
+    """The same for families whose rows may come in blocks: the classes that were seen are those of all blocks."""
+
+    def _learn_block(self, rows: Rows, y: np.ndarray) -> None:
+        before = {name: value for name, value in vars(self).items() if name == "present_"}
+        try:
+            super()._learn_block(rows, y)
+        except Exception:
+            self.__dict__.pop("present_", None)
+            self.__dict__.update(before)
+            raise
+
+    @learns
+    def _merge(self, others: list[Any]) -> None:
+        seen = np.concatenate([one.classes_[one.present_] for one in (self, *others)])
+        super()._merge(others)
+        self.present_ = np.unique(positions_in(self.classes_, seen))

@@ -37,8 +37,17 @@ from ulmus.tuning.robust import CRITERIA, TEMPER, TOO_FAR, PenaltySearch, Pilot,
 PILOT_SIZE = 200
 
 
-#: What the families offer and robust losses cannot.
-_ON_SUMS = frozenset({"partial_fit", "unlearn", "merge", "blank_copy"})
+class _NotOffered:
+    """Hides a method of the family, from the class and from its instances."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        raise AttributeError(
+            f"{owner.__name__} has no {self.name}: its weights depend on every residual, not on sums of rows; "
+            f"use OSELMRegressor(loss=...) for streams"
+        )
 
 
 class Robust(Regression):
@@ -50,14 +59,14 @@ class Robust(Regression):
     weights_: np.ndarray
     C_: Any
 
-    def __getattribute__(self, name: str) -> Any:
-        """Sums of rows do not suffice for a robust loss, so that none of what lives on them is offered."""
-        if name in _ON_SUMS:
-            raise AttributeError(
-                f"{type(self).__name__} has no {name}: its weights depend on every residual, not on sums of rows; "
-                f"use OSELMRegressor(loss=...) for streams"
-            )
-        return super().__getattribute__(name)
+    # Sums of rows do not suffice for a robust loss, so that none of what lives on them is offered.
+    partial_fit, unlearn, merge, blank_copy = (_NotOffered() for _ in range(4))
+
+    def __getattr__(self, name: str) -> Any:
+        hidden = vars(Robust).get(name)
+        if isinstance(hidden, _NotOffered):
+            hidden.__get__(self, type(self))
+        return super().__getattr__(name)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the model.

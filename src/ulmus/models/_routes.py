@@ -1,7 +1,7 @@
 """The iterative route of the Nyström models: weights without a sum of L × L."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -21,6 +21,9 @@ from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.solvers.own_landmarks import landmarks_among
 from ulmus.solvers.path import leave_out
 from ulmus.solvers.ridge import Leverage, Solution, solve_statistics
+
+if TYPE_CHECKING:
+    from ulmus.devices.direct import Driver
 
 #: Landmarks of the small map from which variances are taken, and rows of its sums, at most.
 COMPANION, COMPANION_ROWS = 1_000, 50_000
@@ -86,7 +89,8 @@ def fit_iteratively(model: Any, rows: Rows, features: NystromMap, C: float, rng:
         system = DeviceNormal(driver.accelerator, cross, driver.rows(rows), C, fit_intercept=model._intercept)
     found, intercept = system.solve(model.tol, model.max_iter, model.verbose)
     warn_unless_converged(found, model.tol)
-    companion, solution = _companion(features, cross, rows, C, model._intercept, rng, model.n_jobs)
+    free = features if driver is None else driver.release(features)
+    companion, solution = _companion(free, cross, rows, C, model._intercept, rng, model.n_jobs)
 
     def fitted_values(sample: Rows) -> np.ndarray:
         return engine.apply(cross, sample.X, found.a, n_jobs=model.n_jobs) + intercept
@@ -119,7 +123,7 @@ def _new_to(cross: CrossKernel, rows: Rows, rng: np.random.RandomState) -> Rows:
 
 
 def _companion(
-    features: NystromMap,
+    companion: NystromMap,
     cross: CrossKernel,
     rows: Rows,
     C: float,
@@ -128,7 +132,6 @@ def _companion(
     n_jobs: int | None,
 ) -> tuple[NystromMap, Solution]:
     """The map of the first landmarks and the model on it: small enough to keep, and on the safe side."""
-    companion = Driver.release(features)
     companion.n_features_in_ = cross.Z.shape[1]
     companion.gamma_ = cross.parameters.gamma
     companion._factor(cross.Z[:COMPANION], cross.parameters)

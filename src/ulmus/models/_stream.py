@@ -54,8 +54,7 @@ def check_announced(model: Any, classes: np.ndarray) -> None:
 def is_plain(model: Any, X: Any, y: Any) -> bool:
     """Whether rows need no conversion, only a look at their shape and for NaN: what single rows are asked."""
     return (
-        type(X) is np.ndarray
-        and type(y) is np.ndarray
+        type(X) is type(y) is np.ndarray
         and X.dtype == np.float64
         and X.ndim == 2
         and X.shape[1] == model.n_features_in_
@@ -65,6 +64,7 @@ def is_plain(model: Any, X: Any, y: Any) -> bool:
         and y.dtype.kind in "iufb"
         and bool(np.isfinite(X).all())
         and bool(np.isfinite(y).all())
+        and (y.dtype.kind != "f" or is_regressor(model) or bool((y == np.floor(y)).all()))
     )
 
 

@@ -15,8 +15,8 @@ class AdaptiveOrdinalClassifier(TableInput, Ordinal, AdaptiveFamily):
 
     The bits of the ordered code (:class:`NKELMOrdinalClassifier`), fitted as :class:`AdaptiveRegressor` fits.
 
-    It needs no scaling of the inputs and takes text and categories in frames. The local stage keeps the training rows:
-    for a small model take :class:`NKELMOrdinalClassifier`.
+    It needs no scaling of the inputs and takes text, categories and dates in frames. The local stage keeps the training
+    rows: for a small model take :class:`NKELMOrdinalClassifier`.
 
     Parameters
     ----------

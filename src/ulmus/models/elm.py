@@ -6,7 +6,6 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.calibration import leverages
-from ulmus.devices import direct
 from ulmus.engine import Rows
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.random_layer import RandomLayer
@@ -85,6 +84,8 @@ class RandomFamily(Sequential):
 
     def _solve(self, rows: Rows, stats: Statistics | None) -> Solution:
         if self._driver is not None:
+            from ulmus.devices import direct
+
             return direct.fit_ridge(
                 self._driver, self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
             )

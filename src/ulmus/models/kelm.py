@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from ulmus.calibration import HeldOut
-from ulmus.devices.kernel_ridge import fit_on_device
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters, dense, uses_gamma
 from ulmus.features.nystrom import NystromMap
@@ -55,7 +54,11 @@ class KernelFamily(Assembly):
         rows = rows if order is None else rows.take(order)
         parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
         self.cross_kernel_ = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
-        solve = fit_kernel_ridge if self._driver is None else partial(fit_on_device, self._driver.accelerator)
+        solve: Any = fit_kernel_ridge
+        if self._driver is not None:
+            from ulmus.devices.kernel_ridge import fit_on_device
+
+            solve = partial(fit_on_device, self._driver.accelerator)
         solution = solve(
             self.cross_kernel_,
             rows,

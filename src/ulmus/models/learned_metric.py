@@ -15,6 +15,7 @@ from ulmus.features.metric import GRADIENTS
 from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import importances, learn_metric
 from ulmus.parameters import THREADS, Parameter, estimator
+from ulmus.tuning import fold_numbers
 from ulmus.tuning.metric import FORMS
 
 
@@ -73,7 +74,7 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
     """
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn the metric.
 
         Parameters
@@ -83,6 +84,8 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
             Numbers, or class labels.
         sample_weight : array of shape (n_samples,), optional
             A weight of k equals k copies of the row.
+        groups : array of shape (n_samples,), optional
+            Rows of one group are left out together when metrics are judged.
 
         Returns
         -------
@@ -92,6 +95,9 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
         weight = None
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        folds = fold_numbers(None, X, y, groups, False, weight)
+        if weight is not None:
+            folds = None if folds is None else folds[weight > 0]
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         continuous = type_of_target(y).startswith("continuous") or y.ndim == 2
         if continuous:
@@ -101,7 +107,7 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
             classes, indices = np.unique(y, return_inverse=True)
             coding = OneVsAll(classes)
             T = coding.encode(indices) if len(classes) > 1 else np.ones((len(y), 1))
-        rows = Rows(X, T, weight, left_out_together(X, T, weight))
+        rows = Rows(X, T, weight, left_out_together(X, T, weight), folds)
         rng = check_random_state(self.random_state)
         self.metric_ = learn_metric(
             rows, coding, self.kernel, rng, form=self.form, fit_intercept=continuous, n_jobs=self.n_jobs

@@ -25,7 +25,8 @@ from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import LOSSES, Loss
 from ulmus.solvers.newton import NewtonOptions, NewtonResult, newton
-from ulmus.solvers.newton_rows import HeldRows, NewtonRows, StreamedRows
+from ulmus.solvers.newton_rows import HeldRows, StreamedRows
+from ulmus.solvers.objective import NewtonRows
 from ulmus.solvers.own_landmarks import OwnLandmarks
 from ulmus.solvers.ridge import Problem
 
