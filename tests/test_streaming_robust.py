@@ -119,7 +119,9 @@ def test_passes_take_the_steps_of_newtons_method_in_memory(search):
     options = NewtonOptions(1e-9, 60, search, 0.1, reuse=0.0)
     start = np.full((problem.features.n_lifted, 2), 3.0), np.array([5.0, -5.0])
     kept = newton(HeldRows.of(problem), LOSSES["sqrt"], c, C, *start, options)
-    passed = newton(Passes(InMemory(), problem, AsTheyAre()), LOSSES["sqrt"], c, C, *start, options)
+    passed = newton(
+        Passes(InMemory(), problem, AsTheyAre(), np.abs(TWO).max(axis=0)), LOSSES["sqrt"], c, C, *start, options
+    )
     for one, other in zip(kept, passed, strict=True):
         assert one.converged
         assert other.converged
