@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor, Future, wait
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -20,7 +20,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from ulmus._threads import crews, one_thread
-from ulmus.statistics import Statistics, TriangularStatistics
+from ulmus.statistics import Extent, Statistics, TriangularStatistics, power_of_two
 
 #: Bytes of features that one thread holds at a time: large enough for BLAS to run at full rate.
 BLOCK_BYTES = 16 * 2**20
@@ -85,6 +85,11 @@ class Rows:
     def target_bound(self) -> float:
         """The largest absolute target."""
         return float(max(self.T.max(), -self.T.min()))
+
+    @property
+    def target_reach(self) -> np.ndarray:
+        """Half the range of every target."""
+        return Extent.of(self.T).target_reach
 
     @property
     def effective_count(self) -> float:
@@ -270,13 +275,22 @@ class GramSums:
 
 
 def gram_statistics(features: Lift, rows: Rows, *, dtype: Any = np.float64, n_jobs: int | None = -1) -> Statistics:
-    """Sum the statistics of ``rows`` in Gram form."""
+    """Sum the statistics of ``rows`` in Gram form.
+
+    Float32 blocks see targets about their mean and near 1, so that neither their place nor their units cost digits.
+    """
+    mean, unit = np.zeros(rows.T.shape[1]), np.ones(rows.T.shape[1])
+    if np.dtype(dtype) != np.float64:
+        mean = np.average(rows.T, axis=0, weights=rows.weight)
+        unit = power_of_two(np.abs(rows.T - mean).max(axis=0))
+        rows = replace(rows, T=(rows.T - mean) / unit)
     sums = GramSums(features, rows.T.shape[1], dtype)
     total = sums.zeros()
     for part in ordered_map(lambda slab: sums(rows[slab]), slabs(len(rows), features.n_lifted), n_jobs):
         total += part
         sums.give_back(part)
-    return total.symmetrise()
+    total.symmetrise()
+    return total if np.dtype(dtype) == np.float64 else total.recoded(np.vstack([np.diag(unit), mean]))
 
 
 def triangular_statistics(features: Lift, rows: Rows, *, n_jobs: int | None = -1) -> TriangularStatistics:
@@ -311,7 +325,11 @@ def gradient(
     """
     D, s = features.n_lifted, rows.T.shape[1]
     workspace = Workspace()
-    weights = weights.astype(dtype, copy=False)
+    unit = np.ones(s)
+    if np.dtype(dtype) != np.float64:
+        unit = power_of_two(np.maximum(*(np.abs(a).max(axis=0, initial=0.0) for a in (weights, rows.T))))
+        rows, intercept = replace(rows, T=rows.T / unit), intercept / unit
+    weights = (weights / unit).astype(dtype, copy=False)
 
     def work(slab: slice) -> np.ndarray:
         part = np.zeros((D + 1, s))
@@ -327,7 +345,7 @@ def gradient(
     total = np.zeros((D + 1, s))
     for part in ordered_map(work, slabs(len(rows)), n_jobs):
         total += part
-    return total
+    return total * unit
 
 
 def transform(features: Lift, X: Any, out: np.ndarray, *, n_jobs: int | None = -1) -> np.ndarray:
@@ -348,13 +366,16 @@ def apply(
 ) -> np.ndarray:
     """``Φ(X) β`` without ever holding ``Φ(X)``."""
     out = np.empty((X.shape[0], weights.shape[1]))
-    weights = weights.astype(dtype, copy=False)
+    unit = np.ones(weights.shape[1])
+    if np.dtype(dtype) != np.float64:  # weights that are too small or large for the type are brought near 1
+        unit = power_of_two(np.abs(weights).max(axis=0, initial=0.0))
+    weights = (weights / unit).astype(dtype, copy=False)
     rows = Rows(X, out)
     workspace = Workspace()
 
     def work(slab: slice) -> None:
         for tile, Phi in lifted_tiles(features, rows[slab], dtype, workspace):
-            out[slab][tile] = Phi @ weights
+            np.multiply(Phi @ weights, unit, out=out[slab][tile])
 
     for _ in ordered_map(work, slabs(len(rows)), n_jobs):
         pass

@@ -33,10 +33,15 @@ def refuse_sizes(T: np.ndarray, least: float, most: float) -> None:
             )
 
 
+def power_of_two(size: np.ndarray) -> np.ndarray:
+    """The power of two below every size (1 for 0): units that cost no digit."""
+    return np.asarray(np.exp2(np.floor(np.log2(np.where(size > 0, size, 1.0)))))
+
+
 def root_mean_square(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     """``√(Σwv²/Σw)`` of every column, also where the squares are no numbers in float64."""
     largest = np.abs(values).max(axis=0, initial=0.0)
-    unit = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
+    unit = power_of_two(largest)
     return np.asarray(unit * np.sqrt(np.average((values / unit) ** 2, axis=0, weights=weight)))
 
 
@@ -122,12 +127,12 @@ class Statistics:
 
     def recoded(self, M: np.ndarray) -> "Statistics":
         """Statistics of the targets ``[t 1] M``: columns that any known columns and the constant give."""
-        D = self.n_features
-        change = np.zeros((len(self.moments), D + M.shape[1] + 1))
-        change[:D, :D] = np.eye(D)
-        change[D:, D:-1] = M
-        change[-1, -1] = 1.0
-        return Statistics(change.T @ self.moments @ change, M.shape[1], self.n_rows)
+        D, change = self.n_features, np.column_stack([M, np.eye(len(M))[:, -1]])
+        out = np.empty((D + change.shape[1],) * 2)
+        beside = self.moments[:, D:] @ change
+        out[:D, :D], out[:D, D:], out[D:, :D] = self.gram, beside[:D], beside[:D].T
+        out[D:, D:] = change.T @ beside[D:]
+        return Statistics(out, M.shape[1], self.n_rows)
 
     def whitened(self, R: np.ndarray) -> "Statistics":
         """Statistics of the features ``φ R⁻ᵀ``, for a lower triangular ``R``."""
@@ -210,6 +215,11 @@ class Extent:
         """The largest absolute target."""
         return float(max(self.high.max(), -self.low.min()))
 
+    @property
+    def target_reach(self) -> np.ndarray:
+        """Half the range of every target: what predictions have to tell apart, wherever 0 may be."""
+        return self.high / 2 - self.low / 2
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -236,6 +246,12 @@ class Summary:
         """The largest absolute target."""
         assert self.extent is not None
         return self.extent.target_bound
+
+    @property
+    def target_reach(self) -> np.ndarray:
+        """Half the range of every target."""
+        assert self.extent is not None
+        return self.extent.target_reach
 
 
 @dataclass

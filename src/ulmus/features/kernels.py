@@ -223,7 +223,7 @@ class CrossKernel:
         if embedding == "inner":
             factor = gamma if left and "gamma" in self.kernel.uses else 1.0
             if sparse.issparse(X):
-                return (X * factor).astype(dtype) if factor != 1.0 else X.astype(dtype)
+                return X.astype(dtype) * np.dtype(dtype).type(factor) if factor != 1.0 else X.astype(dtype)
             return np.multiply(X, factor, dtype=dtype)
         U = dense(X, dtype)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -30,10 +30,10 @@ from ulmus.tuning import GCV, Judge, Tuner, fold_numbers
 PREDICTION_LOSS = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
 
-def digits_kept(weights: np.ndarray, bound: float, scale: float, dtype: Any) -> bool:
-    """Whether ``φ · weights`` with ``|φ| ≤ bound`` keeps its digits in this type, for answers of size ``scale``."""
-    worst = float(np.finfo(dtype).eps) * bound * float(np.abs(weights).sum(axis=0).max(initial=0.0))
-    return worst <= PREDICTION_LOSS[np.dtype(dtype)] * scale
+def digits_kept(weights: np.ndarray, bound: float, scale: np.ndarray | float, dtype: Any) -> bool:
+    """Whether ``φ · weights`` with ``|φ| ≤ bound`` keeps its digits in this type, for answers that ``scale`` apart."""
+    worst = float(np.finfo(dtype).eps) * bound * np.abs(weights).sum(axis=0)
+    return bool((worst <= PREDICTION_LOSS[np.dtype(dtype)] * scale).all())
 
 
 class Assembly(BaseEstimator):

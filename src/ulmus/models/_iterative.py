@@ -33,7 +33,7 @@ class IterativeFamily(NystromFamily):
         self.n_iter_, self.residual_ = fit.found.n_iter, fit.found.residual
         self._leverage, self._certificate = fit.leverage, None
         # there are no whitened weights to fall back on
-        self._folds_in = tuple(dict.fromkeys((np.float64, *self._types_kept(rows.target_bound))))
+        self._folds_in = tuple(dict.fromkeys((np.float64, *self._types_kept(rows.target_reach))))
         return fit.held_out
 
     def _check_learns_on(self) -> None:

@@ -184,18 +184,18 @@ class NystromFamily(Sequential):
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
         self._leverage = solution.leverage
         self._certificate = Certificate.of(self.map_, source, self.C_, solution, fit_intercept=self._intercept)
-        self._fold(source.target_bound)
+        self._fold(source.target_reach)
 
     def _most_features(self, rows: Rows) -> int:
         return self.max_landmarks if self.n_landmarks == "auto" else min(self.n_landmarks, len(rows))
 
-    def _fold(self, scale: float) -> None:
+    def _fold(self, scale: Any) -> None:
         """Fold the whitening into the weights where that keeps the digits: ``f(x) = k_xz (R⁻ᵀβ)``."""
         self.cross_kernel_ = self.map_.cross_kernel_
         self.landmark_weights_ = self.map_.weight_to_landmarks(self.beta_)
         self._folds_in = self._types_kept(scale)
 
-    def _types_kept(self, scale: float) -> tuple[Any, ...]:
+    def _types_kept(self, scale: Any) -> tuple[Any, ...]:
         """In which types the weights on kernel values keep the digits of predictions of this size."""
         bound = float(np.abs(self.cross_kernel_.diagonal(self.cross_kernel_.Z)).max())
         return tuple(t for t in (np.float64, np.float32) if digits_kept(self.landmark_weights_, bound, scale, t))

@@ -179,7 +179,7 @@ class Robust(Regression):
         total = float(len(rows)) if rows.weight is None else float(rows.weight.sum())
         self._bend = np.array([r.curvature_sum for r in results]) / total
         self._leverages = [r.leverage for r in results]
-        self._ready_to_predict(float(np.abs(rows.T + residual).max()))
+        self._ready_to_predict(np.ptp(rows.T + residual, axis=0) / 2)
         for r in results:
             if not r.converged:
                 warnings.warn(
@@ -249,7 +249,7 @@ class Robust(Regression):
         """The problem on the features of ``map_``, and the same in the form that is cheapest to stream."""
 
     @abstractmethod
-    def _ready_to_predict(self, scale: float) -> None:
+    def _ready_to_predict(self, scale: np.ndarray) -> None:
         """Weights in the form in which predictions are made, for answers of this size."""
 
     def _prior_left(self, X: Any) -> np.ndarray:

@@ -95,9 +95,9 @@ class RandomFamily(Sequential):
         self.n_hidden_ = self.map_.n_hidden
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
         self._leverage = solution.leverage
-        self._fold(source.target_bound)
+        self._fold(source.target_reach)
 
-    def _fold(self, scale: float) -> None:
+    def _fold(self, scale: Any) -> None:
         """Predict float32 rows in float32 where that keeps the digits."""
         self._narrow = digits_kept(self.beta_, 1.0, scale, np.float32)
 

@@ -71,7 +71,7 @@ class KernelFamily(Assembly):
         self.alpha_, self.intercept_ = solution.alpha, solution.intercept
         self._weight, self._constant = rows.weight, self._intercept
         bound = float(np.abs(self.cross_kernel_.diagonal(rows.X)).max())
-        self._narrow = digits_kept(self.alpha_, bound, rows.target_bound, np.float32)
+        self._narrow = digits_kept(self.alpha_, bound, rows.target_reach, np.float32)
         last = rows.take(slice(len(rows) - n_last, len(rows)))
         return HeldOut.of(last, solution.residual, solution.remainder)
 

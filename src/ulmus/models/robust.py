@@ -87,7 +87,7 @@ class RobustELMRegressor(Robust, RandomFamily):
         problem = Problem(self.map_, rows, None, self._intercept, self.n_jobs)
         return problem, problem
 
-    def _ready_to_predict(self, scale: float) -> None:
+    def _ready_to_predict(self, scale: np.ndarray) -> None:
         self.n_hidden_ = self.map_.n_hidden
         self._narrow = digits_kept(self.beta_, 1.0, scale, np.float32)
 
@@ -163,7 +163,7 @@ class RobustNKELMRegressor(Robust, NystromFamily):
         problem = Problem(self.map_, rows, None, self._intercept, self.n_jobs)
         return problem, summing_problem(problem, self.map_)
 
-    def _ready_to_predict(self, scale: float) -> None:
+    def _ready_to_predict(self, scale: np.ndarray) -> None:
         self.n_landmarks_ = len(self.map_.landmarks_)
         self._fold(scale)
 

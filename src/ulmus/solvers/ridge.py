@@ -323,7 +323,8 @@ class LeastSquares:
 def least_squares(A: np.ndarray, Y: np.ndarray, C: float | None, n_rows: int) -> LeastSquares:
     """Minimiser of ``‖Aβ − Y‖² + ‖β‖²/C``, of smallest norm when ``C`` is None.
 
-    ``n_rows`` is the number of rows that ``A`` sums up, less one if they are centred.
+    ``n_rows`` is the number of rows that ``A`` sums up, less one if they are centred. Without a penalty, directions
+    whose singular value is below ``ε max(n_rows, D)`` times the largest are cut: so much of it is round-off of the sum.
     """
     D = A.shape[1]
     if C is not None:
@@ -333,12 +334,14 @@ def least_squares(A: np.ndarray, Y: np.ndarray, C: float | None, n_rows: int) ->
         beta = solve_triangular(R[:D, :D], R[:D, D:], check_finite=False)
         return LeastSquares(beta, float(1 / max(rcond, 1e-150) ** 2), R[:D, :D].T)
     U, s, Vt = svd(A, full_matrices=False, check_finite=False)
-    rank = int(np.count_nonzero(s > EPS * s[0]))
+    cut = EPS * max(n_rows, D) * s[0]
+    rank = int(np.count_nonzero(s > cut))
     root = Vt[:rank].T / s[:rank]
     if rank < min(D, n_rows):
         warnings.warn(
-            f"the hidden layer has rank {rank} of {min(D, n_rows)} in float64; the least-squares weights of smallest "
-            "norm were taken. A ridge (C=...) or fewer nodes would be steadier",
+            f"the hidden layer has rank {rank} of {min(D, n_rows)} in float64 (singular values below {cut:.1e} are "
+            "round-off); the least-squares weights of smallest norm were taken. A ridge (C=...), fewer nodes or "
+            "columns that do not repeat each other would be steadier",
             NumericalWarning,
             stacklevel=2,
         )
