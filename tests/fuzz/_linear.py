@@ -56,6 +56,7 @@ class Expected:
         found = Ridge(*inputs, penalty)
         inverse, K = rounded(found.inverse)[intercept:, intercept:], rounded(found.K)[intercept:, intercept:]
         self.condition = float(np.abs(K).sum(axis=0).max() * np.abs(inverse).sum(axis=0).max())
+        self.whole_condition = float(np.linalg.norm(rounded(found.K), 1) * np.linalg.norm(rounded(found.inverse), 1))
         self.beta = rounded(found.beta)
         self.dot = EPS * self.p * (np.abs(rounded(Q_)) @ np.abs(self.beta))
         self.loss, self.promise, self.eps = EPS * self.condition, promise, eps
@@ -248,7 +249,9 @@ def recursion(rng):
     if form == "root":
         expected.promise = max(PROMISE, expected.p * EPS * np.sqrt(expected.condition) * scale)
     else:
-        expected.condition = max(expected.condition, scale) * (1.0 + scale)
+        expected.condition = max(expected.whole_condition, scale) * (1.0 + scale)
+    if form == "covariance" and intercept:  # P begins as large as the weight of the first row is small
+        expected.condition *= case.weight.sum() / case.weight[0]
     words = f"recursion {form}, forgetting {forgetting}, {D} features, C {C:.2e}, intercept {intercept}, {case.words}"
     found = life.learner.solution()
     expected.predictions(Q @ found.beta + found.intercept, words, squared=form != "root", corrected=False)
