@@ -14,7 +14,7 @@ SCALERS = {"standardised": StandardScaler, "scaled to [0, 1]": MinMaxScaler}
 
 @dataclass(frozen=True)
 class Task:
-    """One split of one data set."""
+    """One split of one data set; the rows of the arena are frames, whose columns have dtypes."""
 
     name: str
     kind: str

@@ -20,10 +20,10 @@ from experiments.sections import (
     adaptive,
     ordinal_accuracy,
     problems,
-    tuning_calibration,
     tuning_search,
 )
 from experiments.sections import __main__ as sections_main
+from experiments.suites.arena import expected_calibration_error
 from ulmus import RandomLayer, datasets
 
 
@@ -79,8 +79,8 @@ def test_the_fast_search_scores_every_cell_as_grid_search_does(load, regression)
 def test_calibration_error_is_the_mean_gap_between_confidence_and_accuracy():
     P = np.array([[0.9, 0.1], [0.9, 0.1], [0.3, 0.7], [0.5, 0.5]])
     right = np.array([True, False, True, False])  # gaps of the bins: 2 × 0.4, 1 × 0.3, 1 × 0.5
-    assert tuning_calibration.expected_calibration_error(P, right) == pytest.approx((0.8 + 0.3 + 0.5) / 4)
-    assert tuning_calibration.expected_calibration_error(np.eye(2), np.ones(2)) == 0
+    assert expected_calibration_error(P, right) == pytest.approx((0.8 + 0.3 + 0.5) / 4)
+    assert expected_calibration_error(np.eye(2), np.ones(2)) == 0
 
 
 def test_a_random_split_divides_the_rows():

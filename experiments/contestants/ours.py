@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
+
 import ulmus
 from experiments.contestants.common import Make, pick, scaled
 from experiments.tasks import Task
@@ -22,7 +24,8 @@ def family(name: str) -> Make:
 def adaptive(effort: str) -> Make:
     def make(task: Task, seed: int) -> Any:
         model = pick(task, ulmus.AdaptiveRegressor, ulmus.AdaptiveClassifier)
-        named = {"categorical_features": list(task.categorical)} if task.categorical else {}
+        frame = isinstance(task.X, pd.DataFrame)  # whose dtypes tell
+        named = {"categorical_features": list(task.categorical)} if task.categorical and not frame else {}
         return model(effort=effort, random_state=seed, **named)
 
     return make
@@ -59,6 +62,7 @@ ABLATIONS: dict[str, Make] = {
 OURS: dict[str, Make] = {
     **ABLATIONS,
     "Adaptive, fast": adaptive("fast"),
+    "Adaptive, best": adaptive("best"),
     "NKELM": family("NKELM"),
     "ELM": family("ELM"),
     "KELM (no order)": family("KELM"),

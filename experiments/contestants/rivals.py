@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from joblib import effective_n_jobs
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge
@@ -15,6 +17,7 @@ from sklearn.svm import SVC, SVR
 
 from experiments.contestants import ordinal
 from experiments.contestants.common import Make, limited, pick, scaled
+from experiments.contestants.frames import FRAMES, Prepared, few_levels
 from experiments.runner.protocol import Unavailable
 from experiments.tasks import Task
 
@@ -22,6 +25,8 @@ from experiments.tasks import Task
 def hist_boosting(**options: Any) -> Make:
     def make(task: Task, seed: int) -> Any:
         model = pick(task, HistGradientBoostingRegressor, HistGradientBoostingClassifier)
+        if isinstance(task.X, pd.DataFrame):
+            return Prepared(few_levels, model(categorical_features="from_dtype", random_state=seed, **options))
         return model(categorical_features=list(task.categorical) or None, random_state=seed, **options)
 
     return make
@@ -37,17 +42,23 @@ class _LightGBM:
         lightgbm: Any = import_module("lightgbm")
         kind = lightgbm.LGBMRegressor if self.task.kind == "regression" else lightgbm.LGBMClassifier
         categories = {"categorical_feature": list(self.task.categorical)} if self.task.categorical else {}
-        self.model = kind(random_state=self.seed, verbose=-1, n_jobs=-1, **self.options)
+        self.model = kind(random_state=self.seed, verbose=-1, n_jobs=effective_n_jobs(-1), **self.options)
         if "n_estimators" not in self.options:
             self.model.fit(X, y, **categories)
             return self
         held = np.random.RandomState(self.seed).uniform(size=len(y)) < 0.1
+        if not self.task.regression:  # a class of few rows is learned, not held back
+            _, number, counts = np.unique(y, return_inverse=True, return_counts=True)
+            held &= counts[number] >= 20
         stop = lightgbm.early_stopping(20, verbose=False)
         self.model.fit(X[~held], y[~held], eval_set=[(X[held], y[held])], callbacks=[stop], **categories)
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         return self.model.predict(X)
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return self.model.predict_proba(X)
 
 
 def lightgbm(**options: Any) -> Make:
@@ -105,6 +116,9 @@ class _Split:
     def predict(self, X: np.ndarray) -> np.ndarray:
         return np.asarray(self.model.predict(self.scaler.transform(X).astype(np.float32))).reshape(len(X))
 
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(self.model.predict_proba(self.scaler.transform(X).astype(np.float32)))
+
 
 def _huber(task: Task, seed: int) -> Any:
     return scaled(task, make_pipeline(Nystroem(n_components=300, random_state=seed), HuberRegressor(max_iter=1000)))
@@ -116,6 +130,7 @@ def _ordered(name: str) -> Make:
 
 
 RIVALS: dict[str, Make] = {
+    **FRAMES,
     "LightGBM": lightgbm(),
     "LightGBM, 500 trees": lightgbm(n_estimators=500, learning_rate=0.05),
     "LightGBM, 255 leaves": lightgbm(n_estimators=500, learning_rate=0.1, num_leaves=255),

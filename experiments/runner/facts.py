@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
     *("ulmus", "numpy", "scipy", "scikit-learn", "lightgbm", "mord", "skordinal", "pyoselm", "river", "xrfm"),
-    *("gfdl", "hpelm"),
+    *("gfdl", "hpelm", "catboost", "xgboost", "chimeraboost", "pytabkit", "bencheval"),
 )
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     """A result and the seconds it took."""
@@ -84,7 +86,7 @@ class Resident:
         self._done.set()
         self._thread.join()
         self.peak = max(self._seen, self.now())
-        self.growth = self.peak - self._start
+        self.growth = float(np.maximum(self.peak - self._start, 0.0))
 
     @staticmethod
     def now() -> float:

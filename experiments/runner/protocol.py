@@ -47,12 +47,15 @@ class Cell:
         What it takes on two cores, roughly; estimates are made of these.
     limit : float, optional
         Seconds of processor time after which it is given up, and its further repetitions with it.
+    cores : {"any", "one", "all"}
+        On how many it runs: on one in a process of its own, on all of them by itself, or as many as the run gives it.
     """
 
     key: str
     run: Callable[[], Answer]
     seconds: float = 1.0
     limit: float | None = None
+    cores: str = "any"
 
     @property
     def group(self) -> str:

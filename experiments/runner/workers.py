@@ -19,11 +19,14 @@ VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def computed(cells: Iterable[Cell], known: Known, jobs: int = 1) -> Iterator[tuple[Cell, Answer]]:
-    """Cells and their answers, as they come."""
-    if jobs > 1:
-        yield from _side_by_side(cells, known, jobs)
-        return
+    """Cells and their answers, as they come: first those that run side by side on one core each."""
+    side: list[Cell] = []
+    alone: list[Cell] = []
     for cell in cells:
+        (side if cell.cores == "one" or (jobs > 1 and cell.cores == "any") else alone).append(cell)
+    if side:
+        yield from _side_by_side(side, known, jobs)
+    for cell in alone:
         answer = known(cell)
         yield cell, guarded(cell) if answer is None else answer
 

@@ -9,6 +9,7 @@ from sklearn.svm import SVC
 from experiments.runner.measure import timed
 from experiments.runner.protocol import markdown
 from experiments.runner.report import Options, Section
+from experiments.suites.arena import expected_calibration_error
 from experiments.tasks import Task, random_split
 from ulmus import NKELMClassifier, NKELMRegressor
 
@@ -18,14 +19,6 @@ COVERAGE = 0.9
 N_BINS = 15
 #: Training rows of the comparison with SVC, and of every set (ijcnn1 alone is larger); test rows, at most.
 SHARED_ROWS, MAX_ROWS, TEST_ROWS = 3_000, 20_000, 20_000
-
-
-def expected_calibration_error(probabilities: np.ndarray, right: np.ndarray, n_bins: int = N_BINS) -> float:
-    """Mean distance, over rows, between the confidence in the answer and its accuracy in bins of equal width."""
-    confidence = probabilities.max(axis=1)
-    which = np.minimum((n_bins * confidence).astype(int), n_bins - 1)
-    gaps = np.bincount(which, confidence - right, minlength=n_bins)
-    return float(np.abs(gaps).sum() / len(right))
 
 
 def calibration(section: Section, options: Options) -> None:

@@ -3,6 +3,7 @@
 from experiments import tasks
 from experiments.contestants import ABLATIONS
 from experiments.contestants.streams import BLOCK, STREAMS
+from experiments.suites.arena import ARENA
 from experiments.suites.suite import COLUMNS, Suite, stream
 
 BOOSTERS = (
@@ -14,6 +15,7 @@ KERNEL_MACHINES = ("SVC/SVR", "KernelRidge", "Nystroem + Ridge", "MLP")
 SUITES = {
     suite.name: suite
     for suite in (
+        ARENA,
         Suite(
             "tabular",
             "Tables: adaptive models beside boosted trees",

@@ -22,8 +22,8 @@ COLUMNS = (
     ("Seconds to predict", "predict_seconds", "{:.3g}"),
     ("Megabytes that it adds, at its peak", "megabytes", "{:.0f}"),
 )
-#: Beside the error: the same, and what is taken over seeds instead of the mean.
-SPREAD = ("Deviation of the error over splits and seeds", "error", "{:.2g}", np.std)
+#: The title of what is shown beside the error.
+SPREAD = "Deviation of the error over splits and seeds"
 #: Errors within this share of each other are a tie.
 TIE = 0.01
 
@@ -70,6 +70,7 @@ class Suite:
     measure: Callable[[Any, Task], Answer] = fit_and_predict
     columns: tuple[tuple[str, str, str], ...] = COLUMNS
     how: str = "Same splits, same cores; our models are called without arguments."
+    judged: str = "error"
 
     def experiment(self) -> Experiment:
         """The suite as an experiment: cells, tables, a figure."""
@@ -100,12 +101,13 @@ class Suite:
             self, ours=few(self.ours), rivals=few(self.rivals), others=few(self.others), sets=tuple(sets or self.sets)
         )
 
-    def _sets(self, settings: Settings) -> tuple[str, ...]:
-        return self.quick_sets if settings.quick else self.sets
+    def sets_of(self, settings: Settings) -> tuple[str, ...]:
+        few = tuple(name for name in self.quick_sets if name in self.sets)
+        return few if settings.quick and few else self.sets
 
     def cells(self, settings: Settings) -> Iterator[Cell]:
         """Contestants take turns on every split."""
-        for name in self._sets(settings):
+        for name in self.sets_of(settings):
             for seed in range(settings.repeats(1 if name in self.once else self.seeds, 1)):
                 for contestant in self.everyone if seed == 0 else (*self.ours, *self.rivals):
                     yield Cell(f"{name}/{contestant}/{seed}", partial(self._measure, name, contestant, seed, settings))
@@ -119,31 +121,42 @@ class Suite:
             answer = self.measure(model, task)
         return {**answer, "megabytes": memory.growth}
 
-    def _over_seeds(
-        self, results: Results, settings: Settings, key: str, of: Callable[[np.ndarray], Any] = np.mean
+    def over_seeds(
+        self,
+        results: Results,
+        settings: Settings,
+        key: str,
+        of: Callable[[np.ndarray], Any] = np.mean,
+        *,
+        suffix: str = "",
+        at: str = "",
     ) -> tuple[list[str], np.ndarray]:
-        """Sets that anybody finished, and means (or what ``of`` is) ``[set, contestant]``; NaN where one did not."""
-        names = [name for name in self._sets(settings) if results.under(f"{name}/")]
+        """Sets that anybody finished, and means (or what ``of`` is) ``[set, contestant]``; NaN where one did not.
+
+        ``suffix`` and ``at`` are added to the names of contestants and sets.
+        """
+        names = [name for name in self.sets_of(settings) if results.under(f"{name}/")]
         table = np.full((len(names), len(self.everyone)), np.nan)
         for i, name in enumerate(names):
             for j, contestant in enumerate(self.everyone):
-                values = results.numbers(f"{name}/{contestant}/", key)
+                values = results.numbers(f"{name}{at}/{contestant}{suffix}/", key)
                 table[i, j] = of(values) if len(values) else np.nan
         return names, table
 
     def tables(self, results: Results, settings: Settings) -> list[Table]:
         """Errors, times, memory, and who wins."""
-        who = self.everyone
         out: list[Table] = []
         first, *others = ((*column, np.mean) for column in self.columns)
-        shown: list[tuple[str, str, str, Any]] = [first, SPREAD, *others]
+        shown: list[tuple[str, str, str, Any]] = [first, (SPREAD, self.judged, "{:.2g}", np.std), *others]
         for title, key, form, of in shown:
-            names, values = self._over_seeds(results, settings, key, of)
-            rows = [
-                [name, *("-" if np.isnan(v) else form.format(v) for v in line)] for name, line in zip(names, values)
-            ]
-            out.append(Table(title, ["data set", *who], rows, () if out else self._absent(results)))
+            values = self.over_seeds(results, settings, key, of)
+            out.append(self.table(title, *values, form, () if out else self._absent(results)))
         return [*out, self._standing(results, settings)]
+
+    def table(self, title: str, names: list[str], values: np.ndarray, form: str, notes: Sequence[str] = ()) -> Table:
+        """One number of every contestant on every set."""
+        rows = [[name, *("-" if np.isnan(v) else form.format(v) for v in line)] for name, line in zip(names, values)]
+        return Table(title, ["data set", *self.everyone], rows, notes)
 
     def _absent(self, results: Results) -> list[str]:
         """Who did not take part, where, and why."""
@@ -157,8 +170,8 @@ class Suite:
 
     def _standing(self, results: Results, settings: Settings) -> Table:
         """Mean ranks, and each of ours against the best rival of every set."""
-        _, errors = self._over_seeds(results, settings, "error")
-        _, seconds = self._over_seeds(results, settings, "fit_seconds")
+        _, errors = self.over_seeds(results, settings, self.judged)
+        _, seconds = self.over_seeds(results, settings, "fit_seconds")
         filled = np.where(np.isnan(errors), np.inf, errors)
         there = np.isfinite(errors).any(axis=0)  # who never took part has no rank, and takes none from the others
         ranks = np.full(errors.shape[1], np.nan)
@@ -168,14 +181,14 @@ class Suite:
         rival = filled[:, [self.everyone.index(name) for name in against]].min(axis=1, initial=np.inf)
         rows = []
         for j, name in enumerate(self.everyone):
-            cells = [name, f"{ranks[j]:.2f}", f"{_median(seconds[:, j]):.3g}", "", ""] if there[j] else [name, *4 * "-"]
+            cells = [name, f"{ranks[j]:.2f}", f"{median(seconds[:, j]):.3g}", "", ""] if there[j] else [name, *4 * "-"]
             if j < n_ours and there[j]:
                 judged = np.isfinite(errors[:, j]) & np.isfinite(rival)
                 ratio = errors[judged, j] / np.maximum(rival[judged], 1e-12)
                 ratio = np.where((errors[judged, j] == 0) & (rival[judged] == 0), 1.0, ratio)
                 won, lost = int((ratio < 1 - TIE).sum()), int((ratio > 1 + TIE).sum())
                 cells[3] = f"{won}/{len(ratio) - won - lost}/{lost}"
-                cells[4] = f"{_median(ratio):.3f} ({ratio.max():.3f})" if len(ratio) else "-"
+                cells[4] = f"{median(ratio):.3f} ({ratio.max():.3f})" if len(ratio) else "-"
             rows.append(cells)
         header = ["contestant", "mean rank", "median seconds", "won/tied/lost", "error ratio: median (worst)"]
         best = f"the best of {', '.join(against)} on each set, picked by its test error, which favours them"
@@ -187,14 +200,14 @@ class Suite:
         """Error, relative to the best of the set, against time."""
         import matplotlib.pyplot as plt
 
-        _, errors = self._over_seeds(results, settings, "error")
-        _, seconds = self._over_seeds(results, settings, "fit_seconds")
+        _, errors = self.over_seeds(results, settings, self.judged)
+        _, seconds = self.over_seeds(results, settings, "fit_seconds")
         lowest = np.where(np.isnan(errors), np.inf, errors).min(axis=1, keepdims=True)
         relative = errors / np.maximum(lowest, 1e-12)
         figure, ax = plt.subplots(figsize=(8, 5), constrained_layout=True)
         for j, (name, marker) in enumerate(zip(self.everyone, "osD^v<>PXphd*8", strict=False)):
             ours = j < len(self.ours)
-            x, y = _median(seconds[:, j]), _median(relative[:, j])
+            x, y = median(seconds[:, j]), median(relative[:, j])
             ax.plot(x, y, marker, color="black" if ours else "tab:gray", markersize=9, mfc="gold" if ours else "none")
             ax.annotate(name, (x, y), textcoords="offset points", xytext=(7, 4), fontsize=8)
         ax.set(xscale="log", xlabel="median seconds to fit", ylabel="median error / lowest error of the set")
@@ -202,7 +215,7 @@ class Suite:
         return {"Error against time: down and left is better; filled marks are ours": figure}
 
 
-def _median(values: np.ndarray) -> float:
+def median(values: np.ndarray) -> float:
     """Median of what is there; NaN when nothing is."""
     there = values[~np.isnan(values)]
     return float(np.median(there)) if len(there) else float("nan")

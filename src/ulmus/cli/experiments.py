@@ -50,6 +50,7 @@ def bench(
     suite: str,
     contestants: list[str] | None,
     sets: list[str] | None,
+    protocol: dict[str, bool],
     *,
     quick: bool,
     data: str | None,
@@ -59,8 +60,18 @@ def bench(
     """Run a suite of comparisons, or a part of it."""
     find_experiments()
     from experiments.suites import SUITES
+    from experiments.suites.arena import Arena
 
-    asked = SUITES[suite].of(contestants, sets)
+    chosen = SUITES[suite]
+    try:
+        if isinstance(chosen, Arena):
+            chosen = chosen.protocol(**protocol)
+        elif any(protocol.values()):
+            flags = " and ".join(f"--{name}" for name, given in protocol.items() if given)
+            raise UsageError(f"{flags} is of --suite arena, not of {suite}")
+        asked = chosen.of(contestants, sets)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     _run([asked.experiment()], "Our models beside what you would pick", quick, data, out, jobs)
 
 

@@ -162,13 +162,16 @@ def reproduce(
 @app.command
 def bench(
     *,
-    suite: Literal["core", "tabular", "ablation", "ordinal", "online", "robust"] = "tabular",
+    suite: Literal["arena", "core", "tabular", "ablation", "ordinal", "online", "robust"] = "tabular",
     contestant: list[str] | None = None,
     dataset: list[str] | None = None,
     quick: Annotated[bool, Parameter(negative="")] = False,
     data: str | None = None,
     out: str = "bench",
     jobs: int = 1,
+    inner: Annotated[bool, Parameter(negative="")] = False,
+    confirm: Annotated[bool, Parameter(negative="")] = False,
+    curves: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Compare our models with what you would pick otherwise, on this machine.
 
@@ -188,10 +191,17 @@ def bench(
         Where results.json and index.html go; an interrupted run goes on from there.
     jobs
         Measurements at a time, each on one core: sooner done, but every time is then that of one core.
+    inner
+        Of the arena: split the training rows once more and leave test rows alone; decisions are made here.
+    confirm
+        Of the arena: run the confirmation tables as well, when a version is done.
+    curves
+        Of the arena: measure learning curves as well.
     """
     from ulmus.cli.experiments import bench as run
 
-    run(suite, contestant, dataset, quick=quick, data=data, out=out, jobs=jobs)
+    protocol = {"inner": inner, "confirm": confirm, "curves": curves}
+    run(suite, contestant, dataset, protocol, quick=quick, data=data, out=out, jobs=jobs)
 
 
 @app.command
