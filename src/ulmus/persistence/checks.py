@@ -94,7 +94,7 @@ def _may_hold(cls: Any, key: str) -> bool:
     if not key.isidentifier() or key.startswith("__") or hasattr(cls, key):
         return False
     if not cls.__module__.startswith("sklearn."):
-        return True
+        return not issubclass(cls, BaseEstimator) or key.endswith("_") or key.startswith("_")
     own = f"{PRIVATE['']} {PRIVATE.get(cls.__name__, '')}".split()
     return key in own or (issubclass(cls, BaseEstimator) and key.endswith("_") and not key.startswith("_"))
 

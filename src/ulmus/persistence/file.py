@@ -160,6 +160,8 @@ def from_bytes(data: bytes, source: str = "the data") -> Any:
     def build(data: bytes) -> Any:
         budget = Budget(len(data))
         description, body, arrays = _open(data, budget)
+        if not isinstance(body["root"], dict) or "object" not in body["root"]:
+            raise LoadError("the file holds no model")
         model = Decoder(body["objects"], arrays, budget).decode(body["root"])
         then = description.versions["scikit-learn"]
         if then != sklearn.__version__ and any(e["class"].startswith("sklearn.") for e in body["objects"]):
