@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.fuzz._model_files import crafted, damaged, greedy, models
 
 import ulmus
+from tests.fuzz._model_files import crafted, damaged, greedy, models
 from ulmus import _files, streaming
 
 
