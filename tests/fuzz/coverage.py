@@ -4,8 +4,8 @@ A table is drawn (:mod:`tests.fuzz.generators`), rows of it are learned and othe
 model. With coverage c, n rows learned and m held against it, in r repetitions:
 
 - the mean share covered is c, less ``√(c (1 − c)/r · (1/n + 1/m))`` by chance (four of these are allowed), and less
-  what parameters gain by having been chosen on the very errors that calibrate: ``1/√n``, and no more than 1 − c, which is
-  what the jackknife may lose at worst. Rows of one group count once;
+  what parameters gain by having been chosen on the very errors that calibrate: ``1/√n``, and no more than 1 − c, which
+  is what the jackknife may lose at worst. Rows of one group count once;
 - intervals are no wider than three times those of a constant prediction, on the middle row;
 - the mean log loss is that of the frequencies of the rows learned, plus ``√(classes/n)``, which two fitted numbers and
   as many frequencies may cost, plus four deviations of the mean difference.
