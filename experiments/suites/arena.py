@@ -36,6 +36,7 @@ COLUMNS = (
     ("Expected calibration error, 15 bins", "ece", "{:.3f}"),
     ("Seconds to fit, one thread", "fit_seconds", "{:.3g}"),
     ("Processor seconds to fit, one thread", "fit_processor", "{:.3g}"),
+    ("Seconds to predict, one thread", "predict_seconds", "{:.3g}"),
     ("Microseconds to predict a row, one thread", "predict_micros", "{:.3g}"),
     ("Megabytes that it adds, at its peak", "megabytes", "{:.0f}"),
 )
