@@ -239,6 +239,20 @@ def test_repeated_rows_give_the_sample_that_they_give_in_a_stream(distinct):
         assert relative_error(far.predict(rows[:50]), model.predict(rows[:50])) <= 1e-9
 
 
+@pytest.mark.parametrize("name", ["ELM", "ELM, two outputs", "NKELM", "NKELM, classes", "ELM, ordered", "NKELM, open"])
+def test_a_partition_or_batch_without_a_row_of_positive_weight_adds_nothing(name):
+    make, y, _ = MODELS[name]
+    weight = W.copy()
+    weight[100:300] = 0.0
+    dask_X, dask_y, dask_w = as_dask(y, weight, (100,) * 9)
+    far = distributed.fit(make(), dask_X, dask_y, sample_weight=dask_w)
+    near = streaming.fit(make(), (X, y, weight), batch_rows=100)
+    seen = np.r_[:100, 300:N]
+    whole = streaming.fit(make(), (X[seen], y[seen], weight[seen]), batch_rows=100)
+    for model in (far, near):
+        assert relative_error(model._scores_of(X), whole._scores_of(X)) <= 1e-9
+
+
 def test_errors_of_a_partition_name_it():
     bad = X.copy()
     bad[250, 1] = np.nan

@@ -142,6 +142,19 @@ def test_a_transformer_that_is_fitted_anew_and_differently_is_refused(files, tmp
     np.testing.assert_array_equal(again[-1].beta_, fitted(files, target="y", preprocess=fixed)[-1].beta_)
 
 
+@pytest.mark.parametrize("kind", [ulmus.ELMRegressor, ulmus.NKELMRegressor, ulmus.RobustELMRegressor])
+def test_a_model_without_a_seed_has_one_map_through_all_passes_of_a_checkpoint(kind, tmp_path):
+    def make():
+        return kind(8, C=10.0, n_jobs=1)
+
+    first = fitted((X, Y), tmp_path, make=make)
+    last = sorted(tmp_path.glob("[ns]*.npz"), key=lambda path: path.stat().st_mtime_ns)[-1]
+    last.unlink()  # the last pass is done again
+    again = fitted((X, Y), tmp_path, make=make)
+    np.testing.assert_array_equal(again.beta_, first.beta_)
+    np.testing.assert_array_equal(again.map_.transform(X[:3]), first.map_.transform(X[:3]))
+
+
 class Locked(StandardScaler):
     def __init__(self):
         super().__init__()

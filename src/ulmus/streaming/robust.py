@@ -8,6 +8,7 @@ for every length that the search tries.
 """
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -191,7 +192,7 @@ class Passes:
 def fit_robust(model: Any, stream: Any, encoder: Encoder, sample: Rows, total: float, rng: Any) -> None:
     """Fit a robust model: on the sample in memory, then on all rows, of this total weight, by passes."""
     weight = float(len(sample)) if sample.weight is None else float(sample.weight.sum())
-    _pilot(model, sample, total / weight)
+    _pilot(model, sample, total / weight, rng)
     loss, options = LOSSES[model.loss], model._newton_options()
     c, C = np.atleast_1d(model.transition_), np.atleast_1d(model.C_ if model.C == "auto" else float(model.C))
     C = np.broadcast_to(C, c.shape).astype(float)
@@ -206,9 +207,14 @@ def fit_robust(model: Any, stream: Any, encoder: Encoder, sample: Rows, total: f
     model._calibrate(model._held_out(solution, sample, rng))
 
 
-def _pilot(model: Any, sample: Rows, share: float) -> None:
-    """The model of the sample; a C that is given is raised so that rows and penalty are balanced as they will be."""
+def _pilot(model: Any, sample: Rows, share: float, rng: np.random.RandomState) -> None:
+    """The model of the sample; a C that is given is raised so that rows and penalty are balanced as they will be.
+
+    One without a seed draws from ``rng``, whose seed a checkpoint keeps: its passes are of one map.
+    """
     pilot = clone(model)
+    if model.random_state is None:
+        pilot.set_params(random_state=deepcopy(rng))
     if model.C != "auto":
         pilot.set_params(C=model.C * share)
     y = sample.T[:, 0] if model._single_output else sample.T
