@@ -1,10 +1,11 @@
-# Two commands: `make demo` and `make test`. Each sets up everything it needs in .venv. `make test-gpu` needs no GPU: it
-# runs the GPU code on CPU tensors and its kernels in Triton's interpreter, in a .venv-gpu of its own.
+# Two commands: `make demo` and `make test`. Each sets up everything it needs in .venv. `make test` states every fact,
+# `make test-all` states some of them on more cases. `make test-gpu` needs no GPU: it runs the GPU code on CPU tensors and
+# its kernels in Triton's interpreter, in a .venv-gpu of its own.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test fuzz test-gpu test-oldest test-newest wheel lint format bench bench-all docs clean
+.PHONY: demo test test-all test-gpu test-oldest test-newest fuzz wheel lint format bench bench-all docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -22,7 +23,10 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m ulmus.demo
 
 test: $(VENV)/.tested
-	$(BIN)/python -m pytest
+	$(BIN)/python tools/test.py -m "not slow"
+
+test-all: $(VENV)/.tested
+	$(BIN)/python tools/test.py
 
 # Drawn cases, so many minutes for each harness of tests/fuzz; `make fuzz MINUTES=30 ARGS="--jobs 4 --out counts.json"`.
 MINUTES ?= 2

@@ -161,7 +161,7 @@ def written(counts):
 
 
 def table(files):
-    """The counts of files, added up, as Markdown."""
+    """The counts of files, added up, as Markdown; keys are gathered by their first word."""
     total = {}
     for file in files:
         for name, count in json.loads(Path(file).read_text()).items():
@@ -175,5 +175,8 @@ def table(files):
         lines.append(
             f"| **{name}** | all, in {count.seconds / 60:.0f} minutes | {count.cases:,} | {len(count.failed):,} |"
         )
-        lines += [f"| | {key} | {n:,} | |" for key, n in sorted(count.keys.items(), key=lambda k: (-k[1], k[0]))]
+        groups = Counter()
+        for key, n in count.keys.items():
+            groups[key.split()[0].rstrip(",:")] += n
+        lines += [f"| | {group} | {n:,} | |" for group, n in groups.most_common()]
     return "\n".join(lines)
