@@ -220,8 +220,10 @@ CHANGES = {
     "nothing": (lambda f: f, (OK,)),
     "columns turned round": (lambda f: f[f.columns[::-1]], (OK,)),
     "categories never seen": (lambda f: f.replace({"a": "new", "b": "é", "c d": ""}), (OK,)),
-    "all is missing": (lambda f: f.assign(**dict.fromkeys(f.columns, ""), more="1"), (OK,)),
-    "text for numbers": (lambda f: f.assign(**dict.fromkeys(f.columns, "oops")), (OK,)),
+    # refused from 20 rows on, where there were values in training
+    "all is missing": (lambda f: f.assign(**dict.fromkeys(f.columns, ""), more="1"), (OK, BAD_TABLE)),
+    # a column that has turned is refused; categories never seen are not
+    "text for numbers": (lambda f: f.assign(**dict.fromkeys(f.columns, "oops")), (OK, BAD_TABLE)),
     # it may be a column that was left out
     "a column less": (lambda f: f.assign(more=1).drop(columns=f.columns[-1]), (OK, BAD_TABLE)),
     "a header only": (lambda f: f[:0], (BAD_TABLE,)),
