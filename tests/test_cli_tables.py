@@ -114,7 +114,9 @@ def test_codes_with_leading_zeros_are_categories(tmp_path, capsys):
 
 
 def test_kept_columns_of_a_text_file_have_types_in_parquet(folder, tmp_path):
-    new = table(30, 3).assign(id=np.arange(30) + 10**17, code=[f"{i:05d}" for i in range(30)], long="1234567890.1234567")
+    new = table(30, 3).assign(
+        id=np.arange(30) + 10**17, code=[f"{i:05d}" for i in range(30)], long="1234567890.1234567"
+    )
     new.loc[4, "b"] = np.nan
     found = predicted(folder, write(new, tmp_path / "new.csv"), "--keep", name="kept.parquet")
     for name in ("a", "b", "id", "y", "c"):

@@ -146,7 +146,7 @@ def _reason(column: Any, kind: Kind) -> str:
 
 
 def frame(batch: Batch, schema: Schema, tell: Tell, *, decimal: str = "auto", force: bool = False) -> Any:
-    """The columns of the schema as a pandas frame, whose index holds the rows' numbers in the file.
+    """The columns of the schema as a pandas frame.
 
     A value that is not what its column is counts as missing, and is told. Where most are, the column is written
     differently from how it was in training: an error, unless ``force`` is set.
@@ -166,8 +166,7 @@ def frame(batch: Batch, schema: Schema, tell: Tell, *, decimal: str = "auto", fo
             more = f" (and {len(known.wrong) - 1} more)" if len(known.wrong) > 1 else ""
             text = f"{column[first].as_py()!r} is not {_CALLED[kind.name]}; it counts as missing{more}"
             tell(str(TableError(text, file=batch.file, row=batch.first_row + first, column=name)))
-    index = pd.RangeIndex(batch.first_row, batch.first_row + batch.n_rows)
-    return pd.DataFrame(found, index=index, copy=False)
+    return pd.DataFrame(found, copy=False)
 
 
 def _refuse_turned(batch: Batch, schema: Schema, name: str, kind: Kind, known: Values) -> None:
