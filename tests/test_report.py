@@ -13,6 +13,8 @@ from sklearn.preprocessing import StandardScaler
 import ulmus
 from data import classification, regression
 from pages import requests_of_the_page
+from ulmus.report.map import _halves, _mark, project, shown
+from ulmus.report.page import cell
 from ulmus.scores import Answers, _balanced, interval, scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
@@ -172,3 +174,41 @@ def test_a_score_that_is_not_defined_has_no_interval_and_can_be_written():
     assert np.isnan([found[0].value, found[0].low, found[0].high]).all()
     assert np.isfinite(found[1].value)
     assert json.dumps([s.to_json() for s in found], allow_nan=False).startswith('[{"name": "R\\u00b2", "value": null')
+
+
+def test_importance_is_seen_under_imbalance(tmp_path):
+    """15 rows of 3,000: accuracy does not move when their column is shuffled, the likelihood does."""
+    rng = np.random.RandomState(0)
+    X = pd.DataFrame(rng.normal(size=(3000, 2)), columns=["tells", "noise"])
+    X.loc[::200, "tells"] += 8
+    y = np.where(np.arange(3000) % 200 == 0, "rare", "common")
+    model = ulmus.NKELMClassifier(50, random_state=0).fit(X, y)
+    ulmus.report(model, X, y, tmp_path / "r.html", seen=True)
+    section = (tmp_path / "r.html").read_text().split('id="importance"')[1]
+    values = dict(re.findall(r"<td>(tells|noise)</td><td class=\"n\">([-\d.e]+)</td>", section))
+    assert float(values["tells"]) > 0.1
+    assert float(values["tells"]) > 10 * abs(float(values["noise"]))
+
+
+def test_a_map_draws_rows_by_which_its_plane_was_not_found():
+    """Labels at random cannot be told apart on other rows, though they can on those that found the plane."""
+    rng = np.random.RandomState(0)
+    X, index = rng.normal(size=(400, 40)), rng.randint(2, size=400)
+    fitted, drawn = _halves(400)
+    assert not set(fitted) & set(drawn)
+    picture = project(X, ["a", "b"], index, pd.DataFrame(X[:, :1], columns=["x"]), {})
+    marks = re.findall(r'translate\(([\d.]+),[\d.]+\)" data-tip="row (\d+): (a|b)', picture)
+    assert {int(row) for _, row, _ in marks} == set(drawn)
+    x, group = np.array([float(m[0]) for m in marks]), np.array([m[2] == "b" for m in marks])
+    best = max(max(((x > c) == group).mean(), ((x <= c) == group).mean()) for c in x)
+    assert best < 0.65
+    assert "200 of 400 rows are drawn" in shown(400)
+
+
+def test_sixty_classes_have_different_marks():
+    assert len({_mark(k) for k in range(60)}) == 60
+
+
+def test_money_is_written_without_an_exponent():
+    assert cell(29791.3) == "29,791"
+    assert cell(0.012) == "0.012"

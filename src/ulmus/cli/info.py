@@ -4,15 +4,14 @@ import os
 
 from ulmus._numbers import number
 from ulmus.cli.console import show
+from ulmus.cli.models import load_model
 from ulmus.models._summary import summary
-from ulmus.persistence import describe, load
 from ulmus.tables.schema import Schema
 
 
 def info(file: str) -> None:
     """What a model file holds."""
-    found = describe(file)
-    model = load(file)
+    found, model = load_model(file)
     last = model.steps[-1][1] if hasattr(model, "steps") else model
     versions = ", ".join(f"{name} {number}" for name, number in found.versions.items())
     rows = [

@@ -5,7 +5,7 @@ import numpy as np
 from ulmus._files import write_text
 from ulmus.cli.console import check_outputs, say, working
 from ulmus.cli.fit import rows_of
-from ulmus.report.map import grouped
+from ulmus.report.map import grouped, shown
 from ulmus.report.map import project as draw
 from ulmus.report.page import Section, page, paragraph
 from ulmus.tables import TableError
@@ -31,8 +31,8 @@ def project(data: str, goal: str, output: str, *, seed: int) -> None:
     if picture is None:
         raise TableError("there is only one class: nothing to tell apart", file=data, column=goal)
     text = (
-        f"{len(y):,} rows in the plane that tells the values of {goal} apart best (ENDA). Point at a mark, or tap it, "
-        "for its values."
+        f"The plane that tells the values of {goal} apart best (ENDA). Point at a mark, or tap it, for its values. "
+        f"{shown(len(y))}"
     )
     write_text(output, page(f"Map of {data}", paragraph(text), [Section("map", goal, picture)]))
     say(f"map: {output}")
