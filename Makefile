@@ -23,10 +23,10 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m ulmus.demo
 
 test: $(VENV)/.tested
-	$(BIN)/python tools/test.py -m "not slow"
+	$(BIN)/python -m pytest -n logical --dist worksteal -m "not slow"
 
 test-all: $(VENV)/.tested
-	$(BIN)/python tools/test.py
+	$(BIN)/python -m pytest -n logical --dist worksteal
 
 # Drawn cases, so many minutes for each harness of tests/fuzz; `make fuzz MINUTES=30 ARGS="--jobs 4 --out counts.json"`.
 MINUTES ?= 2

@@ -1,6 +1,5 @@
 """Settings of the test run, and the browser that opens pages."""
 
-import os
 import shutil
 import subprocess
 
@@ -10,14 +9,6 @@ from hypothesis import settings
 # Properties are tried on the same examples in every run, however slow the machine is.
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("steady")
-
-
-def pytest_collection_modifyitems(config, items):
-    """Keep the share of the tests that ``TEST_SHARE=k/n`` names, every n-th: ``tools/test.py`` runs n processes."""
-    k, n = map(int, os.environ.get("TEST_SHARE", "0/1").split("/"))
-    if n > 1:
-        config.hook.pytest_deselected(items=[item for i, item in enumerate(items) if i % n != k])
-        items[:] = items[k::n]
 
 
 CHROMIUM = next(
