@@ -1,13 +1,15 @@
 """Probabilities and intervals from predictions of rows by models that did not see them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, ndtri, softmax
 
 from ulmus.engine import Rows
+from ulmus.solvers.log_loss import class_proportions
 from ulmus.solvers.path import leave_out
 from ulmus.solvers.robust import deviations
 
@@ -50,6 +52,79 @@ def fit_temperature(class_scores: np.ndarray, indices: np.ndarray, weight: np.nd
 def probabilities(class_scores: np.ndarray, temperature: float) -> np.ndarray:
     """``softmax(temperature · scores)``."""
     return softmax(temperature * class_scores, axis=1)
+
+
+@dataclass(frozen=True)
+class LogCalibration:
+    r"""Probabilities :math:`(1 - s)\,p(aF) + s\,q` of a log model: its own, checked on rows that were left out.
+
+    The temperature a and the share s of the class ``frequencies`` q are those of least log loss on these rows. As s = 1
+    is q, the probabilities are never worse there than the frequencies; :attr:`useless` says when they are no better.
+    """
+
+    temperature: float
+    share: float
+    frequencies: np.ndarray
+    loss: float
+    frequency_loss: float
+
+    @classmethod
+    def of(cls, T: np.ndarray, F: np.ndarray, weight: np.ndarray | None, frequencies: np.ndarray) -> "LogCalibration":
+        """From ±1 codes and left-out scores; ``frequencies`` (of every class) are those of the rows learned from."""
+        w = np.ones(len(T)) if weight is None else weight
+        true = (T[:, 0] > 0).astype(int) if T.shape[1] == 1 else T.argmax(axis=1)
+        rows, q = np.arange(len(T)), np.asarray(frequencies, float)
+        least = np.finfo(float).tiny
+
+        def loss(a: float, s: float) -> float:
+            right = (1.0 - s) * class_proportions(a * F)[rows, true] + s * q[true]
+            return -float(np.average(np.log(np.maximum(right, least)), weights=w))
+
+        a = 1.0
+        for _ in range(3):  # in turns: either alone has one minimum
+            s = _lowest(lambda x: loss(a, x), (0.0, 1.0), (0.0, 1.0))  # noqa: B023
+            log_a = _lowest(lambda x: loss(float(np.exp(x)), s), (-4.0, 3.0), (0.0,))  # noqa: B023
+            a = float(np.exp(log_a))
+        s = _lowest(lambda x: loss(a, x), (0.0, 1.0), (0.0, 1.0))
+        return cls(a, s, q, loss(a, s), loss(a, 1.0))
+
+    @property
+    def useless(self) -> bool:
+        """Whether the scores tell no more than the frequencies."""
+        return not self.loss < (1.0 - 1e-6) * self.frequency_loss
+
+    def probabilities(self, F: np.ndarray) -> np.ndarray:
+        """One column per class, also for two; rows sum to 1."""
+        return (1.0 - self.share) * class_proportions(self.temperature * F) + self.share * self.frequencies
+
+
+def _lowest(f: Callable[[float], float], bounds: tuple[float, float], also: tuple[float, ...]) -> float:
+    """The minimiser within bounds, or one of these points where that is as low."""
+    found = float(minimize_scalar(f, bounds=bounds, method="bounded").x)
+    return min((*also, found), key=f)
+
+
+def decide(P: np.ndarray, decision: Any = "accuracy", frequencies: np.ndarray | None = None) -> np.ndarray:
+    """Positions of the classes that probabilities ``P[row, class]`` decide for.
+
+    ``"accuracy"`` takes the likeliest class, ``"balanced"`` that which is most above its frequency (it maximises the
+    mean recall of the classes), and a matrix ``cost[true, predicted]`` the class of least expected cost.
+    """
+    if isinstance(decision, str):
+        if decision == "accuracy":
+            return P.argmax(axis=1)
+        if decision == "balanced":
+            if frequencies is None:
+                raise ValueError('decision="balanced" needs the class frequencies')
+            return (P / np.maximum(frequencies, np.finfo(float).tiny)).argmax(axis=1)
+        raise ValueError(f'decision must be "accuracy", "balanced" or a cost matrix, got {decision!r}')
+    cost, k = np.asarray(decision, float), P.shape[1]
+    if cost.shape != (k, k) or not np.isfinite(cost).all():
+        raise ValueError(
+            f"a cost matrix has one finite cost[true, predicted] for every two of the {k} classes, "
+            f"got an array of shape {cost.shape}"
+        )
+    return (P @ cost).argmin(axis=1)
 
 
 @dataclass(frozen=True)
