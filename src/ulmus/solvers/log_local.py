@@ -1,8 +1,8 @@
 r"""The local stage in the log loss: every leaf fits what the scores of a global model leave to be explained.
 
 In a leaf with offsets O (the global scores), :math:`\sum_i w_i\ell(O_i + (K\alpha)_i) + \frac\lambda2\alpha^TK\alpha`
-is minimal (:mod:`ulmus.solvers.log_kernel`): one factor of :math:`K + \lambda(WD)^{-1}`, D the curvature at the offsets,
-and some solves with it. A query is answered by its leaf, averaged over partitions, as by the stage for squares.
+is minimal (:mod:`ulmus.solvers.log_kernel`): one factor of :math:`K + \lambda(WD)^{-1}`, D the curvature at the
+offsets, and some solves with it. A query is answered by its leaf, averaged over partitions, as by the squared stage.
 """
 
 from collections.abc import Sequence

@@ -107,6 +107,10 @@ class DenseMetric:
             for b in range(a + 1):
                 H[a, :, b, :] = (Phi * (weight * A[:, a, b])[:, None]).T @ Phi
                 H[b, :, a, :] = H[a, :, b, :].T
+        if m > 1:
+            # intercepts that all rise together bend nothing; whatever is put there, no direction and no score sees it
+            for free in np.flatnonzero(penalty == 0):
+                H[:, free, :, free] += weight.sum() / m**2
         flat = H.reshape(m * L, m * L)
         flat[np.diag_indices_from(flat)] += np.tile(penalty, m)
         return cls(factored(flat), m)
