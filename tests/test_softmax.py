@@ -148,6 +148,22 @@ def test_a_map_and_its_features_in_memory_give_the_same_model_for_any_number_of_
     assert_allclose(centred(by_rows[0].F), centred(at_once.F), atol=1e-6)
 
 
+@pytest.mark.parametrize("C", [0.5, 100.0])
+def test_rows_so_many_that_a_sample_knows_the_curvature_give_the_same_model_in_few_passes(C, monkeypatch):
+    X, y = classification(4000, 4, 3)
+    y[::5] = np.random.RandomState(0).randint(0, 3, 800)
+    Phi, T = np.tanh(X @ rows(4, 30)), codes(y, 3)
+    weight = np.random.RandomState(1).uniform(0.5, 2.0, 4000)
+    whole = fit_softmax(LogProblem.of(Phi, T, C, weight), tol=1e-12)
+    monkeypatch.setattr(module, "DENSE", 0)
+    assert module.FeatureObjective(LogProblem.of(Phi, T, C, weight)).is_large
+    sampled = fit_softmax(LogProblem.of(Phi, T, C, weight), tol=1e-6)
+    assert sampled.converged
+    assert sampled.n_passes <= 30
+    assert sampled.value == pytest.approx(whole.value, rel=1e-5)
+    assert_allclose(proportions(sampled.F), proportions(whole.F), atol=5e-3)
+
+
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_dual_and_primal_are_the_same_model(k, intercept):

@@ -21,7 +21,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ulmus.solvers.line_search import EPS, WolfePowell
+from ulmus.solvers.line_search import EPS, Step, WolfePowell
 
 #: Products with H in one direction, at most.
 MAX_INNER = 60
@@ -108,24 +108,18 @@ def minimise(
         if converged or passes >= max_passes:
             break
         eta = np.clip(np.sqrt(gap / max(value, SMALL * first)), FINE, ROUGH)
-        d, shift, inner = _newton(objective, F, g, Mg, float(eta))
+        d, shift, inner = newton_direction(objective, F, g, Mg, float(eta))
         passes, spent = passes + inner, spent + inner
         if -objective.pair(g, d) <= ROUND_OFF * value:
             converged = gap <= max(tol, np.sqrt(EPS)) * value
             break
-
-        def phi(t: float) -> tuple[float, float]:
-            F_t, v_t = F + t * shift, v + t * d  # noqa: B023
-            slope = float(np.vdot(objective.pull(F_t), shift)) + objective.inner(v_t, d)  # noqa: B023
-            return objective.loss(F_t) + 0.5 * objective.inner(v_t, v_t), slope
-
-        step = search.search(phi)
+        step = step_length(objective, F, shift, v, d, search)
         if not step.length > 0 or not step.end_value <= value * (1 + ROUND_OFF):
             break
         v, F, value, steps = v + step.length * d, F + step.length * shift, step.end_value, steps + 1
     if converged and tol <= EXACT:
         for _ in range(POLISH):  # steps too small to be seen in J are seen in its gradient
-            d, shift, inner = _newton(objective, F, g, Mg, FINE)
+            d, shift, inner = newton_direction(objective, F, g, Mg, FINE)
             g_end = objective.gradient(F + shift, v + d)
             Mg_end = objective.direction(g_end)
             gap_end, passes = 0.5 * objective.pair(g_end, Mg_end), passes + inner + 1
@@ -137,7 +131,25 @@ def minimise(
     return Minimum(v, F, g, value, float(share), bool(converged), steps, passes, metrics)
 
 
-def _newton(
+def step_length(
+    objective: Objective,
+    F: np.ndarray,
+    shift: np.ndarray,
+    v: np.ndarray,
+    d: np.ndarray,
+    search: WolfePowell = WolfePowell(),  # noqa: B008 (frozen)
+) -> Step:
+    """How far to go along d, which shifts the scores like this; no row is read."""
+
+    def phi(t: float) -> tuple[float, float]:
+        F_t, v_t = F + t * shift, v + t * d
+        slope = float(np.vdot(objective.pull(F_t), shift)) + objective.inner(v_t, d)
+        return objective.loss(F_t) + 0.5 * objective.inner(v_t, v_t), slope
+
+    return search.search(phi)
+
+
+def newton_direction(
     objective: Objective, F: np.ndarray, g: np.ndarray, Mg: np.ndarray, eta: float
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Newton's direction, its image, and the passes it took."""

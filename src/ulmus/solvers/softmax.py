@@ -12,7 +12,7 @@ only where that is cheaper than the passes it saves (:mod:`ulmus.solvers.descent
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from ulmus import engine
 from ulmus._blas import solve_lower, solve_lower_transposed
 from ulmus.engine import Lift, Lifted, Rows
 from ulmus.exceptions import NumericalWarning
-from ulmus.solvers.descent import Minimum, minimise
+from ulmus.solvers.descent import Minimum, minimise, newton_direction, step_length
 from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, targets
 from ulmus.solvers.log_metric import DENSE, DenseMetric, KroneckerMetric, class_curvature
 
@@ -29,6 +29,8 @@ from ulmus.solvers.log_metric import DENSE, DenseMetric, KroneckerMetric, class_
 MAX_PASSES = 500
 #: The metric is summed over so many rows per feature at most, drawn at random: it points the way, no more.
 METRIC_ROWS = 16
+#: How exact directions by the Hessian of a sample are, which is not exact itself.
+SAMPLED = 0.03
 #: Rows that are so sure that together they hold this share of the curvature are left out of the sum.
 SURE = 0.01
 #: Features beyond this size have squares that overflow.
@@ -140,6 +142,11 @@ class FeatureObjective:
         if gram is not None and not self.dense:
             self._factor(np.broadcast_to(np.average(self.Y, axis=0, weights=self.w), self.Y.shape))
 
+    @property
+    def is_large(self) -> bool:
+        """Whether rows are so many that a sample of them knows the curvature."""
+        return not self.dense and self._drawn is not None and 2 * len(self._drawn) < len(self.w)
+
     # passes over the rows
 
     def _sum(self, work: Callable[[slice, np.ndarray], np.ndarray], rows: Rows, v: np.ndarray) -> np.ndarray:
@@ -185,6 +192,28 @@ class FeatureObjective:
         E = self.pull(F)
         zero = np.zeros_like(v)
         return self._sum(lambda tile, _: E[tile], self.problem.rows, zero) + self.penalty[:, None] * v
+
+    def sweep(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scores and gradient at ``v``, by one pass."""
+        F, problem = np.empty(self.Y.shape), self.problem
+
+        def work(tile: slice, f: np.ndarray) -> np.ndarray:
+            F[tile] = f if problem.offset is None else f + problem.offset[tile]
+            return (proportions(F[tile]) - self.Y[tile]) * self.w[tile, None]
+
+        return F, self._sum(work, problem.rows, v) + self.penalty[:, None] * v
+
+    def sample(self) -> tuple[np.ndarray, "FeatureObjective"]:
+        """Some rows, and the objective on them, features in memory; they weigh as much as all."""
+        problem, index = self.problem, self._drawn
+        assert index is not None
+        Phi = self.design(index)[:, : self.L]
+        w = self.w[index] * (self.w.sum() / self.w[index].sum())
+        offset = None if problem.offset is None else problem.offset[index]
+        rows = Rows(Phi, problem.rows.T[index], w)
+        return index, FeatureObjective(
+            LogProblem(Lifted(self.L), rows, problem.C, problem.fit_intercept, offset, problem.n_jobs)
+        )
 
     def curve(self, F: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         P, image = proportions(F), np.empty(F.shape)
@@ -288,7 +317,10 @@ def fit_softmax(
     v[: objective.L] *= scale[:, None]
     if start is None and problem.fit_intercept and problem.offset is None:
         v[-1] = log_odds(np.average(objective.Y, axis=0, weights=objective.w))
-    found = minimise(objective, v, tol=tol, max_passes=max_passes, fresh=objective.M is None)
+    if objective.is_large:
+        found = minimise_by_sample(objective, v, tol=tol, max_passes=max_passes)
+    else:
+        found = minimise(objective, v, tol=tol, max_passes=max_passes, fresh=objective.M is None)
     warn_unfinished(found, problem.C)
     beta, b = found.v[: objective.L] / scale[:, None], np.zeros(objective.m)
     if problem.fit_intercept:
@@ -307,6 +339,38 @@ def fit_softmax(
         found.n_metrics,
         objective.gram,
     )
+
+
+def minimise_by_sample(objective: FeatureObjective, v: np.ndarray, *, tol: float, max_passes: int) -> Minimum:
+    """Newton's method with the Hessian of a sample in memory, and the gradient of all rows: one pass a step.
+
+    The sample's own minimum is where it starts. Where a step no longer lowers what is left of the objective to a half,
+    products with the Hessian of all rows take over (:func:`ulmus.solvers.descent.minimise`).
+    """
+    index, few = objective.sample()
+    begun = minimise(few, v, tol=max(tol, 1e-5), max_passes=max_passes)
+    v, passes, steps = begun.v, 1, 0
+    F, g = objective.sweep(v)
+    value, last = objective.loss(F) + 0.5 * objective.inner(v, v), np.inf
+    while True:
+        F_few = F[index]
+        d = newton_direction(few, F_few, g, few.direction(g), SAMPLED)[0]
+        gap = -0.5 * objective.pair(g, d)
+        if gap <= tol * value or gap > 0.5 * last or passes >= max_passes:
+            break
+        F_end, g_end = objective.sweep(v + d)
+        step = step_length(objective, F, F_end - F, v, d)
+        if step.length != 1.0:
+            F_end, g_end = objective.sweep(v + step.length * d)
+            passes += 1
+        passes, steps, last = passes + 1, steps + 1, gap
+        if not 0 < step.end_value < value:
+            break
+        v, F, g, value = v + step.length * d, F_end, g_end, step.end_value
+    if gap <= tol * value:
+        return Minimum(v, F, g, value, gap / value, True, steps, passes, begun.n_metrics)
+    rest = minimise(objective, v, tol=tol, max_passes=max(max_passes - passes, 1))
+    return replace(rest, n_passes=rest.n_passes + passes, n_steps=rest.n_steps + steps)
 
 
 def warn_unfinished(found: Minimum, C: float) -> None:
