@@ -134,7 +134,9 @@ def rounded(rng: Rng, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 #: Name → inputs and response.
-PAIRS: dict[str, tuple[Callable[[Rng, int], np.ndarray], Callable[[Rng, np.ndarray], tuple[np.ndarray, np.ndarray]]]] = {
+PAIRS: dict[
+    str, tuple[Callable[[Rng, int], np.ndarray], Callable[[Rng, np.ndarray], tuple[np.ndarray, np.ndarray]]]
+] = {
     f"{inputs.__name__} {response.__name__}": (inputs, response)
     for inputs, response in [
         (gaussian, smooth),

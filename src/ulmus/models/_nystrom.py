@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ulmus._sklearn import Interval, StrOptions
-from ulmus.calibration import leverages
+from ulmus.calibration import variance_terms
 from ulmus.devices import direct
 from ulmus.engine import Lift, Rows
 from ulmus.features.kernels import KERNELS, uses_gamma
@@ -251,8 +251,8 @@ class NystromFamily(Sequential):
         return self._apply(self.map_, X, self.beta_)
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        h = leverages(self.map_, X, self._leverage, self.n_jobs)
-        return h, self.C_ * self.map_.residual_kernel(X)
+        h, r = variance_terms(self.map_, X, self._leverage, self.n_jobs)
+        return h, self.C_ * r
 
     def residual_kernel(self, X: Any) -> np.ndarray:
         r""":math:`\kappa(x,x) - \|\hat F(x)\|^2` of every row: what the landmarks leave unexplained.

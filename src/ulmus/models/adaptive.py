@@ -9,7 +9,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions
-from ulmus.calibration import HeldOut, leave_one_out_sample, leverages
+from ulmus.calibration import HeldOut, leave_one_out_sample, variance_terms
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.partition import random_partition
@@ -249,7 +249,8 @@ class AdaptiveFamily(Assembly):
     def _deviation_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Those of the global model: it is what answers far from the data."""
         U = self.view_.transform(np.asarray(X, dtype=np.float64))
-        return leverages(self.map_, U, self._leverage, self.n_jobs), self.C_ * self.map_.residual_kernel(U)
+        h, r = variance_terms(self.map_, U, self._leverage, self.n_jobs)
+        return h, self.C_ * r
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         zero = np.zeros(X.shape[0])

@@ -7,7 +7,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus._sklearn import Interval, StrOptions
-from ulmus.calibration import leverages
+from ulmus.calibration import variance_terms
 from ulmus.devices import direct
 from ulmus.engine import Rows
 from ulmus.features.activations import ACTIVATIONS
@@ -153,8 +153,7 @@ class RandomFamily(Sequential):
         return self._apply(self.map_, X, self.beta_, dtype)
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        h = leverages(self.map_, X, self._leverage, self.n_jobs)
-        return h, np.zeros_like(h)
+        return variance_terms(self.map_, X, self._leverage, self.n_jobs)
 
 
 @documented(*RANDOM, "device")
