@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ulmus import engine
-from ulmus.calibration import FoldModels, HeldOut, fold_sample, leave_one_out_sample, leverages
+from ulmus.calibration import FoldModels, HeldOut, fold_sample, leave_one_out_sample, variance_terms
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.partition import random_partition
@@ -203,7 +203,8 @@ class AdaptiveFamily(Assembly):
     def _deviation_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Those of the global model: it is what answers far from the data."""
         U = self.view_.transform(np.asarray(X, dtype=np.float64))
-        return leverages(self.map_, U, self._leverage, self.n_jobs), self.C_ * self.map_.residual_kernel(U)
+        h, r = variance_terms(self.map_, U, self._leverage, self.n_jobs)
+        return h, self.C_ * r
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         zero = np.zeros(X.shape[0])
