@@ -22,6 +22,8 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.statistics import Statistics
 
 EPS = float(np.finfo(np.float64).eps)
+#: Entries of a direction that differ by less than this share are equal.
+ALIKE = 1e-6
 #: Round-off times condition number that a solve may have; beyond it the penalty is raised.
 GIVE_UP = 1e-2
 #: Share of the weight below which a class has no rows.
@@ -97,11 +99,14 @@ class Directions:
 def rotate(GtY: np.ndarray, least: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """``V, λ`` of ``GᵀY = V Λ Vᵀ``: the largest c − 1 in falling order, round-off (up to ``least``) set to 0.
 
-    The largest entry of each column of V is positive, so that pictures do not flip.
+    The largest entry of each column of V (the first, where several are as large up to round-off: two classes of one
+    size) is positive, so that pictures do not flip.
     """
     lam, V = eigh((GtY + GtY.T) / 2, check_finite=False)
     lam, V = lam[::-1][:-1], V[:, ::-1][:, :-1]
-    V = V * np.sign(V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])])
+    size = np.abs(V)
+    largest = (size >= (1 - ALIKE) * size.max(axis=0)).argmax(axis=0)
+    V = V * np.sign(V[largest, np.arange(V.shape[1])])
     lam = np.where(lam > max(len(V) * EPS * lam.max(initial=0.0), least), lam, 0.0)
     return V, lam
 
