@@ -10,6 +10,7 @@ from hypothesis import settings
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("steady")
 
+
 CHROMIUM = next(
     (found for found in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if found), None
 )

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from data import classification, regression
+from experiments.contestants.streams import BLOCK, STREAMS, InBlocks, Scaler, prequential
+from experiments.suites.suite import stream
+from experiments.tasks import Task, load_stream
 from ulmus import OSELMRegressor
-from ulmus.bench.streams import BLOCK, OURS, RIVALS, InBlocks, Scaler, load_stream, prequential
-from ulmus.bench.suites import stream
-from ulmus.bench.tasks import Task
 
 
 def task_of(X, y, kind):
@@ -58,12 +58,12 @@ def test_a_model_that_must_begin_on_many_rows_gets_all_of_them_at_once():
 
 
 @pytest.mark.parametrize(("kind", "rows"), [("regression", regression), ("classification", classification)])
-@pytest.mark.parametrize("name", [*OURS, *RIVALS])
+@pytest.mark.parametrize("name", STREAMS)
 def test_every_contestant_learns_from_a_stream(kind, rows, name):
     if name.startswith("pyoselm"):
         pytest.importorskip("pyoselm")  # not part of the test extra
     X, y = rows(600)
-    answer = stream({**OURS, **RIVALS}[name](task_of(X, y, kind), 0), task_of(X, y, kind))
+    answer = stream(STREAMS[name](task_of(X, y, kind), 0), task_of(X, y, kind))
     # a constant has RMSE 1 in units of the deviation, and is wrong on half of two equal classes
     assert np.isfinite(answer["error"])
     if "river" not in name and "pyoselm" not in name:

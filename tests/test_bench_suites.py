@@ -1,17 +1,25 @@
 """The suites: same splits for everybody, ranks and ratios as defined, rivals that are missing are reported."""
 
 import json
+import os
+import pickle
+import subprocess
+import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 from time import sleep
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import ulmus
+from experiments import tasks
+from experiments.contestants import ABLATIONS, CONTESTANTS
+from experiments.runner import Results, Settings, Unavailable, run
+from experiments.suites import SUITES, Suite
+from experiments.tasks import MANY_TESTED, Task, load, load_contaminated, load_ordinal
 from pages import figures_of
-from ulmus.bench import SUITES, Suite, contestants, tasks
-from ulmus.bench.tasks import MANY_TESTED, Task, load, load_contaminated, load_ordinal
-from ulmus.reproduce import Results, Settings, Unavailable, run
 
 
 class Constant:
@@ -41,14 +49,20 @@ def little(name, seed):
 
 
 SUITE = Suite(
-    "toy",
-    "Toy",
-    ("one", "two"),
-    ("one",),
-    {"ours": lambda task, seed: Constant(1.5)},
-    {"theirs": lambda task, seed: Constant(0.0), "gone": missing, "small": too_large},
+    *("toy", "Toy", ("one", "two"), ("one",), ("ours",), ("theirs", "gone", "small")),
     load=little,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def toys():
+    """Contestants of the toy suite."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("ours", 1.5), ("less", 1.5), ("theirs", 0.0)):
+            patch.setitem(CONTESTANTS, name, lambda task, seed, value=value: Constant(value))
+        patch.setitem(CONTESTANTS, "gone", missing)
+        patch.setitem(CONTESTANTS, "small", too_large)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +92,7 @@ def test_ratios_are_against_the_best_rival_of_each_set():
 
 
 def test_without_rivals_the_first_of_ours_is_what_others_are_held_against():
-    less = replace(SUITE, ours={"ours": SUITE.ours["ours"], "less": SUITE.ours["ours"]}, rivals={})
+    less = replace(SUITE, ours=("ours", "less"), rivals=())
     answers = {
         f"one/{who}/{s}": {"error": e + s, "fit_seconds": 1.0} for who, e in (("ours", 1), ("less", 2)) for s in (0, 1)
     }
@@ -118,9 +132,9 @@ def test_contestants_of_every_suite_can_be_made(name):
     task = suite.load("abalone", 0)
     small = Task(task.name, task.kind, task.X[:60], task.y[:60], task.X_test, task.y_test, task.categorical)
     made = 0
-    for make in suite.everyone.values():
+    for contestant in suite.everyone:
         try:
-            model = make(small, 0)
+            model = CONTESTANTS[contestant](small, 0)
         except (ImportError, Unavailable):
             continue
         assert hasattr(model, "learn" if name == "online" else "fit")
@@ -151,7 +165,7 @@ def test_a_browser_shows_the_page_without_a_console_error(page, browser, tmp_pat
     assert (ink > 1e-3).all()
 
 
-def test_memory_is_that_of_the_fit():
+def test_memory_is_that_of_the_fit(monkeypatch):
     class Hungry(Constant):
         def fit(self, X, y):
             held = np.ones(5_000_000)  # 40 MB
@@ -159,7 +173,8 @@ def test_memory_is_that_of_the_fit():
             held.sum()
             return self
 
-    suite = Suite("toy", "Toy", ("one",), ("one",), {"hungry": lambda task, seed: Hungry(0.0)}, {}, load=little)
+    monkeypatch.setitem(CONTESTANTS, "hungry", lambda task, seed: Hungry(0.0))
+    suite = Suite("toy", "Toy", ("one",), ("one",), ("hungry",), (), load=little)
     answer = next(iter(suite.cells(Settings()))).run()
     assert 30 < answer["megabytes"] < 80
 
@@ -171,7 +186,7 @@ def test_sets_that_no_rival_finished_are_neither_won_nor_lost():
 
 def test_a_part_of_the_contestants_can_run_and_a_stranger_is_named():
     few = SUITES["tabular"].of(["LightGBM", "Adaptive"])
-    assert list(few.everyone) == ["Adaptive", "LightGBM"]
+    assert few.everyone == ("Adaptive", "LightGBM")
     assert SUITES["tabular"].of(sets=["adult"]).sets == ("adult",)
     with pytest.raises(ValueError, match="no contestant is called 'XGBoost'"):
         SUITES["tabular"].of(["XGBoost"])
@@ -189,24 +204,21 @@ def test_large_sets_and_other_contestants_run_on_one_split():
 
 def test_an_ablation_leaves_out_what_it_says():
     task = load("abalone", 0).first(600)
-    plain = contestants.ABLATIONS["without the metric"](task, 0).fit(task.X, task.y)
+    plain = ABLATIONS["without the metric"](task, 0).fit(task.X, task.y)
     assert (plain.view_.metric == 1).all()
-    assert contestants.ABLATIONS["without the local stage"](task, 0).fit(task.X, task.y).local_ is None
-    standard = contestants.ABLATIONS["standardised only"](task, 0).fit(task.X, task.y)
+    assert ABLATIONS["without the local stage"](task, 0).fit(task.X, task.y).local_ is None
+    standard = ABLATIONS["standardised only"](task, 0).fit(task.X, task.y)
     assert standard.view_.preparation.columns.kind == "standard"
 
 
 def test_ablations_differ_from_the_default_in_one_thing_each():
     def plan(name):
-        model = contestants.ABLATIONS[name](load("abalone", 0), 0)
+        model = ABLATIONS[name](load("abalone", 0), 0)
         spent = asdict(model._spent)
         return {**spent.pop("budget"), **spent}
 
     default = plan("Adaptive")
-    changed = {
-        name: {key: value for key, value in plan(name).items() if value != default[key]}
-        for name in contestants.ABLATIONS
-    }
+    changed = {name: {key: value for key, value in plan(name).items() if value != default[key]} for name in ABLATIONS}
     assert changed.pop("Adaptive") == {}
     assert all(len(change) == 1 for change in changed.values())
     assert changed["without the additive candidate"] == {"additive": False}
@@ -222,7 +234,7 @@ def test_leaves_of_few_rows_are_wide_unless_they_are_of_one_size():
     task = Task("board", "regression", X, y, X, y)
     largest = {}
     for name in ("Adaptive", "leaves of one size"):
-        local = contestants.ABLATIONS[name](task, 0).fit(X, y).local_
+        local = ABLATIONS[name](task, 0).fit(X, y).local_
         largest[name] = max(np.diff(partition.starts).max() for partition in local.partitions)
     assert largest["leaves of one size"] <= 1_500 < largest["Adaptive"] <= 2_000
 
@@ -239,3 +251,48 @@ def test_a_small_official_split_serves_one_seed_and_a_large_one_all(monkeypatch,
     for task in (first, second):
         assert len(task.X_test) == tested
         assert sorted([*task.X[:, 0], *task.X_test[:, 0]]) == list(range(n))
+
+
+@pytest.mark.parametrize("name", sorted(SUITES))
+def test_cells_of_a_suite_survive_pickle_so_that_they_can_run_side_by_side(name):
+    cell = next(iter(SUITES[name].cells(Settings(quick=True))))
+    assert pickle.loads(pickle.dumps(cell)).key == cell.key
+
+
+def test_every_suite_knows_its_contestants():
+    for suite in SUITES.values():
+        assert set(suite.everyone) <= set(CONTESTANTS)
+
+
+def test_without_a_clone_the_experiments_say_where_to_get_them(tmp_path):
+    installed = tmp_path / "lib" / "python" / "site-packages"
+    installed.mkdir(parents=True)
+    (installed / "ulmus").symlink_to(Path(ulmus.__file__).parent)
+    (tmp_path / "experiments").mkdir()  # somebody else's
+    command = [sys.executable, "-m", "ulmus", "bench", "--quick", "--contestant", "NKELM"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(installed)}, capture_output=True, check=False
+    )
+    said = " ".join(done.stderr.decode().split())
+    assert done.returncode == 2
+    assert "run from a clone" in said
+    assert "pip install --editable" in said
+
+
+def test_in_a_clone_a_suite_runs_from_any_folder(tmp_path):
+    command = [sys.executable, "-m", "ulmus", "bench", "--suite", "core", "--quick", "--jobs", "2"]
+    command += ["--contestant", "NKELM", "--contestant", "KernelRidge", "--dataset", "abalone"]
+    source = str(Path(ulmus.__file__).parents[1])
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": source}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    cells = json.loads((tmp_path / "bench" / "results.json").read_text())["experiments"]["bench-core"]["cells"]
+    assert cells["abalone/NKELM/0"]["error"] < 1
+
+
+def test_who_never_took_part_has_no_rank_and_takes_none(tables):
+    rows = {row[0]: row[1:] for row in tables["Standing"]["rows"]}
+    assert rows["gone"] == ["-"] * 4
+    ranks = [float(row[0]) for row in rows.values() if row[0] != "-"]
+    assert sum(ranks) == sum(range(1, len(ranks) + 1))

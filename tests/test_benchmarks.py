@@ -1,33 +1,39 @@
 """The benchmarks' own arithmetic: what they print must be true before it can be believed."""
 
+import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.model_selection import GridSearchCV
 
+from experiments import tasks
+from experiments.contestants import elm
+from experiments.runner import measure, report
+from experiments.runner.facts import ROOT, commit
+from experiments.sections import (
+    SECTIONS,
+    Entry,
+    adaptive,
+    ordinal_accuracy,
+    problems,
+    tuning_search,
+)
+from experiments.sections import __main__ as sections_main
+from experiments.suites.arena import expected_calibration_error
 from ulmus import RandomLayer, datasets
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-import adaptive
-import harness
-import memory
-import ordinal_accuracy
-import problems
-import rivals
-import tuning_calibration
-import tuning_search
 
 
 def test_a_section_replaces_only_its_namesake(tmp_path):
-    report = tmp_path / "RESULTS.md"
+    file = tmp_path / "RESULTS.md"
     for key, text in (("a", "first"), ("b", "other"), ("a", "second")):
-        section = harness.Section(key, "title")
+        section = report.Section(key, "title")
         section.say(text)
-        harness.write_section(report, section)
-    written = report.read_text()
+        report.write_section(file, key, section.answer("python -m experiments.sections")["text"])
+    written = file.read_text()
     assert "first" not in written
     assert written.index("second") < written.index("other")
     assert written.count("## (a)") == 1
@@ -35,7 +41,7 @@ def test_a_section_replaces_only_its_namesake(tmp_path):
 
 def test_every_repetition_runs_every_job_and_ratios_are_within_repetitions():
     order = []
-    timings = harness.interleave({name: lambda name=name: order.append(name) for name in "ab"}, 3)
+    timings = measure.interleave({name: lambda name=name: order.append(name) for name in "ab"}, 3)
     assert order == ["a", "b", "b", "a", "a", "b"]
     timings["a"].seconds, timings["b"].seconds = [1.0, 10.0, 1.0], [2.0, 20.0, 8.0]
     assert timings["b"].ratio_to(timings["a"]) == 2.0
@@ -46,10 +52,10 @@ def test_peak_memory_counts_what_was_alive_at_once():
         for _ in range(3):
             np.ones(5_000_000)  # 40 MB each, never two at a time
 
-    assert 36 < memory.peak_above_now(work) < 60
+    assert 36 < measure.peak_above_now(work) < 60
 
 
-@pytest.mark.parametrize("stand_in", [rivals.Pinv, rivals.SyrkCholesky])
+@pytest.mark.parametrize("stand_in", [elm.Pinv, elm.SyrkCholesky])
 def test_stand_ins_solve_the_least_squares_problem(stand_in):
     rng = np.random.RandomState(0)
     X, T = rng.standard_normal((2500, 5)), rng.standard_normal((2500, 2))
@@ -61,7 +67,7 @@ def test_stand_ins_solve_the_least_squares_problem(stand_in):
 @pytest.mark.parametrize(("load", "regression"), [(load_iris, False), (load_diabetes, True)])
 def test_the_fast_search_scores_every_cell_as_grid_search_does(load, regression):
     X, y = load(return_X_y=True)
-    task = problems.Task("", X, y, X, y, regression).scaled("standardised")
+    task = tasks.Task("", "regression" if regression else "classification", X, y, X, y).scaled("standardised")
     plan = tuning_search.Plan(2.0 ** np.arange(-5, 21, 5), 2.0 ** np.arange(-5, 6, 5), 30, 2, 1)
     grid = {"features__gamma": plan.gamma, "ridge__alpha": 1 / plan.C}
     rival = GridSearchCV(tuning_search.pipeline(regression, 30), grid, cv=tuning_search.folds_of(task))
@@ -73,16 +79,16 @@ def test_the_fast_search_scores_every_cell_as_grid_search_does(load, regression)
 def test_calibration_error_is_the_mean_gap_between_confidence_and_accuracy():
     P = np.array([[0.9, 0.1], [0.9, 0.1], [0.3, 0.7], [0.5, 0.5]])
     right = np.array([True, False, True, False])  # gaps of the bins: 2 × 0.4, 1 × 0.3, 1 × 0.5
-    assert tuning_calibration.expected_calibration_error(P, right) == pytest.approx((0.8 + 0.3 + 0.5) / 4)
-    assert tuning_calibration.expected_calibration_error(np.eye(2), np.ones(2)) == 0
+    assert expected_calibration_error(P, right) == pytest.approx((0.8 + 0.3 + 0.5) / 4)
+    assert expected_calibration_error(np.eye(2), np.ones(2)) == 0
 
 
 def test_a_random_split_divides_the_rows():
-    task = problems.random_split("satimage", 0)
+    task = tasks.random_split("satimage", 0)
     assert (len(task.X), len(task.X_test), task.regression) == (4290, 2145, False)
     divided = np.concatenate([task.X, task.X_test])
     np.testing.assert_array_equal(np.sort(divided, axis=0), np.sort(datasets.load("satimage").data, axis=0))
-    small = problems.random_split("satimage", 0, 100, 50)
+    small = tasks.random_split("satimage", 0, 100, 50)
     assert (len(small.X), len(small.X_test)) == (100, 50)
 
 
@@ -111,3 +117,44 @@ def test_odd_tables_are_told_by_adaptive_models(name):
     assert found["error"] < 0.4
     assert found["seconds"] > 0
     assert found["megabytes"] > 0
+
+
+def test_every_section_has_a_function():
+    for entry in SECTIONS.values():
+        source = (Path(adaptive.__file__).parent / f"{entry.module}.py").read_text()
+        assert f"\ndef {entry.function}(section: Section, options: Options) -> None:" in source
+
+
+def test_sections_of_the_report_can_be_run_again():
+    headings = re.findall(r"^## \((\w+)\) (.+)$", (ROOT / "experiments" / "RESULTS.md").read_text(), re.MULTILINE)
+    assert {key: SECTIONS[key].title for key, _ in headings} == dict(headings)
+    assert len(headings) == len(SECTIONS) >= 30
+
+
+def test_a_section_resumes_and_one_that_fails_leaves_the_others_alone(tmp_path, monkeypatch, capsys):
+    calls = []
+
+    def good(section, options):
+        section.say(f"the answer is {section.kept('part', lambda: calls.append('part') or 42)}")
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+
+    def bad(section, options):
+        raise ZeroDivisionError("by nothing")
+
+    entries = {"1": Entry("Good", "made", "good", 2), "2": Entry("Bad", "made", "bad", 1)}
+    monkeypatch.setattr(sections_main, "SECTIONS", entries)
+    monkeypatch.setitem(sys.modules, "experiments.sections.made", SimpleNamespace(good=good, bad=bad))
+    out = tmp_path / "R.md"
+    monkeypatch.setattr(
+        sys, "argv", ["sections", "--only", "2,1", "--out", str(out), "--cells", str(tmp_path / "cells")]
+    )
+    with pytest.raises(KeyboardInterrupt):
+        sections_main.main()
+    calls.append("resumed")
+    assert sections_main.main() == 1
+    assert sections_main.main() == 1
+    assert calls == ["part", "resumed"]
+    assert "the answer is 42" in out.read_text()
+    assert f"commit {commit()}" in out.read_text()
+    assert "(2) was not measured: failed (ZeroDivisionError: by nothing)" in capsys.readouterr().err

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from ulmus.reproduce import EXPERIMENTS, Results, Settings, enda, kelmor, newton, nkelm, printed
-from ulmus.reproduce.beside import beside, differs, reasons_for
+from experiments.reproduce import EXPERIMENTS, enda, kelmor, newton, nkelm, printed
+from experiments.reproduce.beside import beside, differs, reasons_for
+from experiments.runner import Results, Settings
 
 
 def test_a_figure_differs_when_it_lies_beyond_the_larger_deviation():

@@ -1,8 +1,10 @@
 """Every estimator keeps scikit-learn's contract."""
 
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import ulmus
 from ulmus import (
     ENDA,
     KLDA,
@@ -30,15 +32,13 @@ from ulmus import (
     RobustNKELMRegressor,
 )
 
+#: Every estimator, once.
 ESTIMATORS = [
     RandomLayer(20),
     NystromMap(20),
     LearnedMetric(),
-    NKELMClassifier(metric="auto"),
-    KELMRegressor(metric="auto"),
     ELMRegressor(),
     ELMClassifier(),
-    ELMRegressor(C=None, n_hidden=10),
     KELMRegressor(),
     KELMClassifier(),
     NKELMRegressor(),
@@ -46,21 +46,27 @@ ESTIMATORS = [
     AdaptiveRegressor(effort="fast"),
     AdaptiveClassifier(effort="fast"),
     ENDA(),
-    ENDA(features="nystrom", head="mean"),
     KLDA(),
     NNDA(20, max_iter=50),
     ENDAEnsemble(ENDA(20), n_members=3),
     OSELMRegressor(20),
     OSELMClassifier(20),
-    OSELMRegressor(10, C=1.0, form="covariance"),
     RobustELMRegressor(),
     RobustNKELMRegressor(),
     ELMOrdinalClassifier(),
     KELMOrdinalClassifier(),
     NKELMOrdinalClassifier(),
-    KELMOrdinalClassifier(loss="logistic"),
     OSELMOrdinalClassifier(20),
     AdaptiveOrdinalClassifier(effort="fast"),
+]
+#: Parameters that lead to other code.
+VARIANTS = [
+    NKELMClassifier(metric="auto"),
+    KELMRegressor(metric="auto"),
+    ELMRegressor(C=None, n_hidden=10),
+    ENDA(features="nystrom", head="mean"),
+    OSELMRegressor(10, C=1.0, form="covariance"),
+    KELMOrdinalClassifier(loss="logistic"),
 ]
 
 
@@ -82,7 +88,22 @@ def expected_to_fail(estimator):
     return {**STRINGS, **MEDIAN} if estimator.get_params().get("loss") == "logistic" else STRINGS
 
 
-@pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+pytestmark = [pytest.mark.contract, pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")]
+
+
+def test_every_estimator_is_here_once():
+    estimators = [
+        v for v in map(vars(ulmus).get, ulmus.__all__) if isinstance(v, type) and issubclass(v, BaseEstimator)
+    ]
+    assert sorted(type(e).__name__ for e in ESTIMATORS) == sorted(e.__name__ for e in estimators)
+
+
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_to_fail)
 def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(VARIANTS, expected_failed_checks=expected_to_fail)
+def test_scikit_learn_contract_of_variants(estimator, check):
     check(estimator)

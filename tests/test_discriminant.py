@@ -248,3 +248,24 @@ def test_the_width_of_klda_comes_in_either_convention():
     X, y = classification(50)
     one, other = (KLDA(C=4.0, random_state=0, **width).fit(X, y) for width in ({"sigma": 2.0}, {"gamma": 1 / 8}))
     np.testing.assert_array_equal(one.transform(X), other.transform(X))
+
+
+@pytest.mark.parametrize("features", [1, 2])
+def test_fewer_features_than_directions_leave_directions_that_separate_nothing(features):
+    for seed in range(200):
+        rng = np.random.RandomState(seed)
+        y = np.arange(40) % 5
+        H = 10.0 ** rng.uniform(-4, 4) * (rng.normal(size=(40, features)) + rng.normal(size=(5, features))[y])
+        found = solve_discriminant(Statistics.of(H, indicators(y)), 1e-6 * np.square(H).sum())
+        assert found.rank == features
+        assert (found.weights[:, features:] == 0).all()
+
+
+def test_means_on_a_line_separate_along_one_direction_only():
+    for seed in range(200):
+        rng = np.random.RandomState(seed)
+        y = np.arange(60) % 4
+        H = rng.normal(size=(60, 5))
+        H -= np.stack([H[y == k].mean(axis=0) for k in range(4)])[y]
+        H += np.outer(y, rng.normal(size=5)) + 10.0 ** rng.uniform(-2, 3)
+        assert solve_discriminant(Statistics.of(H, indicators(y)), 1e-9).rank == 1

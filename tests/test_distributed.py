@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 import fixed
 import ulmus
 from data import classification, regression, relative_error
-from ulmus import distributed
+from ulmus import distributed, streaming
 from ulmus.distributed import Partitions, Task
 from ulmus.streaming.sums import Encoder, SummaryTally
+from ulmus.streaming.survey import Survey
 
 N = 900
 X, Y = regression(N)
@@ -129,6 +130,25 @@ def test_dataframes_keep_their_names_and_index():
     assert (predicted.compute().index == table.index).all()
 
 
+def test_columns_of_one_parquet_dataset_are_inputs_and_targets(tmp_path):
+    """Dask joins partitions when few of many columns are read, other ones for the targets than for the inputs."""
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(**{f"unused {k}": 0.0 for k in range(30)}, y=Y, w=W)
+    dd.from_pandas(table, npartitions=10, sort=False).to_parquet(tmp_path)
+    frame = dd.read_parquet(tmp_path)
+    names = ["a", "b", "c"]
+    fused = frame["y"].optimize().npartitions
+    assert fused < frame["y"].npartitions == frame[names].npartitions == 10
+    model = fixed.ELMRegressor(C=10.0, random_state=0)
+    distributed.fit(model, frame[names], frame["y"], sample_weight=frame["w"])
+    whole = fixed.ELMRegressor(C=10.0, random_state=0).fit(X, Y, W)
+    assert relative_error(model.predict(X), whole.predict(X)) <= 1e-10
+    shifted = frame.assign(y=frame["y"] + 1.0)
+    kept = shifted[shifted["a"] > 0]
+    distributed.fit(model, kept[names], kept["y"])
+    whole.fit(X[X[:, 0] > 0], Y[X[:, 0] > 0] + 1.0)
+    assert relative_error(model.predict(X), whole.predict(X)) <= 1e-10
+
+
 @pytest.mark.parametrize("method", ["predict", "predict_proba"])
 def test_predictions_are_lazy_and_those_of_the_model(method):
     model = fixed.ELMClassifier(C=10.0, random_state=0).fit(X, LABELS)
@@ -168,8 +188,6 @@ def test_the_graph_is_one_task_per_partition_and_a_merge_for_every_eight(monkeyp
 
 
 def test_few_rows_of_the_sample_leave_their_worker():
-    from ulmus.streaming.survey import Survey
-
     sent = []
     run = Task.run
 
@@ -184,6 +202,55 @@ def test_few_rows_of_the_sample_leave_their_worker():
         distributed.fit(fixed.ELMRegressor(C=1.0, random_state=0), *as_dask(Y, None, (100,) * 9)[:2], sample_rows=90)
     assert len(sent) == 9
     assert 90 <= sum(sent) <= 150
+
+
+def repeated(distinct, n=6000):
+    """Rows of which only so many are distinct, and their targets."""
+    rng = np.random.RandomState(distinct)
+    which = rng.randint(distinct, size=n)
+    rows = rng.normal(size=(distinct, 3))[which]
+    return rows, np.sin(rows[:, 0]) + rows[:, 1]
+
+
+@pytest.mark.parametrize("distinct", [1, 2, 16, 90, 100, 130, 700])
+def test_repeated_rows_give_the_sample_that_they_give_in_a_stream(distinct):
+    """Fewer keys than rows: the share of keys that is looked at must not be counted by rows."""
+    rows, y = repeated(distinct)
+    for seed in range(3):
+        surveys = []
+
+        def keep(survey, kept=surveys):
+            kept.append(survey)
+            return settle(survey)
+
+        settle = Survey.settle
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Survey, "settle", keep)
+            model = fixed.NKELMRegressor(10, C=1e3, random_state=seed)
+            streaming.fit(model, (rows, y), sample_rows=100)
+            streamed, _ = surveys[-1], surveys.clear()
+            far = fixed.NKELMRegressor(10, C=1e3, random_state=seed)
+            distributed.fit(far, da.from_array(rows, chunks=(500, 3)), da.from_array(y, chunks=500), sample_rows=100)
+        found = surveys[-1]
+        assert len(found.keys) == min(distinct, 100)
+        for name in ("keys", "X", "mass", "same"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(streamed, name))
+        assert found.whole == streamed.whole
+        assert relative_error(far.predict(rows[:50]), model.predict(rows[:50])) <= 1e-9
+
+
+@pytest.mark.parametrize("name", ["ELM", "ELM, two outputs", "NKELM", "NKELM, classes", "ELM, ordered", "NKELM, open"])
+def test_a_partition_or_batch_without_a_row_of_positive_weight_adds_nothing(name):
+    make, y, _ = MODELS[name]
+    weight = W.copy()
+    weight[100:300] = 0.0
+    dask_X, dask_y, dask_w = as_dask(y, weight, (100,) * 9)
+    far = distributed.fit(make(), dask_X, dask_y, sample_weight=dask_w)
+    near = streaming.fit(make(), (X, y, weight), batch_rows=100)
+    seen = np.r_[:100, 300:N]
+    whole = streaming.fit(make(), (X[seen], y[seen], weight[seen]), batch_rows=100)
+    for model in (far, near):
+        assert relative_error(model._scores_of(X), whole._scores_of(X)) <= 1e-9
 
 
 def test_errors_of_a_partition_name_it():

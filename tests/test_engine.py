@@ -220,6 +220,22 @@ def test_an_interrupt_between_taking_a_task_and_beginning_it_leaves_nobody_waiti
     assert list(engine.ordered_map(lambda i: i, range(5), 2)) == list(range(5))
 
 
+def test_an_interrupt_when_the_result_is_there_already_is_the_error_that_is_seen(monkeypatch):
+    here, set_result, done = threading.get_ident(), engine.Future.set_result, []
+
+    def interrupted(future, value):
+        set_result(future, value)
+        if threading.get_ident() == here and not done:
+            done.append(True)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine.Future, "set_result", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(engine.ordered_map(lambda _: time.sleep(0.01), range(100), 2))
+    assert done
+    assert list(engine.ordered_map(lambda i: i, range(5), 2)) == list(range(5))
+
+
 def test_the_caller_works_too_and_threads_are_kept_for_the_next_call():
     meeting = threading.Barrier(3, timeout=10)
 
@@ -257,6 +273,40 @@ if not child:
 raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", script], timeout=60, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
+@pytest.mark.parametrize("moment", ["one_thread._lock", "one_thread", "crews._lock"])
+def test_a_process_forked_while_another_thread_works_does_not_wait_for_it(moment):
+    """A lock that the other thread holds stays locked in the child for ever; what it asked of BLAS, too."""
+    script = f"""
+import os, threading, signal
+from threadpoolctl import threadpool_info, threadpool_limits
+from ulmus import engine
+from ulmus._threads import crews, one_thread
+count = lambda: [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
+before, inside, leave = count(), threading.Event(), threading.Event()
+def work():
+    with {moment}:
+        inside.set()
+        leave.wait()
+thread = threading.Thread(target=work)
+thread.start()
+inside.wait()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    right = list(engine.ordered_map(lambda i: i * i, range(6), 2)) == [0, 1, 4, 9, 16, 25]
+    os._exit(0 if right and count() == before else 1)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+leave.set()
+thread.join()
+list(engine.ordered_map(abs, range(6), 2))
+raise SystemExit(code or count() != before)
+"""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], timeout=60, check=False, env=environment)
+    assert done.returncode == 0
 
 
 def blas_threads():

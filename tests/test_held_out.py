@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes, load_iris
+from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -19,10 +20,10 @@ from ulmus import (
     NKELMRegressor,
     NystromMap,
 )
+from ulmus.calibration import FoldModels, fold_sample
 from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters
-from ulmus.models._features import FoldModels, fold_sample
 from ulmus.models.kelm import _calibration_last
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
@@ -41,7 +42,7 @@ def problem():
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-def test_nystrom_calibration_by_folds_equals_refits_without_them(problem, intercept):
+def test_nystrom_calibration_by_folds_equals_refits_without_their_rows_and_landmarks(problem, intercept):
     X, T, w, folds = problem
     rows = Rows(X, T, w, w)
     features = NystromMap(15, gamma=0.3, random_state=0).fit(X)
@@ -49,11 +50,14 @@ def test_nystrom_calibration_by_folds_equals_refits_without_them(problem, interc
     held_out = fold_sample(features, rows, FoldModels(folds, sums, 50.0, intercept), np.random.RandomState(0))
     for k in range(4):
         test, rest = folds == k, rows.take(folds != k)
-        refit = fit_nystrom_ridge(features, rest, 50.0, fit_intercept=intercept)
-        F = features.transform(X[test])
+        of_fold = (features.landmarks_[:, None] == X[test]).all(axis=2).any(axis=1)
+        assert of_fold.any()
+        others = NystromMap(landmarks=features.landmarks_[~of_fold], gamma=0.3).fit(X)
+        refit = fit_nystrom_ridge(others, rest, 50.0, fit_intercept=intercept)
+        F = others.transform(X[test])
         np.testing.assert_allclose(held_out.P[test], F @ refit.beta + refit.intercept, atol=1e-8)
-        h = refit.leverage(F)
-        np.testing.assert_allclose(held_out.leverage[test], h / (1 + h), atol=1e-8)
+        variance = refit.leverage(F) + 50.0 * others.residual_kernel(X[test])
+        np.testing.assert_allclose(held_out.variance[test], variance, rtol=1e-8)
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -75,9 +79,9 @@ def test_exact_kernel_calibration_by_folds_equals_refits_without_them(problem, i
         model = KELMRegressor(gamma=0.5, C=20.0, fit_intercept=intercept)
         model.fit(X[rest], T[rest], sample_weight=None if w is None else w[rest])
         np.testing.assert_allclose(P[test], model.predict(X[test]), atol=1e-8)
-        if not intercept:
-            h = model._variance_factors(X[test])[0]
-            np.testing.assert_allclose(solution.remainder[test], 1 / (1 + h), atol=1e-8)
+        h = model._variance_factors(X[test])[0]
+        u = np.ones(test.sum()) if w is None else w[test]
+        np.testing.assert_allclose(solution.remainder[test], 1 / (1 + u * h), atol=1e-8)
 
 
 def test_exact_kernel_calibrates_on_whole_folds():
@@ -114,11 +118,14 @@ def test_intervals_of_grouped_rows_hold_new_groups_only_when_calibrated_by_group
 
 
 def test_probabilities_of_grouped_rows_are_less_sure_when_calibrated_by_groups():
-    X, y, groups = siblings(2)
+    (X, y, groups), (X_new, y_new, _) = siblings(2), siblings(3)
     for Model in (NKELMClassifier, KELMClassifier):
         by_rows = Model(gamma=0.5, C=100.0, random_state=0).fit(X, y > 0)
         by_groups = Model(gamma=0.5, C=100.0, random_state=0).fit(X, y > 0, groups=groups)
-        assert by_groups.temperature_ < 0.8 * by_rows.temperature_
+        P = [model.predict_proba(X_new) for model in (by_groups, by_rows)]
+        sure, loss = [p.max(axis=1).mean() for p in P], [log_loss(y_new > 0, p) for p in P]
+        assert sure[0] < sure[1] - 0.05
+        assert loss[0] < 0.9 * loss[1]
 
 
 def test_generalised_cross_validation_chooses_the_C_of_its_formula():

@@ -421,6 +421,8 @@ def test_pool_is_ten_distinct_rows_per_landmark_and_shrinks_for_many():
 
 
 @pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+@pytest.mark.contract
+@pytest.mark.slow
 @parametrize_with_checks([NystromMap(20, landmarks=s) for s in NAMED])
 def test_scikit_learn_contract_of_every_strategy(estimator, check):
     check(estimator)

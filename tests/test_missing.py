@@ -1,5 +1,7 @@
 """Tables with holes: adaptive models take them as they are."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -8,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.impute import SimpleImputer
 
 import ulmus
+from data import regression
 from test_onnx import assert_equal_outputs
 from test_onnx_adaptive import digits_lost
 from ulmus import AdaptiveClassifier, AdaptiveRegressor
@@ -36,7 +39,7 @@ def test_missing_numbers_become_the_median_beside_a_mark(kind):
     assert_array_equal(ours.gaps.shown, [0, 2])
     assert_allclose(ours.gaps.fills[0], plain.statistics_[0], atol=0.02 * np.nanstd(X[:, 0]))
     assert_allclose(ours.gaps.fills[2], plain.statistics_[2], atol=0.2)  # whole numbers: ours lies between them
-    assert np.isnan(ours.gaps.fills[1])  # nothing was missing there
+    assert_allclose(ours.gaps.fills[1], plain.statistics_[1], rtol=1e-12)  # for rows that are still to come
     assert_array_equal(ours.transform(X)[:, 3:], filled[:, 3:])
     assert_array_equal(ours.sources(), [0, 1, 2, 0, 2])
     whole = Preparation.of(kind, ours.gaps.filled(X), y[:, None], None, numbers)
@@ -85,12 +88,39 @@ def test_frames_with_holes(frames):
     assert model.score(table[300:], y[300:] > 0) > 0.8
 
 
-def test_a_hole_where_none_was_in_training_is_told():
-    X, y = holey(300)
+def test_a_hole_where_none_was_in_training_is_the_median():
+    X, y = holey(301)
     model = AdaptiveRegressor(effort="fast", categorical_features=[2], random_state=0).fit(X, y)
+    new, filled = X[:20].copy(), X[:20].copy()
+    new[:, 1], filled[:, 1] = np.nan, np.median(X[:, 1])
+    assert_array_equal(model.predict(new), model.predict(filled))
+    assert_array_equal(model.predict_interval(new), model.predict_interval(filled))
+    assert_equal_outputs(model, new, "float64", digits_lost(model))
+
+
+@pytest.mark.parametrize("frames", [pd.DataFrame, pl.DataFrame])
+def test_a_frame_with_holes_where_none_was_in_training(frames):
+    X, y = regression(241)
+    kind = np.array(["a", "b", "c"])[np.arange(241) % 3]
+    table = frames({"x": X[:, 0], "z": X[:, 1], "kind": kind})
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(table, y + (kind == "a"))
+    new = frames({"x": [None, 0.5, None], "z": [0.1, None, 0.2], "kind": ["a", "b", None]})
+    middle = [float(np.median(X[:, j])) for j in (0, 1)]
+    filled = frames({"x": [middle[0], 0.5, middle[0]], "z": [0.1, middle[1], 0.2], "kind": ["a", "b", "never seen"]})
+    assert_array_equal(model.predict(new), model.predict(filled))
+    nothing = frames({"x": [None], "z": [None], "kind": [None]})
+    nowhere = frames({"x": [middle[0]], "z": [middle[1]], "kind": ["never seen"]})
+    assert_array_equal(model.predict(nothing), model.predict(nowhere))
+
+
+def test_files_of_models_that_kept_no_medians_ask_for_numbers():
+    X, y = holey(300)
+    kind = Preparation.of("standard", X, y[:, None], None, np.zeros(3, bool))
+    old = replace(kind, gaps=replace(kind.gaps, fills=np.where([False, True, False], np.nan, kind.gaps.fills)))
+    assert_array_equal(old.transform(X), kind.transform(X))
     X[0, 1] = np.nan
-    with pytest.raises(ValueError, match=r"NaN in columns \[1\], where no number was missing in training"):
-        model.predict(X)
+    with pytest.raises(ValueError, match="fill them, or fit it again"):
+        old.transform(X)
 
 
 def test_a_column_without_any_number_changes_nothing():

@@ -180,3 +180,24 @@ def test_smooth_kernels_are_as_exact_as_float64_allows(gamma, C):
     attainable = relative_error((K_qz @ W @ beta)[:, 0], exact)
     actual = NKELMRegressor(gamma=gamma, C=C, landmarks=Z).fit(X, T).predict(Q)
     assert relative_error(actual, exact) < max(1e-8, 2 * attainable)
+
+
+def test_round_off_of_whitened_sums_is_counted_where_a_large_penalty_is_to_multiply_it():
+    """Landmarks far from most rows: K_zz is sound and so is the system, but the sum of squares is not."""
+    from_sums = 0
+    for seed in range(60):
+        rng = np.random.RandomState(seed)
+        X = rng.uniform(-1, 1) + 10 ** rng.uniform(-4, 0) * rng.normal(size=(60, 1))
+        T = np.sin(5 * X) + 0.1 * rng.normal(size=X.shape)
+        Z = rng.uniform(-1, 1, size=(3, 1))
+        features = NystromMap(landmarks=Z, gamma=10 ** rng.uniform(-2, 0)).fit(X)
+        if features.condition_ > 1e5:
+            continue
+        C = 10 ** rng.uniform(2, 8)
+        found = fit_nystrom_ridge(features, Rows(X, T), C, n_jobs=1)
+        from_sums += found.form == "gram float64"
+        F = features.transform(X)
+        exact, _ = reference.ridge(F, T, C)
+        # what is estimated to be below it is left as it is
+        assert np.abs(F @ (found.beta - exact)).max() < DOUBLE.correct * np.abs(T).max()
+    assert from_sums > 20

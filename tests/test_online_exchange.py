@@ -272,3 +272,74 @@ def test_a_blank_copy_does_not_predict(kind):
         blank.predict(X[:2])
     blank.partial_fit(X, y).predict(X[:2])
     assert len(model.predict(X[:2])) == 2
+
+
+def test_maps_with_the_same_arrays_and_another_activation_or_kernel_do_not_merge():
+    first, second = (
+        OSELMRegressor(15, **GIVEN, activation=name).partial_fit(X[:100], Y[:100]) for name in ("tanh", "relu")
+    )
+    assert (first.map_.weights_ == second.map_.weights_).all()
+    with pytest.raises(ValueError, match=r"the maps differ \(in activation\)"):
+        first.merge(second)
+    with_links = OSELMRegressor(12, **GIVEN, direct_links=True).partial_fit(X[:100], Y[:100])
+    with pytest.raises(ValueError, match=r"the maps differ \(in n_hidden\)"):
+        first.merge(with_links)
+    Z = X[:15]
+    first, second = (
+        ulmus.NKELMRegressor(15, landmarks=Z, kernel="poly", coef0=c, C=1.0, gamma=1.0).partial_fit(X[:600], Y[:600])
+        for c in (1.0, 1.0 + 1e-12)
+    )
+    with pytest.raises(ValueError, match=r"the maps differ \(in coef0\)"):
+        first.merge(second)
+
+
+def test_copies_that_run_on_other_threads_merge():
+    first = fixed.ELMRegressor(C=100.0, random_state=0, n_jobs=1).partial_fit(X, Y)
+    second = through_a_file(first.blank_copy())
+    second.map_.n_jobs = second.n_jobs = 2
+    first.merge(second.partial_fit(X[:10], Y[:10])).unlearn(X[:10], Y[:10])
+
+
+@pytest.mark.parametrize("form", ["root", "covariance", "information"])
+def test_unlearning_under_forgetting_keeps_the_penalty_whenever_it_comes(form):
+    """The recursion mends its penalty now and then; rows are taken out just before and just after."""
+    H = OSELMRegressor(15, **GIVEN).partial_fit(X, Y).map_.transform(X)
+    for n in range(40, 130, 7):
+        model = OSELMRegressor(15, form=form, forgetting=0.98, **GIVEN).partial_fit(X[:n], Y[:n])
+        model.unlearn(X[:5], Y[:5])
+        fading = 0.98 ** np.arange(n - 1, -1, -1.0)
+        beta, _ = reference.ridge(H[5:n], Y[5:n], 100.0, fading[5:])
+        assert relative_error(model.predict(X), (H @ beta)[:, 0]) <= 1e-9
+
+
+@pytest.mark.parametrize("form", ["root", "covariance", "information"])
+def test_rows_of_merged_models_fade_from_when_each_learned_them(form):
+    first = OSELMRegressor(15, form=form, forgetting=0.97, **GIVEN).partial_fit(X[:60], Y[:60])
+    second = first.blank_copy().partial_fit(X[60:90], Y[60:90])
+    first.merge(second).partial_fit(X[90:100], Y[90:100])
+    age = np.r_[np.arange(69, 9, -1), np.arange(39, 9, -1), np.arange(9, -1, -1)]
+    gone, left = [3, 65, 95], np.setdiff1d(np.arange(100), [3, 65, 95])
+    first.unlearn(X[gone], Y[gone])
+    H = first.map_.transform(X)
+    beta, _ = reference.ridge(H[left], Y[left], 100.0, 0.97 ** age[left])
+    assert relative_error(first.predict(X), (H @ beta)[:, 0]) <= 1e-9
+
+
+def test_copies_and_merged_models_know_which_rows_were_learned_without_a_landmark():
+    """Rows of a blank copy had every landmark, those of the model from the time it came; each goes as it came."""
+    base = fixed.NKELMRegressor(15, C=100.0, fit_intercept=True, random_state=0).partial_fit(X[:600], Y[:600])
+    away, y_away = X[600:] + 6.0, Y[600:] + 1.0
+    base.partial_fit(away[:60], y_away[:60], novelty=0.5)
+    apart = base.blank_copy().partial_fit(np.vstack([X[:50], away]), np.r_[Y[:50], y_away])
+    Phi = [base.map_.transform(A) for A in (X[:600], away[:60], X[:50], away)]
+    Phi[0][:, 15:] = 0.0
+    y = [Y[:600], y_away[:60], Y[:50], y_away]
+    alone = copy.deepcopy(apart).unlearn(away[:20], y_away[:20])
+    beta, _ = reference.ridge(np.vstack([Phi[2], Phi[3][20:]]), np.r_[y[2], y[3][20:]], 100.0, fit_intercept=True)
+    assert relative_error(alone.beta_, beta) <= 1e-7
+    merged = through_a_file(base.merge(apart))
+    # the latest copy goes first: X[:50] and away[:60] of this model, then those of the other
+    merged.unlearn(np.vstack([X[:5], away[:5], away[:5]]), np.r_[Y[:5], y_away[:5], y_away[:5]])
+    parts = [Phi[0][5:], Phi[1][5:], Phi[2], Phi[3][5:]]
+    beta, _ = reference.ridge(np.vstack(parts), np.r_[y[0][5:], y[1][5:], y[2], y[3][5:]], 100.0, fit_intercept=True)
+    assert relative_error(merged.beta_, beta) <= 1e-7

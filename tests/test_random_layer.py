@@ -268,3 +268,15 @@ def test_more_nodes_do_not_make_the_layer_linear():
 def test_feature_names_count_the_columns():
     layer = RandomLayer(3, direct_links=True, random_state=0).fit(rows(10, 2))
     assert list(layer.get_feature_names_out()) == [f"randomlayer{i}" for i in range(5)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_moments_of_sparse_rows_are_those_of_dense_rows_also_for_constant_columns_far_from_zero(dtype):
+    rng = np.random.RandomState(0)
+    X = sparse_rows(60, 5).astype(dtype)
+    X = np.column_stack([X, np.full(60, 1.3e5), 1e6 + rng.normal(size=60), np.zeros(60)]).astype(dtype)
+    for weight in (None, 10.0 ** rng.uniform(-4, 4, size=60)):
+        dense, from_sparse = weighted_moments(X, weight), weighted_moments(sparse.csr_array(X), weight)
+        for actual, expected in zip(from_sparse, dense, strict=True):
+            np.testing.assert_allclose(actual, expected, rtol=1e-10)
+        assert (from_sparse[1][[5, 7]] == 0).all()

@@ -46,6 +46,6 @@ def test_readme_shows_results():
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.name)
 def test_links_between_documents_lead_somewhere(document):
     targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text())
-    # written by `make bench ARGS="--out benchmarks/RESULTS.md"`
+    # written by `make bench-all`
     missing = [t for t in targets if not (document.parent / t).exists() and not t.endswith("RESULTS.md")]
     assert not missing

@@ -1,5 +1,6 @@
 """The report is whole, needs no network, and can be read on a phone and at a desk."""
 
+import json
 import re
 
 import numpy as np
@@ -12,7 +13,9 @@ from sklearn.preprocessing import StandardScaler
 import ulmus
 from data import classification, regression
 from pages import requests_of_the_page
-from ulmus.scores import scores
+from ulmus.report.map import _halves, _mark, project, shown
+from ulmus.report.page import cell
+from ulmus.scores import Answers, _balanced, interval, scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
@@ -148,3 +151,64 @@ def test_the_page_prints(pages, browser, tmp_path):
     paper = tmp_path / "page.pdf"
     browser(f"--print-to-pdf={paper}", "--no-pdf-header-footer", url=(pages / "regression.html").as_uri())
     assert paper.read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_interval_of_a_score_holds_it_and_is_centred_where_resamples_are_biased(seed):
+    """A class of four rows is missing from some resamples, so that their balanced accuracy is too high or too low."""
+    rng = np.random.RandomState(seed)
+    truth = np.r_[np.zeros(200, int), np.ones(200, int), np.full(4, 2)]
+    right = np.r_[rng.random_sample(400) < 0.9, [True, False, False, False]]
+    answers = Answers(truth, np.where(right, truth, (truth + 1) % 3))
+    draws = [_balanced(answers.take(rng.randint(404, size=404))) for _ in range(400)]
+    low, high = interval(_balanced(answers), draws, 1.0, "higher")
+    assert low <= _balanced(answers) <= high <= 1.0
+    spread = np.std(draws)
+    assert 2.5 * spread < high - low < 4.5 * spread
+
+
+def test_a_score_that_is_not_defined_has_no_interval_and_can_be_written():
+    X, y = regression(40)
+    model = ulmus.KELMRegressor(gamma=1.0, C=1.0).fit(X, y)
+    found = scores(model, X[:10], np.full(10, 3.0))
+    assert np.isnan([found[0].value, found[0].low, found[0].high]).all()
+    assert np.isfinite(found[1].value)
+    assert json.dumps([s.to_json() for s in found], allow_nan=False).startswith('[{"name": "R\\u00b2", "value": null')
+
+
+def test_importance_is_seen_under_imbalance(tmp_path):
+    """15 rows of 3,000: accuracy does not move when their column is shuffled, the likelihood does."""
+    rng = np.random.RandomState(0)
+    X = pd.DataFrame(rng.normal(size=(3000, 2)), columns=["tells", "noise"])
+    X.loc[::200, "tells"] += 8
+    y = np.where(np.arange(3000) % 200 == 0, "rare", "common")
+    model = ulmus.NKELMClassifier(50, random_state=0).fit(X, y)
+    ulmus.report(model, X, y, tmp_path / "r.html", seen=True)
+    section = (tmp_path / "r.html").read_text().split('id="importance"')[1]
+    values = dict(re.findall(r"<td>(tells|noise)</td><td class=\"n\">([-\d.e]+)</td>", section))
+    assert float(values["tells"]) > 0.1
+    assert float(values["tells"]) > 10 * abs(float(values["noise"]))
+
+
+def test_a_map_draws_rows_by_which_its_plane_was_not_found():
+    """Labels at random cannot be told apart on other rows, though they can on those that found the plane."""
+    rng = np.random.RandomState(0)
+    X, index = rng.normal(size=(400, 40)), rng.randint(2, size=400)
+    fitted, drawn = _halves(400)
+    assert not set(fitted) & set(drawn)
+    picture = project(X, ["a", "b"], index, pd.DataFrame(X[:, :1], columns=["x"]), {})
+    marks = re.findall(r'translate\(([\d.]+),[\d.]+\)" data-tip="row (\d+): (a|b)', picture)
+    assert {int(row) for _, row, _ in marks} == set(drawn)
+    x, group = np.array([float(m[0]) for m in marks]), np.array([m[2] == "b" for m in marks])
+    best = max(max(((x > c) == group).mean(), ((x <= c) == group).mean()) for c in x)
+    assert best < 0.65
+    assert "200 of 400 rows are drawn" in shown(400)
+
+
+def test_sixty_classes_have_different_marks():
+    assert len({_mark(k) for k in range(60)}) == 60
+
+
+def test_money_is_written_without_an_exponent():
+    assert cell(29791.3) == "29,791"
+    assert cell(0.012) == "0.012"

@@ -89,7 +89,7 @@ def test_a_model_that_is_equally_sure_everywhere_shows_what_it_missed_most(tmp_p
     text = sections_of(tmp_path / "page.html")["unsure"]
     assert "missed most" in text
     worst = 150 + int(np.argmax(np.abs(y[150:] - model.predict(frame[150:]))))
-    assert f'<td class="n">{worst - 150 + 1}</td>' in text.partition("<tbody>")[2].partition("</tr>")[0]
+    assert f"<td>{frame.index[worst]}</td>" in text.partition("<tbody>")[2].partition("</tr>")[0]
 
 
 def test_the_map_shows_rows_as_an_adaptive_model_sees_them():

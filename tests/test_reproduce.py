@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from joblib import effective_n_jobs
 
+from experiments.reproduce import EXPERIMENTS
+from experiments.reproduce.kelmor import equal_frequency
+from experiments.runner import Cache, Cell, Experiment, NotHere, Results, Settings, Table, Unavailable, run
+from experiments.runner.guard import guarded, within
 from pages import figures_of
-from ulmus.reproduce import EXPERIMENTS, Cell, Experiment, Results, Settings, Table, Unavailable, run
-from ulmus.reproduce.cache import Cache
-from ulmus.reproduce.guard import guarded, within
-from ulmus.reproduce.kelmor import equal_frequency
 
 
 def toy(calls, fail=None):
@@ -211,7 +211,7 @@ def test_repetitions_of_what_took_too_long_are_not_tried(tmp_path, monkeypatch):
         tried.append(cell.key)
         return {"missing": "took more than 3 s"} if "slow" in cell.key else {"error": 1.0}
 
-    monkeypatch.setattr(import_module("ulmus.reproduce.workers"), "guarded", late)
+    monkeypatch.setattr(import_module("experiments.runner.workers"), "guarded", late)
 
     def cells(settings):
         for k in range(3):
@@ -229,6 +229,31 @@ def test_what_fails_is_told_and_tried_again(tmp_path):
     experiment = Experiment("toy", "Toy", "", lambda s: iter([Cell("a", fail)]), lambda r, s: [], lambda r, s: {})
     run([experiment], tmp_path)
     assert not list((tmp_path / "cells").glob("*.json"))
+
+
+def absent():
+    raise NotHere
+
+
+def no_package():
+    raise ImportError("no module", name="rival")
+
+
+@pytest.mark.parametrize(("work", "said"), [(absent, "no data here"), (no_package, "not installed (rival)")])
+def test_what_may_be_there_the_next_time_is_tried_again(work, said, tmp_path):
+    assert guarded(Cell("a", work))["missing"] == said
+    experiment = Experiment("toy", "Toy", "", lambda s: iter([Cell("a", work)]), lambda r, s: [], lambda r, s: {})
+    run([experiment], tmp_path)
+    assert not list((tmp_path / "cells").glob("*.json"))
+
+
+def test_the_page_says_at_which_commits_it_was_measured(tmp_path, monkeypatch):
+    cache = import_module("experiments.runner.cache")
+    monkeypatch.setattr(cache, "commit", lambda: "first")
+    assert "Measured at commit first." in run([many_cells(2)], tmp_path).read_text()
+    monkeypatch.setattr(cache, "commit", lambda: "second")
+    page = run([many_cells(3)], tmp_path).read_text()
+    assert "Measurements are of several commits: 2 at first, 1 at second." in page
 
 
 def test_a_run_says_how_long_it_will_take(tmp_path):

@@ -1,20 +1,16 @@
 """The arithmetic of the robust benchmarks."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-import robust_data
-from problems import Task
+from experiments.sections import robust_data
+from experiments.tasks import Task
 
 
 def task(n=200):
     rng = np.random.RandomState(0)
     X, y = rng.normal(size=(n, 2)), rng.uniform(size=n)
-    return Task("", X, y, X, y, True)
+    return Task("", "regression", X, y, X, y)
 
 
 @pytest.mark.parametrize("one_sided", [False, True])
@@ -43,11 +39,3 @@ def test_the_sizes_of_the_document_fill_its_sets():
     assert totals["Delta elevators"] == 9517
     assert totals["Cal housing"] == 20640
     assert len(totals) == 10
-
-
-def test_a_remembered_result_is_not_computed_again(tmp_path, monkeypatch):
-    monkeypatch.setenv("ULMUS_BENCH_CACHE", str(tmp_path))
-    calls = []
-    for _ in range(2):
-        assert robust_data.remembered("key", lambda: calls.append(1) or {"a": 1.5}) == {"a": 1.5}
-    assert len(calls) == 1

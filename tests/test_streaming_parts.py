@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -118,6 +119,7 @@ def test_a_survey_that_was_saved_half_way_ends_the_same(rows, classifier, tmp_pa
     with pytest.raises(KeyboardInterrupt):
         half.reduce("survey", survey, look)
     assert journal.load("survey").rows == 256
+    journal.close()
     again = surveyed(rows, y, W, classifier=classifier, journal=Journal(tmp_path, {}, seconds=None, rows=100))
     for survey in (again, surveyed(rows, y, W, classifier=classifier, journal=journal)):
         np.testing.assert_array_equal(survey.keys, whole.keys)
@@ -142,8 +144,8 @@ def test_batches_that_differ_from_those_in_the_checkpoint_are_refused(tmp_path):
                 raise KeyboardInterrupt
             return survey.look(batch)
 
-        stream = Stream(source(first), 64, Journal(tmp_path, {}, seconds=0, rows=None), n_jobs=1)
-        return stream.reduce("survey", survey, look)
+        with closing(Journal(tmp_path, {}, seconds=0, rows=None)) as journal:
+            return Stream(source(first), 64, journal, n_jobs=1).reduce("survey", survey, look)
 
     with pytest.raises(KeyboardInterrupt):
         run(0.5, stop=256)
@@ -157,6 +159,7 @@ def test_a_journal_gives_back_what_was_saved(tmp_path):
     assert journal.load("sums") is None
     arrays = {"a": np.arange(6.0).reshape(2, 3), "b": np.array(["x", "yy"])}
     journal.save("sums", Saved(12, False, arrays, {"n": 3}))
+    journal.close()
     found = Journal(tmp_path / "new" / "folder", {"C": 1.0}, seconds=None, rows=None).load("sums")
     assert (found.rows, found.done, found.notes) == (12, False, {"n": 3})
     assert all((found.arrays[k] == v).all() for k, v in arrays.items())
@@ -172,6 +175,7 @@ def test_a_journal_of_another_run_is_refused_with_the_reason(tmp_path):
 def test_a_damaged_file_of_a_journal_is_named(name, tmp_path):
     journal = Journal(tmp_path, {"C": 1.0}, seconds=None, rows=None)
     journal.save("sums", Saved(12, False, {"a": np.arange(1000.0)}))
+    journal.close()
     data = bytearray((tmp_path / name).read_bytes())
     data[len(data) // 2 :] = b"\xff" * (len(data) - len(data) // 2)
     (tmp_path / name).write_bytes(data)
@@ -181,7 +185,7 @@ def test_a_damaged_file_of_a_journal_is_named(name, tmp_path):
 
 def test_files_of_an_interrupted_write_are_swept_away(tmp_path):
     (tmp_path / "sums.npz.77.partial").write_bytes(b"half")
-    Journal(tmp_path, {}, seconds=None, rows=None)
+    Journal(tmp_path, {}, seconds=None, rows=None).close()
     assert [p.name for p in tmp_path.iterdir()] == ["identity.json"]
 
 

@@ -1,5 +1,7 @@
 """Robust models of streams: the minimiser of all rows, found by passes that hold nothing per row."""
 
+from dataclasses import replace
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -7,8 +9,12 @@ import pytest
 import ulmus
 from data import regression, relative_error
 from ulmus import distributed, streaming
+from ulmus.engine import Rows
 from ulmus.losses import LOSSES
-from ulmus.streaming.robust import Sweep
+from ulmus.solvers.line_search import WolfePowell
+from ulmus.solvers.newton import NewtonOptions, newton
+from ulmus.solvers.newton_rows import HeldRows
+from ulmus.streaming.robust import Passes, Sweep
 
 N = 1500
 X, CLEAN = regression(N)
@@ -80,3 +86,59 @@ def test_partitions_of_a_cluster_find_the_minimiser_too():
     rows, targets = da.from_array(X, chunks=(400, 3)), da.from_array(Y, chunks=400)
     model = distributed.fit(layer(), rows, targets, sample_rows=150)
     assert relative_error(model.predict(X), layer().fit(X, Y).predict(X)) <= 1e-8
+
+
+class InMemory:
+    """A stream of two batches, reduced one after the other."""
+
+    def reduce(self, name, tally, work):
+        for piece in (slice(0, 900), slice(900, None)):
+            tally.add(work(Rows(X[piece], TWO[piece], W[piece])))
+        return tally
+
+
+class AsTheyAre:
+    def rows(self, batch):
+        return batch
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        WolfePowell(),
+        WolfePowell(delta1=0.4, delta2=0.6),
+        WolfePowell(delta2=0.15, beta=0.3, rho=0.3),
+        WolfePowell(delta2=0.15, beta=3.0, rho=0.9, rho1=0.2),
+    ],
+)
+def test_passes_take_the_steps_of_newtons_method_in_memory(search):
+    model = layer().fit(X, TWO)
+    rows = Rows(X, TWO, W)
+    problem = replace(model._problems(rows)[1], rows=rows)
+    c, C = np.array([0.3, 0.1]), np.array([20.0, 5.0])
+    options = NewtonOptions(1e-9, 60, search, 0.1, reuse=0.0)
+    start = np.full((problem.features.n_lifted, 2), 3.0), np.array([5.0, -5.0])
+    kept = newton(HeldRows.of(problem), LOSSES["sqrt"], c, C, *start, options)
+    passed = newton(
+        Passes(InMemory(), problem, AsTheyAre(), np.abs(TWO).max(axis=0)), LOSSES["sqrt"], c, C, *start, options
+    )
+    for one, other in zip(kept, passed, strict=True):
+        assert one.converged
+        assert other.converged
+        assert (one.path.step_length != 1.0).any()
+        np.testing.assert_allclose(other.path.step_length, one.path.step_length, rtol=1e-9)
+        np.testing.assert_allclose(other.path.objective, one.path.objective, rtol=1e-9)
+        np.testing.assert_allclose(other.beta, one.beta, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(other.curvature_sum, one.curvature_sum, rtol=1e-8)
+
+
+def test_the_parameters_of_the_search_reach_a_stream():
+    def fitted(**options):
+        model = layer("sqrt", tau=1e-3, max_iter=200, **options)
+        return streaming.fit(model, (X, Y), batch_rows=200, sample_rows=60)
+
+    plain = fitted().path_.step_length
+    for options in ({"delta1": 0.45}, {"rho": 0.8}, {"beta": 0.3}):
+        assert not np.array_equal(fitted(**options).path_.step_length, plain), options
+    with pytest.raises(ValueError, match="delta2 must lie between"):
+        fitted(delta1=0.3, delta2=0.2)

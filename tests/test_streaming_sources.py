@@ -270,6 +270,38 @@ def test_the_reader_ends_with_its_consumer():
     assert not [t for t in threading.enumerate() if t.name == "ulmus-read-ahead"]
 
 
+@pytest.mark.parametrize("step", ["start", "set", "join"])
+def test_the_reader_ends_wherever_an_interrupt_comes(step, monkeypatch):
+    """Between beginning the thread and waiting for its first item, and at every step of the end."""
+    owner = threading.Event if step == "set" else threading.Thread
+    real, hit, ending = getattr(owner, step), [], []
+
+    def interrupted(self, *args):
+        if step == "start" or ending:
+            hit.append(True)
+            monkeypatch.undo()
+            if step == "start":
+                real(self, *args)
+            raise KeyboardInterrupt
+        return real(self, *args)
+
+    monkeypatch.setattr(owner, step, interrupted)
+
+    def begin_and_end():
+        items = read_ahead(iter(range(10**9)), 2)
+        next(items)
+        ending.append(True)
+        items.close()
+
+    with pytest.raises(KeyboardInterrupt):
+        begin_and_end()
+    assert hit
+    for thread in threading.enumerate():
+        if thread.name == "ulmus-read-ahead":
+            thread.join(10)
+            assert not thread.is_alive()
+
+
 def test_fingerprints_change_with_the_files(tmp_path):
     folder = write_parts(tmp_path / "d", [100])
     before = open_source(folder, target="y").identity()

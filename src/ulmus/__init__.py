@@ -1,29 +1,32 @@
 """Extreme learning machines: non-linear models for tables whose weights are one closed-form solve."""
 
 from importlib import import_module
-from types import ModuleType
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-from ulmus import datasets, metrics, onnx
-from ulmus.exceptions import NumericalWarning
-from ulmus.features.nystrom import NystromMap
-from ulmus.features.random_layer import RandomLayer
-from ulmus.models.adaptive import AdaptiveClassifier, AdaptiveRegressor
-from ulmus.models.adaptive_ordinal import AdaptiveOrdinalClassifier
-from ulmus.models.elm import ELMClassifier, ELMRegressor
-from ulmus.models.enda import ENDA
-from ulmus.models.enda_ensemble import ENDAEnsemble
-from ulmus.models.kelm import KELMClassifier, KELMRegressor
-from ulmus.models.klda import KLDA
-from ulmus.models.learned_metric import LearnedMetric
-from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
-from ulmus.models.nnda import NNDA
-from ulmus.models.online import OSELMClassifier, OSELMRegressor
-from ulmus.models.online_ordinal import OSELMOrdinalClassifier
-from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
-from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
-from ulmus.persistence import LoadError, load, save
-from ulmus.plots import ProjectionDisplay, ResidualsDisplay, TuningDisplay
 from ulmus.report import report
+
+if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in HOMES
+    from ulmus import datasets, distributed, metrics, onnx, streaming
+    from ulmus.exceptions import NumericalWarning
+    from ulmus.features.nystrom import NystromMap
+    from ulmus.features.random_layer import RandomLayer
+    from ulmus.models.adaptive import AdaptiveClassifier, AdaptiveRegressor
+    from ulmus.models.adaptive_ordinal import AdaptiveOrdinalClassifier
+    from ulmus.models.elm import ELMClassifier, ELMRegressor
+    from ulmus.models.enda import ENDA
+    from ulmus.models.enda_ensemble import ENDAEnsemble
+    from ulmus.models.kelm import KELMClassifier, KELMRegressor
+    from ulmus.models.klda import KLDA
+    from ulmus.models.learned_metric import LearnedMetric
+    from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
+    from ulmus.models.nnda import NNDA
+    from ulmus.models.online import OSELMClassifier, OSELMRegressor
+    from ulmus.models.online_ordinal import OSELMOrdinalClassifier
+    from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
+    from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
+    from ulmus.persistence import LoadError, load, save
+    from ulmus.plots import ProjectionDisplay, ResidualsDisplay, TuningDisplay
 
 __version__ = "0.1.0"
 
@@ -67,9 +70,71 @@ __all__ = [
     "streaming",
 ]
 
+#: Module → the public names that live there.
+HOMES = {
+    "ulmus.exceptions": ("NumericalWarning",),
+    "ulmus.features.nystrom": ("NystromMap",),
+    "ulmus.features.random_layer": ("RandomLayer",),
+    "ulmus.models.adaptive": (
+        "AdaptiveClassifier",
+        "AdaptiveRegressor",
+    ),
+    "ulmus.models.adaptive_ordinal": ("AdaptiveOrdinalClassifier",),
+    "ulmus.models.elm": (
+        "ELMClassifier",
+        "ELMRegressor",
+    ),
+    "ulmus.models.enda": ("ENDA",),
+    "ulmus.models.enda_ensemble": ("ENDAEnsemble",),
+    "ulmus.models.kelm": (
+        "KELMClassifier",
+        "KELMRegressor",
+    ),
+    "ulmus.models.klda": ("KLDA",),
+    "ulmus.models.learned_metric": ("LearnedMetric",),
+    "ulmus.models.nkelm": (
+        "NKELMClassifier",
+        "NKELMRegressor",
+    ),
+    "ulmus.models.nnda": ("NNDA",),
+    "ulmus.models.online": (
+        "OSELMClassifier",
+        "OSELMRegressor",
+    ),
+    "ulmus.models.online_ordinal": ("OSELMOrdinalClassifier",),
+    "ulmus.models.ordinal": (
+        "ELMOrdinalClassifier",
+        "KELMOrdinalClassifier",
+        "NKELMOrdinalClassifier",
+    ),
+    "ulmus.models.robust": (
+        "RobustELMRegressor",
+        "RobustNKELMRegressor",
+    ),
+    "ulmus.persistence": (
+        "LoadError",
+        "load",
+        "save",
+    ),
+    "ulmus.plots": (
+        "ProjectionDisplay",
+        "ResidualsDisplay",
+        "TuningDisplay",
+    ),
+}
+_HOME = {name: module for module, names in HOMES.items() for name in names}
 
-def __getattr__(name: str) -> ModuleType:
-    """The drivers, loaded when they are first named."""
-    if name in ("distributed", "streaming"):
+
+def __getattr__(name: str) -> Any:
+    """Public names and modules, loaded when they are first named."""
+    if name in _HOME:
+        found = getattr(import_module(_HOME[name]), name)
+        globals()[name] = found
+        return found
+    if not name.startswith("_") and find_spec(f"ulmus.{name}") is not None:
         return import_module(f"ulmus.{name}")
     raise AttributeError(f"module 'ulmus' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

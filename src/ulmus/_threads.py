@@ -48,13 +48,28 @@ class _OneThread:
     def __init__(self) -> None:
         self._lock, self._users = threading.Lock(), 0
         self._before: list[int] = []
+        self._kept = False
         self._local = threading.local()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._alone)
+
+    def _alone(self) -> None:
+        """In a forked process: other threads are gone, and with them what they asked for and the lock they may hold.
+
+        If they had BLAS on one thread, what there was before them is remembered, and restored after the next use.
+        """
+        self._lock = threading.Lock()
+        mine = len(getattr(self._local, "before", []))
+        self._kept = self._users > mine == 0
+        self._users = mine
 
     def __enter__(self) -> None:
         shared, own = _pools()
         with self._lock:
             if not self._users:
-                self._before = [library.num_threads for library in shared]
+                if not self._kept:
+                    self._before = [library.num_threads for library in shared]
+                self._kept = False
                 for library in shared:
                     _set_threads(library, 1)
             self._users += 1
@@ -80,7 +95,7 @@ class _Crews:
     """Threads that wait for the next call.
 
     Fresh ones often share a core until the system spreads them, which takes longer than most calls do
-    (``benchmarks/threads.py``). Each call has a crew to itself, so that calls may be nested.
+    (``experiments/sections/threads.py``). Each call has a crew to itself, so that calls may be nested.
     """
 
     def __init__(self) -> None:

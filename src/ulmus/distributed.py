@@ -20,8 +20,6 @@ from ulmus.streaming.survey import SAMPLE_ROWS, Survey
 
 #: Results that are merged by one task.
 FAN_IN = 8
-#: Keys that are looked at, over those that a sample of all rows needs on average: few rows then leave their worker.
-_MARGIN = 1.2
 
 
 def fit(
@@ -79,9 +77,8 @@ def fit(
     journal = Journal(None, {})
     rng, seed = random_numbers(model, journal)
     survey = Survey(sample_rows, seed, is_classifier(model), partitions.names)
-    if partitions.n_rows is not None and partitions.n_rows > sample_rows:
-        share = _MARGIN * sample_rows / partitions.n_rows
-        survey.limit = int(min(1.0, share) * (2**64 - 1))
+    if partitions.n_rows is not None:
+        survey.expect(partitions.n_rows)
     fit_stream(model, partitions, journal, rng, survey, partitions.names)
     return model
 
@@ -222,7 +219,10 @@ def _blocks(collection: Any, rows: tuple[int, ...] | None) -> list[Any]:
         return list(collection.rechunk(chunks).to_delayed().ravel())
     if not hasattr(collection, "to_delayed"):
         raise TypeError(f"y and sample_weight must be dask collections like X, got {type(collection).__name__}")
-    return list(collection.to_delayed())
+    # not optimised: Dask would join small partitions of files by the columns that are read, those of X otherwise than
+    # those of y; simplified: only these columns are read
+    simple = collection.simplify() if hasattr(collection, "simplify") else collection
+    return list(simple.to_delayed(optimize_graph=False))
 
 
 @dataclass(frozen=True)

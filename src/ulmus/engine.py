@@ -60,13 +60,15 @@ class Lifted:
 class Rows:
     """Rows in memory: inputs, targets, weights, and the weight of one copy of each row (None means 1).
 
-    A row that weighs k stands for k copies; leaving one out takes ``unit`` away.
+    A row that weighs k stands for k copies; leaving one out takes ``unit`` away. ``fold`` numbers the folds in which
+    rows are tested (−1: in none), for searches that carry their rows with them; None asks for leave-one-out.
     """
 
     X: Any
     T: np.ndarray
     weight: np.ndarray | None = None
     unit: np.ndarray | None = None
+    fold: np.ndarray | None = None
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -76,8 +78,8 @@ class Rows:
 
     def take(self, rows: slice | np.ndarray) -> "Rows":
         """These rows."""
-        weight, unit = (None if a is None else a[rows] for a in (self.weight, self.unit))
-        return Rows(self.X[rows], self.T[rows], weight, unit)
+        weight, unit, fold = (None if a is None else a[rows] for a in (self.weight, self.unit, self.fold))
+        return Rows(self.X[rows], self.T[rows], weight, unit, fold)
 
     @property
     def target_bound(self) -> float:
@@ -97,7 +99,7 @@ class Rows:
     def reweighted(self, factor: np.ndarray) -> "Rows":
         """Rows whose weights (and those of one copy) are multiplied; rows of weight 0 are gone."""
         weight, unit = (factor if a is None else a * factor for a in (self.weight, self.unit))
-        rows = Rows(self.X, self.T, weight, unit)
+        rows = Rows(self.X, self.T, weight, unit, self.fold)
         return rows if factor.all() else rows.take(factor > 0)
 
 
@@ -145,7 +147,8 @@ class _Task(Generic[Result]):
         try:
             self.result.set_result(self._call())
         except BaseException as error:
-            self.result.set_exception(error)
+            if not self.result.done():  # an interrupt may come when the result is there already
+                self.result.set_exception(error)
             if not isinstance(error, Exception):  # an interrupt does not wait for its turn
                 raise
 

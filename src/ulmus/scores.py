@@ -17,13 +17,17 @@ RESAMPLES, MAX_ROWS = 200, 20_000
 
 @dataclass(frozen=True)
 class Score:
-    """A score, and the 95 % interval of its bootstrap over rows."""
+    """A score, and the 95 % interval of its bootstrap over rows; NaN where it is not defined on these rows."""
 
     name: str
     value: float
     low: float
     high: float
     better: str = "higher"
+
+    def to_json(self) -> dict[str, Any]:
+        """For a file; JSON has no NaN, so that a number that is not defined is null."""
+        return {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in vars(self).items()}
 
 
 @dataclass(frozen=True)
@@ -102,10 +106,18 @@ def scores(model: Any, X: Any, y: Any, *, random_state: int = 0) -> list[Score]:
     found = []
     for name, better, measure in measures:
         value = measure(answers)
-        ends = np.nanquantile([measure(draw) for draw in draws], (0.025, 0.975)) if n > 1 else (value, value)
-        low, high = (value + shrink * (end - value) for end in ends)
-        found.append(Score(name, value, float(low), float(high), better))
+        found.append(Score(name, value, *interval(value, [measure(draw) for draw in draws], shrink, better), better))
     return found
+
+
+def interval(value: float, draws: list[float], shrink: float, better: str) -> tuple[float, float]:
+    """The 95 % interval of resamples, moved so that their median is the estimate: resamples of few rows are biased."""
+    there = np.asarray(draws)[np.isfinite(draws)]
+    if not np.isfinite(value) or not len(there):
+        return float("nan"), float("nan")
+    low, middle, high = np.quantile(there, (0.025, 0.5, 0.975))
+    low, high = value + shrink * (low - middle), value + shrink * (high - middle)
+    return (float(low), float(min(high, 1.0))) if better == "higher" else (float(max(low, 0.0)), float(high))
 
 
 def answers_of(model: Any, last: Any, X: Any, y: np.ndarray) -> tuple[Answers, tuple[Measure, ...]]:

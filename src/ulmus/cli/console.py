@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ulmus._files import SameFileError, refuse_inputs, refuse_same
 from ulmus.exceptions import NumericalWarning
 
 #: Done; something unexpected; wrong use of a command; a table or a model file that cannot be used.
@@ -59,15 +60,37 @@ def working(text: str) -> Iterator[Progress]:
         yield progress
 
 
-def writable(path: str | None) -> None:
-    """Refuse a file that could not be written in the end, before any work is done."""
-    if path is None or path == "-":
+def check_outputs(outputs: dict[str, str | None], inputs: Sequence[str | None]) -> None:
+    """Refuse, before any work is done, files that could not be written in the end, or that are also read.
+
+    Parameters
+    ----------
+    outputs : dict
+        Path, ``"-"`` or None by the name of its option.
+    inputs : sequence
+        Paths, ``"-"`` or None.
+    """
+    wanted = {option: path for option, path in outputs.items() if path is not None}
+    for path in wanted.values():
+        _writable(path)
+    refuse_same({option: path for option, path in wanted.items() if path != "-"})
+    for option, path in wanted.items():
+        read = [0 if one == "-" else one for one in inputs if one is not None]
+        refuse_inputs(1 if path == "-" else path, read, option)
+
+
+def _writable(path: str) -> None:
+    if path == "-" or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)):
         return
     folder = Path(path).resolve().parent
     if not folder.is_dir():
         raise UsageError(f"{path}: there is no folder {folder}; make it first")
     if Path(path).is_dir():
         raise UsageError(f"{path} is a folder; name a file")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"{path}: the folder {folder} may not be written; name a file in another one")
+    if Path(path).exists() and not os.access(path, os.W_OK):
+        raise UsageError(f"{path} is read-only; name another file")
 
 
 def guarded(run: Callable[[], Any]) -> int:
@@ -83,7 +106,7 @@ def guarded(run: Callable[[], Any]) -> int:
         warnings.showwarning = lambda message, *_, **__: warn(str(message))
         try:
             run()
-        except UsageError as error:
+        except (UsageError, SameFileError) as error:
             return _failed(error, USAGE)
         except TableError as error:
             return _failed(error, BAD_TABLE)

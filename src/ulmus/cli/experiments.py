@@ -1,38 +1,85 @@
-"""``ulmus reproduce`` and ``ulmus bench``."""
+"""``ulmus reproduce`` and ``ulmus bench``: experiments are run from a clone, in whose folder of that name they are."""
 
 import os
 import shlex
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ulmus.bench import SUITES
 from ulmus.cli.console import UsageError
 from ulmus.datasets.loader import FOLDER_VARIABLE
-from ulmus.reproduce import EXPERIMENTS, Experiment, Settings, run
-from ulmus.reproduce.run import DOCUMENTS
+
+if TYPE_CHECKING:
+    from experiments.runner import Experiment
+
+#: What tells our folder from another of this common name.
+MARK = Path("experiments", "contestants", "__init__.py")
+
+
+def find_experiments() -> None:
+    """Make the clone's experiments importable, or say how to come by them."""
+    here = (Path(__file__).parents[3], Path.cwd())
+    root = next((folder for folder in here if (folder / MARK).exists()), None)
+    if root is None:
+        raise UsageError(
+            "experiments and comparisons are no part of the installed package, they are run from a clone: get the "
+            'repository, install it there by pip install --editable ".[bench,cli,report]", and give the same command '
+            "in its folder"
+        )
+    if find_spec("matplotlib") is None:
+        raise UsageError('pages are drawn by matplotlib: pip install --editable ".[bench,cli,report]" in the clone')
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
 
 
 def reproduce(documents: Sequence[str], *, quick: bool, data: str | None, out: str, jobs: int) -> None:
     """Run experiments of the documents."""
+    find_experiments()
+    from experiments.reproduce import EXPERIMENTS
+    from experiments.runner.run import DOCUMENTS
+
     if not documents:
         raise UsageError(f"name a document: {', '.join(EXPERIMENTS)}, or all")
-    if jobs < 1:
-        raise UsageError(f"--jobs is how many measurements run at a time, at least 1, got {jobs}")
     names = list(EXPERIMENTS) if "all" in documents else list(dict.fromkeys(documents))
-    _run([EXPERIMENTS[name] for name in names], quick, data, out, jobs=jobs)
+    _run([EXPERIMENTS[name] for name in names], DOCUMENTS, quick, data, out, jobs)
 
 
 def bench(
-    suite: str, contestants: list[str] | None, sets: list[str] | None, *, quick: bool, data: str | None, out: str
+    suite: str,
+    contestants: list[str] | None,
+    sets: list[str] | None,
+    protocol: dict[str, bool],
+    *,
+    quick: bool,
+    data: str | None,
+    out: str,
+    jobs: int,
 ) -> None:
     """Run a suite of comparisons, or a part of it."""
-    _run([SUITES[suite].of(contestants, sets).experiment()], quick, data, out, "Our models beside what you would pick")
+    find_experiments()
+    from experiments.suites import SUITES
+    from experiments.suites.arena import Arena
+
+    chosen = SUITES[suite]
+    try:
+        if isinstance(chosen, Arena):
+            chosen = chosen.protocol(**protocol)
+        elif any(protocol.values()):
+            flags = " and ".join(f"--{name}" for name, given in protocol.items() if given)
+            raise UsageError(f"{flags} is of --suite arena, not of {suite}")
+        asked = chosen.of(contestants, sets)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    _run([asked.experiment()], "Our models beside what you would pick", quick, data, out, jobs)
 
 
-def _run(
-    experiments: list[Experiment], quick: bool, data: str | None, out: str, title: str = DOCUMENTS, jobs: int = 1
-) -> None:
+def _run(experiments: list["Experiment"], title: str, quick: bool, data: str | None, out: str, jobs: int) -> None:
+    from experiments.runner import Settings, run
+
+    if jobs < 1:
+        raise UsageError(f"--jobs is how many measurements run at a time, at least 1, got {jobs}")
     if data is not None:
         if not Path(data).is_dir():
             raise UsageError(f"--data names {data}, which is not a folder")

@@ -2,16 +2,16 @@
 
 import os
 
+from ulmus._numbers import number
 from ulmus.cli.console import show
+from ulmus.cli.models import load_model
 from ulmus.models._summary import summary
-from ulmus.persistence import describe, load
 from ulmus.tables.schema import Schema
 
 
 def info(file: str) -> None:
     """What a model file holds."""
-    found = describe(file)
-    model = load(file)
+    found, model = load_model(file)
     last = model.steps[-1][1] if hasattr(model, "steps") else model
     versions = ", ".join(f"{name} {number}" for name, number in found.versions.items())
     rows = [
@@ -28,7 +28,8 @@ def info(file: str) -> None:
             ("column", f"{name}: {kind.name} {kind.form}".rstrip()) for name, kind in list(schema.columns.items())[:50]
         ]
         rows += [
-            ("score", f"{s['name']} {s['value']:.4g} ({s['low']:.4g} … {s['high']:.4g})") for s in found.notes["scores"]
+            ("score", f"{s['name']} {number(s['value'])} ({number(s['low'])} … {number(s['high'])})")
+            for s in found.notes["scores"]
         ]
     else:
         rows += [(key, f"{value}"[:200]) for key, value in found.schema.items()]

@@ -34,6 +34,7 @@ def fit(
     output: Annotated[str | None, Output] = None,
     report: str | None = None,
     holdout: float = 0.2,
+    decimal: Literal["auto", ".", ","] = "auto",
     seed: int = 0,
     threads: int = -1,
     stream: Annotated[bool, Parameter(negative="")] = False,
@@ -65,6 +66,8 @@ def fit(
         Where to write the report, one HTML page.
     holdout
         Share of the rows that is set aside when there is no test table.
+    decimal
+        How numbers are written: with a decimal point (1,234.5) or a comma (1.234,5). Told from the columns by default.
     seed
         Makes the fit repeatable.
     threads
@@ -88,6 +91,7 @@ def fit(
         holdout=holdout,
         output=output,
         report=report,
+        decimal=decimal,
         seed=seed,
         threads=threads,
         verbose=verbose,
@@ -105,6 +109,8 @@ def predict(
     proba: Annotated[bool, Parameter(negative="")] = False,
     interval: float | None = None,
     keep: Annotated[bool, Parameter(negative="")] = False,
+    decimal: Literal["auto", ".", ","] = "auto",
+    force: Annotated[bool, Parameter(negative="")] = False,
     threads: int = -1,
 ) -> None:
     """Predict the rows of a table, a batch at a time.
@@ -123,12 +129,26 @@ def predict(
         Give an interval as well that holds the truth with this probability, such as 0.9.
     keep
         Keep the columns of the table beside the predictions.
+    decimal
+        How numbers are written here, with a decimal point or a comma; by default as they were in training.
+    force
+        Predict although a column is not what it was in training; what cannot be read counts as missing.
     threads
         How many threads; -1 is all.
     """
     from ulmus.cli.predict import predict as run
 
-    run(model, data, output, proba=proba, interval=interval, keep=keep, threads=threads)
+    run(
+        model,
+        data,
+        output,
+        proba=proba,
+        interval=interval,
+        keep=keep,
+        decimal=decimal,
+        force=force,
+        threads=threads,
+    )
 
 
 @app.command
@@ -162,12 +182,16 @@ def reproduce(
 @app.command
 def bench(
     *,
-    suite: Literal["core", "tabular", "ablation", "ordinal", "online", "robust"] = "tabular",
+    suite: Literal["arena", "core", "tabular", "ablation", "ordinal", "online", "robust"] = "tabular",
     contestant: list[str] | None = None,
     dataset: list[str] | None = None,
     quick: Annotated[bool, Parameter(negative="")] = False,
     data: str | None = None,
     out: str = "bench",
+    jobs: int = 1,
+    inner: Annotated[bool, Parameter(negative="")] = False,
+    confirm: Annotated[bool, Parameter(negative="")] = False,
+    curves: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Compare our models with what you would pick otherwise, on this machine.
 
@@ -185,10 +209,19 @@ def bench(
         The folder of Parquet files, in place of ULMUS_DATA.
     out
         Where results.json and index.html go; an interrupted run goes on from there.
+    jobs
+        Measurements at a time, each on one core: sooner done, but every time is then that of one core.
+    inner
+        Of the arena: split the training rows once more and leave test rows alone; decisions are made here.
+    confirm
+        Of the arena: run the confirmation tables as well, when a version is done.
+    curves
+        Of the arena: measure learning curves as well.
     """
     from ulmus.cli.experiments import bench as run
 
-    run(suite, contestant, dataset, quick=quick, data=data, out=out)
+    protocol = {"inner": inner, "confirm": confirm, "curves": curves}
+    run(suite, contestant, dataset, protocol, quick=quick, data=data, out=out, jobs=jobs)
 
 
 @app.command
@@ -238,12 +271,12 @@ def export(model: str, output: str, /, *, dtype: Literal["float32", "float64"] =
     dtype
         Type of the numbers that go in and come out.
     """
-    from ulmus.cli.console import say, writable
+    from ulmus.cli.console import check_outputs, say
+    from ulmus.cli.models import load_model
     from ulmus.onnx import export as run
-    from ulmus.persistence import load
 
-    writable(output)
-    run(load(model), output, dtype=dtype)
+    check_outputs({"OUTPUT": output}, [model])
+    run(load_model(model)[1], output, dtype=dtype)
     say(f"ONNX: {output}")
 
 

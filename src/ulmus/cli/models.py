@@ -6,6 +6,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 import ulmus
+from ulmus.persistence import Description, LoadError, describe, load
 from ulmus.tables.schema import Schema
 from ulmus.tables.vectorise import encoder, vectoriser
 
@@ -41,6 +42,14 @@ def model_for(schema: Schema, model: str, *, effort: str, seed: int, threads: in
         columns, n_categories = encoder(schema.columns)
         options |= {"effort": effort, "categorical_features": list(range(n_categories))}
     return Pipeline([("columns", columns), ("model", MODELS[model][schema.task](**options))])
+
+
+def load_model(file: str) -> tuple[Description, Any]:
+    """What a model file says of itself, and the model; a file that cannot be read is a model that cannot be used."""
+    try:
+        return describe(file), load(file)
+    except OSError as error:
+        raise LoadError(f"{file} cannot be read: {error.strerror or error}") from None
 
 
 def settled(pipeline: Pipeline) -> Pipeline:

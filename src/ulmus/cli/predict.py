@@ -5,20 +5,29 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ulmus.cli.console import UsageError, console, say, warn, working, writable
-from ulmus.persistence import describe, load
-from ulmus.tables.read import Batch, read_batches
+from ulmus.cli.console import UsageError, check_outputs, console, say, warn, working
+from ulmus.cli.models import load_model
+from ulmus.tables.read import read_batches
 from ulmus.tables.schema import Schema, frame
-from ulmus.tables.write import Writer
+from ulmus.tables.write import Kept, Writer, written_as_text
 
 
 def predict(
-    file: str, data: str, output: str, *, proba: bool, interval: float | None, keep: bool, threads: int
+    file: str,
+    data: str,
+    output: str,
+    *,
+    proba: bool,
+    interval: float | None,
+    keep: bool,
+    decimal: str,
+    force: bool,
+    threads: int,
 ) -> None:
     """Predictions for the rows of a file, a batch at a time."""
-    writable(output)
-    schema = Schema.from_json(describe(file).notes.get("table"), file)
-    model = load(file)
+    check_outputs({"-o": output}, [file, data])
+    about, model = load_model(file)
+    schema = Schema.from_json(about.notes.get("table"), file)
     model[-1].n_jobs = threads
     if proba and not is_classifier(model[-1]):
         raise UsageError(f"{file}: --proba is for classes, and this model predicts numbers; use --interval 0.9")
@@ -27,20 +36,21 @@ def predict(
     if interval is not None and not 0 < interval < 1:
         raise UsageError(f"--interval takes a number between 0 and 1, got {interval}")
     rows = 0
+    keeper = Kept(typed=not written_as_text(output), decimal=decimal)
     with Writer(output) as writer, working(f"predicting {data}") as progress:
         for batch in read_batches(data):
-            X = frame(batch, schema, warn)
-            writer.write(_table(model, X, batch if keep else None, proba, interval))
+            X = frame(batch, schema, warn, decimal=decimal, force=force)
+            kept = keeper.columns(batch) if keep else {}
+            writer.write(_table(model, X, kept, proba, interval))
             rows += len(X)
             progress.update(progress.task_ids[0], description=f"predicting {data}: {rows:,} rows")
     if output != "-" or console.is_terminal:
         say(f"{rows:,} predictions: {'standard output' if output == '-' else output}")
 
 
-def _table(model: Any, X: Any, kept: Batch | None, proba: bool, interval: float | None) -> Any:
+def _table(model: Any, X: Any, columns: dict[str, Any], proba: bool, interval: float | None) -> Any:
     import pyarrow as pa
 
-    columns: dict[str, Any] = dict(kept.columns) if kept is not None else {}
     predicted = model.predict(X)
     columns["prediction"] = pa.array(predicted.tolist() if predicted.dtype.kind in "UO" else predicted)
     if proba:

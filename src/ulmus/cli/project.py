@@ -1,12 +1,11 @@
 """``ulmus project``."""
 
-from pathlib import Path
-
 import numpy as np
 
-from ulmus.cli.console import say, working, writable
+from ulmus._files import write_text
+from ulmus.cli.console import check_outputs, say, working
 from ulmus.cli.fit import rows_of
-from ulmus.report.map import grouped
+from ulmus.report.map import grouped, shown
 from ulmus.report.map import project as draw
 from ulmus.report.page import Section, page, paragraph
 from ulmus.tables import TableError
@@ -20,7 +19,7 @@ MAX_ROWS = 5_000
 
 def project(data: str, goal: str, output: str, *, seed: int) -> None:
     """A map of the rows of a table, as a page."""
-    writable(output)
+    check_outputs({"-o": output}, [data])
     with working(f"mapping {data}"):
         batch = read_table(data)
         schema = learn(batch, goal)
@@ -32,8 +31,8 @@ def project(data: str, goal: str, output: str, *, seed: int) -> None:
     if picture is None:
         raise TableError("there is only one class: nothing to tell apart", file=data, column=goal)
     text = (
-        f"{len(y):,} rows in the plane that tells the values of {goal} apart best (ENDA). Point at a mark, or tap it, "
-        "for its values."
+        f"The plane that tells the values of {goal} apart best (ENDA). Point at a mark, or tap it, for its values. "
+        f"{shown(len(y))}"
     )
-    Path(output).write_text(page(f"Map of {data}", paragraph(text), [Section("map", goal, picture)]), encoding="utf-8")
+    write_text(output, page(f"Map of {data}", paragraph(text), [Section("map", goal, picture)]))
     say(f"map: {output}")

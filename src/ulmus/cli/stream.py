@@ -30,7 +30,7 @@ class Batches:
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         rows = 0
         for batch in read_batches(self.path):
-            X, (y, there) = frame(batch, self.schema, self._tell), target(batch, self.schema)
+            X, (y, there) = frame(batch, self.schema, self._tell, force=True), target(batch, self.schema)
             rows += int(np.count_nonzero(there))
             if there.any():
                 yield np.asarray(self.columns.transform(X[there])), y[there]
@@ -52,6 +52,7 @@ def fit_stream(
     test: str | None,
     output: str | None,
     report: str | None,
+    decimal: str,
     seed: int,
     threads: int,
     verbose: bool,
@@ -65,7 +66,7 @@ def fit_stream(
             if rows >= SAMPLE_ROWS:
                 break
         sample = join_batches(first)
-        schema = learn(sample, goal, task, categories)
+        schema = learn(sample, goal, task, categories, decimal)
         X, y = rows_of(sample, schema, data)
         pipeline = model_for(schema, "nkelm", effort="default", seed=seed, threads=threads, verbose=verbose)
         columns = pipeline[0].fit(X)

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from ulmus._files import write_bytes
+
 CACHE_VARIABLE = "ULMUS_CACHE"
 
 
@@ -117,8 +119,8 @@ def fetch(name: str, fetcher: Callable[..., Any] = _ask_openml) -> bytes:
         splits=np.empty((0, len(data)), dtype=bool),
     )
     content = buffer.getvalue()
-    _write(folder / f"{name}.npz", content)
-    _write(folder / f"{name}.sha256", hashlib.sha256(content).hexdigest().encode())
+    write_bytes(folder / f"{name}.npz", content)
+    write_bytes(folder / f"{name}.sha256", hashlib.sha256(content).hexdigest().encode())
     return content
 
 
@@ -131,13 +133,6 @@ def numbered(target: np.ndarray) -> np.ndarray:
         return np.array([int(label) for label in labels])[codes]
     except ValueError:
         return codes.astype(np.int64)
-
-
-def _write(file: Path, content: bytes) -> None:
-    """All or nothing: a reader never sees half a file."""
-    draft = file.with_name(f"{file.name}.{os.getpid()}.part")
-    draft.write_bytes(content)
-    draft.replace(file)
 
 
 @contextmanager

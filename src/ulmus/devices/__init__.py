@@ -4,6 +4,6 @@ What belongs where: :mod:`~ulmus.devices.accelerator` finds the device and watch
 :mod:`~ulmus.devices.tensors` brings rows to it, :mod:`~ulmus.devices.lifts` turns them into features there,
 :mod:`~ulmus.devices.statistics` sums them and :mod:`~ulmus.devices.direct` solves; :mod:`~ulmus.devices.iterative` is
 the operator of conjugate gradients, with its preconditioner in :mod:`~ulmus.devices.triangles` and its kernel products
-in :mod:`~ulmus.devices.triton_kernels`. Nothing here is imported before a GPU is asked for, except
-:mod:`~ulmus.devices.routes`, which needs no PyTorch.
+in :mod:`~ulmus.devices.triton_kernels`. Before a GPU is asked for, only :mod:`~ulmus.devices.accelerator`,
+:mod:`~ulmus.devices.tensors` and :mod:`~ulmus.devices.routes` are imported, without PyTorch.
 """

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from ulmus import engine
-from ulmus.calibration import HeldOut
 from ulmus.devices.accelerator import Accelerator
 from ulmus.devices.iterative import FusedKernel, fusable, fused_gradient
 from ulmus.devices.lifts import TensorLift, lift_on, whitened
@@ -19,7 +18,6 @@ from ulmus.devices.whitening import DeviceDecomposition
 from ulmus.engine import Rows
 from ulmus.features.kernels import KERNELS
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.sampling import distinct_sample
 from ulmus.solvers.nystrom_ridge import ROUTES
 from ulmus.solvers.path import Spectrum, leave_out
 from ulmus.solvers.ridge import (
@@ -241,22 +239,17 @@ def on_host(summary: Summary) -> Summary:
     return Summary(total, tuple(folds), summary.extent)
 
 
-def leave_one_out_sample(
-    driver: Driver, features: Any, rows: Rows, solution: Solution, rng: np.random.RandomState, most: int
-) -> HeldOut:
-    """Exact leave-one-out predictions of a sample of the rows."""
-    sample = distinct_sample(rows, most, rng)[1] if rows.effective_count > most else rows
+def fitted_values(driver: Driver, features: Any, rows: Rows, solution: Solution) -> tuple[np.ndarray, np.ndarray]:
+    """Fitted values and leverages of a few rows."""
     a = driver.accelerator
-    Phi = driver.lift(features)(a.tensor(np.ascontiguousarray(_dense(sample.X))))
+    Phi = driver.lift(features)(a.tensor(np.ascontiguousarray(_dense(rows.X))))
     fitted = a.numpy(Phi @ a.tensor(solution.beta)) + solution.intercept
     leverage = solution.leverage
     if leverage.spectral or leverage.rows is not None:
-        h = leverage(a.numpy(Phi))
-    else:
-        V = (Phi - a.tensor(leverage.centre)).T
-        h = a.numpy((a.torch.linalg.solve_triangular(a.tensor(leverage.root), V, upper=False) ** 2).sum(0))
-        h = h + leverage.constant
-    return HeldOut.of(sample, sample.T - fitted, 1.0 - (h if sample.unit is None else sample.unit * h))
+        return fitted, leverage(a.numpy(Phi))
+    V = (Phi - a.tensor(leverage.centre)).T
+    h = a.numpy((a.torch.linalg.solve_triangular(a.tensor(leverage.root), V, upper=False) ** 2).sum(0))
+    return fitted, h + leverage.constant
 
 
 def _dense(X: Any) -> Any:

@@ -69,7 +69,9 @@ def fit_on_device(
     smallest = float((A.diagonal() ** 2).min())
     condition = norm / max(smallest, 1e-300)
     if last_folds is not None:
-        error, left = without_folds(inverse, alpha[n - m :], last_folds, C, weight)
+        error, left = without_folds(
+            inverse, alpha[n - m :], last_folds, C, weight, weight if last.unit is None else last.unit
+        )
         return DualSolution(alpha, b, condition, error * left[:, None], left)
     share = np.ones(m) if last.unit is None else last.unit / weight
     residual = alpha[n - m :] / (C * weight)[:, None]

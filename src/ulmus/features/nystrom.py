@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable
 from copy import copy
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,18 +20,34 @@ from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, dense
 from ulmus.features.landmarks import STRATEGIES, Draw, choose_landmarks, needs_labels
 from ulmus.features.whitening import NestedCholesky, eigen_whitening, nested_cholesky
 from ulmus.features.widths import heuristic_gamma
+from ulmus.parameters import AUTO, COUNT, POSITIVE, THREADS, Parameter, Parameters, estimator
 
-KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
-    "kernel": [StrOptions(set(KERNELS)), callable],
-    "gamma": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-    "degree": [Interval(Real, 0, None, closed="neither")],
-    "coef0": [Interval(Real, None, None, closed="neither")],
+KERNEL: Parameters = {
+    "kernel": Parameter(
+        "rbf",
+        (StrOptions(set(KERNELS)), callable),
+        "str or callable",
+        "See :class:`~ulmus.NystromMap` for the names and formulas.",
+    ),
+    "gamma": Parameter(
+        "auto",
+        (AUTO, POSITIVE),
+        'float or "auto"',
+        r"Kernel scale, :math:`\exp(-\gamma\|x-z\|^2)` for ``rbf``.",
+    ),
+    "degree": Parameter(3, (POSITIVE,), "float", "Of the polynomial kernel."),
+    "coef0": Parameter(
+        1.0, (Interval(Real, None, None, closed="neither"),), "float", "Of the polynomial and sigmoid kernels."
+    ),
 }
-
-LANDMARK_CONSTRAINTS: dict[str, list[Any]] = {
-    "n_landmarks": [Interval(Integral, 1, None, closed="left")],
-    "landmarks": [StrOptions(set(STRATEGIES)), "array-like"],
-    "rank": [Interval(Integral, 1, None, closed="left"), None],
+LANDMARKS: Parameters = {
+    "landmarks": Parameter(
+        "uniform",
+        (StrOptions(set(STRATEGIES)), "array-like"),
+        "str or array of shape (n_landmarks, n_features)",
+        "How landmark rows are drawn, or the rows themselves; see :class:`~ulmus.NystromMap`.",
+    ),
+    "rank": Parameter(None, (COUNT, None), "int", "Keep the first ``rank`` eigenpairs of the landmark kernel."),
 }
 
 
@@ -46,6 +62,45 @@ def decompose(
         return K, nested, nested.condition if len(nested.order) else 1.0
 
 
+@estimator(
+    {"n_landmarks": Parameter(100, (COUNT,), "int", "Number of landmark rows. More than there are rows means all.")}
+    | KERNEL
+    | {
+        "kernel": KERNEL["kernel"].but(
+            text=r"""One of "rbf", "laplacian", "laplacian_l1", "matern32", "linear", "poly", "cosine", "arcsine",
+            "sigmoid". ``rbf`` is :math:`\exp(-\gamma\|x-z\|^2)`, ``laplacian`` :math:`\exp(-\gamma\|x-z\|)`,
+            ``laplacian_l1`` :math:`\exp(-\gamma\|x-z\|_1)`, ``matern32``
+            :math:`(1+\sqrt3\gamma\|x-z\|)\exp(-\sqrt3\gamma\|x-z\|)`, ``poly``
+            :math:`(\gamma x\cdot z + c_0)^d`, ``sigmoid`` :math:`\tanh(\gamma x\cdot z + c_0)`, ``arcsine`` the kernel
+            of an infinitely wide layer of error-function nodes. ``sigmoid`` is not positive definite: the landmarks
+            that break definiteness are dropped. A callable takes two arrays of rows and returns the matrix between
+            them."""
+        ),
+        "gamma": KERNEL["gamma"].but(
+            text="""Kernel scale. ``"auto"`` is one over the median squared distance (distance, for the kernels that
+            use it)."""
+        ),
+    }
+    | LANDMARKS
+    | {
+        "landmarks": LANDMARKS["landmarks"].but(
+            text="""One of "uniform", "kmeans", "rpcholesky", "leverage", "balanced", "all": how landmarks are chosen,
+            or the rows themselves. The choice is ordered: its first l landmarks are a choice of l. ``"uniform"`` draws
+            distinct rows. The next three look at about ``10 n_landmarks`` of them: ``"kmeans"`` takes centres of
+            mini-batch k-means, which are not rows; ``"rpcholesky"`` (randomly pivoted Cholesky) draws rows that the
+            landmarks before them explain badly, and stops where the kernel has no more rank; ``"leverage"`` draws by
+            approximate ridge leverage scores. The last two are ``"uniform"`` for ``kernel="sigmoid"``, which is not
+            positive definite; a callable kernel is taken to be. ``"balanced"`` gives every class of ``y`` the same
+            number of landmarks while its rows last. ``"all"`` takes every row."""
+        ),
+        "rank": LANDMARKS["rank"].but(
+            text="""Keep the first ``rank`` eigenpairs of the landmark kernel instead of the nested factor. With
+            ``landmarks="all"`` this is the best rank-``rank`` factor of the whole kernel matrix."""
+        ),
+    }
+    | THREADS,
+    positional=1,
+)
 class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Features whose inner products approximate a kernel through landmark rows.
 
@@ -56,34 +111,7 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     Parameters
     ----------
-    n_landmarks : int, default=100
-        Number of landmark rows. More than there are rows means all of them.
-    kernel : str or callable, default="rbf"
-        One of "rbf", "laplacian", "laplacian_l1", "matern32", "linear", "poly", "cosine", "arcsine", "sigmoid".
-        ``rbf`` is :math:`\exp(-\gamma\|x-z\|^2)`, ``laplacian`` :math:`\exp(-\gamma\|x-z\|)`, ``laplacian_l1``
-        :math:`\exp(-\gamma\|x-z\|_1)`, ``matern32`` :math:`(1+\sqrt3\gamma\|x-z\|)\exp(-\sqrt3\gamma\|x-z\|)`, ``poly``
-        :math:`(\gamma x\cdot z + c_0)^d`, ``sigmoid`` :math:`\tanh(\gamma x\cdot z + c_0)`, ``arcsine`` the kernel
-        of an infinitely wide layer of error-function nodes. ``sigmoid`` is not positive definite: the landmarks that
-        break definiteness are dropped. A callable takes two arrays of rows and returns the matrix between them.
-    gamma : float or "auto", default="auto"
-        Kernel scale. ``"auto"`` is one over the median squared distance (distance, for the kernels that use it).
-    degree, coef0 : float, default=3 and 1
-        Of the polynomial and sigmoid kernels.
-    landmarks : str or array of shape (n_landmarks, n_features), default="uniform"
-        One of "uniform", "kmeans", "rpcholesky", "leverage", "balanced", "all".
-        How landmarks are chosen, or the rows themselves. The choice is ordered: its first l landmarks are a choice
-        of l. ``"uniform"`` draws distinct rows. The next three look at about ``10 n_landmarks`` of them:
-        ``"kmeans"`` takes centres of mini-batch k-means, which are not rows; ``"rpcholesky"`` (randomly pivoted
-        Cholesky) draws rows that the landmarks before them explain badly, and stops where the kernel has no more
-        rank; ``"leverage"`` draws by approximate ridge leverage scores. The last two are ``"uniform"`` for
-        ``kernel="sigmoid"``, which is not positive definite; a callable kernel is taken to be. ``"balanced"`` gives
-        every class of ``y`` the same number of landmarks while its rows last. ``"all"`` takes every row.
-    rank : int, optional
-        Keep the first ``rank`` eigenpairs of the landmark kernel instead of the nested factor. With
-        ``landmarks="all"`` this is the best rank-``rank`` factor of the whole kernel matrix.
-    random_state : int, RandomState or None, default=None
-    n_jobs : int or None, default=-1
-        Threads.
+    <parameters>
 
     Attributes
     ----------
@@ -117,36 +145,6 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     >>> bool(abs(F @ F.T - K).max() < 0.1)
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KERNEL_CONSTRAINTS,
-        **LANDMARK_CONSTRAINTS,
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
-
-    def __init__(
-        self,
-        n_landmarks: int = 100,
-        *,
-        kernel: str | Callable[..., np.ndarray] = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 3,
-        coef0: float = 1.0,
-        landmarks: Any = "uniform",
-        rank: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-    ) -> None:
-        self.n_landmarks = n_landmarks
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.landmarks = landmarks
-        self.rank = rank
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

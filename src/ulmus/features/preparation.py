@@ -9,7 +9,8 @@ r"""Numbers and categories made fit for a kernel: columns of comparable scale, w
 All end with unit deviation. A weight of k counts as k rows, which scikit-learn's ``QuantileTransformer`` and
 ``TargetEncoder`` cannot be told.
 
-A missing number becomes the median of its column, beside a 0/1 column that says so; a missing category is a level.
+A missing number becomes the median of its column, beside a 0/1 column that says so where some were missing in training;
+a missing category is a level, or, where none was missing in training, one that was never seen.
 """
 
 from dataclasses import dataclass, replace
@@ -112,7 +113,7 @@ def _rank_curve(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Gaps:
-    """What stands in for a missing number in numeric columns, and in which of them some were missing (else NaN)."""
+    """What stands in for a missing number in numeric columns, and in which of them some were missing."""
 
     fills: np.ndarray
     shown: np.ndarray
@@ -122,16 +123,23 @@ class Gaps:
         """Learn the columns of ``X``."""
         w = np.ones(len(X)) if weight is None else weight
         missing = np.isnan(X)
-        fills = np.full(X.shape[1], np.nan)
-        shown = np.flatnonzero(missing.any(axis=0))
-        for j in shown:
-            there = ~missing[:, j]
-            fills[j] = _quantiles(X[there, j], w[there], (0.5,))[0] if there.any() else 0.0
-        return cls(fills, shown)
+        fills = np.zeros(X.shape[1])
+        for j, there in enumerate(~missing.T):
+            if there.any():
+                fills[j] = _quantiles(X[there, j], w[there], (0.5,))[0]
+        return cls(fills, np.flatnonzero(missing.any(axis=0)))
 
     def filled(self, X: np.ndarray) -> np.ndarray:
+        """Numbers with nothing missing."""
         missing = np.isnan(X)
-        return np.where(missing, self.fills, X) if missing.any() else X
+        if not missing.any():
+            return X
+        if missing[:, np.isnan(self.fills)].any():
+            raise ValueError(
+                "numbers are missing in columns in which none was in training, and the model was saved by a version "
+                "that kept no median for these; fill them, or fit it again"
+            )
+        return np.where(missing, self.fills, X)
 
     def marks(self, X: np.ndarray) -> np.ndarray:
         """A 0/1 column for each in which some were missing."""
@@ -222,11 +230,6 @@ class Preparation:
             deviation = np.sqrt(np.average((means - np.average(means, axis=0, weights=w)) ** 2, axis=0, weights=w))
             return replace(prepared, mean_deviation=np.where(deviation > 0, deviation, 1.0))
         return prepared
-
-    @property
-    def whole(self) -> np.ndarray:
-        """The numeric columns in which no number was missing."""
-        return np.delete(self.numeric, self.gaps.shown)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         """Rows that were not learned from."""

@@ -1,21 +1,20 @@
 """The random hidden layer."""
 
 from collections.abc import Callable
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ulmus import engine
-from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
+from ulmus._sklearn import StrOptions, check_sample_weight, fit_context
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.kernels import DISTANCE, CrossKernel, KernelParameters, dense
 from ulmus.features.sampling import distinct_rows
+from ulmus.parameters import AUTO, COUNT, POSITIVE, THREADS, Parameter, Parameters, estimator
 
 #: Rows from which centres and widths of radial nodes are drawn, at most.
 CENTRE_ROWS = 2**15
@@ -53,16 +52,56 @@ WEIGHTS: dict[str, tuple[Draw, Draw, float]] = {
     "orthogonal": (_orthogonal, _normal, 1.0),
 }
 
-LAYER_CONSTRAINTS: dict[str, list[Any]] = {
-    "n_hidden": [Interval(Integral, 1, None, closed="left")],
-    "activation": [StrOptions(set(ACTIVATIONS))],
-    "weights": [StrOptions(set(WEIGHTS))],
-    "scale": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-    "slope": [Interval(Real, 0, None, closed="neither")],
-    "direct_links": ["boolean"],
+LAYER: Parameters = {
+    "activation": Parameter("tanh", (StrOptions(set(ACTIVATIONS)),), "str", "See :class:`~ulmus.RandomLayer`."),
+    "weights": Parameter(
+        "uniform",
+        (StrOptions(set(WEIGHTS)),),
+        '{"uniform", "uniform01", "normal", "orthogonal"}',
+        """Distribution of the input weights: uniform on (-1, 1) or (0, 1), standard normal, or orthogonal blocks.""",
+    ),
+    "scale": Parameter(
+        "auto",
+        (AUTO, POSITIVE),
+        '"auto" or float',
+        """``"auto"`` standardises the features inside the layer and gives pre-activations unit variance, whatever the
+        units and the number of features; nodes saturate or go linear otherwise. A number multiplies the weights as
+        drawn and leaves the features alone.""",
+    ),
+    "slope": Parameter(
+        "auto",
+        (AUTO, POSITIVE),
+        'float or "auto"',
+        "Factor on the pre-activations; it matters more than the number of nodes.",
+    ),
+    "direct_links": Parameter(
+        False,
+        ("boolean",),
+        "bool",
+        "Link inputs to outputs as well (a random vector functional link network).",
+    ),
 }
 
 
+@estimator(
+    {"n_hidden": Parameter(100, (COUNT,), "int", "Number of nodes.")}
+    | LAYER
+    | {
+        "activation": LAYER["activation"].but(
+            text="""One of "sigmoid", "tanh", "sine", "cosine", "hardlim", "relu", "softplus", "mexican_hat",
+            "identity", "gaussian", "multiquadric". ``gaussian`` and ``multiquadric`` are radial nodes: their centres
+            are rows of the data, their widths are distances between rows."""
+        ),
+        "slope": Parameter(
+            1.0,
+            (POSITIVE,),
+            "float",
+            r"Factor on the pre-activations (the :math:`\lambda` of a sigmoid with slope).",
+        ),
+    }
+    | THREADS,
+    positional=1,
+)
 class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""A layer of random hidden nodes, :math:`h_j(x) = g(w_j \cdot x + b_j)`.
 
@@ -71,27 +110,7 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     Parameters
     ----------
-    n_hidden : int, default=100
-        Number of nodes.
-    activation : str, default="tanh"
-        One of "sigmoid", "tanh", "sine", "cosine", "hardlim", "relu", "softplus", "mexican_hat", "identity",
-        "gaussian", "multiquadric".
-        ``gaussian`` and ``multiquadric`` are radial nodes: their centres are rows of the data, their widths are
-        distances between rows.
-    weights : {"uniform", "uniform01", "normal", "orthogonal"}, default="uniform"
-        Distribution of the input weights: uniform on (-1, 1) or (0, 1), standard normal, or orthogonal blocks.
-    scale : "auto" or float, default="auto"
-        ``"auto"`` standardises the features inside the layer and scales weights and biases so that pre-activations
-        have unit variance, whatever the units and the number of features; nodes saturate or go linear otherwise. A
-        number multiplies the weights as drawn and leaves the features alone.
-    slope : float, default=1.0
-        Factor on the pre-activations (the :math:`\lambda` of a sigmoid with slope).
-    direct_links : bool, default=False
-        Put the (standardised, under ``scale="auto"``) inputs in front of the nodes: a random vector functional link
-        network.
-    random_state : int, RandomState or None, default=None
-    n_jobs : int or None, default=-1
-        Threads.
+    <parameters>
 
     Attributes
     ----------
@@ -117,33 +136,6 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     >>> bool((wide[:, :5] == narrow).all())
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LAYER_CONSTRAINTS,
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
-
-    def __init__(
-        self,
-        n_hidden: int = 100,
-        *,
-        activation: str = "tanh",
-        weights: str = "uniform",
-        scale: float | str = "auto",
-        slope: float = 1.0,
-        direct_links: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-    ) -> None:
-        self.n_hidden = n_hidden
-        self.activation = activation
-        self.weights = weights
-        self.scale = scale
-        self.slope = slope
-        self.direct_links = direct_links
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -303,18 +295,30 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
 def weighted_moments(X: Any, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Weighted mean and deviation of every column; a constant column has deviation 0."""
-    if sparse.issparse(X):
-        mean, variance = mean_variance_axis(X.astype(np.float64, copy=False), axis=0, weights=weight)
-        return mean, np.sqrt(variance)
     n = X.shape[0]
     w = np.ones(n) if weight is None else weight
     total = w.sum()
+    squares = _sparse_squares if sparse.issparse(X) else _squares
     with np.errstate(over="ignore", invalid="ignore"):
         mean = sum(w[s] @ X[s].astype(np.float64, copy=False) for s in engine.slabs(n)) / total
-        square = sum(w[s] @ (X[s].astype(np.float64, copy=False) - mean) ** 2 for s in engine.slabs(n)) / total
+        square = sum(squares(X[s], w[s], mean) for s in engine.slabs(n)) / total
     if not np.isfinite(square).all():
         raise ValueError(
             f"the variance of a feature overflows: its largest entry is {abs(X).max():.3g}; rescale the features"
         )
     deviation = np.sqrt(square)
     return mean, np.where(deviation > 10 * np.finfo(X.dtype).eps * np.abs(mean), deviation, 0.0)
+
+
+def _squares(X: np.ndarray, w: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """``Σ w (x − mean)²`` of every column."""
+    return w @ (X.astype(np.float64, copy=False) - mean) ** 2
+
+
+def _sparse_squares(X: Any, w: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """The same of CSR rows, whose entries that are not stored are 0."""
+    m, column = X.shape[1], X.indices
+    stored = np.repeat(w, np.diff(X.indptr))
+    off = np.bincount(column, stored * (X.data.astype(np.float64) - mean[column]) ** 2, m)
+    full = np.bincount(column, minlength=m) == X.shape[0]  # nothing is left, and no round-off of it
+    return off + np.where(full, 0.0, np.maximum(w.sum() - np.bincount(column, stored, m), 0.0)) * mean**2

@@ -85,27 +85,32 @@ def _weighted(rows: Rows, index: np.ndarray, mass: np.ndarray) -> Rows:
     if rows.weight is None and (mass == 1).all():
         return sample
     unit = np.ones(len(index)) if sample.unit is None else sample.unit
-    return Rows(sample.X, sample.T, mass, unit)
+    return Rows(sample.X, sample.T, mass, unit, sample.fold)
 
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Inputs and targets side by side, some rows at a time."""
+    """Inputs and what tells equal ones apart, side by side, some rows at a time."""
 
     X: np.ndarray
-    T: np.ndarray
+    told: np.ndarray
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.X), self.X.shape[1] + self.T.shape[1]
+        return len(self.X), self.X.shape[1] + self.told.shape[1]
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        return np.concatenate([self.X[rows], self.T[rows]], axis=1)
+        return np.concatenate([self.X[rows], self.told[rows]], axis=1)
+
+
+def _told(rows: Rows) -> np.ndarray:
+    """What tells rows with equal inputs apart: their targets, and the folds in which they are tested."""
+    return rows.T if rows.fold is None else np.column_stack([rows.T, rows.fold])
 
 
 def distinct_pairs(rows: Rows, count: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`distinct_rows`, but rows with equal inputs and other targets are rows of their own."""
-    return distinct_rows(_Pairs(rows.X, rows.T), count, rows.weight, rng)
+    """As :func:`distinct_rows`, but rows with equal inputs and other targets, or folds, are rows of their own."""
+    return distinct_rows(_Pairs(rows.X, _told(rows)), count, rows.weight, rng)
 
 
 def shuffled_sample(rows: Rows, count: int, rng: np.random.RandomState) -> Rows:
@@ -169,6 +174,14 @@ def left_out_together(X: Any, T: np.ndarray, weight: np.ndarray | None) -> np.nd
     return of_copies if copies_agree(w, of_inputs, of_copies) else one
 
 
+def alone(rows: Rows) -> np.ndarray:
+    """Whether no row of the same inputs is left when this one is left out."""
+    X = np.asarray(rows.X) if hasattr(rows.X, "rows_of_small_keys") else rows.X
+    _, place = np.unique(row_keys(X, 0), return_inverse=True)
+    unit = 1.0 if rows.unit is None else rows.unit
+    return np.asarray(unit >= (1 - EQUAL) * np.bincount(place, rows.weight)[place])
+
+
 def _keys_of_both(keys: np.ndarray, T: np.ndarray) -> np.ndarray:
     """Keys of inputs and targets together, from those of the inputs."""
     return _mix(keys * _U(0x9E3779B97F4A7C15) + row_keys(T, 1))
@@ -208,11 +221,15 @@ def copies_agree(weight: np.ndarray, of_inputs: np.ndarray, of_copies: np.ndarra
 
 
 def gathered(rows: Rows) -> Rows:
-    """Rows with equal inputs and equal targets as one that weighs as much; then weights cannot be told from copies."""
+    """Rows with equal inputs and equal targets as one that weighs as much; then weights cannot be told from copies.
+
+    Rows of different folds stay apart.
+    """
     plain = rows.weight is None or bool((rows.weight == 1).all())
     if plain and not _has_copies(rows.X):
-        return Rows(rows.X, rows.T)
-    _, first, place = np.unique(_keys_of_both(row_keys(rows.X, 0), rows.T), return_index=True, return_inverse=True)
+        return Rows(rows.X, rows.T, fold=rows.fold)
+    keys = _keys_of_both(row_keys(rows.X, 0), _told(rows))
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     return replace(rows.take(first), weight=np.bincount(place, rows.weight).astype(np.float64))
 
 

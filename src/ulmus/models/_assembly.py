@@ -8,8 +8,6 @@ from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
-from numbers import Integral, Real
-from types import FunctionType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,30 +16,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
-from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
+from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.devices.accelerator import on_device, resolve
-from ulmus.devices.direct import DeviceJudge, Driver
 from ulmus.devices.tensors import on_both_sides, on_host, received
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
-from ulmus.models._device import DEVICE_CONSTRAINTS, apply, rechecked
+from ulmus.models._device import apply, rechecked
 from ulmus.tuning import GCV, Judge, Tuner, fold_numbers
 
-COMMON_CONSTRAINTS: dict[str, list[Any]] = {
-    "C": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-    "fit_intercept": ["boolean", StrOptions({"auto"})],
-    "criterion": [StrOptions({"auto", "squared", "absolute", "error", GCV})],
-    "cv": ["cv_object"],
-    **DEVICE_CONSTRAINTS,
-    "random_state": ["random_state"],
-    "n_jobs": [Integral, None],
-    "verbose": ["boolean"],
-}
-
-#: Rows whose leave-one-out predictions calibrate probabilities and intervals, at most.
-CALIBRATION_ROWS = 2_000
 #: Relative error that folded or narrowed weights may add to a prediction.
 PREDICTION_LOSS = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
@@ -60,18 +44,6 @@ class Assembly(BaseEstimator):
     _criteria: ClassVar[tuple[str, ...]] = ("auto",)
     #: What scikit-learn's checks are told of NaN.
     _all_finite: ClassVar[Any] = True
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """An inherited constructor goes by the name of the class, so that Python's messages about arguments do."""
-        super().__init_subclass__(**options)
-        inherited: Any = cls.__init__
-        if "__init__" not in vars(cls) and isinstance(inherited, FunctionType):
-            own = FunctionType(
-                inherited.__code__, inherited.__globals__, "__init__", inherited.__defaults__, inherited.__closure__
-            )
-            own.__kwdefaults__, own.__annotations__ = inherited.__kwdefaults__, inherited.__annotations__
-            own.__doc__, own.__qualname__ = inherited.__doc__, f"{cls.__qualname__}.__init__"
-            cls.__init__ = own  # type: ignore[method-assign]
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -97,14 +69,14 @@ class Assembly(BaseEstimator):
         if self.criterion == GCV and (self.cv is not None or groups is not None):
             raise ValueError('criterion="gcv" has no folds; leave out cv and groups, or choose another criterion')
         X, y = self._validate(X, y)
-        folds = fold_numbers(self.cv, X, y, groups, is_classifier(self))
         weight = None
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-            if not weight.all():
-                seen = weight > 0
-                X, y, weight = X[seen], y[seen], weight[seen]
-                folds = None if folds is None else folds[seen]
+        folds = fold_numbers(self.cv, X, y, groups, is_classifier(self), weight)
+        if weight is not None and not weight.all():
+            seen = weight > 0
+            X, y, weight = X[seen], y[seen], weight[seen]
+            folds = None if folds is None else folds[seen]
         T, balance = self._encode(y, weight)
         rows = Rows(X, T, weight, left_out_together(X, T, weight))
         if balance is not None:
@@ -113,6 +85,8 @@ class Assembly(BaseEstimator):
         name = resolve(self.device, len(rows) * float(self._most_features(rows)) ** 2)
         with engine.threads_for(len(rows)), on_device(name) if name != "cpu" else nullcontext() as accelerator:
             if accelerator is not None:
+                from ulmus.devices.direct import Driver
+
                 self._driver, rows = Driver(accelerator), on_both_sides(accelerator, rows)
             try:
                 held_out = self._train(rows, folds, check_random_state(self.random_state))
@@ -160,7 +134,11 @@ class Assembly(BaseEstimator):
         folds: np.ndarray | None,
         rng: np.random.RandomState,
     ) -> Tuner:
-        judge_type = Judge if self._driver is None else partial(DeviceJudge, driver=self._driver)
+        judge_type: Any = Judge
+        if self._driver is not None:
+            from ulmus.devices.direct import DeviceJudge
+
+            judge_type = partial(DeviceJudge, driver=self._driver)
         judge = judge_type(
             rows,
             self._coding(rows),

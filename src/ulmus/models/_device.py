@@ -6,14 +6,10 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ulmus import engine
-from ulmus._sklearn import Hidden, StrOptions
-from ulmus.devices.accelerator import DEVICES, HIDDEN, on_device, resolve
-from ulmus.devices.direct import Driver
+from ulmus.devices.accelerator import HIDDEN, on_device, resolve
 from ulmus.devices.tensors import HostView, checked
 
 #: Of models that only the CPU fits.
-CPU_ONLY: dict[str, list[Any]] = {"device": [StrOptions({"cpu"})]}
-DEVICE_CONSTRAINTS: dict[str, list[Any]] = {"device": [StrOptions(set(DEVICES)), Hidden(StrOptions({HIDDEN}))]}
 
 #: Kernel values (or nodes) from which a prediction is worth sending to the GPU.
 WORTH_SENDING = 2e9
@@ -54,5 +50,7 @@ def apply(device: str, features: Any, X: Any, weights: np.ndarray, dtype: Any, n
     work = float(X.shape[0]) * features.n_lifted
     if device == HIDDEN or (device != "cpu" and work >= WORTH_SENDING and resolve("auto", np.inf) == "cuda"):
         with on_device("cuda" if device != HIDDEN else device) as accelerator:
+            from ulmus.devices.direct import Driver
+
             return Driver(accelerator).apply(features, X, weights)
     return engine.apply(features, X, weights, dtype=dtype, n_jobs=n_jobs)

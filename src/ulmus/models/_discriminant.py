@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,23 +11,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ulmus import engine
-from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
+from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.calibration import fit_temperature
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
+from ulmus.models._between import reads
 from ulmus.models._discriminant_features import Indicators
 from ulmus.models._heads import Judged, Means, Neighbours, Part
 from ulmus.models._references import Division, References
 from ulmus.tuning import fold_numbers
-
-DISCRIMINANT_CONSTRAINTS: dict[str, list[Any]] = {
-    "n_components": [Interval(Integral, 1, None, closed="left"), None],
-    "head": [StrOptions({"knn", "mean"})],
-    "n_neighbors": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-    "cv": ["cv_object"],
-    "random_state": ["random_state"],
-    "n_jobs": [Integral, None],
-}
 
 
 class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -58,7 +49,9 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         self
         """
         X, y = self._validate(X, y)
-        folds = fold_numbers(getattr(self, "cv", None), X, y, groups, True)
+        if sample_weight is not None:
+            sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        folds = fold_numbers(getattr(self, "cv", None), X, y, groups, True, sample_weight)
         X, y, weight, folds = self._weighed(X, y, sample_weight, folds)
         T, _ = self._encode(y, weight)
         rows = Rows(X, T, weight, left_out_together(X, T, weight))
@@ -139,8 +132,10 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             present: np.ndarray = np.all(np.isfinite(scores), axis=0)
             known = present[judged.true]
             place = (np.cumsum(present) - 1)[judged.true[known]]
-            a = fit_temperature(scores[known][:, present], place, judged.mass[known]) if known.any() else 1.0
-            self.head_: Neighbours | Means = Means(means, sharpness * a)
+            a, floor = 1.0, np.zeros(len(present))
+            if known.any():
+                a, floor[present] = fit_temperature(scores[known][:, present], place, judged.mass[known])
+            self.head_: Neighbours | Means = Means(means, sharpness * a, floor)
             return
         rows = references.weights().sum()
         if self.n_neighbors != "auto" and self.n_neighbors > rows:
@@ -186,6 +181,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         check_is_fitted(self)
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
+    @reads
     def transform(self, X: Any) -> np.ndarray:
         """Discriminant coordinates of rows.
 
@@ -199,6 +195,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         """
         return self._project(self._checked(X))
 
+    @reads
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities: shares of the neighbours' votes, or a softmax of distances to the class means.
 
@@ -213,6 +210,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         Z = self._project(self._checked(X))
         return self.head_.probabilities(Z)
 
+    @reads
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels.
 

@@ -5,26 +5,21 @@ weights. ``fit`` takes them on rows in memory; any driver that reads rows block 
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ulmus import engine
-from ulmus.calibration import HeldOut
-from ulmus.devices import direct
-from ulmus.devices.direct import Driver
+from ulmus.calibration import FoldModels, HeldOut, fold_sample, leave_one_out_sample
 from ulmus.engine import Lift, Rows
-from ulmus.features.kept import KeptMap
-from ulmus.features.nystrom import NystromMap
-from ulmus.features.sampling import distinct_sample
-from ulmus.models._assembly import CALIBRATION_ROWS, Assembly
-from ulmus.solvers.path import RidgePath
+from ulmus.models._assembly import Assembly
 from ulmus.solvers.ridge import Gradient, Solution, fit_sums
 from ulmus.statistics import Extent, Statistics, Summary
 from ulmus.tuning import Tuning, summarise
+
+if TYPE_CHECKING:
+    pass
 
 
 class MappedFamily(Assembly):
@@ -50,12 +45,20 @@ class MappedFamily(Assembly):
         weight = float(len(rows) if rows.weight is None else rows.weight.sum())
         self._fitted_on = (len(rows), weight, self._fitted_extent(rows))
         if folds is None or self.C_ is None:
-            return leave_one_out_sample(self.map_, rows, solution, rng, self.n_jobs, self._driver)
+            return self._leave_one_out(rows, solution, rng)
         sums = self._statistics if self._driver is None else self._driver.host_statistics
         summary = summarise(partial(sums, self.map_), rows, folds)
         return fold_sample(self.map_, rows, self._fold_models(folds, summary), rng)
 
-    def _fold_models(self, folds: np.ndarray, summary: Summary) -> "FoldModels":
+    def _leave_one_out(self, rows: Rows, solution: Solution, rng: np.random.RandomState) -> HeldOut:
+        evaluate = None
+        if self._driver is not None:
+            from ulmus.devices.direct import fitted_values
+
+            evaluate = partial(fitted_values, self._driver)
+        return leave_one_out_sample(self.map_, rows, solution, rng, self.C_, evaluate=evaluate, n_jobs=self.n_jobs)
+
+    def _fold_models(self, folds: np.ndarray, summary: Summary) -> FoldModels:
         return FoldModels(folds, summary, self.C_, self._intercept)
 
     @abstractmethod
@@ -112,13 +115,15 @@ class MappedFamily(Assembly):
                 solution = fit_sums(summary.total, self.C_, self._intercept, again)
                 self._settle(solution, summary)
             else:
+                from ulmus.devices import direct
+
                 solution = direct.fit_sums(summary.total, self.C_, self._intercept, again)
                 self._settle(solution, direct.on_host(summary.prefix(0)))  # what is kept of sums are those of targets
             if folds is not None and summary.folds and self.C_ is not None:
                 summary = summary if self._driver is None else direct.on_host(summary)
                 held_out = fold_sample(self.map_, sample, self._fold_models(folds, summary), rng)
             else:
-                held_out = leave_one_out_sample(self.map_, sample, solution, rng, self.n_jobs, self._driver)
+                held_out = self._leave_one_out(sample, solution, rng)
         self.__dict__.pop("_fitted_keys", None)
         self._fitted_on = (summary.total.n_rows, summary.total.weight, summary.extent)
         self._calibrate(held_out)
@@ -150,74 +155,3 @@ class MappedFamily(Assembly):
     @abstractmethod
     def _settle(self, solution: Solution, source: Rows | Summary) -> None:
         """Keep what predictions need of a solution and of the rows, or sums, that it came from."""
-
-
-def leave_one_out_sample(
-    features: Lift,
-    rows: Rows,
-    solution: Solution,
-    rng: np.random.RandomState,
-    n_jobs: int | None,
-    driver: Driver | None = None,
-) -> HeldOut:
-    """Exact leave-one-out predictions of a sample of the rows."""
-    if driver is not None:
-        return direct.leave_one_out_sample(driver, features, rows, solution, rng, CALIBRATION_ROWS)
-    sample = rows
-    if rows.effective_count > CALIBRATION_ROWS:
-        sample = distinct_sample(rows, CALIBRATION_ROWS, rng)[1]
-    lifted, weights = features, solution.beta
-    if isinstance(features, NystromMap | KeptMap):  # no row has to be whitened
-        lifted, weights = features.cross_kernel_, features.weight_to_landmarks(solution.beta)
-    fitted = engine.apply(lifted, sample.X, weights, n_jobs=n_jobs) + solution.intercept
-    h = leverages(features, sample.X, solution.leverage, n_jobs)
-    return HeldOut.of(sample, sample.T - fitted, 1.0 - (h if sample.unit is None else sample.unit * h))
-
-
-@dataclass(frozen=True)
-class FoldModels:
-    """The models of a cross-validation: in which fold each row is tested, sums of all rows and of each fold, C."""
-
-    numbers: np.ndarray
-    summary: Summary
-    C: float
-    fit_intercept: bool
-
-    def without(self, k: int) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
-        """Predictions and leverages under the model that did not see fold ``k``."""
-        rest = self.summary.total - self.summary.folds[k]
-        return RidgePath(rest, fit_intercept=self.fit_intercept).held_out(self.C)
-
-
-def fold_sample(features: Lift, rows: Rows, folds: FoldModels, rng: np.random.RandomState) -> HeldOut:
-    """Predictions of a sample of the rows by models that did not see their fold."""
-    tested = np.flatnonzero(folds.numbers >= 0)
-    rows, number = rows.take(tested), folds.numbers[tested]
-    if rows.effective_count > CALIBRATION_ROWS:
-        index, rows = distinct_sample(rows, CALIBRATION_ROWS, rng)
-        number = number[index]
-    P, h = np.empty(rows.T.shape), np.empty(len(rows))
-    for k in np.unique(number):
-        predict = folds.without(k)
-        of_fold = np.flatnonzero(number == k)
-        for piece in engine.pieces(len(of_fold), engine.block_rows(features.n_lifted, np.float64)):
-            index = of_fold[piece]
-            Phi = np.empty((len(index), features.n_lifted))
-            features.lift(rows.X[index], Phi)
-            P[index], h[index] = predict(Phi)
-    return HeldOut.by_others(rows, P, h)
-
-
-def leverages(features: Lift, X: Any, leverage: Callable[[np.ndarray], np.ndarray], n_jobs: int | None) -> np.ndarray:
-    """Leverage of every row of ``X``, in blocks."""
-    out = np.empty(X.shape[0])
-
-    def work(piece: slice) -> None:
-        Phi = np.empty((piece.stop - piece.start, features.n_lifted))
-        features.lift(X[piece], Phi)
-        out[piece] = leverage(Phi)
-
-    pieces = engine.shares(X.shape[0], engine.block_rows(features.n_lifted, np.float64))
-    for _ in engine.ordered_map(work, pieces, n_jobs):
-        pass
-    return out

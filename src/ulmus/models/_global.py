@@ -1,4 +1,4 @@
-"""The global model of the adaptive ones: a Nyström ridge in the chosen view, its C by exact leave-one-out."""
+"""The global model of the adaptive ones: a Nyström ridge in the chosen view, its C on rows left out, or folds."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +13,7 @@ from ulmus.features.kept import keep
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics, summed_form
 from ulmus.solvers.ridge import DOUBLE, Solution
-from ulmus.statistics import Statistics
+from ulmus.tuning.folds import summarise
 from ulmus.tuning.judge import Judge, Summary, Trial
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.search import LOG2_C
@@ -31,7 +31,7 @@ class GlobalModel:
     landmark_map: NystromMap
     features: Any
     seen: Rows
-    stats: Statistics
+    sums: Summary
     judge: Judge
     trial: Trial
     solution: Solution
@@ -55,29 +55,31 @@ class GlobalModel:
             fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=n_jobs)
             fitted.fit(rows.X, sample_weight=rows.weight)
         features, seen = keep(fitted, rows, n_jobs)
-        stats, (summed, whitening) = nystrom_statistics(features, seen, n_jobs=n_jobs), summed_form(features)
+        sums = summarise(partial(nystrom_statistics, features, n_jobs=n_jobs), seen, seen.fold)
+        summed, whitening = summed_form(features)
         judge = Judge(
             seen,
             coding,
             partial(nystrom_statistics, n_jobs=n_jobs),
             fit_intercept,
             criterion=criterion,
+            folds=seen.fold,
             scored=scored[0],
             mass=scored[1],
             n_jobs=n_jobs,
             whitening=whitening,
         )
-        trial = judge.trial("global", view.gamma, summed, Summary(stats), LOG2_C[::2])
+        trial = judge.trial("global", view.gamma, summed, sums, LOG2_C[::2])
         solution = fit_nystrom_ridge(
             features,
             seen,
             trial.best_C,
             fit_intercept=fit_intercept,
             n_jobs=n_jobs,
-            stats=stats,
+            stats=sums.total,
             precision=KEPT if len(seen) > MANY_ROWS else DOUBLE,
         )
-        return cls(fitted, features, seen, stats, judge, trial, solution)
+        return cls(fitted, features, seen, sums, judge, trial, solution)
 
     @property
     def size(self) -> int:
@@ -88,7 +90,7 @@ class GlobalModel:
     def wants_more(self) -> bool:
         """Whether the second half of the landmarks gained so much that others may gain too."""
         near, summed = np.log2(self.trial.best_C) + np.arange(-4.0, 5.0, 2.0), summed_form(self.features)[0]
-        half = self.judge.trial("global", self.trial.width, summed, Summary(self.stats), near, self.size // 2)
+        half = self.judge.trial("global", self.trial.width, summed, self.sums, near, self.size // 2)
         return self.trial.best_loss < (1 - WORTH) * half.best_loss
 
     def without(self, held: np.ndarray) -> Solution:
@@ -96,14 +98,14 @@ class GlobalModel:
         n_jobs = self.judge.n_jobs
         weight = np.ones(len(self.seen)) if self.seen.weight is None else self.seen.weight
         train = replace(self.seen, weight=np.where(held, 0.0, weight))
-        stats = self.stats - nystrom_statistics(self.features, self.seen.take(held), n_jobs=n_jobs)
+        gone = nystrom_statistics(self.features, self.seen.take(held), n_jobs=n_jobs)
         return fit_nystrom_ridge(
             self.features,
             train,
             self.trial.best_C,
             fit_intercept=self.judge.fit_intercept,
             n_jobs=n_jobs,
-            stats=stats,
+            stats=self.sums.total - gone,
             precision=JUDGED,
         )
 

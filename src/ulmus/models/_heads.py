@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import softmax
 from sklearn.neighbors import NearestNeighbors
+
+from ulmus.calibration import probabilities
 
 #: Numbers of neighbours that are tried, in units of the copies of a row, where these leave together.
 NEIGHBOURS = (1, 2, 3, 4, 5, 7, 9, 11, 15, 21, 31)
@@ -35,18 +36,19 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class Means:
-    """The nearest class mean wins; ``softmax(−sharpness ‖z − m_k‖²)`` over the classes that have rows."""
+    """The nearest class mean wins; ``softmax(−sharpness ‖z − m_k‖²)`` over the classes that have rows, on a floor."""
 
     means: np.ndarray
     sharpness: float
+    floor: np.ndarray | None = None
 
     def probabilities(self, Z: np.ndarray) -> np.ndarray:
         """Probabilities, one column per class."""
-        return softmax(self.sharpness * self.scores(Z), axis=1)
+        return probabilities(self.scores(Z), self.sharpness, self.floor)
 
     def held_out(self, judged: "Judged") -> np.ndarray:
         """Probabilities of the judged rows."""
-        return softmax(self.sharpness * judged.scores(), axis=1)
+        return probabilities(judged.scores(), self.sharpness, self.floor)
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
         """Minus the squared distances to the class means."""

@@ -1,14 +1,11 @@
 """Nyström models whose ``fit`` may take the iterative route."""
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from ulmus._sklearn import Interval, StrOptions
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
-from ulmus.models._metric import METRIC_CONSTRAINTS
 from ulmus.models._nystrom import NystromFamily
 from ulmus.models._routes import fit_iteratively, route_of
 from ulmus.solvers.ridge import Solution
@@ -17,61 +14,6 @@ from ulmus.statistics import Summary
 
 class IterativeFamily(NystromFamily):
     """The direct route in the steps of the family, or conjugate gradients; ``partial_fit`` and streams are direct."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NystromFamily._parameter_constraints,
-        "metric": METRIC_CONSTRAINTS,
-        "solver": [StrOptions({"auto", "direct", "iterative"})],
-        "tol": [Interval(Real, 0, 1, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_landmarks: int | str = "auto",
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 3,
-        coef0: float = 1.0,
-        metric: Any = None,
-        C: float | str = "auto",
-        landmarks: Any = "uniform",
-        rank: int | None = None,
-        max_landmarks: int = 2000,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 300,
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            n_landmarks,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            C=C,
-            landmarks=landmarks,
-            rank=rank,
-            max_landmarks=max_landmarks,
-            fit_intercept=fit_intercept,
-            criterion=criterion,
-            cv=cv,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.metric = metric
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
 
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         if route_of(self, rows, self._size(rows)) == "iterative":

@@ -8,18 +8,15 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit
 
-from ulmus._sklearn import StrOptions
 from ulmus.calibration import HeldOut
 from ulmus.devices.tensors import HostView
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, dense
 from ulmus.features.sampling import distinct_sample
 from ulmus.models._assembly import digits_kept
-from ulmus.models._ordinal import Ordinal
+from ulmus.models._ordinal import Ordinal, OrdinalInBlocks
 from ulmus.solvers.logistic import FeatureRidge, KernelRidge, Ridge, Weights, fit_logistic
 from ulmus.tuning.search import SHARE
-
-BIT_LOSS: dict[str, list[Any]] = {"loss": [StrOptions({"squared", "logistic"})]}
 
 #: Rows on which C is chosen, at most, and how exact those models are.
 _TUNING_ROWS, _TUNING_TOLERANCE = 1_000, 1e-4
@@ -99,7 +96,7 @@ class BitLoss(Ordinal):
         """Make these the model's weights."""
 
 
-class FeatureBits(BitLoss):
+class FeatureBits(BitLoss, OrdinalInBlocks):
     """On a feature map."""
 
     beta_: np.ndarray

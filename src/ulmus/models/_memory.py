@@ -21,6 +21,10 @@ class Memory:
 
     The hash tells whether a row was learned, and how many rows ago. The sample is the rows with the smallest hashes,
     which is uniform and does not depend on their order; under forgetting it is the latest rows.
+
+    Rows that one model learned one after the other are a *stretch*: ``starts`` are the places where stretches begin.
+    Merged models bring stretches of their own, which have their own clocks (a row's time is its place plus ``shifts``)
+    and their own ``births``: the places from which on rows have the last features. The last stretch goes on.
     """
 
     def __init__(self, capacity: int, latest: bool) -> None:
@@ -31,6 +35,8 @@ class Memory:
         self.sample_keys, self.born = np.empty(0, np.uint64), np.empty(0, np.int64)
         self.recent: list[tuple[Rows, np.ndarray]] = []
         self.n_recent = 0
+        self.starts, self.shifts = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        self.births = np.empty((1, 0), np.int64)
 
     @staticmethod
     def hashes(rows: Rows, identity: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
@@ -72,7 +78,7 @@ class Memory:
             rows = stacked([self.sample, rows])
             keys, born = np.append(self.sample_keys, keys), np.append(self.born, born)
         if len(keys) > self.capacity:
-            keep = np.sort(np.argsort(-born if self.latest else keys, kind="stable")[: self.capacity])
+            keep = np.sort(np.argsort(self.age(born) if self.latest else keys, kind="stable")[: self.capacity])
             rows, keys, born = rows.take(keep), keys[keep], born[keep]
         self.sample, self.sample_keys, self.born = rows, keys, born
 
@@ -95,6 +101,12 @@ class Memory:
         """Remember what another one does, as the older part."""
         self.settle()
         other.settle()
+        late = max(self.births.shape[1], other.births.shape[1])
+        # the last row of either was learned just now, and a feature that a stretch does not name was always there
+        its_shifts = other.shifts + (self.count + self.shifts[-1]) - (other.count + other.shifts[-1])
+        self.births = np.concatenate([_padded(other.births, late), _padded(self.births, late) + other.count])
+        self.starts = np.concatenate([other.starts, self.starts + other.count])
+        self.shifts = np.concatenate([its_shifts, self.shifts - other.count])
         self.keys = np.concatenate([other.keys[: other.count], self.keys[: self.count]])
         if other.sample is not None:
             mine = [] if self.sample is None else [self.sample]
@@ -111,12 +123,27 @@ class Memory:
         if forgetting == 1.0:
             return self.sample
         w = np.ones(len(self.sample)) if self.sample.weight is None else self.sample.weight
-        w = w * forgetting ** (self.count - 1 - self.born)
+        w = w * forgetting ** self.age(self.born)
         return Rows(self.sample.X, self.sample.T, w, np.minimum(w, 1.0))
 
-    def forget_sample(self) -> None:
-        """Begin the sample anew: its rows are not in the sums with the features they have now."""
+    def age(self, places: np.ndarray) -> np.ndarray:
+        """How many rows were learned after those at these places."""
+        return self.count - 1 + self.shifts[-1] - (places + self.shifts[self._stretch(places)])
+
+    def unborn(self, places: np.ndarray) -> np.ndarray:
+        """Which of the last features the rows at these places were learned without: a matrix, a column for each."""
+        return places[:, None] < self.births[self._stretch(places)]
+
+    def _stretch(self, places: np.ndarray) -> np.ndarray:
+        return np.maximum(np.searchsorted(self.starts, places, side="right") - 1, 0)
+
+    def widen(self, count: int) -> None:
+        """So many features more, from the next row on.
+
+        The sample begins anew: its rows are not in the sums with the features they have now.
+        """
         self.settle()
+        self.births = np.pad(self.births, ((0, 0), (0, count)), constant_values=self.count)
         self.sample, self.sample_keys, self.born = None, self.sample_keys[:0], self.born[:0]
 
     @property
@@ -130,6 +157,10 @@ class Memory:
         if self.sample is not None:
             T = np.column_stack([self.sample.T, np.ones(len(self.sample))]) @ M
             self.sample = Rows(self.sample.X, T, self.sample.weight, self.sample.unit)
+
+
+def _padded(births: np.ndarray, late: int) -> np.ndarray:
+    return np.pad(births, ((0, 0), (late - births.shape[1], 0)))
 
 
 def stacked(blocks: list[Rows]) -> Rows:

@@ -1,22 +1,23 @@
 r"""The option ``metric``: kernels see :math:`x \to Ax`, with an A that is given or learned from the data."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import is_classifier
 
-from ulmus._sklearn import StrOptions, check_sample_weight, fit_context
+from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.kernels import dense
 from ulmus.features.sampling import left_out_together, shuffled_sample
-from ulmus.tuning.metric import FORMS, MetricSearch, quietly
+from ulmus.tuning import fold_numbers
+from ulmus.tuning.metric import MetricSearch, quietly
 
 #: Rows and landmarks with which the first width is found, and those with which the metric is learned.
 FIRST = (2_000, 200)
 ROWS, LANDMARKS, ROUNDS = 4_000, 350, 5
-
-METRIC_CONSTRAINTS: list[Any] = [StrOptions({"auto", *FORMS}), "array-like", None]
 
 
 def learn_metric(
@@ -31,7 +32,9 @@ def learn_metric(
     n_jobs: int | None = -1,
     **shape: Any,
 ) -> np.ndarray:
-    """The metric with the lowest leave-one-out loss on a sample: ``[feature]``, or ``[feature, direction]``.
+    """The metric with the lowest loss on rows left out of a sample: ``[feature]``, or ``[feature, direction]``.
+
+    Rows leave one by one, or by folds, where they have some.
 
     Where none lowers the loss it is that of the plain kernel: ones, or the identity.
     """
@@ -39,7 +42,7 @@ def learn_metric(
         raise ValueError("a metric is learned from gradients, and a callable kernel has none that is known; name one")
     if sparse.issparse(rows.X):
         raise TypeError("Sparse data is not supported where a metric is learned; pass X.toarray(), or metric=None")
-    rows = Rows(dense(rows.X, np.float64), rows.T, rows.weight, rows.unit)
+    rows = replace(rows, X=dense(rows.X, np.float64))
     if rows.X.shape[1] < 2:
         return np.ones(1) if form == "diagonal" else np.eye(1)
     search = MetricSearch(coding, int(rng.randint(2**31 - 1)), fit_intercept, criterion, form, shape)
@@ -92,21 +95,24 @@ class MetricInput:
         """
         self._metric, metric = None, self._asked._wanted_metric()
         if isinstance(metric, str):
-            self._metric = self._learned(X, y, sample_weight)
+            self._metric = self._learned(X, y, sample_weight, groups)
         elif metric is not None:
             self._metric = _checked_metric(metric)
         return super().fit(X, y, sample_weight, groups)  # type: ignore[misc]
 
-    def _learned(self, X: Any, y: Any, sample_weight: Any) -> np.ndarray:
+    def _learned(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> np.ndarray:
         model: Any = self
         asked = self._asked
         X, y = super()._validate(X, y)  # type: ignore[misc]
         weight = None
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        folds = fold_numbers(getattr(asked, "cv", None), X, y, groups, is_classifier(model), weight)
+        if weight is not None:
+            folds = None if folds is None else folds[weight > 0]
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         T, balance = model._encode(y, weight)
-        rows = Rows(X, T, weight, left_out_together(X, T, weight))
+        rows = Rows(X, T, weight, left_out_together(X, T, weight), folds)
         rows = rows if balance is None else rows.reweighted(balance)
         seed = model.random_state
         return learn_metric(

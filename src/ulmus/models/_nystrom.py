@@ -4,19 +4,17 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ulmus._sklearn import Interval, StrOptions
-from ulmus.devices import direct
+from ulmus.calibration import leverages
 from ulmus.engine import Lift, Rows
 from ulmus.features.kernels import KERNELS, uses_gamma
-from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS, NystromMap
+from ulmus.features.nystrom import NystromMap
 from ulmus.features.widths import heuristic_gamma
-from ulmus.models._assembly import COMMON_CONSTRAINTS, digits_kept
-from ulmus.models._features import leverages
+from ulmus.models._assembly import digits_kept
+from ulmus.models._between import learns, reads
 from ulmus.models._sequential import Sequential
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics, summed_form
@@ -37,51 +35,6 @@ class NystromFamily(Sequential):
         "_folds_in",
         "_certificate",
     )
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KERNEL_CONSTRAINTS,
-        **LANDMARK_CONSTRAINTS,
-        **COMMON_CONSTRAINTS,
-        "n_landmarks": [StrOptions({"auto"}), *LANDMARK_CONSTRAINTS["n_landmarks"]],
-        "max_landmarks": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_landmarks: int | str = "auto",
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 3,
-        coef0: float = 1.0,
-        C: float | str = "auto",
-        landmarks: Any = "uniform",
-        rank: int | None = None,
-        max_landmarks: int = 2000,
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        self.n_landmarks = n_landmarks
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.C = C
-        self.landmarks = landmarks
-        self.rank = rank
-        self.max_landmarks = max_landmarks
-        self.fit_intercept = fit_intercept
-        self.criterion = criterion
-        self.cv = cv
-        self.device = device
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     n_landmarks: Any
     _folds_in: tuple[Any, ...]
@@ -145,6 +98,7 @@ class NystromFamily(Sequential):
             self.tuning_ = tuner.result(gamma, found)
         return partial(make_map, gamma), found
 
+    @learns
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, novelty: float | None = None
     ) -> Self:
@@ -176,10 +130,10 @@ class NystromFamily(Sequential):
         if features is self.map_:
             return super().partial_fit(X, y, classes, sample_weight)
         before, state = dict(self.__dict__), deepcopy(stream)
-        for _ in range(features.n_lifted - self.map_.n_lifted):
+        new = features.n_lifted - self.map_.n_lifted
+        for _ in range(new):
             stream.recursion.widen()
-            stream.births += (stream.memory.count + stream.memory.n_recent,)
-        stream.memory.forget_sample()
+        stream.memory.widen(new)
         self.map_, self.n_landmarks_ = features, len(features.landmarks_)
         try:
             return super().partial_fit(X, y, classes, sample_weight)
@@ -216,6 +170,8 @@ class NystromFamily(Sequential):
     def _solve(self, rows: Rows, stats: Statistics | None) -> Solution:
         if self._driver is not None:
             self._driver.release(self.map_)
+            from ulmus.devices import direct
+
             return direct.fit_ridge(
                 self._driver, self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
             )
@@ -254,6 +210,7 @@ class NystromFamily(Sequential):
         h = leverages(self.map_, X, self._leverage, self.n_jobs)
         return h, self.C_ * self.map_.residual_kernel(X)
 
+    @reads
     def residual_kernel(self, X: Any) -> np.ndarray:
         r""":math:`\kappa(x,x) - \|\hat F(x)\|^2` of every row: what the landmarks leave unexplained.
 
@@ -269,6 +226,7 @@ class NystromFamily(Sequential):
         X = self._checked(X)
         return self.map_.residual_kernel(X)
 
+    @reads
     def error_bound(self, X: Any) -> np.ndarray:
         r"""How far this model can be from the exact kernel model (KELM with the same parameters), at every row.
 

@@ -1,7 +1,6 @@
 """The ordinal task: labels that have an order, and no other meaning."""
 
-from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 from zlib import crc32
 
 import numpy as np
@@ -9,18 +8,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from ulmus._sklearn import StrOptions
 from ulmus.calibration import HeldOut, fit_temperature, probabilities
-from ulmus.codings import DECODERS, Coding, Ordered
+from ulmus.codings import Coding, Ordered
 from ulmus.engine import Rows
+from ulmus.models._between import learns, reads
 from ulmus.models._device import validated
-
-ORDINAL_CONSTRAINTS: dict[str, list[Any]] = {
-    "decoding": [StrOptions(set(DECODERS))],
-    "categories": [StrOptions({"auto"}), "array-like"],
-    "cost_matrix": ["array-like", None],
-    "class_weight": [dict, StrOptions({"balanced"}), None],
-}
+from ulmus.models._tasks import widened
 
 
 def declared_order(y: Any, categories: Any) -> np.ndarray | None:
@@ -56,6 +49,7 @@ class Ordinal(ClassifierMixin):
     """Ordered labels: the ordered code, one ±1 column for every class but the lowest."""
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "absolute", "error", "squared")
+    floor_: np.ndarray
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         if reset:
@@ -125,27 +119,13 @@ class Ordinal(ClassifierMixin):
             return None
         if hasattr(self, "present_"):
             self.present_ = np.searchsorted(self.classes_, old[self.present_])
+        if "floor_" in self.__dict__:
+            self.floor_ = widened(self.floor_, np.searchsorted(self.classes_, old), len(self.classes_))
         return self._code.recoded(old) if len(old) > 1 else None
 
     def _identity(self, T: np.ndarray) -> np.ndarray:
         names = np.array([crc32(repr(label).encode()) for label in self.classes_.tolist()], dtype=np.float64)
         return names[(T > 0).sum(axis=1)][:, None]
-
-    def _learn_block(self, rows: Rows, y: np.ndarray) -> None:
-        before = {name: value for name, value in vars(self).items() if name == "present_"}
-        try:
-            super()._learn_block(rows, y)
-        except Exception:
-            self.__dict__.pop("present_", None)
-            self.__dict__.update(before)
-            raise
-
-    def merge(self, models: Any) -> Self:
-        others = list(models) if isinstance(models, Iterable) else [models]
-        seen = np.concatenate([one.classes_[one.present_] for one in (self, *others)])
-        super().merge(others)
-        self.present_ = np.unique(positions_in(self.classes_, seen))
-        return self
 
     @property
     def _code(self) -> Ordered:
@@ -159,17 +139,20 @@ class Ordinal(ClassifierMixin):
 
     def _calibrate(self, held_out: HeldOut) -> None:
         true = np.searchsorted(self.present_, self._code.positions(held_out.T))
-        self.temperature_ = fit_temperature(self._code.ladder(held_out.P), true, held_out.weight)
+        self.temperature_, floor = fit_temperature(self._code.ladder(held_out.P), true, held_out.weight)
+        self.floor_ = widened(floor, self.present_, len(self.classes_))
 
     def _probabilities(self, bits: np.ndarray) -> np.ndarray:
         """``P(y = k)`` of every class that was seen."""
-        return probabilities(self._code.ladder(bits), self.temperature_)
+        temperature, floor = self.temperature_, self.__dict__.get("floor_")
+        return probabilities(self._code.ladder(bits), temperature, None if floor is None else floor[self.present_])
 
     def _class_probabilities(self, bits: np.ndarray) -> np.ndarray:
         P = np.zeros((len(bits), len(self.classes_)))
         P[:, self.present_] = self._probabilities(bits)
         return P
 
+    @reads
     def decision_function(self, X: Any) -> np.ndarray:
         """Score per class, the largest for the class that ``predict`` returns; one score for two classes.
 
@@ -186,10 +169,11 @@ class Ordinal(ClassifierMixin):
         """
         bits = self._scores_of(X)
         if self.cost_matrix is not None:
-            scores = -self._class_probabilities(bits) @ self._costs
+            scores = -self._class_probabilities(bits) @ self._costs()
             return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
         return bits[:, 0] if len(self.classes_) == 2 else self._code.class_scores(bits)
 
+    @reads
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels: decoded, or of least expected cost where there is a ``cost_matrix``.
 
@@ -204,9 +188,8 @@ class Ordinal(ClassifierMixin):
         bits = self._scores_of(X)
         if self.cost_matrix is None:
             return self._code.decode(bits)
-        return self.classes_[(self._class_probabilities(bits) @ self._costs).argmin(axis=1)]
+        return self.classes_[(self._class_probabilities(bits) @ self._costs()).argmin(axis=1)]
 
-    @property
     def _costs(self) -> np.ndarray:
         costs, M = np.asarray(self.cost_matrix, dtype=float), len(self.classes_)
         if costs.shape != (M, M) or not np.isfinite(costs).all():
@@ -216,6 +199,7 @@ class Ordinal(ClassifierMixin):
             )
         return costs
 
+    @reads
     def predict_cumulative(self, X: Any) -> np.ndarray:
         r"""Probability that a class is reached, :math:`P(y \ge k)`.
 
@@ -235,6 +219,7 @@ class Ordinal(ClassifierMixin):
         reached[:, : self.present_[0] + 1] = 1.0
         return reached
 
+    @reads
     def predict_proba(self, X: Any) -> np.ndarray:
         r"""Class probabilities.
 
@@ -254,3 +239,22 @@ class Ordinal(ClassifierMixin):
             Rows sum to 1; classes never seen have probability 0.
         """
         return self._class_probabilities(self._scores_of(X))
+
+
+class OrdinalInBlocks(Ordinal):
+    """The same for families whose rows may come in blocks: the classes that were seen are those of all blocks."""
+
+    def _learn_block(self, rows: Rows, y: np.ndarray) -> None:
+        before = {name: value for name, value in vars(self).items() if name == "present_"}
+        try:
+            super()._learn_block(rows, y)
+        except Exception:
+            self.__dict__.pop("present_", None)
+            self.__dict__.update(before)
+            raise
+
+    @learns
+    def _merge(self, others: list[Any]) -> None:
+        seen = np.concatenate([one.classes_[one.present_] for one in (self, *others)])
+        super()._merge(others)
+        self.present_ = np.unique(positions_in(self.classes_, seen))

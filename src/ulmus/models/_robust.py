@@ -4,51 +4,50 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from ulmus import engine
-from ulmus._sklearn import Interval, StrOptions
-from ulmus.calibration import HeldOut, RobustSpread
+from ulmus.calibration import CALIBRATION_ROWS, HeldOut, RobustSpread, leverages
+from ulmus.calibration.held_out import LEAST_REMAINDER
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import LOSSES, Loss
-from ulmus.models._assembly import CALIBRATION_ROWS, COMMON_CONSTRAINTS
-from ulmus.models._features import leverages
 from ulmus.models._tasks import Regression
 from ulmus.solvers.line_search import WolfePowell
 from ulmus.solvers.newton import NewtonOptions
+from ulmus.solvers.own_landmarks import OwnLandmarks
 from ulmus.solvers.ridge import Problem
-from ulmus.solvers.robust import Penalty, RobustSolution, Units, begin, gross, polish, tempered
+from ulmus.solvers.robust import (
+    Penalty,
+    RobustSolution,
+    Units,
+    begin,
+    gross,
+    leave_one_out,
+    polish,
+    tempered,
+)
 from ulmus.tuning.robust import CRITERIA, TEMPER, TOO_FAR, PenaltySearch, Pilot, pilot_sample
 
 #: Features of the rough fit that tempers targets.
 PILOT_SIZE = 200
 
-_POSITIVE = Interval(Real, 0, None, closed="neither")
-_SHARE = Interval(Real, 0, 1, closed="neither")
-NEWTON_CONSTRAINTS: dict[str, list[Any]] = {
-    "loss": [StrOptions(set(LOSSES))],
-    "h": [StrOptions({"auto"}), _POSITIVE],
-    "tau": [StrOptions({"auto"}), _POSITIVE],
-    "C": COMMON_CONSTRAINTS["C"],
-    "intercept_penalty": [Interval(Real, 0, None, closed="left")],
-    "tol": [StrOptions({"auto"}), _POSITIVE],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "delta1": [_SHARE],
-    "delta2": [_SHARE],
-    "beta": [_POSITIVE],
-    "rho": [_SHARE],
-    "rho1": [_SHARE],
-}
 
+class _NotOffered:
+    """Hides a method of the family, from the class and from its instances."""
 
-#: What the families offer and robust losses cannot.
-_ON_SUMS = frozenset({"partial_fit", "unlearn", "merge", "blank_copy"})
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        raise AttributeError(
+            f"{owner.__name__} has no {self.name}: its weights depend on every residual, not on sums of rows; "
+            f"use OSELMRegressor(loss=...) for streams"
+        )
 
 
 class Robust(Regression):
@@ -60,14 +59,14 @@ class Robust(Regression):
     weights_: np.ndarray
     C_: Any
 
-    def __getattribute__(self, name: str) -> Any:
-        """Sums of rows do not suffice for a robust loss, so that none of what lives on them is offered."""
-        if name in _ON_SUMS:
-            raise AttributeError(
-                f"{type(self).__name__} has no {name}: its weights depend on every residual, not on sums of rows; "
-                f"use OSELMRegressor(loss=...) for streams"
-            )
-        return super().__getattribute__(name)
+    # Sums of rows do not suffice for a robust loss, so that none of what lives on them is offered.
+    partial_fit, unlearn, merge, blank_copy = (_NotOffered() for _ in range(4))
+
+    def __getattr__(self, name: str) -> Any:
+        hidden = vars(Robust).get(name)
+        if isinstance(hidden, _NotOffered):
+            hidden.__get__(self, type(self))
+        return super().__getattr__(name)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the model.
@@ -198,11 +197,15 @@ class Robust(Regression):
             index, sample = distinct_sample(rows, CALIBRATION_ROWS, rng)
         Phi = np.empty((len(sample), self.map_.n_lifted))
         engine.transform(self.map_, sample.X, Phi, n_jobs=self.n_jobs)
-        e = solution.leave_one_out(Phi, solution.residual[index], sample.unit)
-        h = self._bend * solution.leverages(Phi)
-        weight = np.ones(len(sample)) if sample.weight is None else sample.weight
+        residual, h, rest = solution.residual[index], solution.leverages(Phi), self._prior_left(sample.X)
+        own = OwnLandmarks.of(self.map_, sample)
+        if own is not None:
+            (residual, h), rest = solution.without_landmark(own, residual, h), own.residual_kernel(rest)
+        e = leave_one_out(solution.loss, solution.c, residual, h, sample.unit)
         unit = 1.0 if sample.unit is None else sample.unit[:, None]
-        return HeldOut(sample.T, sample.T + e, unit * h, weight)
+        held = np.clip(unit * self._bend * h, 0.0, 1.0 - LEAST_REMAINDER)
+        variance = held / (1.0 - held) / unit + self._bend * np.reshape(self.C_, (1, -1)) * rest[:, None]
+        return HeldOut.by_others(sample, sample.T + e, variance)
 
     def _calibrate(self, held_out: HeldOut) -> None:
         self.spread_: Any = RobustSpread.of(held_out)

@@ -1,30 +1,35 @@
 """The iterative route of the Nyström models: weights without a sum of L × L."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from ulmus import engine
-from ulmus.calibration import HeldOut
-from ulmus.devices.direct import Driver
+from ulmus.calibration import CALIBRATION_ROWS, HeldOut, leave_one_out, leave_one_out_sample, leverages
 from ulmus.devices.routes import choose_route
 from ulmus.engine import Rows
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, dense
 from ulmus.features.landmarks import Draw, choose_landmarks
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_sample
-from ulmus.models._assembly import CALIBRATION_ROWS
 from ulmus.solvers.conjugate_gradients import Iterated, warn_unless_converged
 from ulmus.solvers.nystrom_iterative import HostNormal
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
-from ulmus.solvers.ridge import Leverage, NormalEquations
+from ulmus.solvers.own_landmarks import landmarks_among
+from ulmus.solvers.path import leave_out
+from ulmus.solvers.ridge import Leverage, Solution, solve_statistics
+
+if TYPE_CHECKING:
+    from ulmus.devices.direct import Driver
 
 #: Landmarks of the small map from which variances are taken, and rows of its sums, at most.
 COMPANION, COMPANION_ROWS = 1_000, 50_000
 #: Approximate leverages, at most.
 MOST_LEVERAGE = 0.9
+#: Rows that are no landmarks from which errors are known well enough.
+ENOUGH = 100
 
 
 def route_of(model: Any, rows: Rows, size: Any) -> str:
@@ -83,30 +88,53 @@ def fit_iteratively(model: Any, rows: Rows, features: NystromMap, C: float, rng:
         system = DeviceNormal(driver.accelerator, cross, driver.rows(rows), C, fit_intercept=model._intercept)
     found, intercept = system.solve(model.tol, model.max_iter, model.verbose)
     warn_unless_converged(found, model.tol)
-    sample = distinct_sample(rows, CALIBRATION_ROWS, rng)[1] if rows.effective_count > CALIBRATION_ROWS else rows
-    fitted = engine.apply(cross, sample.X, found.a, n_jobs=model.n_jobs) + intercept
-    h = np.minimum(system.leverages(dense(sample.X, np.float64)), MOST_LEVERAGE)
-    held_out = HeldOut.of(sample, sample.T - fitted, 1.0 - (h if sample.unit is None else sample.unit * h))
-    companion, leverage = _companion(features, cross, rows, C, model._intercept, rng, model.n_jobs)
+    free = features if driver is None else driver.release(features)
+    companion, solution = _companion(free, cross, rows, C, model._intercept, rng, model.n_jobs)
+
+    def fitted_values(sample: Rows) -> np.ndarray:
+        return engine.apply(cross, sample.X, found.a, n_jobs=model.n_jobs) + intercept
+
+    if cross.n_lifted <= COMPANION and len(rows) <= COMPANION_ROWS:  # then the companion is this model, but for digits
+
+        def evaluate(features: NystromMap, sample: Rows, solution: Solution) -> tuple[np.ndarray, np.ndarray]:
+            return fitted_values(sample), leverages(features, sample.X, solution.leverage, model.n_jobs)
+
+        held_out = leave_one_out_sample(companion, rows, solution, rng, C, evaluate=evaluate, n_jobs=model.n_jobs)
+    else:
+        sample = _new_to(cross, rows, rng)
+        fitted = fitted_values(sample)
+        h = np.minimum(system.leverages(dense(sample.X, np.float64)), MOST_LEVERAGE)
+        remainder = 1.0 - (h if sample.unit is None else sample.unit * h)
+        P = leave_out(sample.T, sample.T - fitted, remainder)
+        # as wide as intervals of new rows, whose variance is that of the companion
+        variance = leave_one_out(companion, sample, solution, C, n_jobs=model.n_jobs).variance
+        held_out = HeldOut.by_others(sample, P, variance)
     device = "cpu" if driver is None else driver.accelerator.name
-    return IterativeFit(cross, found, intercept, f"iterative {device}", companion, leverage, held_out)
+    return IterativeFit(cross, found, intercept, f"iterative {device}", companion, solution.leverage, held_out)
+
+
+def _new_to(cross: CrossKernel, rows: Rows, rng: np.random.RandomState) -> Rows:
+    """A sample of the rows without landmarks, which a model knows as no new row, where enough others are left."""
+    sample = distinct_sample(rows, 2 * CALIBRATION_ROWS, rng)[1] if rows.effective_count > CALIBRATION_ROWS else rows
+    others = np.setdiff1d(np.arange(len(sample)), landmarks_among(cross.Z, sample)[0])
+    sample = sample if len(others) < ENOUGH else sample.take(others)
+    return sample.take(slice(0, CALIBRATION_ROWS))
 
 
 def _companion(
-    features: NystromMap,
+    companion: NystromMap,
     cross: CrossKernel,
     rows: Rows,
     C: float,
     fit_intercept: bool,
     rng: np.random.RandomState,
     n_jobs: int | None,
-) -> tuple[NystromMap, Leverage]:
-    """The map of the first landmarks and its leverages: small enough to keep, and on the safe side."""
-    companion = Driver.release(features)
+) -> tuple[NystromMap, Solution]:
+    """The map of the first landmarks and the model on it: small enough to keep, and on the safe side."""
     companion.n_features_in_ = cross.Z.shape[1]
     companion.gamma_ = cross.parameters.gamma
     companion._factor(cross.Z[:COMPANION], cross.parameters)
     sample = distinct_sample(rows, COMPANION_ROWS, rng)[1] if len(rows) > COMPANION_ROWS else rows
     total, part = (float(len(r) if r.weight is None else r.weight.sum()) for r in (rows, sample))
     stats = nystrom_statistics(companion, sample, n_jobs=n_jobs).scaled(total / part)
-    return companion, NormalEquations(stats, C, fit_intercept).leverage
+    return companion, solve_statistics(stats, C, fit_intercept=fit_intercept)

@@ -5,6 +5,7 @@ on rows go into a recursion (:mod:`ulmus.solvers.recursive`), and weights, lever
 somebody asks for them.
 """
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -16,12 +17,12 @@ from sklearn.utils import check_random_state
 
 from ulmus import engine
 from ulmus._sklearn import check_sample_weight
-from ulmus.calibration import HeldOut
+from ulmus.calibration import CALIBRATION_ROWS, HeldOut
 from ulmus.engine import Rows
-from ulmus.models._assembly import CALIBRATION_ROWS
-from ulmus.models._features import MappedFamily, leave_one_out_sample
+from ulmus.models._between import derive, is_view, learns, side_of
+from ulmus.models._features import MappedFamily
 from ulmus.models._memory import Memory, stacked
-from ulmus.models._stream import FORMS, Exchange, Stream, check_announced
+from ulmus.models._stream import FORMS, Exchange, Stream, check_announced, is_plain
 from ulmus.solvers.recursive import Information, Shape, start_of, sums_of
 from ulmus.solvers.ridge import Solution
 from ulmus.solvers.square_root import SquareRoot
@@ -43,7 +44,7 @@ class Sequential(Exchange):
     #: What is derived from the recursion, when asked for: weights, what leans on their factor, calibration.
     _weight_names: ClassVar[tuple[str, ...]] = ("beta_", "intercept_", "route_", "_narrow")
     _factor_names: ClassVar[tuple[str, ...]] = ("_leverage",)
-    _calibration_names: ClassVar[tuple[str, ...]] = ("temperature_", "spread_")
+    _calibration_names: ClassVar[tuple[str, ...]] = ("temperature_", "floor_", "spread_")
     #: Values that stand in for "auto" while there are hardly any rows.
     _plain: ClassVar[dict[str, Any]] = {}
     beta_: np.ndarray
@@ -53,6 +54,7 @@ class Sequential(Exchange):
     _form: str = "information"
     _forgetting: float = 1.0
 
+    @learns
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn a block of rows, or one row.
 
@@ -150,7 +152,7 @@ class Sequential(Exchange):
 
     def _block(self, X: Any, y: Any, sample_weight: Any, reset: bool = False) -> tuple[Rows, np.ndarray]:
         """Checked rows, without target columns yet, and their labels (or targets) as they came."""
-        if reset or not self._plain_block(X, y):
+        if reset or not is_plain(self, X, y):
             X, y = self._validate(X, y, reset=reset)
             y = np.asarray(y)
         else:
@@ -162,22 +164,6 @@ class Sequential(Exchange):
             if not seen.all():
                 X, y, weight = X[seen], y[seen], weight[seen]
         return Rows(X, np.empty((len(y), 0)), weight, None if weight is None else np.minimum(weight, 1.0)), y
-
-    def _plain_block(self, X: Any, y: Any) -> bool:
-        """Whether rows need no conversion, only a look at their shape and for NaN: what single rows are asked."""
-        return (
-            type(X) is np.ndarray
-            and type(y) is np.ndarray
-            and X.dtype == np.float64
-            and X.ndim == 2
-            and X.shape[1] == self.n_features_in_
-            and len(X) == len(y) > 0
-            and not hasattr(self, "feature_names_in_")
-            and y.ndim == 1
-            and y.dtype.kind in "iufb"
-            and bool(np.isfinite(X).all())
-            and bool(np.isfinite(y).all())
-        )
 
     def _learn_block(self, rows: Rows, y: np.ndarray) -> None:
         stream = self.stream_
@@ -332,12 +318,19 @@ class Sequential(Exchange):
             self.__dict__.pop(name, None)
 
     def __getattr__(self, name: str) -> Any:
-        derived = (*self._weight_names, *self._factor_names, *self._calibration_names, "map_")
-        if name in derived and "stream_" in self.__dict__:
-            self._derive(name)
-            if name in self.__dict__:
-                return self.__dict__[name]
+        if name in self._derived_names and "stream_" in self.__dict__:
+            if is_view(self):
+                return derive(self, name)
+            with side_of(self).lock:
+                if name not in self.__dict__:
+                    self._derive(name)
+                if name in self.__dict__:
+                    return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def _derived_names(self) -> tuple[str, ...]:
+        return ("map_", *self._weight_names, *self._factor_names, *self._calibration_names)
 
     def _derive(self, name: str) -> None:
         stream = self.stream_
@@ -347,7 +340,7 @@ class Sequential(Exchange):
             sample = stream.memory.rows(self._forgetting)
             if sample is not None:
                 rng = check_random_state(0)
-                self._calibrate(leave_one_out_sample(self.map_, sample, self._solution(), rng, self.n_jobs))
+                self._calibrate(self._leave_one_out(sample, self._solution(), rng))
         elif name in self._weight_names and hasattr(stream.recursion, "weights"):
             shape = stream.recursion.shape
             beta = stream.recursion.weights()[:, : shape.n_outputs]
@@ -395,6 +388,9 @@ class Sequential(Exchange):
             self.__dict__.update({k: v for k, v in vars(model).items() if k not in parameters})
 
     def __getstate__(self) -> dict[str, Any]:
-        if "stream_" in self.__dict__:
-            self.stream_.memory.settle()
-        return dict(super().__getstate__())
+        with side_of(self).lock:
+            state = dict(super().__getstate__())
+            if "stream_" in state:  # copied, because another thread may learn on while this is written
+                self.stream_.memory.settle()
+                state["stream_"] = deepcopy(self.stream_)
+        return state

@@ -11,7 +11,9 @@ from scipy.linalg import LinAlgError
 from sklearn.base import is_regressor
 from sklearn.exceptions import NotFittedError
 
+from ulmus._fingerprint import differing
 from ulmus.engine import Rows
+from ulmus.models._between import learns
 from ulmus.models._features import MappedFamily
 from ulmus.models._memory import Memory
 from ulmus.solvers.covariance import Covariance
@@ -35,7 +37,6 @@ class Stream:
     n_provisional: int = 0
     n_rows: int = 0
     complete: bool = True
-    births: tuple[int, ...] = ()
 
 
 def check_announced(model: Any, classes: np.ndarray) -> None:
@@ -50,6 +51,23 @@ def check_announced(model: Any, classes: np.ndarray) -> None:
         )
 
 
+def is_plain(model: Any, X: Any, y: Any) -> bool:
+    """Whether rows need no conversion, only a look at their shape and for NaN: what single rows are asked."""
+    return (
+        type(X) is type(y) is np.ndarray
+        and X.dtype == np.float64
+        and X.ndim == 2
+        and X.shape[1] == model.n_features_in_
+        and len(X) == len(y) > 0
+        and not hasattr(model, "feature_names_in_")
+        and y.ndim == 1
+        and y.dtype.kind in "iufb"
+        and bool(np.isfinite(X).all())
+        and bool(np.isfinite(y).all())
+        and (y.dtype.kind != "f" or is_regressor(model) or bool((y == np.floor(y)).all()))
+    )
+
+
 class Exchange(MappedFamily):
     """Taking rows out again, and models together."""
 
@@ -57,6 +75,7 @@ class Exchange(MappedFamily):
     _form: str
     _forgetting: float
 
+    @learns
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Take rows out again, exactly: the model is then that of the other rows.
 
@@ -99,15 +118,21 @@ class Exchange(MappedFamily):
                 UserWarning,
                 stacklevel=2,
             )
+        if len(unknown) and stream.memory.births.shape[1] and len(stream.memory.starts) > 1:
+            raise ValueError(
+                f"{len(unknown)} of {len(rows)} rows are not remembered, and the merged models got landmarks at "
+                "different times, so that it cannot be told with which features these rows were learned; fit a new "
+                "model without them"
+            )
         Phi = np.empty((len(rows), self.map_.n_lifted))
         self.map_.lift(rows.X, Phi)
-        for feature, birth in enumerate(stream.births, start=Phi.shape[1] - len(stream.births)):
-            Phi[places < birth, feature] = 0.0
+        unborn = stream.memory.unborn(places)
+        Phi[:, Phi.shape[1] - unborn.shape[1] :][unborn] = 0.0
         weight = rows.weight
         if self._forgetting < 1.0:
             if not stream.complete:
                 raise ValueError("unlearn with forgetting needs a model that learned all its rows by partial_fit")
-            age = self._forgetting ** (stream.memory.count - 1 - places)
+            age = self._forgetting ** stream.memory.age(places)
             weight = age if weight is None else weight * age
         try:
             stream.recursion.remove(design_matrix(Phi, rows.T, weight))
@@ -134,12 +159,16 @@ class Exchange(MappedFamily):
         -------
         self
         """
-        others = list(models) if isinstance(models, Iterable) else [models]
-        mine = self._mergeable(self)
-        copies = [deepcopy(self._mergeable(other)) for other in others]
+        # copied first, so that no lock of another model is waited for under this one's
+        copies = [deepcopy(other) for other in (models if isinstance(models, Iterable) else [models])]
+        self._merge(copies)
+        return self
+
+    @learns
+    def _merge(self, copies: list[Any]) -> None:
+        stream = self._mergeable(self).stream_
         for other in copies:
-            self._check_same(other)
-        stream = mine.stream_
+            self._check_same(self._mergeable(other))
         for other in copies:
             if hasattr(self, "classes_"):
                 for one, labels in ((self, other.classes_), (other, self.classes_)):
@@ -152,7 +181,6 @@ class Exchange(MappedFamily):
             stream.n_rows += other.stream_.n_rows
             stream.complete &= other.stream_.complete
         self._outdated()
-        return self
 
     @staticmethod
     def _mergeable(model: Any) -> Any:
@@ -174,13 +202,15 @@ class Exchange(MappedFamily):
                 raise ValueError(f"cannot merge: {name} is {getattr(mine, name)} here and {getattr(its, name)} there")
         if self._forgetting != other._forgetting or self._form != other._form:
             raise ValueError("cannot merge models with different forgetting or form")
-        for name, value in vars(self.map_).items():
-            if isinstance(value, np.ndarray) and not np.array_equal(value, getattr(other.map_, name, np.empty(0))):
-                raise ValueError(
-                    f"cannot merge: the maps differ (in {name}); models that are to be merged must be copies of one "
-                    "model, see blank_copy()"
-                )
+        same_class = type(self.map_) is type(other.map_)
+        found = differing(self.map_, other.map_) if same_class else "their class"
+        if found is not None:
+            raise ValueError(
+                f"cannot merge: the maps differ (in {found}); models that are to be merged must be copies of one "
+                "model, see blank_copy()"
+            )
 
+    @learns
     def blank_copy(self) -> Self:
         """A model with the same map and parameters that has learned nothing: for rows elsewhere, to be merged later.
 

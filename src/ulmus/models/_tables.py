@@ -1,13 +1,19 @@
-"""Tables with categories: text, categorical and boolean columns become codes, the same ones at every call.
+"""Frames of every kind of column: categories become codes, and dates days, the same ones at every call.
 
-Missing values stay what they are; :mod:`ulmus.features.preparation` sees to them.
+Where dates stand in the year, the week and the day (:mod:`ulmus.features.dates`) comes after the columns that were
+given. Missing values stay what they are; :mod:`ulmus.features.preparation` sees to them.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from ulmus.features.dates import DateParts
+from ulmus.features.frames import IN_DAYS, columns_of, days_of, frame_of, kind_of, levels_of
 
 #: Code of a level that was not there in training.
 UNKNOWN = -1.0
@@ -18,41 +24,79 @@ class TableInput:
 
     categorical_features: Any
     _all_finite: ClassVar[Any] = "allow-nan"
+    #: Which columns are codes, and the input behind every column.
+    _categorical: np.ndarray
+    _inputs: np.ndarray
+    #: The columns that were about time, by name, as what; which of the columns are dates; and their periods.
+    _timed: Any = None
+    _dated: Any = ()
+    _dates: DateParts | None = None
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
-        frame = _frame(X)
-        columns = _columns(frame)
-        self._levels = {name: _levels(c) for name, c in columns.items() if not c.dtype.is_numeric()}
-        X, y = super()._validate(self._coded(X), y, reset)  # type: ignore[misc]
-        self._categorical = self._which(X.shape[1], list(columns))
+        columns = columns_of(frame_of(X))
+        names = list(columns)
+        named = [name for name, is_code in zip(names, self._named(len(names), names), strict=True) if is_code]
+        kinds = {name: kind_of(column) for name, column in columns.items()}
+        self._timed = {name: kind for name, kind in kinds.items() if kind in IN_DAYS and name not in named}
+        numbers = {name for name, kind in kinds.items() if kind == "number"} | self._timed.keys()
+        self._levels = {name: levels_of(column) for name, column in columns.items() if name not in numbers}
+        X, y = super()._validate(self._coded(X, names), y, reset)  # type: ignore[misc]
+        is_code = self._named(X.shape[1], names)
+        is_code[[names.index(name) for name in self._levels]] = True
+        self._dated = [names.index(name) for name, kind in self._timed.items() if kind == "date"]
+        self._dates = DateParts().fit(X[:, self._dated]) if self._dated else None
+        self._inputs = np.arange(X.shape[1])
+        if self._dates is not None:
+            cycles = np.repeat(self._dated, [2 * len(periods) for periods in self._dates.periods_])
+            self._inputs = np.append(self._inputs, cycles)
+        X = self._with_dates(X)
+        self._categorical = np.append(is_code, np.zeros(X.shape[1] - len(is_code), bool))
         return X, y
 
     def _checked(self, X: Any) -> Any:
-        return super()._checked(self._coded(X))  # type: ignore[misc]
+        check_is_fitted(self)
+        known = getattr(self, "feature_names_in_", None)
+        return self._with_dates(super()._checked(self._coded(X, known)))  # type: ignore[misc]
 
-    def _coded(self, X: Any) -> Any:
-        """The same frame with codes in place of levels."""
+    def _with_dates(self, X: Any) -> Any:
+        """The columns, then where their dates stand in their periods."""
+        if self._dates is None:
+            return X
+        return np.concatenate([X, self._dates.cycles(X[:, self._dated])], axis=1)
+
+    def _coded(self, X: Any, names: Sequence[str] | None) -> Any:
+        """The same frame with codes in place of levels, and days in place of dates, in the columns of these names.
+
+        None stands for all of them.
+        """
         if sparse.issparse(X):
             raise TypeError(f"Sparse data is not supported by {type(self).__name__}; pass a dense table (X.toarray())")
-        frame = _frame(X)
+        frame = frame_of(X)
         if frame is None:
             return X
-        columns = _columns(frame)
-        strange = [name for name, c in columns.items() if name not in self._levels and not c.dtype.is_numeric()]
-        if strange:
-            raise ValueError(f"columns {strange} held numbers in training and hold {columns[strange[0]].dtype} now")
-        new = []
-        for name in self._levels.keys() & columns.keys():  # the check of names tells of columns that are gone
-            code = {level: float(k) for k, level in enumerate(self._levels[name])}
-            values = [code.get(str(value), UNKNOWN) for value in columns[name].to_list()]
+        timed, new = self._timed or {}, []
+        for name, column in columns_of(frame).items():
+            if names is not None and name not in names:  # the check of names tells
+                continue
+            kind = kind_of(column)
+            was = timed.get(name, "category" if name in self._levels else "number")
+            if kind not in (was, "empty") and not (was == "category" and kind in ("number", *IN_DAYS)):
+                raise ValueError(f"column {name!r} held {_CALLED[was]} in training and holds {column.dtype} now")
+            if was == kind == "number":
+                continue
+            values: Any = np.full(len(column), np.nan)
+            if was == "category":
+                code = {level: float(k) for k, level in enumerate(self._levels[name])}
+                values = [code.get(str(value), UNKNOWN) for value in column.to_list()]
+            elif kind != "empty":
+                values = days_of(column)
             new.append(nw.new_series(name, values, nw.Float64, backend=frame.implementation))
         return frame.with_columns(*new).to_native() if new else X
 
-    def _which(self, width: int, known: list[str]) -> np.ndarray:
-        """Which columns hold codes of categories."""
+    def _named(self, width: int, known: list[str]) -> np.ndarray:
+        """Which columns ``categorical_features`` names."""
         out = np.zeros(width, bool)
-        out[[known.index(name) for name in self._levels]] = True
-        if isinstance(self.categorical_features, str):
+        if isinstance(self.categorical_features, str) or not width:
             return out
         named = np.asarray(self.categorical_features)
         if named.dtype == bool and len(named) != width:
@@ -67,26 +111,4 @@ class TableInput:
         return out
 
 
-def refuse_new_gaps(model: Any, X: np.ndarray, whole: np.ndarray) -> None:
-    """Say which of the columns that were whole in training have missing values now."""
-    strange = whole[np.isnan(X[:, whole]).any(axis=0)]
-    if len(strange):
-        names = getattr(model, "feature_names_in_", np.arange(X.shape[1]))
-        raise ValueError(
-            f"Input X contains NaN in columns {names[strange].tolist()[:5]}, where no number was missing in training; "
-            "fill them, or show the model such rows"
-        )
-
-
-def _frame(X: Any) -> nw.DataFrame[Any] | None:
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    return frame if isinstance(frame, nw.DataFrame) else None
-
-
-def _columns(frame: nw.DataFrame[Any] | None) -> dict[str, Any]:
-    return {} if frame is None else dict(zip(frame.columns, frame.iter_columns(), strict=True))
-
-
-def _levels(column: Any) -> tuple[str, ...]:
-    """The levels as text, sorted; a missing value is a level too."""
-    return tuple(sorted({str(value) for value in column.to_list()}))
+_CALLED = {"number": "numbers", "date": "dates", "duration": "durations", "time": "times", "category": "categories"}

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from ulmus.calibration import HeldOut, Spread, fit_temperature, probabilities
 from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
+from ulmus.models._between import reads
 from ulmus.models._device import validated
 from ulmus.statistics import SQUARABLE, refuse_sizes
 
@@ -25,6 +26,13 @@ def one_kind(known: np.ndarray, labels: np.ndarray) -> None:
             f"labels {np.unique(labels).tolist()[:5]} are {kinds[1]}, but the classes that the model knows, "
             f"{np.asarray(known).tolist()[:5]}, are {kinds[0]}"
         )
+
+
+def widened(floor: np.ndarray, place: np.ndarray, n_classes: int) -> np.ndarray:
+    """What classes that stand at these places have at least, and nothing for the others."""
+    out = np.zeros(n_classes)
+    out[place] = floor
+    return out
 
 
 class Regression(RegressorMixin):
@@ -65,6 +73,7 @@ class Regression(RegressorMixin):
     def _shape(self, columns: np.ndarray) -> np.ndarray:
         return columns[:, 0] if self._single_output else columns
 
+    @reads
     def predict(self, X: Any, return_std: bool = False) -> Any:
         r"""Predicted targets.
 
@@ -87,10 +96,12 @@ class Regression(RegressorMixin):
         h, rest = self._deviation_factors(self._checked(X))
         return scores, self._shape(np.sqrt(h + rest).reshape(len(h), -1) * self.spread_.noise)
 
+    @reads
     def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
         """Intervals that hold a new target with probability ``coverage``, from leave-one-out residuals.
 
-        Residuals are studentised by the leverage of their row.
+        Residuals are studentised by the deviation of their predictions, ``√(1 + h + C r)`` with the leverage and the
+        residual kernel of ``predict(return_std=True)``, and so is the width.
 
         Parameters
         ----------
@@ -111,7 +122,8 @@ class Regression(RegressorMixin):
                 f"coverage={coverage:g} end at the largest errors seen, and are too narrow",
                 stacklevel=2,
             )
-        width = np.sqrt(1.0 + self._variance_factors(self._checked(X))[0]).reshape(len(centre), -1)
+        h, rest = self._variance_factors(self._checked(X))
+        width = np.sqrt(1.0 + h + rest).reshape(len(centre), -1)
         tail = (1 - coverage) / 2
         ends = np.stack([centre + width * self.spread_.quantile(level) for level in (tail, 1 - tail)], axis=-1)
         return ends[:, 0] if self._single_output else ends
@@ -126,6 +138,7 @@ class Classification(ClassifierMixin):
     """One ±1 column per class (one for two classes); the largest score wins."""
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared", "gcv")
+    floor_: np.ndarray
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset)
@@ -169,6 +182,8 @@ class Classification(ClassifierMixin):
         M[-1] = -1.0
         place = np.searchsorted(self.classes_, old)
         M[:-1, place], M[-1, place] = known, 0.0
+        if "floor_" in self.__dict__:
+            self.floor_ = widened(self.floor_, place, len(self.classes_))
         return M
 
     def _identity(self, T: np.ndarray) -> np.ndarray:
@@ -191,8 +206,10 @@ class Classification(ClassifierMixin):
 
     def _calibrate(self, held_out: HeldOut) -> None:
         true = OneVsAll.class_scores(held_out.T).argmax(axis=1)
-        self.temperature_ = fit_temperature(OneVsAll.class_scores(held_out.P), true, held_out.weight)
+        scores = OneVsAll.class_scores(held_out.P)
+        self.temperature_, self.floor_ = fit_temperature(scores, true, held_out.weight)
 
+    @reads
     def decision_function(self, X: Any) -> np.ndarray:
         """Score per class, or one score for two classes (positive means ``classes_[1]``).
 
@@ -207,6 +224,7 @@ class Classification(ClassifierMixin):
         scores = self._scores_of(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @reads
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels.
 
@@ -221,8 +239,12 @@ class Classification(ClassifierMixin):
         scores = self._scores_of(X)
         return OneVsAll(self.classes_).decode(scores)
 
+    @reads
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities: ``softmax(temperature_ · scores)``, the temperature fitted to leave-one-out scores.
+        """Class probabilities: ``softmax(temperature_ · scores)`` over ``floor_``, both fitted to leave-one-out scores.
+
+        The floor is a share of the classes' frequencies, so that probabilities are never worse than these on the rows
+        they were fitted to, and no single row decides about them.
 
         Parameters
         ----------
@@ -234,4 +256,4 @@ class Classification(ClassifierMixin):
             Rows sum to 1; the largest entry is the class that ``predict`` returns.
         """
         scores = self._scores_of(X)
-        return probabilities(OneVsAll.class_scores(scores), self.temperature_)
+        return probabilities(OneVsAll.class_scores(scores), self.temperature_, self.__dict__.get("floor_"))

@@ -2,35 +2,30 @@
 
 import time
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ulmus import engine
-from ulmus._sklearn import Interval, StrOptions
-from ulmus.calibration import HeldOut
+from ulmus.calibration import FoldModels, HeldOut, fold_sample, leave_one_out_sample, leverages
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.partition import random_partition
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_pairs, distinct_sample, gathered, merged, row_keys
-from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly
-from ulmus.models._docs import documented
+from ulmus.models._assembly import Assembly
 from ulmus.models._effort import EFFORTS, Effort
-from ulmus.models._features import leave_one_out_sample, leverages
 from ulmus.models._global import GlobalModel
-from ulmus.models._tables import TableInput, refuse_new_gaps
+from ulmus.models._local_stage import MIN_LANDMARKS, held_sets, judge_local
+from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
+from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_WEIGHT
+from ulmus.parameters import estimator
 from ulmus.solvers.local import LocalKernels, fit_leaves
 from ulmus.statistics import root_mean_square
-from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
+from ulmus.tuning.local import LocalChoice
 from ulmus.tuning.views import View, ViewSearch, parts_of
 
-#: Held-out rows that judge the local stage: a tenth of all, within these bounds.
-HELD = (500, 5_000)
-#: Landmarks of the global model: half of the rows, but not less than this, nor more than the effort allows.
-MIN_LANDMARKS = 150
 #: Rows whose leave-one-out predictions choose the C of the global model.
 SCORED = 4_000
 #: Rows at which the importance of features is measured.
@@ -40,40 +35,13 @@ IMPORTANCE_ROWS = 1_000
 class AdaptiveFamily(Assembly):
     """The parts in order: view, global model, local stage."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "effort": [StrOptions(set(EFFORTS))],
-        "categorical_features": [StrOptions({"from_dtype"}), "array-like"],
-        "criterion": COMMON_CONSTRAINTS["criterion"],
-        "max_memory": [Interval(Real, 0, None, closed="neither")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["boolean"],
-    }
     # What Assembly asks of every model and this one decides by itself.
     C: ClassVar[str] = "auto"
     fit_intercept: ClassVar[str] = "auto"
     cv: ClassVar[None] = None
     device: ClassVar[str] = "cpu"
     _categorical: np.ndarray
-
-    def __init__(
-        self,
-        *,
-        effort: str = "default",
-        categorical_features: Any = "from_dtype",
-        criterion: str = "auto",
-        max_memory: float = 2.0,
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        self.effort = effort
-        self.categorical_features = categorical_features
-        self.criterion = criterion
-        self.max_memory = max_memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    _inputs: np.ndarray
 
     #: Another plan than that of the effort, for experiments.
     _plan: Effort | None = None
@@ -85,7 +53,7 @@ class AdaptiveFamily(Assembly):
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         self._began = time.perf_counter()
         # as one row each, copies have the coordinates of a weight to the last digit, and the search draws by them
-        rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64)))
+        rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64), fold=folds))
         centre, scale = self._units(rows)
         rows = replace(rows, T=(rows.T - centre) / scale)
         coding = self._coding(rows)
@@ -94,16 +62,15 @@ class AdaptiveFamily(Assembly):
             rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows, rng)))
             scored = distinct_pairs(rows, SCORED, rng)
             model = self._fit_global(rows, coding, scored, landmarks, rng)
-            held = self._held(rows, rng)
-            without = model.solution if held is None else model.without(held)
-            P, P_without = model.predictions(model.solution, without)
+            held = held_sets(rows, rng) if self._spent.partitions else []
+            P, *P_without = model.predictions(model.solution, *map(model.without, held))
             choice, held_out = self._judge_local(rows, held, P_without, coding, rng)
             self.local_ = self._fit_local(rows, P, choice, scale, rng)
         if self.local_ is None:
             model = self._larger(model, rows, coding, scored, rng)
         with engine.threads_for(model.size):
             if held_out is None or self.local_ is None:
-                held_out = leave_one_out_sample(model.features, model.seen, model.solution, rng, self.n_jobs)
+                held_out = self._left_out(model, rng)
             solution, self.map_, self.C_ = model.solution, model.landmark_map, model.trial.best_C
             self.feature_importances_ = self._importances(rows, solution.beta)
         self._leverage = solution.leverage
@@ -112,8 +79,8 @@ class AdaptiveFamily(Assembly):
         self.memory_ += 0 if self.local_ is None else self.local_.nbytes
         self._say(f"done: the model holds {self.memory_ / 1e6:.1f} MB")
         # intervals are as wide for one row as for another (_variance_factors), so residuals are taken as they are
-        plain = np.zeros(len(held_out.leverage))
-        return replace(held_out, T=held_out.T * scale + centre, P=held_out.P * scale + centre, leverage=plain)
+        plain = np.zeros(len(held_out.variance))
+        return replace(held_out, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)
 
     def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Regression targets are fitted in units of their deviation, codes as they are."""
@@ -173,35 +140,27 @@ class AdaptiveFamily(Assembly):
         larger = self._fit_global(rows, coding, scored, size, rng)
         return min((model, larger), key=lambda each: each.trial.best_loss)
 
-    def _held(self, rows: Rows, rng: np.random.RandomState) -> np.ndarray | None:
-        """Which rows judge the local stage, with all their copies; None when there is none, or are too few rows."""
-        keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
-        distinct = np.unique(keys)
-        if not self._spent.partitions or len(distinct) <= 2 * MIN_LANDMARKS:
-            return None
-        count = min(int(np.clip(len(distinct) // 10, *HELD)), len(distinct) // 2)
-        return keys <= distinct[count - 1]
+    def _left_out(self, model: GlobalModel, rng: np.random.RandomState) -> HeldOut:
+        """Predictions of rows by global models that did not see them: without each of them, or without their fold."""
+        if model.seen.fold is None:
+            return leave_one_out_sample(
+                model.features, model.seen, model.solution, rng, model.trial.best_C, n_jobs=self.n_jobs
+            )
+        models = FoldModels(model.seen.fold, model.sums, model.trial.best_C, self._intercept)
+        return fold_sample(model.features, model.seen, models, rng)
 
     def _judge_local(
-        self, rows: Rows, held: np.ndarray | None, P: np.ndarray, coding: Any, rng: np.random.RandomState
+        self, rows: Rows, held: list[np.ndarray], P: list[np.ndarray], coding: Any, rng: np.random.RandomState
     ) -> tuple[LocalChoice | None, HeldOut | None]:
-        """The best local stage, judged on rows that the global model behind it (which predicts P) has not seen."""
-        if held is None:
+        """The best local stage, judged on rows that the global models behind it (which predict P) have not seen."""
+        if not held:
             return None, None
-        effort, test = self._spent, rows.take(held)
-        some = merged(replace(rows, T=rows.T - P).take(~held), rng)
-        data = Remainder(some.X, some.T, some.weight, test.X, test.T, P[held], test.weight)
-        search = LocalSearch(self.view_.kernel, self.view_.gamma, data, coding, self.criterion, self.n_jobs)
-        size = effort.leaf(len(some))
-        halves, leaves = (random_partition(some.X, rows_each, rng) for rows_each in (size // 2, size))
-        choice = search.choose(halves, leaves, effort.judged_leaves)
+        choice, held_out = judge_local(rows, held, P, self.view_, self._spent, coding, self.criterion, rng, self.n_jobs)
         self._say(
             f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it "
             f"({'kept' if choice.pays else 'left out'})"
         )
-        weight = np.ones(len(test)) if test.weight is None else test.weight
-        judged = HeldOut(test.T[choice.rows], choice.P, np.zeros(len(choice.rows)), weight[choice.rows])
-        return choice, judged
+        return choice, held_out
 
     def _fit_local(
         self, rows: Rows, P: np.ndarray, choice: LocalChoice | None, scale: np.ndarray, rng: np.random.RandomState
@@ -229,14 +188,9 @@ class AdaptiveFamily(Assembly):
         G = gradients(self.map_.cross_kernel_, some.X, self.map_.weight_to_landmarks(beta))
         seen = self.view_.metric > 0
         along = average_outer_product(G, some.weight) * self.view_.metric[seen] ** 2
-        sources = self.view_.preparation.sources()[seen]
-        total = np.bincount(sources, weights=along, minlength=len(self._categorical))
+        sources = self._inputs[self.view_.preparation.sources()[seen]]
+        total = np.bincount(sources, weights=along, minlength=self._inputs.max() + 1)
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
-
-    def _checked(self, X: Any) -> Any:
-        X = super()._checked(X)
-        refuse_new_gaps(self, X, self.view_.preparation.whole)
-        return X
 
     def _outputs(self, X: Any) -> np.ndarray:
         U = self.view_.transform(np.asarray(X, dtype=np.float64))
@@ -266,7 +220,7 @@ class AdaptiveFamily(Assembly):
         return tags
 
 
-@documented("adaptive", "repeatable")
+@estimator(ADAPTIVE | ADAPTIVE_RUN)
 class AdaptiveRegressor(TableInput, Regression, AdaptiveFamily):
     r"""Regression that learns its metric from the data and corrects itself locally.
 
@@ -275,7 +229,7 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveFamily):
     The view is a preparation of the columns, a kernel, a width, and a metric that stretches the features along which
     f varies. Everything is chosen by leave-one-out or on rows held out.
 
-    It needs no scaling of the inputs, takes text and categories in frames, and aims at the accuracy of boosted trees.
+    It needs no scaling of the inputs, takes text, categories and dates in frames, and aims at boosted trees' accuracy.
     The local stage keeps the training rows: for a small model, or one that learns on, take :class:`NKELMRegressor`.
 
     Parameters
@@ -312,13 +266,13 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveFamily):
     """
 
 
-@documented("adaptive", "class_weight", "repeatable")
+@estimator(ADAPTIVE | CLASS_WEIGHT | ADAPTIVE_RUN)
 class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
     """Classification that learns its metric from the data and corrects itself locally.
 
     One ±1 target per class, fitted as :class:`AdaptiveRegressor` fits; the largest score wins.
 
-    It needs no scaling of the inputs, takes text and categories in frames, and aims at the accuracy of boosted trees.
+    It needs no scaling of the inputs, takes text, categories and dates in frames, and aims at boosted trees' accuracy.
     The local stage keeps the training rows: for a small model, or one that learns on, take :class:`NKELMClassifier`.
 
     Parameters
@@ -330,6 +284,8 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
     classes_ : ndarray
     temperature_ : float
         Factor that turns scores into probabilities.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     view_ : View
         How the kernel sees the table: preparation, metric, kernel, gamma.
     map_ : NystromMap
@@ -351,31 +307,3 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
     >>> bool(model.score(wine.data[1::2], wine.target[1::2]) > 0.93)
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AdaptiveFamily._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
-
-    def __init__(
-        self,
-        *,
-        effort: str = "default",
-        categorical_features: Any = "from_dtype",
-        criterion: str = "auto",
-        class_weight: Any = None,
-        max_memory: float = 2.0,
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            effort=effort,
-            categorical_features=categorical_features,
-            criterion=criterion,
-            max_memory=max_memory,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight

@@ -1,21 +1,22 @@
 """The adaptive model for labels that have an order."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ulmus.models._docs import documented
-from ulmus.models._ordinal import ORDINAL_CONSTRAINTS, Ordinal
+from ulmus.models._ordinal import Ordinal
 from ulmus.models._tables import TableInput
 from ulmus.models.adaptive import AdaptiveFamily
+from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, ORDERED
+from ulmus.parameters import estimator
 
 
-@documented("adaptive", "ordinal", "repeatable")
+@estimator(ADAPTIVE | ORDERED | ADAPTIVE_RUN)
 class AdaptiveOrdinalClassifier(TableInput, Ordinal, AdaptiveFamily):
     """Ordinal regression that learns its metric from the data and corrects itself locally.
 
     The bits of the ordered code (:class:`NKELMOrdinalClassifier`), fitted as :class:`AdaptiveRegressor` fits.
 
-    It needs no scaling of the inputs and takes text and categories in frames. The local stage keeps the training rows:
-    for a small model take :class:`NKELMOrdinalClassifier`.
+    It needs no scaling of the inputs and takes text, categories and dates in frames. The local stage keeps the training
+    rows: for a small model take :class:`NKELMOrdinalClassifier`.
 
     Parameters
     ----------
@@ -46,37 +47,4 @@ class AdaptiveOrdinalClassifier(TableInput, Ordinal, AdaptiveFamily):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AdaptiveFamily._parameter_constraints,
-        **{name: allowed for name, allowed in ORDINAL_CONSTRAINTS.items() if name != "loss"},
-    }
     loss: ClassVar[str] = "squared"
-
-    def __init__(
-        self,
-        *,
-        effort: str = "default",
-        categorical_features: Any = "from_dtype",
-        criterion: str = "auto",
-        decoding: str = "loss",
-        categories: Any = "auto",
-        cost_matrix: Any = None,
-        class_weight: Any = None,
-        max_memory: float = 2.0,
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            effort=effort,
-            categorical_features=categorical_features,
-            criterion=criterion,
-            max_memory=max_memory,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.decoding = decoding
-        self.categories = categories
-        self.cost_matrix = cost_matrix
-        self.class_weight = class_weight

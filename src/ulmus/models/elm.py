@@ -1,21 +1,19 @@
 """ELM and RELM: random layer + least squares or ridge."""
 
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ulmus import engine
-from ulmus._sklearn import Interval, StrOptions
-from ulmus.devices import direct
+from ulmus.calibration import leverages
 from ulmus.engine import Rows
 from ulmus.features.activations import ACTIVATIONS
-from ulmus.features.random_layer import LAYER_CONSTRAINTS, RandomLayer
-from ulmus.models._assembly import COMMON_CONSTRAINTS, digits_kept
-from ulmus.models._docs import RANDOM, documented
-from ulmus.models._features import leverages
+from ulmus.features.random_layer import RandomLayer
+from ulmus.models._assembly import digits_kept
 from ulmus.models._sequential import Sequential
 from ulmus.models._tasks import Classification, Regression
+from ulmus.models.options import CLASS_WEIGHT, ELM, RUN
+from ulmus.parameters import estimator
 from ulmus.solvers.ridge import Problem, Solution, fit_ridge
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.search import FIRST_SIZE
@@ -26,50 +24,6 @@ class RandomFamily(Sequential):
 
     _width: ClassVar[str] = "slope_"
     _plain: ClassVar[dict[str, Any]] = {"C": 1.0, "slope": 1.0, "n_hidden": 50}
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LAYER_CONSTRAINTS,
-        **COMMON_CONSTRAINTS,
-        "n_hidden": [StrOptions({"auto"}), *LAYER_CONSTRAINTS["n_hidden"]],
-        "max_hidden": [Interval(Integral, 1, None, closed="left")],
-        "slope": [StrOptions({"auto"}), *LAYER_CONSTRAINTS["slope"]],
-        "C": [*COMMON_CONSTRAINTS["C"], None],
-    }
-
-    def __init__(
-        self,
-        n_hidden: int | str = "auto",
-        *,
-        activation: str = "tanh",
-        weights: str = "uniform",
-        scale: float | str = "auto",
-        slope: float | str = "auto",
-        direct_links: bool = False,
-        C: float | str | None = "auto",
-        max_hidden: int = 2000,
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        self.n_hidden = n_hidden
-        self.activation = activation
-        self.weights = weights
-        self.scale = scale
-        self.slope = slope
-        self.direct_links = direct_links
-        self.C = C
-        self.max_hidden = max_hidden
-        self.fit_intercept = fit_intercept
-        self.criterion = criterion
-        self.cv = cv
-        self.device = device
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     n_hidden: Any
 
@@ -130,6 +84,8 @@ class RandomFamily(Sequential):
 
     def _solve(self, rows: Rows, stats: Statistics | None) -> Solution:
         if self._driver is not None:
+            from ulmus.devices import direct
+
             return direct.fit_ridge(
                 self._driver, self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
             )
@@ -157,7 +113,7 @@ class RandomFamily(Sequential):
         return h, np.zeros_like(h)
 
 
-@documented(*RANDOM, "device")
+@estimator(ELM | RUN, positional=1)
 class ELMRegressor(Regression, RandomFamily):
     r"""Regression on a layer of random hidden nodes: one linear solve.
 
@@ -201,7 +157,7 @@ class ELMRegressor(Regression, RandomFamily):
     """
 
 
-@documented(*RANDOM, "class_weight", "device")
+@estimator(ELM | CLASS_WEIGHT | RUN, positional=1)
 class ELMClassifier(Classification, RandomFamily):
     r"""Classification on a layer of random hidden nodes: one linear solve.
 
@@ -216,6 +172,8 @@ class ELMClassifier(Classification, RandomFamily):
     classes_ : ndarray
     temperature_ : float
         Factor that turns scores into probabilities.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, slope_, n_hidden_ : float, float, int
         The values in use.
     tuning_ : Tuning
@@ -239,47 +197,3 @@ class ELMClassifier(Classification, RandomFamily):
     >>> bool(ELMClassifier(random_state=0).fit(X, y).score(X, y) > 0.95)
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **RandomFamily._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
-
-    def __init__(
-        self,
-        n_hidden: int | str = "auto",
-        *,
-        activation: str = "tanh",
-        weights: str = "uniform",
-        scale: float | str = "auto",
-        slope: float | str = "auto",
-        direct_links: bool = False,
-        C: float | str | None = "auto",
-        max_hidden: int = 2000,
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        class_weight: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            n_hidden,
-            activation=activation,
-            weights=weights,
-            scale=scale,
-            slope=slope,
-            direct_links=direct_links,
-            C=C,
-            max_hidden=max_hidden,
-            fit_intercept=fit_intercept,
-            criterion=criterion,
-            cv=cv,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight

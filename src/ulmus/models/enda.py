@@ -2,24 +2,34 @@
 
 import warnings
 from collections.abc import Iterable
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from ulmus import engine
-from ulmus._sklearn import Interval, StrOptions, fit_context
+from ulmus._sklearn import StrOptions, fit_context
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
-from ulmus.features.nystrom import KERNEL_CONSTRAINTS, LANDMARK_CONSTRAINTS
-from ulmus.features.random_layer import LAYER_CONSTRAINTS
-from ulmus.models._discriminant import DISCRIMINANT_CONSTRAINTS, DiscriminantModel
+from ulmus.features.nystrom import KERNEL, LANDMARKS
+from ulmus.features.random_layer import LAYER
+from ulmus.models._between import learns, side_of
+from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._discriminant_features import FEATURES, Fixed, choose_prefix, fix_map
-from ulmus.models._docs import documented
-from ulmus.models._metric import METRIC_CONSTRAINTS, MetricInput
+from ulmus.models._metric import MetricInput
 from ulmus.models._references import Division, References
 from ulmus.models._tasks import one_kind
+from ulmus.models.options import (
+    DISCRIMINANT_SEARCH,
+    HEAD,
+    HIDDEN_NODES,
+    MAX_HIDDEN,
+    METRIC,
+    PENALTY_OR_NONE,
+    PROJECTION,
+    RUN_ON_CPU,
+)
+from ulmus.parameters import COUNT, Parameter, estimator
 from ulmus.solvers.discriminant import solve_discriminant, with_classes
 from ulmus.solvers.path import RidgePath
 from ulmus.statistics import Extent, Statistics, Summary
@@ -28,7 +38,47 @@ from ulmus.tuning.judge import FLAT
 from ulmus.tuning.search import LOG2_C
 
 
-@documented("layer", "kernel", "metric")
+@estimator(
+    {
+        "n_hidden": HIDDEN_NODES["n_hidden"].but(
+            text="""Number of features L: hidden nodes, or landmarks under ``features="nystrom"``. ``"auto"`` doubles it
+            while that lowers the leave-one-out loss by more than its standard error or 1 %, up to ``max_hidden``."""
+        ),
+        "features": Parameter(
+            "random",
+            (StrOptions(set(FEATURES)),),
+            '{"random", "nystrom"}',
+            """``activation`` to ``direct_links`` belong to the first, ``kernel`` to ``landmarks`` and
+            ``metric`` to the second.""",
+        ),
+    }
+    | LAYER
+    | KERNEL
+    | METRIC
+    | {"landmarks": LANDMARKS["landmarks"]}
+    | PROJECTION
+    | {
+        "C": PENALTY_OR_NONE["C"].but(
+            text=r"""Penalty; larger is weaker, :math:`\gamma = 1/C`. None adds only what round-off makes necessary."""
+        )
+    }
+    | HEAD
+    | {
+        "n_neighbors": HEAD["n_neighbors"].but(
+            text="""``"auto"`` is chosen by 10-fold cross-validation: rows that are left out are projected by directions
+            that they had no part in."""
+        )
+    }
+    | MAX_HIDDEN
+    | {
+        "max_references": Parameter(
+            50_000, (COUNT,), "int", "Rows that are kept for the neighbours; of more rows a sample is taken."
+        )
+    }
+    | DISCRIMINANT_SEARCH
+    | RUN_ON_CPU,
+    positional=1,
+)
 class ENDA(MetricInput, DiscriminantModel):
     r"""Discriminant analysis on a layer of random hidden nodes: a projection for seeing and for classifying.
 
@@ -44,31 +94,6 @@ class ENDA(MetricInput, DiscriminantModel):
 
     Parameters
     ----------
-    n_hidden : int or "auto", default="auto"
-        Number of features L: hidden nodes, or landmarks under ``features="nystrom"``. ``"auto"`` doubles it while that
-        lowers the leave-one-out loss by more than its standard error or 1 %, up to ``max_hidden``.
-    features : {"random", "nystrom"}, default="random"
-        ``activation`` to ``direct_links`` belong to the first, ``kernel`` to ``landmarks`` to the second, as
-        does ``metric``.
-    landmarks : str or array of shape (n_landmarks, n_features), default="uniform"
-        How landmark rows are drawn, or the rows themselves; see :class:`~ulmus.NystromMap`.
-    n_components : int, optional
-        Directions that are kept, at most one less than there are classes (the default).
-    C : float, "auto" or None, default="auto"
-        Penalty; larger is weaker, :math:`\gamma = 1/C`. None adds only what round-off makes necessary.
-    head : {"knn", "mean"}, default="knn"
-        How projections are classified: by the votes of the nearest training rows, or by the nearest class mean.
-    n_neighbors : int or "auto", default="auto"
-        ``"auto"`` is chosen by 10-fold cross-validation: rows that are left out are projected by directions that they
-        had no part in.
-    max_hidden : int, default=2000
-        Bound for ``n_hidden="auto"``; cost grows with its square.
-    max_references : int, default=50000
-        Rows that are kept for the neighbours; of more rows a sample is taken.
-    criterion : {"auto", "error", "squared"}, default="auto"
-        Loss by which parameters are chosen; see :class:`ELMClassifier`.
-    cv : int, splitter or None, default=None
-        How that loss is held out: None is exact leave-one-out.
     <parameters>
 
     Attributes
@@ -111,79 +136,7 @@ class ENDA(MetricInput, DiscriminantModel):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LAYER_CONSTRAINTS,
-        **KERNEL_CONSTRAINTS,
-        **DISCRIMINANT_CONSTRAINTS,
-        "n_hidden": [StrOptions({"auto"}), *LAYER_CONSTRAINTS["n_hidden"]],
-        "slope": [StrOptions({"auto"}), *LAYER_CONSTRAINTS["slope"]],
-        "features": [StrOptions(set(FEATURES))],
-        "landmarks": LANDMARK_CONSTRAINTS["landmarks"],
-        "metric": METRIC_CONSTRAINTS,
-        "C": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither"), None],
-        "max_hidden": [Interval(Integral, 1, None, closed="left")],
-        "max_references": [Interval(Integral, 1, None, closed="left")],
-        "criterion": [StrOptions({"auto", "error", "squared"})],
-        "device": [StrOptions({"cpu"})],
-        "verbose": ["boolean"],
-    }
-
     _transient: ClassVar[tuple[str, ...]] = ("_Z", "_gamma")
-
-    def __init__(
-        self,
-        n_hidden: int | str = "auto",
-        *,
-        features: str = "random",
-        activation: str = "tanh",
-        weights: str = "uniform",
-        scale: float | str = "auto",
-        slope: float | str = "auto",
-        direct_links: bool = False,
-        kernel: Any = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 3,
-        coef0: float = 1.0,
-        metric: Any = None,
-        landmarks: Any = "uniform",
-        n_components: int | None = None,
-        C: float | str | None = "auto",
-        head: str = "knn",
-        n_neighbors: int | str = "auto",
-        max_hidden: int = 2000,
-        max_references: int = 50_000,
-        criterion: str = "auto",
-        cv: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        self.n_hidden = n_hidden
-        self.features = features
-        self.activation = activation
-        self.weights = weights
-        self.scale = scale
-        self.slope = slope
-        self.direct_links = direct_links
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.metric = metric
-        self.landmarks = landmarks
-        self.n_components = n_components
-        self.C = C
-        self.head = head
-        self.n_neighbors = n_neighbors
-        self.max_hidden = max_hidden
-        self.max_references = max_references
-        self.criterion = criterion
-        self.cv = cv
-        self.device = device
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def _wanted_metric(self) -> Any:
         if self.metric is not None and self.features != "nystrom":
@@ -271,6 +224,7 @@ class ENDA(MetricInput, DiscriminantModel):
         self._set_head(references, found.means[:, :p], max(stats.weight - len(self.classes_), 1.0) / 2)
 
     @fit_context(prefer_skip_nested_validation=True)
+    @learns
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to the model; new classes may come at any time.
 
@@ -310,6 +264,10 @@ class ENDA(MetricInput, DiscriminantModel):
                 self._solve(stats, self._references.joined(References.of(rows)))
         self._forget()
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        with side_of(self).lock:  # not in the middle of a block
+            return dict(super().__getstate__())
 
     def _add_classes(self, classes: np.ndarray) -> None:
         places = np.searchsorted(classes, self.classes_)

@@ -1,21 +1,55 @@
 """ENDAEnsemble: several draws, one steady answer."""
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from ulmus._sklearn import Interval, StrOptions
+from ulmus._sklearn import Interval
 from ulmus.engine import Rows
 from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._discriminant_features import FEATURES
 from ulmus.models._metric import MetricInput
 from ulmus.models.enda import ENDA
+from ulmus.models.options import PROJECTION
+from ulmus.parameters import AUTO, COUNT, THREADS, Parameter, estimator
 from ulmus.solvers.convex import combine, error_products
 from ulmus.solvers.procrustes import align
 
 
+@estimator(
+    {
+        "estimator": Parameter(
+            None,
+            (ENDA, None),
+            "ENDA",
+            """What the members are; ``ENDA()`` by default. What it leaves to ``"auto"`` is chosen by the first member
+            for all; its ``metric`` is learned once.""",
+        ),
+        "n_members": Parameter(10, (COUNT,), "int"),
+        "kappa": Parameter(
+            1.0,
+            (Interval(Real, 0, None, closed="left"),),
+            "float",
+            """1 is the squared error of the combination; more rewards diversity, less prunes harder, 0 keeps one
+            member.""",
+        ),
+        "shrinkage": Parameter(
+            "auto",
+            (AUTO, Interval(Real, 0, 1, closed="both")),
+            'float or "auto"',
+            """How far S is drawn towards that of members which differ by chance only, and weights with it towards equal
+            ones: from 0 (S as measured) to 1. ``"auto"`` is the share of their differences that chance explains.""",
+        ),
+        "n_components": PROJECTION["n_components"].but(
+            text="""Directions of the common projection, at most one less than there are classes (the default). Members
+            classify in as many as ``estimator`` says."""
+        ),
+    }
+    | THREADS,
+    positional=2,
+)
 class ENDAEnsemble(MetricInput, DiscriminantModel):
     r"""Several :class:`ENDA` models with different draws, combined: steadier labels, and one picture of all of them.
 
@@ -32,21 +66,7 @@ class ENDAEnsemble(MetricInput, DiscriminantModel):
 
     Parameters
     ----------
-    estimator : ENDA, optional
-        What the members are; ``ENDA()`` by default. What it leaves to ``"auto"`` is chosen by the first member for all;
-        its ``metric`` is learned once.
-    n_members : int, default=10
-    kappa : float, default=1.0
-        1 is the squared error of the combination; more rewards diversity, less prunes harder, 0 keeps one member.
-    shrinkage : float or "auto", default="auto"
-        How far S is drawn towards that of members which differ by chance only, and weights with it towards equal ones:
-        from 0 (S as measured) to 1. ``"auto"`` is the share of their differences that chance explains.
-    n_components : int, optional
-        Directions of the common projection, at most one less than there are classes (the default). Members classify in
-        as many as ``estimator`` says.
-    random_state : int, RandomState or None, default=None
-    n_jobs : int or None, default=-1
-        Threads.
+    <parameters>
 
     Attributes
     ----------
@@ -83,42 +103,14 @@ class ENDAEnsemble(MetricInput, DiscriminantModel):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [ENDA, None],
-        "n_members": [Interval(Integral, 1, None, closed="left")],
-        "kappa": [Interval(Real, 0, None, closed="left")],
-        "shrinkage": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="both")],
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
-
-    def __init__(
-        self,
-        estimator: ENDA | None = None,
-        n_members: int = 10,
-        *,
-        kappa: float = 1.0,
-        shrinkage: float | str = "auto",
-        n_components: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-    ) -> None:
-        self.estimator = estimator
-        self.n_members = n_members
-        self.kappa = kappa
-        self.shrinkage = shrinkage
-        self.n_components = n_components
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
     @property
     def _asked(self) -> ENDA:
         return ENDA() if self.estimator is None else self.estimator
 
     def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
         given = clone(self._asked).set_params(metric=self._metric)
-        common, seeds = int(rng.randint(2**31 - 1)), rng.randint(2**31 - 1, size=self.n_members)
+        common = int(rng.randint(2**31 - 1))
+        seeds: Any = rng.randint(2**31 - 1, size=self.n_members)
         chosen: dict[str, Any] = {}
         members, errors = [], []
         for seed in seeds:

@@ -1,25 +1,21 @@
 """KELM: exact kernel + ridge."""
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, solve_triangular
 
-from ulmus import engine
-from ulmus._cholesky import cholesky_in_place
-from ulmus._sklearn import StrOptions
 from ulmus.calibration import HeldOut
-from ulmus.devices.kernel_ridge import fit_on_device
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters, dense, uses_gamma
-from ulmus.features.nystrom import KERNEL_CONSTRAINTS, NystromMap
+from ulmus.features.nystrom import NystromMap
 from ulmus.features.widths import heuristic_gamma
-from ulmus.models._assembly import COMMON_CONSTRAINTS, Assembly, digits_kept
-from ulmus.models._docs import KERNEL, documented
-from ulmus.models._metric import METRIC_CONSTRAINTS, MetricInput
+from ulmus.models._assembly import Assembly, digits_kept
+from ulmus.models._metric import MetricInput
 from ulmus.models._tasks import Classification, Regression
-from ulmus.solvers.kernel_ridge import fit_kernel_ridge, kernel_system
+from ulmus.models.options import CLASS_WEIGHT, KELM, RUN
+from ulmus.parameters import estimator
+from ulmus.solvers.kernel_ridge import KernelVariance, fit_kernel_ridge
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 
 #: Rows whose leave-one-out predictions come with the solve.
@@ -43,55 +39,26 @@ def _calibration_last(n: int, folds: np.ndarray | None) -> tuple[np.ndarray | No
 class KernelFamily(Assembly):
     """The exact kernel and its dual weights."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KERNEL_CONSTRAINTS,
-        **COMMON_CONSTRAINTS,
-        "metric": METRIC_CONSTRAINTS,
-    }
-
     cross_kernel_: CrossKernel
     alpha_: np.ndarray
     intercept_: np.ndarray
     _narrow: bool
-
-    def __init__(
-        self,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 3,
-        coef0: float = 1.0,
-        metric: Any = None,
-        C: float | str = "auto",
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.metric = metric
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.criterion = criterion
-        self.cv = cv
-        self.device = device
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    #: Weights of the rows of the fit, and whether it had an intercept.
+    _weight: np.ndarray | None
+    _constant: bool = False
 
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+        self.__dict__.pop("_variance", None)
         self._choose(rows, folds, rng)
         order, n_last = _calibration_last(len(rows), folds)
         rows = rows if order is None else rows.take(order)
         parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
         self.cross_kernel_ = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
-        solve = fit_kernel_ridge if self._driver is None else partial(fit_on_device, self._driver.accelerator)
+        solve: Any = fit_kernel_ridge
+        if self._driver is not None:
+            from ulmus.devices.kernel_ridge import fit_on_device
+
+            solve = partial(fit_on_device, self._driver.accelerator)
         solution = solve(
             self.cross_kernel_,
             rows,
@@ -102,7 +69,7 @@ class KernelFamily(Assembly):
             n_jobs=self.n_jobs,
         )
         self.alpha_, self.intercept_ = solution.alpha, solution.intercept
-        self._weight = rows.weight
+        self._weight, self._constant = rows.weight, self._intercept
         bound = float(np.abs(self.cross_kernel_.diagonal(rows.X)).max())
         self._narrow = digits_kept(self.alpha_, bound, rows.target_reach, np.float32)
         last = rows.take(slice(len(rows) - n_last, len(rows)))
@@ -148,27 +115,19 @@ class KernelFamily(Assembly):
         return len(rows)
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """``C (κ(x,x) − k_x (K + W⁻¹/C)⁻¹ k_xᵀ)``; the factor is computed again at the first call and kept."""
-        if not hasattr(self, "_root"):
-            A, _ = kernel_system(self.cross_kernel_, self.cross_kernel_.Z, self.C_, self._weight, self.n_jobs)
-            if cholesky_in_place(A):
-                raise LinAlgError("the kernel matrix plus I/C is not positive definite, so there is no variance")
-            self._root = A
-        out = np.empty(X.shape[0])
-        for piece in engine.pieces(X.shape[0], engine.block_rows(self.cross_kernel_.n_lifted, np.float64)):
-            K = np.empty((piece.stop - piece.start, self.cross_kernel_.n_lifted))
-            self.cross_kernel_.lift(X[piece], K)
-            V = solve_triangular(self._root, K.T, lower=True, check_finite=False)
-            out[piece] = self.cross_kernel_.diagonal(X[piece]) - np.einsum("ij,ij->j", V, V)
-        return self.C_ * np.maximum(out, 0.0), np.zeros_like(out)
+        """From the factor of the kernel system, which is computed again at the first call and kept until a fit."""
+        if "_variance" not in self.__dict__:
+            self._variance = KernelVariance.of(self.cross_kernel_, self.C_, self._weight, self._constant, self.n_jobs)
+        variance = self._variance(X)
+        return variance, np.zeros_like(variance)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        state.pop("_root", None)
+        state.pop("_variance", None)
         return state
 
 
-@documented(*KERNEL, "device")
+@estimator(KELM | RUN)
 class KELMRegressor(MetricInput, Regression, KernelFamily):
     r"""Exact kernel ridge regression: :math:`f(x) = k_x (I/C + K)^{-1} T`.
 
@@ -206,7 +165,7 @@ class KELMRegressor(MetricInput, Regression, KernelFamily):
     """
 
 
-@documented(*KERNEL, "class_weight", "device")
+@estimator(KELM | CLASS_WEIGHT | RUN)
 class KELMClassifier(MetricInput, Classification, KernelFamily):
     r"""Exact kernel classification: one ±1 target per class, :math:`f(x) = k_x (I/C + K)^{-1} T`, largest score wins.
 
@@ -222,6 +181,8 @@ class KELMClassifier(MetricInput, Classification, KernelFamily):
     classes_ : ndarray
     temperature_ : float
         Factor that turns scores into probabilities.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, gamma_ : float
         The values in use.
     tuning_ : Tuning
@@ -244,43 +205,3 @@ class KELMClassifier(MetricInput, Classification, KernelFamily):
     >>> bool(KELMClassifier(random_state=0).fit(X, y).score(X, y) > 0.95)
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KernelFamily._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
-
-    def __init__(
-        self,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 3,
-        coef0: float = 1.0,
-        metric: Any = None,
-        C: float | str = "auto",
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        class_weight: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            metric=metric,
-            C=C,
-            fit_intercept=fit_intercept,
-            criterion=criterion,
-            cv=cv,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight

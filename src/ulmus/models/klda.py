@@ -1,21 +1,20 @@
 """KLDA: exact kernel + discriminant analysis."""
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ulmus import engine
-from ulmus._sklearn import Interval, StrOptions
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters, dense
-from ulmus.features.nystrom import KERNEL_CONSTRAINTS
-from ulmus.models._discriminant import DISCRIMINANT_CONSTRAINTS, DiscriminantModel
+from ulmus.features.nystrom import KERNEL
+from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._discriminant_features import class_numbers, fix_map
-from ulmus.models._docs import documented
-from ulmus.models._metric import METRIC_CONSTRAINTS, MetricInput
+from ulmus.models._metric import MetricInput
 from ulmus.models._references import References
 from ulmus.models.enda import ENDA
+from ulmus.models.options import DISCRIMINANT_SEARCH, HEAD, METRIC, PENALTY, PROJECTION, RUN_ON_CPU
+from ulmus.parameters import POSITIVE, Parameter, estimator
 from ulmus.solvers.discriminant import mixing
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge
 
@@ -23,7 +22,25 @@ from ulmus.solvers.kernel_ridge import fit_kernel_ridge
 _TUNING_LANDMARKS = 2_000
 
 
-@documented("kernel", "metric")
+@estimator(
+    {"kernel": KERNEL["kernel"], "gamma": KERNEL["gamma"]}
+    | {
+        "sigma": Parameter(
+            None,
+            (POSITIVE, None),
+            "float",
+            r"""Width of the Gaussian kernel by the other convention, :math:`\exp(-\|x-z\|^2/(2\sigma^2))`, instead of
+            gamma.""",
+        )
+    }
+    | KERNEL
+    | METRIC
+    | PROJECTION
+    | {"C": PENALTY["C"].but(text=r"Penalty; larger is weaker, :math:`\gamma = 1/C` in the scatter.")}
+    | HEAD
+    | DISCRIMINANT_SEARCH
+    | RUN_ON_CPU
+)
 class KLDA(MetricInput, DiscriminantModel):
     r"""Exact kernel discriminant analysis.
 
@@ -38,20 +55,6 @@ class KLDA(MetricInput, DiscriminantModel):
 
     Parameters
     ----------
-    sigma : float, optional
-        Width of the Gaussian kernel by the other convention, :math:`\exp(-\|x-z\|^2/(2\sigma^2))`, instead of gamma.
-    n_components : int, optional
-        Directions that are kept, at most one less than there are classes (the default).
-    C : float or "auto", default="auto"
-        Penalty; larger is weaker, :math:`\gamma = 1/C` in the scatter.
-    head : {"knn", "mean"}, default="knn"
-        How projections are classified: by the votes of the nearest training rows, or by the nearest class mean.
-    n_neighbors : int or "auto", default="auto"
-        ``"auto"`` is chosen by 10-fold cross-validation among the projected rows.
-    criterion : {"auto", "error", "squared"}, default="auto"
-        Loss by which gamma and C are chosen; see :class:`KELMClassifier`.
-    cv : int, splitter or None, default=None
-        How that loss is held out: None is exact leave-one-out.
     <parameters>
 
     Attributes
@@ -89,54 +92,7 @@ class KLDA(MetricInput, DiscriminantModel):
     (150, 2)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KERNEL_CONSTRAINTS,
-        **DISCRIMINANT_CONSTRAINTS,
-        "metric": METRIC_CONSTRAINTS,
-        "sigma": [Interval(Real, 0, None, closed="neither"), None],
-        "C": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "criterion": [StrOptions({"auto", "error", "squared"})],
-        "device": [StrOptions({"cpu"})],
-        "verbose": ["boolean"],
-    }
     _transient: ClassVar[tuple[str, ...]] = ("_Z", "_references")
-
-    def __init__(
-        self,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "auto",
-        sigma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        metric: Any = None,
-        n_components: int | None = None,
-        C: float | str = "auto",
-        head: str = "knn",
-        n_neighbors: int | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.sigma = sigma
-        self.degree = degree
-        self.coef0 = coef0
-        self.metric = metric
-        self.n_components = n_components
-        self.C = C
-        self.head = head
-        self.n_neighbors = n_neighbors
-        self.criterion = criterion
-        self.cv = cv
-        self.device = device
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
         check_memory(len(rows))

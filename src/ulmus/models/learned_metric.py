@@ -1,7 +1,6 @@
 """A learned metric as a step of a pipeline."""
 
-from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -15,9 +14,30 @@ from ulmus.engine import Rows
 from ulmus.features.metric import GRADIENTS
 from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import importances, learn_metric
+from ulmus.parameters import THREADS, Parameter, estimator
+from ulmus.tuning import fold_numbers
 from ulmus.tuning.metric import FORMS
 
 
+@estimator(
+    {
+        "kernel": Parameter(
+            "rbf",
+            (StrOptions({*GRADIENTS, "laplacian_l1"}),),
+            "str",
+            "Kernel of the model whose gradients are taken; see :class:`~ulmus.NystromMap`.",
+        ),
+        "form": Parameter(
+            "diagonal",
+            (StrOptions(set(FORMS)),),
+            '{"diagonal", "full", "low_rank"}',
+            """One factor for each feature; all of A; or only its leading directions, which hold 99 % of the mean
+            squared slope.""",
+        ),
+    }
+    | THREADS,
+    positional=1,
+)
 class LearnedMetric(TransformerMixin, BaseEstimator):
     r"""Stretch the features along which the target varies, and shrink the others.
 
@@ -30,13 +50,7 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel : str, default="rbf"
-        Kernel of the model whose gradients are taken; see :class:`~ulmus.NystromMap`.
-    form : {"diagonal", "full", "low_rank"}, default="diagonal"
-        One factor for each feature; all of A; or only its leading directions, which hold 99 % of the mean squared
-        slope.
-    random_state : int, RandomState instance or None, default=None
-    n_jobs : int or None, default=-1
+    <parameters>
 
     Attributes
     ----------
@@ -59,23 +73,8 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
     (1, True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [StrOptions({*GRADIENTS, "laplacian_l1"})],
-        "form": [StrOptions(set(FORMS))],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
-
-    def __init__(
-        self, kernel: str = "rbf", *, form: str = "diagonal", random_state: Any = None, n_jobs: int | None = -1
-    ) -> None:
-        self.kernel = kernel
-        self.form = form
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn the metric.
 
         Parameters
@@ -85,6 +84,8 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
             Numbers, or class labels.
         sample_weight : array of shape (n_samples,), optional
             A weight of k equals k copies of the row.
+        groups : array of shape (n_samples,), optional
+            Rows of one group are left out together when metrics are judged.
 
         Returns
         -------
@@ -94,6 +95,9 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
         weight = None
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        folds = fold_numbers(None, X, y, groups, False, weight)
+        if weight is not None:
+            folds = None if folds is None else folds[weight > 0]
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         continuous = type_of_target(y).startswith("continuous") or y.ndim == 2
         if continuous:
@@ -103,7 +107,7 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
             classes, indices = np.unique(y, return_inverse=True)
             coding = OneVsAll(classes)
             T = coding.encode(indices) if len(classes) > 1 else np.ones((len(y), 1))
-        rows = Rows(X, T, weight, left_out_together(X, T, weight))
+        rows = Rows(X, T, weight, left_out_together(X, T, weight), folds)
         rng = check_random_state(self.random_state)
         self.metric_ = learn_metric(
             rows, coding, self.kernel, rng, form=self.form, fit_intercept=continuous, n_jobs=self.n_jobs

@@ -1,15 +1,13 @@
 """NKELM: Nyström map + ridge."""
 
-from typing import Any, ClassVar
-
-from ulmus._sklearn import StrOptions
-from ulmus.models._docs import ITERATIVE, documented
 from ulmus.models._iterative import IterativeFamily
 from ulmus.models._metric import MetricInput
 from ulmus.models._tasks import Classification, Regression
+from ulmus.models.options import CLASS_WEIGHT, ITERATIVE, NKELM, RUN
+from ulmus.parameters import estimator
 
 
-@documented(*ITERATIVE, "device")
+@estimator(NKELM | ITERATIVE | RUN, positional=1)
 class NKELMRegressor(MetricInput, Regression, IterativeFamily):
     r"""Kernel ridge regression made linear in the number of rows by landmark rows.
 
@@ -66,7 +64,7 @@ class NKELMRegressor(MetricInput, Regression, IterativeFamily):
     """
 
 
-@documented(*ITERATIVE, "class_weight", "device")
+@estimator(NKELM | ITERATIVE | CLASS_WEIGHT | RUN, positional=1)
 class NKELMClassifier(MetricInput, Classification, IterativeFamily):
     r"""Kernel classification made linear in the number of rows by landmark rows.
 
@@ -84,6 +82,8 @@ class NKELMClassifier(MetricInput, Classification, IterativeFamily):
     classes_ : ndarray
     temperature_ : float
         Factor that turns scores into probabilities.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, gamma_, n_landmarks_ : float, float, int
         The values in use.
     tuning_ : Tuning
@@ -117,57 +117,3 @@ class NKELMClassifier(MetricInput, Classification, IterativeFamily):
     >>> bool(model.score(X[1500:], y[1500:]) > 0.95)
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **IterativeFamily._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
-
-    def __init__(
-        self,
-        n_landmarks: int | str = "auto",
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 3,
-        coef0: float = 1.0,
-        metric: Any = None,
-        C: float | str = "auto",
-        landmarks: Any = "uniform",
-        rank: int | None = None,
-        max_landmarks: int = 2000,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 300,
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        class_weight: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            n_landmarks,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            metric=metric,
-            C=C,
-            landmarks=landmarks,
-            rank=rank,
-            max_landmarks=max_landmarks,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
-            fit_intercept=fit_intercept,
-            criterion=criterion,
-            cv=cv,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight

@@ -1,7 +1,7 @@
 """NNDA: a trained network whose last hidden layer is the projection."""
 
 import warnings
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,14 +12,39 @@ from sklearn.neural_network import MLPClassifier
 from ulmus._sklearn import Interval, StrOptions
 from ulmus.engine import Rows
 from ulmus.features.activations import ACTIVATIONS
-from ulmus.models._discriminant import DISCRIMINANT_CONSTRAINTS, DiscriminantModel
+from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._discriminant_features import class_numbers
 from ulmus.models._references import References
+from ulmus.models.options import HEAD, PROJECTION
+from ulmus.parameters import COUNT, POSITIVE, THREADS, Parameter, estimator
 
 #: Name of an activation here → there.
 _THEIRS = {"sigmoid": "logistic", "tanh": "tanh"}
 
 
+@estimator(
+    {
+        "n_hidden": Parameter(100, (COUNT,), "int", "Nodes of the first hidden layer."),
+        "activation": Parameter("sigmoid", (StrOptions(set(_THEIRS)),), '{"sigmoid", "tanh"}'),
+    }
+    | PROJECTION
+    | {
+        "learning_rate": Parameter(0.7, (POSITIVE,), "float"),
+        "momentum": Parameter(0.3, (Interval(Real, 0, 1, closed="left"),), "float"),
+        "max_iter": Parameter(
+            5000, (COUNT,), "int", "Passes over the rows, at most; a warning tells when they were not enough."
+        ),
+        "goal": Parameter(
+            0.001, (Interval(Real, 0, None, closed="left"),), "float", "Training ends when the loss is below it."
+        ),
+        "patience": Parameter(
+            50, (COUNT,), "int", "Training ends when the loss has not fallen by 1 % for so many passes."
+        ),
+    }
+    | HEAD
+    | {"random_state": THREADS["random_state"]},
+    positional=1,
+)
 class NNDA(DiscriminantModel):
     r"""Discriminant analysis by a network with two hidden layers, trained by back-propagation.
 
@@ -35,24 +60,7 @@ class NNDA(DiscriminantModel):
 
     Parameters
     ----------
-    n_hidden : int, default=100
-        Nodes of the first hidden layer.
-    activation : {"sigmoid", "tanh"}, default="sigmoid"
-    n_components : int, optional
-        Directions, at most one less than there are classes (the default).
-    learning_rate : float, default=0.7
-    momentum : float, default=0.3
-    max_iter : int, default=5000
-        Passes over the rows, at most; a warning tells when they were not enough.
-    goal : float, default=0.001
-        Training ends when the loss is below it.
-    patience : int, default=50
-        Training ends when the loss has not fallen by 1 % for so many passes.
-    head : {"knn", "mean"}, default="knn"
-        How projections are classified: by the votes of the nearest training rows, or by the nearest class mean.
-    n_neighbors : int or "auto", default="auto"
-        ``"auto"`` is chosen by 10-fold cross-validation among the projected rows.
-    random_state : int, RandomState or None, default=None
+    <parameters>
 
     Attributes
     ----------
@@ -85,44 +93,7 @@ class NNDA(DiscriminantModel):
     (150, 2)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{k: v for k, v in DISCRIMINANT_CONSTRAINTS.items() if k not in ("cv", "n_jobs")},
-        "n_hidden": [Interval(Integral, 1, None, closed="left")],
-        "activation": [StrOptions(set(_THEIRS))],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "goal": [Interval(Real, 0, None, closed="left")],
-        "patience": [Interval(Integral, 1, None, closed="left")],
-    }
     _transient: ClassVar[tuple[str, ...]] = ("_Z", "_references")
-
-    def __init__(
-        self,
-        n_hidden: int = 100,
-        *,
-        activation: str = "sigmoid",
-        n_components: int | None = None,
-        learning_rate: float = 0.7,
-        momentum: float = 0.3,
-        max_iter: int = 5000,
-        goal: float = 0.001,
-        patience: int = 50,
-        head: str = "knn",
-        n_neighbors: int | str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_hidden = n_hidden
-        self.activation = activation
-        self.n_components = n_components
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.max_iter = max_iter
-        self.goal = goal
-        self.patience = patience
-        self.head = head
-        self.n_neighbors = n_neighbors
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train the network and fit the classifier in its projection.

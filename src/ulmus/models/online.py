@@ -1,21 +1,19 @@
 """OS-ELM: random layer + recursive ridge, for rows that never end."""
 
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from ulmus import engine
-from ulmus._sklearn import Interval, StrOptions, fit_context
+from ulmus._sklearn import fit_context
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.losses import LOSSES
-from ulmus.models._device import CPU_ONLY
-from ulmus.models._docs import RANDOM, documented
-from ulmus.models._features import leave_one_out_sample
-from ulmus.models._stream import FORMS, Stream
+from ulmus.models._stream import Stream
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.elm import RandomFamily
+from ulmus.models.options import CLASS_WEIGHT, ONLINE_LOSS, OSELM, RUN_ON_CPU
+from ulmus.parameters import estimator
 from ulmus.solvers.ridge import Problem, fit_ridge
 
 #: Errors of recent rows that tell how large errors usually are.
@@ -28,57 +26,6 @@ _FEW_ROWS = 64
 
 class OnlineFamily(RandomFamily):
     """A random layer whose weights follow the rows."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **RandomFamily._parameter_constraints,
-        **CPU_ONLY,
-        "forgetting": [Interval(Real, 0, 1, closed="right")],
-        "form": [StrOptions(set(FORMS))],
-        "warm_up": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_hidden: int | str = 300,
-        *,
-        activation: str = "tanh",
-        weights: str = "uniform",
-        scale: float | str = "auto",
-        slope: float | str = "auto",
-        direct_links: bool = False,
-        C: float | str | None = "auto",
-        forgetting: float = 1.0,
-        form: str = "root",
-        warm_up: int = 500,
-        max_hidden: int = 2000,
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            n_hidden,
-            activation=activation,
-            weights=weights,
-            scale=scale,
-            slope=slope,
-            direct_links=direct_links,
-            C=C,
-            max_hidden=max_hidden,
-            fit_intercept=fit_intercept,
-            criterion=criterion,
-            cv=cv,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.forgetting = forgetting
-        self.form = form
-        self.warm_up = warm_up
 
     @property
     def _warm_up_rows(self) -> int:  # type: ignore[override]
@@ -105,7 +52,7 @@ class OnlineFamily(RandomFamily):
         self._start(rows, folds, rng)
         solution = self._solution()
         self._settle(solution, self._summary())
-        return leave_one_out_sample(self.map_, self._aged(rows), solution, rng, self.n_jobs)
+        return self._leave_one_out(self._aged(rows), solution, rng)
 
     def _outputs(self, X: Any) -> np.ndarray:
         if X.shape[0] > _FEW_ROWS:
@@ -115,7 +62,7 @@ class OnlineFamily(RandomFamily):
         return Phi @ self.beta_
 
 
-@documented(*RANDOM, "online", "loss")
+@estimator(OSELM | ONLINE_LOSS | RUN_ON_CPU, positional=1)
 class OSELMRegressor(Regression, OnlineFamily):
     r"""Regression on a random layer that goes on learning: one row, or one block, at a time.
 
@@ -165,59 +112,6 @@ class OSELMRegressor(Regression, OnlineFamily):
     >>> bool(abs(model.predict([[0.5]])[0] - np.sin(1.5)) < 0.01)
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineFamily._parameter_constraints,
-        "loss": [StrOptions(set(LOSSES))],
-        "loss_scale": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-    }
-
-    def __init__(
-        self,
-        n_hidden: int | str = 300,
-        *,
-        activation: str = "tanh",
-        weights: str = "uniform",
-        scale: float | str = "auto",
-        slope: float | str = "auto",
-        direct_links: bool = False,
-        C: float | str | None = "auto",
-        forgetting: float = 1.0,
-        form: str = "root",
-        warm_up: int = 500,
-        loss: str = "squared",
-        loss_scale: float | str = "auto",
-        max_hidden: int = 2000,
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            n_hidden,
-            activation=activation,
-            weights=weights,
-            scale=scale,
-            slope=slope,
-            direct_links=direct_links,
-            C=C,
-            forgetting=forgetting,
-            form=form,
-            warm_up=warm_up,
-            max_hidden=max_hidden,
-            fit_intercept=fit_intercept,
-            criterion=criterion,
-            cv=cv,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.loss = loss
-        self.loss_scale = loss_scale
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -284,7 +178,7 @@ class OSELMRegressor(Regression, OnlineFamily):
     unlearn.__doc__ = OnlineFamily.unlearn.__doc__
 
 
-@documented(*RANDOM, "online", "class_weight")
+@estimator(OSELM | CLASS_WEIGHT | RUN_ON_CPU, positional=1)
 class OSELMClassifier(Classification, OnlineFamily):
     r"""Classification on a random layer that goes on learning: one row, or one block, at a time.
 
@@ -303,6 +197,8 @@ class OSELMClassifier(Classification, OnlineFamily):
     classes_ : ndarray
     temperature_ : float
         Factor that turns scores into probabilities, from a sample of the rows left out one by one.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, slope_, n_hidden_ : float, float, int
         The values in use.
     map_ : RandomLayer
@@ -328,53 +224,3 @@ class OSELMClassifier(Classification, OnlineFamily):
     >>> bool(model.score(X[1500:], y[1500:]) > 0.85)
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineFamily._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
-
-    def __init__(
-        self,
-        n_hidden: int | str = 300,
-        *,
-        activation: str = "tanh",
-        weights: str = "uniform",
-        scale: float | str = "auto",
-        slope: float | str = "auto",
-        direct_links: bool = False,
-        C: float | str | None = "auto",
-        forgetting: float = 1.0,
-        form: str = "root",
-        warm_up: int = 500,
-        max_hidden: int = 2000,
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        class_weight: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            n_hidden,
-            activation=activation,
-            weights=weights,
-            scale=scale,
-            slope=slope,
-            direct_links=direct_links,
-            C=C,
-            forgetting=forgetting,
-            form=form,
-            warm_up=warm_up,
-            max_hidden=max_hidden,
-            fit_intercept=fit_intercept,
-            criterion=criterion,
-            cv=cv,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight

@@ -1,14 +1,13 @@
 """Ordinal regression on rows that never end: the ordered code on a random layer with recursive ridge."""
 
-from typing import Any, ClassVar
-
-from ulmus.models._docs import RANDOM, documented
-from ulmus.models._ordinal import ORDINAL_CONSTRAINTS, Ordinal
+from ulmus.models._ordinal import OrdinalInBlocks
 from ulmus.models.online import OnlineFamily
+from ulmus.models.options import ORDERED, OSELM, RUN_ON_CPU
+from ulmus.parameters import estimator
 
 
-@documented(*RANDOM, "online", "ordinal")
-class OSELMOrdinalClassifier(Ordinal, OnlineFamily):
+@estimator(OSELM | ORDERED | RUN_ON_CPU, positional=1)
+class OSELMOrdinalClassifier(OrdinalInBlocks, OnlineFamily):
     r"""Ordinal regression on a random layer that goes on learning: one row, or one block, at a time.
 
     The bits of :class:`~ulmus.ELMOrdinalClassifier`, "is it at least this class?", learned as in
@@ -31,6 +30,8 @@ class OSELMOrdinalClassifier(Ordinal, OnlineFamily):
         Positions in ``classes_`` of those seen so far; only these are predicted.
     temperature_ : float
         Factor that turns bits into log-odds, from a sample of the rows left out one by one.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, slope_, n_hidden_ : float, float, int
         The values in use.
     map_ : RandomLayer
@@ -60,59 +61,3 @@ class OSELMOrdinalClassifier(Ordinal, OnlineFamily):
     >>> model.predict([[-0.9, 0.0], [0.1, 0.1], [0.9, 0.9]]).tolist()
     [0, 1, 3]
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineFamily._parameter_constraints,
-        **ORDINAL_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        n_hidden: int | str = 300,
-        *,
-        activation: str = "tanh",
-        weights: str = "uniform",
-        scale: float | str = "auto",
-        slope: float | str = "auto",
-        direct_links: bool = False,
-        C: float | str | None = "auto",
-        forgetting: float = 1.0,
-        form: str = "root",
-        warm_up: int = 500,
-        max_hidden: int = 2000,
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        decoding: str = "loss",
-        categories: Any = "auto",
-        cost_matrix: Any = None,
-        class_weight: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            n_hidden,
-            activation=activation,
-            weights=weights,
-            scale=scale,
-            slope=slope,
-            direct_links=direct_links,
-            C=C,
-            forgetting=forgetting,
-            form=form,
-            warm_up=warm_up,
-            max_hidden=max_hidden,
-            fit_intercept=fit_intercept,
-            criterion=criterion,
-            cv=cv,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.decoding = decoding
-        self.categories = categories
-        self.cost_matrix = cost_matrix
-        self.class_weight = class_weight

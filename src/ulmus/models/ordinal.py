@@ -1,19 +1,19 @@
 """Ordinal models: the ordered code on a random layer, an exact kernel or Nyström features."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from ulmus.models._docs import KERNEL, NYSTROM, RANDOM, documented
-from ulmus.models._logistic import BIT_LOSS, FeatureBits, KernelBits
-from ulmus.models._metric import METRIC_CONSTRAINTS, MetricInput
+from ulmus.models._logistic import FeatureBits, KernelBits
+from ulmus.models._metric import MetricInput
 from ulmus.models._nystrom import NystromFamily
-from ulmus.models._ordinal import ORDINAL_CONSTRAINTS
 from ulmus.models.elm import RandomFamily
 from ulmus.models.kelm import KernelFamily
+from ulmus.models.options import BIT_LOSS, ELM, KELM, NKELM, ORDERED, RUN
+from ulmus.parameters import estimator
 
 
-@documented(*RANDOM, "bit_loss", "ordinal", "device")
+@estimator(ELM | BIT_LOSS | ORDERED | RUN, positional=1)
 class ELMOrdinalClassifier(FeatureBits, RandomFamily):
     r"""Ordinal regression on a layer of random hidden nodes (ELMOR).
 
@@ -37,6 +37,8 @@ class ELMOrdinalClassifier(FeatureBits, RandomFamily):
         Positions in ``classes_`` of those seen in training; only these are predicted.
     temperature_ : float
         Factor that turns bits into log-odds.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, slope_, n_hidden_ : float, float, int
         The values in use.
     tuning_ : Tuning
@@ -67,61 +69,8 @@ class ELMOrdinalClassifier(FeatureBits, RandomFamily):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **RandomFamily._parameter_constraints,
-        **ORDINAL_CONSTRAINTS,
-        **BIT_LOSS,
-    }
 
-    def __init__(
-        self,
-        n_hidden: int | str = "auto",
-        *,
-        activation: str = "tanh",
-        weights: str = "uniform",
-        scale: float | str = "auto",
-        slope: float | str = "auto",
-        direct_links: bool = False,
-        C: float | str | None = "auto",
-        max_hidden: int = 2000,
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        loss: str = "squared",
-        decoding: str = "loss",
-        categories: Any = "auto",
-        cost_matrix: Any = None,
-        class_weight: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            n_hidden,
-            activation=activation,
-            weights=weights,
-            scale=scale,
-            slope=slope,
-            direct_links=direct_links,
-            C=C,
-            max_hidden=max_hidden,
-            fit_intercept=fit_intercept,
-            criterion=criterion,
-            cv=cv,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.loss = loss
-        self.decoding = decoding
-        self.categories = categories
-        self.cost_matrix = cost_matrix
-        self.class_weight = class_weight
-
-
-@documented(*KERNEL, "bit_loss", "ordinal", "device")
+@estimator(KELM | BIT_LOSS | ORDERED | RUN)
 class KELMOrdinalClassifier(MetricInput, KernelBits, KernelFamily):
     r"""Ordinal regression with an exact kernel (KELMOR).
 
@@ -145,6 +94,8 @@ class KELMOrdinalClassifier(MetricInput, KernelBits, KernelFamily):
         Positions in ``classes_`` of those seen in training; only these are predicted.
     temperature_ : float
         Factor that turns bits into log-odds.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, gamma_ : float
         The values in use.
     tuning_ : Tuning
@@ -173,57 +124,8 @@ class KELMOrdinalClassifier(MetricInput, KernelBits, KernelFamily):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KernelFamily._parameter_constraints,
-        **ORDINAL_CONSTRAINTS,
-        **BIT_LOSS,
-    }
 
-    def __init__(
-        self,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 3,
-        coef0: float = 1.0,
-        metric: Any = None,
-        C: float | str = "auto",
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        loss: str = "squared",
-        decoding: str = "loss",
-        categories: Any = "auto",
-        cost_matrix: Any = None,
-        class_weight: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            metric=metric,
-            C=C,
-            fit_intercept=fit_intercept,
-            criterion=criterion,
-            cv=cv,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.loss = loss
-        self.decoding = decoding
-        self.categories = categories
-        self.cost_matrix = cost_matrix
-        self.class_weight = class_weight
-
-
-@documented("metric", *NYSTROM, "bit_loss", "ordinal", "device")
+@estimator(NKELM | BIT_LOSS | ORDERED | RUN, positional=1)
 class NKELMOrdinalClassifier(MetricInput, FeatureBits, NystromFamily):
     r"""Ordinal regression with a kernel, linear in the number of rows by landmark rows.
 
@@ -246,6 +148,8 @@ class NKELMOrdinalClassifier(MetricInput, FeatureBits, NystromFamily):
         Positions in ``classes_`` of those seen in training; only these are predicted.
     temperature_ : float
         Factor that turns bits into log-odds.
+    floor_ : ndarray of shape (n_classes,)
+        Probability that every class has whatever the scores say: a share of its frequency.
     C_, gamma_, n_landmarks_ : float, float, int
         The values in use.
     tuning_ : Tuning
@@ -277,64 +181,6 @@ class NKELMOrdinalClassifier(MetricInput, FeatureBits, NystromFamily):
     >>> bool((np.diff(model.predict_cumulative(X), axis=1) <= 0).all())
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NystromFamily._parameter_constraints,
-        **ORDINAL_CONSTRAINTS,
-        **BIT_LOSS,
-        "metric": METRIC_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        n_landmarks: int | str = "auto",
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 3,
-        coef0: float = 1.0,
-        metric: Any = None,
-        C: float | str = "auto",
-        landmarks: Any = "uniform",
-        rank: int | None = None,
-        max_landmarks: int = 2000,
-        fit_intercept: bool | str = "auto",
-        criterion: str = "auto",
-        cv: Any = None,
-        loss: str = "squared",
-        decoding: str = "loss",
-        categories: Any = "auto",
-        cost_matrix: Any = None,
-        class_weight: Any = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            n_landmarks,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            C=C,
-            landmarks=landmarks,
-            rank=rank,
-            max_landmarks=max_landmarks,
-            fit_intercept=fit_intercept,
-            criterion=criterion,
-            cv=cv,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.metric = metric
-        self.loss = loss
-        self.decoding = decoding
-        self.categories = categories
-        self.cost_matrix = cost_matrix
-        self.class_weight = class_weight
 
     def error_bound(self, X: Any) -> np.ndarray:
         """How far the bits can be from those of the exact kernel model, at every row; see :class:`NKELMRegressor`.

@@ -7,16 +7,16 @@ import numpy as np
 from ulmus.engine import Rows
 from ulmus.features.widths import heuristic_gamma
 from ulmus.models._assembly import digits_kept
-from ulmus.models._device import CPU_ONLY
-from ulmus.models._docs import documented
 from ulmus.models._nystrom import NystromFamily
-from ulmus.models._robust import NEWTON_CONSTRAINTS, Robust, any_auto
+from ulmus.models._robust import Robust, any_auto
 from ulmus.models.elm import RandomFamily
+from ulmus.models.options import ROBUST_ELM, ROBUST_NKELM
+from ulmus.parameters import estimator
 from ulmus.solvers.nystrom_ridge import summing_problem
 from ulmus.solvers.ridge import Problem
 
 
-@documented("n_hidden", "layer", "robust", "max_hidden", "search", "newton")
+@estimator(ROBUST_ELM, positional=1)
 class RobustELMRegressor(Robust, RandomFamily):
     r"""Regression on a layer of random hidden nodes that outlying targets do not pull off course.
 
@@ -76,70 +76,6 @@ class RobustELMRegressor(Robust, RandomFamily):
 
     _size_name: ClassVar[str] = "n_hidden"
     _width_name: ClassVar[str] = "slope"
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **RandomFamily._parameter_constraints,
-        **CPU_ONLY,
-        **NEWTON_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        n_hidden: int | str = "auto",
-        *,
-        activation: str = "tanh",
-        weights: str = "uniform",
-        scale: float | str = "auto",
-        slope: float | str = "auto",
-        direct_links: bool = False,
-        loss: str = "sqrt",
-        h: float | str = "auto",
-        tau: float | str = "auto",
-        C: float | str = "auto",
-        max_hidden: int = 2000,
-        fit_intercept: bool | str = "auto",
-        intercept_penalty: float = 0.0,
-        criterion: str = "auto",
-        cv: Any = None,
-        tol: float | str = "auto",
-        max_iter: int = 100,
-        delta1: float = 1e-4,
-        delta2: float = 0.9,
-        beta: float = 1.0,
-        rho: float = 0.5,
-        rho1: float = 0.5,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            n_hidden,
-            activation=activation,
-            weights=weights,
-            scale=scale,
-            slope=slope,
-            direct_links=direct_links,
-            C=C,
-            max_hidden=max_hidden,
-            fit_intercept=fit_intercept,
-            criterion=criterion,
-            cv=cv,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.loss = loss
-        self.h = h
-        self.tau = tau
-        self.intercept_penalty = intercept_penalty
-        self.tol = tol
-        self.max_iter = max_iter
-        self.delta1 = delta1
-        self.delta2 = delta2
-        self.beta = beta
-        self.rho = rho
-        self.rho1 = rho1
 
     def _leaves_to_the_data(self) -> bool:
         return any_auto((self.C, self.slope, self.n_hidden))
@@ -156,7 +92,7 @@ class RobustELMRegressor(Robust, RandomFamily):
         self._narrow = digits_kept(self.beta_, 1.0, scale, np.float32)
 
 
-@documented("n_landmarks", "kernel", "robust", "landmarks", "max_landmarks", "search", "newton")
+@estimator(ROBUST_NKELM, positional=1)
 class RobustNKELMRegressor(Robust, NystromFamily):
     r"""Kernel regression on landmark rows that outlying targets do not pull off course.
 
@@ -216,72 +152,6 @@ class RobustNKELMRegressor(Robust, NystromFamily):
 
     _size_name: ClassVar[str] = "n_landmarks"
     _width_name: ClassVar[str] = "gamma"
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NystromFamily._parameter_constraints,
-        **CPU_ONLY,
-        **NEWTON_CONSTRAINTS,
-    }
-
-    def __init__(
-        self,
-        n_landmarks: int | str = "auto",
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 3,
-        coef0: float = 1.0,
-        loss: str = "sqrt",
-        h: float | str = "auto",
-        tau: float | str = "auto",
-        C: float | str = "auto",
-        landmarks: Any = "uniform",
-        rank: int | None = None,
-        max_landmarks: int = 2000,
-        fit_intercept: bool | str = "auto",
-        intercept_penalty: float = 0.0,
-        criterion: str = "auto",
-        cv: Any = None,
-        tol: float | str = "auto",
-        max_iter: int = 100,
-        delta1: float = 1e-4,
-        delta2: float = 0.9,
-        beta: float = 1.0,
-        rho: float = 0.5,
-        rho1: float = 0.5,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = -1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            n_landmarks,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            C=C,
-            landmarks=landmarks,
-            rank=rank,
-            max_landmarks=max_landmarks,
-            fit_intercept=fit_intercept,
-            criterion=criterion,
-            cv=cv,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.loss = loss
-        self.h = h
-        self.tau = tau
-        self.intercept_penalty = intercept_penalty
-        self.tol = tol
-        self.max_iter = max_iter
-        self.delta1 = delta1
-        self.delta2 = delta2
-        self.beta = beta
-        self.rho = rho
-        self.rho1 = rho1
 
     def _leaves_to_the_data(self) -> bool:
         return any_auto((self.C, self.gamma, self.n_landmarks))

@@ -6,6 +6,7 @@ Intervals of a curve and leaves of a partition are found by walking trees.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from ulmus.features.preparation import Columns as Curves
 from ulmus.features.preparation import Preparation
 from ulmus.models.adaptive import AdaptiveFamily
 from ulmus.onnx.graph import Graph
-from ulmus.onnx.preprocessing import Columns, Part, select
+from ulmus.onnx.preprocessing import Columns, Part, dates, select
 from ulmus.onnx.trees import Tree, search_tree, walk
 from ulmus.solvers.local import LocalKernels
 
@@ -29,15 +30,16 @@ def coordinates(g: Graph, block: Columns, model: AdaptiveFamily) -> str:
     view, preparation = model.view_, model.view_.preparation
     names = list(getattr(model, "feature_names_in_", range(model.n_features_in_)))
     parts, means = [], []
+    block = _with_dates(g, block, model)
     if len(preparation.numeric):
         numbers = select(g, block, preparation.numeric.tolist())
         text = [part.name for part in numbers if part.kind != "number"]
         if text:
             raise TypeError(f"column {text[0]!r} held numbers in training and is text here")
         X, gaps = g.join(*(part.value for part in numbers)), preparation.gaps
-        missing = g.IsNaN(X) if len(gaps.shown) else ""
-        parts.append(_curves(g, g.Where(missing, gaps.fills, X) if missing else X, preparation.columns))
-        parts += [g.number(g.columns(missing, gaps.shown))] if missing else []
+        missing = g.IsNaN(X)
+        parts.append(_curves(g, g.Where(missing, gaps.fills, X), preparation.columns))
+        parts += [g.number(g.columns(missing, gaps.shown))] if len(gaps.shown) else []
     for j, dummies, smoothed in _tables(preparation):
         (part,) = select(g, block, [int(j)])
         place = _place(g, part, preparation, int(j), model._levels.get(str(names[j])))
@@ -49,6 +51,15 @@ def coordinates(g: Graph, block: Columns, model: AdaptiveFamily) -> str:
         P, A = g.columns(P, np.flatnonzero(A)), A[A > 0]
     U = g.Mul(P, A) if A.ndim == 1 else g.MatMul(P, A)
     return g.number(g.cast(U, np.float32))
+
+
+def _with_dates(g: Graph, block: Columns, model: Any) -> Columns:
+    """The columns, then where their dates stand in their periods, as the model adds them."""
+    if model._dates is None or not any(model._dates.periods_):
+        return block
+    parts = dates(g, select(g, block, list(model._dated)), model._dates)
+    is_cycle = [k > 0 for periods in model._dates.periods_ for k in range(1 + 2 * len(periods))]
+    return [*block, *select(g, parts, np.flatnonzero(is_cycle).tolist())]
 
 
 def _curves(g: Graph, X: str, curves: Curves) -> str:

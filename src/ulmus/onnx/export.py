@@ -2,13 +2,13 @@
 
 import os
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ulmus._files import write_bytes
 from ulmus.models.adaptive import AdaptiveFamily
 from ulmus.onnx.adaptive import coordinates
 from ulmus.onnx.graph import Graph
@@ -81,7 +81,7 @@ def export(
         g.result(g.cast(value, TYPES[dtype]) if number else value, name, TYPES[dtype] if number else kind, shape)
     made = g.model(ulmus_version=version("ulmus"), model=type(last).__name__)
     if path is not None:
-        Path(path).write_bytes(made.SerializeToString())
+        write_bytes(path, made.SerializeToString())
     return made
 
 

@@ -15,6 +15,7 @@ from ulmus.onnx.adaptive import local_kernels
 from ulmus.onnx.features import FEATURES, features
 from ulmus.onnx.graph import Graph
 from ulmus.onnx.ordinal import ordinal_outputs
+from ulmus.onnx.probabilities import probabilities
 from ulmus.onnx.projections import PROJECTIONS, discriminant_outputs
 
 #: Outputs of a graph: name → result, type, number of columns (None for one number or label a row).
@@ -47,7 +48,7 @@ def _classification(g: Graph, scores: str, model: Any) -> Outputs:
     if len(classes) == 2:
         scores = g.join(g.Neg(scores), scores)
     label = g.Gather(g.constant(classes), g.ArgMax(scores, axis=1, keepdims=0))
-    probability = g.Softmax(g.Mul(scores, model.temperature_), axis=1)
+    probability = probabilities(g, scores, g.Mul(scores, model.temperature_), getattr(model, "floor_", None))
     return {"label": (label, classes.dtype, None), "probabilities": (probability, g.dtype, len(classes))}
 
 

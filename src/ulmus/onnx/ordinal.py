@@ -7,6 +7,7 @@ import numpy as np
 
 from ulmus.codings import DECODERS
 from ulmus.onnx.graph import Graph
+from ulmus.onnx.probabilities import probabilities
 
 #: Bits beyond this are as sure as they get: the exponential of twice as much still fits into float32.
 _SURE = 40.0
@@ -102,7 +103,9 @@ def ordinal_outputs(g: Graph, bits: str, model: Any) -> dict[str, tuple[str, Any
         step = g.Sub(g.columns(padded, range(k)), g.columns(padded, range(1, k + 1)))
         share = g.Mul(g.Add(g.Mul(step, count.sum()), count / count.sum()), 1 / (count.sum() + 1.0))
     else:
-        share = g.Softmax(g.MatMul(repaired, model.temperature_ * _sums(gaps)), axis=1)
+        ladder, floor = g.MatMul(repaired, _sums(gaps)), getattr(model, "floor_", None)
+        logits = g.MatMul(repaired, model.temperature_ * _sums(gaps))
+        share = probabilities(g, ladder, logits, None if floor is None else floor[present])
     place = np.zeros((len(present), len(classes)))
     place[np.arange(len(present)), present] = 1.0
     P = share if len(present) == len(classes) else g.MatMul(g.Max(share, 0.0), place)

@@ -24,10 +24,10 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from ulmus.features.dates import PERIODS, DateParts
 from ulmus.models._tables import TableInput
 from ulmus.models.learned_metric import LearnedMetric
 from ulmus.onnx.graph import ML, ML_OPSET, OPSET, Graph, check
-from ulmus.tables.dates import PERIODS, DateParts
 
 #: Operator sets of the parts that skl2onnx makes.
 TARGET = {"": OPSET, ML: ML_OPSET}
@@ -277,7 +277,7 @@ def _unchanged(g: Graph, block: Columns, step: FunctionTransformer) -> Columns:
     return block
 
 
-def _dates(g: Graph, block: Columns, step: DateParts) -> Columns:
+def dates(g: Graph, block: Columns, step: DateParts) -> Columns:
     """Dates come in as numbers, days since 1970."""
     x = _numbers(g, block, step)
     parts = []
@@ -300,7 +300,7 @@ def _metric(g: Graph, block: Columns, step: LearnedMetric) -> Columns:
 
 TRANSFORMERS: dict[type, Callable[[Graph, Columns, Any], Columns]] = {
     ColumnTransformer: _by_columns,
-    DateParts: _dates,
+    DateParts: dates,
     FeatureUnion: _side_by_side,
     FunctionTransformer: _unchanged,
     LearnedMetric: _metric,

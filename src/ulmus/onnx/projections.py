@@ -13,6 +13,7 @@ from ulmus.models.klda import KLDA
 from ulmus.models.nnda import NNDA
 from ulmus.onnx.features import features
 from ulmus.onnx.graph import Graph
+from ulmus.onnx.probabilities import probabilities
 
 
 def _linear(g: Graph, Phi: str, weights: np.ndarray, offset: np.ndarray) -> str:
@@ -52,7 +53,8 @@ def discriminant_outputs(g: Graph, X: str, model: Any) -> dict[str, tuple[str, A
     classes = np.asarray(model.classes_)
     present = np.flatnonzero(~np.isnan(head.means).any(axis=1))
     distance = g.distances(Z, head.means[present], squared=True)
-    share = g.Softmax(g.Mul(distance, -head.sharpness), axis=1)
+    floor = None if head.floor is None else head.floor[present]
+    share = probabilities(g, g.Neg(distance), g.Mul(distance, -head.sharpness), floor)
     place = np.eye(len(classes))[present]
     probability = share if len(present) == len(classes) else g.MatMul(g.Max(share, 0.0), place)
     label = g.Gather(g.constant(classes), g.ArgMax(probability, axis=1, keepdims=0))

@@ -14,6 +14,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from ulmus.features.kernels import Kernel, KernelParameters
+from ulmus.persistence.budget import GENERATOR, Budget, container_cost, extent, kernel_cost, sparse_cost, text_cost
+from ulmus.persistence.checks import StateError, check_parameters, check_state
 from ulmus.persistence.registry import class_of, name_of, named_objects
 
 #: Kinds of arrays whose bytes are stored; dates as the integers they are.
@@ -52,6 +55,8 @@ class Encoder:
         self._seen: dict[int, dict[str, Any]] = {}
         self._kept_alive: list[Any] = []
         self._open: set[int] = set()
+        #: Memory that loading takes beyond the bytes of the file.
+        self.cost = 0
 
     def encode(self, value: Any, where: str) -> Any:
         """JSON for a value; ``where`` names it in errors."""
@@ -100,6 +105,7 @@ class Encoder:
     def _array(self, array: np.ndarray, where: str) -> dict[str, Any]:
         code: dict[str, Any] = {"dtype": array.dtype.str, "shape": list(array.shape)}
         if array.dtype.kind in "OU":
+            self.cost += text_cost(array.dtype, array.shape)
             return {**code, "values": [self.encode(v, where) for v in array.ravel().tolist()]}
         plain = array.view(np.int64) if array.dtype.kind in DATES else array
         if plain.dtype.name not in STORED or type(array) is not np.ndarray:
@@ -121,13 +127,24 @@ class Encoder:
         if "__reduce__" in cls.__dict__:
             built, arguments = value.__reduce__()
             assert built is cls
+            self.cost += kernel_cost(arguments[1])
             entry = {"class": name, "arguments": [self.encode(a, f"{where}({i})") for i, a in enumerate(arguments)]}
         else:
             state = value.__getstate__()
+            self._check(cls, state, where)
             entry = {"class": name, "state": {k: self.encode(v, f"{where}.{k}") for k, v in sorted(state.items())}}
         self._open.discard(id(value))
         self.objects.append(entry)
         return {"object": len(self.objects) - 1}
+
+    @staticmethod
+    def _check(kind: Any, state: dict[str, Any], where: str) -> None:
+        """Refuse at saving what would be refused at loading."""
+        if not dataclasses.is_dataclass(kind) and issubclass(kind, BaseEstimator):
+            try:
+                check_parameters(kind, {name: state[name] for name in kind._get_param_names()})
+            except StateError as error:
+                raise TypeError(f"cannot save {where}: {error}") from None
 
     @staticmethod
     def _refuse(value: Any, where: str) -> Any:
@@ -142,16 +159,17 @@ class Encoder:
 class Decoder:
     """Rebuilds the objects from their JSON; refuses what the table does not list."""
 
-    def __init__(self, objects: list[Any], arrays: dict[str, np.ndarray]) -> None:
+    def __init__(self, objects: list[Any], arrays: dict[str, np.ndarray], budget: Budget | None = None) -> None:
         self.arrays = arrays
+        self.budget = budget or Budget(sum(a.nbytes for a in arrays.values()))
         self.objects: list[Any] = []
         self._shared: dict[Any, np.ndarray] = {}
         self._read = {
             "float": lambda v, _: float({"nan": "nan", "inf": "inf", "-inf": "-inf"}[v]),
-            "tuple": lambda v, d: tuple(self._list(v, d)),
-            "set": lambda v, d: set(self._list(v, d)),
-            "frozenset": lambda v, d: frozenset(self._list(v, d)),
-            "dict": lambda v, d: {self._key(k, d): self.decode(x, d) for k, x in v},
+            "tuple": lambda v, d: tuple(self._list(v, d, "tuple")),
+            "set": lambda v, d: {_key(x) for x in self._list(v, d, "set")},
+            "frozenset": lambda v, d: frozenset(_key(x) for x in self._list(v, d, "frozenset")),
+            "dict": self._dict,
             "slice": self._slice,
             "array": self._array,
             "scalar": lambda v, d: self._array(v, d)[()],
@@ -178,16 +196,15 @@ class Decoder:
         ((tag, content),) = code.items()
         return _look_up(self._read, tag, "kind of value")(content, depth + 1)
 
-    def _list(self, codes: Any, depth: int) -> list[Any]:
+    def _list(self, codes: Any, depth: int, kind: str = "list") -> list[Any]:
         if not isinstance(codes, list):
             raise LoadError("a list was expected")
+        self.budget.charge(container_cost(kind, len(codes)), f"a {kind} of {len(codes)} values")
         return [self.decode(c, depth + 1) for c in codes]
 
-    def _key(self, code: Any, depth: int) -> Any:
-        key = self.decode(code, depth)
-        if not isinstance(key, str | int | float | bool | tuple | np.generic | type | None):
-            raise LoadError(f"a {type(key).__name__} cannot be a key")
-        return key
+    def _dict(self, pairs: Any, depth: int) -> dict[Any, Any]:
+        self.budget.charge(container_cost("dict", len(pairs)), f"a dict of {len(pairs)} values")
+        return {_key(self.decode(k, depth)): self.decode(v, depth) for k, v in pairs}
 
     def _slice(self, codes: Any, depth: int) -> slice:
         parts = self._list(codes, depth)
@@ -202,16 +219,16 @@ class Decoder:
         size = math.prod(shape)
         if "values" in code:
             values = self._list(code["values"], depth)
-            widest = max((len(v) for v in values if isinstance(v, str)), default=1)
-            if (
-                len(values) != size
-                or dtype.kind not in "OU"
-                or (dtype.kind == "U" and dtype.itemsize > 4 * max(1, widest))
-            ):
+            if len(values) != size or dtype.kind not in "OU":
                 raise LoadError("an array of values does not have the size it claims")
+            if dtype.kind == "U" and not all(isinstance(v, str) for v in values):
+                raise LoadError("an array of texts holds something else")
+            self.budget.charge(text_cost(dtype, shape), f"an array of {dtype} of shape {shape}")
             flat = np.empty(size, dtype)
-            flat[:] = values
+            for i, value in enumerate(values):  # one by one: an array among them stays one value
+                flat[i] = value
             return flat.reshape(shape)
+        self.budget.check(extent(shape, dtype.itemsize), f"an array of shape {shape}")
         key = (code["data"], dtype, shape, code["order"])
         if key not in self._shared:
             self._shared[key] = self._stored(*key)
@@ -231,15 +248,27 @@ class Decoder:
         good = kind == "MT19937" and words.shape == (MT19937_WORDS,) and words.dtype == np.uint32
         if not (good and type(position) is int and 0 <= position <= MT19937_WORDS and has_gauss in (0, 1)):
             raise LoadError("the state of a random generator is not one")
+        self.budget.charge(GENERATOR, "a random generator")
         state = np.random.RandomState(0)
         state.set_state((kind, words, position, has_gauss, float(gauss)))
         return state
 
     def _csr(self, codes: Any, depth: int) -> Any:
         name, data, indices, indptr, shape = self._list(codes, depth)
+        if len(shape) != 2 or not all(type(s) is int and s >= 0 for s in shape):
+            raise LoadError(f"a sparse matrix cannot have the shape {shape}")
+        self.budget.charge(sparse_cost((data, indices, indptr), shape), f"a sparse matrix of shape {shape}")
         built = {"csr_matrix": sparse.csr_matrix, "csr_array": sparse.csr_array}[name]((data, indices, indptr), shape)
         built.check_format(full_check=True)  # an index beyond the end would be followed
         return built
+
+    def _kernel(self, kernel: Any, Z: Any, parameters: Any) -> tuple[Any, ...]:
+        """The arguments of the one class that is built by its constructor, a kernel with its rows."""
+        numbers = isinstance(Z, np.ndarray) and Z.ndim == 2 and Z.dtype in (np.float32, np.float64)
+        if not (numbers and isinstance(kernel, str | Kernel) and isinstance(parameters, KernelParameters)):
+            raise LoadError("a kernel is a name or a row of the table, with rows of numbers and parameters")
+        self.budget.charge(kernel_cost(Z), f"the kernel of rows of shape {Z.shape}")
+        return kernel, Z, parameters
 
     def _object(self, entry: Any) -> Any:
         name = entry["class"]
@@ -247,30 +276,22 @@ class Decoder:
         if cls is None:
             raise LoadError(f"the file asks for a {name!r}, which is not a type that may be loaded")
         if "__reduce__" in cls.__dict__:
-            return cls(*self._list(entry["arguments"], 0))
+            return cls(*self._kernel(*self._list(entry["arguments"], 0)))
         state = {k: self.decode(v) for k, v in entry["state"].items()}
-        _check_state(cls, state)
+        check_state(cls, state)
         built = cls.__new__(cls)
         for key, value in state.items():
             object.__setattr__(built, key, value)
         return built
 
 
-def _check_state(cls: Any, state: dict[str, Any]) -> None:
-    """A state has the fields of its dataclass or the parameters of its estimator, and hides no method."""
-    if dataclasses.is_dataclass(cls):
-        fields = {f.name for f in dataclasses.fields(cls)}
-        missing, strange = fields - set(state), set(state) - fields
-    else:
-        parameters = set(cls._get_param_names()) if issubclass(cls, BaseEstimator) else set()
-        missing = parameters - set(state)
-        strange = {k for k in state if not k.isidentifier() or k.startswith("__")}
-        found = {k: getattr(cls, k, None) for k in state}
-        strange |= {k for k, v in found.items() if callable(v) or isinstance(v, property)}
-    if missing or strange:
-        raise LoadError(
-            f"the state of {cls.__name__} lacks {sorted(missing)} or has what it cannot have: {sorted(strange)}"
-        )
+def _key(value: Any) -> Any:
+    """A member of a set, or a key: plain, so that its hash takes no longer than it is long."""
+    if isinstance(value, tuple):
+        return tuple(_key(v) for v in value)
+    if value is not None and not isinstance(value, str | int | float | bool | np.generic | type):
+        raise LoadError(f"a {type(value).__name__} cannot be a key")
+    return value
 
 
 def _dtype(text: Any) -> np.dtype:

@@ -8,7 +8,6 @@ import warnings
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,17 @@ import sklearn
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.pipeline import Pipeline
 
+from ulmus._files import write_bytes
+from ulmus.persistence.budget import Budget, BudgetError, json_cost
+from ulmus.persistence.checks import StateError
 from ulmus.persistence.codec import Decoder, Encoder, LoadError, dumps
 
 #: Raised when a file can no longer be read by older versions.
 FORMAT = 1
 #: Largest header that is read: that of safetensors itself.
 MAX_HEADER = 100_000_000
+#: Bytes by which a file is told from others.
+START = 1 << 16
 _NAMES = {"BOOL": "bool", "F16": "float16", "F32": "float32", "F64": "float64"} | {
     f"{letter}{bits}": f"{kind}{bits}" for letter, kind in (("I", "int"), ("U", "uint")) for bits in (8, 16, 32, 64)
 }
@@ -59,8 +63,8 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | No
     """Save a model, or a pipeline that ends in one, to one file.
 
     The file holds data only: arrays and a JSON description, in the safetensors format. It carries the version of the
-    library, the training schema and a checksum. It is written beside its place and then moved there, so that an
-    interrupted save leaves the old file whole.
+    library, the training schema and a checksum. It is written beside its place and then moved there: a save that is
+    interrupted, or finds the disk full, leaves the old file whole, and threads may save to one path.
 
     Parameters
     ----------
@@ -87,14 +91,7 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | No
     >>> bool((again.predict(X) == model.predict(X)).all())
     True
     """
-    data = to_bytes(model, notes=notes)
-    path = Path(path)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_bytes(data)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_bytes(path, to_bytes(model, notes=notes))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -115,7 +112,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         When the file is not a model, is truncated or altered, holds a type that is not in the table of known types, or
         was written by a newer format.
     """
-    return from_bytes(Path(path).read_bytes(), str(path))
+    return from_bytes(_read(path), str(path))
 
 
 def describe(path: str | os.PathLike[str]) -> Description:
@@ -129,11 +126,17 @@ def describe(path: str | os.PathLike[str]) -> Description:
     -------
     Description
     """
-    return _guarded(lambda data: _open(data)[0], Path(path).read_bytes(), str(path))
+    return _guarded(lambda data: _open(data)[0], _read(path), str(path))
 
 
 def to_bytes(model: Any, *, notes: dict[str, Any] | None = None) -> bytes:
     """The content of the file that :func:`save` writes."""
+    try:
+        dumps(notes or {})
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"notes must be what JSON can hold, which has no NaN, no infinity and no arrays: {error}"
+        ) from None
     encoder = Encoder()
     root = encoder.encode(model, type(model).__name__)
     if "object" not in root:
@@ -146,15 +149,20 @@ def to_bytes(model: Any, *, notes: dict[str, Any] | None = None) -> bytes:
         "notes": notes or {},
         "body": {"root": root, "objects": encoder.objects},
     }
-    return pack(content, encoder.arrays)
+    data = pack(content, encoder.arrays)
+    Budget(len(data)).charge(encoder.cost, "what is saved")
+    return data
 
 
 def from_bytes(data: bytes, source: str = "the data") -> Any:
     """The model in the content of a file."""
 
     def build(data: bytes) -> Any:
-        description, body, arrays = _open(data)
-        model = Decoder(body["objects"], arrays).decode(body["root"])
+        budget = Budget(len(data))
+        description, body, arrays = _open(data, budget)
+        if not isinstance(body["root"], dict) or "object" not in body["root"]:
+            raise LoadError("the file holds no model")
+        model = Decoder(body["objects"], arrays, budget).decode(body["root"])
         then = description.versions["scikit-learn"]
         if then != sklearn.__version__ and any(e["class"].startswith("sklearn.") for e in body["objects"]):
             warnings.warn(
@@ -200,33 +208,56 @@ def checksum(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
+def _read(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file; of one that cannot be a model, the first ones only."""
+    with open(path, "rb") as file:
+        start = file.read(START)
+        if len(start) < START or not _begins(start):
+            return start
+        return start + file.read()
+
+
+def _begins(data: bytes) -> bool:
+    """Whether bytes begin as those of a safetensors file do: the length of the header, and the header."""
+    return struct.unpack("<Q", data[:8])[0] <= MAX_HEADER and data[8:9] == b"{"
+
+
 def _guarded(read: Any, data: bytes, source: str) -> Any:
     """Run a reader; whatever goes wrong in it is the file's fault, and is said as one kind of error."""
     try:
         return read(data)
     except LoadError as error:
         raise LoadError(f"{source}: {error}") from None
-    except ImportError:
+    except (ImportError, MemoryError):
         raise
+    except (BudgetError, StateError) as error:
+        raise LoadError(f"{source}: {error}") from None
     except (Exception, RecursionError) as error:
         raise LoadError(
             f"{source}: not a model of a form that can be read ({type(error).__name__}: {error})"
         ) from error
 
 
-def _open(data: bytes) -> tuple[Description, Any, dict[str, np.ndarray]]:
+def _open(data: bytes, budget: Budget | None = None) -> tuple[Description, Any, dict[str, np.ndarray]]:
     """Verified description, body and arrays."""
+    budget = budget or Budget(len(data))
     if len(data) < 8:
         raise LoadError(f"the file is empty or truncated: {len(data)} bytes")
     (length,) = struct.unpack("<Q", data[:8])
-    if length > MAX_HEADER or data[8:9] != b"{":
+    if not _begins(data):
         raise LoadError("not a file that ulmus.save wrote")
     if 8 + length > len(data):
         raise LoadError(f"the file is truncated: its header has {length} bytes, the file {len(data)}")
-    found = json.loads(data[8 : 8 + length]).get("__metadata__", {})
-    if "ulmus" not in found:
+    header = data[8 : 8 + length]
+    charged = json_cost(header)
+    budget.charge(charged, "the description")
+    text = json.loads(header).get("__metadata__", {}).get("ulmus")
+    del header
+    if text is None:
         raise LoadError("a safetensors file, but not one that ulmus.save wrote")
-    content = json.loads(found["ulmus"])
+    budget.charge(max(0, json_cost(text) - charged), "the description")
+    content = json.loads(text)
+    del text
     if not isinstance(content["format"], int) or content["format"] > FORMAT:
         raise LoadError(
             f"the file has format {content['format']!r}, Ulmus {library_version()} reads formats up to {FORMAT}; "

@@ -49,7 +49,8 @@ _OURS = {
     "tuning.views": "View",
 }
 #: Of scikit-learn: transformers whose fitted state is arrays, numbers and strings, what holds them together, and
-#: splitters, which may be the value of ``cv``. None of them carries a function.
+#: splitters, which may be the value of ``cv``. None of them carries a function: a FunctionTransformer is what
+#: ``"passthrough"`` becomes, and may have none (``checks.FIXED``).
 _SKLEARN = {
     "compose": "ColumnTransformer TransformedTargetRegressor",
     "decomposition": "PCA",
@@ -57,7 +58,8 @@ _SKLEARN = {
     "impute": "MissingIndicator SimpleImputer",
     "model_selection": "GroupKFold KFold StratifiedGroupKFold StratifiedKFold",
     "pipeline": "FeatureUnion Pipeline",
-    "preprocessing": "KBinsDiscretizer LabelBinarizer LabelEncoder MaxAbsScaler MinMaxScaler Normalizer OneHotEncoder "
+    "preprocessing": "FunctionTransformer KBinsDiscretizer LabelBinarizer LabelEncoder MaxAbsScaler MinMaxScaler "
+    "Normalizer OneHotEncoder "
     "OrdinalEncoder PolynomialFeatures PowerTransformer QuantileTransformer RobustScaler "
     "StandardScaler TargetEncoder",
 }

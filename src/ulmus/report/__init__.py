@@ -14,6 +14,7 @@ def report(
     title: str | None = None,
     seen: bool = False,
     command: str = "",
+    saved: Any = None,
 ) -> None:
     """Write a report on a fitted model: one HTML page that needs no network.
 
@@ -35,6 +36,9 @@ def report(
         Whether the model was fitted to these rows; the report then says that its scores flatter.
     command : str, optional
         The command that made the model, for the section on how to do it again.
+    saved : estimator or Pipeline, optional
+        The model as it is kept, where that is not ``model`` but one fitted to more rows. What was chosen is then told
+        of it; scores, errors and importances are those of ``model``, and the report says so.
 
     Examples
     --------
@@ -49,11 +53,10 @@ def report(
     True
     """
     ready()
-    from pathlib import Path
-
+    from ulmus._files import write_text
     from ulmus.report.document import document
 
-    Path(path).write_text(document(model, X, y, title=title, seen=seen, command=command), encoding="utf-8")
+    write_text(path, document(model, X, y, title=title, seen=seen, command=command, saved=saved))
 
 
 def ready() -> None:

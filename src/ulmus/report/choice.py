@@ -28,15 +28,15 @@ SHOWN = (
 
 
 def choice_section(s: Subject) -> str:
-    rows = _values(s.model)
+    rows = _values(s.kept)
     body = table(("parameter", "value", ""), rows)
-    if hasattr(s.model, "view_"):
-        return body + _views(s.model)
-    tuning = getattr(s.model, "tuning_", None)
+    if hasattr(s.kept, "view_"):
+        return body + _views(s.kept)
+    tuning = getattr(s.kept, "tuning_", None)
     if not isinstance(tuning, Tuning):
         return body + paragraph("Nothing was searched: the parameters were given.")
     pairs = [draw.axes("", "", "") for _ in range(3)]
-    TuningDisplay.from_estimator(s.model, ax=[ax for _, ax in pairs])
+    TuningDisplay.from_estimator(s.kept, ax=[ax for _, ax in pairs])
     names = ("against C", "against size", "against width")
     search = figures(*(figure(d, f"Held-out loss {n}") for (d, _), n in zip(pairs, names, strict=True)))
     text = (

@@ -94,7 +94,7 @@ def coverage(s: Subject) -> str:
 
 def learning_curve(s: Subject) -> str | None:
     """The best loss for every size that was tried on all rows."""
-    tuning: Any = getattr(s.model, "tuning_", None)
+    tuning: Any = getattr(s.kept, "tuning_", None)
     trials = {t.size: t for t in tuning.trials if t.stage in ("size", "C")} if tuning is not None else {}
     if len(trials) < 2:
         return None

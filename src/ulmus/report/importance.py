@@ -1,5 +1,7 @@
 """Which columns matter: by shuffling them, and by the slope of models that measure it."""
 
+from typing import Any
+
 import numpy as np
 from sklearn.inspection import permutation_importance
 
@@ -20,20 +22,42 @@ def importance_section(s: Subject) -> str:
 
 
 def _shuffled(s: Subject) -> str:
-    rows = s.sample[:: max(1, len(s.sample) // ROWS)]
+    rows = _balanced(s)
     frame, y = s.frame.iloc[rows], s.y[rows]
     if frame.shape[1] > TOO_MANY:
         return paragraph(f"There are {frame.shape[1]:,} columns; shuffling each would take long, and is left out.")
-    found = permutation_importance(s.estimator, s.rows(frame), y, n_repeats=SHUFFLES, random_state=0)
+    scoring = None if s.kind == "regression" else _log_likelihood
+    found = permutation_importance(s.estimator, s.rows(frame), y, scoring=scoring, n_repeats=SHUFFLES, random_state=0)
     order = np.argsort(found.importances_mean)[::-1][:MANY]
     names = [str(frame.columns[j]) for j in order]
-    what = "loss of R²" if s.kind == "regression" else "loss of accuracy"
+    what = "loss of R²" if s.kind == "regression" else "rise of log loss"
     values, spread = found.importances_mean[order], found.importances_std[order]
     lists = table(
         ("column", what, "±"), [(n, float(v), float(e)) for n, v, e in zip(names, values, spread, strict=True)]
     )
     title, note = "Permutation importance of the columns", "How much worse the score is with a column shuffled."
     return draw.bars(names, values, spread, what, title, note) + lists
+
+
+def _balanced(s: Subject) -> np.ndarray:
+    """Some rows; of classes, as many of each as there are, up to its share: a rare one is not lost among the others."""
+    if s.kind == "regression":
+        return s.sample[:: max(1, len(s.sample) // ROWS)]
+    labels, index = np.unique(s.y, return_inverse=True)
+    order = np.random.RandomState(0).permutation(len(index))
+    share = max(1, ROWS // len(labels))
+    taken = np.concatenate([order[index[order] == k][:share] for k in range(len(labels))])
+    rest = np.setdiff1d(order, taken, assume_unique=True)
+    more = np.random.RandomState(1).permutation(rest)[: max(0, ROWS - len(taken))]
+    return np.sort(np.concatenate([taken, more]))
+
+
+def _log_likelihood(estimator: Any, X: Any, y: np.ndarray) -> float:
+    """Mean log of the probability of the true class: moves where accuracy, under imbalance, does not."""
+    where = {label: k for k, label in enumerate(estimator.classes_.tolist())}
+    P = np.column_stack([estimator.predict_proba(X), np.zeros(len(y))])
+    truth = [where.get(label, len(where)) for label in y.tolist()]
+    return float(np.log(np.maximum(P[np.arange(len(y)), truth], 1e-15)).mean())
 
 
 def _slopes(s: Subject) -> str:

@@ -7,11 +7,14 @@ import numpy as np
 import pandas as pd
 
 import ulmus
+from ulmus._numbers import number
 from ulmus.report.page import paragraph
 from ulmus.report.subject import Subject
 
 #: Rows that fit and that are drawn, at most; classes with a shape of their own; groups of a numeric target.
 FIT_ROWS, DRAWN, SHAPES, GROUPS = 2_000, 600, 8, 5
+#: Rows from which on the plane is found on other rows than those that are drawn.
+HALVED = 60
 WIDTH, HEIGHT, EDGE = 640, 480, 24
 COLOURS = ("#0b4f8a", "#b34700", "#1a7a3c", "#7a1a6b", "#8a6d00", "#333333", "#c2185b", "#00838f")
 #: Shapes around the origin, of radius 5: classes are told apart without colour.
@@ -34,15 +37,34 @@ def map_section(s: Subject) -> str:
         return paragraph("There are several outputs; a map is drawn for one.")
     rows = s.sample
     classes, index = grouped(s.y[rows], None if s.kind == "regression" else s.model.classes_)
-    picture = project(s.coordinates(rows), classes, index, s.frame.iloc[rows], {"predicted": s.predicted[rows]})
+    values = s.frame.iloc[rows].set_axis(s.names[rows], axis=0)
+    picture = project(s.coordinates(rows), classes, index, values, {"predicted": s.predicted[rows]})
     if picture is None:
         return paragraph("The rows have only one class: there is nothing to tell apart.")
     text = (
         "Each mark is a row, in the plane that tells the classes apart best (ENDA). Point at a mark, or tap it, for "
-        "its values. Rows that lie among marks of another shape are hard to tell by these columns. The plane was "
-        "found on these rows themselves: it shows them at their best."
+        "its values. Rows that lie among marks of another shape are hard to tell by these columns."
     )
-    return paragraph(text) + picture
+    return paragraph(f"{text} {shown(len(rows))}") + picture
+
+
+def shown(n_rows: int) -> str:
+    """Which rows a map of so many draws."""
+    fitted, drawn = _halves(n_rows)
+    if len(fitted) == n_rows:
+        return (
+            f"All {n_rows:,} rows are drawn; the plane was found on these rows themselves: it shows them at their best."
+        )
+    return f"{len(drawn):,} of {n_rows:,} rows are drawn; the plane was found on {len(fitted):,} others."
+
+
+def _halves(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows by which the plane is found, and rows that are drawn in it: others, where there are enough."""
+    order = np.random.RandomState(0).permutation(n_rows)
+    if n_rows < HALVED:
+        return np.arange(n_rows), np.arange(n_rows)
+    drawn = min(DRAWN, n_rows // 2)
+    return np.sort(order[drawn:][:FIT_ROWS]), np.sort(order[:drawn])
 
 
 def grouped(y: np.ndarray, classes: np.ndarray | None) -> tuple[list[str], np.ndarray]:
@@ -54,27 +76,27 @@ def grouped(y: np.ndarray, classes: np.ndarray | None) -> tuple[list[str], np.nd
         return [*names, "another"], index
     index = np.searchsorted(np.unique(np.quantile(y, np.linspace(0, 1, GROUPS + 1)[1:-1])), y, side="right")
     present, index = np.unique(index, return_inverse=True)
-    return [f"{y[index == k].min():.4g} … {y[index == k].max():.4g}" for k in range(len(present))], index
+    return [f"{number(y[index == k].min())} … {number(y[index == k].max())}" for k in range(len(present))], index
 
 
 def project(
     features: np.ndarray, classes: list[str], index: np.ndarray, values: pd.DataFrame, more: dict[str, Any]
 ) -> str | None:
     """The map as SVG with a legend; None when there is only one class."""
-    n_classes = len(np.unique(index[:FIT_ROWS]))
+    fitted, drawn = _halves(len(index))
+    n_classes = len(np.unique(index[fitted]))
     if n_classes < 2:
         return None
-    Z = ulmus.ENDA(random_state=0).fit(features[:FIT_ROWS], index[:FIT_ROWS]).transform(features)
+    Z = ulmus.ENDA(random_state=0).fit(features[fitted], index[fitted]).transform(features)
     Z = np.column_stack([Z, np.zeros(len(Z))])[:, :2] if Z.shape[1] < 2 else Z[:, :2]
     if n_classes == 2:  # one direction tells two classes apart: spread the rows along the other
         Z[:, 1] = np.random.RandomState(0).uniform(-1, 1, len(Z))
-    drawn = np.arange(len(Z)) if len(Z) <= DRAWN else np.random.RandomState(0).choice(len(Z), DRAWN, replace=False)
     low, high = np.quantile(Z[drawn], 0.005, axis=0), np.quantile(Z[drawn], 0.995, axis=0)
     unit = np.clip((Z - low) / np.where(high > low, high - low, 1.0), 0, 1)
     x, y = EDGE + unit[:, 0] * (WIDTH - 2 * EDGE), HEIGHT - EDGE - unit[:, 1] * (HEIGHT - 2 * EDGE)
     marks = []
-    for i in np.sort(drawn):
-        told = [f"row {values.index[i] + 1}: {classes[index[i]]}", *(f"{k}: {v[i]}" for k, v in more.items())]
+    for i in drawn:
+        told = [f"row {values.index[i]}: {classes[index[i]]}", *(f"{k}: {v[i]}" for k, v in more.items())]
         told += [f"{c}: {values.iloc[i][c]}" for c in values.columns[:8]]
         tip = escape("\n".join(str(t)[:60] for t in told), quote=True)
         mark = _mark(int(index[i]))
@@ -83,12 +105,14 @@ def project(
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Map of the rows">'
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#999"/>{"".join(marks)}</svg>'
     )
-    return f'<figure class="map">{drawing}<figcaption>{_legend(classes, index)}</figcaption></figure>'
+    return f'<figure class="map">{drawing}<figcaption>{_legend(classes, index[drawn])}</figcaption></figure>'
 
 
 def _mark(k: int) -> str:
-    shape, colour = k % SHAPES, COLOURS[k % len(COLOURS)]
-    fill = "none" if shape in _OPEN else colour
+    """A shape, a colour and a filling: 64 classes differ, the first eight by their shapes."""
+    shape, turn = k % SHAPES, k // SHAPES
+    colour = COLOURS[(k + turn) % len(COLOURS)]
+    fill = "none" if shape in _OPEN or turn % 2 else colour
     return f'<path d="{_PATHS[shape]}" fill="{fill}" fill-opacity=".6" stroke="{colour}" stroke-width="1.2"/>'
 
 

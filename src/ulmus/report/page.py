@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from ulmus._numbers import number
+
 STYLE = """
 :root{color-scheme:light}
 *{box-sizing:border-box}
@@ -96,7 +98,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 def cell(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else number(value)
 
 
 def figure(drawing: Any, alternative: str, caption: str = "") -> str:

@@ -92,9 +92,9 @@ def calibration_section(s: Subject) -> str:
 
 def learning_section(s: Subject) -> str:
     curve = draw.learning_curve(s)
-    if curve is None and hasattr(s.model, "view_"):
-        landmarks = f"The global model has {s.model.map_.n_lifted:,} landmarks. "
-        if s.model.local_ is None:
+    if curve is None and hasattr(s.kept, "view_"):
+        landmarks = f"The global model has {s.kept.map_.n_lifted:,} landmarks. "
+        if s.kept.local_ is None:
             return paragraph(landmarks + "Local kernels, which stand in for more of them, did not pay.")
         return paragraph(landmarks + "What more of them could add is added by the local stage, which uses every row.")
     if curve is None:
@@ -124,7 +124,7 @@ def unsure_section(s: Subject) -> str:
     shown = list(s.frame.columns[:8])
     lines = [
         (
-            int(i) + 1,
+            str(s.names[i]),
             _plain(s.y[i]),
             _plain(s.predicted[i]),
             float(abs(doubt[w])),

@@ -17,26 +17,43 @@ MAX_ROWS = 2_000
 
 @dataclass(frozen=True)
 class Subject:
-    """``frame`` holds the rows as given, ``y`` their targets; ``seen`` tells that the model was fitted to them."""
+    """``frame`` holds the rows as given, ``y`` their targets; ``seen`` tells that the model was fitted to them.
+
+    ``names`` are the labels of the rows: the index of a frame, or positions. ``saved`` is the model that is kept, where
+    that is another than the one that was scored.
+    """
 
     estimator: Any
     frame: pd.DataFrame
     y: np.ndarray
     seen: bool
+    names: np.ndarray
+    saved: Any = None
 
     @classmethod
-    def of(cls, estimator: Any, X: Any, y: Any, seen: bool) -> "Subject":
+    def of(cls, estimator: Any, X: Any, y: Any, seen: bool, saved: Any = None) -> "Subject":
         if not isinstance(X, pd.DataFrame):
             X = X.to_pandas() if hasattr(X, "to_pandas") else X.toarray() if hasattr(X, "toarray") else np.asarray(X)
             names = getattr(estimator, "feature_names_in_", None)
             if not isinstance(X, pd.DataFrame):
                 X = pd.DataFrame(X, columns=names if names is not None else [f"x{j}" for j in range(X.shape[1])])
-        return cls(estimator, X.reset_index(drop=True), np.asarray(y), seen)
+        return cls(estimator, X.reset_index(drop=True), np.asarray(y), seen, np.asarray(X.index, dtype=object), saved)
 
     @property
     def model(self) -> Any:
         """The last step."""
         return self.estimator[-1] if isinstance(self.estimator, Pipeline) else self.estimator
+
+    @property
+    def refitted(self) -> bool:
+        """Whether another model is kept than the one that was scored."""
+        return self.saved is not None and self.saved is not self.estimator
+
+    @property
+    def kept(self) -> Any:
+        """The last step of the model that is kept."""
+        whole = self.saved if self.saved is not None else self.estimator
+        return whole[-1] if isinstance(whole, Pipeline) else whole
 
     @property
     def kind(self) -> str:

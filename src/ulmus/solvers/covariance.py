@@ -125,8 +125,7 @@ class Covariance(Recursion):
 
     @few_threads
     def solution(self) -> Solution:
-        P = self._full()
-        beta = keep_ridge(self.beta, self.faded * self.shape.ridge, lambda x: P @ x)
+        beta = self.weights()  # not those that go on changing
         K = self._information() + np.diag(self.faded * self.shape.ridge)
         return self.shape.solution(beta, self.form, leverage_of(upper_root(K), self.shape))
 

@@ -6,15 +6,16 @@ sums (:math:`\Phi^TT`) and the Gram matrix, and from them
 .. math:: S_w = \Phi^T\Phi - \sum_k N_k\mu_k\mu_k^T, \qquad S_b = GG^T, \qquad G = [\sqrt{N_k}(\mu_k - \mu)]_k .
 
 The directions with the largest :math:`\lambda` in :math:`S_b w = \lambda(S_w + \gamma I)w` are
-:math:`W = Y V\Lambda^{-1/2}` with :math:`Y = (S_w + \gamma I)^{-1}G` and :math:`G^TY = V\Lambda V^T`; then
-:math:`W^T(S_w + \gamma I)W = I` and :math:`W^TS_bW = \Lambda`.
+:math:`W = L^{-T}U` with :math:`S_w + \gamma I = LL^T`, :math:`L^{-1}G = U\Lambda^{1/2}V^T`; then
+:math:`W^T(S_w + \gamma I)W = I` and :math:`W^TS_bW = \Lambda`. Nothing is squared, so that directions in which the
+classes do not differ are told from those in which they differ little.
 """
 
 import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve, eigh, lapack
+from scipy.linalg import eigh, lapack, solve_triangular, svd
 
 from ulmus import engine
 from ulmus._cholesky import lower_factor
@@ -99,16 +100,35 @@ class Directions:
 def rotate(GtY: np.ndarray, least: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """``V, λ`` of ``GᵀY = V Λ Vᵀ``: the largest c − 1 in falling order, round-off (up to ``least``) set to 0.
 
-    The largest entry of each column of V (the first, where several are as large up to round-off: two classes of one
-    size) is positive, so that pictures do not flip.
+    The largest entry of each column of V is positive, so that pictures do not flip.
     """
     lam, V = eigh((GtY + GtY.T) / 2, check_finite=False)
     lam, V = lam[::-1][:-1], V[:, ::-1][:, :-1]
-    size = np.abs(V)
-    largest = (size >= (1 - ALIKE) * size.max(axis=0)).argmax(axis=0)
-    V = V * np.sign(V[largest, np.arange(V.shape[1])])
+    V = V * _upright(V)
     lam = np.where(lam > max(len(V) * EPS * lam.max(initial=0.0), least), lam, 0.0)
     return V, lam
+
+
+def _upright(V: np.ndarray) -> np.ndarray:
+    """The signs that make the largest entry of each column positive.
+
+    Of several that are as large up to round-off (two classes of one size) it is the first.
+    """
+    size = np.abs(V)
+    largest = (size >= (1 - ALIKE) * size.max(axis=0, initial=0.0)).argmax(axis=0)
+    return np.sign(V[largest, np.arange(V.shape[1])])
+
+
+def separated(half: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``U, V, λ`` of ``L⁻¹G = U Λ^{1/2} Vᵀ``, the largest c − 1; roots of λ up to ``noise`` separate nothing."""
+    D, c = half.shape
+    left, sigma, right = svd(half, full_matrices=c > D, check_finite=False)
+    U, V, root = np.zeros((D, c - 1)), right.T[:, : c - 1], np.zeros(c - 1)
+    p = min(D, c - 1)
+    root[:p] = np.where(sigma[:p] > noise, sigma[:p], 0.0)
+    sign = _upright(V)
+    U[:, :p] = left[:, :p] * sign[:p] * (root[:p] > 0)
+    return U, V * sign, root**2
 
 
 def inverse_root(lam: np.ndarray) -> np.ndarray:
@@ -133,9 +153,11 @@ def solve_discriminant(stats: Statistics, gamma: float) -> Directions:
     with engine.threads_for(stats.n_features):
         summed = float(np.abs(stats.gram).sum(axis=0).max())
         factor, gamma, condition = _factor(within_scatter(stats), gamma, summed)
-        Y = cho_solve((factor, True), G, check_finite=False)
-    V, lam = rotate(G.T @ Y)
-    W = Y @ V * inverse_root(lam)
+        half = solve_triangular(factor, G, lower=True, check_finite=False)
+        # round-off of the means and of the factor, as the inverse of L enlarges it
+        noise = sum(G.shape) * EPS * np.sqrt(condition) * max(1.0, float(np.linalg.norm(half)))
+        U, V, lam = separated(half, noise)
+        W = solve_triangular(factor, U, lower=True, trans=1, check_finite=False)
     means = projected_means(V, lam, counts)
     return Directions(W, stats.feature_mean, lam, means, gamma, condition, factor)
 

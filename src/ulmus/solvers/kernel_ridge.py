@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from ulmus import engine
 from ulmus._cholesky import cholesky_in_place
@@ -126,21 +126,59 @@ def fit_kernel_ridge(
     last = rows.take(slice(n - m, n))
     w = np.ones(m) if last.weight is None else last.weight
     if last_folds is not None:
-        error, left = without_folds(inverse, alpha[n - m :], last_folds, C, w)
+        error, left = without_folds(inverse, alpha[n - m :], last_folds, C, w, w if last.unit is None else last.unit)
         return DualSolution(alpha, b, condition, error * left[:, None], left)
     share = np.ones(m) if last.unit is None else last.unit / w
     residual = alpha[n - m :] / (C * w)[:, None]
     return DualSolution(alpha, b, condition, residual, 1.0 - share + share * inverse / (C * w))
 
 
+@dataclass(frozen=True)
+class KernelVariance:
+    """``C (κ(x,x) − k_x A⁻¹ k_xᵀ)`` with ``A = K + W⁻¹/C``: the variance of predictions in units of the noise's.
+
+    An intercept b, of which nothing is known beforehand, adds ``C (1 − k_x A⁻¹ 1)² / 1ᵀA⁻¹1``. ``root`` is the Cholesky
+    factor of A, and ``ones`` is ``A⁻¹1`` where there is an intercept.
+    """
+
+    cross: CrossKernel
+    C: float
+    root: np.ndarray
+    ones: np.ndarray | None
+
+    @classmethod
+    def of(
+        cls, cross: CrossKernel, C: float, weight: np.ndarray | None, fit_intercept: bool, n_jobs: int | None = -1
+    ) -> "KernelVariance":
+        A, _ = kernel_system(cross, cross.Z, C, weight, n_jobs)
+        if cholesky_in_place(A):
+            raise np.linalg.LinAlgError(
+                "the kernel matrix plus I/C is not positive definite, so there is no variance; choose a smaller "
+                "C, or a positive definite kernel"
+            )
+        ones = cho_solve((A, True), np.ones(len(A)), check_finite=False) if fit_intercept else None
+        return cls(cross, C, A, ones)
+
+    def __call__(self, X: Any) -> np.ndarray:
+        out = np.empty(X.shape[0])
+        for piece in engine.pieces(X.shape[0], engine.block_rows(self.cross.n_lifted, np.float64)):
+            K = np.empty((piece.stop - piece.start, self.cross.n_lifted))
+            self.cross.lift(X[piece], K)
+            V = solve_triangular(self.root, K.T, lower=True, check_finite=False)
+            out[piece] = np.maximum(self.cross.diagonal(X[piece]) - np.einsum("ij,ij->j", V, V), 0.0)
+            if self.ones is not None:
+                out[piece] += (1.0 - K @ self.ones) ** 2 / self.ones.sum()
+        return self.C * out
+
+
 def without_folds(
-    inverse: np.ndarray, alpha: np.ndarray, folds: np.ndarray, C: float, w: np.ndarray
+    inverse: np.ndarray, alpha: np.ndarray, folds: np.ndarray, C: float, w: np.ndarray, unit: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of rows under models without their fold, and ``1/(1 + h₋)`` with their leverages under these."""
+    """Errors of rows under models without their fold, and ``1/(1 + u h₋)`` with their leverages under these."""
     error, left = np.empty(alpha.shape), np.empty(len(alpha))
     for k in np.unique(folds):
         F = np.flatnonzero(folds == k)
         block = np.linalg.inv(inverse[np.ix_(F, F)])
         error[F] = block @ alpha[F]
-        left[F] = 1.0 / (1.0 + np.maximum(C * np.diag(block) - 1.0 / w[F], 0.0))
+        left[F] = 1.0 / (1.0 + unit[F] * np.maximum(C * np.diag(block) - 1.0 / w[F], 0.0))
     return error, left

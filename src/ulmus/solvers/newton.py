@@ -9,7 +9,8 @@ transition c, their largest target stands in for it).
 What a sweep over the rows costs decides the rest:
 
 * A sweep evaluates the point at the **end** of the full step, with all that the next iteration needs. The residuals at
-  both ends give those at every other length, so the search reads no rows; a shorter step costs one more sweep.
+  both ends give those at every other length, so the search reads no rows; a shorter step costs one more sweep. (A
+  stream, which holds nothing per row, sums once more for every length that is tried but 1.)
 * A sweep without D costs a fraction. While a step moves residuals by less than a fifth of the loss's transition, f''
   hardly changes (that of squares never does), and the factor at hand is used again, as long as steps shrink threefold.
 * The gradient is exact, the curvature only points the way: with very many rows it is summed from some of them.
@@ -27,7 +28,7 @@ from scipy.linalg import LinAlgError
 from ulmus import engine
 from ulmus.losses import Loss
 from ulmus.solvers.line_search import Phi, WolfePowell
-from ulmus.solvers.newton_rows import Evaluation, NewtonRows, Request, System
+from ulmus.solvers.objective import Evaluation, Objective, Request, System, Way
 from ulmus.solvers.ridge import Leverage
 
 #: Steps that take less than this share of the full one are followed by a reweighted one.
@@ -77,7 +78,10 @@ class NewtonPath:
 
 @dataclass(frozen=True)
 class NewtonResult:
-    """Weights of one output, residuals ``φβ + b − t``, leverages under the last curvature, its sum, and the path."""
+    """Weights of one output, residuals ``φβ + b − t`` (none of a stream) and the path.
+
+    Leverages are those under the last curvature, whose sum is ``curvature_sum``.
+    """
 
     beta: np.ndarray
     intercept: float
@@ -121,7 +125,7 @@ class _Record:
 
 
 def newton(
-    rows: NewtonRows,
+    rows: Objective,
     loss: Loss,
     c: np.ndarray,
     C: np.ndarray,
@@ -133,8 +137,8 @@ def newton(
 
     Outputs run side by side and share every sweep.
     """
-    units = least_steps(loss, c, rows.rows.T)
-    runs = [_Run(rows, loss, float(c[j]), float(C[j]), float(units[j]), options) for j in range(beta.shape[1])]
+    units = least_steps(loss, c, rows.largest_targets)
+    runs = [_Run(rows, loss, c, j, float(C[j]), float(units[j]), options) for j in range(beta.shape[1])]
     generators = {j: run.descend(beta[:, j], float(intercept[j])) for j, run in enumerate(runs)}
     requests = {j: next(generator) for j, generator in generators.items()}
     results: dict[int, NewtonResult] = {}
@@ -150,21 +154,27 @@ def newton(
     return [results[j] for j in range(len(runs))]
 
 
-def least_steps(loss: Loss, c: np.ndarray, T: np.ndarray) -> np.ndarray:
+def least_steps(loss: Loss, c: np.ndarray, largest: np.ndarray) -> np.ndarray:
     """What steps are compared with where weights vanish, for every output: the transition, or the largest target."""
-    return c if loss.parameter else np.abs(T).max(axis=0, initial=0.0)
+    return c if loss.parameter else largest
 
 
 @dataclass
 class _Run:
     """Newton's method for one output, as a dialogue: points go out, evaluations come in."""
 
-    rows: NewtonRows
+    rows: Objective
     loss: Loss
-    c: float
+    transitions: np.ndarray
+    output: int
     C: float
     unit: float
     options: NewtonOptions
+
+    @property
+    def c(self) -> float:
+        """The transition of this output."""
+        return float(self.transitions[self.output])
 
     def descend(self, beta: np.ndarray, b: float) -> Generator[Request, Evaluation, NewtonResult]:
         options, record, sweeps = self.options, _Record(), 1
@@ -189,7 +199,7 @@ class _Run:
             size = float(np.hypot(np.linalg.norm(d), d_b))
             # L is C times what the sums hold
             steepness = self.C * float(np.hypot(np.linalg.norm(gradient), gradient_b))
-            record.points.append((self.C * self._objective(here.residual, beta, b), steepness, size))
+            record.points.append((self.C * self._objective(here, beta, b), steepness, size))
             threshold = tol * max(self.unit, float(np.hypot(np.linalg.norm(beta), b)))
             if size == 0.0 or (wanted not in SUBSTITUTES and size <= threshold):
                 converged = True
@@ -198,14 +208,14 @@ class _Run:
                 break
             decrement = -float(d @ gradient + d_b * gradient_b)
             steady = wanted not in SUBSTITUTES and size <= STEADY * previous
-            bend = float(self._weighted(self.loss.curvature(here.residual, self.c)).sum())
+            bend = self.rows.bend(self.loss, self.c, here)
             moved = np.sqrt(max(decrement, 0.0) / max(bend, 1e-300)) / self.c
             # a new factor that fails near the solution was summed from too few rows
             thorough |= not steady and was_new and moved <= reuse
             wanted = None if steady and moved <= reuse else "curvature"
             previous, was_new = size, age == 0
             there = yield Request(beta + d, b + d_b, wanted, thorough)
-            step = options.search.search(self._along(here.residual, there.residual, beta, b, d, d_b))
+            step = options.search.search(self._along(Way(self.output, here, there, beta, b, d, d_b)))
             sweeps += 1
             if step.length != 1.0:
                 wanted = "weight" if step.length < SHORT else "curvature"
@@ -213,7 +223,7 @@ class _Run:
                 sweeps += 1
             record.steps.append((step.length, self.C * step.slope, self.C * step.end_slope))
             beta, b, here = beta + step.length * d, b + step.length * d_b, there
-        bend = float(self._weighted(self.loss.curvature(here.residual, self.c)).sum())
+        bend = self.rows.bend(self.loss, self.c, here)
         leverage = system.leverage
         return NewtonResult(beta, b, here.residual, leverage, bend, record.path(), converged, threshold, sweeps)
 
@@ -236,23 +246,20 @@ class _Run:
         d = -system.inverse((gradient - system.centre * gradient_b)[:, None])[:, 0]
         return d, -gradient_b / system.weight - float(system.centre @ d)
 
-    def _weighted(self, values: np.ndarray) -> np.ndarray:
-        weight = self.rows.rows.weight
-        return values if weight is None else weight * values
+    def _penalty(self, beta: np.ndarray, b: float) -> float:
+        return (float(beta @ beta) + self.options.bias_penalty * b * b) / (2 * self.C)
 
-    def _objective(self, e: np.ndarray, beta: np.ndarray, b: float) -> float:
-        penalty = float(beta @ beta) + self.options.bias_penalty * b * b
-        return penalty / (2 * self.C) + float(self._weighted(self.loss.value(e, self.c)).sum())
+    def _objective(self, found: Evaluation, beta: np.ndarray, b: float) -> float:
+        return self._penalty(beta, b) + self.rows.value(self.loss, self.c, found)
 
-    def _along(self, e: np.ndarray, e_end: np.ndarray, beta: np.ndarray, b: float, d: np.ndarray, d_b: float) -> Phi:
-        """φ and φ' from residuals at both ends of the full step."""
-        shift, p = e_end - e, self.options.bias_penalty
+    def _along(self, way: Way) -> Phi:
+        """φ and φ' of every share of the full step."""
+        sums, p = self.rows.along(self.loss, self.transitions, way), self.options.bias_penalty
 
         def phi(alpha: float) -> tuple[float, float]:
-            e_alpha = e + alpha * shift
-            beta_alpha, b_alpha = beta + alpha * d, b + alpha * d_b
-            pull = self._weighted(self.loss.slope(e_alpha, self.c))
-            slope = float(beta_alpha @ d + p * b_alpha * d_b) / self.C + float(pull @ shift)
-            return self._objective(e_alpha, beta_alpha, b_alpha), slope
+            at = way.point(alpha)
+            value, slope = sums(alpha)
+            pull = float(at.beta @ way.d + p * at.intercept * way.d_b) / self.C
+            return self._penalty(at.beta, at.intercept) + value, pull + slope
 
         return phi

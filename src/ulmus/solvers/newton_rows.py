@@ -6,9 +6,9 @@ with the curvatures :math:`D = \operatorname{diag} w f''(e)`, an unpenalised (or
 """
 
 import queue
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, solve_triangular
@@ -18,79 +18,42 @@ from ulmus._blas import times_own_transpose
 from ulmus._cholesky import lower_factor
 from ulmus.engine import Lift, Lifted, Rows
 from ulmus.losses import Loss
+from ulmus.solvers.objective import Evaluation, Request, System, Way
 from ulmus.solvers.ridge import Leverage, NormalEquations, Problem
 from ulmus.statistics import Statistics
 
 
-@dataclass(frozen=True)
-class Request:
-    """A point, and what D is to be there: ``"curvature"`` f'', ``"weight"`` f'(e)/e, or None for no D at all.
+class _Residuals:
+    """The objective from residuals: those at both ends of a step give those at every other length."""
 
-    D only points the way, so where rows are many it may come from some of them, unless it is to be ``thorough``.
-    """
-
-    beta: np.ndarray
-    intercept: float
-    wanted: str | None
-    thorough: bool = False
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Residuals ``φβ + b − t``, the gradient of ``Σ w f`` in β and b, and D as sums or row by row."""
-
-    residual: np.ndarray
-    gradient: np.ndarray
-    gradient_b: float
-    moments: Statistics | None = None
-    diagonal: np.ndarray | None = None
-
-
-class System(Protocol):
-    """A factored ``ΦᵀDΦ + I/C``, centred where there is an intercept."""
+    rows: Any
 
     @property
-    def centre(self) -> np.ndarray: ...
+    def largest_targets(self) -> np.ndarray:
+        return np.abs(self.rows.T).max(axis=0, initial=0.0)
 
-    @property
-    def weight(self) -> float: ...
+    def _weighted(self, values: np.ndarray) -> np.ndarray:
+        return values if self.rows.weight is None else self.rows.weight * values
 
-    @property
-    def leverage(self) -> Leverage: ...
+    def value(self, loss: Loss, c: float, found: Evaluation) -> float:
+        """``Σ w f``."""
+        return float(self._weighted(loss.value(found.residual, c)).sum())
 
-    def inverse(self, B: np.ndarray) -> np.ndarray: ...
+    def bend(self, loss: Loss, c: float, found: Evaluation) -> float:
+        """``Σ w f''``."""
+        return float(self._weighted(loss.curvature(found.residual, c)).sum())
 
+    def along(self, loss: Loss, c: np.ndarray, way: Way) -> Callable[[float], tuple[float, float]]:
+        """``Σ w f`` and its slope, without reading a row."""
+        e, c_j = way.here.residual, float(c[way.output])
+        shift = way.there.residual - e
 
-class NewtonRows(Protocol):
-    """What Newton's method needs of the rows.
+        def at(alpha: float) -> tuple[float, float]:
+            e_alpha = e + alpha * shift
+            pull = self._weighted(loss.slope(e_alpha, c_j))
+            return float(self._weighted(loss.value(e_alpha, c_j)).sum()), float(pull @ shift)
 
-    ``tolerance`` is that of the stop rule, unless one is given. A factor is used again while residuals move by less
-    than ``reuse`` times the transition.
-    """
-
-    tolerance: ClassVar[float]
-    reuse: ClassVar[float]
-
-    @property
-    def rows(self) -> Rows: ...
-
-    @property
-    def fit_intercept(self) -> bool: ...
-
-    @property
-    def n_features(self) -> int: ...
-
-    def without(self, left_out: np.ndarray) -> "NewtonRows":
-        """The rows for which ``left_out`` is False."""
-
-    def with_targets(self, T: np.ndarray) -> "NewtonRows":
-        """The same rows with other targets."""
-
-    def sweep(self, loss: Loss, c: np.ndarray, requests: Mapping[int, Request]) -> dict[int, Evaluation]:
-        """Evaluate the objective of each output (a key of ``requests``) at its point, in one pass."""
-
-    def system(self, found: Evaluation, C: float, bias_penalty: float) -> System:
-        """Factor what the sweep found; LinAlgError where that is not positive definite."""
+        return at
 
 
 #: Rows for each feature from which D is summed: its error is about twice the root of one over this.
@@ -98,7 +61,7 @@ CURVATURE_RATIO = 256
 
 
 @dataclass(frozen=True)
-class StreamedRows:
+class StreamedRows(_Residuals):
     """Rows of a problem, lifted anew in every sweep; D is summed over every ``stride``-th row."""
 
     problem: Problem
@@ -154,7 +117,7 @@ class StreamedRows:
 
     def system(self, found: Evaluation, C: float, bias_penalty: float) -> System:
         assert found.moments is not None
-        return _primal(found.moments, C, self.fit_intercept, bias_penalty)
+        return primal(found.moments, C, self.fit_intercept, bias_penalty)
 
 
 @dataclass
@@ -235,7 +198,7 @@ FEW_PRODUCTS = 2 * 10**8
 
 
 @dataclass(frozen=True)
-class HeldRows:
+class HeldRows(_Residuals):
     """Rows whose features are kept."""
 
     Phi: np.ndarray
@@ -282,7 +245,7 @@ class HeldRows:
 
     def system(self, found: Evaluation, C: float, bias_penalty: float) -> System:
         if found.moments is not None:
-            return _primal(found.moments, C, self.fit_intercept, bias_penalty)
+            return primal(found.moments, C, self.fit_intercept, bias_penalty)
         assert found.diagonal is not None
         d = found.diagonal
         if np.count_nonzero(d) < self.n_features:
@@ -292,10 +255,10 @@ class HeldRows:
         count = _stack(self.Phi, d, stack)
         moments = Statistics.zeros(self.n_features, 0)
         moments.add_rows(stack[:count])
-        return _primal(moments.symmetrise(), C, self.fit_intercept, bias_penalty)
+        return primal(moments.symmetrise(), C, self.fit_intercept, bias_penalty)
 
 
-def _primal(moments: Statistics, C: float, fit_intercept: bool, bias_penalty: float) -> System:
+def primal(moments: Statistics, C: float, fit_intercept: bool, bias_penalty: float) -> System:
     """``ΦᵀDΦ + I/C`` by Cholesky; a penalty on the constant adds to the sum of D."""
     if fit_intercept:
         if moments.weight + bias_penalty / C <= 0:

@@ -85,6 +85,12 @@ def _summing_route(features: NystromMap) -> Route:
     return SAFEST if route.precision.correct == 0.0 else route
 
 
+def _watchful(route: Route, condition: float) -> Precision:
+    """The route's precision; whitening a sum multiplies the round-off that the solve multiplies again."""
+    squared = route.name == "gram"
+    return replace(route.precision, correct=route.precision.correct / condition) if squared else route.precision
+
+
 def summed_form(features: NystromMap) -> tuple[Lift, np.ndarray | None]:
     """What is to be summed so that no digits are lost, and the factor that whitens the sum (None: it is white)."""
     return (
@@ -121,7 +127,8 @@ def fit_nystrom_ridge(
         return fit_dual(problem)
     route = choose_route(rows.X.dtype, features.condition_, len(rows), triangular=features.triangular)
     for attempt in dict.fromkeys((route, SAFEST)) if stats is None else (_summing_route(features),):
-        solution = fit_gram(_posed(problem, features, attempt), precision or attempt.precision, stats)
+        wanted = precision or _watchful(attempt, features.condition_)
+        solution = fit_gram(_posed(problem, features, attempt), wanted, stats)
         if solution is not None:
             return replace(solution, form=str(attempt))
     return fit_triangular(problem)

@@ -17,6 +17,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus._blas import solve_lower
+from ulmus.solvers.ridge import Leverage, Solution
 from ulmus.statistics import Statistics
 
 #: ``(features, targets, weight of one copy)`` of rows → predictions ``[C, row, output]`` and leverages ``[C, row]``.
@@ -84,17 +85,14 @@ class RidgePath(Spectrum):
         shrunk = self.Z[:, None, :] * self._shrink(C)[:, :, None]
         return (beta if self.V is self.U else np.tensordot(self.V, shrunk, axes=1)), intercept
 
-    def held_out(self, C: float) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
-        """Function that gives predictions and leverages of rows that are not in the statistics, for one C."""
+    def solution(self, C: float) -> Solution:
+        """The model of one C, for rows that are not in the statistics."""
+        beta, intercept = (value[..., 0, :] for value in self.weights(np.array([C])))
         shrink = self._shrink(np.array([C]))[:, 0]
-        beta, intercept = self.weights(np.array([C]))
         constant = 1.0 / self.total if self.fit_intercept else 0.0
-
-        def of_rows(Phi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            A = (Phi - self.centre) @ self.U
-            return Phi @ beta[:, 0] + intercept[0], A**2 @ shrink + constant
-
-        return of_rows
+        leverage = Leverage(self.U * np.sqrt(shrink), self.centre, constant, spectral=True)
+        condition = float(shrink.max(initial=1.0) / shrink.min(initial=1.0))
+        return Solution(beta, intercept, "eigenvalues", condition, leverage)
 
     def leave_one_out(self, C: np.ndarray) -> LeaveOneOut:
         """Function that gives exact leave-one-out predictions of rows that are in the statistics, for every C."""

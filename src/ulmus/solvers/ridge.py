@@ -122,6 +122,15 @@ class Leverage:
         inside = solve_triangular(self.root, self.rows @ V.T, lower=True, check_finite=False)
         return self.C * np.maximum(_squared_columns(V.T) - _squared_columns(inside), 0.0) + self.constant
 
+    def inverse(self, V: np.ndarray) -> np.ndarray:
+        """``(Φ̃ᵀWΦ̃ + I/C)⁻¹ V``."""
+        if self.spectral:
+            return self.root @ (self.root.T @ V)
+        if self.rows is None:
+            return cho_solve((self.root, True), V, check_finite=False)
+        inside = cho_solve((self.root, True), self.rows @ V, check_finite=False) if len(self.rows) else self.rows @ V
+        return self.C * (V - self.rows.T @ inside)
+
 
 def _squared_columns(A: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->j", A, A)

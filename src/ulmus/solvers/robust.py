@@ -25,7 +25,9 @@ from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import LOSSES, Loss
 from ulmus.solvers.newton import NewtonOptions, NewtonResult, newton
-from ulmus.solvers.newton_rows import HeldRows, NewtonRows, StreamedRows
+from ulmus.solvers.newton_rows import HeldRows, StreamedRows
+from ulmus.solvers.objective import NewtonRows
+from ulmus.solvers.own_landmarks import OwnLandmarks
 from ulmus.solvers.ridge import Problem
 
 #: Bytes of features that are kept rather than computed again.
@@ -91,6 +93,16 @@ class RobustSolution:
         """``φᵀ(ΦᵀDΦ + I/C)⁻¹φ``, ``[row, output]``."""
         with engine.threads_for(Phi.shape[1]):
             return np.column_stack([r.leverage(Phi) for r in self.results])
+
+    def without_landmark(
+        self, own: OwnLandmarks, residual: np.ndarray, leverage: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Residuals and leverages of rows, for those that are landmarks without the landmark, by one Newton step."""
+        parts = []
+        for j, r in enumerate(self.results):
+            at = r.leverage
+            parts.append(own.without(at.inverse, at.centre, r.beta[:, None], residual[:, [j]], leverage[:, j]))
+        return np.hstack([e for e, _ in parts]), np.column_stack([h for _, h in parts])
 
     def leave_one_out(self, Phi: np.ndarray, residual: np.ndarray, unit: np.ndarray | None) -> np.ndarray:
         """Residuals of these training rows under the model without one copy of them, by one Newton step."""

@@ -172,9 +172,12 @@ class SquareRoot(Recursion):
         V = solve_upper(R, H.T, transposed=True)
         # RᵀR − HᵀH = Rᵀ(I − VVᵀ)R
         C = check_remainder(V)
-        self.flush()
         self.R = np.asfortranarray(np.triu(C @ R))
         self.z = np.asfortranarray(solve_upper(C, z - V @ T, transposed=True))
+        self.faded = self.faded_now  # the waiting rows are in R, and so is their decay
+        self._wait()
+        if self.faded > FADED:
+            self._mend()
 
     @few_threads
     def merge(self, other: "SquareRoot") -> None:

@@ -14,7 +14,7 @@ from ulmus.streaming.errors import SourceError
 
 #: Rows that are copied out of an array at a time.
 _PIECE = 2**14
-#: Rows of an array that go into its identity.
+#: Rows of an array that go into its identity, unless all do.
 _PROBES = 1_000
 
 
@@ -85,10 +85,10 @@ class Arrays:
             if array is not None and len(array) != self.n_rows:
                 raise SourceError(f"{name} has {len(array)} rows, X has {self.n_rows}")
 
-    def identity(self) -> dict[str, Any]:
-        """Shapes, types and a check sum of some rows; of mapped files, also size and time of the last change."""
+    def identity(self, thorough: bool = False) -> dict[str, Any]:
+        """Shapes, types and a check sum of some rows, or of all; of mapped files, size and time of the last change."""
         return {
-            name: _array_identity(array)
+            name: _array_identity(array, thorough)
             for name, array in (("X", self.X), ("y", self.y), ("weight", self.weight))
             if array is not None
         }
@@ -106,12 +106,16 @@ class Arrays:
         return assemble_arrays(chunks, start)
 
 
-def _array_identity(array: Any) -> dict[str, Any]:
+def _array_identity(array: Any, thorough: bool) -> dict[str, Any]:
     n = int(array.shape[0])
-    step = max(1, n // _PROBES)
     found: dict[str, Any] = {"shape": [int(k) for k in array.shape], "dtype": str(getattr(array, "dtype", "frame"))}
-    found["crc"] = checksum(0, taken(array, slice(None, None, step)))
     filename = getattr(array, "filename", None)
+    if thorough and filename is None:
+        found["crc"] = 0
+        for a in range(0, n, _PIECE):
+            found["crc"] = checksum(found["crc"], taken(array, slice(a, a + _PIECE)))
+    else:
+        found["crc"] = checksum(0, taken(array, slice(None, None, max(1, n // _PROBES))))
     if filename is not None:
         stat = Path(filename).stat()
         found["file"] = [str(filename), stat.st_size, stat.st_mtime_ns]
@@ -144,12 +148,14 @@ class Batches:
     def __init__(self, begin: Callable[[], Iterator[Any]], *, labelled: bool = True) -> None:
         self.begin, self.labelled = begin, labelled
         first = next(iter(begin()), None)
-        names = None if first is None else getattr(self._parts(first, 0)[0], "columns", None)
+        parts: tuple[Any, Any, Any] = (None, None, None) if first is None else self._parts(first, 0)
+        names = getattr(parts[0], "columns", None)
         self.feature_names = None if names is None else [str(n) for n in names]
+        self._first = {"shape": None if first is None else list(parts[0].shape), "crc": checksum(0, *parts)}
 
-    def identity(self) -> dict[str, Any]:
-        """Nothing is known of rows that have not been read."""
-        return {"batches": True}
+    def identity(self, thorough: bool = False) -> dict[str, Any]:
+        """The first batch: nothing is known of rows that have not been read."""
+        return {"batches": True, "first": self._first}
 
     def _parts(self, item: Any, number: int) -> tuple[Any, Any, Any]:
         parts = item if isinstance(item, tuple) else (item,)

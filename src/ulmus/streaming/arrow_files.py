@@ -4,6 +4,7 @@ Every file is looked at before the first row is read: columns and types must be 
 """
 
 import glob
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from ulmus.streaming._extras import need
 from ulmus.streaming.batches import Batch
 from ulmus.streaming.errors import SourceError
 
+#: Bytes at three places of a file that go into its identity.
+STAMP = 2**16
 #: File name endings and Arrow's names of their formats.
 FORMATS = {
     ".parquet": "parquet",
@@ -147,14 +150,15 @@ class ArrowFiles:
             narrow = narrow and number and types.is_float32(kind)
         return np.dtype(np.float32 if narrow else np.float64)
 
-    def identity(self) -> dict[str, Any]:
-        """Columns, and path, size and last change of every file."""
+    def identity(self, thorough: bool = False) -> dict[str, Any]:
+        """Columns; the files in their order; of every file its size, its last change, and a check sum of some bytes."""
         files = [_file(f.fragment, k, count=False) for k, f in enumerate(self.files)]
         return {
             "features": list(self.columns.features or ()),
             "target": list(self.columns.target),
             "weight": self.columns.weight,
-            "files": {f.path: [f.size, f.changed] for f in files},
+            "files": {f.path: [f.size, f.changed, *([_stamp(f)] if thorough else [])] for f in files},
+            "order": [f.path for f in files],
         }
 
     def chunks(self, start: int) -> Iterator[ArrowChunk]:
@@ -265,6 +269,26 @@ def _file(fragment: Any, number: int, *, count: bool = True) -> File:
         raise SourceError(f"{path} cannot be read: {error}") from error
     constants = dataset.get_partition_keys(fragment.partition_expression)
     return File(fragment, path, info.size, info.mtime_ns, n_rows, groups, constants)
+
+
+def _stamp(file: File) -> int:
+    """Check sum of the first, middle and last bytes: where formats keep their schema, values, and what they count.
+
+    Of rows in memory, which have no file, of all.
+    """
+    crc = 0
+    if file.size is None:
+        for batch in file.fragment.to_batches():
+            crc = zlib.crc32(batch.serialize(), crc)
+        return crc
+    try:
+        with file.fragment.filesystem.open_input_file(file.fragment.path) as handle:
+            for start in sorted({0, max(0, (file.size - STAMP) // 2), max(0, file.size - STAMP)}):
+                handle.seek(start)
+                crc = zlib.crc32(handle.read(STAMP), crc)
+    except (need("pyarrow", "stream").ArrowException, OSError) as error:
+        raise SourceError(f"{file.path} cannot be read: {error}") from error
+    return crc
 
 
 def find_files(where: str | Path) -> list[str]:

@@ -7,7 +7,8 @@ starts at the border of a batch.
 
 import queue
 import threading
-from collections.abc import Generator, Iterable, Iterator
+import weakref
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -62,8 +63,11 @@ class Source(Protocol):
     n_rows: int | None
     feature_names: list[str] | None
 
-    def identity(self) -> dict[str, Any]:
-        """What tells this source from another one, or from itself after a change; plain JSON."""
+    def identity(self, thorough: bool = False) -> dict[str, Any]:
+        """What tells this source from another one, or from itself after a change; plain JSON.
+
+        A ``thorough`` one looks at content, and is asked for when a checkpoint has to be told from another's.
+        """
 
     def chunks(self, start: int) -> Iterator[Chunk]:
         """All rows from number ``start`` on."""
@@ -89,34 +93,23 @@ def batches(source: Source, batch_rows: int, start: int = 0) -> Iterator[Batch]:
         yield source.assemble(held, start)
 
 
+class _Wanted:
+    """Lives as long as somebody wants items."""
+
+
 def read_ahead(items: Iterable[Item], depth: int = AHEAD) -> Generator[Item, None, None]:
     """The same items, made in a thread while the last ones are being used.
 
-    An error of the thread is raised where its item would have come. The thread ends with the iterator.
+    An error of the thread is raised where its item would have come. The thread ends with the iterator, also where an
+    interrupt comes between any two of its steps: it looks whether the iterator still lives.
     """
     ready: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
-    stop = threading.Event()
-
-    def put(kind: str, value: Any = None) -> None:
-        while not stop.is_set():
-            try:
-                return ready.put((kind, value), timeout=0.1)
-            except queue.Full:
-                continue
-
-    def work() -> None:
-        try:
-            for item in items:
-                put("item", item)
-                if stop.is_set():
-                    return
-            put("end")
-        except BaseException as error:
-            put("error", error)
-
-    thread = threading.Thread(target=work, name="ulmus-read-ahead", daemon=True)
-    thread.start()
+    stop, wanted = threading.Event(), _Wanted()
+    thread = threading.Thread(
+        target=_read, args=(items, ready, stop, weakref.ref(wanted)), name="ulmus-read-ahead", daemon=True
+    )
     try:
+        thread.start()
         while True:
             kind, value = ready.get()
             if kind == "end":
@@ -126,4 +119,27 @@ def read_ahead(items: Iterable[Item], depth: int = AHEAD) -> Generator[Item, Non
             yield value
     finally:
         stop.set()
-        thread.join()
+        if thread.is_alive():
+            thread.join()
+        del wanted
+
+
+def _read(
+    items: Iterable[Any], ready: "queue.Queue[tuple[str, Any]]", stop: threading.Event, wanted: Callable[[], Any]
+) -> None:
+    def put(kind: str, value: Any = None) -> bool:
+        while not stop.is_set() and wanted() is not None:
+            try:
+                ready.put((kind, value), timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    try:
+        for item in items:
+            if not put("item", item):
+                return
+        put("end")
+    except BaseException as error:
+        put("error", error)

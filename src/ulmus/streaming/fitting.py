@@ -1,8 +1,7 @@
 """Fitting a model to a source: look at all rows, fix the map on a sample, sum, solve."""
 
 import copy
-import zlib
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from ulmus import engine
+from ulmus._fingerprint import fingerprint
 from ulmus.devices.accelerator import on_device, resolve
 from ulmus.devices.direct import Driver
 from ulmus.devices.tensors import on_both_sides
@@ -23,8 +23,8 @@ from ulmus.persistence.codec import Encoder as StateEncoder
 from ulmus.persistence.file import library_version
 from ulmus.streaming.batches import BATCH_ROWS
 from ulmus.streaming.device import AgainOnDevice, DeviceSummaryTally
-from ulmus.streaming.errors import SourceError
-from ulmus.streaming.journal import Journal, Saved
+from ulmus.streaming.errors import CheckpointError, SourceError
+from ulmus.streaming.journal import PREPROCESS, Journal, Saved
 from ulmus.streaming.preparation import fit_transformer
 from ulmus.streaming.progress import Show
 from ulmus.streaming.robust import fit_robust
@@ -114,28 +114,48 @@ def fit(
             raise ValueError(f"{name} must be a positive integer, got {value!r}")
     check_model(model)
     opened = open_source(source, target=target, features=features, weight=weight, raw=preprocess is not None)
-    identity = {
+    identity: dict[str, Any] = {
         "ulmus": library_version(),
         "model": type(model).__name__,
-        "parameters": _parameters(model),
-        "preprocess": None if preprocess is None else repr(preprocess),
         "batch_rows": batch_rows,
         "sample_rows": sample_rows,
-        "source": opened.identity(),
     }
+    if checkpoint is not None:
+        identity |= {
+            "parameters": _parameters(model),
+            "preprocess": _plain("preprocess", preprocess),
+            "source": opened.identity(thorough=True),
+        }
     first_rows = getattr(opened, "first_rows", None)
     journal = Journal(checkpoint, identity, seconds=checkpoint_seconds, rows=checkpoint_rows, first_rows=first_rows)
-    stream = Stream(opened, batch_rows, journal, n_jobs=model.n_jobs, progress=progress)
-    rng, seed = random_numbers(model, journal)
-    if preprocess is not None:
-        preprocess = fit_transformer(
-            preprocess, opened, batch_rows=batch_rows, sample_rows=sample_rows, seed=seed, progress=progress
-        )
-        stream.prepare = preprocess.transform
-    names = None if preprocess is not None else opened.feature_names
-    survey = Survey(sample_rows, seed, is_classifier(model), names)
-    fit_stream(model, stream, journal, rng, survey, names, getattr(model, "device", "cpu"))
+    with closing(journal):
+        stream = Stream(opened, batch_rows, journal, n_jobs=model.n_jobs, progress=progress)
+        rng, seed = random_numbers(model, journal)
+        if preprocess is not None:
+            preprocess = fit_transformer(
+                preprocess, opened, batch_rows=batch_rows, sample_rows=sample_rows, seed=seed, progress=progress
+            )
+            _compare_transformer(preprocess, journal)
+            stream.prepare = preprocess.transform
+        names = None if preprocess is not None else opened.feature_names
+        survey = Survey(sample_rows, seed, is_classifier(model), names)
+        fit_stream(model, stream, journal, rng, survey, names, getattr(model, "device", "cpu"))
+        stream.confirm()
     return model if preprocess is None else Pipeline([("preprocess", preprocess), ("model", model)])
+
+
+def _compare_transformer(transformer: Any, journal: Journal) -> None:
+    """A transformer that was fitted again for a checkpoint must be the one whose output is summed there."""
+    if journal.folder is None:
+        return
+    state, saved = _plain("preprocess", transformer), journal.load(PREPROCESS)
+    if saved is None:
+        journal.save(PREPROCESS, Saved(0, True, {}, {"state": state}))
+    elif saved.notes["state"] != state:
+        raise CheckpointError(
+            f"the transformer, fitted again, is not the one that checkpoint {journal.folder} has used; give it a "
+            "random_state, or fit it before and pass it fitted. Delete the folder to start anew"
+        )
 
 
 def fit_stream(
@@ -149,8 +169,11 @@ def fit_stream(
 ) -> None:
     """Survey, map, sums, weights; ``stream`` is anything that reduces rows to a tally as :class:`Stream` does."""
     vars(model).pop("stream_", None)  # of an online model that has learned other rows
-    survey = stream.reduce("survey", survey, survey.look)
-    survey.settle()
+    found: Survey | None = survey
+    while found is not None:
+        survey = stream.reduce("survey", found, found.look)
+        survey.settle()
+        found = survey.wider()
     if not survey.n_rows:
         raise SourceError("the source has no rows of positive weight")
     assert survey.y is not None
@@ -259,18 +282,18 @@ def random_numbers(model: Any, journal: Journal) -> tuple[np.random.RandomState,
 
 
 def _parameters(model: Any) -> dict[str, Any]:
-    """Parameters of a model as plain JSON, arrays by their check sum."""
-    return {k: _plain(v) for k, v in sorted(model.get_params(deep=False).items()) if k not in _INDIFFERENT}
+    """Parameters of a model as plain JSON."""
+    return {k: _plain(k, v) for k, v in sorted(model.get_params(deep=False).items()) if k not in _INDIFFERENT}
 
 
-def _plain(value: Any) -> Any:
+def _plain(name: str, value: Any) -> Any:
+    """A value as plain JSON: numbers and strings as they are, all else by its state, fitted or not."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, np.random.RandomState):
-        return f"RandomState {zlib.crc32(repr(value.get_state()).encode()):08x}"
-    if hasattr(value, "shape"):
-        array = np.ascontiguousarray(value)
-        return f"array {array.shape} {zlib.crc32(array.tobytes()):08x}"
-    if callable(value):
-        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', repr(value))}"
-    return repr(value)
+    try:
+        return f"{type(value).__name__} {fingerprint(value)}"
+    except TypeError as error:
+        raise CheckpointError(
+            f"checkpoint= has to tell this {name} from another one, and cannot: {error}; fit without a checkpoint, or "
+            "give one whose state can be compared"
+        ) from error

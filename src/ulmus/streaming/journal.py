@@ -8,7 +8,6 @@ folder holds either the old file or the new one. Files are arrays and JSON, with
 
 import io
 import json
-import os
 import time
 import zipfile
 from dataclasses import dataclass, field
@@ -17,10 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from ulmus._files import replacing
+from ulmus.streaming._lock import FolderLock
 from ulmus.streaming.errors import CheckpointError
 
-FORMAT = 1
+FORMAT = 2
 _HEADER = "header"
+#: Files of a folder that are not passes.
+SEED, PREPROCESS = "seed", "preprocess"
 
 
 @dataclass
@@ -67,6 +70,8 @@ class Journal:
     first_rows : dict, optional
         Number of the first row of every file. A file that the first pass has not come to yet may change: a broken one
         can be repaired, and what was read before it is kept.
+
+    The folder is locked until :meth:`close`: two runs would delete each other's files.
     """
 
     def __init__(
@@ -90,9 +95,24 @@ class Journal:
             raise CheckpointError(
                 f"checkpoint={str(folder)!r} must be a folder that can be written: {error}"
             ) from error
-        for left in self.folder.glob("*.partial"):
-            left.unlink(missing_ok=True)
-        self._check_identity(self.folder / "identity.json", first_rows or {})
+        try:
+            self._lock = FolderLock(self.folder)
+        except OSError as error:
+            raise CheckpointError(f"checkpoint {self.folder} cannot be locked: {error}") from error
+        try:
+            for left in self.folder.glob("*.partial"):
+                left.unlink(missing_ok=True)
+            self._check_identity(self.folder / "identity.json", first_rows or {})
+        except BaseException:
+            self.close()
+            raise
+
+    _lock: FolderLock | None = None
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self._lock is not None:
+            self._lock.release()
 
     def _check_identity(self, path: Path, first_rows: dict[str, int]) -> None:
         if not path.exists():
@@ -115,7 +135,7 @@ class Journal:
 
     def _only_unread(self, old: dict[str, Any], first_rows: dict[str, int]) -> bool:
         """Whether nothing differs but files that the first and only pass has not come to."""
-        passes = [p.stem for p in self.folder.glob("*.npz") if p.stem != "seed"]  # type: ignore[union-attr]
+        passes = [p.stem for p in self.folder.glob("*.npz") if p.stem not in (SEED, PREPROCESS)]  # type: ignore[union-attr]
         saved = self.load(passes[0]) if len(passes) == 1 else None
         if saved is None or saved.done:
             return False
@@ -123,7 +143,8 @@ class Journal:
         def read(identity: dict[str, Any]) -> dict[str, Any]:
             source = identity.get("source", {})
             files = {k: v for k, v in source.get("files", {}).items() if first_rows.get(k, 0) < saved.rows}
-            return {**identity, "source": {**source, "files": files}}
+            order = [name for name in source.get("order", []) if name in files]
+            return {**identity, "source": {**source, "files": files, "order": order}}
 
         return read(old) == read(self.identity)
 
@@ -166,29 +187,9 @@ class Journal:
         self.started(state.rows)
 
     def _write(self, path: Path, data: Any) -> None:
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
         try:
-            with open(partial, "wb") as file:
+            with replacing(path) as file:
                 file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-            _sync_folder(path.parent)
         except OSError as error:
-            partial.unlink(missing_ok=True)
             kept = "the checkpoint before it is kept" if path.exists() else "nothing was overwritten"
             raise CheckpointError(f"{path} cannot be written: {error}; {kept}") from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename last, where folders can be synced."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)

@@ -1,12 +1,13 @@
 """Predictions of a source, written to Parquet batch by batch."""
 
-import os
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ulmus._files import failed, refuse_inputs, replacing
 from ulmus.streaming._extras import need
 from ulmus.streaming.batches import batches, read_ahead
 from ulmus.streaming.errors import SourceError
@@ -32,7 +33,7 @@ def predict(
 ) -> Path:
     """Predict all rows of a source into a Parquet file, in constant memory.
 
-    The file appears under its name when it is complete.
+    The file appears under its name when it is complete; it may not be one of the files that are read.
 
     Parameters
     ----------
@@ -80,25 +81,27 @@ def predict(
     target = Path(out)
     if target.suffix.lower() in OTHER_FORMATS:
         raise ValueError(f"predictions are written as Parquet; name the file {target.with_suffix('.parquet').name}")
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    refuse_inputs(target, _files(opened), "out")
     writer = None
     try:
-        with Progress(method, opened.n_rows, progress) as bar:
+        with replacing(target) as file, ExitStack() as stack, Progress(method, opened.n_rows, progress) as bar:
             for batch in read_ahead(batches(opened, batch_rows), 2):
                 table = pa.table({**batch.kept, **_columns(_answered(answer, batch.X), model)})
                 if writer is None:
-                    writer = parquet.ParquetWriter(partial, table.schema)
+                    writer = stack.enter_context(parquet.ParquetWriter(file, table.schema))
                 writer.write_table(table)
                 bar.advance(len(batch))
-        if writer is None:
-            raise SourceError("the source has no rows to predict")
-        writer.close()
-        os.replace(partial, target)
+            if writer is None:
+                raise SourceError("the source has no rows to predict")
     except OSError as error:
-        raise OSError(error.errno, f"{target} cannot be written: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+        raise failed(target, error) from error
     return target
+
+
+def _files(opened: Any) -> list[str]:
+    """The files behind a source, mapped arrays included."""
+    mapped = (getattr(getattr(opened, name, None), "filename", None) for name in ("X", "y"))
+    return [file.path for file in getattr(opened, "files", ())] + [str(path) for path in mapped if path is not None]
 
 
 def _has_columns(source: Any) -> bool:

@@ -2,64 +2,63 @@ r"""Robust models by repeated passes: a sample first, then Newton's method on al
 
 The sample's own fit gives the map, the scale of the loss and a start that is nearly the solution. Every pass then sums,
 at a point :math:`(\beta, b)`, the objective :math:`\sum w f(e)`, its gradient and the curvature
-:math:`\Phi^TD\Phi` with :math:`D = \operatorname{diag} w f''(e)`; the next point is a Newton step away, or half of it
-as long as the objective has not fallen enough. Nothing is held per row.
+:math:`\Phi^TD\Phi` with :math:`D = \operatorname{diag} w f''(e)`. The method is that of rows in memory
+(:mod:`ulmus.solvers.newton`); only here nothing is held per row, so that a step of another length than 1 costs a pass
+for every length that the search tries.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import LinAlgError, solve_triangular
+from scipy.linalg import solve_triangular
 from sklearn.base import clone
 
 from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.losses import LOSSES, Loss
-from ulmus.solvers.newton import NewtonPath, NewtonResult, least_steps
-from ulmus.solvers.ridge import NormalEquations, Problem
+from ulmus.solvers.newton import NewtonResult, newton
+from ulmus.solvers.newton_rows import primal
+from ulmus.solvers.objective import Evaluation, Request, System, Way
+from ulmus.solvers.ridge import Problem
 from ulmus.solvers.robust import RobustSolution
 from ulmus.statistics import Statistics
 from ulmus.streaming.batches import Batch
 from ulmus.streaming.sums import Encoder
 
-#: Steps below this share of the weights end the run, unless the model has a tolerance.
-TOLERANCE = 1e-8
-#: Share of the predicted fall that a step must bring.
-ARMIJO = 1e-4
-#: Halvings of a step, at most.
-MAX_HALVINGS = 10
-
-
-@dataclass(frozen=True)
-class Point:
-    """Weights of every output, and what D is to be there: f'' or f'(e)/e."""
-
-    beta: np.ndarray
-    intercept: np.ndarray
-    curvature: str = "curvature"
-
 
 @dataclass(frozen=True)
 class Part:
-    """``Σ w f``, its gradient in β and b (last line), and ``[Φ 1]ᵀD[Φ 1]`` of every output."""
+    """``Σ w f``, ``Σ w f''`` and the gradient in β and b (last line) of every output that is asked for.
+
+    ``moments`` are ``[Φ 1]ᵀD[Φ 1]`` of those whose D is wanted.
+    """
 
     values: np.ndarray
+    bends: np.ndarray
     gradient: np.ndarray
     moments: np.ndarray
+
+    @classmethod
+    def zeros(cls, n_features: int, n_outputs: int, n_squared: int) -> "Part":
+        """Sums of no rows."""
+        width = n_features + 1
+        moments = np.zeros((n_squared, width, width))
+        return cls(np.zeros(n_outputs), np.zeros(n_outputs), np.zeros((width, n_outputs)), moments)
 
 
 class NewtonTally:
     """The sums of one pass."""
 
-    def __init__(self, n_features: int, n_outputs: int) -> None:
-        D, s = n_features, n_outputs
-        self.total = Part(np.zeros(s), np.zeros((D + 1, s)), np.zeros((s, D + 1, D + 1)))
+    def __init__(self, n_features: int, n_outputs: int, n_squared: int) -> None:
+        self.total = Part.zeros(n_features, n_outputs, n_squared)
 
     def fresh(self) -> "NewtonTally":
         """Sums of no rows."""
-        D, s = self.total.gradient.shape
-        return NewtonTally(D - 1, s)
+        width, n_outputs = self.total.gradient.shape
+        return NewtonTally(width - 1, n_outputs, len(self.total.moments))
 
     def add(self, part: Part) -> None:
         """Add those of a batch."""
@@ -81,21 +80,22 @@ class NewtonTally:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The work of a pass: rows in, sums at a point out. ``features`` are raw where ``R`` whitens the sums."""
+    """The work of a pass: rows in, sums at a point of each output out; ``squared`` lists (column, kind of D)."""
 
     features: Any
     encoder: Encoder
     loss: Loss
+    outputs: list[int]
     c: np.ndarray
     weights: np.ndarray
     intercept: np.ndarray
-    curvature: str
+    squared: list[tuple[int, str]]
 
     def __call__(self, batch: Batch) -> Part:
         rows = self.encoder.rows(batch)
-        D, s = self.features.n_lifted, len(self.c)
-        values, gradient = np.zeros(s), np.zeros((D + 1, s))
-        sums = [Statistics.zeros(D, 0) for _ in range(s)]
+        D = self.features.n_lifted
+        found = Part.zeros(D, len(self.outputs), 0)
+        sums = [Statistics.zeros(D, 0) for _ in self.squared]
         workspace = engine.Workspace()
         for piece in engine.pieces(len(rows), engine.block_rows(D, np.float64)):
             block = rows[piece]
@@ -103,56 +103,103 @@ class Sweep:
             for tile, Phi in engine.lifted_tiles(self.features, block, np.float64, workspace):
                 stack[tile, :-1] = Phi
             stack[:, -1] = 1.0
-            E = stack[:, :-1] @ self.weights + self.intercept - block.T
+            E = stack[:, :-1] @ self.weights + self.intercept - block.T[:, self.outputs]
             w = 1.0 if block.weight is None else block.weight[:, None]
-            values += np.sum(w * self.loss.value(E, self.c), axis=0)
-            gradient += stack.T @ (w * self.loss.slope(E, self.c))
-            roots = np.sqrt(w * getattr(self.loss, self.curvature)(E, self.c))
-            for j, total in enumerate(sums):
-                total.add_rows(stack * roots[:, j, None])
-        return Part(values, gradient, np.stack([total.symmetrise().moments for total in sums]))
+            found.values[:] += np.sum(w * self.loss.value(E, self.c), axis=0)
+            found.bends[:] += np.sum(w * self.loss.curvature(E, self.c), axis=0)
+            found.gradient[:] += stack.T @ (w * self.loss.slope(E, self.c))
+            for total, (k, kind) in zip(sums, self.squared, strict=True):
+                d = (w * getattr(self.loss, kind)(E[:, [k]], self.c[k]))[:, 0]
+                total.add_rows(stack * np.sqrt(d)[:, None])
+        moments = [total.symmetrise().moments for total in sums]
+        return replace(found, moments=np.stack(moments) if moments else found.moments)
 
 
 @dataclass
 class Passes:
-    """Evaluations of the objective over a stream."""
+    """The objective over a stream: every evaluation is a pass."""
 
     stream: Any
     problem: Problem
     encoder: Encoder
-    loss: Loss
-    c: np.ndarray
+    #: Those of the sample; they only say what is small.
+    largest_targets: np.ndarray
     count: int = 0
+    tolerance: ClassVar[float] = 1e-8
+    reuse: ClassVar[float] = 0.0
 
-    def at(self, point: Point) -> Part:
+    @property
+    def fit_intercept(self) -> bool:
+        return self.problem.fit_intercept
+
+    @property
+    def n_features(self) -> int:
+        return self.problem.features.n_lifted
+
+    def sweep(self, loss: Loss, c: np.ndarray, requests: Mapping[int, Request]) -> dict[int, Evaluation]:
         """One pass."""
-        problem = self.problem
-        weights = problem.unwhiten(point.beta)
-        work = Sweep(problem.features, self.encoder, self.loss, self.c, weights, point.intercept, point.curvature)
+        outputs = list(requests)
+        weights = self.problem.unwhiten(np.column_stack([requests[j].beta for j in outputs]))
+        b = np.array([requests[j].intercept for j in outputs])
+        squared = [(k, str(requests[j].wanted)) for k, j in enumerate(outputs) if requests[j].wanted]
+        work = Sweep(self.problem.features, self.encoder, loss, outputs, c[outputs], weights, b, squared)
         self.count += 1
-        tally = NewtonTally(problem.features.n_lifted, len(self.c))
+        tally = NewtonTally(self.n_features, len(outputs), len(squared))
         found = self.stream.reduce(f"newton-{self.count}", tally, work).total
-        R = problem.whitening
-        if R is None:
-            return found
-        gradient = np.vstack(
-            [solve_triangular(R, found.gradient[:-1], lower=True, check_finite=False), found.gradient[-1:]]
-        )
-        moments = np.stack([Statistics(m, 0).whitened(R).moments for m in found.moments])
-        return Part(found.values, gradient, moments)
+        gradient, sums, R = found.gradient[:-1], [Statistics(m, 0) for m in found.moments], self.problem.whitening
+        if R is not None:
+            gradient = solve_triangular(R, gradient, lower=True, check_finite=False)
+            sums = [part.whitened(R) for part in sums]
+        moments = {k: part for (k, _), part in zip(squared, sums, strict=True)}
+        return {
+            j: Evaluation(
+                np.empty(0),
+                gradient[:, k],
+                float(found.gradient[-1, k]),
+                moments.get(k),
+                value=float(found.values[k]),
+                bend=float(found.bends[k]),
+            )
+            for k, j in enumerate(outputs)
+        }
+
+    def value(self, loss: Loss, c: float, found: Evaluation) -> float:
+        """``Σ w f``."""
+        return found.value
+
+    def bend(self, loss: Loss, c: float, found: Evaluation) -> float:
+        """``Σ w f''``."""
+        return found.bend
+
+    def along(self, loss: Loss, c: np.ndarray, way: Way) -> Callable[[float], tuple[float, float]]:
+        """``Σ w f`` and its slope: known at both ends of the step, by a pass anywhere else."""
+        ends = {0.0: way.here, 1.0: way.there}
+
+        def at(alpha: float) -> tuple[float, float]:
+            found = ends.get(alpha)
+            if found is None:
+                found = self.sweep(loss, c, {way.output: way.point(alpha)})[way.output]
+            return found.value, float(found.gradient @ way.d) + found.gradient_b * way.d_b
+
+        return at
+
+    def system(self, found: Evaluation, C: float, bias_penalty: float) -> System:
+        """Factor the sums of a pass."""
+        assert found.moments is not None
+        return primal(found.moments, C, self.fit_intercept, bias_penalty)
 
 
 def fit_robust(model: Any, stream: Any, encoder: Encoder, sample: Rows, total: float, rng: Any) -> None:
     """Fit a robust model: on the sample in memory, then on all rows, of this total weight, by passes."""
     weight = float(len(sample)) if sample.weight is None else float(sample.weight.sum())
-    _pilot(model, sample, total / weight)
+    _pilot(model, sample, total / weight, rng)
     loss, options = LOSSES[model.loss], model._newton_options()
     c, C = np.atleast_1d(model.transition_), np.atleast_1d(model.C_ if model.C == "auto" else float(model.C))
     C = np.broadcast_to(C, c.shape).astype(float)
     problem, raw = model._problems(sample)
-    passes = Passes(stream, raw, encoder, loss, c)
-    units = least_steps(loss, c, sample.T)
-    results = _descend(passes, model, C, units, options.bias_penalty, options.tol or TOLERANCE, options.max_iter)
+    beta, intercept = np.array(model.beta_), np.array(model.intercept_, dtype=float).reshape(len(c))
+    passes = Passes(stream, raw, encoder, np.abs(sample.T).max(axis=0, initial=0.0))
+    results = newton(passes, loss, c, C, beta, intercept, options)
     Phi = engine.transform(problem.features, sample.X, np.empty((len(sample), problem.features.n_lifted)))
     held = [_with_residual(r, Phi, sample.T[:, j], weight / total) for j, r in enumerate(results)]
     solution = RobustSolution(loss, c, C, held)
@@ -160,9 +207,14 @@ def fit_robust(model: Any, stream: Any, encoder: Encoder, sample: Rows, total: f
     model._calibrate(model._held_out(solution, sample, rng))
 
 
-def _pilot(model: Any, sample: Rows, share: float) -> None:
-    """The model of the sample; a C that is given is raised so that rows and penalty are balanced as they will be."""
+def _pilot(model: Any, sample: Rows, share: float, rng: np.random.RandomState) -> None:
+    """The model of the sample; a C that is given is raised so that rows and penalty are balanced as they will be.
+
+    One without a seed draws from ``rng``, whose seed a checkpoint keeps: its passes are of one map.
+    """
     pilot = clone(model)
+    if model.random_state is None:
+        pilot.set_params(random_state=deepcopy(rng))
     if model.C != "auto":
         pilot.set_params(C=model.C * share)
     y = sample.T[:, 0] if model._single_output else sample.T
@@ -174,98 +226,4 @@ def _pilot(model: Any, sample: Rows, share: float) -> None:
 def _with_residual(result: NewtonResult, Phi: np.ndarray, t: np.ndarray, share: float) -> NewtonResult:
     """The result with the residuals of these rows, and their share of the curvature."""
     residual = Phi @ result.beta + result.intercept - t
-    return NewtonResult(**{**vars(result), "residual": residual, "curvature_sum": share * result.curvature_sum})
-
-
-def _descend(
-    passes: Passes, model: Any, C: np.ndarray, units: np.ndarray, bias_penalty: float, tol: float, max_iter: int
-) -> list[NewtonResult]:
-    """Damped Newton; outputs share every pass, and each has its own step length."""
-    s = len(C)
-    ridge = 1.0 / C
-    here = Point(np.array(model.beta_), np.array(model.intercept_, dtype=float).reshape(s))
-    found = passes.at(here)
-    objective = _objective(found, here, ridge, bias_penalty)
-    points: list[list[tuple[float, ...]]] = [[] for _ in range(s)]
-    steps: list[list[tuple[float, ...]]] = [[] for _ in range(s)]
-    while True:
-        g, g_b = found.gradient[:-1] + here.beta * ridge, found.gradient[-1] + bias_penalty * here.intercept * ridge
-        try:
-            systems = [_system(found.moments[j], C[j], model._intercept, bias_penalty) for j in range(s)]
-        except LinAlgError:
-            if here.curvature == "weight":
-                raise
-            here = Point(here.beta, here.intercept, "weight")
-            found = passes.at(here)
-            continue
-        d, d_b = _directions(systems, g, g_b, model._intercept)
-        size = np.hypot(np.linalg.norm(d, axis=0), d_b)
-        threshold = tol * np.maximum(units, np.hypot(np.linalg.norm(here.beta, axis=0), here.intercept))
-        steepness = C * np.hypot(np.linalg.norm(g, axis=0), g_b)
-        for j in range(s):
-            points[j].append((C[j] * objective[j], steepness[j], size[j]))
-        small = size <= threshold
-        if (small.all() and here.curvature == "curvature") or len(steps[0]) == max_iter:
-            break
-        slope = np.einsum("ij,ij->j", g, d) + g_b * d_b
-        length = np.ones(s)
-        for _ in range(MAX_HALVINGS):
-            there = Point(here.beta + length * d, here.intercept + length * d_b)
-            ahead = passes.at(there)
-            new = _objective(ahead, there, ridge, bias_penalty)
-            # near the solution differences of the objective are round-off
-            fallen = (new <= objective + ARMIJO * length * slope) | (
-                np.abs(length * slope) <= 1e-10 * np.abs(objective)
-            )
-            if fallen.all():
-                break
-            length = np.where(fallen, length, length / 2)
-        end = np.einsum("ij,ij->j", ahead.gradient[:-1] + there.beta * ridge, d) + ahead.gradient[-1] * d_b
-        for j in range(s):
-            steps[j].append((length[j], C[j] * slope[j], C[j] * end[j]))
-        here, found, objective = there, ahead, new
-    bends = found.moments[:, -1, -1]
-    return [
-        NewtonResult(
-            here.beta[:, j],
-            float(here.intercept[j]),
-            np.empty(0),
-            systems[j].leverage,
-            float(bends[j]),
-            NewtonPath(*_columns(points[j]), *_columns(steps[j])),
-            bool(small[j]),
-            float(threshold[j]),
-            passes.count,
-        )
-        for j in range(s)
-    ]
-
-
-def _columns(rows: list[tuple[float, ...]]) -> np.ndarray:
-    return np.array(rows, dtype=float).reshape(-1, 3).T
-
-
-def _objective(part: Part, point: Point, ridge: np.ndarray, bias_penalty: float) -> np.ndarray:
-    return part.values + 0.5 * ridge * (np.sum(point.beta**2, axis=0) + bias_penalty * point.intercept**2)
-
-
-def _system(moments: np.ndarray, C: float, fit_intercept: bool, bias_penalty: float) -> NormalEquations:
-    sums = Statistics(moments.copy(), 0)
-    if fit_intercept:
-        sums.moments[-1, -1] += bias_penalty / C
-        if sums.weight <= 0:
-            raise LinAlgError("no row bends: the constant has no curvature")
-    with engine.threads_for(sums.n_features):
-        return NormalEquations(sums, C, fit_intercept)
-
-
-def _directions(
-    systems: list[NormalEquations], g: np.ndarray, g_b: np.ndarray, fit_intercept: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    d, d_b = np.empty_like(g), np.zeros_like(g_b)
-    for j, system in enumerate(systems):
-        centred = g[:, j] - (system.centre * g_b[j] if fit_intercept else 0.0)
-        d[:, j] = -system.inverse(centred[:, None])[:, 0]
-        if fit_intercept:
-            d_b[j] = -g_b[j] / system.weight - float(system.centre @ d[:, j])
-    return d, d_b
+    return replace(result, residual=residual, curvature_sum=share * result.curvature_sum)

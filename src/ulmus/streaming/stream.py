@@ -60,6 +60,9 @@ class Stream:
     def __post_init__(self) -> None:
         self.n_rows = self.source.n_rows
         self._identity = self.source.identity()
+        #: Check sum of all rows of a source that cannot be told by its files, and whether they were read in this run.
+        self._whole: int | None = None
+        self._compared = getattr(self.source, "seekable", True)
 
     def reduce(self, name: str, tally: AnyTally, work: Callable[[Batch], Any]) -> AnyTally:
         """One pass: ``work`` on every batch, in threads; results added in order; saved now and then.
@@ -71,6 +74,7 @@ class Stream:
             tally.restore(saved.arrays, saved.notes["tally"])
         if saved.done:
             self.n_rows = saved.rows
+            self._whole = saved.notes.get("crc") if self._whole is None else self._whole
             return tally
         if self.source.identity() != self._identity:
             raise SourceError("a file of the source has changed since the fit began; start it anew")
@@ -99,9 +103,36 @@ class Stream:
                 if whole:  # not in the middle of an addition
                     save(rows, False)
                 raise
+        self._check_whole(crc)
         save(rows, True)
         self.n_rows = rows
         return tally
+
+    def confirm(self) -> None:
+        """Look whether the rows are those of the checkpoint, where every pass was in it and none was read."""
+        if self._compared or self._whole is None:
+            return
+        crc = 0
+        with (
+            Progress("comparing", self.n_rows, self.progress) as progress,
+            closing(read_ahead(batches(self.source, self.batch_rows))) as read,
+        ):
+            for batch in read:
+                crc = checksum(crc, batch.X, batch.y, batch.weight)
+                progress.advance(len(batch))
+        self._check_whole(crc)
+
+    def _check_whole(self, crc: int) -> None:
+        """All rows of a pass are those of the passes before it, for a source that is known by its rows alone."""
+        if getattr(self.source, "seekable", True):
+            return
+        if self._whole is not None and crc != self._whole:
+            said = "delete the checkpoint folder to start anew" if self.journal.folder else "start anew"
+            raise (SourceError if self.journal.folder is None else CheckpointError)(
+                "the source has yielded other rows than in the pass before; it must yield the same ones, in the same "
+                f"order, every time that it is begun. Make it repeatable, and {said}"
+            )
+        self._whole, self._compared = crc, True
 
     def _read(self, start: int, crc: int) -> Iterator[tuple[Batch, int]]:
         if getattr(self.source, "seekable", True):

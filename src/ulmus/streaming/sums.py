@@ -57,7 +57,7 @@ class Encoder:
         if weight is not None and unit is None:
             unit = np.minimum(weight, 1.0)
         if self.classes is None:
-            return Rows(X, y.astype(np.float64).reshape(len(y), -1), weight, unit)
+            return Rows(X, y.astype(np.float64).reshape(len(y), *(y.shape[1:] or (1,))), weight, unit)
         y = y[:, 0] if y.ndim == 2 else y
         assert self.codes is not None
         index = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)

@@ -18,6 +18,10 @@ from ulmus.streaming.stream import check_finite
 
 #: Rows of the sample unless told otherwise: twice what the widest search looks at.
 SAMPLE_ROWS = 2**16
+#: All keys.
+ALL = 2**64 - 1
+#: Keys that are looked at, over those that a sample needs on average, where few rows are to leave their worker.
+MARGIN = 1.2
 
 
 @dataclass
@@ -60,7 +64,7 @@ class Survey:
     classes: np.ndarray | None = None
     class_mass: np.ndarray = field(default_factory=lambda: np.empty(0))
     pending: list[Candidates] = field(default_factory=list)
-    limit: int = 2**64 - 1
+    limit: int = ALL
 
     def look(self, batch: Batch) -> Candidates:
         """Check a batch, and pick the rows whose keys may be among the smallest."""
@@ -138,6 +142,24 @@ class Survey:
         if sum(len(p.keys) for p in self.pending) > self.count // 2:
             self.settle()
 
+    def expect(self, n_distinct: float) -> None:
+        """Look at no more keys than a sample of so many distinct rows needs."""
+        share = MARGIN * self.count / max(n_distinct, 1.0)
+        self.limit = int(ALL * share) if share < 1.0 else ALL
+
+    def wider(self) -> "Survey | None":
+        """A survey that looks at more keys, where this one has looked at too few; None where the sample is right.
+
+        Rows that are repeated have one key, so that there may be fewer below the limit than rows let expect. What was
+        found tells how many distinct rows there are; the limit grows eightfold at least.
+        """
+        if self.limit == ALL or len(self.keys) >= self.count:
+            return None
+        n_distinct = len(self.keys) / (self.limit / ALL)
+        survey = self.fresh()
+        survey.expect(min(n_distinct, MARGIN * self.count / (8 * self.limit / ALL)))
+        return survey
+
     def fresh(self) -> "Survey":
         """A survey of the same kind without rows."""
         return Survey(self.count, self.seed, self.classifier, self.names, limit=self.limit)
@@ -191,7 +213,7 @@ class Survey:
     @property
     def whole(self) -> bool:
         """Whether every distinct row is in the sample."""
-        return len(self.keys) < self.count and self.limit == 2**64 - 1
+        return len(self.keys) < self.count and self.limit == ALL
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays, and plain values."""

@@ -1,6 +1,6 @@
 """Tables from files: what their columns are, and how they become features. Needs pyarrow and pandas."""
 
-from ulmus.tables.dates import DateParts
+from ulmus.features.dates import DateParts
 from ulmus.tables.errors import TableError
 
 __all__ = ["DateParts", "TableError"]

@@ -33,7 +33,11 @@ NUMBERS: dict[str, tuple[str, str, str]] = {
     "thousands": (THOUSANDS, ",", ""),
     "decimal comma": (DECIMAL_COMMA, ".", ","),
 }
+#: Digits behind a zero: a code ("00012", a postal code), which as a number would lose its zeros.
+CODE = r"^0\d+$"
 BOOLEANS = {"true": 1.0, "false": 0.0}
+#: What separates whole from broken parts, as it is given to a command → the forms of numbers that are looked for.
+DECIMALS = {"auto": tuple(NUMBERS), ".": ("plain", "thousands"), ",": ("decimal comma",)}
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,8 @@ class Values:
     wrong: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
 
 
-def infer(column: Any) -> Kind:
-    """What a column of an Arrow table is."""
+def infer(column: Any, decimal: str = "auto") -> Kind:
+    """What a column of an Arrow table is; ``decimal`` is ``"."`` or ``","`` where it is known."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -66,18 +70,18 @@ def infer(column: Any) -> Kind:
         return Kind("number", "plain")
     if pa.types.is_date(t) or pa.types.is_timestamp(t):
         return Kind("date")
-    if _parsed(column.drop_null()) is not None:
-        return Kind("number", "plain")
     text = _text(column).drop_null()
     if not len(text):
         return Kind("empty")
-    if _parsed(text) is not None:
-        return Kind("number", "plain")
+    forms = DECIMALS[decimal]
+    if "plain" in forms and _parsed(text) is not None:
+        return Kind("category") if pc.any(pc.match_substring_regex(text, CODE)).as_py() else Kind("number", "plain")
     first = text.slice(0, 10_000)
     sample = pc.unique(first)
     if all(set(pc.utf8_lower(pc.unique(t)).to_pylist()) <= set(BOOLEANS) for t in (sample, text)):
         return Kind("boolean")
-    for form, (pattern, _, _) in NUMBERS.items():
+    for form in forms:
+        pattern = NUMBERS[form][0]
         share = pc.mean(pc.match_substring_regex(first, pattern).cast(pa.int8())).as_py()
         if share >= MOSTLY and pc.mean(pc.match_substring_regex(text, pattern).cast(pa.int8())).as_py() >= MOSTLY:
             return Kind("number", form)
@@ -125,10 +129,8 @@ def _numbers(column: Any, kind: Kind) -> Values:
     if not (pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_dictionary(t)):
         floats = column.cast(pa.float64(), safe=False)
     else:
-        floats = _parsed(column)
-        if floats is None:
-            text = _text(column)
-            floats = _parsed(text)
+        text = _text(column)
+        floats = _parsed(text) if (kind.form or "plain") in DECIMALS["."] else None  # "1.234" may be a thousand
         if floats is None:
             pattern, gone, point = NUMBERS[kind.form or "plain"]
             good = pc.match_substring_regex(text, pattern)

@@ -9,6 +9,7 @@ from io import TextIOWrapper
 from itertools import count, islice
 from typing import Any
 
+from ulmus.engine import physical_memory
 from ulmus.tables.errors import TableError
 from ulmus.tables.sniff import Layout, Source
 
@@ -16,9 +17,12 @@ from ulmus.tables.sniff import Layout, Source
 MISSING = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", "#N/A", "#NA", "<NA>")
 #: Bytes of text in one batch.
 BATCH = 1 << 24
-#: Largest batch, for rows that are longer.
-LARGEST = (1 << 31) - 1
-csv.field_size_limit(LARGEST)
+#: Bytes of the longest row that is read, and of the largest batch. A file of a megabyte can unpack to one row of a
+#: gigabyte, and a quote that is left open makes one row of all that follows.
+LONGEST = 1 << 27
+#: Share of the machine's memory that a table which is read whole may take.
+WHOLE = 1 / 2
+csv.field_size_limit(LONGEST)
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,18 @@ class Batch:
 
 
 def read_table(path: str) -> Batch:
-    """The whole of a file."""
-    return join_batches(list(read_batches(path)))
+    """The whole of a file; refused where it would take more than half of the machine's memory."""
+    batches, size, most = [], 0, WHOLE * (physical_memory() or float("inf"))
+    for batch in read_batches(path):
+        size += sum(column.nbytes for column in batch.columns.values())
+        if size > most:
+            raise TableError(
+                f"its first {batch.first_row + batch.n_rows:,} rows take more than {most / 2**30:.3g} GiB, half of "
+                "this machine's memory; the table cannot be held as a whole, read it as a stream (--stream)",
+                file=batch.file,
+            )
+        batches.append(batch)
+    return join_batches(batches)
 
 
 def join_batches(batches: list[Batch]) -> Batch:
@@ -110,28 +124,53 @@ def _csv(source: Source, layout: Layout) -> Iterator[Any]:
     convert = arrow.ConvertOptions(
         column_types={name: pa.string() for name in header}, null_values=list(MISSING), strings_can_be_null=True
     )
-    size = BATCH
-    while True:
+    given = 0  # rows that were handed on; a file that is begun again passes over them
+    for size in (BATCH, LONGEST):
         options = arrow.ReadOptions(
             encoding=layout.encoding, block_size=size, skip_rows=layout.skip + 1, column_names=header
         )
+        passed = 0
         try:
-            yield from map(pa.table, arrow.open_csv(source.open(), options, parse, convert))
+            with source.open() as stream, arrow.open_csv(stream, options, parse, convert) as batches:
+                for batch in batches:
+                    new = batch.slice(min(max(given - passed, 0), batch.num_rows))
+                    passed += batch.num_rows
+                    given = max(given, passed)
+                    yield pa.table(new)
             return
         except (pa.ArrowInvalid, UnicodeDecodeError, OSError, EOFError) as error:
             if "Empty CSV" in str(error) or "Could not skip" in str(error):
                 return
-            if not ("straddling" in str(error) and size < LARGEST):
+            if "straddling" not in str(error):
                 raise _explained(error, source, layout, len(header)) from None
-            size = min(8 * size, LARGEST)  # a row is longer than a batch
+    raise too_long(source.name, f"after row {given + 1}")
+
+
+def too_long(file: str, where: str) -> TableError:
+    return TableError(
+        f"{where} comes a row of more than {LONGEST >> 20} MiB, longer than any that is read; is a quote left open, or "
+        "is this no table?",
+        file=file,
+    )
+
+
+def _lines(source: Source, encoding: str) -> Iterator[str]:
+    """Lines of a text, with their ends; one that never ends is not read to its end."""
+    with source.open() as stream:
+        text = TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
+        for number in count(1):
+            line = text.readline(LONGEST)
+            if not line:
+                return
+            if len(line) >= LONGEST:
+                raise too_long(source.name, f"after line {number - 1}")
+            yield line
 
 
 def _header(source: Source, layout: Layout) -> list[str]:
     """The names in the first line; the file is not read further."""
     encoding = "utf-8-sig" if layout.encoding == "utf-8" else layout.encoding
-    with source.open() as stream:
-        lines = islice(TextIOWrapper(stream, encoding=encoding, errors="replace", newline=""), layout.skip, None)
-        first = next((line for line in lines if line.strip()), "")
+    first = next((line for line in islice(_lines(source, encoding), layout.skip, None) if line.strip()), "")
     if first.count('"') % 2:
         raise TableError("a name in the header is broken over two lines", file=source.name, row=1)
     return unique_names(next(csv.reader([first], delimiter=layout.separator), []))
@@ -141,10 +180,12 @@ def _explained(error: Exception, source: Source, layout: Layout, n_fields: int) 
     """pyarrow's complaint, with file and row."""
     if not re.search(r"Expected \d+ columns, got \d+", str(error)):
         return TableError(f"cannot be read as a table: {error}", file=source.name)
-    with source.open() as stream:
-        text = TextIOWrapper(stream, encoding=layout.encoding, errors="replace", newline="")
-        rows = filter(None, csv.reader(islice(text, layout.skip, None), delimiter=layout.separator))
+    text = islice(_lines(source, layout.encoding), layout.skip, None)
+    rows = filter(None, csv.reader(text, delimiter=layout.separator))
+    try:
         row, got = next(((i, len(r)) for i, r in enumerate(rows, 1) if len(r) != n_fields), (None, 0))
+    except csv.Error as failed:
+        return TableError(f"cannot be read as a table: {failed}", file=source.name)
     return TableError(
         f"the header has {n_fields} fields and this row {got}; is a separator inside a text without quotes?",
         file=source.name,
@@ -160,7 +201,9 @@ def _json_lines(source: Source, layout: Layout) -> Iterator[Any]:
     names: dict[str, None] = {}
     size = 0
     with source.open() as stream:
-        for number, line in enumerate(stream, 1):
+        for number, line in enumerate(iter(lambda: stream.readline(LONGEST), b""), 1):
+            if len(line) >= LONGEST:
+                raise too_long(source.name, f"after line {number - 1}")
             if not line.strip():
                 continue
             try:

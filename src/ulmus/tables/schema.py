@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ulmus.tables.errors import TableError
-from ulmus.tables.kinds import Kind, infer, values
+from ulmus.tables.kinds import DECIMALS, Kind, Values, infer, values
 from ulmus.tables.read import Batch
 
 #: A text column with more distinct values than this, and than half of the rows, tells rows apart, not kinds of rows.
@@ -17,15 +17,22 @@ NAMES = 0.8
 #: Whole numbers with at most this many distinct values are classes.
 FEW = 10
 TASKS = ("classification", "regression", "ordinal")
+#: A number as it is written in most places.
+PLAIN = Kind("number", "plain")
 #: What a value was expected to be, in messages.
 _CALLED = {"number": "a number", "boolean": "true or false", "date": "a date of the known form"}
+
+#: Rows from which on a column that has turned is told from a few odd values.
+ENOUGH = 20
+#: Shares of values that are not what their column is, or of missing ones, beyond which something is wrong with it.
+MOST, NEARLY_ALL = 0.5, 0.9
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Schema:
-    """Columns by name and kind, the target with its kind, and the task."""
+    """Columns by name and kind, the target with its kind, the task, and which share of a column was missing."""
 
     target: str
     task: str
@@ -33,6 +40,7 @@ class Schema:
     columns: dict[str, Kind]
     left_out: dict[str, str] = field(default_factory=dict)
     categories: list[str] | None = None
+    missing: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """For a file; columns as a list, which keeps their order."""
@@ -50,10 +58,14 @@ class Schema:
             ) from None
 
 
-def learn(batch: Batch, target: str, task: str = "auto", categories: list[str] | None = None) -> Schema:
+def learn(
+    batch: Batch, target: str, task: str = "auto", categories: list[str] | None = None, decimal: str = "auto"
+) -> Schema:
     """The schema of a training table."""
     column = batch.column(target)
-    kind = infer(column)
+    kind = infer(column, decimal)
+    if task == "regression" and kind.name == "category" and not len(values(column, PLAIN).wrong):
+        kind = PLAIN  # codes that are to be numbers
     if kind.name == "empty":
         raise TableError("the target has no values", file=batch.file, column=target)
     if task == "auto":
@@ -75,7 +87,7 @@ def learn(batch: Batch, target: str, task: str = "auto", categories: list[str] |
     for name in batch.columns:
         if name == target:
             continue
-        found = infer(batch.columns[name])
+        found = infer(batch.columns[name], decimal)
         reason = _reason(batch.columns[name], found)
         if reason:
             left_out[name] = reason
@@ -84,7 +96,8 @@ def learn(batch: Batch, target: str, task: str = "auto", categories: list[str] |
     if not columns:
         why = "; ".join(f"{name!r} {reason}" for name, reason in list(left_out.items())[:5])
         raise TableError(f"no column is left to learn from ({why or 'there is only the target'})", file=batch.file)
-    return Schema(target, task, kind, columns, left_out, categories)
+    missing = {name: float(_missing(values(batch.columns[name], kind).values).mean()) for name, kind in columns.items()}
+    return Schema(target, task, kind, columns, left_out, categories, missing)
 
 
 def _task(column: Any, kind: Kind) -> str:
@@ -98,7 +111,7 @@ def _task(column: Any, kind: Kind) -> str:
 
 
 def _refuse_target(batch: Batch, target: str, column: Any, kind: Kind) -> None:
-    wrong = values(column, Kind("number", "plain")).wrong
+    wrong = values(column, PLAIN).wrong
     row = int(wrong[0]) if len(wrong) else 0
     raise TableError(
         f"regression needs numbers, got {column[row].as_py()!r}; for classes use --task classification",
@@ -132,21 +145,73 @@ def _reason(column: Any, kind: Kind) -> str:
     return ""
 
 
-def frame(batch: Batch, schema: Schema, tell: Tell) -> Any:
-    """The columns of the schema as a pandas frame. What is not what its column is counts as missing, and is told."""
+def frame(batch: Batch, schema: Schema, tell: Tell, *, decimal: str = "auto", force: bool = False) -> Any:
+    """The columns of the schema as a pandas frame.
+
+    A value that is not what its column is counts as missing, and is told. Where most are, the column is written
+    differently from how it was in training: an error, unless ``force`` is set.
+    """
     import pandas as pd
 
     found = {}
     for name, kind in schema.columns.items():
         column = batch.column(name)
-        known = values(column, kind)
+        written = Kind("number", DECIMALS[decimal][-1]) if kind.name == "number" and decimal != "auto" else kind
+        known = values(column, written)
         found[name] = known.values
+        if not force:
+            _refuse_turned(batch, schema, name, written, known)
         if len(known.wrong):
             first = int(known.wrong[0])
             more = f" (and {len(known.wrong) - 1} more)" if len(known.wrong) > 1 else ""
             text = f"{column[first].as_py()!r} is not {_CALLED[kind.name]}; it counts as missing{more}"
             tell(str(TableError(text, file=batch.file, row=batch.first_row + first, column=name)))
     return pd.DataFrame(found, copy=False)
+
+
+def _refuse_turned(batch: Batch, schema: Schema, name: str, kind: Kind, known: Values) -> None:
+    """Refuse a column that is not what it was: of another kind or form, or all but empty where it had values."""
+    n_missing = int(np.count_nonzero(_missing(known.values)))
+    given = len(known.values) - n_missing + len(known.wrong)
+    way = "predict --force takes them for missing"
+    if kind.name == "number":
+        way = f"if they are numbers, say how they are written with --decimal , or --decimal .; {way}"
+    if len(known.wrong) > MOST * given:
+        first = int(known.wrong[0])
+        raise TableError(
+            f"{batch.column(name)[first].as_py()!r} is not {_CALLED[kind.name]} as the model knows it from training "
+            f"({kind.form or 'plain'}), nor are {len(known.wrong)} of the {given} values here; {way}",
+            file=batch.file,
+            row=batch.first_row + first,
+            column=name,
+        )
+    many = n_missing > NEARLY_ALL * len(known.values) and len(known.values) >= ENOUGH
+    if many and name in schema.missing and schema.missing[name] < MOST:
+        raise TableError(
+            f"{n_missing} of {len(known.values)} values are missing, where {100 * schema.missing[name]:.0f} % were in "
+            "training; is it the right column? predict --force goes on nevertheless",
+            file=batch.file,
+            column=name,
+        )
+
+
+def row_names(batch: Batch, schema: Schema) -> np.ndarray:
+    """What rows are called: their numbers in the file, with the value of a column that names them, if there is one."""
+    numbers = np.arange(batch.first_row, batch.first_row + batch.n_rows).astype(str).astype(object)
+    for name in schema.left_out:
+        column = batch.columns.get(name)
+        if column is not None and not column.null_count and len(column.cast("string").unique()) == len(column):
+            return np.asarray(
+                [f"{row} ({text})" for row, text in zip(numbers, column.cast("string").to_pylist())], object
+            )
+    return numbers
+
+
+def _missing(found: np.ndarray) -> np.ndarray:
+    """Which values are missing."""
+    return np.asarray(
+        found == "" if found.dtype == object else np.isnat(found) if found.dtype.kind == "M" else np.isnan(found)
+    )
 
 
 def target(batch: Batch, schema: Schema) -> tuple[np.ndarray, np.ndarray]:

@@ -32,6 +32,13 @@ COMPRESSIONS: dict[bytes, Callable[[Any], Any]] = {
     b"\xfd7zXZ\x00": lzma.open,
     b"\x28\xb5\x2f\xfd": _zstd,
 }
+#: First bytes of files that people have, and what to do with them.
+OTHERS = {
+    b"PK\x03\x04": "a workbook or a ZIP archive; save the sheet as CSV, or unpack the archive",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
+    b"SQLite format 3": "a database; export the table as CSV",
+    b"%PDF": "a PDF document, not a table",
+}
 BOMS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -96,10 +103,19 @@ class Source:
             raise TableError("the file is empty", file=self.name)
         if sample.startswith(b"PAR1"):
             return Layout("parquet")
+        for magic, words in OTHERS.items():
+            if sample.startswith(magic):
+                raise TableError(words, file=self.name)
         encoding = detect_encoding(sample, len(sample) < SAMPLE)
         text = sample.decode(encoding, errors="ignore").lstrip("\ufeff")
         if text.lstrip().startswith("{"):
             return Layout("jsonl", encoding)
+        if text.lstrip().startswith("[") and text.lstrip()[1:].lstrip()[:1] in ("{", "["):
+            raise TableError(
+                "one JSON array; write one object per line instead, as pandas does with "
+                'to_json(path, orient="records", lines=True)',
+                file=self.name,
+            )
         if "\0" in text:
             raise TableError("not a table: neither text nor Parquet", file=self.name)
         first = text.partition("\n")[0].strip()

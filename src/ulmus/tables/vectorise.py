@@ -8,7 +8,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from ulmus.tables.dates import DateParts
+from ulmus.features.dates import DateParts
 from ulmus.tables.kinds import Kind
 
 #: Categories of one column that get a feature of their own; the rest share one.

@@ -6,15 +6,23 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
+from ulmus._files import failed, replacing
 from ulmus.tables.errors import TableError
+from ulmus.tables.kinds import Kind, infer, values
+from ulmus.tables.read import Batch
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ","}
+#: Numbers that are whole, and those with more digits than a float holds.
+WHOLE, LONG = r"^[+-]?(0|[1-9]\d{0,17})$", r"(\d[.,]?){16}"
 LINES = (".jsonl", ".ndjson", ".json")
 
 
 class Writer:
-    """Writes tables of the same columns one after another; ``"-"`` is CSV to standard output."""
+    """Writes tables of the same columns one after another; ``"-"`` is CSV to standard output.
+
+    A file takes its place when the block ends; after an error the one that was there is kept.
+    """
 
     def __init__(self, path: str) -> None:
         import pyarrow as pa
@@ -36,15 +44,21 @@ class Writer:
             self._sink = pa.PythonFile(sys.stdout.buffer, mode="w")
         else:
             try:
-                self._sink = self._stack.enter_context(pa.OSFile(self._path, "wb"))
+                self._sink = pa.PythonFile(self._stack.enter_context(replacing(self._path)), mode="w")
             except OSError as error:
-                raise TableError(f"cannot be written: {error}", file=self._path) from None
+                raise failed(self._path, error) from error
             if self._compression:
                 self._sink = self._stack.enter_context(pa.CompressedOutputStream(self._sink, self._compression))
         return self
 
     def write(self, table: Any) -> None:
         """Append the rows of an Arrow table."""
+        try:
+            self._write(table)
+        except OSError as error:
+            raise failed(self._path, error) from error
+
+    def _write(self, table: Any) -> None:
         if self._format in LINES:
             for row in table.to_pylist():
                 self._sink.write((json.dumps(row, default=str) + "\n").encode())
@@ -62,6 +76,70 @@ class Writer:
         return csv.CSVWriter(self._sink, schema, write_options=options)
 
     def __exit__(self, *problem: Any) -> None:
-        self._stack.close()
+        try:
+            self._stack.__exit__(*problem)
+        except OSError as error:
+            raise error if error is problem[1] else failed(self._path, error) from error
         if self._path == "-":
             sys.stdout.flush()
+
+
+def written_as_text(path: str) -> bool:
+    """Whether a file of this name holds text, to which a number and its digits are the same."""
+    return path == "-" or any(suffix.lower() in SEPARATORS for suffix in Path(path).suffixes)
+
+
+class Kept:
+    """Columns of a text file as they are kept beside predictions: numbers are numbers where the output knows types.
+
+    A column is a number if all values of the first batch are, and no digit is lost: codes ("00012") and numbers of more
+    than fifteen digits stay text.
+    """
+
+    def __init__(self, *, typed: bool, decimal: str = "auto") -> None:
+        self._typed, self._decimal = typed, decimal
+        self._kinds: dict[str, Any] | None = None
+
+    def columns(self, batch: Batch) -> dict[str, Any]:
+        """The columns of a batch, by name."""
+        if not self._typed:
+            return dict(batch.columns)
+        if self._kinds is None:
+            self._kinds = {name: self._type(column) for name, column in batch.columns.items()}
+        return {name: self._cast(batch, name) for name in batch.columns}
+
+    def _type(self, column: Any) -> tuple[Kind, Any] | None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not pa.types.is_string(column.type):
+            return None
+        kind = infer(column, self._decimal)
+        if kind.name != "number" or len(values(column, kind).wrong):
+            return None
+        text = pc.utf8_trim_whitespace(column)
+        if pc.all(pc.match_substring_regex(text, WHOLE)).as_py():
+            return kind, pa.int64()
+        return None if pc.any(pc.match_substring_regex(text, LONG)).as_py() else (kind, pa.float64())
+
+    def _cast(self, batch: Batch, name: str) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column, found = batch.columns[name], (self._kinds or {}).get(name)
+        if found is None:
+            return column
+        kind, wanted = found
+        try:
+            if pa.types.is_integer(wanted):
+                return pc.utf8_trim_whitespace(column).cast(wanted)
+            known = values(column, kind)
+            if not len(known.wrong):
+                return pa.array(known.values, wanted, from_pandas=True)
+        except pa.ArrowInvalid:
+            pass
+        raise TableError(
+            "the column held numbers so far, and here something else; write to a .csv file to keep it as it is",
+            file=batch.file,
+            column=name,
+        )

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import GroupKFold, check_cv
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_consistent_length
 
 from ulmus.engine import Rows
 from ulmus.statistics import Statistics, Summary
@@ -25,19 +26,55 @@ def summarise(
     return Summary(total, parts)
 
 
-def fold_numbers(cv: Any, X: Any, y: np.ndarray, groups: Any, classifier: bool) -> np.ndarray | None:
+def renumbered(folds: np.ndarray | None) -> np.ndarray | None:
+    """The folds of a sample of the rows, numbered without gaps; −1 stays."""
+    if folds is None:
+        return None
+    present, number = np.unique(folds, return_inverse=True)
+    number = number - int(present[0] < 0)
+    if number.max() < 1:
+        raise ValueError(
+            f"a sample of {len(folds)} rows holds rows of one fold only: one group has nearly all rows, so that models "
+            "cannot be judged on groups that they have not seen; leave out groups, or give finer ones"
+        )
+    return number
+
+
+def grouped(groups: Any, n_folds: int | None, weight: np.ndarray | None = None) -> np.ndarray:
+    """Folds of whole groups, as equal as may be: the heaviest first, each to the lightest fold so far.
+
+    As ``GroupKFold`` deals them, but for ties; a weight of k counts as k rows. By default there are five folds, or one
+    for each group.
+    """
+    groups = np.asarray(groups)
+    w = np.ones(len(groups)) if weight is None else np.asarray(weight, dtype=np.float64)
+    _, which = np.unique(groups, return_inverse=True)
+    mass = np.bincount(which, weights=w)
+    count = int((mass > 0).sum())
+    if count < 2:
+        raise ValueError("groups names one group only; rows of at least two are needed, or no groups at all")
+    n_folds = min(5, count) if n_folds is None else n_folds
+    if not 2 <= n_folds <= count:
+        raise ValueError(f"cv={n_folds} folds cannot be made of {count} groups; take from 2 to {count}")
+    load, fold = np.zeros(n_folds), np.empty(len(mass), np.intp)
+    for group in np.argsort(mass, kind="stable")[::-1]:
+        fold[group] = np.argmin(load)
+        load[fold[group]] += mass[group]
+    return fold[which]
+
+
+def fold_numbers(
+    cv: Any, X: Any, y: np.ndarray, groups: Any, classifier: bool, weight: Any = None
+) -> np.ndarray | None:
     """The number of the fold in which each row is tested; None asks for leave-one-out.
 
-    Groups are kept together: with ``groups`` and no splitter, ``GroupKFold`` with five folds (or one for each group)
-    is used.
+    Groups are kept together: with ``groups`` and no splitter they are dealt to five folds (:func:`grouped`).
     """
     if cv is None and groups is None:
         return None
     if groups is not None and (cv is None or isinstance(cv, int)):
-        count = len(np.unique(np.asarray(groups)))
-        if count < 2:
-            raise ValueError("groups names one group only; rows of at least two are needed, or no groups at all")
-        cv = GroupKFold(min(5, count) if cv is None else cv)
+        check_consistent_length(X, y, groups)
+        return grouped(groups, cv, weight)
     number = np.full(X.shape[0], -1)
     for k, (train, test) in enumerate(check_cv(cv, y, classifier=classifier).split(X, y, groups)):
         if (number[test] >= 0).any():
@@ -48,4 +85,6 @@ def fold_numbers(cv: Any, X: Any, y: np.ndarray, groups: Any, classifier: bool) 
                 f"{len(test)} of {len(number)} rows"
             )
         number[test] = k
+    if (number < 0).all():
+        raise ValueError("cv gave no split; was it a generator that is used up? Pass a list of splits, or a splitter")
     return number

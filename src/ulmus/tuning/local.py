@@ -8,7 +8,8 @@ half the size, and only what was found is judged on leaves of full size, beside 
 ones gained anything.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -60,6 +61,15 @@ class LocalChoice:
     def pays(self) -> bool:
         return self.loss < (1 - GAIN) * self.loss_without
 
+    def pooled(self, others: Sequence["LocalChoice"], weights: Sequence[float]) -> "LocalChoice":
+        """The same stage with the mean loss over several sets of held-out rows, of these weights; rows stay."""
+        every = (self, *others)
+        loss, without = (
+            float(np.average([getattr(one, name) for one in every], weights=weights))
+            for name in ("loss", "loss_without")
+        )
+        return replace(self, loss=loss, loss_without=without)
+
 
 @dataclass(frozen=True)
 class LocalSearch:
@@ -83,6 +93,14 @@ class LocalSearch:
         ridge = min(steps, key=lambda step: leaves.tried[width, step][0])
         loss, P = leaves.tried[width, ridge]
         return LocalChoice(WIDTHS[width], float(RIDGES[ridge]), loss, leaves.without, leaves.rows, P)
+
+    def judged(self, choice: LocalChoice, partition: Partition, n_leaves: int) -> LocalChoice:
+        """A stage that was chosen on other rows, judged on these."""
+        leaves = _Leaves(self, partition, n_leaves)
+        width, ridge = WIDTHS.index(choice.width), int(np.argmin(np.abs(RIDGES - choice.ridge)))
+        leaves.judge(width, [ridge])
+        loss, P = leaves.tried[width, ridge]
+        return replace(choice, loss=loss, loss_without=leaves.without, rows=leaves.rows, P=P)
 
     def loss(self, P: np.ndarray, rows: np.ndarray) -> float:
         """The mean loss of these predictions of some held-out rows."""

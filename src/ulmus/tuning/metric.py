@@ -24,6 +24,7 @@ from ulmus.features.widths import heuristic_gamma
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.solvers.path import RidgePath
 from ulmus.statistics import Statistics
+from ulmus.tuning.folds import renumbered
 from ulmus.tuning.judge import Judge, Trial
 from ulmus.tuning.surface import lowest
 
@@ -91,9 +92,11 @@ class MetricSearch:
     def judge(
         self, rows: Rows, kernel: str, gamma: float, landmarks: int, log2_C: np.ndarray, n_jobs: int | None
     ) -> Judged:
-        """Leave-one-out losses of every C."""
-        statistics = partial(nystrom_statistics, n_jobs=n_jobs)
-        judge = Judge(rows, self.coding, statistics, self.fit_intercept, criterion=self.criterion, n_jobs=n_jobs)
+        """Losses of every C, by leave-one-out, or by folds where the rows have some."""
+        statistics, folds = partial(nystrom_statistics, n_jobs=n_jobs), renumbered(rows.fold)
+        judge = Judge(
+            rows, self.coding, statistics, self.fit_intercept, criterion=self.criterion, folds=folds, n_jobs=n_jobs
+        )
         first = rows.X[:landmarks]
         seen_by = NystromMap(len(first), landmarks=first, kernel=kernel, gamma=gamma, n_jobs=n_jobs, **self.shape)
         seen_by.fit(rows.X, sample_weight=rows.weight)

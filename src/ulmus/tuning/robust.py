@@ -20,7 +20,8 @@ from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import Loss
 from ulmus.solvers.newton import NewtonOptions, newton
-from ulmus.solvers.newton_rows import HeldRows, NewtonRows
+from ulmus.solvers.newton_rows import HeldRows
+from ulmus.solvers.objective import NewtonRows
 from ulmus.solvers.ridge import Problem
 from ulmus.solvers.robust import Penalty, RobustSolution, begin, deviations, polish, roughly
 from ulmus.tuning.judge import C_LIMITS, FLAT

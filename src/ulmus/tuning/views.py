@@ -90,11 +90,27 @@ def parts_of(rows: Rows, rng: np.random.RandomState) -> np.ndarray:
     """The part of every row, by its values, so that equal rows share one; -1 for all where each stands for many.
 
     One of many copies tells nothing of its target to a mean over all of them, and a part of so few distinct rows would
-    take too much from it.
+    take too much from it. Folds are parts: what a row is told of a level must not come from its own group.
     """
-    if rows.effective_count >= MANY * len(rows):
+    seed = int(rng.randint(2**31 - 1))
+    if rows.fold is None and rows.effective_count >= MANY * len(rows):
         return np.full(len(rows), -1)
-    return (row_keys(rows.X, int(rng.randint(2**31 - 1))) % np.uint64(PARTS)).astype(np.intp)
+    by_values = (row_keys(rows.X, seed) % np.uint64(PARTS)).astype(np.intp)
+    if rows.fold is None:
+        return by_values
+    return np.where(rows.fold >= 0, rows.fold, rows.fold.max() + 1 + by_values)
+
+
+def _apart(rows: Rows, most: int) -> tuple[Rows, Rows]:
+    """The first so many rows, and those after them; with folds, the rows of some and those of the others.
+
+    Either side needs two folds, so that one can be left out; of fewer than four, all rows are on the first.
+    """
+    if rows.fold is None:
+        return rows[:most], rows[most:]
+    present = np.unique(rows.fold[rows.fold >= 0])
+    later = np.isin(rows.fold, present[(len(present) + 1) // 2 :]) & (len(present) >= 4)
+    return rows.take(~later)[:most], rows.take(later)
 
 
 def _best(trials: dict[str, Trial]) -> str:
@@ -195,10 +211,11 @@ class ViewSearch:
         """The best view of a larger sample, when each has a metric of its own."""
         kind, most = views[0].preparation.columns.kind, self.budget.metric_rows
         drawn = self._sample(2 * most)
-        preparation, posed = self._posed(kind, drawn[:most])
+        known, others = _apart(drawn, most)
         # the metrics know the rows from which they are learned
-        enough = self.budget.fresh and len(drawn) >= 3 * most // 2
-        fresh = self._posed(kind, drawn[most:])[1] if enough else None
+        enough = self.budget.fresh and len(drawn) >= 3 * most // 2 and len(others) > 0
+        preparation, posed = self._posed(kind, known if enough else drawn[:most])
+        fresh = self._posed(kind, others)[1] if enough else None
         landmarks, rounds = self.budget.metric_landmarks, self.budget.rounds
 
         def first(view: View) -> Judged:

@@ -1,0 +1,103 @@
+"""Sections (t) and (u): streams and clusters.
+
+Section t writes 10⁷ rows of 28 features to Parquet files under the folder that ULMUS_BENCH_DATA names (some 2.3 GB; a
+temporary one by default), fits NKELM with 500 landmarks to them in constant memory, and compares with the same fit to
+rows in memory. Every figure comes from a process of its own. Section u fits on a Dask cluster of one and two workers.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from experiments.runner.protocol import markdown
+from experiments.runner.report import Options, Section, in_a_process
+from experiments.sections.streaming_job import LANDMARKS, WIDTH, generate, model
+
+
+def measured(job: str, folder: Path, n: int, *extra: object) -> dict[str, Any]:
+    return in_a_process("streaming_job", job, folder.resolve(), n, *extra)
+
+
+def parquet(section: Section, options: Options) -> None:
+    large = options.rows(10**7)
+    small = large // 10
+    with tempfile.TemporaryDirectory() as temporary:
+        root = Path(os.environ.get("ULMUS_BENCH_DATA", temporary))
+        folders = {n: root / f"rows-{n}" / "rows" for n in (small, large)}
+        for n, folder in folders.items():
+            generate(folder, n)
+        repeats = max(1, options.repeats)
+        found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        for _ in range(repeats):
+            for job, n in (("stream", small), ("stream", large), ("memory", large)):
+                found.setdefault((job, n), []).append(measured(job, folders[n], n))
+        rows = []
+        for (job, n), runs in found.items():
+            seconds, peak = median(r["seconds"] for r in runs), max(r["peak"] for r in runs)
+            rows.append((job, f"{n:,}", f"{seconds:.3g}", f"{n / seconds:,.0f}", f"{peak:,.0f}"))
+        section.say(
+            f"NKELM, {LANDMARKS} landmarks, {WIDTH} features in float64, Parquet files of a million rows. Streamed "
+            "times hold all reading (twice) and choosing; in-memory times begin when the rows are loaded. "
+            f"Condition of K_zz {found['stream', large][0]['condition']:.3g}."
+        )
+        section.say(markdown(("job", "rows", "seconds", "rows/s", "peak RSS, MB"), rows))
+        pairs = zip(found["memory", large], found["stream", large], strict=True)
+        ratio = median(m["seconds"] / s["seconds"] for m, s in pairs)
+        peaks = {n: max(r["peak"] for r in found["stream", n]) for n in (small, large)}
+        answers = [np.array(found[job, large][0]["answers"]) for job in ("stream", "memory")]
+        limit = int(2.5 * 2**30)
+        starved = measured("limited", folders[large], large, limit)
+        quick = options.quick
+        section.claim("Rows per second over those in memory", ratio, 0.8, at_least=True, quick=quick)
+        section.claim("Peak resident memory, GB", peaks[large] / 1e3, 2.0, at_least=False, quick=quick)
+        change = abs(peaks[large] / peaks[small] - 1)
+        section.claim("Change of the peak from a tenth of the rows to all", change, 0.1, at_least=False, quick=quick)
+        section.say(
+            f"Largest difference of predictions to the model in memory, whose landmarks are another sample: "
+            f"{np.abs(answers[0] - answers[1]).max():.2g}. With an address space limited to {limit / 2**30:.2g} GiB "
+            f"(RLIMIT_AS) the same fit took {starved['seconds']:.3g} s and gave "
+            f"{'the same bits' if starved['answers'] == found['stream', large][0]['answers'] else 'OTHER BITS'}."
+        )
+        written = measured("predict", folders[small], small)
+        section.say(
+            f"{small:,} predictions to Parquet and back: {small / written['seconds']:,.0f} rows/s, peak "
+            f"{written['peak']:,.0f} MB, largest difference to `predict` {written['error']:.2g}, kept column "
+            f"{'equal' if written['kept'] else 'DIFFERENT'}."
+        )
+
+
+def dask_scaling(section: Section, options: Options) -> None:
+    import dask.array as da
+    from distributed import Client, LocalCluster
+
+    from ulmus import distributed
+
+    n = options.rows(2 * 10**6)
+    chunk = max(1, n // 32)
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    weights = {}
+    for _ in range(max(1, options.repeats)):
+        for workers, times in seconds.items():
+            with (
+                LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+                Client(cluster) as client,
+            ):
+                X = da.random.default_rng(0).standard_normal((n, WIDTH), chunks=(chunk, WIDTH))
+                X = X.persist()
+                y = da.sin(X[:, 0]).persist()
+                da.compute(X.sum(), y.sum())
+                start = perf_counter()
+                weights[workers] = distributed.fit(model(), X, y, client=client).beta_
+                times.append(perf_counter() - start)
+    rows = [(w, f"{median(s):.3g}", f"{n / median(s):,.0f}") for w, s in seconds.items()]
+    section.say(f"NKELM, {LANDMARKS} landmarks, {n:,} rows × {WIDTH} in {-(-n // chunk)} partitions in worker memory.")
+    section.say(markdown(("workers", "seconds", "rows/s"), rows))
+    efficiency = median(a / (2 * b) for a, b in zip(seconds[1], seconds[2], strict=True))
+    section.claim("Efficiency from 1 to 2 workers", efficiency, 0.8, at_least=True, quick=options.quick)
+    same = bool((weights[1] == weights[2]).all())
+    section.say(f"Weights are {'the same to the last bit' if same else 'DIFFERENT'}.")

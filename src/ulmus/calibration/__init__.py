@@ -1,0 +1,29 @@
+"""Probabilities and intervals from predictions of rows by models that did not see them."""
+
+from ulmus.calibration.decisions import decide
+from ulmus.calibration.held_out import (
+    CALIBRATION_ROWS,
+    FoldModels,
+    HeldOut,
+    fold_sample,
+    leave_one_out,
+    leave_one_out_sample,
+    leverages,
+)
+from ulmus.calibration.intervals import RobustSpread, Spread
+from ulmus.calibration.temperature import fit_temperature, probabilities
+
+__all__ = [
+    "CALIBRATION_ROWS",
+    "FoldModels",
+    "HeldOut",
+    "RobustSpread",
+    "Spread",
+    "decide",
+    "fit_temperature",
+    "fold_sample",
+    "leave_one_out",
+    "leave_one_out_sample",
+    "leverages",
+    "probabilities",
+]

@@ -1,0 +1,188 @@
+"""Predictions of rows by models that did not see them, and how sure these are."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ulmus import engine
+from ulmus.engine import Lift, Rows
+from ulmus.features.kept import KeptMap
+from ulmus.features.nystrom import NystromMap
+from ulmus.features.sampling import distinct_sample
+from ulmus.solvers.own_landmarks import OwnLandmarks, WithoutLandmarks, can_leave, landmarks_among
+from ulmus.solvers.path import RidgePath, leave_out
+from ulmus.solvers.ridge import Solution
+from ulmus.statistics import Summary
+
+#: Rows whose leave-one-out predictions calibrate probabilities and intervals, at most.
+CALIBRATION_ROWS = 2_000
+#: Least ``1 − u h`` of a row, so that the variance of its prediction without it stays finite.
+LEAST_REMAINDER = 1e-12
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Predictions of some rows by models that did not see them: targets, predictions, variances and weights.
+
+    The variance is that of the prediction, ``h₋ + C r``, in units of the noise's: the leverage of the row under the
+    model that does not hold it, ``h₋ = h/(1 − u h)``, and what the features leave of the prior. New rows have the same.
+    """
+
+    T: np.ndarray
+    P: np.ndarray
+    variance: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Rows, residual: np.ndarray, remainder: np.ndarray, rest: Any = 0.0) -> "HeldOut":
+        """From training residuals of rows that the model holds, ``1 − u h`` of each, and ``C r``."""
+        held = 1.0 / np.maximum(remainder, LEAST_REMAINDER) - 1.0  # u h₋
+        left = np.maximum(held if rows.unit is None else held / rows.unit, 0.0)
+        return cls.by_others(rows, leave_out(rows.T, residual, remainder), left + rest)
+
+    @classmethod
+    def joined(cls, parts: Sequence["HeldOut"]) -> "HeldOut":
+        """Those of several sets of rows as one."""
+        return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
+
+    @classmethod
+    def by_others(cls, rows: Rows, P: np.ndarray, variance: np.ndarray) -> "HeldOut":
+        """From predictions by models that do not hold the rows, and their variances."""
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        return cls(rows.T, P, variance, weight)
+
+    @property
+    def studentised(self) -> np.ndarray:
+        """Residuals in units of the deviation of noise and prediction, ``e / √(1 + h₋ + C r)``."""
+        return (self.T - self.P) / np.sqrt(1.0 + self.variance.reshape(len(self.T), -1))
+
+
+#: ``(features, rows, solution)`` → fitted values and leverages.
+Evaluate = Callable[[Any, Rows, Solution], tuple[np.ndarray, np.ndarray]]
+
+
+def leave_one_out_sample(
+    features: Lift,
+    rows: Rows,
+    solution: Solution,
+    rng: np.random.RandomState,
+    C: float | None,
+    *,
+    evaluate: Evaluate | None = None,
+    n_jobs: int | None = -1,
+) -> HeldOut:
+    """Exact leave-one-out predictions of a sample of the rows (:func:`leave_one_out`)."""
+    if rows.effective_count > CALIBRATION_ROWS:
+        rows = distinct_sample(rows, CALIBRATION_ROWS, rng)[1]
+    return leave_one_out(features, rows, solution, C, evaluate=evaluate, n_jobs=n_jobs)
+
+
+def leave_one_out(
+    features: Lift,
+    rows: Rows,
+    solution: Solution,
+    C: float | None,
+    *,
+    evaluate: Evaluate | None = None,
+    n_jobs: int | None = -1,
+) -> HeldOut:
+    """Predictions of rows by the model without them, exactly; a row that is a landmark leaves as landmark too.
+
+    ``evaluate`` gives fitted values and leverages of rows that are on another device.
+    """
+    fitted, h = (evaluate or partial(_evaluate, n_jobs=n_jobs))(features, rows, solution)
+    rest, own = prior_left(features, rows), OwnLandmarks.of(features, rows)
+    if own is not None:
+        leverage, rest = solution.leverage, own.residual_kernel(rest)
+        fitted, h = own.without(leverage.inverse, leverage.centre, solution.beta, fitted, h)
+    remainder = 1.0 - (h if rows.unit is None else rows.unit * h)
+    return HeldOut.of(rows, rows.T - fitted, remainder, (0.0 if C is None else C) * rest)
+
+
+def _evaluate(features: Lift, rows: Rows, solution: Solution, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Fitted values and leverages."""
+    lifted, weights = features, solution.beta
+    if isinstance(features, NystromMap | KeptMap):  # no row has to be whitened
+        lifted, weights = features.cross_kernel_, features.weight_to_landmarks(solution.beta)
+    fitted = engine.apply(lifted, rows.X, weights, n_jobs=n_jobs) + solution.intercept
+    return fitted, leverages(features, rows.X, solution.leverage, n_jobs)
+
+
+def prior_left(features: Lift, rows: Rows) -> np.ndarray:
+    """What the features leave of the prior variance ``κ(x, x)``: nothing, where they are all that there is."""
+    if not isinstance(features, NystromMap):
+        return np.zeros(len(rows))
+    return features.residual_kernel(np.asarray(rows.X) if hasattr(rows.X, "rows_of_small_keys") else rows.X)
+
+
+@dataclass(frozen=True)
+class FoldModels:
+    """The models of a cross-validation: in which fold each row is tested, sums of all rows and of each fold, C."""
+
+    numbers: np.ndarray
+    summary: Summary
+    C: float
+    fit_intercept: bool
+
+    def without(self, k: int) -> Solution:
+        """The model that did not see fold ``k``."""
+        rest = self.summary.total - self.summary.folds[k]
+        return RidgePath(rest, fit_intercept=self.fit_intercept).solution(self.C)
+
+
+def fold_sample(features: Any, rows: Rows, folds: FoldModels, rng: np.random.RandomState) -> HeldOut:
+    """Predictions of a sample of the rows by models that saw nothing of their fold, nor landmarks from it."""
+    leaves = landmark_folds(features, rows, folds.numbers)
+    tested = np.flatnonzero(folds.numbers >= 0)
+    rows, number = rows.take(tested), folds.numbers[tested]
+    if rows.effective_count > CALIBRATION_ROWS:
+        index, rows = distinct_sample(rows, CALIBRATION_ROWS, rng)
+        number = number[index]
+    P, h, rest = np.empty(rows.T.shape), np.empty(len(rows)), prior_left(features, rows)
+    for k in np.unique(number):
+        model = folds.without(k)
+        beta, changes, leverage = model.beta, None, model.leverage
+        if len(leave := np.flatnonzero(leaves == k)):
+            without = WithoutLandmarks.of(features, leave)
+            beta, changes = without.without(leverage.inverse, leverage.centre, beta)
+        # an intercept is the mean target less that of the features
+        intercept = model.intercept + leverage.centre @ (model.beta - beta)
+        of_fold = np.flatnonzero(number == k)
+        for piece in engine.pieces(len(of_fold), engine.block_rows(features.n_lifted, np.float64)):
+            index = of_fold[piece]
+            Phi = np.empty((len(index), features.n_lifted))
+            features.lift(rows.X[index], Phi)
+            P[index], h[index] = Phi @ beta + intercept, leverage(Phi)
+            if changes is not None:
+                less, more = changes(Phi)
+                h[index], rest[index] = np.maximum(h[index] - less, 0.0), rest[index] + more
+    return HeldOut.by_others(rows, P, h + folds.C * rest)
+
+
+def landmark_folds(features: Any, rows: Rows, numbers: np.ndarray) -> np.ndarray:
+    """The fold with which every landmark leaves; −1 for those that stay, being rows of no fold or of several."""
+    if not can_leave(features):
+        return np.full(features.n_lifted, -1)
+    index, place = landmarks_among(features.landmarks_, rows)
+    low, high = np.full(features.n_lifted, np.iinfo(int).max), np.full(features.n_lifted, -1)
+    np.minimum.at(low, place, numbers[index])
+    np.maximum.at(high, place, numbers[index])
+    return np.where(low == high, high, -1)
+
+
+def leverages(features: Lift, X: Any, leverage: Callable[[np.ndarray], np.ndarray], n_jobs: int | None) -> np.ndarray:
+    """Leverage of every row of ``X``, in blocks."""
+    out = np.empty(X.shape[0])
+
+    def work(piece: slice) -> None:
+        Phi = np.empty((piece.stop - piece.start, features.n_lifted))
+        features.lift(X[piece], Phi)
+        out[piece] = leverage(Phi)
+
+    pieces = engine.shares(X.shape[0], engine.block_rows(features.n_lifted, np.float64))
+    for _ in engine.ordered_map(work, pieces, n_jobs):
+        pass
+    return out

@@ -1,0 +1,90 @@
+r"""Probabilities from the scores of rows under models that did not see them.
+
+.. math:: P(y=k) = (1 - \varepsilon)\,\operatorname{softmax}(a\,s)_k + \varepsilon\,\pi_k
+
+with the frequencies :math:`\pi` of the classes. The factor a (the *temperature*) and the share :math:`\varepsilon` are
+those that make the labels most likely. The share is what makes a robust: scores of a few rows may be far off, where a
+model left to itself extrapolates, and for softmax alone one such row outweighs all others and drives a to 0. It also is
+a floor: with :math:`\varepsilon = 1` probabilities are the frequencies, so that a fit is never worse than these.
+"""
+
+import warnings
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+
+from ulmus.exceptions import NumericalWarning
+from ulmus.solvers.robust import weighted_median
+
+#: log a is searched on this grid, for scores that typically differ by 1, and then between its points.
+LOG_A = np.arange(-5.0, 9.0)
+#: Halvings that find a share.
+HALVINGS = 50
+#: Share of the frequencies from which on scores count as saying nothing.
+NOTHING = 1 - 1e-3
+#: By how much the class of the largest score is ahead of one that is more frequent, relative to its probability.
+AHEAD = 1e-6
+
+
+def fit_temperature(class_scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> tuple[float, np.ndarray]:
+    """The factor a, and ``ε π``, what every class has whatever the scores say; a weight of k counts as k rows."""
+    n_classes, total = class_scores.shape[1], float(weight.sum())
+    count = max(total, float(len(weight)))
+    # one more row, which is of every class, keeps frequencies away from 0 and shares away from certainty
+    frequency = (np.bincount(indices, weight, minlength=n_classes) / total * count + 1.0 / n_classes) / (count + 1.0)
+    prior = frequency[indices]
+    gap = weighted_median(np.ptp(class_scores, axis=1), weight) or float(np.ptp(class_scores, axis=1).max())
+    if not gap > 0:
+        _warn_of_nothing(_loss(prior, weight))
+        return 1.0, frequency
+    rows = np.arange(len(indices))
+
+    def at(log_a: float) -> tuple[float, float]:
+        """Mean log loss, and the share that makes it least."""
+        own = np.exp(log_softmax(np.exp(log_a) / gap * class_scores, axis=1)[rows, indices])
+        share = _share(own, prior, weight, 1.0 / (count + 1.0))
+        return _loss((1 - share) * own + share * prior, weight), share
+
+    best = min(LOG_A, key=lambda log_a: at(log_a)[0])
+    found = minimize_scalar(lambda log_a: at(log_a)[0], bounds=(best - 1, best + 1), method="bounded")
+    log_a = float(found.x) if found.fun < at(best)[0] else float(best)
+    loss, share = at(log_a)
+    if share > NOTHING:
+        _warn_of_nothing(loss)
+    return float(np.exp(log_a) / gap), share * frequency
+
+
+def _loss(p: np.ndarray, weight: np.ndarray) -> float:
+    return -float(np.average(np.log(p), weights=weight))
+
+
+def _share(own: np.ndarray, prior: np.ndarray, weight: np.ndarray, least: float) -> float:
+    """The ε, ``least`` at least, that minimises the convex ``−Σ w log((1 − ε) own + ε prior)``, by halving."""
+    low, high = least, 1.0
+    for _ in range(HALVINGS):
+        share = (low + high) / 2
+        rises = np.dot(weight, (prior - own) / ((1 - share) * own + share * prior)) > 0
+        low, high = (share, high) if rises else (low, share)
+    return low if low == least else high
+
+
+def _warn_of_nothing(loss: float) -> None:
+    warnings.warn(
+        "scores of rows that were left out say no more of their classes than how frequent these are (log loss "
+        f"{loss:.3g}); predict_proba returns nearly the frequencies. More rows, other features or a smaller C may help",
+        NumericalWarning,
+        stacklevel=5,
+    )
+
+
+def probabilities(class_scores: np.ndarray, temperature: float, floor: np.ndarray | None) -> np.ndarray:
+    """``softmax(temperature · scores)`` over a floor; the class of the largest score is the most probable one."""
+    floor = np.zeros(class_scores.shape[1]) if floor is None else floor
+    P = floor + (1.0 - floor.sum()) * softmax(temperature * class_scores, axis=1)
+    top = P.max(axis=1, keepdims=True)
+    behind = (class_scores == class_scores.max(axis=1, keepdims=True)) & (top > P)
+    if behind.any():
+        P = np.where(behind, (1.0 + AHEAD) * top, P)
+        P /= P.sum(axis=1, keepdims=True)
+    return P

@@ -1,0 +1,68 @@
+"""Whether a local stage pays, and which: judged on rows, or folds, that the global model behind it has not seen."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ulmus.calibration import HeldOut
+from ulmus.codings import Coding
+from ulmus.engine import Rows
+from ulmus.features.partition import random_partition
+from ulmus.features.sampling import merged, row_keys
+from ulmus.models._effort import Effort
+from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
+from ulmus.tuning.views import View
+
+#: Landmarks of the global model: half of the rows, but not less than this, nor more than the effort allows.
+MIN_LANDMARKS = 150
+#: Held-out rows that judge the local stage: a tenth of all, within these bounds.
+HELD = (500, 5_000)
+
+
+def held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
+    """Masks of the rows that judge the local stage, with all their copies; none when there are too few rows.
+
+    One set, or every fold where there are folds: that of a tenth of the rows, or nearest to it, comes first.
+    """
+    keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
+    distinct = np.unique(keys)
+    if len(distinct) <= 2 * MIN_LANDMARKS:
+        return []
+    count = min(int(np.clip(len(distinct) // 10, *HELD)), len(distinct) // 2)
+    if rows.fold is None:
+        return [keys <= distinct[count - 1]]
+    folds = [rows.fold == k for k in np.unique(rows.fold[rows.fold >= 0])]
+    return sorted(folds, key=lambda mask: abs(int(mask.sum()) - count))
+
+
+def judge_local(
+    rows: Rows,
+    held: list[np.ndarray],
+    P: list[np.ndarray],
+    view: View,
+    effort: Effort,
+    coding: Coding,
+    criterion: str,
+    rng: np.random.RandomState,
+    n_jobs: int | None,
+) -> tuple[LocalChoice, HeldOut]:
+    """The best stage and its predictions of rows held out; ``P`` are those of global models that did not see each set.
+
+    Width and penalty are chosen on the first set; whether they pay is told by all sets.
+    """
+    choices, parts = list[LocalChoice](), list[HeldOut]()
+    for mask, predicted in zip(held, P, strict=True):
+        test, some = rows.take(mask), merged(replace(rows, T=rows.T - predicted).take(~mask), rng)
+        data = Remainder(some.X, some.T, some.weight, test.X, test.T, predicted[mask], test.weight)
+        search = LocalSearch(view.kernel, view.gamma, data, coding, criterion, n_jobs)
+        size = effort.leaf(len(some))
+        if not choices:
+            halves, leaves = (random_partition(some.X, rows_each, rng) for rows_each in (size // 2, size))
+            choice = search.choose(halves, leaves, effort.judged_leaves)
+        else:
+            choice = search.judged(choices[0], random_partition(some.X, size, rng), effort.judged_leaves)
+        weight = np.ones(len(test)) if test.weight is None else test.weight
+        parts.append(HeldOut(test.T[choice.rows], choice.P, np.zeros(len(choice.rows)), weight[choice.rows]))
+        choices.append(choice)
+    masses = [float(part.weight.sum()) for part in parts]
+    return choices[0].pooled(choices[1:], masses), HeldOut.joined(parts)

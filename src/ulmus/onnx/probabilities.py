@@ -1,0 +1,18 @@
+"""Probabilities of classes from their scores."""
+
+import numpy as np
+
+from ulmus.calibration.temperature import AHEAD
+from ulmus.onnx.graph import Graph
+
+
+def probabilities(g: Graph, scores: str, logits: str, floor: np.ndarray | None) -> str:
+    """``softmax(logits)`` over a floor, the class of the largest score ahead (:mod:`ulmus.calibration.temperature`)."""
+    share = g.Softmax(logits, axis=1)
+    if floor is None:
+        return share
+    P = g.Add(g.Mul(share, 1.0 - floor.sum()), floor)
+    top, first = (g.ReduceMax(x, g.integers(1), keepdims=1) for x in (P, scores))
+    behind = g.And(g.Equal(scores, first), g.Less(P, top))
+    lifted = g.Where(behind, g.Mul(top, 1.0 + AHEAD), P)
+    return g.Div(lifted, g.ReduceSum(lifted, g.integers(1), keepdims=1))

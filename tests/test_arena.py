@@ -1,0 +1,248 @@
+"""The arena: frames for everybody, metrics as the field has them, and a protocol that keeps test rows out of sight."""
+
+import json
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import log_loss, roc_auc_score
+
+from experiments import tables
+from experiments.contestants import CONTESTANTS
+from experiments.contestants.frames import HOLE, few_levels, holes_are_levels
+from experiments.runner import Results, Settings, Unavailable, run
+from experiments.runner.guard import guarded
+from experiments.suites import SUITES, arena, leaderboard, pictures
+from experiments.suites.arena import ARENA, judge
+from experiments.tables import CONFIRMATION, DEVELOPMENT, load_table, part_of
+from experiments.tasks import Task, load
+from ulmus.cli import main
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of tables with text and holes: two classes, three classes, numbers."""
+    rng = np.random.default_rng(0)
+    n = 240
+    frame = pd.DataFrame(
+        {
+            "a": rng.normal(size=n),
+            "code": rng.integers(0, 3, n),
+            "text": rng.choice(["red", "green", None], n),
+            "many": [f"level {i % 60}" for i in range(n)],
+        }
+    )
+    score = frame.a + (frame.text == "red") + 0.1 * rng.normal(size=n)
+    frame.loc[::7, "a"] = np.nan
+    (tmp_path / "tables").mkdir()
+    targets = {"concrete": score, "attrition": np.where(score > 0, "yes", "no"), "vehicle": np.digitize(score, [0, 1])}
+    for name, target in targets.items():
+        frame.assign(target=target).to_parquet(tmp_path / "tables" / f"{name}.parquet")
+    kinds = {name: "regression" if name == "concrete" else "classification" for name in targets}
+    facts = {name: {"task": kind, "categorical": ["code"]} for name, kind in kinds.items()}
+    (tmp_path / "tables" / "tables.json").write_text(json.dumps(facts))
+    monkeypatch.setenv("ULMUS_DATA", str(tmp_path))
+    tables._facts.cache_clear()
+    return tmp_path
+
+
+def test_tables_are_divided_once_and_for_all():
+    # told by the hash of the name: what is here today must not move tomorrow
+    everyone = (*tables.SETS, *tables.FURTHER)
+    assert len(everyone) == len(set(everyone)) == 58
+    assert sum(part_of(name) == DEVELOPMENT for name in everyone) == 27
+    assert {part_of(name) for name in ("concrete", "attrition", "satimage")} == {DEVELOPMENT}
+    assert {part_of(name) for name in ("vehicle", "adult", "ames")} == {CONFIRMATION}
+
+
+def test_confirmation_tables_run_only_when_they_are_asked_for():
+    assert all(part_of(name) == DEVELOPMENT for name in ARENA.protocol().sets)
+    assert all(part_of(name) == DEVELOPMENT for name in ARENA.protocol(inner=True).sets)
+    assert set(ARENA.protocol(confirm=True).sets) == set(ARENA.sets)
+    with pytest.raises(ValueError, match="ames is a confirmation table"):
+        ARENA.protocol().of(sets=["ames"])
+    with pytest.raises(ValueError, match="give one of the two"):
+        ARENA.protocol(inner=True, confirm=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--suite", "arena", "--dataset", "ames"], "confirmation table"),
+        (["--suite", "arena", "--inner", "--confirm"], "give one of the two"),
+        (["--suite", "core", "--curves"], "--curves is of --suite arena"),
+        (["--suite", "core", "--contestant", "nobody"], "no contestant is called 'nobody'"),
+    ],
+)
+def test_wrong_use_of_the_arena_exits_with_2(arguments, said, capsys):
+    assert main(["bench", *arguments]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("name", ["concrete", "attrition"])
+def test_inner_splits_hold_training_rows_only(name, folder):
+    outer, inner = load_table(name, 0), load_table(name, 0, inner=True)
+    outside = set(outer.X_test.index)
+    assert not outside & (set(inner.X.index) | set(inner.X_test.index))
+    assert set(inner.X.index) | set(inner.X_test.index) == set(outer.X.index)
+    assert not set(inner.X.index) & set(inner.X_test.index)
+
+
+def test_inner_splits_of_known_sets_hold_training_rows_only():
+    outer, inner = load("satimage", 0), load_table("satimage", 0, inner=True)
+    assert len(inner.y) + len(inner.y_test) == len(outer.y)
+    trained = {row.tobytes() for row in np.asarray(outer.X, dtype=float)}
+    assert {row.tobytes() for row in inner.X_test.to_numpy(dtype=float)} <= trained
+
+
+def test_a_table_is_a_frame_of_numbers_and_categories(folder):
+    task = load_table("attrition", 0)
+    assert task.categorical == (1, 2, 3)
+    assert [str(dtype) for dtype in task.X.dtypes] == ["float64", "category", "category", "category"]
+    assert task.X["a"].isna().any()
+    assert task.X["text"].isna().any()
+    assert list(task.X["text"].cat.categories) == ["green", "red"]
+    assert sorted(np.unique(task.y)) == [0, 1]
+    assert len(task.y_test) == 48
+    assert len(load_table("attrition@50", 0).y) == 50
+    assert len(load_table("attrition@50", 0).y_test) == 48
+
+
+def test_test_rows_of_classes_that_were_not_learned_are_left_out():
+    X = pd.DataFrame({"a": np.arange(4.0)})
+    task = tables._numbered(Task("t", "classification", X, np.array([5, 5, 9, 9]), X, np.array([5, 7, 9, 9])))
+    assert task.y.tolist() == [0, 0, 1, 1]
+    assert task.y_test.tolist() == [0, 1, 1]
+    assert task.X_test["a"].tolist() == [0.0, 2.0, 3.0]
+
+
+#: Searches and compilation take seconds: these are tried on two classes only.
+SLOW = ("SVC/SVR, tuned", "ChimeraBoost", "Adaptive, best")
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [(n, t) for n in ARENA.everyone for t in ("concrete", "attrition", "vehicle") if t == "attrition" or n not in SLOW],
+)
+def test_every_contestant_takes_frames_with_text_and_holes(name, table, folder):
+    task = load_table(table, 0)
+    try:
+        model = CONTESTANTS[name](task, 0)
+        answer = judge(model, task)
+    except ImportError as error:
+        pytest.skip(f"{error.name} is no part of the test extra")
+    assert answer["fit_processor"] >= 0
+    if name == "class frequencies":
+        share = np.bincount(task.y) / len(task.y) if table != "concrete" else None
+        expected = 1.0 if share is None else -np.log(share[task.y_test]).mean()
+        assert answer["metric" if share is None else "log_loss"] == pytest.approx(expected, rel=0.05)
+    elif table == "attrition":
+        assert answer["auc"] > 0.8
+    else:
+        assert answer["error"] < (0.7 if table == "concrete" else 40)
+
+
+def test_metrics_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": np.zeros(50)})
+    for k in (2, 3):
+        y = rng.integers(0, k, 50)
+        P = rng.dirichlet(np.ones(k), 50)
+        task = Task("t", "classification", X, y, X, y)
+        answer = arena.scores(task, P, np.arange(k))
+        assert answer["log_loss"] == pytest.approx(log_loss(y, P))
+        assert answer["error"] == pytest.approx(100 * np.mean(P.argmax(axis=1) != y))
+        assert answer["metric"] == pytest.approx(1 - roc_auc_score(y, P[:, 1]) if k == 2 else log_loss(y, P))
+        turned = arena.scores(task, P[:, ::-1], np.arange(k)[::-1])
+        assert turned == pytest.approx(answer)
+    with pytest.raises(ValueError, match="not finite"):
+        arena.scores(task, np.full((50, 3), np.nan), np.arange(3))
+
+
+def test_frames_are_prepared_as_each_library_asks():
+    frame = pd.DataFrame({"n": [1.0, np.nan], "c": pd.Categorical(["x", None])})
+    assert holes_are_levels(frame)["c"].tolist() == ["x", HOLE]
+    assert frame["c"].isna().tolist() == [False, True]
+    many = pd.DataFrame({"c": pd.Categorical([f"{i:03}" for i in range(300)]), "d": pd.Categorical(["x"] * 300)})
+    few = few_levels(many)
+    assert few["c"].tolist() == list(range(300))
+    assert isinstance(few["d"].dtype, pd.CategoricalDtype)
+
+
+def test_who_finished_too_little_is_named_and_gets_no_rank():
+    errors = np.array([[1.0, 2.0, np.nan], [1.0, np.nan, np.nan], [2.0, 1.0, 3.0], [1.0, 2.0, np.nan]])
+    table = leaderboard.standing("All", ("a", "b", "gone"), errors, np.ones_like(errors))
+    assert [row[:2] for row in table.rows] == [["a", "1.25"], ["b", "1.75"]]
+    assert "gone (1)" in table.notes[1]
+
+
+def test_the_leaderboard_is_that_of_bencheval():
+    bencheval = pytest.importorskip("bencheval.evaluator")  # no part of the test extra
+    rng = np.random.default_rng(0)
+    errors = rng.uniform(1, 2, (12, 3))
+    table = leaderboard.standing("All", ("a", "b", "c"), errors, np.ones_like(errors))
+    long = [(f"{'abc'[j]}", f"t{i}", errors[i, j]) for j in range(3) for i in range(12)]
+    frame = pd.DataFrame(long, columns=["method", "task", "metric_error"])
+    board = bencheval.BenchmarkEvaluator(columns_to_agg_extra=None).leaderboard(frame)
+    for name, rank, elo, improvability, winrate, *_ in table.rows:
+        line = board.loc[name]
+        assert rank == f"{line['rank']:.2f}"
+        assert elo.split()[0] == f"{line['elo']:.0f}"
+        assert improvability == f"{100 * line['improvability']:.1f}"
+        assert winrate == f"{line['winrate']:.2f}"
+
+
+def test_ours_are_held_against_the_best_booster_of_each_table():
+    errors = np.array([[0.9, 1.0, 2.0], [1.0, 3.0, 1.0], [1.1, 1.0, 1.0]])
+    seconds = np.array([[4.0, 2.0, 1.0]] * 3)
+    kinds = ["regression", "two classes", "regression"]
+    who = ("ours", "LightGBM, 500 trees", "CatBoost")
+    table = leaderboard.against(("ours",), who[1:], who, kinds, errors, seconds)
+    assert table.rows[0] == ["ours", "all", "3", "1.000", "1/1/1", "1", "2.00", "-", "4.00"]
+    assert table.rows[1][:5] == ["ours", "regression", "2", "1.000", "1/0/1"]
+
+
+def test_the_front_holds_what_nobody_beats_in_both():
+    points = np.array([(1.0, 3.0), (2.0, 2.0), (3.0, 2.5), (4.0, 1.0), (0.5, 3.0)])
+    assert pictures.front(points) == [4, 1, 3]
+
+
+def test_a_run_of_the_arena_has_leaderboards_pictures_and_curves(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(arena, "CURVE", (60, 120))
+    asked = ("HistGradientBoosting, 500", "linear", "class frequencies")
+    few = replace(ARENA, boosters=asked[:1], ours=("NKELM",), rivals=asked[:1], others=asked[1:], seeds=1)
+    monkeypatch.setattr(arena.os, "cpu_count", lambda: 1)  # no second lot on every core
+    suite = few.protocol(curves=True).of(sets=["concrete"])
+    monkeypatch.setitem(CONTESTANTS, "NKELM", CONTESTANTS["linear"])
+    page = run([suite.experiment()], tmp_path / "out", jobs=1)
+    record = json.loads((page.parent / "results.json").read_text())["experiments"]["bench-arena"]
+    assert set(record["cells"]) >= {"concrete/linear/0", "concrete@60/NKELM/0"}
+    titles = [table["title"] for table in record["tables"]]
+    assert titles[0] == "Which tables"
+    assert titles[-2:] == ["All tables", "Ours beside the best booster"]
+    text = page.read_text()
+    assert text.count("<figure>") == 3
+    assert "Development tables" in text
+    assert "Measured at commit" in text
+
+
+def test_the_arena_runs_on_one_thread_and_then_on_every_core(monkeypatch):
+    monkeypatch.setattr(arena.os, "cpu_count", lambda: 2)
+    suite = ARENA.protocol().of(["linear"], ["concrete"])
+    cells = list(suite.cells(Settings()))
+    assert [(cell.key, cell.cores) for cell in cells] == [
+        ("concrete/linear/0", "one"),
+        ("concrete/linear (every core)/0", "all"),
+    ]
+    assert pickle.loads(pickle.dumps(cells[0])).key == cells[0].key
+
+
+def test_a_table_that_is_not_at_hand_is_said_to_be_missing(monkeypatch, tmp_path):
+    monkeypatch.setenv("ULMUS_DATA", str(tmp_path))
+    cell = next(iter(ARENA.protocol().of(["linear"], ["concrete"]).cells(Settings())))
+    assert guarded(cell)["missing"] == "no data here"
+    assert issubclass(tables.NotHere, Unavailable)
+    assert SUITES["arena"] is ARENA
+    assert Results({cell.key: {"missing": "no data here"}}).under("concrete/") == []

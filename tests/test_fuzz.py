@@ -1,0 +1,38 @@
+"""The harnesses of tests/fuzz on a few seeds, and on those that once failed; `make fuzz` tries new ones."""
+
+import json
+
+import pytest
+
+from fuzz import runner
+
+HARNESSES = runner.harnesses()
+#: Fresh seeds of every harness; more are the work of `make fuzz`.
+SEEDS = range(3)
+CASES = [(name, seed) for name in HARNESSES for seed in (*SEEDS, *runner.corpus().get(name, ()))]
+
+
+@pytest.mark.parametrize(("name", "seed"), CASES)
+def test_property_holds_for_fixed_seeds_and_for_those_that_once_failed(name, seed):
+    assert runner.attempt(HARNESSES[name], seed)
+
+
+def test_corpus_names_known_harnesses_and_no_seed_twice():
+    for name, seeds in runner.corpus().items():
+        assert name in HARNESSES
+        assert len(seeds) == len(set(seeds))
+
+
+def test_runner_goes_on_after_a_failure_a_crash_and_a_case_without_end(tmp_path):
+    told = []
+    count = runner.run("_toy", 0, cases=8, jobs=2, limit=2.0, tell=told.append)
+    assert (count.cases, count.keys, sorted(count.failed)) == (8, {"held": 2}, [1, 2, 3, 5, 6, 7])
+    text = "\n".join(told)
+    assert "AssertionError: seed 5 was to fail" in text
+    assert "the process ended with 7" in text
+    assert "no answer within 2 s" in text
+    assert "python -m tests.fuzz --harness _toy --seed 5 --cases 1" in text
+    file = tmp_path / "counts.json"
+    file.write_text(runner.written({"toy": count}))
+    assert json.loads(file.read_text())["toy"]["keys"] == {"held": 2}
+    assert "| **toy** | all, in 0 minutes | 16 | 12 |" in runner.table([file, file])

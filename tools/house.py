@@ -1,0 +1,154 @@
+"""How easy the house is to live in, in numbers: ``python tools/house.py`` prints them, ``--check`` holds the bounds.
+
+Counted are own classes in the line of ancestors, methods that several of them define, files that a fit enters, lines of
+the named models, class names with two meanings, and private attributes of models read from other rooms.
+"""
+
+import argparse
+import ast
+import inspect
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import ulmus
+
+SOURCE = Path(ulmus.__file__).parent
+
+#: What may not slide back: the figures of the present house.
+BOUNDS = {
+    "most own ancestors of a model": 11,
+    "methods of NKELMRegressor that several classes define": 28,
+    "files that NKELMRegressor(50, gamma=1, C=1).fit enters": 31,
+    "files that NKELMRegressor().fit enters": 35,
+    "class names with two meanings": 11,
+    "private attributes of models read elsewhere": 31,
+    "mentions of __dict__, __getattr__ and the like in models": 57,
+    "files past 400 lines": 0,
+}
+
+
+def estimators() -> dict[str, type]:
+    """The named models."""
+    return {
+        name: cls for name in ulmus.__all__ if isinstance(cls := getattr(ulmus, name), type) and hasattr(cls, "fit")
+    }
+
+
+def own(cls: type) -> list[type]:
+    """The classes of this library among the ancestors of a class, itself included."""
+    return [each for each in cls.__mro__ if each.__module__.startswith("ulmus")]
+
+
+def defined_twice(cls: type) -> list[str]:
+    """Methods that more than one own class of the line defines."""
+    counts = Counter(
+        name
+        for each in own(cls)
+        for name, value in vars(each).items()
+        if inspect.isfunction(value) or isinstance(value, property)
+    )
+    return sorted(name for name, count in counts.items() if count > 1)
+
+
+def files_entered(model: Any) -> int:
+    """Files of this library in which a fit on 200 rows runs a function."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(200, 3))
+    y = np.sin(X[:, 0])
+    seen: set[str] = set()
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(str(SOURCE)):
+            seen.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        model.fit(X, y)
+    finally:
+        sys.setprofile(None)
+    return len(seen)
+
+
+def sources() -> Iterator[tuple[Path, str]]:
+    """The library's files and their text."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield path.relative_to(SOURCE), path.read_text(encoding="utf-8")
+
+
+def class_names() -> dict[str, list[str]]:
+    """Where each class is defined, for names that stand for several."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for path, text in sources():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(str(path))
+    return {name: where for name, where in places.items() if len(where) > 1}
+
+
+def private_reads() -> list[str]:
+    """Places outside ``models/`` that read a private attribute of a model."""
+    return [
+        f"{path}: {line.strip()}"
+        for path, text in sources()
+        if path.parts[0] != "models"
+        for line in text.splitlines()
+        if re.search(r"\b(model|member|estimator)\._[a-z]", line)
+    ]
+
+
+def magic() -> int:
+    """Mentions of what a frozen fitted value makes unnecessary."""
+    pattern = r"__dict__|__getattr__|__getattribute__|__init_subclass__|vars\(self\)|vars\(model\)"
+    return sum(len(re.findall(pattern, text)) for path, text in sources() if path.parts[0] == "models")
+
+
+def own_lines(cls: type) -> int:
+    """Lines of code of a class beside its docstring."""
+    (node,) = ast.parse(inspect.getsource(cls)).body
+    assert isinstance(node, ast.ClassDef)
+    return sum((item.end_lineno or 0) - item.lineno + 1 for item in node.body[1:])
+
+
+def figures() -> dict[str, int]:
+    """All that is bounded."""
+    model = ulmus.NKELMRegressor
+    return {
+        "most own ancestors of a model": max(len(own(cls)) for cls in estimators().values()),
+        "methods of NKELMRegressor that several classes define": len(defined_twice(model)),
+        "files that NKELMRegressor(50, gamma=1, C=1).fit enters": files_entered(model(50, gamma=1.0, C=1.0)),
+        "files that NKELMRegressor().fit enters": files_entered(model()),
+        "class names with two meanings": len(class_names()),
+        "private attributes of models read elsewhere": len(private_reads()),
+        "mentions of __dict__, __getattr__ and the like in models": magic(),
+        "files past 400 lines": sum(text.count("\n") > 400 for _, text in sources()),
+    }
+
+
+def main() -> int:
+    """Print the figures; with ``--check``, 1 if one is past its bound."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="fail where a figure is past its bound")
+    parser.add_argument("--places", action="store_true", help="say where names and private reads are")
+    asked = parser.parse_args()
+    found = figures()
+    for name, value in found.items():
+        print(f"{value:5d} (at most {BOUNDS[name]:3d})  {name}")
+    print(f"{sum(text.count(chr(10)) for _, text in sources()):5d} lines in {len(list(sources()))} files")
+    for name, cls in estimators().items():
+        print(f"{len(own(cls)):5d} own ancestors, {own_lines(cls):3d} lines: {name}")
+    if asked.places:
+        print(*[f"{name}: {', '.join(where)}" for name, where in class_names().items()], *private_reads(), sep="\n")
+    past = [name for name, value in found.items() if value > BOUNDS[name]]
+    for name in past if asked.check else ():
+        print(f"past its bound: {name}", file=sys.stderr)
+    return int(asked.check and bool(past))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
