@@ -13,11 +13,24 @@ settings.load_profile("steady")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Keep the share of the tests that ``TEST_SHARE=k/n`` names, every n-th: ``tools/test.py`` runs n processes."""
+    """Keep the share of the tests that ``TEST_SHARE=k/n`` names: ``tools/test.py`` runs n processes.
+
+    A share is every n-th test; those that wait for a fixture of their module stay together, so that it is made once.
+    """
     k, n = map(int, os.environ.get("TEST_SHARE", "0/1").split("/"))
-    if n > 1:
-        config.hook.pytest_deselected(items=[item for i, item in enumerate(items) if i % n != k])
-        items[:] = items[k::n]
+    if n == 1:
+        return
+    modules = sorted({item.nodeid.split("::")[0] for item in items})
+    mine = [(modules.index(item.nodeid.split("::")[0]) if _waits(item) else i) % n == k for i, item in enumerate(items)]
+    config.hook.pytest_deselected(items=[item for item, kept in zip(items, mine, strict=True) if not kept])
+    items[:] = [item for item, kept in zip(items, mine, strict=True) if kept]
+
+
+def _waits(item):
+    """Whether a test uses a fixture of its module that is made once for several tests."""
+    info = getattr(item, "_fixtureinfo", None)
+    found = [] if info is None else [defs[-1] for defs in info.name2fixturedefs.values()]
+    return any(fixture.baseid.endswith(".py") and fixture.scope != "function" for fixture in found)
 
 
 CHROMIUM = next(
