@@ -177,7 +177,7 @@ def nkelm(rng):
     p = n + k
     F = model.map_.transform(case.X)
     G = (case.weight[:, None] * F).T @ F
-    condition = 1.0 + C * float(np.linalg.norm(G, 1))
+    condition = float(np.linalg.cond(G + np.eye(len(G)) / C, 1))
     # a sum that is whitened after it was squared multiplies round-off by both condition numbers
     loss = EPS * condition * (model.map_.condition_ if model.map_.condition_ <= 1e5 else 1.0)
     share = PROMISE + (p * loss if loss <= 1e-5 else 0.0)
