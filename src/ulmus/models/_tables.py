@@ -28,9 +28,9 @@ class TableInput:
     _categorical: np.ndarray
     _inputs: np.ndarray
     #: The columns that were about time, by name, as what; which of the columns are dates; and their periods.
-    _timed: Any = None
-    _dated: Any = ()
-    _dates: DateParts | None = None
+    _timed: dict[str, str]
+    _dated: list[int]
+    _dates: DateParts | None
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         columns = columns_of(frame_of(X))

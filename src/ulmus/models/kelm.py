@@ -45,7 +45,7 @@ class KernelFamily(Assembly):
     _narrow: bool
     #: Weights of the rows of the fit, and whether it had an intercept.
     _weight: np.ndarray | None
-    _constant: bool = False
+    _constant: bool
 
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         self.__dict__.pop("_variance", None)
