@@ -22,13 +22,13 @@ SOURCE = Path(ulmus.__file__).parent
 
 #: What may not slide back: the figures of the present house.
 BOUNDS = {
-    "most own ancestors of a model": 11,
-    "methods of NKELMRegressor that several classes define": 28,
+    "most own ancestors of a model": 10,
+    "methods of NKELMRegressor that several classes define": 25,
     "files that NKELMRegressor(50, gamma=1, C=1).fit enters": 31,
     "files that NKELMRegressor().fit enters": 35,
     "class names with two meanings": 11,
     "private attributes of models read elsewhere": 31,
-    "mentions of __dict__, __getattr__ and the like in models": 57,
+    "mentions of __dict__, __getattr__ and the like in models": 53,
     "files past 400 lines": 0,
 }
 

@@ -20,10 +20,11 @@ from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.devices.accelerator import on_device, resolve
-from ulmus.devices.tensors import on_both_sides, on_host, received
+from ulmus.devices.tensors import HostView, on_both_sides, on_host, received
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
 from ulmus.models._device import apply, rechecked
+from ulmus.models._metric import metric_for, seen_through
 from ulmus.tuning import GCV, Judge, Tuner, fold_numbers
 
 #: Relative error that folded or narrowed weights may add to a prediction.
@@ -78,9 +79,14 @@ class Assembly(BaseEstimator):
             X, y, weight = X[seen], y[seen], weight[seen]
             folds = None if folds is None else folds[seen]
         T, balance = self._encode(y, weight)
-        rows = Rows(X, T, weight, left_out_together(X, T, weight))
+
+        def rows_of(X: Any, folds: np.ndarray | None = None) -> Rows:
+            rows = Rows(X, T, weight, left_out_together(X, T, weight), folds)
+            return rows if balance is None else rows.reweighted(balance)
+
+        self._metric = metric_for(self, self, lambda: rows_of(np.asarray(X) if isinstance(X, HostView) else X, folds))
+        rows = rows_of(self._shown(X))
         if balance is not None:
-            rows = rows.reweighted(balance)
             folds = folds if folds is None else folds[balance > 0]
         name = resolve(self.device, len(rows) * float(self._most_features(rows)) ** 2)
         with engine.threads_for(len(rows)), on_device(name) if name != "cpu" else nullcontext() as accelerator:
@@ -110,10 +116,7 @@ class Assembly(BaseEstimator):
 
     def _shown(self, X: Any) -> Any:
         """Rows as the features see them."""
-        return X
-
-    def _begin_blocks(self) -> None:
-        """Look whether rows can come in blocks."""
+        return seen_through(getattr(self, "_metric", None), X)
 
     def _most_features(self, rows: Rows) -> int:
         """Features that the fit may come to use, by which the device is chosen; 0 for models that know none."""
@@ -160,7 +163,7 @@ class Assembly(BaseEstimator):
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        return rechecked(self, received(X, self.device))
+        return self._shown(rechecked(self, received(X, self.device)))
 
     def _apply(self, features: Any, X: Any, weights: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         return apply(self.device, features, X, weights, dtype, self.n_jobs)
@@ -206,5 +209,5 @@ class Assembly(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not isinstance(getattr(self, "metric", None), str)
         return tags

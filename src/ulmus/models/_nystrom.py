@@ -15,6 +15,7 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.features.widths import heuristic_gamma
 from ulmus.models._assembly import digits_kept
 from ulmus.models._between import learns, reads
+from ulmus.models._metric import importances_in_use, metric_for_blocks, metric_in_use
 from ulmus.models._sequential import Sequential
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics, summed_form
@@ -36,6 +37,7 @@ class NystromFamily(Sequential):
         "_certificate",
     )
 
+    metric_, feature_importances_ = property(metric_in_use), property(importances_in_use)
     n_landmarks: Any
     _folds_in: tuple[Any, ...]
     _certificate: Certificate | None
@@ -120,7 +122,8 @@ class NystromFamily(Sequential):
         -------
         self
         """
-        self._begin_blocks()
+        if not hasattr(self, "_metric"):
+            self._metric = metric_for_blocks(self)
         if novelty is None or "stream_" not in self.__dict__ or self.stream_.recursion is None:
             return super().partial_fit(X, y, classes, sample_weight)
         if not 1e-3 <= novelty < 1:

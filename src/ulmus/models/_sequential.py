@@ -155,8 +155,7 @@ class Sequential(Exchange):
         if reset or not is_plain(self, X, y):
             X, y = self._validate(X, y, reset=reset)
             y = np.asarray(y)
-        else:
-            X = self._shown(X)
+        X = self._shown(X)
         weight = None
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

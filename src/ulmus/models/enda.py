@@ -16,7 +16,7 @@ from ulmus.features.random_layer import LAYER
 from ulmus.models._between import learns, side_of
 from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._discriminant_features import FEATURES, Fixed, choose_prefix, fix_map
-from ulmus.models._metric import MetricInput
+from ulmus.models._metric import importances_in_use, metric_for_blocks, metric_in_use
 from ulmus.models._references import Division, References
 from ulmus.models._tasks import one_kind
 from ulmus.models.options import (
@@ -79,7 +79,7 @@ from ulmus.tuning.search import LOG2_C
     | RUN_ON_CPU,
     positional=1,
 )
-class ENDA(MetricInput, DiscriminantModel):
+class ENDA(DiscriminantModel):
     r"""Discriminant analysis on a layer of random hidden nodes: a projection for seeing and for classifying.
 
     :math:`z(x) = W^T(h(x) - \mu)` with :math:`h_j(x) = g(w_j\cdot x + b_j)` and the directions W of largest
@@ -138,13 +138,15 @@ class ENDA(MetricInput, DiscriminantModel):
 
     _transient: ClassVar[tuple[str, ...]] = ("_Z", "_gamma")
 
-    def _wanted_metric(self) -> Any:
+    metric_, feature_importances_ = property(metric_in_use), property(importances_in_use)
+
+    def _settings(self) -> Any:
         if self.metric is not None and self.features != "nystrom":
             raise ValueError(
                 f"metric needs features='nystrom', got features={self.features!r}: a random layer standardises what it "
                 "is given, which undoes a metric"
             )
-        return self.metric
+        return self
 
     def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, seed: int | None = None) -> None:
         """Fit the projection and the head; models of the same ``seed`` are judged by the same rows."""
@@ -245,9 +247,10 @@ class ENDA(MetricInput, DiscriminantModel):
         self
         """
         first = not hasattr(self, "map_")
-        self._begin_blocks()
+        if not hasattr(self, "_metric"):
+            self._metric = metric_for_blocks(self._settings())
         X, y = self._validate(X, y, reset=first)
-        X, y, weight, _ = self._weighed(X, y, sample_weight, None)
+        X, y, weight, _ = self._weighed(self._shown(X), y, sample_weight, None)
         named = np.unique(y if classes is None else np.concatenate([np.asarray(classes), y]))
         if first:
             self._set_classes(named)

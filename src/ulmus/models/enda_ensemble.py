@@ -10,7 +10,7 @@ from ulmus._sklearn import Interval
 from ulmus.engine import Rows
 from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._discriminant_features import FEATURES
-from ulmus.models._metric import MetricInput
+from ulmus.models._metric import importances_in_use, metric_in_use
 from ulmus.models.enda import ENDA
 from ulmus.models.options import PROJECTION
 from ulmus.parameters import AUTO, COUNT, THREADS, Parameter, estimator
@@ -50,7 +50,7 @@ from ulmus.solvers.procrustes import align
     | THREADS,
     positional=2,
 )
-class ENDAEnsemble(MetricInput, DiscriminantModel):
+class ENDAEnsemble(DiscriminantModel):
     r"""Several :class:`ENDA` models with different draws, combined: steadier labels, and one picture of all of them.
 
     Class probabilities :math:`P_q` of the members are combined with weights a that solve the convex programme
@@ -103,12 +103,13 @@ class ENDAEnsemble(MetricInput, DiscriminantModel):
     True
     """
 
-    @property
-    def _asked(self) -> ENDA:
-        return ENDA() if self.estimator is None else self.estimator
+    metric_, feature_importances_ = property(metric_in_use), property(importances_in_use)
+
+    def _settings(self) -> Any:
+        return (ENDA() if self.estimator is None else self.estimator)._settings()
 
     def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
-        given = clone(self._asked).set_params(metric=self._metric)
+        given = clone(self._settings()).set_params(metric=self._metric)
         common = int(rng.randint(2**31 - 1))
         seeds: Any = rng.randint(2**31 - 1, size=self.n_members)
         chosen: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from ulmus.features.kernels import CrossKernel, KernelParameters, dense, uses_ga
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.widths import heuristic_gamma
 from ulmus.models._assembly import Assembly, digits_kept
-from ulmus.models._metric import MetricInput
+from ulmus.models._metric import importances_in_use, metric_in_use
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.options import CLASS_WEIGHT, KELM, RUN
 from ulmus.parameters import estimator
@@ -39,13 +39,14 @@ def _calibration_last(n: int, folds: np.ndarray | None) -> tuple[np.ndarray | No
 class KernelFamily(Assembly):
     """The exact kernel and its dual weights."""
 
+    metric_, feature_importances_ = property(metric_in_use), property(importances_in_use)
     cross_kernel_: CrossKernel
     alpha_: np.ndarray
     intercept_: np.ndarray
     _narrow: bool
     #: Weights of the rows of the fit, and whether it had an intercept.
     _weight: np.ndarray | None
-    _constant: bool = False
+    _constant: bool
 
     def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
         self.__dict__.pop("_variance", None)
@@ -117,7 +118,8 @@ class KernelFamily(Assembly):
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """From the factor of the kernel system, which is computed again at the first call and kept until a fit."""
         if "_variance" not in self.__dict__:
-            self._variance = KernelVariance.of(self.cross_kernel_, self.C_, self._weight, self._constant, self.n_jobs)
+            constant = getattr(self, "_constant", False)  # files of before have none
+            self._variance = KernelVariance.of(self.cross_kernel_, self.C_, self._weight, constant, self.n_jobs)
         variance = self._variance(X)
         return variance, np.zeros_like(variance)
 
@@ -128,7 +130,7 @@ class KernelFamily(Assembly):
 
 
 @estimator(KELM | RUN)
-class KELMRegressor(MetricInput, Regression, KernelFamily):
+class KELMRegressor(Regression, KernelFamily):
     r"""Exact kernel ridge regression: :math:`f(x) = k_x (I/C + K)^{-1} T`.
 
     Time grows with the cube of the rows and memory with their square: one n × n matrix, factored in place. Beyond some
@@ -166,7 +168,7 @@ class KELMRegressor(MetricInput, Regression, KernelFamily):
 
 
 @estimator(KELM | CLASS_WEIGHT | RUN)
-class KELMClassifier(MetricInput, Classification, KernelFamily):
+class KELMClassifier(Classification, KernelFamily):
     r"""Exact kernel classification: one ±1 target per class, :math:`f(x) = k_x (I/C + K)^{-1} T`, largest score wins.
 
     Time grows with the cube of the rows and memory with their square; beyond some 20,000 rows use

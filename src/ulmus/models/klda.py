@@ -10,7 +10,7 @@ from ulmus.features.kernels import CrossKernel, KernelParameters, dense
 from ulmus.features.nystrom import KERNEL
 from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._discriminant_features import class_numbers, fix_map
-from ulmus.models._metric import MetricInput
+from ulmus.models._metric import importances_in_use, metric_in_use
 from ulmus.models._references import References
 from ulmus.models.enda import ENDA
 from ulmus.models.options import DISCRIMINANT_SEARCH, HEAD, METRIC, PENALTY, PROJECTION, RUN_ON_CPU
@@ -41,7 +41,7 @@ _TUNING_LANDMARKS = 2_000
     | DISCRIMINANT_SEARCH
     | RUN_ON_CPU
 )
-class KLDA(MetricInput, DiscriminantModel):
+class KLDA(DiscriminantModel):
     r"""Exact kernel discriminant analysis.
 
     The directions :math:`w = \sum_i \alpha_i\phi(x_i)` of largest :math:`\lambda` in
@@ -93,6 +93,7 @@ class KLDA(MetricInput, DiscriminantModel):
     """
 
     _transient: ClassVar[tuple[str, ...]] = ("_Z", "_references")
+    metric_, feature_importances_ = property(metric_in_use), property(importances_in_use)
 
     def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
         check_memory(len(rows))

@@ -1,14 +1,13 @@
 """NKELM: Nyström map + ridge."""
 
 from ulmus.models._iterative import IterativeFamily
-from ulmus.models._metric import MetricInput
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.options import CLASS_WEIGHT, ITERATIVE, NKELM, RUN
 from ulmus.parameters import estimator
 
 
 @estimator(NKELM | ITERATIVE | RUN, positional=1)
-class NKELMRegressor(MetricInput, Regression, IterativeFamily):
+class NKELMRegressor(Regression, IterativeFamily):
     r"""Kernel ridge regression made linear in the number of rows by landmark rows.
 
     :math:`f(x) = \hat F(x)\beta` with :math:`\hat F(x) = k_{xz}R^{-T}`, :math:`K_{zz} = RR^T` and
@@ -65,7 +64,7 @@ class NKELMRegressor(MetricInput, Regression, IterativeFamily):
 
 
 @estimator(NKELM | ITERATIVE | CLASS_WEIGHT | RUN, positional=1)
-class NKELMClassifier(MetricInput, Classification, IterativeFamily):
+class NKELMClassifier(Classification, IterativeFamily):
     r"""Kernel classification made linear in the number of rows by landmark rows.
 
     One ±1 target per class, fitted by ridge regression on Nyström features (see :class:`NKELMRegressor`); the largest

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from ulmus.models._logistic import FeatureBits, KernelBits
-from ulmus.models._metric import MetricInput
 from ulmus.models._nystrom import NystromFamily
 from ulmus.models.elm import RandomFamily
 from ulmus.models.kelm import KernelFamily
@@ -71,7 +70,7 @@ class ELMOrdinalClassifier(FeatureBits, RandomFamily):
 
 
 @estimator(KELM | BIT_LOSS | ORDERED | RUN)
-class KELMOrdinalClassifier(MetricInput, KernelBits, KernelFamily):
+class KELMOrdinalClassifier(KernelBits, KernelFamily):
     r"""Ordinal regression with an exact kernel (KELMOR).
 
     One ±1 target for every class but the lowest, "is it at least this class?", all fitted by one factorisation of
@@ -126,7 +125,7 @@ class KELMOrdinalClassifier(MetricInput, KernelBits, KernelFamily):
 
 
 @estimator(NKELM | BIT_LOSS | ORDERED | RUN, positional=1)
-class NKELMOrdinalClassifier(MetricInput, FeatureBits, NystromFamily):
+class NKELMOrdinalClassifier(FeatureBits, NystromFamily):
     r"""Ordinal regression with a kernel, linear in the number of rows by landmark rows.
 
     The bits of :class:`KELMOrdinalClassifier` on the Nyström features of :class:`NKELMRegressor`:

@@ -68,7 +68,7 @@ def convert(g: Graph, X: str, model: Any) -> Outputs:
     """The outputs of a fitted model or feature map for the rows ``X``, as its features take them."""
     if type(model) in FEATURES:
         return {"features": (features(g, X, model), g.dtype, model.n_lifted)}
-    metric = getattr(model, "_metric", None)
+    metric = getattr(model, "metric_", None)
     if metric is not None:
         X = g.Mul(X, metric) if metric.ndim == 1 else g.MatMul(X, metric)
     if type(model) in PROJECTIONS:

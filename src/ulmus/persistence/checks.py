@@ -91,12 +91,20 @@ def _parameters(cls: Any) -> frozenset[str]:
 
 @cache
 def _may_hold(cls: Any, key: str) -> bool:
-    if not key.isidentifier() or key.startswith("__") or hasattr(cls, key):
+    if not key.isidentifier() or key.startswith("__") or (hasattr(cls, key) and not _is_default(cls, key)):
         return False
     if not cls.__module__.startswith("sklearn."):
         return not issubclass(cls, BaseEstimator) or key.endswith("_") or key.startswith("_")
     own = f"{PRIVATE['']} {PRIVATE.get(cls.__name__, '')}".split()
     return key in own or (issubclass(cls, BaseEstimator) and key.endswith("_") and not key.startswith("_"))
+
+
+def _is_default(cls: Any, key: str) -> bool:
+    """Whether what a class defines under a name is only what its objects have unless they say otherwise."""
+    owner = next(each for each in cls.__mro__ if key in vars(each))
+    note = vars(owner).get("__annotations__", {}).get(key)
+    constant = note is None or "ClassVar" in str(note)
+    return not constant and isinstance(vars(owner)[key], bool | int | float | str | tuple | type(None))
 
 
 def _check_known(cls: Any, state: dict[str, Any]) -> None:
