@@ -1,5 +1,6 @@
 """Probabilities and intervals from predictions of rows by models that did not see them."""
 
+from ulmus.calibration.decisions import decide
 from ulmus.calibration.held_out import (
     CALIBRATION_ROWS,
     FoldModels,
@@ -18,6 +19,7 @@ __all__ = [
     "HeldOut",
     "RobustSpread",
     "Spread",
+    "decide",
     "fit_temperature",
     "fold_sample",
     "leave_one_out",

@@ -12,7 +12,6 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.calibration import FoldModels, HeldOut, fold_sample, leave_one_out_sample
-from ulmus.devices import direct
 from ulmus.engine import Lift, Rows
 from ulmus.models._assembly import Assembly
 from ulmus.solvers.ridge import Gradient, Solution, fit_sums
@@ -52,7 +51,11 @@ class MappedFamily(Assembly):
         return fold_sample(self.map_, rows, self._fold_models(folds, summary), rng)
 
     def _leave_one_out(self, rows: Rows, solution: Solution, rng: np.random.RandomState) -> HeldOut:
-        evaluate = None if self._driver is None else partial(direct.fitted_values, self._driver)
+        evaluate = None
+        if self._driver is not None:
+            from ulmus.devices.direct import fitted_values
+
+            evaluate = partial(fitted_values, self._driver)
         return leave_one_out_sample(self.map_, rows, solution, rng, self.C_, evaluate=evaluate, n_jobs=self.n_jobs)
 
     def _fold_models(self, folds: np.ndarray, summary: Summary) -> FoldModels:

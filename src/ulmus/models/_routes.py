@@ -8,7 +8,6 @@ from sklearn.utils import check_random_state
 
 from ulmus import engine
 from ulmus.calibration import CALIBRATION_ROWS, HeldOut, leave_one_out, leave_one_out_sample, leverages
-from ulmus.devices.direct import Driver
 from ulmus.devices.routes import choose_route
 from ulmus.engine import Rows
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, dense

@@ -1,0 +1,209 @@
+r"""Softmax and logistic regression in the space of a kernel: dual weights, with one n × n factor.
+
+With :math:`\beta = \Phi^T\alpha` and :math:`\lambda = 1/C` the scores are :math:`F = O + K\alpha + b` and the objective
+is :math:`\sum_i w_i\ell(F_i) + \frac\lambda2\alpha^TK\alpha`. A gradient is :math:`\Phi^Tz` with
+:math:`z = W(P - Y) + \lambda\alpha`, and a step in the metric :math:`M = \Phi^TWD\,\Phi + \lambda I` is
+
+.. math:: \delta = (K + \lambda(WD)^{-1})^{-1}(WD)^{-1}z,\qquad K\delta = (WD)^{-1}(z - \lambda\delta),
+
+so one Cholesky factor serves every step, and no product with K is ever taken: vectors carry their images
+:math:`K\alpha` along. D is the curvature at the offsets (which are nearly right already), never above Böhning's bound
+and never below a share of it; it is made anew where many steps ask for it. With :math:`D = \frac12` a step is
+:math:`\alpha - 2(K + 2\lambda I)^{-1}((P - Y) + \lambda\alpha)`.
+"""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack
+
+from ulmus._blas import mirror_upper
+from ulmus._cholesky import cholesky_in_place, solve_factored
+from ulmus.solvers.descent import Minimum, minimise
+from ulmus.solvers.log_leave_out import leave_out_scores
+from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, second_derivative, targets
+from ulmus.solvers.softmax import warn_unfinished
+
+#: Curvature of a row below this share of the largest possible is taken for that: a sure row may turn out to be wrong.
+FLOOR = 0.02
+#: The floor where rows are left out: there, the curvature is wanted as it is.
+LEAST = 1e-6
+#: What is added to the diagonal of every kernel matrix, in units of its largest entry.
+JITTER = 1e-11
+#: Raised diagonals of a kernel matrix that has no factor, at most.
+MAX_LIFTS = 8
+
+
+@dataclass(frozen=True)
+class DualLogSolution:
+    """Dual weights, intercepts, scores of the rows, and how the run ended."""
+
+    alpha: np.ndarray
+    intercept: np.ndarray
+    F: np.ndarray
+    value: float
+    gap: float
+    converged: bool
+    n_passes: int
+    left_out: np.ndarray | None = None
+
+
+class KernelObjective:
+    """The objective in the space of a kernel; vectors are ``[α; b; Kα]``, gradients ``[z; Σz]``.
+
+    The factor is made over the upper triangle and the diagonal of ``K`` (C-ordered); the lower one stays, so that it
+    can be made again. A trace of :data:`JITTER` on the diagonal keeps directions in sight that K does not see.
+    """
+
+    def __init__(
+        self,
+        K: np.ndarray,
+        T: np.ndarray,
+        C: float,
+        weight: np.ndarray | None,
+        offset: np.ndarray | None,
+        fit_intercept: bool,
+    ) -> None:
+        self.n, self.m = T.shape
+        self.K, self.Y, self.ridge = K, targets(T), 1.0 / C
+        self.w = np.ones(self.n) if weight is None else weight
+        self.offset = np.zeros(T.shape) if offset is None else offset
+        self.fit_intercept = fit_intercept
+        self.metric_cost = self.n / (6.0 * self.m)
+        own = K.diagonal()
+        self.diagonal = own + JITTER * max(float(np.abs(own).max()), np.finfo(float).tiny)
+        self.lifted, self.fresh = 0.0, True
+
+    def _frequencies(self) -> np.ndarray:
+        return np.broadcast_to(log_odds(np.average(self.Y, axis=0, weights=self.w)), self.Y.shape)
+
+    def start(self) -> np.ndarray:
+        v = np.zeros((2 * self.n + 1, self.m))
+        if self.fit_intercept and not self.offset.any():
+            v[self.n] = log_odds(np.average(self.Y, axis=0, weights=self.w))
+        return v
+
+    def image(self, v: np.ndarray) -> np.ndarray:
+        return v[self.n + 1 :] + v[self.n]
+
+    def scores(self, v: np.ndarray) -> np.ndarray:
+        return self.offset + self.image(v)
+
+    def loss(self, F: np.ndarray) -> float:
+        return float(self.w @ losses(self.Y, F))
+
+    def pull(self, F: np.ndarray) -> np.ndarray:
+        return (proportions(F) - self.Y) * self.w[:, None]
+
+    def _covector(self, E: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+        return np.vstack([E + self.ridge * alpha, E.sum(axis=0)])
+
+    def gradient(self, F: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return self._covector(self.pull(F), v[: self.n])
+
+    def curve(self, F: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        P, U = proportions(F), self.image(d)
+        E = P * (1.0 - P) * U if self.m == 1 else P * (U - (P * U).sum(axis=1, keepdims=True))
+        return self._covector(E * self.w[:, None], d[: self.n]), U
+
+    def inner(self, u: np.ndarray, v: np.ndarray) -> float:
+        return self.ridge * float(np.vdot(u[: self.n], v[self.n + 1 :]))
+
+    def pair(self, g: np.ndarray, v: np.ndarray) -> float:
+        return float(
+            np.vdot(g[: self.n], v[self.n + 1 :]) + (np.vdot(g[self.n], v[self.n]) if self.fit_intercept else 0.0)
+        )
+
+    def metric(self, F: np.ndarray, floor: float = FLOOR) -> None:
+        d = np.clip(curvature(proportions(F)), floor * bound(self.m), bound(self.m))
+        self.wd = self.w * d
+        if not self.fresh:
+            mirror_upper(self.K.T)
+        self.factor, self.fresh = self.K.T, False
+        lift = 0.0
+        for _ in range(MAX_LIFTS):
+            self.K[np.diag_indices(self.n)] = self.diagonal + lift + self.ridge / self.wd
+            if not cholesky_in_place(self.factor):
+                break
+            mirror_upper(self.K.T)
+            lift = max(10 * lift, 1e-12 * self.n * float(self.diagonal.max()))
+        else:
+            raise np.linalg.LinAlgError(
+                f"the kernel matrix is not positive definite, even with {lift:.1e} on its diagonal; is the kernel?"
+            )
+        self.diagonal, self.lifted = self.diagonal + lift, self.lifted + lift
+        if self.fit_intercept:  # bordered by a column of ones
+            self.u = solve_factored(self.factor, np.ones((self.n, 1)))[:, 0]
+
+    def direction(self, g: np.ndarray) -> np.ndarray:
+        z, b = g[: self.n], np.zeros(self.m)
+        rhs = z / self.wd[:, None]
+        delta = solve_factored(self.factor, rhs)
+        if self.fit_intercept:
+            # (K + λ(WD)⁻¹) δ + b = (WD)⁻¹z, and Σ WD (Kδ + b) = g_b, that is λ Σδ = Σz − g_b
+            b = (delta.sum(axis=0) - (z.sum(axis=0) - g[self.n]) / self.ridge) / self.u.sum()
+            delta = delta - np.outer(self.u, b)
+        return np.vstack([delta, b, rhs - b - self.ridge * delta / self.wd[:, None]])
+
+    def leverage(self) -> np.ndarray:
+        """``φᵀM⁻¹φ`` of every row: ``(r − r²(A⁻¹)_ii)/λ`` with ``A = K + diag(r)``, ``r = λ/wd``."""
+        r = self.ridge / self.wd
+        inverse = inverse_diagonal(self.factor)
+        if self.fit_intercept:
+            inverse = inverse - self.u**2 / self.u.sum()
+        return np.maximum(r - r**2 * inverse, 0.0) / self.ridge
+
+
+def bound(m: int) -> float:
+    """Böhning's: no second derivative of the loss is larger."""
+    return 0.25 if m == 1 else 0.5
+
+
+def inverse_diagonal(factor: np.ndarray) -> np.ndarray:
+    """Diagonal of ``(LLᵀ)⁻¹``."""
+    L, info = lapack.dtrtri(factor, lower=1)
+    if info:
+        raise np.linalg.LinAlgError("the factor is singular")
+    L = np.tril(L)
+    return np.einsum("ij,ij->j", L, L)
+
+
+def fit_kernel_softmax(
+    K: np.ndarray,
+    T: np.ndarray,
+    C: float,
+    *,
+    weight: np.ndarray | None = None,
+    offset: np.ndarray | None = None,
+    fit_intercept: bool = False,
+    tol: float = 1e-10,
+    max_passes: int = 500,
+    unit: np.ndarray | None = None,
+    leave_one_out: bool = False,
+) -> DualLogSolution:
+    """The minimiser for a kernel matrix, whose upper triangle is overwritten.
+
+    With ``leave_one_out`` also the scores of rows by the model without them (without ``unit`` of their weight), to
+    second order; offsets are taken as they are.
+    """
+    objective = KernelObjective(K, T, C, weight, offset, fit_intercept)
+    found: Minimum = minimise(objective, objective.start(), tol=tol, max_passes=max_passes)
+    warn_unfinished(found, C)
+    n, b = objective.n, found.v[objective.n]
+    if objective.lifted:
+        warnings.warn(
+            f"the diagonal of a kernel matrix was raised by {objective.lifted:.1e} to factor it", stacklevel=2
+        )
+    b = b - (b.mean() if objective.m > 1 else 0.0) if fit_intercept else np.zeros(objective.m)
+    left_out = None
+    if leave_one_out:
+        P = proportions(found.F)
+        objective.metric(found.F, LEAST)
+        u = np.minimum(objective.w, 1.0) if unit is None else unit
+        h = objective.leverage()
+        lever = h[:, None, None] * np.eye(objective.m)
+        left_out = leave_out_scores(found.F, P - objective.Y, second_derivative(P), lever, u)
+    return DualLogSolution(
+        found.v[:n].copy(), b, found.F, found.value, found.gap, found.converged, found.n_passes, left_out
+    )

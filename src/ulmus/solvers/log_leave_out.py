@@ -1,0 +1,110 @@
+r"""Leave-one-out of a log model, to second order, from factors at the solution.
+
+With :math:`\Lambda = \phi^TH^{-1}\phi` of a row (a matrix over the classes), its gradient :math:`e = p - y` and its
+second derivative A, one Newton step of the objective without a weight u of the row leads to the score
+
+.. math:: f + (I - u\Lambda A)^{-1}\Lambda\,ue.
+
+For two classes, and wherever Lk is small, H is the Hessian. Where it is too large to be factored, classes are taken one
+by one, against the rest: :math:`h_c = \phi^T(\Phi^TWD_c\Phi + I/C)^{-1}\phi` with :math:`d_c = p_c(1 - p_c)` and
+:math:`f_c + h_cue_c/(1 - uh_cd_c)`.
+
+One step is exact to second order in what a row moves. Rows that move far, and weigh most in a log loss, may really be
+left out (``refits``).
+"""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from ulmus import engine
+from ulmus._blas import solve_lower_transposed
+from ulmus.exceptions import NumericalWarning
+from ulmus.solvers.log_loss import proportions, second_derivative
+from ulmus.solvers.log_metric import factored
+from ulmus.solvers.softmax import FeatureObjective, LogProblem, LogSolution, fit_softmax
+
+
+def leave_out_scores(F: np.ndarray, E: np.ndarray, A: np.ndarray, lever: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """``f + (I − uΛA)⁻¹Λue`` of every row; ``lever[row, class, class]`` is Λ."""
+    left = np.eye(F.shape[1]) - unit[:, None, None] * (lever @ A)
+    pull = unit[:, None] * (lever @ E[:, :, None])[:, :, 0]
+    if F.shape[1] == 1:
+        return F + pull / np.maximum(left[:, 0], np.finfo(float).eps)
+    return F + np.linalg.solve(left, pull[:, :, None])[:, :, 0]
+
+
+def leave_out_each(F: np.ndarray, E: np.ndarray, P: np.ndarray, h: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """``f_c + h_c u e_c / (1 − u h_c p_c(1 − p_c))``, every class against the rest; ``h[row, class]``."""
+    uh = unit[:, None] * h
+    return F + uh * E / np.maximum(1.0 - uh * P * (1.0 - P), np.finfo(float).eps)
+
+
+def left_out(
+    problem: LogProblem, solution: LogSolution, rows: np.ndarray | None = None, *, refits: int = 0
+) -> np.ndarray:
+    """Scores of rows (of all, or of those asked for) by the models without them.
+
+    A row goes with its ``unit`` of weight (one copy), as in the path of ridge regression; offsets are taken as they
+    are. So many rows as ``refits``, those that move most, are really left out.
+    """
+    objective = FeatureObjective(problem)
+    index = np.arange(len(problem.rows)) if rows is None else np.asarray(rows)
+    unit = problem.rows.unit
+    u = np.minimum(problem.weight, 1.0) if unit is None else unit
+    out = (_dense if objective.dense or objective.m == 1 else _each)(objective, solution.F, index, u[index])
+    if refits:
+        moved = np.abs(out - solution.F[index]).max(axis=1)
+        for place in np.argsort(-moved, kind="stable")[:refits]:
+            out[place] = _without(problem, solution, int(index[place]), float(u[index[place]]))
+    return out
+
+
+def _dense(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.ndarray) -> np.ndarray:
+    objective.metric(F, exact=True)
+    M, out = objective.M, np.empty((len(index), objective.m))
+    assert M is not None
+
+    def work(piece: slice) -> None:
+        some = index[piece]
+        P = proportions(F[some])
+        lever = M.leverage(objective.design(some))
+        out[piece] = leave_out_scores(F[some], P - objective.Y[some], second_derivative(P), lever, u[piece])
+
+    for _ in engine.ordered_map(work, _shares(index, objective), objective.problem.n_jobs):
+        pass
+    return out
+
+
+def _each(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.ndarray) -> np.ndarray:
+    P, h = proportions(F), np.empty((len(index), objective.m))
+    for c in range(objective.m):
+        H = objective.weighted_gram(objective.w * P[:, c] * (1.0 - P[:, c]))
+        H[np.diag_indices_from(H)] += objective.penalty
+        factor = factored(H)
+
+        def work(piece: slice) -> None:
+            V = objective.design(index[piece])
+            solve_lower_transposed(factor, V)  # noqa: B023
+            h[piece, c] = np.einsum("ij,ij->i", V, V)  # noqa: B023
+
+        for _ in engine.ordered_map(work, _shares(index, objective), objective.problem.n_jobs):
+            pass
+    return leave_out_each(F[index], P[index] - objective.Y[index], P[index], h, u)
+
+
+def _shares(index: np.ndarray, objective: FeatureObjective) -> list[slice]:
+    size = objective.size * (objective.m if objective.dense else 1)
+    return engine.shares(len(index), engine.BLOCK_BYTES // (8 * size))
+
+
+def _without(problem: LogProblem, solution: LogSolution, row: int, unit: float) -> np.ndarray:
+    """The score of a row by the model without it, really left out."""
+    weight = problem.weight.copy()
+    weight[row] = max(weight[row] - unit, 0.0)
+    others = replace(problem, rows=replace(problem.rows, weight=weight))
+    v = np.vstack([solution.beta, solution.intercept]) if problem.fit_intercept else solution.beta
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        return fit_softmax(others, start=v, gram=solution.gram, tol=1e-8).F[row]

@@ -1,0 +1,131 @@
+r"""The curvature of a log loss as one Kronecker product.
+
+The Hessian of :math:`\sum_i w_i\ell(\phi_i\beta) + \|\beta\|^2/2C` is
+:math:`\sum_i w_i(\operatorname{diag}p_i - p_ip_i^T)\otimes\phi_i\phi_i^T + I/C`, of order Lk. Here every row's class
+matrix is replaced by its trace :math:`d_i = \sum_c p_{ic}(1-p_{ic})` times the mean of all,
+
+.. math:: S = \frac{\sum_i w_i(\operatorname{diag}p_i - p_ip_i^T)}{\sum_i w_id_i} = V\operatorname{diag}(s)V^T,
+   \qquad M = S\otimes G + I/C,\quad G = \Phi^TWD\,\Phi,
+
+which is the Hessian itself for two classes, and for any number where all rows are equally unsure. In the columns of V
+it falls apart into k − 1 matrices :math:`s_jG + I/C` of order L (the last s is 0: scores that all rise together change
+nothing). With :math:`D = \frac12` and S = I it is Böhning's bound, above the Hessian at every point. Where Lk is small
+the Hessian itself is factored (:class:`DenseMetric`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ulmus._blas import solve_lower_transposed
+from ulmus._cholesky import cholesky_in_place, solve_factored
+from ulmus.solvers.log_loss import curvature, second_derivative
+
+#: A share of the diagonal that is added, tenfold more each time, where round-off leaves no factor.
+LIFT = 1e-13
+MAX_LIFTS = 12
+#: Order of the Hessian up to which it is taken as it is.
+DENSE = 700
+#: Eigenvalues of S below this share of the largest are those of rounding.
+NOTHING = 1e-12
+
+
+def class_curvature(P: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """``S`` of rows with these proportions."""
+    wP = weight[:, None] * P
+    S = np.diag(wP.sum(axis=0)) - wP.T @ P if P.shape[1] > 1 else np.array([[float((wP * (1 - P)).sum())]])
+    total = float(weight @ curvature(P))
+    return S / total if total > 0 else np.eye(P.shape[1]) / P.shape[1]
+
+
+def factored(A: np.ndarray) -> np.ndarray:
+    """Lower Cholesky factor (Fortran order) of ``A``, its diagonal raised where there is none otherwise."""
+    diagonal, lift = A.diagonal().copy(), LIFT
+    for _ in range(MAX_LIFTS):
+        F = np.array(A, order="F")
+        if not cholesky_in_place(F):
+            return F
+        A[np.diag_indices_from(A)] = diagonal + lift * max(float(diagonal.max()), np.finfo(float).tiny)
+        lift *= 10
+    raise np.linalg.LinAlgError("the curvature of the loss has no Cholesky factor; are the features finite?")
+
+
+@dataclass(frozen=True)
+class KroneckerMetric:
+    """``M``, factored: the ``factors`` of ``s_j G + diag(penalty)`` belong to the columns of ``V``."""
+
+    V: np.ndarray
+    factors: tuple[np.ndarray | None, ...]
+    penalty: np.ndarray
+
+    @classmethod
+    def of(cls, G: np.ndarray, S: np.ndarray, penalty: np.ndarray) -> "KroneckerMetric":
+        s, V = np.linalg.eigh(S)
+        factors: list[np.ndarray | None] = []
+        for value in s:
+            if value <= NOTHING * s[-1]:
+                factors.append(None)
+                continue
+            A = value * G
+            A[np.diag_indices_from(A)] += penalty
+            factors.append(factored(A))
+        return cls(V, tuple(factors), penalty)
+
+    def inverse(self, g: np.ndarray) -> np.ndarray:
+        """``M⁻¹g``; where nothing is known of the curvature, only the penalised weights move."""
+        r = g @ self.V
+        free = np.where(self.penalty > 0, self.penalty, np.inf)
+        for j, factor in enumerate(self.factors):
+            r[:, j] = r[:, j] / free if factor is None else solve_factored(factor, r[:, [j]])[:, 0]
+        return r @ self.V.T
+
+    def leverage(self, Phi: np.ndarray) -> np.ndarray:
+        """``φᵀM⁻¹φ`` of every row, ``[row, class, class]``."""
+        out = np.empty((len(Phi), len(self.factors)))
+        for j, factor in enumerate(self.factors):
+            if factor is None:
+                out[:, j] = (Phi**2 / np.where(self.penalty > 0, self.penalty, np.inf)).sum(axis=1)
+                continue
+            V = np.array(Phi, order="C")
+            solve_lower_transposed(factor, V)
+            out[:, j] = np.einsum("ij,ij->i", V, V)
+        return (out[:, None, :] * self.V) @ self.V.T
+
+
+@dataclass(frozen=True)
+class DenseMetric:
+    """The Hessian itself, factored; columns of weights stand one after the other."""
+
+    factor: np.ndarray
+    n_columns: int
+
+    @classmethod
+    def of(cls, Phi: np.ndarray, P: np.ndarray, weight: np.ndarray, penalty: np.ndarray) -> "DenseMetric":
+        A, (L, m) = second_derivative(P), (Phi.shape[1], P.shape[1])
+        H = np.empty((m, L, m, L))
+        for a in range(m):
+            for b in range(a + 1):
+                H[a, :, b, :] = (Phi * (weight * A[:, a, b])[:, None]).T @ Phi
+                H[b, :, a, :] = H[a, :, b, :].T
+        if m > 1:
+            # intercepts that all rise together bend nothing; whatever is put there, no direction and no score sees it
+            for free in np.flatnonzero(penalty == 0):
+                H[:, free, :, free] += weight.sum() / m**2
+        flat = H.reshape(m * L, m * L)
+        flat[np.diag_indices_from(flat)] += np.tile(penalty, m)
+        return cls(factored(flat), m)
+
+    def inverse(self, g: np.ndarray) -> np.ndarray:
+        """``H⁻¹g``."""
+        return solve_factored(self.factor, g.T.reshape(-1, 1)).reshape(self.n_columns, -1).T
+
+    def leverage(self, Phi: np.ndarray) -> np.ndarray:
+        """``φᵀH⁻¹φ`` of every row, ``[row, class, class]``."""
+        (n, L), m = Phi.shape, self.n_columns
+        roots = np.empty((m, n, m * L))
+        for c in range(m):
+            V = np.zeros((n, m * L))
+            V[:, c * L : (c + 1) * L] = Phi
+            solve_lower_transposed(self.factor, V)
+            roots[c] = V
+        return np.einsum("anj,bnj->nab", roots, roots, optimize=True)

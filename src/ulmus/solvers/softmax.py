@@ -1,0 +1,384 @@
+r"""Softmax and logistic regression on features, in steps of one factor.
+
+With scores :math:`F = O + \Phi\beta + b` (O: offsets, the scores of another model) the weights minimise
+
+.. math:: J(\beta, b) = \sum_i w_i\,\ell(F_i) + \frac{\|\beta\|^2}{2C},
+
+:math:`\ell` the log loss of :mod:`ulmus.solvers.log_loss`; b has no penalty. This is the C of scikit-learn's
+``LogisticRegression``. A gradient is a pass over the rows of cost nLk. What makes few of them do is a metric
+(:mod:`ulmus.solvers.log_metric`) that costs one factor of an L × L matrix, as ridge regression does, and is made again
+only where that is cheaper than the passes it saves (:mod:`ulmus.solvers.descent`).
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ulmus import engine
+from ulmus._blas import solve_lower, solve_lower_transposed
+from ulmus.engine import Lift, Lifted, Rows
+from ulmus.exceptions import NumericalWarning
+from ulmus.solvers.descent import Minimum, minimise, newton_direction, step_length
+from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, targets
+from ulmus.solvers.log_metric import DENSE, DenseMetric, KroneckerMetric, class_curvature
+
+#: Passes after which a run is stopped, with a warning.
+MAX_PASSES = 500
+#: The metric is summed over so many rows per feature at most, drawn at random: it points the way, no more.
+METRIC_ROWS = 16
+#: How exact directions by the Hessian of a sample are, which is not exact itself.
+SAMPLED = 0.03
+#: Rows that are so sure that together they hold this share of the curvature are left out of the sum.
+SURE = 0.01
+#: Features beyond this size have squares that overflow.
+LARGEST = 1e70
+#: Features that are held at a time, at most, where the Hessian is taken as it is.
+DENSE_CELLS = 2**23
+
+
+@dataclass(frozen=True)
+class LogProblem:
+    """Rows (targets are ±1 codes), their features, offsets ``[row, column]``, and the penalty.
+
+    ``whitening`` is a lower triangular ``R`` when the features in question are ``φ R⁻ᵀ``; ``scale`` are the factors by
+    which columns were divided.
+    """
+
+    features: Lift
+    rows: Rows
+    C: float
+    fit_intercept: bool = True
+    offset: np.ndarray | None = None
+    n_jobs: int | None = -1
+    whitening: np.ndarray | None = None
+    scale: np.ndarray | None = None
+
+    @classmethod
+    def of(
+        cls,
+        Phi: np.ndarray,
+        T: np.ndarray,
+        C: float,
+        weight: np.ndarray | None = None,
+        *,
+        unit: np.ndarray | None = None,
+        offset: np.ndarray | None = None,
+        fit_intercept: bool = True,
+        n_jobs: int | None = -1,
+    ) -> "LogProblem":
+        """A problem of features in memory; columns whose squares would overflow are divided by a power of two."""
+        largest = np.abs(Phi).max(axis=0, initial=0.0)
+        scale = None
+        if largest.max(initial=0.0) > LARGEST:
+            scale = 2.0 ** np.round(np.log2(np.where(largest > LARGEST, largest, 1.0)))
+            Phi = Phi / scale
+        return cls(Lifted(Phi.shape[1]), Rows(Phi, T, weight, unit), C, fit_intercept, offset, n_jobs, None, scale)
+
+    @classmethod
+    def nystrom(cls, features: Any, rows: Rows, C: float, **more: Any) -> "LogProblem":
+        """On a feature map; of a Nyström map raw kernel values are evaluated, and the weights whitened instead."""
+        if getattr(features, "triangular", False):
+            return cls(features.cross_kernel_, rows, C, whitening=features.whitening_, **more)
+        return cls(features, rows, C, **more)
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.C) and self.C > 0):
+            raise ValueError(f"C must be positive and finite for the log loss, got {self.C!r}")
+        if self.offset is not None and self.offset.shape != self.rows.T.shape:
+            raise ValueError(
+                f"offset must have shape {self.rows.T.shape}, one score per target column, got {self.offset.shape}"
+            )
+
+    @property
+    def weight(self) -> np.ndarray:
+        return np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight
+
+
+@dataclass(frozen=True)
+class LogSolution:
+    """Weights and intercepts, scores of the rows, the objective, and how the run ended.
+
+    ``gap`` is what is left of the objective, by its curvature near the end; ``bound`` what is left of it in any case,
+    ``C‖g‖²/2J`` of the penalised weights.
+    """
+
+    beta: np.ndarray
+    intercept: np.ndarray
+    F: np.ndarray
+    value: float
+    gap: float
+    bound: float
+    converged: bool
+    n_passes: int
+    n_metrics: int
+    gram: np.ndarray | None
+
+
+class FeatureObjective:
+    """The objective on features; vectors are ``[β; b]``, one column per score."""
+
+    def __init__(self, problem: LogProblem, gram: np.ndarray | None = None) -> None:
+        self.problem, rows = problem, problem.rows
+        self.Y, self.w = targets(rows.T), problem.weight
+        self.L, self.m = problem.features.n_lifted, rows.T.shape[1]
+        self.size = self.L + problem.fit_intercept
+        self.penalty = np.full(self.size, 1.0 / problem.C)
+        self.penalty[self.L :] = 0.0
+        if problem.scale is not None:
+            self.penalty[: self.L] /= problem.scale**2
+        self.gram = gram
+        self.M: KroneckerMetric | DenseMetric | None = None
+        self._workspace = engine.Workspace()
+        drawn = min(len(rows), METRIC_ROWS * max(self.L, 64))
+        self._drawn = None if drawn == len(rows) else np.sort(np.random.RandomState(0).permutation(len(rows))[:drawn])
+        flops = drawn * self.L**2 + self.m * self.L**3 / 3
+        self.dense = self.size * self.m <= DENSE and len(rows) * self.size <= DENSE_CELLS
+        if self.dense:
+            flops = len(rows) * (self.L * self.m) ** 2 / 2 + (self.L * self.m) ** 3 / 3
+        self.metric_cost = 0.25 * flops / max(len(rows) * self.L * self.m, 1)
+        if gram is not None and not self.dense:
+            self._factor(np.broadcast_to(np.average(self.Y, axis=0, weights=self.w), self.Y.shape))
+
+    @property
+    def is_large(self) -> bool:
+        """Whether rows are so many that a sample of them knows the curvature."""
+        return not self.dense and self._drawn is not None and 2 * len(self._drawn) < len(self.w)
+
+    # passes over the rows
+
+    def _sum(self, work: Callable[[slice, np.ndarray], np.ndarray], rows: Rows, v: np.ndarray) -> np.ndarray:
+        """``[Φ 1]ᵀ work(tile, Φv + b)`` over tiles of the rows."""
+        problem = self.problem
+        a, b = self._unwhitened(v[: self.L]), v[self.L :]
+
+        def of_slab(slab: slice) -> np.ndarray:
+            G = np.zeros((self.size, self.m))
+            for tile, Phi in _tiles(problem.features, rows, slab, self._workspace):
+                f = Phi @ a
+                if problem.fit_intercept:
+                    f += b
+                E = work(tile, f)
+                G[: self.L] += Phi.T @ E
+                G[self.L :] += E.sum(axis=0)
+            return G
+
+        g = np.zeros((self.size, self.m))
+        for part in engine.ordered_map(of_slab, engine.slabs(len(rows)), problem.n_jobs):
+            g += part
+        if problem.whitening is not None:
+            beta = np.ascontiguousarray(g[: self.L])
+            solve_lower(problem.whitening, beta)
+            g[: self.L] = beta
+        return g
+
+    def _unwhitened(self, beta: np.ndarray) -> np.ndarray:
+        """Weights on the features as they are evaluated."""
+        a = np.array(beta, order="C")
+        if self.problem.whitening is not None:
+            solve_lower(self.problem.whitening, a, transposed=True)
+        return a
+
+    def scores(self, v: np.ndarray) -> np.ndarray:
+        problem = self.problem
+        F = engine.apply(problem.features, problem.rows.X, self._unwhitened(v[: self.L]), n_jobs=problem.n_jobs)
+        if problem.fit_intercept:
+            F += v[self.L :]
+        return F if problem.offset is None else F + problem.offset
+
+    def gradient(self, F: np.ndarray, v: np.ndarray) -> np.ndarray:
+        E = self.pull(F)
+        zero = np.zeros_like(v)
+        return self._sum(lambda tile, _: E[tile], self.problem.rows, zero) + self.penalty[:, None] * v
+
+    def sweep(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scores and gradient at ``v``, by one pass."""
+        F, problem = np.empty(self.Y.shape), self.problem
+
+        def work(tile: slice, f: np.ndarray) -> np.ndarray:
+            F[tile] = f if problem.offset is None else f + problem.offset[tile]
+            return (proportions(F[tile]) - self.Y[tile]) * self.w[tile, None]
+
+        return F, self._sum(work, problem.rows, v) + self.penalty[:, None] * v
+
+    def sample(self) -> tuple[np.ndarray, "FeatureObjective"]:
+        """Some rows, and the objective on them, features in memory; they weigh as much as all."""
+        problem, index = self.problem, self._drawn
+        assert index is not None
+        Phi = self.design(index)[:, : self.L]
+        w = self.w[index] * (self.w.sum() / self.w[index].sum())
+        offset = None if problem.offset is None else problem.offset[index]
+        rows = Rows(Phi, problem.rows.T[index], w)
+        return index, FeatureObjective(
+            LogProblem(Lifted(self.L), rows, problem.C, problem.fit_intercept, offset, problem.n_jobs)
+        )
+
+    def curve(self, F: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        P, image = proportions(F), np.empty(F.shape)
+
+        def work(tile: slice, U: np.ndarray) -> np.ndarray:
+            image[tile] = U
+            p = P[tile]
+            E = p * (1.0 - p) * U if self.m == 1 else p * (U - (p * U).sum(axis=1, keepdims=True))
+            E *= self.w[tile, None]
+            return E
+
+        return self._sum(work, self.problem.rows, d) + self.penalty[:, None] * d, image
+
+    # sums over the scores
+
+    def loss(self, F: np.ndarray) -> float:
+        return float(self.w @ losses(self.Y, F))
+
+    def pull(self, F: np.ndarray) -> np.ndarray:
+        return (proportions(F) - self.Y) * self.w[:, None]
+
+    def inner(self, u: np.ndarray, v: np.ndarray) -> float:
+        return float(self.penalty @ (u * v).sum(axis=1))
+
+    def pair(self, g: np.ndarray, v: np.ndarray) -> float:
+        return float(np.vdot(g, v))
+
+    # the metric
+
+    def direction(self, g: np.ndarray) -> np.ndarray:
+        assert self.M is not None
+        return self.M.inverse(g)
+
+    def metric(self, F: np.ndarray, exact: bool = False) -> None:
+        P = proportions(F)
+        if self.dense:
+            with engine.threads_for(self.size * self.m):
+                self.M = DenseMetric.of(self.design(slice(None)), P, self.w, self.penalty)
+            return
+        self.gram = self.weighted_gram(self.w * curvature(P), 0.0 if exact else SURE)
+        self._factor(P)
+
+    def _factor(self, P: np.ndarray) -> None:
+        assert self.gram is not None
+        with engine.threads_for(self.size):
+            self.M = KroneckerMetric.of(self.gram, class_curvature(P, self.w), self.penalty)
+
+    def design(self, rows: slice | np.ndarray) -> np.ndarray:
+        """``[Φ 1]`` of these rows."""
+        X = self.problem.rows.X[rows]
+        out = np.ones((X.shape[0], self.size))
+        Phi = engine.transform(self.problem.features, X, np.empty((X.shape[0], self.L)), n_jobs=self.problem.n_jobs)
+        if self.problem.whitening is not None:
+            solve_lower_transposed(self.problem.whitening, Phi)
+        out[:, : self.L] = Phi
+        return out
+
+    def weighted_gram(self, d: np.ndarray, sure: float = SURE) -> np.ndarray:
+        """``[Φ 1]ᵀ diag(d) [Φ 1]``, from some rows where they are very many, and without those that add little."""
+        problem, index, total = self.problem, np.arange(len(d)), float(d.sum())
+        if self._drawn is not None and sure > 0:
+            index = self._drawn
+            d = d[index] * (total / max(float(d[index].sum()), np.finfo(float).tiny))
+        order = np.argsort(d)
+        kept = np.sort(order[int(np.searchsorted(np.cumsum(d[order]), sure * total)) :])
+        rows = problem.rows.take(index[kept])
+        rows = Rows(rows.X, np.empty((len(rows), 0)), d[kept])
+        stats = engine.gram_statistics(problem.features, rows, n_jobs=problem.n_jobs)
+        with engine.threads_for(self.L):
+            stats = stats if problem.whitening is None else stats.whitened(problem.whitening)
+        return stats.moments if problem.fit_intercept else np.ascontiguousarray(stats.moments[:-1, :-1])
+
+
+def _tiles(features: Lift, rows: Rows, slab: slice, workspace: engine.Workspace) -> Iterator[tuple[slice, np.ndarray]]:
+    """Features of a slab tile by tile, with the places of the rows among all; features in memory are not copied."""
+    if isinstance(features, Lifted):
+        for piece in engine.pieces(slab.stop - slab.start, engine.block_rows(features.n_lifted, np.float64)):
+            tile = slice(slab.start + piece.start, slab.start + piece.stop)
+            yield tile, rows.X[tile]
+        return
+    for piece, Phi in engine.lifted_tiles(features, rows[slab], np.float64, workspace):
+        yield slice(slab.start + piece.start, slab.start + piece.stop), Phi
+
+
+def fit_softmax(
+    problem: LogProblem,
+    *,
+    start: np.ndarray | None = None,
+    gram: np.ndarray | None = None,
+    tol: float = 1e-10,
+    max_passes: int = MAX_PASSES,
+) -> LogSolution:
+    """The minimiser, to a relative ``tol`` in the objective.
+
+    ``start`` are weights ``[β; b]`` nearby; ``gram`` is a matrix ``[Φ 1]ᵀ diag(d) [Φ 1]`` from another run on the same
+    rows (the one of a solution), which is enough to begin with.
+    """
+    objective = FeatureObjective(problem, gram)
+    scale = np.ones(objective.L) if problem.scale is None else problem.scale
+    v = np.zeros((objective.size, objective.m)) if start is None else np.array(start)
+    v[: objective.L] *= scale[:, None]
+    if start is None and problem.fit_intercept and problem.offset is None:
+        v[-1] = log_odds(np.average(objective.Y, axis=0, weights=objective.w))
+    if objective.is_large:
+        found = minimise_by_sample(objective, v, tol=tol, max_passes=max_passes)
+    else:
+        found = minimise(objective, v, tol=tol, max_passes=max_passes, fresh=objective.M is None)
+    warn_unfinished(found, problem.C)
+    beta, b = found.v[: objective.L] / scale[:, None], np.zeros(objective.m)
+    if problem.fit_intercept:
+        b = found.v[-1] - (found.v[-1].mean() if objective.m > 1 else 0.0)
+    slope = found.gradient[: objective.L] * scale[:, None]
+    bound = 0.5 * problem.C * float(np.vdot(slope, slope)) / max(found.value, np.finfo(float).tiny)
+    return LogSolution(
+        beta,
+        b,
+        found.F,
+        found.value,
+        found.gap,
+        bound,
+        found.converged,
+        found.n_passes,
+        found.n_metrics,
+        objective.gram,
+    )
+
+
+def minimise_by_sample(objective: FeatureObjective, v: np.ndarray, *, tol: float, max_passes: int) -> Minimum:
+    """Newton's method with the Hessian of a sample in memory, and the gradient of all rows: one pass a step.
+
+    The sample's own minimum is where it starts. Where a step no longer lowers what is left of the objective to a half,
+    products with the Hessian of all rows take over (:func:`ulmus.solvers.descent.minimise`).
+    """
+    index, few = objective.sample()
+    begun = minimise(few, v, tol=max(tol, 1e-5), max_passes=max_passes)
+    v, passes, steps = begun.v, 1, 0
+    F, g = objective.sweep(v)
+    value, last = objective.loss(F) + 0.5 * objective.inner(v, v), np.inf
+    while True:
+        F_few = F[index]
+        d = newton_direction(few, F_few, g, few.direction(g), SAMPLED)[0]
+        gap = -0.5 * objective.pair(g, d)
+        if gap <= tol * value or gap > 0.5 * last or passes >= max_passes:
+            break
+        F_end, g_end = objective.sweep(v + d)
+        step = step_length(objective, F, F_end - F, v, d)
+        if step.length != 1.0:
+            F_end, g_end = objective.sweep(v + step.length * d)
+            passes += 1
+        passes, steps, last = passes + 1, steps + 1, gap
+        if not 0 < step.end_value < value:
+            break
+        v, F, g, value = v + step.length * d, F_end, g_end, step.end_value
+    if gap <= tol * value:
+        return Minimum(v, F, g, value, gap / value, True, steps, passes, begun.n_metrics)
+    rest = minimise(objective, v, tol=tol, max_passes=max(max_passes - passes, 1))
+    return replace(rest, n_passes=rest.n_passes + passes, n_steps=rest.n_steps + steps)
+
+
+def warn_unfinished(found: Minimum, C: float) -> None:
+    """Say so when a run was stopped early."""
+    if not found.converged:
+        warnings.warn(
+            f"the log loss was still falling after {found.n_passes} passes (C = {C:.3g}): about {found.gap:.1e} of the "
+            "objective is left; a smaller C would be steadier",
+            NumericalWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,96 @@
+"""Choosing the C of a log model: the path with warm starts, judged on scores of rows that were left out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.stats import rankdata
+
+from ulmus.solvers.log_leave_out import left_out
+from ulmus.solvers.log_loss import class_proportions, losses, targets
+from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
+
+CRITERIA = ("log_loss", "error", "auc", "balanced")
+#: A further C is tried while the criterion has not risen by this share above its lowest.
+PATIENCE = 0.02
+
+
+def criterion_of(criterion: str, T: np.ndarray, F: np.ndarray, weight: np.ndarray | None = None) -> float:
+    """What is to be minimal, of ±1 codes and scores: log loss, error, 1 − AUC, or 1 − mean recall of the classes.
+
+    AUC of several classes is the mean of each against the rest. Equal scores count half.
+    """
+    w = np.ones(len(T)) if weight is None else weight
+    if criterion == "log_loss":
+        return float(np.average(losses(targets(T), F), weights=w))
+    P = class_proportions(F)
+    true = _classes(T)
+    if criterion == "error":
+        return float(np.average(P.argmax(axis=1) != true, weights=w))
+    if criterion == "balanced":
+        wrong = P.argmax(axis=1) != true
+        seen = np.unique(true)
+        return float(np.mean([np.average(wrong[true == c], weights=w[true == c]) for c in seen]))
+    if criterion == "auc":
+        columns = [1] if P.shape[1] == 2 else [c for c in range(P.shape[1]) if 0 < (true == c).sum() < len(true)]
+        return 1.0 - float(np.mean([_auc(true == c, F[:, 0] if F.shape[1] == 1 else P[:, c], w) for c in columns]))
+    raise ValueError(f"criterion must be one of {', '.join(CRITERIA)}, got {criterion!r}")
+
+
+def _classes(T: np.ndarray) -> np.ndarray:
+    return (T[:, 0] > 0).astype(int) if T.shape[1] == 1 else T.argmax(axis=1)
+
+
+def _auc(positive: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
+    """Share of pairs, weighted, in which the positive row has the larger score; 1/2 where there are none."""
+    place = rankdata(score, method="dense").astype(int) - 1
+    up, down = (np.bincount(place, np.where(which, w, 0.0)) for which in (positive, ~positive))
+    below = np.cumsum(down) - down
+    pairs = up.sum() * down.sum()
+    return float((up @ (below + 0.5 * down)) / pairs) if pairs > 0 else 0.5
+
+
+@dataclass(frozen=True)
+class LogTrial:
+    """One C: its solution, and the criterion of rows left out."""
+
+    C: float
+    loss: float
+    solution: LogSolution
+    left_out: np.ndarray
+
+
+def log_path(
+    problem: LogProblem,
+    C: Sequence[float],
+    *,
+    criterion: str = "log_loss",
+    scored: np.ndarray | None = None,
+    mass: np.ndarray | None = None,
+    held: tuple[np.ndarray, np.ndarray] | None = None,
+    tol: float = 1e-4,
+    refits: int = 0,
+) -> list[LogTrial]:
+    """Models for rising C, each begun where the last ended, until the criterion has clearly risen.
+
+    They are judged by approximate leave-one-out on the rows ``scored`` (with weights ``mass``), or on rows that they
+    never saw: ``held`` are the features ``Φ`` of those and their codes ``T``.
+    """
+    trials: list[LogTrial] = []
+    start, gram = None, None
+    index = np.arange(len(problem.rows)) if scored is None else scored
+    for each in sorted(C):
+        here = replace(problem, C=each)
+        solution = fit_softmax(here, start=start, gram=gram, tol=tol)
+        start = np.vstack([solution.beta, solution.intercept]) if problem.fit_intercept else solution.beta
+        gram = solution.gram
+        if held is not None:
+            F, T = held[0] @ solution.beta + solution.intercept, held[1]
+        else:
+            F, T = left_out(here, solution, index, refits=refits), problem.rows.T[index]
+        weight = mass if mass is not None or held is not None else problem.weight[index]
+        trials.append(LogTrial(each, criterion_of(criterion, T, F, weight), solution, F))
+        lowest = min(trial.loss for trial in trials)
+        if trials[-1].loss > (1 + PATIENCE) * lowest:
+            break
+    return trials
