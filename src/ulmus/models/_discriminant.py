@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ulmus import engine
 from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.calibration import fit_temperature
+from ulmus.codings import Indicators
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
 from ulmus.models._between import reads
-from ulmus.models._discriminant_features import Indicators
-from ulmus.models._heads import Judged, Means, Neighbours, Part
+from ulmus.models._heads import JudgedFolds, Means, Neighbours, Part
 from ulmus.models._metric import metric_for, seen_through
 from ulmus.models._references import Division, References
 from ulmus.tuning import fold_numbers
@@ -161,12 +161,12 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         labels, weight = references.labels, references.weight
         self.head_ = Neighbours(self._Z, labels, weight, self.n_neighbors_, len(self.classes_))
 
-    def _held_out(self) -> Judged:
+    def _held_out(self) -> JudgedFolds:
         """Training rows to judge by; only while the model is being fitted."""
         divisions = self._references.divisions(self._seed)
         projections = self._without(divisions)
         parts = (self._part(d, Z, means) for d, (Z, means) in zip(divisions, projections, strict=True))
-        return Judged(tuple(parts), len(self.classes_))
+        return JudgedFolds(tuple(parts), len(self.classes_))
 
     def _part(self, division: Division, Z: np.ndarray, means: np.ndarray) -> Part:
         weight = self._references.weights() - division.lost

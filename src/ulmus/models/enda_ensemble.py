@@ -9,7 +9,6 @@ from sklearn.base import clone
 from ulmus._sklearn import Interval
 from ulmus.engine import Rows
 from ulmus.models._discriminant import DiscriminantModel
-from ulmus.models._discriminant_features import FEATURES
 from ulmus.models._metric import importances_in_use, metric_in_use
 from ulmus.models.enda import ENDA
 from ulmus.models.options import PROJECTION
@@ -154,8 +153,7 @@ class ENDAEnsemble(DiscriminantModel):
         self.turns_ = turns[:, :, : self.n_components_]
 
     def _project(self, X: Any) -> np.ndarray:
-        parts = zip(self._weights, self.members_, self._sizes, self.turns_, strict=True)
-        return np.asarray(sum(a / size * member._project(X) @ Q for a, member, size, Q in parts))
+        return np.asarray(sum(a * member._project(X) @ Q for a, member, Q in combination(self)))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities: the weighted mean of the members'.
@@ -173,8 +171,14 @@ class ENDAEnsemble(DiscriminantModel):
         return np.asarray(sum(a * member.head_.probabilities(member._project(X)) for a, member in parts))
 
 
+def combination(model: ENDAEnsemble) -> list[tuple[float, ENDA, np.ndarray]]:
+    """The common projection as a sum over members: factor, member, turn of its coordinates."""
+    parts = zip(model._weights, model.members_, model._sizes, model.turns_, strict=True)
+    return [(a / size, member, Q) for a, member, size, Q in parts]
+
+
 def _choices(member: ENDA) -> dict[str, Any]:
     """What the first member chose, as parameters for the others."""
-    kind = FEATURES[member.features]
+    width = member._recipe.width_name
     nodes = member.map_.n_hidden if member.features == "random" else member.map_.n_lifted
-    return {"n_hidden": nodes, kind.width: getattr(member, f"{kind.width}_"), "C": member.C_}
+    return {"n_hidden": nodes, width: getattr(member, f"{width}_"), "C": member.C_}
