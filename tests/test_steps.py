@@ -17,6 +17,7 @@ from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.solvers.ridge import fit_sums
 from ulmus.statistics import Extent, Statistics
+from ulmus.streaming import Steps
 
 X, Y = regression(400)
 LABELS = classification(400)[1]
@@ -37,14 +38,13 @@ MODELS = pytest.mark.parametrize(
 
 def in_steps(model, y, sizes, weight=None):
     """The three steps, the rows cut into blocks of these sizes."""
-    model._validate(X, y)
-    T, _ = model._encode(y, weight)
-    rows = Rows(X, T, weight, None if weight is None else np.minimum(weight, 1.0))
-    model._begin(rows, None, np.random.RandomState(0))
+    steps = Steps(model)
+    steps.read(X, y)
+    rows = steps.rows(X, y, weight)
+    steps.begin(rows)
     cuts = np.cumsum([0, *sizes, len(y)])
     blocks = [rows[slice(a, b)] for a, b in zip(cuts, np.minimum(cuts[1:], len(y)))]
-    model._finish(reduce(add, map(model._summarise, blocks)), rows, np.random.RandomState(0))
-    return model
+    return steps.finish(reduce(add, map(steps.summarise, blocks)))
 
 
 @MODELS
@@ -76,13 +76,13 @@ def test_error_bound_from_sums_is_that_of_the_rows_or_a_little_more():
 
 def test_C_and_size_left_open_are_chosen_on_all_rows_from_their_sums():
     model = ulmus.NKELMRegressor(gamma=0.3, random_state=0)
-    T, _ = model._encode(model._validate(X, Y)[1], None)
-    rows, folds = Rows(X, T), np.arange(len(Y)) % 4
-    model._begin(rows[:100], None, np.random.RandomState(0), spare=True)
+    steps = Steps(model)
+    rows, folds, T = steps.read(X, Y), np.arange(len(Y)) % 4, Y[:, None]
+    steps.begin(rows[:100], spare=True)
     offered = model.map_.n_lifted
     blocks = [slice(0, 100), slice(100, 101), slice(101, 400)]
-    summary = reduce(add, (model._summarise(rows[b], folds[b], 4) for b in blocks))
-    model._finish(summary, rows, np.random.RandomState(0), folds=folds, choose=True)
+    summary = reduce(add, (steps.summarise(rows[b], folds[b], 4) for b in blocks))
+    steps.finish(summary, rows, folds, choose=True)
     trial = next(t for t in reversed(model.tuning_.trials) if t.size == model.map_.n_lifted)
     assert model.n_landmarks_ in (offered // 4, offered // 2, offered)
     # the loss of the choice, by brute force: every fold predicted by the model of the others
@@ -96,10 +96,10 @@ def test_C_and_size_left_open_are_chosen_on_all_rows_from_their_sums():
 
 def test_left_out_rows_from_sums_are_those_of_models_without_them():
     model = ulmus.ELMRegressor(30, slope=1.0, random_state=0)
-    T, _ = model._encode(model._validate(X, Y)[1], None)
-    rows, sample = Rows(X, T), Rows(X[:50], T[:50])
-    model._begin(rows[:200], None, np.random.RandomState(0))
-    model._finish(model._summarise(rows), sample, np.random.RandomState(0), choose=True)
+    steps, T = Steps(model), Y[:, None]
+    rows = steps.read(X, Y)
+    steps.begin(rows[:200])
+    steps.finish(steps.summarise(rows), rows[:50], choose=True)
     H, errors = model.map_.transform(X), []
     for i in range(50):
         others = np.arange(len(Y)) != i
@@ -165,6 +165,6 @@ def test_extent_of_blocks_is_that_of_all_rows():
 
 
 def test_a_label_that_was_never_announced_is_refused():
-    model = fixed.ELMClassifier(C=1.0).fit(X, LABELS)
+    steps = Steps(fixed.ELMClassifier(C=1.0).fit(X, LABELS))
     with pytest.raises(ValueError, match="labels \\[7\\] are not among the known classes"):
-        model._encode_more(np.array([0, 7, 1]))
+        steps.rows(X[:3], np.array([0, 7, 1]))

@@ -1,13 +1,15 @@
 """Codings: labels → target columns, scores → labels, and how wrong a score is.
 
 A coding judges predictions by ``losses(T, P, criterion)``: targets ``T[row, output]``, predictions
-``P[..., row, output]``, one loss per row. That is what tuning minimises.
+``P[..., row, output]``, one loss per row. That is what tuning minimises. Codings are values: one that knows more labels
+is another one (``grown``), with the matrix M that turns the known columns into its own, ``[t 1] M``.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Protocol
+from zlib import crc32
 
 import numpy as np
 from scipy.special import expit
@@ -21,8 +23,26 @@ MARGIN = 0.1
 class Coding(Protocol):
     """What tuning needs to know of the task. Losses that have no bound say so: ``bounded = False``."""
 
+    def numbers(self, T: np.ndarray) -> np.ndarray | None:
+        """The class of every row, by its columns; None where there are no classes."""
+
     def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:
         """One loss per row."""
+
+
+def one_kind(known: np.ndarray, labels: np.ndarray) -> None:
+    """Refuse text among numbers, and numbers among text: NumPy would turn all of them into text."""
+    kinds = ["numbers" if np.asarray(a).dtype.kind in "biuf" else "text" for a in (known, labels)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"labels {np.unique(labels).tolist()[:5]} are {kinds[1]}, but the classes that the model knows, "
+            f"{np.asarray(known).tolist()[:5]}, are {kinds[0]}"
+        )
+
+
+def names_of(classes: np.ndarray) -> np.ndarray:
+    """A number for each label that depends on the label alone."""
+    return np.array([crc32(repr(label).encode()) for label in classes.tolist()], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -40,6 +60,9 @@ class Plain:
         deviation = root_mean_square(T - mean, weight)
         return cls(np.where(deviation > 0, deviation, 1.0))
 
+    def numbers(self, T: np.ndarray) -> None:
+        return None
+
     def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:
         error = (P - T) / self.deviation
         return self.criteria["squared" if criterion == "auto" else criterion](error).mean(axis=-1)
@@ -51,11 +74,42 @@ class OneVsAll:
 
     classes: np.ndarray
 
+    def indices(self, y: np.ndarray) -> np.ndarray:
+        """Class indices of labels, all of which must be known."""
+        found = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
+        unknown = np.unique(y[self.classes[found] != y])
+        if len(unknown):
+            raise ValueError(f"labels {unknown.tolist()} are not among the known classes {self.classes.tolist()}")
+        return found
+
+    def identity(self, T: np.ndarray) -> np.ndarray:
+        """Numbers that tell targets apart, whatever other labels are known."""
+        return names_of(self.classes)[self.numbers(T)][:, None]
+
+    def grown(self, labels: np.ndarray) -> "tuple[OneVsAll, np.ndarray | None]":
+        """The coding that knows these labels as well; a class that is new was −1 so far.
+
+        M is None where the columns stay what they are, and where there were none: one class needs no column.
+        """
+        one_kind(self.classes, labels)
+        old, classes = self.classes, np.unique(np.concatenate([self.classes, labels]))
+        if len(old) < 2 or len(old) == len(classes):
+            return OneVsAll(classes), None
+        known = np.array([[-1.0, 1.0]]) if len(old) == 2 else np.eye(len(old))
+        M = np.zeros((len(known) + 1, len(classes)))
+        M[-1] = -1.0
+        place = np.searchsorted(classes, old)
+        M[:-1, place], M[-1, place] = known, 0.0
+        return OneVsAll(classes), M
+
     def encode(self, indices: np.ndarray) -> np.ndarray:
         """Target columns of class indices."""
         if len(self.classes) == 2:
             return np.where(indices[:, None] == 1, 1.0, -1.0)
         return np.where(indices[:, None] == np.arange(len(self.classes)), 1.0, -1.0)
+
+    def numbers(self, T: np.ndarray) -> np.ndarray:
+        return self.class_scores(T).argmax(axis=1)
 
     def decode(self, scores: np.ndarray) -> np.ndarray:
         """Labels of the largest score."""
@@ -139,6 +193,19 @@ def _descending(o: np.ndarray) -> np.ndarray:
     return np.sort(o, axis=-1)[..., ::-1]
 
 
+def positions_in(order: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Where each label stands in the order; an error names those that do not."""
+    labels, which = np.unique(y, return_inverse=True)
+    where = {label: k for k, label in enumerate(order.tolist())}
+    unknown = [label for label in labels.tolist() if label not in where]
+    if unknown:
+        raise ValueError(
+            f"y has labels {unknown[:5]} that are not among the categories {order.tolist()}; add them at their "
+            "place in the order"
+        )
+    return np.array([where[label] for label in labels.tolist()])[which]
+
+
 @dataclass(frozen=True)
 class Decoder:
     """From bits to a class: the class k whose sum of ``steps`` up to bit k is the largest.
@@ -189,6 +256,28 @@ class Ordered:
     def positions(self, T: np.ndarray) -> np.ndarray:
         """Positions in ``classes`` of codes."""
         return (T > 0).sum(axis=-1)
+
+    numbers = positions
+
+    def indices(self, y: np.ndarray) -> np.ndarray:
+        """Where each label stands in the order; an error names those that do not."""
+        return positions_in(self.classes, y)
+
+    def identity(self, T: np.ndarray) -> np.ndarray:
+        """Numbers that tell targets apart, whatever other labels are known."""
+        return names_of(self.classes)[self.positions(T)][:, None]
+
+    def seeing(self, indices: np.ndarray) -> "Ordered":
+        """The same order, with these classes among those that were seen."""
+        return replace(self, present=np.union1d(self.present, indices).astype(int))
+
+    def grown(self, labels: np.ndarray) -> "tuple[Ordered, np.ndarray | None]":
+        """The coding in which these labels have their place in the order; none of the new ones was seen so far."""
+        classes = np.unique(np.concatenate([self.classes, labels]))
+        if len(classes) == len(self.classes):
+            return self, None
+        more = replace(self, classes=classes, present=np.searchsorted(classes, self.classes[self.present]))
+        return more, more.recoded(self.classes) if len(self.classes) > 1 else None
 
     def recoded(self, old: np.ndarray) -> np.ndarray:
         """M such that ``[t 1] M`` are the bits, where t are those of the fewer classes ``old``.
@@ -262,3 +351,14 @@ class Ordered:
             return expit(-2.0 * self.read(T) * self.repaired(P) / MARGIN) @ self.gaps
         error = np.abs(self.best(P) - self.positions(T))
         return (error if criterion == "absolute" else error > 0).astype(float)
+
+
+class Indicators:
+    """0/1 columns, one per class, judged as the ±1 columns that they stand for."""
+
+    def numbers(self, T: np.ndarray) -> np.ndarray:
+        return T.argmax(axis=1)
+
+    def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:
+        """One loss per row."""
+        return OneVsAll(np.arange(T.shape[-1])).losses(2.0 * T - 1.0, 2.0 * P - 1.0, criterion)

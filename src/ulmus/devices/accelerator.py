@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ulmus.backend import Host
 from ulmus.devices.routes import gibibytes
 
 #: Names that a model takes; ``"torch"`` (PyTorch on the CPU) is for tests of this code on machines without a GPU.
@@ -125,3 +126,16 @@ def on_device(name: str) -> Iterator[Accelerator]:
             f"the GPU ran out of memory: {failed} Other programs may hold some of it; take fewer landmarks or rows, or "
             'device="cpu"'
         )
+
+
+@contextmanager
+def backend_for(device: str, n_jobs: int | None, work: float) -> Iterator[Any]:
+    """The backend of a fit of so many multiply-adds, as long as it lasts; one on the CPU loads nothing of a GPU."""
+    name = resolve(device, work)
+    if name == "cpu":
+        yield Host(n_jobs)
+        return
+    with on_device(name) as accelerator:
+        from ulmus.devices.direct import Driver
+
+        yield Driver(accelerator, n_jobs)

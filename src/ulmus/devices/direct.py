@@ -8,17 +8,19 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from ulmus import engine
-from ulmus.calibration import residual_kernel
+from ulmus.calibration import HeldOut, leave_one_out_sample, residual_kernel
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.iterative import FusedKernel, fusable, fused_gradient
+from ulmus.devices.iterative import DeviceNormal, FusedKernel, fusable, fused_gradient
+from ulmus.devices.kernel_ridge import fit_on_device
 from ulmus.devices.lifts import TensorLift, lift_on, whitened
 from ulmus.devices.routes import direct_bytes
 from ulmus.devices.statistics import TensorStatistics, gradient, gram_statistics, require_finite
-from ulmus.devices.tensors import DeviceRows, block_rows
+from ulmus.devices.tensors import DeviceRows, block_rows, on_both_sides
 from ulmus.devices.whitening import DeviceDecomposition
 from ulmus.engine import Rows
 from ulmus.features.kernels import KERNELS
 from ulmus.features.nystrom import NystromMap
+from ulmus.solvers.kernel_ridge import DualSolution
 from ulmus.solvers.nystrom_ridge import ROUTES
 from ulmus.solvers.path import Spectrum, leave_out
 from ulmus.solvers.ridge import (
@@ -42,10 +44,11 @@ ROUNDING_PAYS = 1e13
 
 
 class Driver:
-    """One fit on the device: rows and maps that are there already are not sent again."""
+    """The backend of one fit on the device: rows and maps that are there already are not sent again."""
 
-    def __init__(self, accelerator: Accelerator) -> None:
-        self.accelerator = accelerator
+    def __init__(self, accelerator: Accelerator, n_jobs: int | None = -1) -> None:
+        self.accelerator, self.n_jobs = accelerator, n_jobs
+        self.name, self.is_gpu, self.free_bytes = accelerator.name, accelerator.is_gpu, accelerator.free_bytes
         self.decompose = DeviceDecomposition(accelerator)
         self._rows: list[tuple[Rows, DeviceRows]] = []
         self._lifts: list[tuple[Any, TensorLift]] = []
@@ -79,15 +82,52 @@ class Driver:
         self._matrices = [*self._matrices[-1:], (array, there)]
         return there
 
-    def adopt(self, features: NystromMap) -> NystromMap:
+    def received(self, rows: Rows) -> Rows:
+        """Rows as the backend takes them."""
+        return on_both_sides(self.accelerator, rows)
+
+    def adopt(self, features: Any) -> Any:
         """A map whose landmark kernel will be factored on the device; :meth:`release` makes it a plain one again."""
-        features._decompose = self.decompose  # type: ignore[misc]
+        if isinstance(features, NystromMap):
+            features._decompose = self.decompose  # type: ignore[misc]
         return features
 
     @staticmethod
-    def release(features: NystromMap) -> NystromMap:
+    def release(features: Any) -> Any:
         features.__dict__.pop("_decompose", None)
         return features
+
+    def judge(self, rows: Rows, coding: Any, fit_intercept: bool, criterion: str, folds: np.ndarray | None) -> Judge:
+        """Who tells how good a map and a C are, by rows that models did not see."""
+        options: dict[str, Any] = {"criterion": criterion, "folds": folds, "n_jobs": self.n_jobs, "driver": self}
+        return DeviceJudge(rows, coding, self.statistics, fit_intercept, **options)  # type: ignore[arg-type]
+
+    def fit_ridge(self, features: Any, rows: Rows, C: float | None, fit_intercept: bool, stats: Any) -> Solution:
+        """Weights for rows in memory (from their sums, if given)."""
+        self.release(features)
+        return fit_ridge(self, features, rows, C, fit_intercept=fit_intercept, n_jobs=self.n_jobs, stats=stats)
+
+    def fit_sums(self, stats: Any, C: float | None, fit_intercept: bool, again: Any) -> Solution:
+        """Weights from sums; ``again`` wins back digits that they have lost."""
+        return fit_sums(stats, C, fit_intercept, again)
+
+    def fit_kernel(self, cross: Any, rows: Rows, C: float, **options: Any) -> DualSolution:
+        """Dual weights of the exact kernel."""
+        return fit_on_device(self.accelerator, cross, rows, C, n_jobs=self.n_jobs, **options)
+
+    def normal(self, cross: Any, rows: Rows, C: float, fit_intercept: bool) -> DeviceNormal:
+        """The normal equations of landmarks too many to square."""
+        return DeviceNormal(self.accelerator, cross, self.rows(rows), C, fit_intercept=fit_intercept)
+
+    def left_out(self, features: Any, rows: Rows, solution: Solution, rng: Any, C: float | None) -> HeldOut:
+        """Exact leave-one-out predictions of a sample of the rows."""
+        evaluate = partial(fitted_values, self)
+        return leave_one_out_sample(features, rows, solution, rng, C, evaluate=evaluate, n_jobs=self.n_jobs)
+
+    @staticmethod
+    def on_host(summary: Summary) -> Summary:
+        """Sums in memory."""
+        return on_host(summary)
 
     def statistics(self, features: Any, rows: Rows) -> TensorStatistics:
         """Sums of the features; those of a Nyström map are squared before they are whitened where digits allow it."""

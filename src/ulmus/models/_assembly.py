@@ -5,29 +5,32 @@ labels, the family knows features and weights.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
-from contextlib import nullcontext
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ulmus import engine
 from ulmus._sklearn import check_sample_weight, fit_context
+from ulmus.backend import Host
 from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
-from ulmus.devices.accelerator import on_device, resolve
-from ulmus.devices.tensors import on_both_sides, on_host, received
+from ulmus.devices.accelerator import HIDDEN, backend_for, on_device, resolve
+from ulmus.devices.tensors import HostView, checked, on_host, received
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
-from ulmus.models._device import apply, rechecked
-from ulmus.tuning import GCV, Judge, Tuner, fold_numbers
+from ulmus.models._metric import metric_for, seen_through
+from ulmus.models.choice import RidgeSearch, Training
+from ulmus.tuning import GCV, fold_numbers
 
 #: Relative error that folded or narrowed weights may add to a prediction.
 PREDICTION_LOSS = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+
+
+#: Kernel values (or nodes) from which a prediction is worth sending to the GPU.
+WORTH_SENDING = 2e9
 
 
 def digits_kept(weights: np.ndarray, bound: float, scale: np.ndarray | float, dtype: Any) -> bool:
@@ -78,20 +81,21 @@ class Assembly(BaseEstimator):
             X, y, weight = X[seen], y[seen], weight[seen]
             folds = None if folds is None else folds[seen]
         T, balance = self._encode(y, weight)
-        rows = Rows(X, T, weight, left_out_together(X, T, weight))
-        if balance is not None:
-            rows = rows.reweighted(balance)
-            folds = folds if folds is None else folds[balance > 0]
-        name = resolve(self.device, len(rows) * float(self._most_features(rows)) ** 2)
-        with engine.threads_for(len(rows)), on_device(name) if name != "cpu" else nullcontext() as accelerator:
-            if accelerator is not None:
-                from ulmus.devices.direct import Driver
 
-                self._driver, rows = Driver(accelerator), on_both_sides(accelerator, rows)
-            try:
-                held_out = self._train(rows, folds, check_random_state(self.random_state))
-            finally:
-                self.__dict__.pop("_driver", None)
+        def rows_of(X: Any, folds: np.ndarray | None = None) -> Rows:
+            rows = Rows(X, T, weight, left_out_together(X, T, weight), folds)
+            return rows if balance is None else rows.reweighted(balance)
+
+        self._metric = None
+        if getattr(self, "metric", None) is not None:
+            self._metric = metric_for(self, self, lambda: rows_of(dense_rows(X), folds))
+        rows = rows_of(self._shown(X))
+        if balance is not None:
+            folds = folds if folds is None else folds[balance > 0]
+        work = len(rows) * float(self._most_features(rows)) ** 2
+        with engine.threads_for(len(rows)), backend_for(self.device, self.n_jobs, work) as backend:
+            rng = check_random_state(self.random_state)
+            held_out = self._train(self._training(backend.received(rows), folds, rng, backend))
         self._calibrate(held_out)
         return self
 
@@ -101,8 +105,16 @@ class Assembly(BaseEstimator):
                 f"criterion must be one of {self._criteria} for {type(self).__name__}, got {self.criterion!r}"
             )
 
-    #: The fit's rows and maps on the device, while it lasts.
-    _driver: Any = None
+    def _training(
+        self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, backend: Any = None
+    ) -> Training:
+        """All that a fit to these rows works on; it runs on the CPU unless it is told otherwise."""
+        return Training(rows, self._coding(rows), folds, rng, Host(self.n_jobs) if backend is None else backend)
+
+    @property
+    def _ridge_search(self) -> RidgeSearch:
+        """How C is found."""
+        return RidgeSearch(self.C, self._intercept, self.criterion, bool(self.verbose))
 
     def _deviation_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Leverage and residual kernel of every row, in units of the noise's variance."""
@@ -110,10 +122,8 @@ class Assembly(BaseEstimator):
 
     def _shown(self, X: Any) -> Any:
         """Rows as the features see them."""
-        return X
-
-    def _begin_blocks(self) -> None:
-        """Look whether rows can come in blocks."""
+        metric = getattr(self, "_metric", None)
+        return X if metric is None else seen_through(metric, X)
 
     def _most_features(self, rows: Rows) -> int:
         """Features that the fit may come to use, by which the device is chosen; 0 for models that know none."""
@@ -126,33 +136,6 @@ class Assembly(BaseEstimator):
             return self._default_intercept and self.C == "auto"
         return bool(self.fit_intercept)
 
-    def _tuner(
-        self,
-        rows: Rows,
-        make_map: Callable[[float, int], Any],
-        statistics_of: Callable[[Any, Rows], Any],
-        folds: np.ndarray | None,
-        rng: np.random.RandomState,
-    ) -> Tuner:
-        judge_type: Any = Judge
-        if self._driver is not None:
-            from ulmus.devices.direct import DeviceJudge
-
-            judge_type = partial(DeviceJudge, driver=self._driver)
-        judge = judge_type(
-            rows,
-            self._coding(rows),
-            statistics_of,
-            self._intercept,
-            criterion=self.criterion,
-            folds=folds,
-            n_jobs=self.n_jobs,
-        )
-        tuner = Tuner(judge, make_map, rng, labels=self._labels, verbose=self.verbose)
-        if self.C != "auto":
-            tuner.log2_C = np.log2([np.inf if self.C is None else self.C])
-        return tuner
-
     def _scores_of(self, X: Any) -> np.ndarray:
         scores = self._outputs(self._checked(X))
         scores += self.intercept_
@@ -160,10 +143,10 @@ class Assembly(BaseEstimator):
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        return rechecked(self, received(X, self.device))
+        return self._shown(rechecked(self, received(X, self.device)))
 
     def _apply(self, features: Any, X: Any, weights: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
-        return apply(self.device, features, X, weights, dtype, self.n_jobs)
+        return applied(self.device, features, X, weights, dtype, self.n_jobs)
 
     @abstractmethod
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]: ...
@@ -187,12 +170,8 @@ class Assembly(BaseEstimator):
     @abstractmethod
     def _coding(self, rows: Rows) -> Coding: ...
 
-    def _labels(self, rows: Rows) -> np.ndarray | None:
-        """Class numbers of rows, for maps that look at them."""
-        return None
-
     @abstractmethod
-    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut: ...
+    def _train(self, training: Training) -> HeldOut: ...
 
     @abstractmethod
     def _calibrate(self, held_out: HeldOut) -> None: ...
@@ -206,5 +185,51 @@ class Assembly(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not isinstance(getattr(self, "metric", None), str)
         return tags
+
+
+def dense_rows(X: Any) -> Any:
+    """Rows that are on a GPU as an array, others as they are."""
+    return np.asarray(X) if isinstance(X, HostView) else X
+
+
+def validated(model: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+    """Rows and targets by scikit-learn's checks; rows that are on the GPU are checked there."""
+    if isinstance(X, HostView):
+        X = checked(X)
+        y = validate_data(model, X="no_validation", y=y, **options)
+        if len(y) != len(X):
+            raise ValueError(f"X has {len(X)} rows and y has {len(y)}")
+        model.n_features_in_ = X.shape[1]
+        return X, y
+    return validate_data(model, X, y, **_looked_at(model), **options)
+
+
+def _looked_at(model: Any) -> dict[str, Any]:
+    """What scikit-learn is to look at."""
+    return {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": model._all_finite}
+
+
+def rechecked(model: Any, X: Any) -> Any:
+    """Rows for a fitted model."""
+    if not isinstance(X, HostView):
+        return validate_data(model, X, reset=False, **_looked_at(model))
+    X = checked(X)
+    if X.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(model).__name__} is expecting {model.n_features_in_} features as "
+            "input"
+        )
+    return X
+
+
+def applied(device: str, features: Any, X: Any, weights: np.ndarray, dtype: Any, n_jobs: int | None) -> np.ndarray:
+    """``Φ(X) β`` where it is fastest: a model that was fitted on a GPU predicts without one too."""
+    work = float(X.shape[0]) * features.n_lifted
+    if device == HIDDEN or (device != "cpu" and work >= WORTH_SENDING and resolve("auto", np.inf) == "cuda"):
+        with on_device("cuda" if device != HIDDEN else device) as accelerator:
+            from ulmus.devices.direct import Driver
+
+            return Driver(accelerator).apply(features, X, weights)
+    return engine.apply(features, X, weights, dtype=dtype, n_jobs=n_jobs)

@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ulmus import engine
 from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.calibration import fit_temperature
+from ulmus.codings import Indicators
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
 from ulmus.models._between import reads
-from ulmus.models._discriminant_features import Indicators
-from ulmus.models._heads import Judged, Means, Neighbours, Part
+from ulmus.models._heads import JudgedFolds, Means, Neighbours, Part
+from ulmus.models._metric import metric_for, seen_through
 from ulmus.models._references import Division, References
 from ulmus.tuning import fold_numbers
 
@@ -48,17 +49,31 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         -------
         self
         """
+        settings = self._settings()
         X, y = self._validate(X, y)
         if sample_weight is not None:
             sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         folds = fold_numbers(getattr(self, "cv", None), X, y, groups, True, sample_weight)
         X, y, weight, folds = self._weighed(X, y, sample_weight, folds)
         T, _ = self._encode(y, weight)
-        rows = Rows(X, T, weight, left_out_together(X, T, weight))
+
+        def rows_of(X: Any, folds: np.ndarray | None = None) -> Rows:
+            return Rows(X, T, weight, left_out_together(X, T, weight), folds)
+
+        self._metric = metric_for(self, settings, lambda: rows_of(X, folds))
+        rows = rows_of(self._shown(X))
         with engine.threads_for(X.shape[0]):
             self._learn(rows, folds, check_random_state(self.random_state))
         self._forget()
         return self
+
+    def _settings(self) -> Any:
+        """What has the parameters of the features: this model, or the estimator that it has members of."""
+        return self
+
+    def _shown(self, X: Any) -> Any:
+        """Rows as the features see them."""
+        return seen_through(getattr(self, "_metric", None), X)
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
@@ -146,12 +161,12 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         labels, weight = references.labels, references.weight
         self.head_ = Neighbours(self._Z, labels, weight, self.n_neighbors_, len(self.classes_))
 
-    def _held_out(self) -> Judged:
+    def _held_out(self) -> JudgedFolds:
         """Training rows to judge by; only while the model is being fitted."""
         divisions = self._references.divisions(self._seed)
         projections = self._without(divisions)
         parts = (self._part(d, Z, means) for d, (Z, means) in zip(divisions, projections, strict=True))
-        return Judged(tuple(parts), len(self.classes_))
+        return JudgedFolds(tuple(parts), len(self.classes_))
 
     def _part(self, division: Division, Z: np.ndarray, means: np.ndarray) -> Part:
         weight = self._references.weights() - division.lost
@@ -179,7 +194,8 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return self._shown(X)
 
     @reads
     def transform(self, X: Any) -> np.ndarray:
@@ -227,5 +243,5 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not isinstance(getattr(self._settings(), "metric", None), str)
         return tags

@@ -6,74 +6,78 @@ weights. ``fit`` takes them on rows in memory; any driver that reads rows block 
 
 from abc import abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ulmus import engine
-from ulmus.calibration import FoldModels, HeldOut, fold_sample, leave_one_out_sample
+from ulmus.backend import Host
+from ulmus.calibration import FoldModels, HeldOut, fold_sample
 from ulmus.engine import Lift, Rows
 from ulmus.models._assembly import Assembly
-from ulmus.solvers.ridge import Gradient, Solution, fit_sums
+from ulmus.models.choice import Choice, Training, choose, choose_from_sums
+from ulmus.solvers.ridge import Gradient, Solution
 from ulmus.statistics import Extent, Statistics, Summary
 from ulmus.tuning import Tuning, summarise
-
-if TYPE_CHECKING:
-    pass
 
 
 class MappedFamily(Assembly):
     """A feature map and its output weights.
 
-    A family says how its map is chosen (``_begin``), what is summed (``_statistics``), how rows in memory are solved
-    (``_solve``), and what it keeps of a solution (``_settle``).
+    A family says what is given of its map (``_recipe``), and what it keeps of a solution (``_settle``).
     """
 
-    #: The fitted attribute that holds the width of the features.
-    _width: ClassVar[str]
-
     map_: Any
+    beta_: np.ndarray
+    intercept_: np.ndarray
     C_: Any
     tuning_: Tuning
     #: Rows of the fit, their weight and extent, from which a recursion can go on.
     _fitted_on: tuple[int, float, Extent | None]
 
-    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
-        stats = self._begin(rows, folds, rng)
-        solution = self._solve(rows, stats)
+    @property
+    @abstractmethod
+    def _recipe(self) -> Any:
+        """What is given of the map (:mod:`ulmus.features.recipes`)."""
+
+    def _train(self, training: Training) -> HeldOut:
+        rows, folds, backend = training.rows, training.folds, training.backend
+        stats = self._begin(training)
+        solution = backend.fit_ridge(self.map_, rows, self.C_, self._intercept, stats)
         self._settle(solution, rows)
         weight = float(len(rows) if rows.weight is None else rows.weight.sum())
         self._fitted_on = (len(rows), weight, self._fitted_extent(rows))
         if folds is None or self.C_ is None:
-            return self._leave_one_out(rows, solution, rng)
-        sums = self._statistics if self._driver is None else self._driver.host_statistics
-        summary = summarise(partial(sums, self.map_), rows, folds)
-        return fold_sample(self.map_, rows, self._fold_models(folds, summary), rng)
-
-    def _leave_one_out(self, rows: Rows, solution: Solution, rng: np.random.RandomState) -> HeldOut:
-        evaluate = None
-        if self._driver is not None:
-            from ulmus.devices.direct import fitted_values
-
-            evaluate = partial(fitted_values, self._driver)
-        return leave_one_out_sample(self.map_, rows, solution, rng, self.C_, evaluate=evaluate, n_jobs=self.n_jobs)
+            return backend.left_out(self.map_, rows, solution, training.rng, self.C_)
+        summary = summarise(partial(backend.host_statistics, self.map_), rows, folds)
+        return fold_sample(self.map_, rows, self._fold_models(folds, summary), training.rng)
 
     def _fold_models(self, folds: np.ndarray, summary: Summary) -> FoldModels:
         return FoldModels(folds, summary, self.C_, self._intercept)
 
-    @abstractmethod
-    def _begin(
-        self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, *, spare: bool = False
-    ) -> Statistics | None:
+    def _begin(self, training: Training, *, spare: bool = False) -> Statistics | None:
         """Choose and fit ``map_`` and ``C_`` on these rows; their sums, where the choice needed them.
 
         With ``spare`` a size that was to be chosen comes out twice as large as these rows ask for, so that
         :meth:`_finish` can choose it on more rows.
         """
+        plan = choose(self._recipe, self._ridge_search, training, spare=spare)
+        self._adopt(plan)
+        return plan.statistics
 
-    @abstractmethod
+    def _adopt(self, plan: Choice) -> None:
+        """Keep what was chosen."""
+        self.map_, self.C_ = plan.features, plan.C
+        if plan.tuning is not None:
+            self.tuning_ = plan.tuning
+        recipe = self._recipe
+        width, size = recipe.in_use(plan.features)
+        setattr(self, f"{recipe.width_name}_", width)
+        setattr(self, f"{recipe.size_name}_", size)
+
     def _statistics(self, features: Any, rows: Rows) -> Statistics:
-        """Sums of the rows on a map of this family."""
+        """Sums of the rows, in memory."""
+        return Host(self.n_jobs).statistics(features, rows)
 
     def _summarise(self, rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None) -> Summary:
         """Sums of a block of rows on ``map_``, per fold where the rows have fold numbers. They add."""
@@ -92,65 +96,31 @@ class MappedFamily(Assembly):
         return self._extent(rows)
 
     def _finish(
-        self,
-        summary: Summary,
-        sample: Rows,
-        rng: np.random.RandomState,
-        *,
-        folds: np.ndarray | None = None,
-        choose: bool = False,
-        again: Gradient | None = None,
+        self, summary: Summary, sample: Training, *, choose: bool = False, again: Gradient | None = None
     ) -> None:
         """Weights from sums, and calibration on a sample of the rows that are in them.
 
         With ``choose``, what the model leaves open among C and its size is chosen first: by the loss of the sample's
-        rows left out one by one, or fold by fold where ``folds`` has their numbers and the summary has folds.
-        ``again`` wins back digits that the sums have lost (:func:`ulmus.solvers.ridge.fit_sums`). Sums that are on a
-        device are solved there.
+        rows left out one by one, or fold by fold where it has folds and the summary too. ``again`` wins back digits
+        that the sums have lost (:func:`ulmus.solvers.ridge.fit_sums`). Sums that are on a device are solved there.
         """
+        backend, folds = sample.backend, sample.folds
         with engine.threads_for(summary.total.n_features):
             if choose:
-                summary = self._choose_from_sums(summary, sample, folds, rng)
-            if self._driver is None:
-                solution = fit_sums(summary.total, self.C_, self._intercept, again)
-                self._settle(solution, summary)
-            else:
-                from ulmus.devices import direct
-
-                solution = direct.fit_sums(summary.total, self.C_, self._intercept, again)
-                self._settle(solution, direct.on_host(summary.prefix(0)))  # what is kept of sums are those of targets
+                width = getattr(self, f"{self._recipe.width_name}_")
+                plan = Choice(width, self.C_, self.map_, tuning=getattr(self, "tuning_", None))
+                plan, summary = choose_from_sums(plan, self._recipe, self._ridge_search, sample, summary)
+                self._adopt(plan)
+            solution = backend.fit_sums(summary.total, self.C_, self._intercept, again)
+            self._settle(solution, backend.on_host(summary.prefix(0)))  # what is kept of sums are those of targets
             if folds is not None and summary.folds and self.C_ is not None:
-                summary = summary if self._driver is None else direct.on_host(summary)
-                held_out = fold_sample(self.map_, sample, self._fold_models(folds, summary), rng)
+                models = self._fold_models(folds, backend.on_host(summary))
+                held_out = fold_sample(self.map_, sample.rows, models, sample.rng)
             else:
-                held_out = self._leave_one_out(sample, solution, rng)
+                held_out = backend.left_out(self.map_, sample.rows, solution, sample.rng, self.C_)
         self.__dict__.pop("_fitted_keys", None)
         self._fitted_on = (summary.total.n_rows, summary.total.weight, summary.extent)
         self._calibrate(held_out)
-
-    def _choose_from_sums(
-        self, summary: Summary, sample: Rows, folds: np.ndarray | None, rng: np.random.RandomState
-    ) -> Summary:
-        """Choose C, and the size where it was left open, from the sums; the sums of that size."""
-        sizes = self.map_.prefix_sizes() if self._open_size else [self.map_.n_lifted]
-        if self.C != "auto" and len(sizes) == 1:
-            return summary
-        width = getattr(self, self._width)
-        tuner = self._tuner(sample, lambda _, size: self.map_, self._statistics, folds, rng)
-        tuner.trials = list(self.tuning_.trials) if hasattr(self, "tuning_") else []
-        found = tuner.choose_prefix(width, self.map_, summary, sizes)
-        self.map_, self.C_ = found.features, found.C if self.C == "auto" else self.C
-        self.tuning_ = tuner.result(width, found)
-        return summary if found.size == summary.total.n_features else summary.prefix(found.size)
-
-    @property
-    @abstractmethod
-    def _open_size(self) -> bool:
-        """Whether the number of features is the model's to choose."""
-
-    @abstractmethod
-    def _solve(self, rows: Rows, stats: Statistics | None) -> Solution:
-        """Weights for rows in memory (from their sums, if given), by the form that keeps the digits."""
 
     @abstractmethod
     def _settle(self, solution: Solution, source: Rows | Summary) -> None:

@@ -29,7 +29,7 @@ class Neighbours:
         mass = np.ones(found.shape) if self.weight is None else self.weight[found]
         return votes(self.labels[found], mass, self.k, self.n_classes)
 
-    def held_out(self, judged: "Judged") -> np.ndarray:
+    def held_out(self, judged: "JudgedFolds") -> np.ndarray:
         """Probabilities of the judged rows."""
         return votes(*judged.neighbours(self.k), self.k, self.n_classes)
 
@@ -46,7 +46,7 @@ class Means:
         """Probabilities, one column per class."""
         return probabilities(self.scores(Z), self.sharpness, self.floor)
 
-    def held_out(self, judged: "Judged") -> np.ndarray:
+    def held_out(self, judged: "JudgedFolds") -> np.ndarray:
         """Probabilities of the judged rows."""
         return probabilities(judged.scores(), self.sharpness, self.floor)
 
@@ -94,7 +94,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedFolds:
     """Training rows, each judged by a model that did not see it."""
 
     parts: tuple[Part, ...]

@@ -15,6 +15,7 @@ from ulmus.features.kernels import CrossKernel, dense
 from ulmus.features.sampling import distinct_sample
 from ulmus.models._assembly import digits_kept
 from ulmus.models._ordinal import Ordinal, OrdinalInBlocks
+from ulmus.models.choice import Training
 from ulmus.solvers.logistic import FeatureRidge, KernelRidge, Ridge, Weights, fit_logistic
 from ulmus.tuning.search import SHARE
 
@@ -29,10 +30,11 @@ class BitLoss(Ordinal):
 
     intercept_: np.ndarray
 
-    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+    def _train(self, training: Training) -> HeldOut:
         if self.loss == "logistic" and self.C is None:
             raise ValueError('loss="logistic" needs a penalty: C must be positive or "auto", got None')
-        held_out = super()._train(rows, folds, rng)
+        held_out = super()._train(training)
+        rows, rng = training.rows, training.rng
         if self.loss == "logistic":
             if isinstance(rows.X, HostView):  # the steps of Newton's method are taken on the CPU
                 rows = replace(rows, X=np.asarray(rows.X))
@@ -102,9 +104,9 @@ class FeatureBits(BitLoss, OrdinalInBlocks):
     beta_: np.ndarray
     route_: str
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, **options: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         self._refuse_logistic("partial_fit")
-        return super().partial_fit(X, y, classes, sample_weight, **options)
+        return super().partial_fit(X, y, classes, sample_weight)
 
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self._refuse_logistic("unlearn")

@@ -1,7 +1,6 @@
 """The ordinal task: labels that have an order, and no other meaning."""
 
 from typing import Any, ClassVar
-from zlib import crc32
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -9,10 +8,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from ulmus.calibration import HeldOut, fit_temperature, probabilities
-from ulmus.codings import Coding, Ordered
+from ulmus.codings import Coding, Ordered, positions_in
 from ulmus.engine import Rows
+from ulmus.models._assembly import validated
 from ulmus.models._between import learns, reads
-from ulmus.models._device import validated
 from ulmus.models._tasks import widened
 
 
@@ -30,19 +29,6 @@ def declared_order(y: Any, categories: Any) -> np.ndarray | None:
             f"categories must be a list of at least two different labels, lowest first, got {order.tolist()}"
         )
     return order
-
-
-def positions_in(order: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Where each label stands in the order; an error names those that do not."""
-    labels, which = np.unique(y, return_inverse=True)
-    where = {label: k for k, label in enumerate(order.tolist())}
-    unknown = [label for label in labels.tolist() if label not in where]
-    if unknown:
-        raise ValueError(
-            f"y has labels {unknown[:5]} that are not among the categories {order.tolist()}; add them at their "
-            "place in the order"
-        )
-    return np.array([where[label] for label in labels.tolist()])[which]
 
 
 class Ordinal(ClassifierMixin):
@@ -94,13 +80,14 @@ class Ordinal(ClassifierMixin):
     # Rows that come in blocks
 
     def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        indices = positions_in(self.classes_, y)
+        code = self._code if hasattr(self, "present_") else Ordered(self.classes_, np.empty(0, int), self.decoding)
+        indices = code.indices(y)
         if self.class_weight == "balanced":
             raise ValueError(
                 'class_weight="balanced" needs to count all rows before the first is learned; for rows that come in '
                 "blocks give the weights as a dict"
             )
-        self.present_ = np.union1d(getattr(self, "present_", indices[:0]), indices).astype(int)
+        self.present_ = code.seeing(indices).present
         T = self._code.encode(indices)
         return T, None if self.class_weight is None else self._balance(y, None)[indices]
 
@@ -113,19 +100,21 @@ class Ordinal(ClassifierMixin):
             self.classes_ = self._declared
             return None
         self._check_numbers(labels)
-        old = getattr(self, "classes_", labels[:0])
-        self.classes_ = np.unique(np.concatenate([old, labels])) if len(old) else np.unique(labels)
-        if len(old) == len(self.classes_):
+        if not hasattr(self, "classes_"):
+            self.classes_ = np.unique(labels)
             return None
+        old, (code, M) = self.classes_, self._code.grown(labels)
+        if code.classes is old:
+            return None
+        self.classes_ = code.classes
         if hasattr(self, "present_"):
-            self.present_ = np.searchsorted(self.classes_, old[self.present_])
+            self.present_ = code.present
         if "floor_" in self.__dict__:
             self.floor_ = widened(self.floor_, np.searchsorted(self.classes_, old), len(self.classes_))
-        return self._code.recoded(old) if len(old) > 1 else None
+        return M
 
     def _identity(self, T: np.ndarray) -> np.ndarray:
-        names = np.array([crc32(repr(label).encode()) for label in self.classes_.tolist()], dtype=np.float64)
-        return names[(T > 0).sum(axis=1)][:, None]
+        return self._code.identity(T)
 
     @property
     def _code(self) -> Ordered:
@@ -133,9 +122,6 @@ class Ordinal(ClassifierMixin):
 
     def _coding(self, rows: Rows) -> Coding:
         return self._code
-
-    def _labels(self, rows: Rows) -> np.ndarray | None:
-        return (rows.T > 0).sum(axis=1)
 
     def _calibrate(self, held_out: HeldOut) -> None:
         true = np.searchsorted(self.present_, self._code.positions(held_out.T))

@@ -17,6 +17,7 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import LOSSES, Loss
 from ulmus.models._tasks import Regression
+from ulmus.models.choice import Training
 from ulmus.solvers.line_search import WolfePowell
 from ulmus.solvers.newton import NewtonOptions
 from ulmus.solvers.own_landmarks import OwnLandmarks
@@ -38,7 +39,7 @@ PILOT_SIZE = 200
 
 
 class _NotOffered:
-    """Hides a method of the family, from the class and from its instances."""
+    """Says why a model does not have what others of its family have."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -61,12 +62,6 @@ class Robust(Regression):
 
     # Sums of rows do not suffice for a robust loss, so that none of what lives on them is offered.
     partial_fit, unlearn, merge, blank_copy = (_NotOffered() for _ in range(4))
-
-    def __getattr__(self, name: str) -> Any:
-        hidden = vars(Robust).get(name)
-        if isinstance(hidden, _NotOffered):
-            hidden.__get__(self, type(self))
-        return super().__getattr__(name)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the model.
@@ -115,7 +110,8 @@ class Robust(Regression):
         tol = None if self.tol == "auto" else self.tol
         return NewtonOptions(tol, self.max_iter, search, self.intercept_penalty)
 
-    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+    def _train(self, training: Training) -> HeldOut:
+        rows, folds, rng = training.rows, training.folds, training.rng
         loss, options = LOSSES[self.loss], self._newton_options()
         units = Units.of(rows.T, rows.weight, self._intercept and not self.intercept_penalty)
         targets, rows = rows.T, replace(rows, T=units.inside(rows.T))
@@ -124,9 +120,10 @@ class Robust(Regression):
         mild = None
         if loss.parameter and self._leaves_to_the_data():
             mild, near = self._tempered(rows, scale, rng)
-            self._begin(replace(rows, T=mild).take(near), None if folds is None else folds[near], rng)
+            mildly = replace(rows, T=mild).take(near)
+            self._begin(self._training(mildly, None if folds is None else folds[near], rng))
         else:
-            self._begin(rows, folds, rng)
+            self._begin(self._training(rows, folds, rng))
         penalty = Penalty(self.C_, self.C == "auto", scale)
         problem, streamed = self._problems(rows)
         newton_rows, start = begin(problem, streamed, loss, c, penalty, options, rng, mild)
@@ -146,7 +143,7 @@ class Robust(Regression):
 
         def problem_of(width: float) -> Problem:
             rough = clone(self).set_params(C=1.0, random_state=seed, **{self._size_name: size, self._width_name: width})
-            rough._begin(sample, None, rng)
+            rough._begin(rough._training(sample, None, rng))
             return rough._problems(sample)[0]
 
         loss, search = LOSSES[self.loss], width == "auto"

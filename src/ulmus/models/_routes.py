@@ -1,29 +1,27 @@
-"""The iterative route of the Nyström models: weights without a sum of L × L."""
+"""Nyström models whose ``fit`` may take the iterative route: weights without a sum of L × L."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from ulmus import engine
 from ulmus.calibration import CALIBRATION_ROWS, HeldOut, leave_one_out, leave_one_out_sample, variance_terms
-from ulmus.devices.direct import Driver
 from ulmus.devices.routes import choose_route
 from ulmus.engine import Rows
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, dense
 from ulmus.features.landmarks import Draw, choose_landmarks
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_sample
+from ulmus.models._nystrom import NystromFamily
+from ulmus.models.choice import Training, prepared, search
 from ulmus.solvers.conjugate_gradients import Iterated, warn_unless_converged
-from ulmus.solvers.nystrom_iterative import HostNormal
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.solvers.own_landmarks import landmarks_among
 from ulmus.solvers.path import leave_out
 from ulmus.solvers.ridge import Leverage, Solution, solve_statistics
-
-if TYPE_CHECKING:
-    from ulmus.devices.direct import Driver
+from ulmus.statistics import Summary
 
 #: Landmarks of the small map from which variances are taken, and rows of its sums, at most.
 COMPANION, COMPANION_ROWS = 1_000, 50_000
@@ -33,8 +31,10 @@ MOST_LEVERAGE = 0.9
 ENOUGH = 100
 
 
-def route_of(model: Any, rows: Rows, size: Any) -> str:
+def route_of(model: Any, training: Training) -> str:
     """``"direct"`` or ``"iterative"``: what was asked for, or what the table says (:mod:`ulmus.devices.routes`)."""
+    rows, backend = training.rows, training.backend
+    size = model._recipe.size(rows, model.C)
     named = isinstance(model.kernel, str)
     definite = not named or KERNELS[model.kernel].positive_definite
     possible = size != "auto" and model.rank is None and definite and size <= len(rows)
@@ -45,11 +45,9 @@ def route_of(model: Any, rows: Rows, size: Any) -> str:
         )
     if model.solver != "auto" or not possible:
         return "direct" if model.solver == "auto" else str(model.solver)
-    driver: Driver | None = model._driver
-    on_gpu = driver is not None and driver.accelerator.is_gpu
-    memory = (engine.physical_memory() or np.inf) if driver is None else driver.accelerator.free_bytes()
+    place = "cuda" if backend.is_gpu else "cpu"
     return choose_route(
-        len(rows), size, rows.T.shape[1], "cuda" if on_gpu else "cpu", memory, path=model.C == "auto"
+        len(rows), size, rows.T.shape[1], place, backend.free_bytes(), path=isinstance(model.C, str)
     ).route
 
 
@@ -66,31 +64,25 @@ class IterativeFit:
     held_out: HeldOut
 
 
-def fit_iteratively(model: Any, rows: Rows, features: NystromMap, C: float, rng: np.random.RandomState) -> IterativeFit:
+def fit_iteratively(model: Any, training: Training, features: NystromMap, C: float) -> IterativeFit:
     """Weights on the landmarks that ``features``, an unfitted map, would choose, by conjugate gradients."""
-    driver: Driver | None = model._driver
+    rows, rng, backend = training.rows, training.rng, training.backend
     parameters = KernelParameters(float(features.gamma), features.degree, features.coef0)
     draw = Draw(
         rows.X,
         features.n_landmarks,
         check_random_state(features.random_state),
         rows.weight,
-        model._labels(rows),
+        training.labels,
         features.kernel,
         parameters,
         model.n_jobs,
     )
     cross = CrossKernel(features.kernel, choose_landmarks(features.landmarks, draw), parameters)
-    if driver is None:
-        system: Any = HostNormal(cross, rows, C, fit_intercept=model._intercept, n_jobs=model.n_jobs)
-    else:
-        from ulmus.devices.iterative import DeviceNormal
-
-        system = DeviceNormal(driver.accelerator, cross, driver.rows(rows), C, fit_intercept=model._intercept)
+    system = backend.normal(cross, rows, C, model._intercept)
     found, intercept = system.solve(model.tol, model.max_iter, model.verbose)
     warn_unless_converged(found, model.tol)
-    free = features if driver is None else driver.release(features)
-    companion, solution = _companion(free, cross, rows, C, model._intercept, rng, model.n_jobs)
+    companion, solution = _companion(backend.release(features), cross, rows, C, model._intercept, rng, model.n_jobs)
 
     def fitted_values(sample: Rows) -> np.ndarray:
         return engine.apply(cross, sample.X, found.a, n_jobs=model.n_jobs) + intercept
@@ -110,8 +102,7 @@ def fit_iteratively(model: Any, rows: Rows, features: NystromMap, C: float, rng:
         # as wide as intervals of new rows, whose variance is that of the companion
         variance = leave_one_out(companion, sample, solution, C, n_jobs=model.n_jobs).variance
         held_out = HeldOut.by_others(sample, P, variance)
-    device = "cpu" if driver is None else driver.accelerator.name
-    return IterativeFit(cross, found, intercept, f"iterative {device}", companion, solution.leverage, held_out)
+    return IterativeFit(cross, found, intercept, f"iterative {backend.name}", companion, solution.leverage, held_out)
 
 
 def _new_to(cross: CrossKernel, rows: Rows, rng: np.random.RandomState) -> Rows:
@@ -139,3 +130,53 @@ def _companion(
     total, part = (float(len(r) if r.weight is None else r.weight.sum()) for r in (rows, sample))
     stats = nystrom_statistics(companion, sample, n_jobs=n_jobs).scaled(total / part)
     return companion, solve_statistics(stats, C, fit_intercept=fit_intercept)
+
+
+class IterativeFamily(NystromFamily):
+    """The direct route in the steps of the family, or conjugate gradients; ``partial_fit`` and streams are direct."""
+
+    def _train(self, training: Training) -> HeldOut:
+        if route_of(self, training) == "iterative":
+            return self._iterate(training)
+        return super()._train(training)
+
+    def _iterate(self, training: Training) -> HeldOut:
+        """Weights by conjugate gradients; the map kept is that of the first landmarks."""
+        for name in ("stream_", "beta_", "_fitted_on", "_fitted_keys"):
+            self.__dict__.pop(name, None)
+        recipe, rows = self._recipe, training.rows
+        size = recipe.size(rows, self.C)
+        make_map, width = prepared(recipe, training)
+        plan = search(recipe, self._ridge_search, training, make_map, width, min(size, self.max_landmarks))
+        self.C_ = plan.C
+        if plan.tuning is not None:
+            self.tuning_ = plan.tuning
+        fit = fit_iteratively(self, training, make_map(plan.width, size), plan.C)
+        self.cross_kernel_, self.map_, self.route_ = fit.cross, fit.companion, fit.route
+        self.gamma_, self.n_landmarks_ = fit.companion.gamma_, fit.cross.n_lifted
+        self.landmark_weights_, self.intercept_ = fit.found.a, fit.intercept
+        self.n_iter_, self.residual_ = fit.found.n_iter, fit.found.residual
+        self._leverage, self._certificate = fit.leverage, None
+        # there are no whitened weights to fall back on
+        self._folds_in = tuple(dict.fromkeys((np.float64, *self._types_kept(rows.target_reach))))
+        return fit.held_out
+
+    def _check_learns_on(self) -> None:
+        if self.solver == "iterative":
+            raise ValueError(
+                'partial_fit adds to sums, which are those of the direct route, got solver="iterative"; set '
+                'solver="auto" or "direct", or call fit with all rows'
+            )
+
+    def _go_on_from_fit(self, stream: Any) -> None:
+        if "_fitted_on" not in self.__dict__:
+            raise ValueError(
+                f"the route {self.route_!r} keeps no sums that more rows could be added to or taken from; fit with "
+                'solver="direct", or start a new model with partial_fit'
+            )
+        super()._go_on_from_fit(stream)
+
+    def _settle(self, solution: Solution, source: Rows | Summary) -> None:
+        super()._settle(solution, source)
+        self.n_iter_ = 1
+        self.__dict__.pop("residual_", None)

@@ -17,12 +17,14 @@ from sklearn.utils import check_random_state
 
 from ulmus import engine
 from ulmus._sklearn import check_sample_weight
+from ulmus.backend import Host
 from ulmus.calibration import CALIBRATION_ROWS, HeldOut
 from ulmus.engine import Rows
 from ulmus.models._between import derive, is_view, learns, side_of
 from ulmus.models._features import MappedFamily
 from ulmus.models._memory import Memory, stacked
 from ulmus.models._stream import FORMS, Exchange, Stream, check_announced, is_plain
+from ulmus.models.choice import Training
 from ulmus.solvers.recursive import Information, Shape, start_of, sums_of
 from ulmus.solvers.ridge import Solution
 from ulmus.solvers.square_root import SquareRoot
@@ -131,10 +133,10 @@ class Sequential(Exchange):
             stream.memory.know(keys)
         stream.n_rows, stream.complete = n, keys is not None
 
-    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+    def _train(self, training: Training) -> HeldOut:
         for name in ("stream_", "_fitted_keys"):
             self.__dict__.pop(name, None)
-        held_out = super()._train(rows, folds, rng)
+        held_out, rows = super()._train(training), training.rows
         if len(rows) <= REMEMBERED:
             self._fitted_keys = Memory.hashes(rows, self._identity(rows.T), self.n_jobs)
         return held_out
@@ -155,8 +157,7 @@ class Sequential(Exchange):
         if reset or not is_plain(self, X, y):
             X, y = self._validate(X, y, reset=reset)
             y = np.asarray(y)
-        else:
-            X = self._shown(X)
+        X = self._shown(X)
         weight = None
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -227,12 +228,13 @@ class Sequential(Exchange):
 
     def _warm_up(self) -> int:
         """Rows of the warm-up; none where nothing is left to them."""
-        return self._warm_up_rows
+        return int(self._recipe.warm_up(self._warm_up_rows, self.C))
 
     def _start(self, rows: Rows, folds: np.ndarray | None = None, rng: Any = None) -> None:
         """Fix the map, and learn the rows so far."""
         stream = self.stream_
-        self._begin(self._aged(rows), folds, check_random_state(self.random_state) if rng is None else rng)
+        rng = check_random_state(self.random_state) if rng is None else rng
+        self._begin(self._training(self._aged(rows), folds, rng))
         if self.C_ is None:
             self._check_rank(rows)
         shape = Shape(self.map_.n_lifted, rows.T.shape[1], self.C_, self._intercept)
@@ -340,7 +342,7 @@ class Sequential(Exchange):
             sample = stream.memory.rows(self._forgetting)
             if sample is not None:
                 rng = check_random_state(0)
-                self._calibrate(self._leave_one_out(sample, self._solution(), rng))
+                self._calibrate(Host(self.n_jobs).left_out(self.map_, sample, self._solution(), rng, self.C_))
         elif name in self._weight_names and hasattr(stream.recursion, "weights"):
             shape = stream.recursion.shape
             beta = stream.recursion.weights()[:, : shape.n_outputs]
@@ -381,7 +383,8 @@ class Sequential(Exchange):
             model = clone(self).set_params(**plain)
             model.__dict__.update({k: v for k, v in vars(self).items() if k not in model.get_params(deep=False)})
         with engine.threads_for(len(rows)):
-            held_out = MappedFamily._train(model, rows, None, check_random_state(self.random_state))
+            training = model._training(rows, None, check_random_state(self.random_state))
+            held_out = MappedFamily._train(model, training)
         model._calibrate(held_out)
         if model is not self:
             parameters = set(model.get_params(deep=False))

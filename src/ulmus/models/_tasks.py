@@ -3,7 +3,6 @@
 import warnings
 from numbers import Real
 from typing import Any, ClassVar
-from zlib import crc32
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -13,19 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from ulmus.calibration import HeldOut, Spread, fit_temperature, probabilities
 from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
+from ulmus.models._assembly import validated
 from ulmus.models._between import reads
-from ulmus.models._device import validated
 from ulmus.statistics import SQUARABLE, refuse_sizes
-
-
-def one_kind(known: np.ndarray, labels: np.ndarray) -> None:
-    """Refuse text among numbers, and numbers among text: NumPy would turn all of them into text."""
-    kinds = ["numbers" if np.asarray(a).dtype.kind in "biuf" else "text" for a in (known, labels)]
-    if kinds[0] != kinds[1]:
-        raise ValueError(
-            f"labels {np.unique(labels).tolist()[:5]} are {kinds[1]}, but the classes that the model knows, "
-            f"{np.asarray(known).tolist()[:5]}, are {kinds[0]}"
-        )
 
 
 def widened(floor: np.ndarray, place: np.ndarray, n_classes: int) -> np.ndarray:
@@ -33,6 +22,11 @@ def widened(floor: np.ndarray, place: np.ndarray, n_classes: int) -> np.ndarray:
     out = np.zeros(n_classes)
     out[place] = floor
     return out
+
+
+def is_single_output(model: Any) -> bool:
+    """Whether targets came as one column of numbers."""
+    return bool(model._single_output)
 
 
 class Regression(RegressorMixin):
@@ -158,38 +152,28 @@ class Classification(ClassifierMixin):
         return T, self._balance(y, weight)[indices]
 
     def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        indices = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
-        unknown = np.unique(y[self.classes_[indices] != y])
-        if len(unknown):
-            raise ValueError(f"labels {unknown.tolist()} are not among the known classes {self.classes_.tolist()}")
+        code = OneVsAll(self.classes_)
+        indices = code.indices(y)
         if self.class_weight == "balanced":
             raise ValueError(
                 'class_weight="balanced" needs to count all rows before the first is learned; for rows that come in '
                 "blocks give the weights as a dict"
             )
-        T = OneVsAll(self.classes_).encode(indices)
+        T = code.encode(indices)
         return T, None if self.class_weight is None else self._balance(y, None)[indices]
 
     def _grow(self, labels: Any) -> np.ndarray | None:
-        old = getattr(self, "classes_", np.asarray(labels)[:0])
-        one_kind(old, labels)
-        self.classes_ = np.unique(np.concatenate([old, np.asarray(labels)])) if len(old) else np.unique(labels)
-        if len(old) < 2 or len(old) == len(self.classes_):
+        if not hasattr(self, "classes_"):
+            self.classes_ = np.unique(labels)
             return None
-        # every class as a combination of the known columns and the constant; a new one was −1 so far
-        known = np.array([[-1.0, 1.0]]) if len(old) == 2 else np.eye(len(old))
-        M = np.zeros((len(known) + 1, len(self.classes_)))
-        M[-1] = -1.0
-        place = np.searchsorted(self.classes_, old)
-        M[:-1, place], M[-1, place] = known, 0.0
-        if "floor_" in self.__dict__:
-            self.floor_ = widened(self.floor_, place, len(self.classes_))
+        old, (code, M) = self.classes_, OneVsAll(self.classes_).grown(np.asarray(labels))
+        self.classes_ = code.classes
+        if M is not None and "floor_" in self.__dict__:
+            self.floor_ = widened(self.floor_, np.searchsorted(self.classes_, old), len(self.classes_))
         return M
 
     def _identity(self, T: np.ndarray) -> np.ndarray:
-        which = OneVsAll.class_scores(T).argmax(axis=1)
-        names = np.array([crc32(repr(label).encode()) for label in self.classes_.tolist()], dtype=np.float64)
-        return names[which][:, None]
+        return OneVsAll(self.classes_).identity(T)
 
     def _balance(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
         """The weight of every class."""
@@ -200,9 +184,6 @@ class Classification(ClassifierMixin):
 
     def _coding(self, rows: Rows) -> Coding:
         return OneVsAll(self.classes_)
-
-    def _labels(self, rows: Rows) -> np.ndarray | None:
-        return OneVsAll.class_scores(rows.T).argmax(axis=1)
 
     def _calibrate(self, held_out: HeldOut) -> None:
         true = OneVsAll.class_scores(held_out.T).argmax(axis=1)

@@ -19,6 +19,7 @@ from ulmus.models._global import GlobalModel
 from ulmus.models._local_stage import MIN_LANDMARKS, held_sets, judge_local
 from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
+from ulmus.models.choice import Training
 from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_WEIGHT
 from ulmus.parameters import estimator
 from ulmus.solvers.local import LocalKernels, fit_leaves
@@ -50,7 +51,8 @@ class AdaptiveFamily(Assembly):
     def _spent(self) -> Effort:
         return self._plan or EFFORTS[self.effort]
 
-    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+    def _train(self, training: Training) -> HeldOut:
+        rows, folds, rng = training.rows, training.folds, training.rng
         self._began = time.perf_counter()
         # as one row each, copies have the coordinates of a weight to the last digit, and the search draws by them
         rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64), fold=folds))

@@ -4,92 +4,29 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ulmus import engine
 from ulmus.calibration import variance_terms
 from ulmus.engine import Rows
-from ulmus.features.activations import ACTIVATIONS
-from ulmus.features.random_layer import RandomLayer
+from ulmus.features.recipes import RandomFeatures
 from ulmus.models._assembly import digits_kept
+from ulmus.models._features import MappedFamily
 from ulmus.models._sequential import Sequential
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.options import CLASS_WEIGHT, ELM, RUN
 from ulmus.parameters import estimator
-from ulmus.solvers.ridge import Problem, Solution, fit_ridge
-from ulmus.statistics import Statistics, Summary
-from ulmus.tuning.search import FIRST_SIZE
+from ulmus.solvers.ridge import Solution
+from ulmus.statistics import Summary
 
 
-class RandomFamily(Sequential):
+class RandomFamily(MappedFamily):
     """A random layer and its output weights."""
 
-    _width: ClassVar[str] = "slope_"
     _plain: ClassVar[dict[str, Any]] = {"C": 1.0, "slope": 1.0, "n_hidden": 50}
 
     n_hidden: Any
 
-    def _begin(
-        self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, *, spare: bool = False
-    ) -> Statistics | None:
-        seed = int(rng.randint(2**31 - 1))
-
-        def make_map(slope: float, size: int) -> RandomLayer:
-            return RandomLayer(
-                size,
-                activation=self.activation,
-                weights=self.weights,
-                scale=self.scale,
-                slope=slope,
-                direct_links=self.direct_links,
-                random_state=seed,
-                n_jobs=self.n_jobs,
-            )
-
-        # Without a penalty there is nothing to choose by: the document's network, as drawn.
-        tune = self.C is not None
-        slope: Any = 1.0 if self.slope == "auto" else self.slope
-        size: Any = self.n_hidden if tune or self.n_hidden != "auto" else min(FIRST_SIZE, max(1, len(rows) // 4))
-        self.C_ = self.C
-        stats = None
-        tune_slope = tune and self.slope == "auto"
-        if tune_slope or self.C == "auto" or size == "auto":
-            tuner = self._tuner(rows, make_map, self._statistics, folds, rng)
-            if tune_slope:
-                slope = tuner.choose_width(slope, FIRST_SIZE if size == "auto" else size)
-            grow = size == "auto"
-            found = tuner.choose_size(slope, self.max_hidden) if grow else tuner.choose_C(slope, size)
-            self.map_, stats = found.features, found.statistics
-            self.C_ = found.C if self.C == "auto" else self.C
-            self.tuning_ = tuner.result(slope, found)
-            if grow and spare:
-                size = min(2 * self.map_.n_hidden, self.max_hidden)
-                self.map_, stats = make_map(slope, size).fit(rows.X, sample_weight=rows.weight), None
-        else:
-            self.map_ = make_map(slope, size).fit(rows.X, sample_weight=rows.weight)
-        self.slope_, self.n_hidden_ = self.map_.slope, self.map_.n_hidden
-        return stats
-
-    def _warm_up(self) -> int:
-        left = "auto" in (self.scale, self.slope, self.n_hidden, self.C)
-        radial = ACTIVATIONS[self.activation].argument == "distance"
-        return self._warm_up_rows if (left or radial) and self.C is not None else 1
-
     @property
-    def _open_size(self) -> bool:
-        return self.n_hidden == "auto" and self.C is not None
-
-    def _statistics(self, features: RandomLayer, rows: Rows) -> Statistics:
-        if self._driver is not None:
-            return self._driver.statistics(features, rows)
-        return engine.gram_statistics(features, rows, n_jobs=self.n_jobs)
-
-    def _solve(self, rows: Rows, stats: Statistics | None) -> Solution:
-        if self._driver is not None:
-            from ulmus.devices import direct
-
-            return direct.fit_ridge(
-                self._driver, self.map_, rows, self.C_, fit_intercept=self._intercept, n_jobs=self.n_jobs, stats=stats
-            )
-        return fit_ridge(Problem(self.map_, rows, self.C_, self._intercept, self.n_jobs), stats)
+    def _recipe(self) -> RandomFeatures:
+        return RandomFeatures.of(self)
 
     def _settle(self, solution: Solution, source: Rows | Summary) -> None:
         self.n_hidden_ = self.map_.n_hidden
@@ -102,7 +39,7 @@ class RandomFamily(Sequential):
         self._narrow = digits_kept(self.beta_, 1.0, scale, np.float32)
 
     def _most_features(self, rows: Rows) -> int:
-        return self.max_hidden if self.n_hidden == "auto" else self.n_hidden
+        return self._recipe.most(rows)
 
     def _outputs(self, X: Any) -> np.ndarray:
         dtype = np.float32 if X.dtype == np.float32 and self._narrow else np.float64
@@ -113,7 +50,7 @@ class RandomFamily(Sequential):
 
 
 @estimator(ELM | RUN, positional=1)
-class ELMRegressor(Regression, RandomFamily):
+class ELMRegressor(Regression, RandomFamily, Sequential):
     r"""Regression on a layer of random hidden nodes: one linear solve.
 
     :math:`f(x) = h(x)\beta` with :math:`h_j(x) = g(w_j\cdot x + b_j)`, random weights and
@@ -157,7 +94,7 @@ class ELMRegressor(Regression, RandomFamily):
 
 
 @estimator(ELM | CLASS_WEIGHT | RUN, positional=1)
-class ELMClassifier(Classification, RandomFamily):
+class ELMClassifier(Classification, RandomFamily, Sequential):
     r"""Classification on a layer of random hidden nodes: one linear solve.
 
     One ±1 target per class, fitted as in :class:`ELMRegressor`; the largest score wins.

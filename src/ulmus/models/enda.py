@@ -9,16 +9,19 @@ from sklearn.utils import check_random_state
 
 from ulmus import engine
 from ulmus._sklearn import StrOptions, fit_context
+from ulmus.backend import Host
+from ulmus.codings import one_kind
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import KERNEL, LANDMARKS
 from ulmus.features.random_layer import LAYER
+from ulmus.features.recipes import NystromFeatures, RandomFeatures
 from ulmus.models._between import learns, side_of
 from ulmus.models._discriminant import DiscriminantModel
-from ulmus.models._discriminant_features import FEATURES, Fixed, choose_prefix, fix_map
-from ulmus.models._metric import MetricInput
+from ulmus.models._metric import importances_in_use, metric_for_blocks, metric_in_use
 from ulmus.models._references import Division, References
-from ulmus.models._tasks import one_kind
+from ulmus.models.choice import Choice, RidgeSearch, Training, choose_from_sums
+from ulmus.models.choice import choose as choose_plan
 from ulmus.models.options import (
     DISCRIMINANT_SEARCH,
     HEAD,
@@ -46,7 +49,7 @@ from ulmus.tuning.search import LOG2_C
         ),
         "features": Parameter(
             "random",
-            (StrOptions(set(FEATURES)),),
+            (StrOptions({"random", "nystrom"}),),
             '{"random", "nystrom"}',
             """``activation`` to ``direct_links`` belong to the first, ``kernel`` to ``landmarks`` and
             ``metric`` to the second.""",
@@ -79,7 +82,7 @@ from ulmus.tuning.search import LOG2_C
     | RUN_ON_CPU,
     positional=1,
 )
-class ENDA(MetricInput, DiscriminantModel):
+class ENDA(DiscriminantModel):
     r"""Discriminant analysis on a layer of random hidden nodes: a projection for seeing and for classifying.
 
     :math:`z(x) = W^T(h(x) - \mu)` with :math:`h_j(x) = g(w_j\cdot x + b_j)` and the directions W of largest
@@ -138,41 +141,61 @@ class ENDA(MetricInput, DiscriminantModel):
 
     _transient: ClassVar[tuple[str, ...]] = ("_Z", "_gamma")
 
-    def _wanted_metric(self) -> Any:
+    metric_, feature_importances_ = property(metric_in_use), property(importances_in_use)
+
+    def _settings(self) -> Any:
         if self.metric is not None and self.features != "nystrom":
             raise ValueError(
                 f"metric needs features='nystrom', got features={self.features!r}: a random layer standardises what it "
                 "is given, which undoes a metric"
             )
-        return self.metric
+        return self
 
     def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, seed: int | None = None) -> None:
         """Fit the projection and the head; models of the same ``seed`` are judged by the same rows."""
-        stats = self._begin(rows, folds, rng)
+        stats = self._begin(self._training(rows, folds, rng))
         self._seed = self._seed if seed is None else seed
         summary = self._summarise(rows) if stats is None else Summary(stats)
         self._solve(summary.total, References.of(rows, folds))
 
     # The steps of a fit, for drivers that read rows block by block: begin, summarise, finish.
 
-    def _begin(
-        self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, *, spare: bool = False
-    ) -> Statistics | None:
-        """Choose and fit ``map_`` and ``C_`` on these rows; their sums, where the choice needed them."""
-        self._seed = int(rng.randint(2**31 - 1))
-        fixed = fix_map(self, rows, folds, rng, spare=spare)
-        self._keep(fixed)
-        kind = FEATURES[self.features]
-        setattr(self, f"{kind.width}_", float(kind.width_of(self.map_)))
-        return fixed.statistics
+    @property
+    def _recipe(self) -> Any:
+        """What is given of the map."""
+        if self.features == "random":
+            return RandomFeatures.of(self)
+        given = not isinstance(self.landmarks, str)
+        landmarks = self._shown(np.asarray(self.landmarks, dtype=np.float64)) if given else self.landmarks
+        return NystromFeatures.of(
+            self, n_landmarks=self.n_hidden, max_landmarks=self.max_hidden, landmarks=landmarks, rank=None
+        )
 
-    def _keep(self, fixed: Fixed) -> None:
-        self.map_, self.C_ = fixed.features, fixed.C
-        if fixed.tuning is not None:
-            self.tuning_ = fixed.tuning
+    @property
+    def _ridge_search(self) -> RidgeSearch:
+        """The ridge regression of the class indicators, which spans the same space, and by which C is found."""
+        return RidgeSearch(self.C, True, self.criterion, bool(self.verbose))
+
+    def _training(
+        self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, backend: Any = None
+    ) -> Training:
+        return Training(rows, self._coding(rows), folds, rng, Host(self.n_jobs) if backend is None else backend)
+
+    def _begin(self, training: Training, *, spare: bool = False) -> Statistics | None:
+        """Choose and fit ``map_`` and ``C_`` on these rows; their sums, where the choice needed them."""
+        self._seed = int(training.rng.randint(2**31 - 1))
+        plan = choose_plan(self._recipe, self._ridge_search, training, spare=spare)
+        self._keep(plan)
+        setattr(self, f"{self._recipe.width_name}_", float(self._recipe.in_use(self.map_)[0]))
+        return plan.statistics
+
+    def _keep(self, plan: Choice) -> None:
+        self.map_, self.C_ = plan.features, plan.C
+        if plan.tuning is not None:
+            self.tuning_ = plan.tuning
 
     def _statistics(self, features: Any, rows: Rows) -> Statistics:
-        return FEATURES[self.features].statistics(features, rows, n_jobs=self.n_jobs)
+        return Host(self.n_jobs).statistics(features, rows)
 
     def _summed_form(self) -> tuple[Any, None]:
         """What a driver may sum, and no factor to whiten the sum."""
@@ -186,27 +209,18 @@ class ENDA(MetricInput, DiscriminantModel):
         sums = summarise(lambda part: self._statistics(self.map_, part), rows, folds, n_folds)
         return Summary(sums.total, sums.folds, self._extent(rows))
 
-    def _finish(
-        self,
-        summary: Summary,
-        sample: Rows,
-        rng: np.random.RandomState,
-        *,
-        folds: np.ndarray | None = None,
-        choose: bool = False,
-        again: Any = None,
-    ) -> None:
+    def _finish(self, summary: Summary, sample: Training, *, choose: bool = False, again: Any = None) -> None:
         """Directions from sums; the sample's rows, which are among those summed, become the neighbours.
 
         With ``choose``, what the model leaves open among C and its size is chosen first.
         """
         with engine.threads_for(summary.total.n_features):
             if choose:
-                fixed = choose_prefix(self, summary, sample, folds, rng)
-                self._keep(fixed)
-                assert fixed.statistics is not None
-                summary = Summary(fixed.statistics)
-            self._solve(summary.total, References.of(sample, folds))
+                width = getattr(self, f"{self._recipe.width_name}_")
+                plan = Choice(width, self.C_, self.map_, tuning=getattr(self, "tuning_", None))
+                plan, summary = choose_from_sums(plan, self._recipe, self._ridge_search, sample, summary)
+                self._keep(plan)
+            self._solve(summary.total, References.of(sample.rows, sample.folds))
         self._forget()
 
     def _check_criterion(self) -> None:
@@ -214,7 +228,7 @@ class ENDA(MetricInput, DiscriminantModel):
 
     def _solve(self, stats: Statistics, references: References) -> None:
         """Solve for the directions and set the head."""
-        setattr(self, f"{FEATURES[self.features].size}_", int(self.map_.n_lifted))
+        setattr(self, f"{self._recipe.size_name}_", int(self.map_.n_lifted))
         self.statistics_ = stats
         found = solve_discriminant(stats, 0.0 if self.C_ is None else 1.0 / self.C_)
         p = self.n_components_
@@ -245,9 +259,10 @@ class ENDA(MetricInput, DiscriminantModel):
         self
         """
         first = not hasattr(self, "map_")
-        self._begin_blocks()
+        if not hasattr(self, "_metric"):
+            self._metric = metric_for_blocks(self._settings())
         X, y = self._validate(X, y, reset=first)
-        X, y, weight, _ = self._weighed(X, y, sample_weight, None)
+        X, y, weight, _ = self._weighed(self._shown(X), y, sample_weight, None)
         named = np.unique(y if classes is None else np.concatenate([np.asarray(classes), y]))
         if first:
             self._set_classes(named)

@@ -9,8 +9,7 @@ from sklearn.base import clone
 from ulmus._sklearn import Interval
 from ulmus.engine import Rows
 from ulmus.models._discriminant import DiscriminantModel
-from ulmus.models._discriminant_features import FEATURES
-from ulmus.models._metric import MetricInput
+from ulmus.models._metric import importances_in_use, metric_in_use
 from ulmus.models.enda import ENDA
 from ulmus.models.options import PROJECTION
 from ulmus.parameters import AUTO, COUNT, THREADS, Parameter, estimator
@@ -50,7 +49,7 @@ from ulmus.solvers.procrustes import align
     | THREADS,
     positional=2,
 )
-class ENDAEnsemble(MetricInput, DiscriminantModel):
+class ENDAEnsemble(DiscriminantModel):
     r"""Several :class:`ENDA` models with different draws, combined: steadier labels, and one picture of all of them.
 
     Class probabilities :math:`P_q` of the members are combined with weights a that solve the convex programme
@@ -103,12 +102,13 @@ class ENDAEnsemble(MetricInput, DiscriminantModel):
     True
     """
 
-    @property
-    def _asked(self) -> ENDA:
-        return ENDA() if self.estimator is None else self.estimator
+    metric_, feature_importances_ = property(metric_in_use), property(importances_in_use)
+
+    def _settings(self) -> Any:
+        return (ENDA() if self.estimator is None else self.estimator)._settings()
 
     def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
-        given = clone(self._asked).set_params(metric=self._metric)
+        given = clone(self._settings()).set_params(metric=self._metric)
         common = int(rng.randint(2**31 - 1))
         seeds: Any = rng.randint(2**31 - 1, size=self.n_members)
         chosen: dict[str, Any] = {}
@@ -153,8 +153,7 @@ class ENDAEnsemble(MetricInput, DiscriminantModel):
         self.turns_ = turns[:, :, : self.n_components_]
 
     def _project(self, X: Any) -> np.ndarray:
-        parts = zip(self._weights, self.members_, self._sizes, self.turns_, strict=True)
-        return np.asarray(sum(a / size * member._project(X) @ Q for a, member, size, Q in parts))
+        return np.asarray(sum(a * member._project(X) @ Q for a, member, Q in combination(self)))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities: the weighted mean of the members'.
@@ -172,8 +171,14 @@ class ENDAEnsemble(MetricInput, DiscriminantModel):
         return np.asarray(sum(a * member.head_.probabilities(member._project(X)) for a, member in parts))
 
 
+def combination(model: ENDAEnsemble) -> list[tuple[float, ENDA, np.ndarray]]:
+    """The common projection as a sum over members: factor, member, turn of its coordinates."""
+    parts = zip(model._weights, model.members_, model._sizes, model.turns_, strict=True)
+    return [(a / size, member, Q) for a, member, size, Q in parts]
+
+
 def _choices(member: ENDA) -> dict[str, Any]:
     """What the first member chose, as parameters for the others."""
-    kind = FEATURES[member.features]
+    width = member._recipe.width_name
     nodes = member.map_.n_hidden if member.features == "random" else member.map_.n_lifted
-    return {"n_hidden": nodes, kind.width: getattr(member, f"{kind.width}_"), "C": member.C_}
+    return {"n_hidden": nodes, width: getattr(member, f"{width}_"), "C": member.C_}

@@ -1,22 +1,20 @@
 """KELM: exact kernel + ridge."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
-from ulmus.features.kernels import CrossKernel, KernelParameters, dense, uses_gamma
-from ulmus.features.nystrom import NystromMap
-from ulmus.features.widths import heuristic_gamma
+from ulmus.features.kernels import CrossKernel, KernelParameters, dense
+from ulmus.features.recipes import NystromFeatures
 from ulmus.models._assembly import Assembly, digits_kept
-from ulmus.models._metric import MetricInput
+from ulmus.models._metric import importances_in_use, metric_in_use
 from ulmus.models._tasks import Classification, Regression
+from ulmus.models.choice import Training, search
 from ulmus.models.options import CLASS_WEIGHT, KELM, RUN
 from ulmus.parameters import estimator
-from ulmus.solvers.kernel_ridge import KernelVariance, fit_kernel_ridge
-from ulmus.solvers.nystrom_ridge import nystrom_statistics
+from ulmus.solvers.kernel_ridge import KernelVariance
 
 #: Rows whose leave-one-out predictions come with the solve.
 _LAST_ROWS = 1_000
@@ -39,34 +37,30 @@ def _calibration_last(n: int, folds: np.ndarray | None) -> tuple[np.ndarray | No
 class KernelFamily(Assembly):
     """The exact kernel and its dual weights."""
 
+    metric_, feature_importances_ = property(metric_in_use), property(importances_in_use)
     cross_kernel_: CrossKernel
     alpha_: np.ndarray
     intercept_: np.ndarray
     _narrow: bool
     #: Weights of the rows of the fit, and whether it had an intercept.
     _weight: np.ndarray | None
-    _constant: bool = False
+    _constant: bool
 
-    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+    def _train(self, training: Training) -> HeldOut:
         self.__dict__.pop("_variance", None)
-        self._choose(rows, folds, rng)
+        rows, folds = training.rows, training.folds
+        self._choose(training)
         order, n_last = _calibration_last(len(rows), folds)
         rows = rows if order is None else rows.take(order)
         parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
         self.cross_kernel_ = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
-        solve: Any = fit_kernel_ridge
-        if self._driver is not None:
-            from ulmus.devices.kernel_ridge import fit_on_device
-
-            solve = partial(fit_on_device, self._driver.accelerator)
-        solution = solve(
+        solution = training.backend.fit_kernel(
             self.cross_kernel_,
             rows,
             self.C_,
             fit_intercept=self._intercept,
             n_last=n_last,
             last_folds=None if folds is None or order is None else folds[order][-n_last:],
-            n_jobs=self.n_jobs,
         )
         self.alpha_, self.intercept_ = solution.alpha, solution.intercept
         self._weight, self._constant = rows.weight, self._intercept
@@ -75,36 +69,16 @@ class KernelFamily(Assembly):
         last = rows.take(slice(len(rows) - n_last, len(rows)))
         return HeldOut.of(last, solution.residual, solution.remainder)
 
-    def _choose(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
+    def _choose(self, training: Training) -> None:
         """Choose gamma and C on a Nyström model, which is this one when its landmarks are all the rows."""
-        gamma: Any = self.gamma if self.gamma != "auto" else heuristic_gamma(self.kernel, rows.X, rows.weight, rng)
-        self.C_: Any = self.C
-        tune_gamma = self.gamma == "auto" and uses_gamma(self.kernel)
-        if tune_gamma or self.C == "auto":
-            seed = int(rng.randint(2**31 - 1))
-
-            def make_map(gamma: float, size: int) -> NystromMap:
-                features = NystromMap(
-                    size,
-                    kernel=self.kernel,
-                    gamma=gamma,
-                    degree=self.degree,
-                    coef0=self.coef0,
-                    random_state=seed,
-                    n_jobs=self.n_jobs,
-                )
-                return features if self._driver is None else self._driver.adopt(features)
-
-            statistics: Any = partial(nystrom_statistics, n_jobs=self.n_jobs)
-            if self._driver is not None:
-                statistics = self._driver.statistics
-            tuner = self._tuner(rows, make_map, statistics, folds, rng)
-            size = min(len(rows), _TUNING_LANDMARKS)
-            if tune_gamma:
-                gamma = tuner.choose_width(gamma, size)
-            found = tuner.choose_C(gamma, size)
-            self.C_ = found.C if self.C == "auto" else self.C
-            self.tuning_ = tuner.result(gamma, found)
+        rows, rng, backend = training.rows, training.rng, training.backend
+        size = min(len(rows), _TUNING_LANDMARKS)
+        recipe, ridge = NystromFeatures.of(self, n_landmarks=size), self._ridge_search
+        gamma, self.C_ = recipe.start(rows, rng), self.C
+        if recipe.open_width or ridge.open:
+            make = recipe.maker(int(rng.randint(2**31 - 1)))
+            plan = search(recipe, ridge, training, lambda *asked: backend.adopt(make(*asked)), gamma, size)
+            gamma, self.C_, self.tuning_ = plan.width, plan.C, plan.tuning
         self.gamma_ = float(gamma)
 
     def _outputs(self, X: Any) -> np.ndarray:
@@ -117,7 +91,8 @@ class KernelFamily(Assembly):
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """From the factor of the kernel system, which is computed again at the first call and kept until a fit."""
         if "_variance" not in self.__dict__:
-            self._variance = KernelVariance.of(self.cross_kernel_, self.C_, self._weight, self._constant, self.n_jobs)
+            constant = getattr(self, "_constant", False)  # files of before have none
+            self._variance = KernelVariance.of(self.cross_kernel_, self.C_, self._weight, constant, self.n_jobs)
         variance = self._variance(X)
         return variance, np.zeros_like(variance)
 
@@ -128,7 +103,7 @@ class KernelFamily(Assembly):
 
 
 @estimator(KELM | RUN)
-class KELMRegressor(MetricInput, Regression, KernelFamily):
+class KELMRegressor(Regression, KernelFamily):
     r"""Exact kernel ridge regression: :math:`f(x) = k_x (I/C + K)^{-1} T`.
 
     Time grows with the cube of the rows and memory with their square: one n × n matrix, factored in place. Beyond some
@@ -166,7 +141,7 @@ class KELMRegressor(MetricInput, Regression, KernelFamily):
 
 
 @estimator(KELM | CLASS_WEIGHT | RUN)
-class KELMClassifier(MetricInput, Classification, KernelFamily):
+class KELMClassifier(Classification, KernelFamily):
     r"""Exact kernel classification: one ±1 target per class, :math:`f(x) = k_x (I/C + K)^{-1} T`, largest score wins.
 
     Time grows with the cube of the rows and memory with their square; beyond some 20,000 rows use

@@ -5,14 +5,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ulmus import engine
+from ulmus.backend import Host
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters, dense
 from ulmus.features.nystrom import KERNEL
+from ulmus.features.recipes import NystromFeatures
 from ulmus.models._discriminant import DiscriminantModel
-from ulmus.models._discriminant_features import class_numbers, fix_map
-from ulmus.models._metric import MetricInput
+from ulmus.models._metric import importances_in_use, metric_in_use
 from ulmus.models._references import References
-from ulmus.models.enda import ENDA
+from ulmus.models.choice import RidgeSearch, Training, choose
 from ulmus.models.options import DISCRIMINANT_SEARCH, HEAD, METRIC, PENALTY, PROJECTION, RUN_ON_CPU
 from ulmus.parameters import POSITIVE, Parameter, estimator
 from ulmus.solvers.discriminant import mixing
@@ -41,7 +42,7 @@ _TUNING_LANDMARKS = 2_000
     | DISCRIMINANT_SEARCH
     | RUN_ON_CPU
 )
-class KLDA(MetricInput, DiscriminantModel):
+class KLDA(DiscriminantModel):
     r"""Exact kernel discriminant analysis.
 
     The directions :math:`w = \sum_i \alpha_i\phi(x_i)` of largest :math:`\lambda` in
@@ -93,6 +94,7 @@ class KLDA(MetricInput, DiscriminantModel):
     """
 
     _transient: ClassVar[tuple[str, ...]] = ("_Z", "_references")
+    metric_, feature_importances_ = property(metric_in_use), property(importances_in_use)
 
     def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
         check_memory(len(rows))
@@ -107,7 +109,7 @@ class KLDA(MetricInput, DiscriminantModel):
         A = found.A[:, :p]
         self.alpha_, self.offset_ = solution.alpha @ A, solution.intercept @ A
         self.eigenvalues_ = found.eigenvalues[:p]
-        references = References(self.cross_kernel_.Z, class_numbers(rows), rows.weight, folds)
+        references = References(self.cross_kernel_.Z, rows.T.argmax(axis=1), rows.weight, folds)
         self._set_head(references, found.means[:, :p], max(counts.sum() - len(counts), 1.0) / 2)
 
     def _choose(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> tuple[float, float]:
@@ -123,22 +125,13 @@ class KLDA(MetricInput, DiscriminantModel):
             gamma = 1.0 / (2.0 * self.sigma**2)
         if gamma != "auto" and self.C != "auto":
             return float(gamma), float(self.C)
-        simpler = ENDA(
-            min(len(rows), _TUNING_LANDMARKS),
-            features="nystrom",
-            kernel=self.kernel,
-            gamma=gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            C=self.C,
-            criterion=self.criterion,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-        )
-        fixed = fix_map(simpler, rows, folds, rng)
-        if fixed.tuning is not None:
-            self.tuning_ = fixed.tuning
-        return fixed.features.gamma_, fixed.C
+        size = min(len(rows), _TUNING_LANDMARKS)
+        recipe = NystromFeatures.of(self, n_landmarks=size, gamma=gamma)
+        training = Training(rows, self._coding(rows), folds, rng, Host(self.n_jobs))
+        plan = choose(recipe, RidgeSearch(self.C, True, self.criterion, bool(self.verbose)), training)
+        if plan.tuning is not None:
+            self.tuning_ = plan.tuning
+        return plan.features.gamma_, plan.C
 
     def _project(self, X: Any) -> np.ndarray:
         return engine.apply(self.cross_kernel_, X, self.alpha_, n_jobs=self.n_jobs) + self.offset_

@@ -1,14 +1,15 @@
 """NKELM: Nyström map + ridge."""
 
-from ulmus.models._iterative import IterativeFamily
-from ulmus.models._metric import MetricInput
+from ulmus.models import _growing
+from ulmus.models._routes import IterativeFamily
+from ulmus.models._sequential import Sequential
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.options import CLASS_WEIGHT, ITERATIVE, NKELM, RUN
 from ulmus.parameters import estimator
 
 
 @estimator(NKELM | ITERATIVE | RUN, positional=1)
-class NKELMRegressor(MetricInput, Regression, IterativeFamily):
+class NKELMRegressor(Regression, IterativeFamily, Sequential):
     r"""Kernel ridge regression made linear in the number of rows by landmark rows.
 
     :math:`f(x) = \hat F(x)\beta` with :math:`\hat F(x) = k_{xz}R^{-T}`, :math:`K_{zz} = RR^T` and
@@ -63,9 +64,11 @@ class NKELMRegressor(MetricInput, Regression, IterativeFamily):
     True
     """
 
+    partial_fit = _growing.partial_fit
+
 
 @estimator(NKELM | ITERATIVE | CLASS_WEIGHT | RUN, positional=1)
-class NKELMClassifier(MetricInput, Classification, IterativeFamily):
+class NKELMClassifier(Classification, IterativeFamily, Sequential):
     r"""Kernel classification made linear in the number of rows by landmark rows.
 
     One ±1 target per class, fitted by ridge regression on Nyström features (see :class:`NKELMRegressor`); the largest
@@ -117,3 +120,5 @@ class NKELMClassifier(MetricInput, Classification, IterativeFamily):
     >>> bool(model.score(X[1500:], y[1500:]) > 0.95)
     True
     """
+
+    partial_fit = _growing.partial_fit

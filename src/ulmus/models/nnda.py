@@ -13,7 +13,6 @@ from ulmus._sklearn import Interval, StrOptions
 from ulmus.engine import Rows
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.models._discriminant import DiscriminantModel
-from ulmus.models._discriminant_features import class_numbers
 from ulmus.models._references import References
 from ulmus.models.options import HEAD, PROJECTION
 from ulmus.parameters import COUNT, POSITIVE, THREADS, Parameter, estimator
@@ -111,7 +110,7 @@ class NNDA(DiscriminantModel):
         return super().fit(X, y)
 
     def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
-        self._seed, labels = int(rng.randint(2**31 - 1)), class_numbers(rows)
+        self._seed, labels = int(rng.randint(2**31 - 1)), rows.T.argmax(axis=1)
         network = MLPClassifier(
             (self.n_hidden, self.n_components_),
             activation=_THEIRS[self.activation],

@@ -9,8 +9,10 @@ from ulmus._sklearn import fit_context
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.losses import LOSSES
+from ulmus.models._sequential import Sequential
 from ulmus.models._stream import Stream
 from ulmus.models._tasks import Classification, Regression
+from ulmus.models.choice import Training
 from ulmus.models.elm import RandomFamily
 from ulmus.models.options import CLASS_WEIGHT, ONLINE_LOSS, OSELM, RUN_ON_CPU
 from ulmus.parameters import estimator
@@ -24,7 +26,7 @@ ROUNDS = 5
 _FEW_ROWS = 64
 
 
-class OnlineFamily(RandomFamily):
+class OnlineFamily(RandomFamily, Sequential):
     """A random layer whose weights follow the rows."""
 
     @property
@@ -47,12 +49,13 @@ class OnlineFamily(RandomFamily):
                 "that rows no longer visit; give a penalty such as C=1e6"
             )
 
-    def _train(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> HeldOut:
+    def _train(self, training: Training) -> HeldOut:
+        rows, folds, rng = training.rows, training.folds, training.rng
         self.stream_ = Stream(self._new_memory(), announced=False)
         self._start(rows, folds, rng)
         solution = self._solution()
         self._settle(solution, self._summary())
-        return self._leave_one_out(self._aged(rows), solution, rng)
+        return training.backend.left_out(self.map_, self._aged(rows), solution, rng, self.C_)
 
     def _outputs(self, X: Any) -> np.ndarray:
         if X.shape[0] > _FEW_ROWS:

@@ -1,12 +1,13 @@
 """Ordinal models: the ordered code on a random layer, an exact kernel or Nyström features."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from ulmus.models import _growing
 from ulmus.models._logistic import FeatureBits, KernelBits
-from ulmus.models._metric import MetricInput
 from ulmus.models._nystrom import NystromFamily
+from ulmus.models._sequential import Sequential
 from ulmus.models.elm import RandomFamily
 from ulmus.models.kelm import KernelFamily
 from ulmus.models.options import BIT_LOSS, ELM, KELM, NKELM, ORDERED, RUN
@@ -14,7 +15,7 @@ from ulmus.parameters import estimator
 
 
 @estimator(ELM | BIT_LOSS | ORDERED | RUN, positional=1)
-class ELMOrdinalClassifier(FeatureBits, RandomFamily):
+class ELMOrdinalClassifier(FeatureBits, RandomFamily, Sequential):
     r"""Ordinal regression on a layer of random hidden nodes (ELMOR).
 
     One ±1 target for every class but the lowest, "is it at least this class?", fitted as in
@@ -71,7 +72,7 @@ class ELMOrdinalClassifier(FeatureBits, RandomFamily):
 
 
 @estimator(KELM | BIT_LOSS | ORDERED | RUN)
-class KELMOrdinalClassifier(MetricInput, KernelBits, KernelFamily):
+class KELMOrdinalClassifier(KernelBits, KernelFamily):
     r"""Ordinal regression with an exact kernel (KELMOR).
 
     One ±1 target for every class but the lowest, "is it at least this class?", all fitted by one factorisation of
@@ -126,7 +127,7 @@ class KELMOrdinalClassifier(MetricInput, KernelBits, KernelFamily):
 
 
 @estimator(NKELM | BIT_LOSS | ORDERED | RUN, positional=1)
-class NKELMOrdinalClassifier(MetricInput, FeatureBits, NystromFamily):
+class NKELMOrdinalClassifier(FeatureBits, NystromFamily, Sequential):
     r"""Ordinal regression with a kernel, linear in the number of rows by landmark rows.
 
     The bits of :class:`KELMOrdinalClassifier` on the Nyström features of :class:`NKELMRegressor`:
@@ -181,6 +182,14 @@ class NKELMOrdinalClassifier(MetricInput, FeatureBits, NystromFamily):
     >>> bool((np.diff(model.predict_cumulative(X), axis=1) <= 0).all())
     True
     """
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, novelty: float | None = None
+    ) -> Self:
+        self._refuse_logistic("partial_fit")
+        return _growing.partial_fit(self, X, y, classes, sample_weight, novelty=novelty)
+
+    partial_fit.__doc__ = _growing.partial_fit.__doc__
 
     def error_bound(self, X: Any) -> np.ndarray:
         """How far the bits can be from those of the exact kernel model, at every row; see :class:`NKELMRegressor`.

@@ -17,7 +17,7 @@ from ulmus.features.preparation import Columns as Curves
 from ulmus.features.preparation import Preparation
 from ulmus.models.adaptive import AdaptiveFamily
 from ulmus.onnx.graph import Graph
-from ulmus.onnx.preprocessing import Columns, Part, dates, select
+from ulmus.onnx.preprocessing import Columns, Portion, dates, select
 from ulmus.onnx.trees import Tree, search_tree, walk
 from ulmus.solvers.local import LocalKernels
 
@@ -103,7 +103,7 @@ def _tables(preparation: Preparation) -> list[tuple[int, np.ndarray, np.ndarray]
     return found
 
 
-def _place(g: Graph, part: Part, preparation: Preparation, j: int, texts: Sequence[str] | None) -> str:
+def _place(g: Graph, part: Portion, preparation: Preparation, j: int, texts: Sequence[str] | None) -> str:
     """The number of the level in a column, from 1; 0 for one never seen."""
     levels = preparation.categories[list(preparation.categorical).index(j)].levels
     rank = np.arange(1.0, len(levels) + 1)

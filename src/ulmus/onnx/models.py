@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.models._nystrom import NystromFamily
+from ulmus.models._nystrom import NystromFamily, prediction_form
 from ulmus.models._ordinal import Ordinal
-from ulmus.models._tasks import Classification, Regression
+from ulmus.models._tasks import Classification, Regression, is_single_output
 from ulmus.models.adaptive import AdaptiveFamily
 from ulmus.models.elm import RandomFamily
 from ulmus.models.kelm import KernelFamily
@@ -22,23 +22,17 @@ from ulmus.onnx.projections import PROJECTIONS, discriminant_outputs
 Outputs = dict[str, tuple[str, Any, int | None]]
 
 
-def _nystrom(model: Any) -> tuple[Any, np.ndarray]:
-    if np.float64 in model._folds_in:
-        return model.cross_kernel_, model.landmark_weights_
-    return model.map_, model.beta_
-
-
 #: Family → its feature map, and the weights on those features.
 FAMILIES: dict[type, Callable[[Any], tuple[Any, np.ndarray]]] = {
     RandomFamily: lambda model: (model.map_, model.beta_),
     KernelFamily: lambda model: (model.cross_kernel_, model.alpha_),
-    NystromFamily: _nystrom,
+    NystromFamily: prediction_form,
     AdaptiveFamily: lambda model: (model.map_, model.beta_),
 }
 
 
 def _regression(g: Graph, scores: str, model: Any) -> Outputs:
-    if model._single_output:
+    if is_single_output(model):
         return {"prediction": (g.Squeeze(scores, g.integers(1)), g.dtype, None)}
     return {"prediction": (scores, g.dtype, len(np.ravel(model.intercept_)))}
 
@@ -68,7 +62,7 @@ def convert(g: Graph, X: str, model: Any) -> Outputs:
     """The outputs of a fitted model or feature map for the rows ``X``, as its features take them."""
     if type(model) in FEATURES:
         return {"features": (features(g, X, model), g.dtype, model.n_lifted)}
-    metric = getattr(model, "_metric", None)
+    metric = getattr(model, "metric_", None)
     if metric is not None:
         X = g.Mul(X, metric) if metric.ndim == 1 else g.MatMul(X, metric)
     if type(model) in PROJECTIONS:

@@ -34,7 +34,7 @@ TARGET = {"": OPSET, ML: ML_OPSET}
 
 
 @dataclass(frozen=True)
-class Part:
+class Portion:
     """Columns beside each other in one tensor, all numbers or all strings."""
 
     value: str
@@ -46,7 +46,7 @@ class Part:
         return self.names[0]
 
 
-Columns = list[Part]
+Columns = list[Portion]
 
 
 def read_columns(g: Graph, steps: Sequence[Any], dtype: Any, given: dict[str, str] | None) -> Columns:
@@ -57,11 +57,11 @@ def read_columns(g: Graph, steps: Sequence[Any], dtype: Any, given: dict[str, st
     kinds.update(given or {})
     if set(kinds.values()) == {"number"}:
         X = g.number(g.declare("X", dtype, [None, len(names)]))
-        return [Part(X, "number", names)]
+        return [Portion(X, "number", names)]
     parts = []
     for name in names:
         value = g.declare(name, str if kinds[name] == "string" else dtype, [None, 1])
-        parts.append(Part(value if kinds[name] == "string" else g.number(value), kinds[name], (name,)))
+        parts.append(Portion(value if kinds[name] == "string" else g.number(value), kinds[name], (name,)))
     return parts
 
 
@@ -111,7 +111,7 @@ def select(g: Graph, block: Columns, which: Sequence[int]) -> Columns:
         if last:
             whole = run == list(range(len(part.names)))
             value = part.value if whole else g.columns(part.value, run)
-            found.append(Part(value, part.kind, tuple(part.names[r] for r in run)))
+            found.append(Portion(value, part.kind, tuple(part.names[r] for r in run)))
             run = []
     return found
 
@@ -136,7 +136,7 @@ def _affine(centre: str, scale: str) -> Callable[[Graph, Columns, Any], Columns]
             value = getattr(step, attribute, None) if attribute else None
             if value is not None and getattr(step, "with_mean", True) >= (attribute == "mean_"):
                 x = operator(x, value)
-        return [Part(x, "number", _names(block))]
+        return [Portion(x, "number", _names(block))]
 
     return convert
 
@@ -145,7 +145,7 @@ def _min_max(g: Graph, block: Columns, step: MinMaxScaler) -> Columns:
     x = g.Add(g.Mul(_numbers(g, block, step), step.scale_), step.min_)
     if step.clip:
         x = g.Max(g.Min(x, float(step.feature_range[1])), float(step.feature_range[0]))
-    return [Part(x, "number", _names(block))]
+    return [Portion(x, "number", _names(block))]
 
 
 def _impute(g: Graph, block: Columns, step: SimpleImputer) -> Columns:
@@ -156,24 +156,24 @@ def _impute(g: Graph, block: Columns, step: SimpleImputer) -> Columns:
             raise TypeError("SimpleImputer with add_indicator=True on text cannot be exported")
         x = g.join(*(part.value for part in block))
         empty = g.constant(np.array([""]))
-        return [Part(g.Where(g.Equal(x, empty), g.constant(fill.astype(str)), x), "string", names)]
+        return [Portion(g.Where(g.Equal(x, empty), g.constant(fill.astype(str)), x), "string", names)]
     if not (isinstance(step.missing_values, float) and np.isnan(step.missing_values)):
         raise TypeError(f"SimpleImputer with missing_values={step.missing_values!r} cannot be exported, only NaN")
     x = _numbers(g, block, step)
     missing = g.IsNaN(x)
     fill = fill.astype(float)
     kept = np.flatnonzero(~np.isnan(fill))
-    parts = [Part(g.Where(missing, np.where(np.isnan(fill), 0.0, fill), x), "number", names)]
+    parts = [Portion(g.Where(missing, np.where(np.isnan(fill), 0.0, fill), x), "number", names)]
     if len(kept) < len(names):
         parts = select(g, parts, kept.tolist())
     if step.indicator_ is not None and len(step.indicator_.features_):
         chosen = step.indicator_.features_
         flags = g.columns(g.number(missing), chosen)
-        parts.append(Part(flags, "number", tuple(f"{names[i]} missing" for i in chosen)))
+        parts.append(Portion(flags, "number", tuple(f"{names[i]} missing" for i in chosen)))
     return parts
 
 
-def _hits(g: Graph, part: Part, categories: np.ndarray) -> str:
+def _hits(g: Graph, part: Portion, categories: np.ndarray) -> str:
     """0/1 columns: which category it is. Missing is ``""`` in text, NaN in numbers."""
     if part.kind == "string":
         texts = np.array([c if isinstance(c, str) else "" for c in categories.tolist()])
@@ -193,7 +193,7 @@ def _encode(g: Graph, block: Columns, step: Any, rows_of: Callable[[int, np.ndar
         (part,) = select(g, block, [i])
         M = rows_of(i, categories)
         value = g.Add(g.MatMul(_hits(g, part, categories), M[:-1] - M[-1]), M[-1])
-        parts.append(Part(value, "number", (part.name,) * M.shape[1]))
+        parts.append(Portion(value, "number", (part.name,) * M.shape[1]))
     return parts
 
 
@@ -289,13 +289,13 @@ def dates(g: Graph, block: Columns, step: DateParts) -> Columns:
             phase = g.Sub(day, g.Mul(g.Floor(g.Div(day, period)), period))
             angle = g.Mul(phase, 2 * np.pi / period)
             parts += [g.Sin(angle), g.Cos(angle)]
-    return [Part(g.join(*parts), "number", tuple(step.get_feature_names_out(_names(block))))]
+    return [Portion(g.join(*parts), "number", tuple(step.get_feature_names_out(_names(block))))]
 
 
 def _metric(g: Graph, block: Columns, step: LearnedMetric) -> Columns:
     x = _numbers(g, block, step)
     x = g.Mul(x, step.metric_) if step.metric_.ndim == 1 else g.MatMul(x, step.metric_)
-    return [Part(x, "number", tuple(step.get_feature_names_out(_names(block))))]
+    return [Portion(x, "number", tuple(step.get_feature_names_out(_names(block))))]
 
 
 TRANSFORMERS: dict[type, Callable[[Graph, Columns, Any], Columns]] = {
@@ -343,5 +343,5 @@ def _foreign(g: Graph, block: Columns, step: Any) -> Columns:
             reason = error
             continue
         found = tuple(str(n) for n in step.get_feature_names_out(getattr(step, "feature_names_in_", None)))
-        return [Part(g.number(g.inline(made, {"X": g.cast(x, dtype)})), "number", found)]
+        return [Portion(g.number(g.inline(made, {"X": g.cast(x, dtype)})), "number", found)]
     raise TypeError(f"{type(step).__name__} cannot be exported: skl2onnx says {reason}") from reason

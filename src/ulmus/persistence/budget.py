@@ -29,7 +29,7 @@ class BudgetError(ValueError):
     """A file declares more than its size allows."""
 
 
-class Budget:
+class LoadBudget:
     """What is left of the memory that a file of so many bytes may take."""
 
     def __init__(self, n_bytes: int) -> None:

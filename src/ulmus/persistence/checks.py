@@ -40,8 +40,8 @@ NUMBERS: dict[Any, tuple[type, ...]] = {
     int: (int, np.integer),
     bool: (bool, np.bool_),
 }
-#: What models have while they are fitted, or in experiments, and in no file.
-TRANSIENT = ("_driver", "_plan")
+#: What models have in experiments, and in no file.
+TRANSIENT = ("_plan",)
 #: Ways in which a transformer may be told to give its columns.
 CONTAINERS = ("default", "pandas", "polars")
 
@@ -93,7 +93,7 @@ def _parameters(cls: Any) -> frozenset[str]:
 
 @cache
 def _may_hold(cls: Any, key: str) -> bool:
-    if not key.isidentifier() or key.startswith("__") or (hasattr(cls, key) and not _has_default(cls, key)):
+    if not key.isidentifier() or key.startswith("__") or (hasattr(cls, key) and not _is_default(cls, key)):
         return False
     if not cls.__module__.startswith("sklearn."):
         return not issubclass(cls, BaseEstimator) or key.endswith("_") or key.startswith("_")
@@ -101,10 +101,16 @@ def _may_hold(cls: Any, key: str) -> bool:
     return key in own or (issubclass(cls, BaseEstimator) and key.endswith("_") and not key.startswith("_"))
 
 
-def _has_default(cls: Any, key: str) -> bool:
-    """Whether what the class defines is the default of an attribute of our models: annotated, and plain."""
-    annotated = any(key in vars(each).get("__annotations__", {}) for each in cls.__mro__ if key in vars(each))
-    return annotated and key not in TRANSIENT and type(getattr(cls, key)) in (bool, int, str, tuple, type(None))
+def _is_default(cls: Any, key: str) -> bool:
+    """Whether what a class defines under a name is only what its objects have unless they say otherwise."""
+    owner = next(each for each in cls.__mro__ if key in vars(each))
+    note = vars(owner).get("__annotations__", {}).get(key)
+    constant = note is None or "ClassVar" in str(note)
+    return (
+        not constant
+        and key not in TRANSIENT
+        and isinstance(vars(owner)[key], bool | int | float | str | tuple | type(None))
+    )
 
 
 def _check_known(cls: Any, state: dict[str, Any]) -> None:

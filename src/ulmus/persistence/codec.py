@@ -2,7 +2,7 @@
 
 A model becomes a list of objects, each before those that hold it, so that a reference points backwards and a file
 cannot describe a cycle; what is shared stays shared. In the JSON, ``null``, booleans, integers, finite floats, strings
-and lists are themselves; every other value is a one-key object from the table in :class:`Decoder`.
+and lists are themselves; every other value is a one-key object from the table in :class:`StateDecoder`.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ulmus.features.kernels import Kernel, KernelParameters
-from ulmus.persistence.budget import GENERATOR, Budget, container_cost, extent, kernel_cost, sparse_cost, text_cost
+from ulmus.persistence.budget import GENERATOR, LoadBudget, container_cost, extent, kernel_cost, sparse_cost, text_cost
 from ulmus.persistence.checks import StateError, check_parameters, check_state
 from ulmus.persistence.registry import class_of, name_of, named_objects
 
@@ -46,7 +46,7 @@ class LoadError(ValueError):
     """A file is not a model that this version can load; the message says why."""
 
 
-class Encoder:
+class StateEncoder:
     """Collects the objects and arrays of a model."""
 
     def __init__(self) -> None:
@@ -156,12 +156,12 @@ class Encoder:
         )
 
 
-class Decoder:
+class StateDecoder:
     """Rebuilds the objects from their JSON; refuses what the table does not list."""
 
-    def __init__(self, objects: list[Any], arrays: dict[str, np.ndarray], budget: Budget | None = None) -> None:
+    def __init__(self, objects: list[Any], arrays: dict[str, np.ndarray], budget: LoadBudget | None = None) -> None:
         self.arrays = arrays
-        self.budget = budget or Budget(sum(a.nbytes for a in arrays.values()))
+        self.budget = budget or LoadBudget(sum(a.nbytes for a in arrays.values()))
         self.objects: list[Any] = []
         self._shared: dict[Any, np.ndarray] = {}
         self._read = {

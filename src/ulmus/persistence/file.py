@@ -16,9 +16,9 @@ from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.pipeline import Pipeline
 
 from ulmus._files import write_bytes
-from ulmus.persistence.budget import Budget, BudgetError, json_cost
+from ulmus.persistence.budget import BudgetError, LoadBudget, json_cost
 from ulmus.persistence.checks import StateError
-from ulmus.persistence.codec import Decoder, Encoder, LoadError, dumps
+from ulmus.persistence.codec import LoadError, StateDecoder, StateEncoder, dumps
 
 #: Raised when a file can no longer be read by older versions.
 FORMAT = 1
@@ -137,7 +137,7 @@ def to_bytes(model: Any, *, notes: dict[str, Any] | None = None) -> bytes:
         raise TypeError(
             f"notes must be what JSON can hold, which has no NaN, no infinity and no arrays: {error}"
         ) from None
-    encoder = Encoder()
+    encoder = StateEncoder()
     root = encoder.encode(model, type(model).__name__)
     if "object" not in root:
         raise TypeError(f"save takes a model or a pipeline, got {model!r}")
@@ -150,7 +150,7 @@ def to_bytes(model: Any, *, notes: dict[str, Any] | None = None) -> bytes:
         "body": {"root": root, "objects": encoder.objects},
     }
     data = pack(content, encoder.arrays)
-    Budget(len(data)).charge(encoder.cost, "what is saved")
+    LoadBudget(len(data)).charge(encoder.cost, "what is saved")
     return data
 
 
@@ -158,11 +158,11 @@ def from_bytes(data: bytes, source: str = "the data") -> Any:
     """The model in the content of a file."""
 
     def build(data: bytes) -> Any:
-        budget = Budget(len(data))
+        budget = LoadBudget(len(data))
         description, body, arrays = _open(data, budget)
         if not isinstance(body["root"], dict) or "object" not in body["root"]:
             raise LoadError("the file holds no model")
-        model = Decoder(body["objects"], arrays, budget).decode(body["root"])
+        model = StateDecoder(body["objects"], arrays, budget).decode(body["root"])
         then = description.versions["scikit-learn"]
         if then != sklearn.__version__ and any(e["class"].startswith("sklearn.") for e in body["objects"]):
             warnings.warn(
@@ -238,9 +238,9 @@ def _guarded(read: Any, data: bytes, source: str) -> Any:
         ) from error
 
 
-def _open(data: bytes, budget: Budget | None = None) -> tuple[Description, Any, dict[str, np.ndarray]]:
+def _open(data: bytes, budget: LoadBudget | None = None) -> tuple[Description, Any, dict[str, np.ndarray]]:
     """Verified description, body and arrays."""
-    budget = budget or Budget(len(data))
+    budget = budget or LoadBudget(len(data))
     if len(data) < 8:
         raise LoadError(f"the file is empty or truncated: {len(data)} bytes")
     (length,) = struct.unpack("<Q", data[:8])

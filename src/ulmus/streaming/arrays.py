@@ -136,7 +136,7 @@ def checksum(crc: int, *arrays: Any) -> int:
     return crc
 
 
-class Batches:
+class ArrayBatches:
     """Anything that yields ``(X, y)`` or ``(X, y, weight)``, or ``X`` alone, each time it is asked to begin.
 
     Rows that a resumed run passes over are compared, by check sum, with those that the interrupted run had read.

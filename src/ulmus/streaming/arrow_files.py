@@ -30,7 +30,7 @@ FORMATS = {
 
 
 @dataclass(frozen=True)
-class Columns:
+class FileColumns:
     """Which columns are what; ``None`` for features means all the others."""
 
     target: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class File:
 class ArrowFiles:
     """Files with the same columns, read one after the other."""
 
-    def __init__(self, dataset: Any, columns: Columns, *, raw: bool = False) -> None:
+    def __init__(self, dataset: Any, columns: FileColumns, *, raw: bool = False) -> None:
         self.raw = raw
         fragments = list(dataset.get_fragments())
         if not fragments:
@@ -309,7 +309,7 @@ def find_files(where: str | Path) -> list[str]:
     return found
 
 
-def open_files(paths: list[str], columns: Columns, *, raw: bool) -> ArrowFiles:
+def open_files(paths: list[str], columns: FileColumns, *, raw: bool) -> ArrowFiles:
     """Files of one format as a source."""
     pa = need("pyarrow", "stream")
     dataset = need("pyarrow.dataset", "stream")
@@ -327,7 +327,7 @@ def open_files(paths: list[str], columns: Columns, *, raw: bool) -> ArrowFiles:
         raise SourceError(f"{_first_unreadable(paths, form)} cannot be read: {error}") from error
 
 
-def _numeric_csv(path: str, columns: Columns) -> Any:
+def _numeric_csv(path: str, columns: FileColumns) -> Any:
     """CSV whose features are read as float64: a column that begins with integers may go on with fractions."""
     pa = need("pyarrow", "stream")
     dataset, csv = need("pyarrow.dataset", "stream"), need("pyarrow.csv", "stream")

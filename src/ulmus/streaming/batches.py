@@ -57,7 +57,7 @@ class Chunk(Protocol):
         """Some of these rows, not copied."""
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Rows that can be read again and again, always in the same order."""
 
     n_rows: int | None
@@ -76,7 +76,7 @@ class Source(Protocol):
         """One batch out of a few chunks."""
 
 
-def batches(source: Source, batch_rows: int, start: int = 0) -> Iterator[Batch]:
+def batches(source: RowSource, batch_rows: int, start: int = 0) -> Iterator[Batch]:
     """Batches of exactly ``batch_rows`` rows (the last one may be shorter), from row ``start`` on."""
     held: list[Chunk] = []
     count = 0

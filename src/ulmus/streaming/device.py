@@ -5,7 +5,7 @@ A batch is sent before the one ahead of it is summed, so that the device waits f
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ulmus.devices.routes import direct_bytes
 from ulmus.devices.statistics import DeviceSums
 from ulmus.devices.tensors import Coming, DeviceRows, HostView, Lanes
 from ulmus.engine import Rows
+from ulmus.models.steps import Steps
 from ulmus.statistics import Extent, Summary
 from ulmus.streaming.batches import Batch
 from ulmus.streaming.sums import AgainOverRows, Encoder, dumped_extent, fold_of, restored_extent
@@ -44,9 +45,9 @@ class Conveyor:
 class DeviceSummaryTally:
     """Sums of all rows on the device (:class:`ulmus.streaming.sums.SummaryTally`)."""
 
-    def __init__(self, model: Any, encoder: Encoder, n_outputs: int, n_folds: int | None, driver: Driver) -> None:
-        self.model, self.encoder, self.n_folds, self.driver = model, encoder, n_folds, driver
-        features, self.whitening = model._summed_form()
+    def __init__(self, steps: Steps, encoder: Encoder, n_outputs: int, n_folds: int | None, driver: Driver) -> None:
+        self.steps, self.encoder, self.n_folds, self.driver = steps, encoder, n_folds, driver
+        features, self.whitening = steps.summed_form()
         L, count = features.n_lifted, n_folds or 1
         driver.accelerator.require(
             direct_bytes(L, n_outputs) + 8 * (count - 1) * (L + n_outputs + 1) ** 2,
@@ -61,7 +62,7 @@ class DeviceSummaryTally:
     def work(self, batch: Batch) -> tuple[list[Rows], Extent]:
         """The rows of one batch, by folds, and their extent."""
         rows = self.encoder.rows(batch)
-        extent = self.model._extent(rows)
+        extent = self.steps.extent(rows)
         if self.n_folds is None:
             return [rows], extent
         folds = fold_of(rows.X, self.n_folds)
@@ -136,8 +137,11 @@ class DeviceGradientTally:
         self._total = self.driver.accelerator.tensor(arrays["total"].copy())
 
 
+@dataclass
 class AgainOnDevice(AgainOverRows):
     """More passes, with gradients from the device."""
 
+    driver: Any = None
+
     def _pass(self, features: Any, weights: np.ndarray, intercept: np.ndarray) -> tuple[Any, Callable[[Batch], Any]]:
-        return DeviceGradientTally(self.model._driver, features, weights, intercept), self.encoder.rows
+        return DeviceGradientTally(self.driver, features, weights, intercept), self.encoder.rows

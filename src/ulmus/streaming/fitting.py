@@ -1,7 +1,7 @@
 """Fitting a model to a source: look at all rows, fix the map on a sample, sum, solve."""
 
 import copy
-from contextlib import closing, nullcontext
+from contextlib import closing
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,13 @@ from sklearn.utils import check_random_state
 
 from ulmus import engine
 from ulmus._fingerprint import fingerprint
-from ulmus.devices.accelerator import on_device, resolve
-from ulmus.devices.direct import Driver
-from ulmus.devices.tensors import on_both_sides
+from ulmus.devices.accelerator import backend_for
 from ulmus.engine import Rows
 from ulmus.models._robust import Robust
-from ulmus.persistence.codec import Decoder
-from ulmus.persistence.codec import Encoder as StateEncoder
+from ulmus.models.steps import Steps
+from ulmus.persistence.codec import StateDecoder, StateEncoder
 from ulmus.persistence.file import library_version
 from ulmus.streaming.batches import BATCH_ROWS
-from ulmus.streaming.device import AgainOnDevice, DeviceSummaryTally
 from ulmus.streaming.errors import CheckpointError, SourceError
 from ulmus.streaming.journal import PREPROCESS, Journal, Saved
 from ulmus.streaming.preparation import fit_transformer
@@ -168,7 +165,7 @@ def fit_stream(
     device: str = "cpu",
 ) -> None:
     """Survey, map, sums, weights; ``stream`` is anything that reduces rows to a tally as :class:`Stream` does."""
-    vars(model).pop("stream_", None)  # of an online model that has learned other rows
+    steps = Steps(model)
     found: Survey | None = survey
     while found is not None:
         survey = stream.reduce("survey", found, found.look)
@@ -177,10 +174,10 @@ def fit_stream(
     if not survey.n_rows:
         raise SourceError("the source has no rows of positive weight")
     assert survey.y is not None
-    model._validate(survey.X, survey.y)
+    steps.validate(survey.X, survey.y)
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
-    encoder = Encoder.of(model, survey.y, survey.classes, survey.class_mass)
+    encoder = Encoder.of(steps, survey.y, survey.classes, survey.class_mass)
     sample = encoder.encode(survey.X, survey.y, survey.sample_weight, survey.sample_unit, "the sample")
     if isinstance(model, Robust):
         fit_robust(model, stream, encoder, sample, survey.weight, rng)
@@ -190,62 +187,56 @@ def fit_stream(
     n_folds = None if model.cv is None else int(model.cv)
     folds = None if n_folds is None else fold_of(sample.X, n_folds)
     n_outputs = sample.T.shape[1]
-    name = device if device == "cpu" else resolve(device, survey.n_rows * float(model._most_features(sample)) ** 2)
+    work = 0.0 if device == "cpu" else survey.n_rows * float(steps.most_features(sample)) ** 2
     tally: Any
     again: Any
-    with nullcontext() if name == "cpu" else on_device(name) as accelerator:
-        if accelerator is not None:
-            model._driver, sample = Driver(accelerator), on_both_sides(accelerator, sample)
-        try:
-            rng = _begin(model, journal, sample, folds, rng, spare=not survey.whole)
-            if accelerator is None:
-                tally = SummaryTally(model, encoder, n_outputs, n_folds)
-                again = AgainOverRows(stream, model, encoder, n_outputs)
-            else:
-                tally = DeviceSummaryTally(model, encoder, n_outputs, n_folds, model._driver)
-                again = AgainOnDevice(stream, model, encoder, n_outputs)
-            # the two keep their sums in different triangles, so that one must not go on from the other's
-            label = "sums" if accelerator is None else f"sums-{name}"
-            summary = stream.reduce(label, tally, tally.work).summary()
-            # a sample that holds every row has chosen already what there is to choose
-            model._finish(summary, sample, rng, folds=folds, choose=not survey.whole, again=again)
-        finally:
-            model.__dict__.pop("_driver", None)
+    with backend_for(device, model.n_jobs, work) as backend:
+        _begin(steps, journal, backend.received(sample), folds, rng, backend, spare=not survey.whole)
+        if backend.name == "cpu":
+            tally = SummaryTally(steps, encoder, n_outputs, n_folds)
+            again = AgainOverRows(stream, steps, encoder, n_outputs)
+        else:
+            from ulmus.streaming.device import AgainOnDevice, DeviceSummaryTally
+
+            tally = DeviceSummaryTally(steps, encoder, n_outputs, n_folds, backend)
+            again = AgainOnDevice(stream, steps, encoder, n_outputs, driver=backend)
+        # the two keep their sums in different triangles, so that one must not go on from the other's
+        label = "sums" if backend.name == "cpu" else f"sums-{backend.name}"
+        summary = stream.reduce(label, tally, tally.work).summary()
+        # a sample that holds every row has chosen already what there is to choose
+        steps.finish(summary, choose=not survey.whole, again=again)
 
 
 def _begin(
-    model: Any, journal: Journal, sample: Rows, folds: np.ndarray | None, rng: np.random.RandomState, *, spare: bool
-) -> np.random.RandomState:
-    """Choose the map on the sample, or take it from the journal; the generator as it is afterwards."""
+    steps: Steps,
+    journal: Journal,
+    sample: Rows,
+    folds: np.ndarray | None,
+    rng: np.random.RandomState,
+    backend: Any,
+    *,
+    spare: bool,
+) -> None:
+    """Choose the map on the sample, or take it, and chance as it was afterwards, from the journal."""
     saved = journal.load("map")
     if saved is not None:
-        chosen, rng = Decoder(saved.notes["objects"], saved.arrays).decode(saved.notes["state"])
-        vars(model).update(chosen)
-        return rng
-    before = dict(vars(model))
+        chosen, rng = StateDecoder(saved.notes["objects"], saved.arrays).decode(saved.notes["state"])
+        steps.begin(sample, folds, rng, backend, chosen=chosen)
+        return
     with engine.threads_for(len(sample)):
-        model._begin(sample, folds, rng, spare=spare)
-    if "_driver" in before:
-        before["_driver"].release(model.map_)
+        steps.begin(sample, folds, rng, backend, spare=spare)
     if journal.folder is not None:
-        chosen = {k: v for k, v in vars(model).items() if k not in before or v is not before[k]}
         encoder = StateEncoder()
         try:
-            state = encoder.encode((chosen, rng), "the model")
+            state = encoder.encode((steps.chosen, rng), "the model")
         except TypeError:
-            return rng  # a callable kernel cannot be saved: the choice is made again from the sample that is
+            return  # a callable kernel cannot be saved: the choice is made again from the sample that is
         journal.save("map", Saved(0, True, encoder.arrays, {"objects": encoder.objects, "state": state}))
-    return rng
 
 
 def check_model(model: Any) -> None:
     """Refuse what cannot be streamed before anything is read."""
-    if not hasattr(model, "_summed_form") or not hasattr(model, "cv"):
-        raise TypeError(
-            f"{type(model).__name__} cannot be fitted to a stream: it needs all rows at once; take a model with a "
-            "feature map, such as NKELM or ELM"
-        )
-    model._validate_params()
+    Steps(model).check()
     if getattr(model, "loss", "squared") != "squared" and not isinstance(model, Robust):
         raise ValueError(
             f'a stream is summed for loss="squared"; loss={model.loss!r} of {type(model).__name__} needs rows'
@@ -265,7 +256,6 @@ def check_model(model: Any) -> None:
             "a stream is summed in the coordinates that it has; instead of metric=, put a LearnedMetric fitted on some "
             "rows into preprocess="
         )
-    model._check_criterion()
     if not (model.cv is None or isinstance(model.cv, Integral)):
         raise ValueError(f"cv must be None or a number of folds for a stream, got {model.cv!r}")
 

@@ -9,12 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ulmus.features.sampling import row_keys
 from ulmus.streaming.arrays import joined, taken
-from ulmus.streaming.batches import Batch, Source, batches, read_ahead
+from ulmus.streaming.batches import Batch, RowSource, batches, read_ahead
 from ulmus.streaming.progress import Progress, Show
 
 
 def fit_transformer(
-    transformer: Any, source: Source, *, batch_rows: int, sample_rows: int, seed: int, progress: Show
+    transformer: Any, source: RowSource, *, batch_rows: int, sample_rows: int, seed: int, progress: Show
 ) -> Any:
     """A fitted copy: as it is when fitted already, by ``partial_fit`` on all rows, or by ``fit`` on a sample."""
     try:

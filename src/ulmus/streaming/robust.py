@@ -18,7 +18,8 @@ from sklearn.base import clone
 
 from ulmus import engine
 from ulmus.engine import Rows
-from ulmus.losses import LOSSES, Loss
+from ulmus.losses import Loss
+from ulmus.models.steps import RobustSteps
 from ulmus.solvers.newton import NewtonResult, newton
 from ulmus.solvers.newton_rows import primal
 from ulmus.solvers.objective import Evaluation, Request, System, Way
@@ -30,7 +31,7 @@ from ulmus.streaming.sums import Encoder
 
 
 @dataclass(frozen=True)
-class Part:
+class PassSums:
     """``Σ w f``, ``Σ w f''`` and the gradient in β and b (last line) of every output that is asked for.
 
     ``moments`` are ``[Φ 1]ᵀD[Φ 1]`` of those whose D is wanted.
@@ -42,7 +43,7 @@ class Part:
     moments: np.ndarray
 
     @classmethod
-    def zeros(cls, n_features: int, n_outputs: int, n_squared: int) -> "Part":
+    def zeros(cls, n_features: int, n_outputs: int, n_squared: int) -> "PassSums":
         """Sums of no rows."""
         width = n_features + 1
         moments = np.zeros((n_squared, width, width))
@@ -53,14 +54,14 @@ class NewtonTally:
     """The sums of one pass."""
 
     def __init__(self, n_features: int, n_outputs: int, n_squared: int) -> None:
-        self.total = Part.zeros(n_features, n_outputs, n_squared)
+        self.total = PassSums.zeros(n_features, n_outputs, n_squared)
 
     def fresh(self) -> "NewtonTally":
         """Sums of no rows."""
         width, n_outputs = self.total.gradient.shape
         return NewtonTally(width - 1, n_outputs, len(self.total.moments))
 
-    def add(self, part: Part) -> None:
+    def add(self, part: PassSums) -> None:
         """Add those of a batch."""
         for mine, new in zip(vars(self.total).values(), vars(part).values(), strict=True):
             np.add(mine, new, out=mine)
@@ -75,7 +76,7 @@ class NewtonTally:
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
         """Go back to a dumped state."""
-        self.total = Part(**arrays)
+        self.total = PassSums(**arrays)
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,10 @@ class Sweep:
     intercept: np.ndarray
     squared: list[tuple[int, str]]
 
-    def __call__(self, batch: Batch) -> Part:
+    def __call__(self, batch: Batch) -> PassSums:
         rows = self.encoder.rows(batch)
         D = self.features.n_lifted
-        found = Part.zeros(D, len(self.outputs), 0)
+        found = PassSums.zeros(D, len(self.outputs), 0)
         sums = [Statistics.zeros(D, 0) for _ in self.squared]
         workspace = engine.Workspace()
         for piece in engine.pieces(len(rows), engine.block_rows(D, np.float64)):
@@ -193,18 +194,18 @@ def fit_robust(model: Any, stream: Any, encoder: Encoder, sample: Rows, total: f
     """Fit a robust model: on the sample in memory, then on all rows, of this total weight, by passes."""
     weight = float(len(sample)) if sample.weight is None else float(sample.weight.sum())
     _pilot(model, sample, total / weight, rng)
-    loss, options = LOSSES[model.loss], model._newton_options()
+    steps = RobustSteps(model)
+    loss, options = steps.method
     c, C = np.atleast_1d(model.transition_), np.atleast_1d(model.C_ if model.C == "auto" else float(model.C))
     C = np.broadcast_to(C, c.shape).astype(float)
-    problem, raw = model._problems(sample)
+    problem, raw = steps.problems(sample)
     beta, intercept = np.array(model.beta_), np.array(model.intercept_, dtype=float).reshape(len(c))
     passes = Passes(stream, raw, encoder, np.abs(sample.T).max(axis=0, initial=0.0))
     results = newton(passes, loss, c, C, beta, intercept, options)
     Phi = engine.transform(problem.features, sample.X, np.empty((len(sample), problem.features.n_lifted)))
     held = [_with_residual(r, Phi, sample.T[:, j], weight / total) for j, r in enumerate(results)]
     solution = RobustSolution(loss, c, C, held)
-    model._keep(solution, sample)
-    model._calibrate(model._held_out(solution, sample, rng))
+    steps.finish(solution, sample, rng)
 
 
 def _pilot(model: Any, sample: Rows, share: float, rng: np.random.RandomState) -> None:
@@ -217,8 +218,7 @@ def _pilot(model: Any, sample: Rows, share: float, rng: np.random.RandomState) -
         pilot.set_params(random_state=deepcopy(rng))
     if model.C != "auto":
         pilot.set_params(C=model.C * share)
-    y = sample.T[:, 0] if model._single_output else sample.T
-    pilot.fit(sample.X, y, sample.weight)
+    pilot.fit(sample.X, RobustSteps(model).targets(sample), sample.weight)
     parameters = pilot.get_params(deep=False)
     vars(model).update({k: v for k, v in vars(pilot).items() if k not in parameters})
 

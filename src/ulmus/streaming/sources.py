@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.streaming.arrays import Arrays, Batches
-from ulmus.streaming.arrow_files import ArrowFiles, Columns, find_files, open_files
-from ulmus.streaming.batches import Source
+from ulmus.streaming.arrays import ArrayBatches, Arrays
+from ulmus.streaming.arrow_files import ArrowFiles, FileColumns, find_files, open_files
+from ulmus.streaming.batches import RowSource
 from ulmus.streaming.errors import SourceError
 
 Names = str | int | list[str] | list[int] | tuple[Any, ...] | None
@@ -29,7 +29,7 @@ def open_source(
     keep: Names = None,
     raw: bool = False,
     labelled: bool = True,
-) -> Source:
+) -> RowSource:
     """The rows behind a path, folder, glob, list of paths, dataset, array, tuple of arrays or re-iterable.
 
     ``raw`` leaves the features of files as frames, for a transformer. ``labelled`` says that targets are wanted.
@@ -59,10 +59,10 @@ def open_source(
     return _batches(source, labelled)
 
 
-def _columns(target: Any, features: Any, weight: Any, keep: Any, labelled: bool) -> Columns:
+def _columns(target: Any, features: Any, weight: Any, keep: Any, labelled: bool) -> FileColumns:
     if labelled and target is None:
         raise SourceError("target= must name the column (or columns) to learn")
-    return Columns(_tuple(target), features, weight, _tuple(keep))
+    return FileColumns(_tuple(target), features, weight, _tuple(keep))
 
 
 def _is_dataset(source: Any) -> bool:
@@ -104,7 +104,7 @@ class _Picked:
         return self.array[rows][:, self.column_numbers]
 
 
-def _batches(source: Any, labelled: bool) -> Batches:
+def _batches(source: Any, labelled: bool) -> ArrayBatches:
     if callable(source):
 
         def begin() -> Iterator[Any]:
@@ -125,4 +125,4 @@ def _batches(source: Any, labelled: bool) -> Batches:
             f"a source is a path, a folder, a glob, a pyarrow dataset, an array, a tuple of arrays, or something that "
             f"yields (X, y) again and again; got {type(source).__name__}"
         )
-    return Batches(begin, labelled=labelled)
+    return ArrayBatches(begin, labelled=labelled)

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ulmus import engine
 from ulmus.streaming.arrays import checksum
-from ulmus.streaming.batches import Batch, Source, batches, read_ahead
+from ulmus.streaming.batches import Batch, RowSource, batches, read_ahead
 from ulmus.streaming.errors import CheckpointError, SourceError
 from ulmus.streaming.journal import Journal, Saved
 from ulmus.streaming.progress import Progress, Show
@@ -49,7 +49,7 @@ class Stream:
     ``prepare`` turns the features of a batch into numbers; ``journal`` remembers what passes have come to.
     """
 
-    source: Source
+    source: RowSource
     batch_rows: int
     journal: Journal
     prepare: Callable[[Any], Any] | None = None

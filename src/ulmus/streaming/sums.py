@@ -11,6 +11,7 @@ from scipy.linalg import solve_triangular
 from ulmus import engine
 from ulmus.engine import GramSums, Rows
 from ulmus.features.sampling import row_keys
+from ulmus.models.steps import Steps
 from ulmus.solvers.ridge import Problem
 from ulmus.statistics import Extent, Statistics, Summary, TriangularStatistics
 from ulmus.streaming.batches import Batch
@@ -37,12 +38,12 @@ class Encoder:
     balance: np.ndarray | None = None
 
     @classmethod
-    def of(cls, model: Any, y: np.ndarray, classes: np.ndarray | None, class_mass: np.ndarray) -> "Encoder":
+    def of(cls, steps: Steps, y: np.ndarray, classes: np.ndarray | None, class_mass: np.ndarray) -> "Encoder":
         """Tell the model its classes (or the shape of its targets), and take its codes."""
         if classes is None:
-            model._encode(y, None)
+            steps.announce(y)
             return cls()
-        return cls(classes, *model._encode(classes, class_mass))
+        return cls(classes, *steps.announce(classes, class_mass))
 
     def rows(self, batch: Batch) -> Rows:
         """Rows of positive weight."""
@@ -70,9 +71,9 @@ class Encoder:
 class SummaryTally:
     """Sums of all rows, per fold where there are folds; whitened, where the map asks for it, at the end."""
 
-    def __init__(self, model: Any, encoder: Encoder, n_outputs: int, n_folds: int | None) -> None:
-        self.model, self.encoder, self.n_folds = model, encoder, n_folds
-        features, self.whitening = model._summed_form()
+    def __init__(self, steps: Steps, encoder: Encoder, n_outputs: int, n_folds: int | None) -> None:
+        self.steps, self.encoder, self.n_folds = steps, encoder, n_folds
+        features, self.whitening = steps.summed_form()
         self.sums = GramSums(features, n_outputs)
         self.parts = [self.sums.zeros() for _ in range(n_folds or 1)]
         self.extent: Extent | None = None
@@ -80,7 +81,7 @@ class SummaryTally:
     def work(self, batch: Batch) -> tuple[list[Statistics], Extent]:
         """The sums of one batch, and the extent of its rows."""
         rows = self.encoder.rows(batch)
-        extent = self.model._extent(rows)
+        extent = self.steps.extent(rows)
         if self.n_folds is None:
             return [self.sums(rows)], extent
         folds = fold_of(rows.X, self.n_folds)
@@ -199,24 +200,25 @@ class AgainOverRows:
     """More passes, where the sums have lost digits: gradients for corrections, or the triangular factor."""
 
     stream: Any
-    model: Any
+    steps: Steps
     encoder: Encoder
     n_outputs: int
     count: int = field(default=0)
 
     @property
     def fit_intercept(self) -> bool:
-        return bool(self.model._intercept)
+        return self.steps.fit_intercept
 
     def gradient(self, beta: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Minus half the gradient of the objective, in β and in b, from the rows."""
-        features, R = self.model._summed_form()
+        features, R = self.steps.summed_form()
         weights = Problem(features, Rows(None, beta), None, whitening=R).unwhiten(beta)
         self.count += 1
         tally, work = self._pass(features, weights, intercept)
         total = self.stream.reduce(f"correction-{self.count}", tally, work).total
         g = total[:-1] if R is None else solve_triangular(R, total[:-1], lower=True, check_finite=False)
-        return (g if self.model.C_ is None else g - beta / self.model.C_), total[-1]
+        C = self.steps.model.C_
+        return (g if C is None else g - beta / C), total[-1]
 
     def _pass(self, features: Any, weights: np.ndarray, intercept: np.ndarray) -> tuple[Any, Callable[[Batch], Any]]:
         """What adds up the gradient of all rows, and what is done with a batch."""
@@ -229,7 +231,7 @@ class AgainOverRows:
 
     def triangular(self) -> TriangularStatistics:
         """The factor of the rows, by QR."""
-        features, encoder = self.model.map_, self.encoder
+        features, encoder = self.steps.model.map_, self.encoder
 
         def work(batch: Batch) -> TriangularStatistics:
             return engine.triangular_statistics(features, encoder.rows(batch), n_jobs=1)

@@ -26,7 +26,7 @@ csv.field_size_limit(LONGEST)
 
 
 @dataclass(frozen=True)
-class Batch:
+class TableBatch:
     """Some rows: columns by name, and the number of the first row, as a spreadsheet counts (the header is row 1)."""
 
     columns: dict[str, Any]
@@ -45,7 +45,7 @@ class Batch:
         raise TableError(f"there is no such column{hint}", file=self.file, column=name)
 
 
-def read_table(path: str) -> Batch:
+def read_table(path: str) -> TableBatch:
     """The whole of a file; refused where it would take more than half of the machine's memory."""
     batches, size, most = [], 0, WHOLE * (physical_memory() or float("inf"))
     for batch in read_batches(path):
@@ -60,13 +60,13 @@ def read_table(path: str) -> Batch:
     return join_batches(batches)
 
 
-def join_batches(batches: list[Batch]) -> Batch:
+def join_batches(batches: list[TableBatch]) -> TableBatch:
     """Batches that follow each other, as one; a column that some of them lack is missing there."""
     if len(batches) == 1:
         return batches[0]
     names = dict.fromkeys(name for b in batches for name in b.columns)
     columns = {name: _joined([(b.columns.get(name), b.n_rows) for b in batches]) for name in names}
-    return Batch(columns, batches[0].first_row, batches[0].file)
+    return TableBatch(columns, batches[0].first_row, batches[0].file)
 
 
 def _joined(parts: list[tuple[Any, int]]) -> Any:
@@ -82,7 +82,7 @@ def _joined(parts: list[tuple[Any, int]]) -> Any:
     return pa.chunked_array(chunks, common)
 
 
-def read_batches(path: str) -> Iterator[Batch]:
+def read_batches(path: str) -> Iterator[TableBatch]:
     """A file, piece by piece. A file without rows is an error."""
     source = Source(path)
     layout = source.layout()
@@ -93,7 +93,7 @@ def read_batches(path: str) -> Iterator[Batch]:
         if not table.num_rows:
             continue
         names = unique_names(table.column_names)
-        yield Batch(dict(zip(names, table.columns, strict=True)), row + rows, source.name)
+        yield TableBatch(dict(zip(names, table.columns, strict=True)), row + rows, source.name)
         rows += table.num_rows
     if not rows:
         raise TableError(

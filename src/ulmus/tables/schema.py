@@ -8,7 +8,7 @@ import numpy as np
 
 from ulmus.tables.errors import TableError
 from ulmus.tables.kinds import DECIMALS, Kind, Values, infer, values
-from ulmus.tables.read import Batch
+from ulmus.tables.read import TableBatch
 
 #: A text column with more distinct values than this, and than half of the rows, tells rows apart, not kinds of rows.
 MANY = 50
@@ -59,7 +59,7 @@ class Schema:
 
 
 def learn(
-    batch: Batch, target: str, task: str = "auto", categories: list[str] | None = None, decimal: str = "auto"
+    batch: TableBatch, target: str, task: str = "auto", categories: list[str] | None = None, decimal: str = "auto"
 ) -> Schema:
     """The schema of a training table."""
     column = batch.column(target)
@@ -110,7 +110,7 @@ def _task(column: Any, kind: Kind) -> str:
     return "classification" if len(distinct) <= FEW and (distinct == np.round(distinct)).all() else "regression"
 
 
-def _refuse_target(batch: Batch, target: str, column: Any, kind: Kind) -> None:
+def _refuse_target(batch: TableBatch, target: str, column: Any, kind: Kind) -> None:
     wrong = values(column, PLAIN).wrong
     row = int(wrong[0]) if len(wrong) else 0
     raise TableError(
@@ -121,7 +121,7 @@ def _refuse_target(batch: Batch, target: str, column: Any, kind: Kind) -> None:
     )
 
 
-def _refuse_names(batch: Batch, target: str, column: Any) -> None:
+def _refuse_names(batch: TableBatch, target: str, column: Any) -> None:
     """A target whose values are nearly all different names rows; no class has rows to learn from."""
     there = column.drop_null()
     distinct = len(there.cast("string").unique())
@@ -145,7 +145,7 @@ def _reason(column: Any, kind: Kind) -> str:
     return ""
 
 
-def frame(batch: Batch, schema: Schema, tell: Tell, *, decimal: str = "auto", force: bool = False) -> Any:
+def frame(batch: TableBatch, schema: Schema, tell: Tell, *, decimal: str = "auto", force: bool = False) -> Any:
     """The columns of the schema as a pandas frame.
 
     A value that is not what its column is counts as missing, and is told. Where most are, the column is written
@@ -169,7 +169,7 @@ def frame(batch: Batch, schema: Schema, tell: Tell, *, decimal: str = "auto", fo
     return pd.DataFrame(found, copy=False)
 
 
-def _refuse_turned(batch: Batch, schema: Schema, name: str, kind: Kind, known: Values) -> None:
+def _refuse_turned(batch: TableBatch, schema: Schema, name: str, kind: Kind, known: Values) -> None:
     """Refuse a column that is not what it was: of another kind or form, or all but empty where it had values."""
     n_missing = int(np.count_nonzero(_missing(known.values)))
     given = len(known.values) - n_missing + len(known.wrong)
@@ -195,7 +195,7 @@ def _refuse_turned(batch: Batch, schema: Schema, name: str, kind: Kind, known: V
         )
 
 
-def row_names(batch: Batch, schema: Schema) -> np.ndarray:
+def row_names(batch: TableBatch, schema: Schema) -> np.ndarray:
     """What rows are called: their numbers in the file, with the value of a column that names them, if there is one."""
     numbers = np.arange(batch.first_row, batch.first_row + batch.n_rows).astype(str).astype(object)
     for name in schema.left_out:
@@ -214,7 +214,7 @@ def _missing(found: np.ndarray) -> np.ndarray:
     )
 
 
-def target(batch: Batch, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
+def target(batch: TableBatch, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
     """The target, and which rows have one."""
     column = batch.column(schema.target)
     kind = schema.target_kind

@@ -9,7 +9,7 @@ from typing import Any, Self
 from ulmus._files import failed, replacing
 from ulmus.tables.errors import TableError
 from ulmus.tables.kinds import Kind, infer, values
-from ulmus.tables.read import Batch
+from ulmus.tables.read import TableBatch
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ","}
@@ -100,7 +100,7 @@ class Kept:
         self._typed, self._decimal = typed, decimal
         self._kinds: dict[str, Any] | None = None
 
-    def columns(self, batch: Batch) -> dict[str, Any]:
+    def columns(self, batch: TableBatch) -> dict[str, Any]:
         """The columns of a batch, by name."""
         if not self._typed:
             return dict(batch.columns)
@@ -122,7 +122,7 @@ class Kept:
             return kind, pa.int64()
         return None if pc.any(pc.match_substring_regex(text, LONG)).as_py() else (kind, pa.float64())
 
-    def _cast(self, batch: Batch, name: str) -> Any:
+    def _cast(self, batch: TableBatch, name: str) -> Any:
         import pyarrow as pa
         import pyarrow.compute as pc
 

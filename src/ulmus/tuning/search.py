@@ -41,8 +41,6 @@ BLIND = 0.9
 CLOSER = (4_000, 500, 4.0)
 #: Widths tried at one level, at most.
 MAX_CLIMB = 10
-#: A size that does for most data, where nothing is searched.
-FIRST_SIZE = 500
 #: First size of the doubling sequence; its half and quarter are judged from the same statistics.
 START_SIZE = 125
 #: log2 C around a value that was good nearby: for a neighbouring width, and for the next size.

@@ -1,0 +1,89 @@
+"""Where rows are summed and solved. :class:`Host` is the CPU; a GPU answers the same calls (``ulmus.devices.direct``).
+
+A fit asks its backend, and never where the arrays are.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ulmus import engine
+from ulmus.calibration import HeldOut, leave_one_out_sample
+from ulmus.codings import Coding
+from ulmus.engine import Rows
+from ulmus.features.kernels import CrossKernel
+from ulmus.features.nystrom import NystromMap
+from ulmus.solvers.kernel_ridge import DualSolution, fit_kernel_ridge
+from ulmus.solvers.nystrom_iterative import HostNormal
+from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
+from ulmus.solvers.ridge import Gradient, Problem, Solution, fit_ridge, fit_sums
+from ulmus.statistics import Statistics, Summary
+from ulmus.tuning import Judge
+
+
+@dataclass(frozen=True)
+class Host:
+    """The CPU, with this many threads."""
+
+    n_jobs: int | None = -1
+    name: ClassVar[str] = "cpu"
+    is_gpu: ClassVar[bool] = False
+
+    def received(self, rows: Rows) -> Rows:
+        """Rows as the backend takes them."""
+        return rows
+
+    def adopt(self, features: Any) -> Any:
+        """A map that is to be fitted here."""
+        return features
+
+    def release(self, features: Any) -> Any:
+        """A map that needs the backend no longer."""
+        return features
+
+    def free_bytes(self) -> float:
+        """Memory that a fit may use."""
+        return engine.physical_memory() or np.inf
+
+    def judge(self, rows: Rows, coding: Coding, fit_intercept: bool, criterion: str, folds: np.ndarray | None) -> Judge:
+        """Who tells how good a map and a C are, by rows that models did not see."""
+        options: dict[str, Any] = {"criterion": criterion, "folds": folds, "n_jobs": self.n_jobs}
+        return Judge(rows, coding, self.statistics, fit_intercept, **options)
+
+    def statistics(self, features: Any, rows: Rows) -> Statistics:
+        """Sums of the features of rows."""
+        sums = nystrom_statistics if isinstance(features, NystromMap) else engine.gram_statistics
+        return sums(features, rows, n_jobs=self.n_jobs)
+
+    def host_statistics(self, features: Any, rows: Rows) -> Statistics:
+        """The same sums in memory."""
+        return self.statistics(features, rows)
+
+    def on_host(self, summary: Summary) -> Summary:
+        """Sums in memory."""
+        return summary
+
+    def fit_ridge(
+        self, features: Any, rows: Rows, C: float | None, fit_intercept: bool, stats: Statistics | None
+    ) -> Solution:
+        """Weights for rows in memory (from their sums, if given), by the form that keeps the digits."""
+        if isinstance(features, NystromMap):
+            return fit_nystrom_ridge(features, rows, C, fit_intercept=fit_intercept, n_jobs=self.n_jobs, stats=stats)
+        return fit_ridge(Problem(features, rows, C, fit_intercept, self.n_jobs), stats)
+
+    def fit_sums(self, stats: Statistics, C: float | None, fit_intercept: bool, again: Gradient | None) -> Solution:
+        """Weights from sums; ``again`` wins back digits that they have lost."""
+        return fit_sums(stats, C, fit_intercept, again)
+
+    def fit_kernel(self, cross: CrossKernel, rows: Rows, C: float, **options: Any) -> DualSolution:
+        """Dual weights of the exact kernel."""
+        return fit_kernel_ridge(cross, rows, C, n_jobs=self.n_jobs, **options)
+
+    def normal(self, cross: CrossKernel, rows: Rows, C: float, fit_intercept: bool) -> Any:
+        """The normal equations of landmarks too many to square."""
+        return HostNormal(cross, rows, C, fit_intercept=fit_intercept, n_jobs=self.n_jobs)
+
+    def left_out(self, features: Any, rows: Rows, solution: Solution, rng: Any, C: float | None) -> HeldOut:
+        """Exact leave-one-out predictions of a sample of the rows."""
+        return leave_one_out_sample(features, rows, solution, rng, C, n_jobs=self.n_jobs)

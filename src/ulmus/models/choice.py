@@ -1,0 +1,117 @@
+"""What is left to the data: the width and size of the features, and C, chosen on rows that the model did not see."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ulmus.codings import Coding
+from ulmus.engine import Rows
+from ulmus.features.recipes import FIRST_SIZE, MakeMap
+from ulmus.statistics import Statistics, Summary
+from ulmus.tuning import Tuner, Tuning
+
+
+@dataclass(frozen=True)
+class Training:
+    """All that a fit works on: rows, how their targets are coded, their folds, chance, and where it runs."""
+
+    rows: Rows
+    coding: Coding
+    folds: np.ndarray | None
+    rng: np.random.RandomState
+    backend: Any
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """The class of every row; None where there are no classes."""
+        return self.coding.numbers(self.rows.T)
+
+
+@dataclass(frozen=True)
+class RidgeSearch:
+    """What is given of a ridge regression: its penalty (or ``"auto"``), its constant, and how C is judged."""
+
+    C: Any = "auto"
+    fit_intercept: bool = True
+    criterion: str = "auto"
+    verbose: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether C is to be chosen."""
+        return isinstance(self.C, str)
+
+    def tuner(self, training: Training, make_map: MakeMap) -> Tuner:
+        """The search on these rows."""
+        coding = training.coding
+        judge = training.backend.judge(training.rows, coding, self.fit_intercept, self.criterion, training.folds)
+        tuner = Tuner(judge, make_map, training.rng, labels=lambda rows: coding.numbers(rows.T), verbose=self.verbose)
+        if not self.open:
+            tuner.log2_C = np.log2([np.inf if self.C is None else self.C])
+        return tuner
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen: width and C, a fitted map, and the sums and the record of the search, where there was one."""
+
+    width: float
+    C: Any
+    features: Any = None
+    statistics: Statistics | None = None
+    tuning: Tuning | None = None
+
+
+def choose(recipe: Any, ridge: RidgeSearch, training: Training, *, spare: bool = False) -> Choice:
+    """Choose and fit the map, and C.
+
+    With ``spare`` a size that was to be chosen comes out twice as large as these rows ask for, so that
+    :func:`choose_from_sums` can choose it on more rows.
+    """
+    rows, size = training.rows, recipe.size(training.rows, ridge.C)
+    make_map, width = prepared(recipe, training)
+    plan = search(recipe, ridge, training, make_map, width, size)
+    if plan.features is not None and not (spare and size == "auto"):
+        return plan
+    if plan.features is not None:
+        size = min(2 * getattr(plan.features, recipe.size_name), recipe.max_size)
+    features = make_map(plan.width, size).fit(rows.X, training.labels, rows.weight)
+    return replace(plan, features=features, statistics=None)
+
+
+def prepared(recipe: Any, training: Training) -> tuple[MakeMap, float]:
+    """Maps of any width and size with one seed, and the width to start from."""
+    make, backend = recipe.maker(int(training.rng.randint(2**31 - 1))), training.backend
+    return lambda width, size: backend.adopt(make(width, size)), recipe.start(training.rows, training.rng)
+
+
+def search(recipe: Any, ridge: RidgeSearch, training: Training, make_map: MakeMap, width: float, size: Any) -> Choice:
+    """The choice among maps of this size, or of any size for ``"auto"``; no map where nothing is open."""
+    grow = isinstance(size, str)
+    climb = recipe.open_width and ridge.C is not None  # without a penalty there is nothing to choose by
+    if not (climb or grow or ridge.open):
+        return Choice(width, ridge.C)
+    tuner = ridge.tuner(training, make_map)
+    if climb:
+        width = tuner.choose_width(width, FIRST_SIZE if grow else size)
+    found = tuner.choose_size(width, recipe.max_size) if grow else tuner.choose_C(width, size)
+    C = found.C if ridge.open else ridge.C
+    return Choice(width, C, found.features, found.statistics, tuner.result(width, found))
+
+
+def choose_from_sums(
+    plan: Choice, recipe: Any, ridge: RidgeSearch, sample: Training, summary: Summary
+) -> tuple[Choice, Summary]:
+    """Choose C, and the size where it was left open, from sums of more rows than the sample; and its sums."""
+    features = plan.features
+    grow = recipe.open_size and ridge.C is not None
+    if not (ridge.open or grow):
+        return plan, summary
+    tuner = ridge.tuner(sample, lambda _, size: features)
+    tuner.trials = list(plan.tuning.trials) if plan.tuning is not None else []
+    sizes = features.prefix_sizes() if grow else [features.n_lifted]
+    found = tuner.choose_prefix(plan.width, features, summary, sizes)
+    C = found.C if ridge.open else ridge.C
+    chosen = Choice(plan.width, C, found.features, found.statistics, tuner.result(plan.width, found))
+    return chosen, summary if found.size == summary.total.n_features else summary.prefix(found.size)
