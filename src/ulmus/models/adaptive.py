@@ -17,9 +17,10 @@ from ulmus.models._assembly import Assembly
 from ulmus.models._effort import EFFORTS, Effort
 from ulmus.models._global import GlobalModel
 from ulmus.models._local_stage import MIN_LANDMARKS, held_sets, judge_local
+from ulmus.models._log_stage import LogStages
 from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
-from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_WEIGHT
+from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_LOSS, CLASS_WEIGHT
 from ulmus.parameters import estimator
 from ulmus.solvers.local import LocalKernels, fit_leaves
 from ulmus.statistics import root_mean_square
@@ -43,6 +44,9 @@ class AdaptiveFamily(Assembly):
     _categorical: np.ndarray
     _inputs: np.ndarray
 
+    #: What is fitted to codes: squares, or the log loss.
+    _loss: str = "squared"
+
     #: Another plan than that of the effort, for experiments.
     _plan: Effort | None = None
 
@@ -60,6 +64,8 @@ class AdaptiveFamily(Assembly):
         with engine.threads_for(self._spent.landmarks):
             self.view_, landmarks = self._choose_view(rows, coding, rng)
             rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows, rng)))
+            if self._loss == "log":
+                return self._train_log(rows, coding, landmarks, rng)
             scored = distinct_pairs(rows, SCORED, rng)
             model = self._fit_global(rows, coding, scored, landmarks, rng)
             held = held_sets(rows, rng) if self._spent.partitions else []
@@ -75,12 +81,34 @@ class AdaptiveFamily(Assembly):
             self.feature_importances_ = self._importances(rows, solution.beta)
         self._leverage = solution.leverage
         self.beta_, self.intercept_ = solution.beta * scale, solution.intercept * scale + centre
-        self.memory_ = self.map_.landmarks_.nbytes + self.map_.whitening_.nbytes + self.beta_.nbytes
-        self.memory_ += 0 if self.local_ is None else self.local_.nbytes
-        self._say(f"done: the model holds {self.memory_ / 1e6:.1f} MB")
+        self._weigh()
         # intervals are as wide for one row as for another (_variance_factors), so residuals are taken as they are
         plain = np.zeros(len(held_out.variance))
         return replace(held_out, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)
+
+    def _train_log(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> HeldOut:
+        """Global model and local stage by log loss, in the chosen view."""
+        criterion = "log_loss" if self.criterion == "auto" else self.criterion
+        stages = LogStages(
+            *(rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, self.n_jobs, self._say)
+        )
+        fit = stages.fit(self._landmarks(rows, landmarks))
+        solution, self.map_, self.C_, self.local_ = fit.solution, fit.model.landmark_map, fit.C, fit.local
+        self.beta_, self.intercept_ = solution.beta, solution.intercept
+        self.feature_importances_ = self._importances(rows, solution.beta)
+        self._weigh()
+        return fit.held_out
+
+    def _weigh(self) -> None:
+        self.memory_ = self.map_.landmarks_.nbytes + self.map_.whitening_.nbytes + self.beta_.nbytes
+        self.memory_ += 0 if self.local_ is None else self.local_.nbytes
+        self._say(f"done: the model holds {self.memory_ / 1e6:.1f} MB")
+
+    @staticmethod
+    def _landmarks(rows: Rows, most: int) -> int:
+        """Half of the distinct rows, within bounds."""
+        distinct = len(np.unique(row_keys(rows.X, 0)))
+        return min(most, max(MIN_LANDMARKS, distinct // 2))
 
     def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Regression targets are fitted in units of their deviation, codes as they are."""
@@ -98,7 +126,7 @@ class AdaptiveFamily(Assembly):
             self._categorical,
             rng,
             fit_intercept=self._intercept,
-            criterion=self.criterion,
+            criterion=self.criterion if self._loss == "squared" else "auto",
             budget=self._spent.budget,
             n_jobs=self.n_jobs,
         )
@@ -113,11 +141,10 @@ class AdaptiveFamily(Assembly):
     def _fit_global(
         self, rows: Rows, coding: Any, scored: Any, landmarks: int, rng: np.random.RandomState
     ) -> GlobalModel:
-        distinct = len(np.unique(row_keys(rows.X, 0)))
         model = GlobalModel.of(
             rows,
             self.view_,
-            min(landmarks, max(MIN_LANDMARKS, distinct // 2)),
+            self._landmarks(rows, landmarks),
             int(rng.randint(2**31 - 1)),
             coding=coding,
             criterion=self.criterion,
@@ -266,7 +293,7 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveFamily):
     """
 
 
-@estimator(ADAPTIVE | CLASS_WEIGHT | ADAPTIVE_RUN)
+@estimator(ADAPTIVE | CLASS_LOSS | CLASS_WEIGHT | ADAPTIVE_RUN)
 class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
     """Classification that learns its metric from the data and corrects itself locally.
 
@@ -307,3 +334,17 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
     >>> bool(model.score(wine.data[1::2], wine.target[1::2]) > 0.93)
     True
     """
+
+    #: By loss: what parameters may be chosen by.
+    _criteria_of: ClassVar[dict[str, tuple[str, ...]]] = {
+        "squared": ("auto", "error", "squared", "gcv"),
+        "log": ("auto", "log_loss", "error", "auc", "balanced"),
+    }
+
+    @property
+    def _loss(self) -> str:  # type: ignore[override]
+        return self.loss
+
+    @property
+    def _criteria(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self._criteria_of[self._loss]

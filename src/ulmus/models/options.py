@@ -300,6 +300,19 @@ ADAPTIVE: Parameters = {
         text="Loss by which everything is chosen; see :class:`~ulmus.NKELMRegressor`.",
     ),
 }
+CLASS_LOSS: Parameters = {
+    "loss": Parameter(
+        "log",
+        (StrOptions({"log", "squared"}),),
+        '{"log", "squared"}',
+        "What is fitted.",
+    ),
+    "criterion": ADAPTIVE["criterion"].but(
+        kind='{"auto", "log_loss", "error", "auc", "balanced", "squared"}',
+        allowed=(StrOptions({"auto", "log_loss", "error", "auc", "balanced", "squared", GCV}),),
+        text="Loss by which everything is chosen.",
+    ),
+}
 MEMORY: Parameters = {
     "max_memory": Parameter(
         2.0,

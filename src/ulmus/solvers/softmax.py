@@ -157,11 +157,11 @@ class FeatureObjective:
         def of_slab(slab: slice) -> np.ndarray:
             G = np.zeros((self.size, self.m))
             for tile, Phi in _tiles(problem.features, rows, slab, self._workspace):
-                f = Phi @ a
+                f = (Phi @ a.astype(Phi.dtype, copy=False)).astype(np.float64, copy=False)
                 if problem.fit_intercept:
                     f += b
                 E = work(tile, f)
-                G[: self.L] += Phi.T @ E
+                G[: self.L] += Phi.T @ E.astype(Phi.dtype, copy=False)
                 G[self.L :] += E.sum(axis=0)
             return G
 

@@ -1,0 +1,117 @@
+"""The global log model of the adaptive ones: softmax on Nyström features in the chosen view, its C on rows held out."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ulmus import engine
+from ulmus._blas import solve_lower_transposed
+from ulmus.engine import Lifted, Rows
+from ulmus.features.kept import KEPT_BYTES
+from ulmus.features.nystrom import NystromMap
+from ulmus.features.sampling import row_keys
+from ulmus.solvers.nystrom_ridge import summed_form
+from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
+from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path, weights_of
+from ulmus.tuning.metric import quietly
+from ulmus.tuning.views import View
+
+#: The path of C, rising.
+PATH = 4.0 ** np.arange(-2.0, 14.0)
+#: Distinct rows up to which each of several sets is held out once: (rows, sets, share of a set).
+SETS = ((1_000, 5, 1 / 5), (3_000, 2, 1 / 6))
+#: Beyond, one set of a tenth of the rows, within these bounds.
+HELD = (500, 5_000)
+#: What may be left of the objective: of models that are judged, and of the one that is kept.
+JUDGED, KEPT = 1e-3, 1e-5
+#: Passes over the rows, at most, of a fit.
+MAX_PASSES = 200
+
+
+def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
+    """Masks of the rows that judge log models, with all their copies: every fold, or sets of distinct rows."""
+    if rows.fold is not None:
+        return [rows.fold == k for k in np.unique(rows.fold[rows.fold >= 0])]
+    keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
+    distinct, place = np.unique(keys, return_inverse=True)
+    for most, sets, share in SETS:
+        if len(distinct) <= most:
+            count = max(int(share * len(distinct)), 1)
+            return [(place >= i * count) & (place < (i + 1) * count) for i in range(min(sets, len(distinct) // count))]
+    count = int(np.clip(len(distinct) // 10, *HELD))
+    return [place < count]
+
+
+@dataclass(frozen=True)
+class LogGlobal:
+    """Landmarks, the problem on all rows (its C is not yet chosen), the sets held out, and the trials of the path."""
+
+    landmark_map: NystromMap
+    problem: LogProblem
+    held: list[np.ndarray]
+    trials: list[HeldTrial]
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        view: View,
+        size: int,
+        seed: int,
+        held: list[np.ndarray],
+        *,
+        criterion: str,
+        max_bytes: float,
+        n_jobs: int | None,
+    ) -> "LogGlobal":
+        """The path of one with so many landmarks."""
+        with quietly():
+            fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=n_jobs)
+            fitted.fit(rows.X, sample_weight=rows.weight)
+            problem = posed(fitted, rows, max_bytes, n_jobs)
+            trials = held_path(problem, PATH.tolist(), held, criterion=criterion, tol=JUDGED)
+        return cls(fitted, problem, held, trials)
+
+    @property
+    def size(self) -> int:
+        """The number of landmarks."""
+        return int(self.landmark_map.n_lifted)
+
+    @property
+    def best(self) -> int:
+        """Place of the best C among the trials."""
+        return best_trial(self.trials)
+
+    def fitted(self, trial: int) -> LogSolution:
+        """The model of all rows with the C of a trial, begun at one without some rows."""
+        near = self.trials[trial].solutions[0]
+        start, gram = weights_of(near, self.problem.fit_intercept), self.trials[-1].solutions[0].gram
+        here = replace(self.problem, C=self.trials[trial].C)
+        return fit_softmax(here, start=start, gram=gram, tol=KEPT, max_passes=MAX_PASSES)
+
+
+def posed(features: NystromMap, rows: Rows, max_bytes: float, n_jobs: int | None) -> LogProblem:
+    """The problem, features evaluated once: in float64, in float32 where that is too much, or in every pass anew."""
+    n, L = len(rows), features.n_lifted
+    lift, whitening = summed_form(features)
+    if 8 * n * L <= KEPT_BYTES:
+        dtype: Any = np.float64
+    elif 4 * n * L <= max_bytes:
+        dtype = np.float32
+    else:
+        return LogProblem(lift, rows, 1.0, n_jobs=n_jobs, whitening=whitening)
+    Phi = np.empty((n, L), dtype)
+    workspace = engine.Workspace()
+
+    def work(piece: slice) -> None:
+        block = Phi[piece] if dtype == np.float64 else workspace.array("K", (piece.stop - piece.start, L), np.float64)
+        features.cross_kernel_.lift(rows.X[piece], block)
+        if whitening is None:
+            solve_lower_transposed(features.whitening_, block)
+        if dtype != np.float64:
+            Phi[piece] = block
+
+    for _ in engine.ordered_map(work, engine.shares(n, engine.block_rows(L, np.float64)), n_jobs):
+        pass
+    return LogProblem(Lifted(L), replace(rows, X=Phi), 1.0, n_jobs=n_jobs, whitening=whitening)
