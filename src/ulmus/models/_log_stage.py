@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ulmus.calibration import HeldOut
-from ulmus.codings import Coding
+from ulmus.calibration import HeldOut, fit_temperature, probabilities
+from ulmus.codings import Coding, OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.partition import random_partition
 from ulmus.features.sampling import merged
 from ulmus.models._effort import Effort
 from ulmus.models._log_global import LogGlobal, log_held_sets
+from ulmus.models._stages import Stages
 from ulmus.solvers.local import LocalKernels
 from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.softmax import LogSolution
@@ -23,18 +24,6 @@ from ulmus.tuning.views import View
 WEAKER = 2
 #: Distinct rows below which there is no local stage.
 FEW = 300
-
-
-@dataclass(frozen=True)
-class LogFit:
-    """The fitted stages, and scores of held-out rows by models that did not see them."""
-
-    model: LogGlobal
-    C: float
-    solution: LogSolution
-    local: LocalKernels | None
-    held_out: HeldOut
-    loss: float
 
 
 @dataclass(frozen=True)
@@ -51,7 +40,7 @@ class LogStages:
     n_jobs: int | None
     say: Callable[[str], None]
 
-    def fit(self, landmarks: int) -> LogFit:
+    def fit(self, landmarks: int) -> Stages:
         """Path, local stage, and the models of all rows."""
         held = log_held_sets(self.rows, self.rng)
         model = LogGlobal.of(
@@ -78,11 +67,10 @@ class LogStages:
                 place, choice = best, None
         solution = model.fitted(place)
         local = None if choice is None else self._leaves(solution, choice)
-        if local is None and choice is not None:
-            held_out, solution = self._held_scores(model, best), model.fitted(best)
-            place = best
-        loss = trial.loss if local is None or choice is None else choice.loss
-        return LogFit(model, model.trials[place].C, solution, local, held_out, loss)
+        if local is None and choice is not None:  # no memory for it
+            place, held_out, solution = best, self._held_scores(model, best), model.fitted(best)
+        C = model.trials[place].C
+        return Stages(model.landmark_map, C, solution.beta, solution.intercept, local, held_out)
 
     def _held_scores(self, model: LogGlobal, trial: int) -> HeldOut:
         """Scores of the held-out rows by the global models that did not see them."""
@@ -147,7 +135,15 @@ class LogStages:
         partitions = tuple(random_partition(some.X, size, self.rng) for _ in range(rounds))
         with quietly():
             alphas, _ = fit_log_leaves(
-                self.view.kernel, gamma, choice.ridge, some.X, some.T, offset, some.weight, partitions, n_jobs=self.n_jobs
+                self.view.kernel,
+                gamma,
+                choice.ridge,
+                some.X,
+                some.T,
+                offset,
+                some.weight,
+                partitions,
+                n_jobs=self.n_jobs,
             )
         return LocalKernels(self.view.kernel, gamma, some.X, partitions, tuple(alphas))
 
@@ -157,3 +153,12 @@ def _together(rows: Rows, F: np.ndarray, rng: np.random.RandomState) -> tuple[Ro
     m = rows.T.shape[1]
     both = merged(replace(rows, T=np.concatenate([rows.T, F], axis=1)), rng)
     return replace(both, T=np.ascontiguousarray(both.T[:, :m])), np.ascontiguousarray(both.T[:, m:])
+
+
+def calibrated_loss(held_out: HeldOut) -> float:
+    """Log loss of held-out rows, by the probabilities that these rows calibrate."""
+    scores, true = (OneVsAll.class_scores(a) for a in (held_out.P, held_out.T))
+    which = true.argmax(axis=1)
+    with quietly():
+        P = probabilities(scores, *fit_temperature(scores, which, held_out.weight))
+    return -float(np.average(np.log(P[np.arange(len(P)), which]), weights=held_out.weight))

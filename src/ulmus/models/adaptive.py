@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ulmus import engine
-from ulmus.calibration import FoldModels, HeldOut, fold_sample, leave_one_out_sample, leverages
+from ulmus.calibration import FoldModels, HeldOut, decide, fold_sample, leave_one_out_sample, leverages
+from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.partition import random_partition
@@ -17,10 +18,11 @@ from ulmus.models._assembly import Assembly
 from ulmus.models._effort import EFFORTS, Effort
 from ulmus.models._global import GlobalModel
 from ulmus.models._local_stage import MIN_LANDMARKS, held_sets, judge_local
-from ulmus.models._log_stage import LogStages
+from ulmus.models._log_stage import LogStages, calibrated_loss
+from ulmus.models._stages import Stages
 from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
-from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_LOSS, CLASS_WEIGHT
+from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_LOSS, CLASS_WEIGHT, DECISION, LOSS_CRITERIA
 from ulmus.parameters import estimator
 from ulmus.solvers.local import LocalKernels, fit_leaves
 from ulmus.statistics import root_mean_square
@@ -31,6 +33,8 @@ from ulmus.tuning.views import View, ViewSearch, parts_of
 SCORED = 4_000
 #: Rows at which the importance of features is measured.
 IMPORTANCE_ROWS = 1_000
+#: ``loss="auto"`` takes squares where they lower the log loss of held-out rows by more than this share.
+CLEARLY = 0.02
 
 
 class AdaptiveFamily(Assembly):
@@ -43,9 +47,6 @@ class AdaptiveFamily(Assembly):
     device: ClassVar[str] = "cpu"
     _categorical: np.ndarray
     _inputs: np.ndarray
-
-    #: What is fitted to codes: squares, or the log loss.
-    _loss: str = "squared"
 
     #: Another plan than that of the effort, for experiments.
     _plan: Effort | None = None
@@ -64,45 +65,41 @@ class AdaptiveFamily(Assembly):
         with engine.threads_for(self._spent.landmarks):
             self.view_, landmarks = self._choose_view(rows, coding, rng)
             rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows, rng)))
-            if self._loss == "log":
-                return self._train_log(rows, coding, landmarks, rng)
+        stages = self._stages(rows, coding, landmarks, rng)
+        self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
+        self.local_ = None if stages.local is None else stages.local.scaled(scale)
+        with engine.threads_for(self.map_.n_lifted):
+            self.feature_importances_ = self._importances(rows, stages.beta)
+        self.beta_, self.intercept_ = stages.beta * scale, stages.intercept * scale + centre
+        self.memory_ = self.map_.landmarks_.nbytes + self.map_.whitening_.nbytes + self.beta_.nbytes
+        self.memory_ += 0 if self.local_ is None else self.local_.nbytes
+        self._say(f"done: the model holds {self.memory_ / 1e6:.1f} MB")
+        # intervals are as wide for one row as for another (_variance_factors), so residuals are taken as they are
+        plain = np.zeros(len(held_out.variance))
+        return replace(held_out, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)
+
+    def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> Stages:
+        """Global model and local stage in the chosen view."""
+        return self._by_squares(rows, coding, landmarks, rng)
+
+    def _by_squares(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> Stages:
+        with engine.threads_for(self._spent.landmarks):
             scored = distinct_pairs(rows, SCORED, rng)
             model = self._fit_global(rows, coding, scored, landmarks, rng)
             held = held_sets(rows, rng) if self._spent.partitions else []
             P, *P_without = model.predictions(model.solution, *map(model.without, held))
             choice, held_out = self._judge_local(rows, held, P_without, coding, rng)
-            self.local_ = self._fit_local(rows, P, choice, scale, rng)
-        if self.local_ is None:
+            local = self._fit_local(rows, P, choice, rng)
+        if local is None:
             model = self._larger(model, rows, coding, scored, rng)
         with engine.threads_for(model.size):
-            if held_out is None or self.local_ is None:
+            if held_out is None or local is None:
                 held_out = self._left_out(model, rng)
-            solution, self.map_, self.C_ = model.solution, model.landmark_map, model.trial.best_C
-            self.feature_importances_ = self._importances(rows, solution.beta)
-        self._leverage = solution.leverage
-        self.beta_, self.intercept_ = solution.beta * scale, solution.intercept * scale + centre
-        self._weigh()
-        # intervals are as wide for one row as for another (_variance_factors), so residuals are taken as they are
-        plain = np.zeros(len(held_out.variance))
-        return replace(held_out, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)
-
-    def _train_log(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> HeldOut:
-        """Global model and local stage by log loss, in the chosen view."""
-        criterion = "log_loss" if self.criterion == "auto" else self.criterion
-        stages = LogStages(
-            *(rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, self.n_jobs, self._say)
+        solution = model.solution
+        return Stages(
+            *(model.landmark_map, model.trial.best_C, solution.beta, solution.intercept, local, held_out),
+            leverage=solution.leverage,
         )
-        fit = stages.fit(self._landmarks(rows, landmarks))
-        solution, self.map_, self.C_, self.local_ = fit.solution, fit.model.landmark_map, fit.C, fit.local
-        self.beta_, self.intercept_ = solution.beta, solution.intercept
-        self.feature_importances_ = self._importances(rows, solution.beta)
-        self._weigh()
-        return fit.held_out
-
-    def _weigh(self) -> None:
-        self.memory_ = self.map_.landmarks_.nbytes + self.map_.whitening_.nbytes + self.beta_.nbytes
-        self.memory_ += 0 if self.local_ is None else self.local_.nbytes
-        self._say(f"done: the model holds {self.memory_ / 1e6:.1f} MB")
 
     @staticmethod
     def _landmarks(rows: Rows, most: int) -> int:
@@ -126,7 +123,7 @@ class AdaptiveFamily(Assembly):
             self._categorical,
             rng,
             fit_intercept=self._intercept,
-            criterion=self.criterion if self._loss == "squared" else "auto",
+            criterion=self._view_criterion,
             budget=self._spent.budget,
             n_jobs=self.n_jobs,
         )
@@ -137,6 +134,11 @@ class AdaptiveFamily(Assembly):
         landmarks = self._spent.landmarks // (2 if search.saturated else 1)
         preparation = Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical)
         return replace(view, preparation=preparation), landmarks
+
+    @property
+    def _view_criterion(self) -> str:
+        """What views are compared by."""
+        return str(self.criterion)
 
     def _fit_global(
         self, rows: Rows, coding: Any, scored: Any, landmarks: int, rng: np.random.RandomState
@@ -190,7 +192,7 @@ class AdaptiveFamily(Assembly):
         return choice, held_out
 
     def _fit_local(
-        self, rows: Rows, P: np.ndarray, choice: LocalChoice | None, scale: np.ndarray, rng: np.random.RandomState
+        self, rows: Rows, P: np.ndarray, choice: LocalChoice | None, rng: np.random.RandomState
     ) -> LocalKernels | None:
         """The local stage on what the global model, which predicts P, leaves over."""
         if choice is None or not choice.pays:
@@ -207,7 +209,7 @@ class AdaptiveFamily(Assembly):
         partitions = tuple(random_partition(rest.X, size, rng) for _ in range(rounds))
         kernel, ridge = self.view_.kernel, choice.ridge
         alphas = fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions, n_jobs=self.n_jobs)
-        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(scale * alpha for alpha in alphas))
+        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas))
 
     def _importances(self, rows: Rows, beta: np.ndarray) -> np.ndarray:
         """Mean squared slope of the global model along each input, as shares."""
@@ -293,11 +295,12 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveFamily):
     """
 
 
-@estimator(ADAPTIVE | CLASS_LOSS | CLASS_WEIGHT | ADAPTIVE_RUN)
+@estimator(ADAPTIVE | CLASS_LOSS | DECISION | CLASS_WEIGHT | ADAPTIVE_RUN)
 class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
-    """Classification that learns its metric from the data and corrects itself locally.
+    r"""Classification that learns its metric from the data and corrects itself locally.
 
-    One ±1 target per class, fitted as :class:`AdaptiveRegressor` fits; the largest score wins.
+    Scores are :math:`f(x) + \frac1P\sum_p g_p(x)`, as those of :class:`AdaptiveRegressor`; f and the leaves minimise
+    the log loss, softmax of several classes or logistic of two, in steps of one factor each. The largest score wins.
 
     It needs no scaling of the inputs, takes text, categories and dates in frames, and aims at boosted trees' accuracy.
     The local stage keeps the training rows: for a small model, or one that learns on, take :class:`NKELMClassifier`.
@@ -309,8 +312,12 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
     Attributes
     ----------
     classes_ : ndarray
+    loss_ : str
+        The loss that is in use.
+    class_prior_ : ndarray of shape (n_classes,)
+        Share of every class in the weight of the training rows.
     temperature_ : float
-        Factor that turns scores into probabilities.
+        Factor that turns scores into probabilities: near 1 for a log model of several classes, near 1/2 for two.
     floor_ : ndarray of shape (n_classes,)
         Probability that every class has whatever the scores say: a share of its frequency.
     view_ : View
@@ -335,16 +342,53 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
     True
     """
 
-    #: By loss: what parameters may be chosen by.
-    _criteria_of: ClassVar[dict[str, tuple[str, ...]]] = {
-        "squared": ("auto", "error", "squared", "gcv"),
-        "log": ("auto", "log_loss", "error", "auc", "balanced"),
-    }
+    def _check_criterion(self) -> None:
+        allowed = LOSS_CRITERIA[self.loss]
+        if self.criterion not in allowed:
+            raise ValueError(f"criterion must be one of {allowed} for loss={self.loss!r}, got {self.criterion!r}")
+
+    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        T, balance = super()._encode(y, weight)
+        even = np.full((1, len(self.classes_)), 1.0 / len(self.classes_))
+        decide(even, self.decision, even[0])  # a matrix of the wrong shape is refused now, not after the fit
+        return T, balance
 
     @property
-    def _loss(self) -> str:  # type: ignore[override]
-        return self.loss
+    def _view_criterion(self) -> str:
+        return str(self.criterion) if self.loss == "squared" else "auto"
 
-    @property
-    def _criteria(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self._criteria_of[self._loss]
+    def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> Stages:
+        T = OneVsAll.class_scores(rows.T)
+        self.class_prior_ = np.average(0.5 * (1.0 + T), axis=0, weights=rows.weight)
+        if self.loss == "squared":
+            self.loss_ = "squared"
+            return self._by_squares(rows, coding, landmarks, rng)
+        criterion = "log_loss" if self.criterion == "auto" else self.criterion
+        by_log = LogStages(
+            *(rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, self.n_jobs, self._say)
+        )
+        with engine.threads_for(self._spent.landmarks):
+            stages = by_log.fit(self._landmarks(rows, landmarks))
+        self.loss_ = "log"
+        if self.loss == "auto":
+            squares = self._by_squares(rows, coding, landmarks, rng)
+            losses = [calibrated_loss(each.held_out) for each in (stages, squares)]
+            self._say(f"log loss of held-out rows: {losses[0]:.4g} by log loss, {losses[1]:.4g} by squares")
+            if losses[1] < (1 - CLEARLY) * losses[0]:
+                self.loss_, stages = "squared", squares
+        return stages
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predicted labels: of the largest score, or what ``decision`` makes of the probabilities.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        if isinstance(self.decision, str) and self.decision == "accuracy":
+            return super().predict(X)
+        return self.classes_[decide(self.predict_proba(X), self.decision, self.class_prior_)]

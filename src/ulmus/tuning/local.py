@@ -87,9 +87,7 @@ def _mean_loss(coding: Coding, criterion: str, T: np.ndarray, P: np.ndarray, wei
 def _solve_log(K: np.ndarray, data: Remainder, rows: np.ndarray, ridge: float) -> np.ndarray:
     assert data.offset is not None
     weight = None if data.weight is None else data.weight[rows]
-    found = fit_kernel_softmax(
-        K, data.R[rows], 1.0 / ridge, weight=weight, offset=data.offset[rows], tol=LOG_TOLERANCE
-    )
+    found = fit_kernel_softmax(K, data.R[rows], 1.0 / ridge, weight=weight, offset=data.offset[rows], tol=LOG_TOLERANCE)
     return found.alpha
 
 
@@ -187,9 +185,7 @@ class _Leaves:
     stage = SQUARES
     found: tuple[int, int]
 
-    def __init__(
-        self, search: LocalSearch, partition: Partition, n_leaves: int, like: "_Leaves | None" = None
-    ) -> None:
+    def __init__(self, search: LocalSearch, partition: Partition, n_leaves: int, like: "_Leaves | None" = None) -> None:
         self.search, self.partition, self.stage = search, partition, search.stage
         found = partition.leaves(search.data.U_held)
         counts = np.bincount(found, minlength=partition.n_leaves)

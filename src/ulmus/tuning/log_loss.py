@@ -121,7 +121,9 @@ def held_path(
     last C ended; the path ends where the criterion has clearly risen. Only the last trial keeps its Gram matrices.
     """
     trials: list[HeldTrial] = []
-    without = [replace(problem, rows=replace(problem.rows, weight=np.where(mask, 0.0, problem.weight))) for mask in held]
+    without = [
+        replace(problem, rows=replace(problem.rows, weight=np.where(mask, 0.0, problem.weight))) for mask in held
+    ]
     T = np.concatenate([problem.rows.T[mask] for mask in held])
     weight = np.concatenate([problem.weight[mask] for mask in held])
     begun: list[tuple[np.ndarray | None, np.ndarray | None]] = [(None, None)] * len(held)
