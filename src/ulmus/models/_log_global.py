@@ -17,11 +17,11 @@ from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path, weights_of
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.views import View
 
-#: The path of C, rising.
-PATH = 4.0 ** np.arange(-2.0, 14.0)
-#: Distinct rows up to which each of several sets is held out once: (rows, sets, share of a set).
-SETS = ((1_000, 5, 1 / 5), (3_000, 2, 1 / 6))
-#: Beyond, one set of a tenth of the rows, within these bounds.
+#: The path of C, rising; and what is tried below it where its first is the best.
+PATH, BELOW = 4.0 ** np.arange(-1.0, 14.0), 4.0 ** np.arange(-6.0, -1.0)
+#: Up to so many distinct rows, each of several sets is held out once.
+FEW, SETS = 1_000, 5
+#: Beyond, one set of a tenth of the rows, within these bounds, and never more than a quarter.
 HELD = (500, 5_000)
 #: What may be left of the objective: of models that are judged, and of the one that is kept.
 JUDGED, KEPT = 1e-3, 1e-5
@@ -35,12 +35,10 @@ def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
         return [rows.fold == k for k in np.unique(rows.fold[rows.fold >= 0])]
     keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
     distinct, place = np.unique(keys, return_inverse=True)
-    for most, sets, share in SETS:
-        if len(distinct) <= most:
-            count = max(int(share * len(distinct)), 1)
-            return [(place >= i * count) & (place < (i + 1) * count) for i in range(min(sets, len(distinct) // count))]
-    count = int(np.clip(len(distinct) // 10, *HELD))
-    return [place < count]
+    if len(distinct) <= FEW:
+        sets = min(SETS, len(distinct))
+        return [place * sets // len(distinct) == i for i in range(sets)]
+    return [place < min(int(np.clip(len(distinct) // 10, *HELD)), len(distinct) // 4)]
 
 
 @dataclass(frozen=True)
@@ -71,6 +69,8 @@ class LogGlobal:
             fitted.fit(rows.X, sample_weight=rows.weight)
             problem = posed(fitted, rows, max_bytes, n_jobs)
             trials = held_path(problem, PATH.tolist(), held, criterion=criterion, tol=JUDGED)
+            if best_trial(trials) == 0:
+                trials = held_path(problem, BELOW.tolist(), held, criterion=criterion, tol=JUDGED) + trials
         return cls(fitted, problem, held, trials)
 
     @property

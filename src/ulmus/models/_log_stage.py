@@ -22,6 +22,10 @@ from ulmus.tuning.views import View
 
 #: The weaker global model with which leaves are tried has its C two steps of the path, a factor of 16, below the best.
 WEAKER = 2
+#: Width and penalty are sought on leaves so many times smaller.
+SMALLER = 4
+#: Another global model is followed where leaves on it, at the width and penalty of the first, lose less than this factor.
+NEARLY = 1.01
 #: Distinct rows below which there is no local stage.
 FEW = 300
 
@@ -88,13 +92,18 @@ class LogStages:
         with quietly():
             searches = [self._search(model, place, 0) for place in places]
             U, size = searches[0].data.U, effort.leaf(len(searches[0].data.U))
-            halves, whole = (random_partition(U, rows_each, rng) for rows_each in (size // 2, size))
-            sought = [searches[0].sought(halves, effort.judged_leaves)]
-            for search in searches[1:]:
-                sought.append(search.sought(halves, effort.judged_leaves, sought[0].found, sought[0]))
-            lowest = [leaves.tried[leaves.found][0] for leaves in sought]
-            which = int(np.argmin(lowest))
-            choice = searches[which].settled(sought[which], whole, effort.judged_leaves)
+            small, whole = (random_partition(U, rows_each, rng) for rows_each in (size // SMALLER, size))
+            leaves = searches[0].leaves(small, SMALLER * effort.judged_leaves)
+            which, found = 0, leaves.climb()
+            lowest, start = leaves.tried[found][0], found
+            for number, search in enumerate(searches[1:], 1):
+                others = search.leaves(small, SMALLER * effort.judged_leaves, leaves)
+                others.judge(start[0], [start[1]])
+                if others.tried[start][0] < NEARLY * lowest:
+                    place = others.climb(start)
+                    if others.tried[place][0] < lowest:
+                        which, found, lowest, leaves = number, place, others.tried[place][0], others
+            choice = searches[which].settled(leaves, found, whole, effort.judged_leaves)
             choices, parts = [choice], [self._scores(searches[which], choice)]
             without = [searches[0].loss(searches[0].data.P_held[choice.rows], choice.rows)]
             for number in range(1, len(model.held)):

@@ -15,7 +15,7 @@ from ulmus.solvers.local import leaf_kernel
 from ulmus.solvers.log_kernel import fit_kernel_softmax
 
 #: What may be left of a leaf's objective: leaves are averaged, and digits beyond these are not seen.
-TOLERANCE = 1e-4
+TOLERANCE = 1e-3
 
 
 def fit_log_leaves(

@@ -37,8 +37,10 @@ GAIN = 0.005
 LOG_WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)
 LOG_RIDGES = 10.0 ** np.arange(-2.0, 1.01, 0.5)
 LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN = 3, (2,), 0.01
+#: Small leaves need not gain for large ones to be tried: their loss may be above that without them by this factor.
+LOG_HOPE = 1.01
 #: What may be left of a leaf's log loss while stages are compared.
-LOG_TOLERANCE = 1e-3
+LOG_TOLERANCE = 5e-3
 #: Bytes of distances that are kept while widths are sought.
 KEPT_BYTES = 2**28
 
@@ -72,6 +74,7 @@ class Stage:
     first_width: int
     first_ridges: tuple[int, ...]
     gain: float
+    hope: float
     solve: Callable[[np.ndarray, Remainder, np.ndarray, float], np.ndarray]
     loss: Callable[[Coding, str, np.ndarray, np.ndarray, np.ndarray | None], float]
 
@@ -95,8 +98,8 @@ def _log_criterion(coding: Coding, criterion: str, T: np.ndarray, P: np.ndarray,
     return criterion_of(criterion, T, P, weight)
 
 
-SQUARES = Stage(WIDTHS, RIDGES, FIRST_WIDTH, FIRST_RIDGES, GAIN, _solve_squares, _mean_loss)
-LOG = Stage(LOG_WIDTHS, LOG_RIDGES, LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN, _solve_log, _log_criterion)
+SQUARES = Stage(WIDTHS, RIDGES, FIRST_WIDTH, FIRST_RIDGES, GAIN, 1.0, _solve_squares, _mean_loss)
+LOG = Stage(LOG_WIDTHS, LOG_RIDGES, LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN, LOG_HOPE, _solve_log, _log_criterion)
 
 
 @dataclass(frozen=True)
@@ -139,21 +142,19 @@ class LocalSearch:
 
     def choose(self, halves: Partition, partition: Partition, n_leaves: int) -> LocalChoice:
         """Width and penalty from leaves of half the size, then their loss on leaves of full size."""
-        leaves = self.sought(halves, n_leaves)
-        return self.settled(leaves, partition, n_leaves)
+        leaves = self.leaves(halves, 2 * n_leaves)
+        return self.settled(leaves, leaves.climb(), partition, n_leaves)
 
-    def sought(
-        self, halves: Partition, n_leaves: int, start: tuple[int, int] | None = None, like: "_Leaves | None" = None
-    ) -> "_Leaves":
-        """Leaves of half the size, their width and penalty ``found``; ``like`` are some of the same coordinates."""
-        leaves = _Leaves(self, halves, 2 * n_leaves, like)
-        leaves.found = leaves.climb(start)
-        return leaves
+    def leaves(self, partition: Partition, n_leaves: int, like: "_Leaves | None" = None) -> "_Leaves":
+        """The leaves of a partition that are asked; ``like`` are those of another search in the same coordinates."""
+        return _Leaves(self, partition, n_leaves, like)
 
-    def settled(self, leaves: "_Leaves", partition: Partition, n_leaves: int) -> LocalChoice:
-        """What was found on smaller leaves, judged on those of full size."""
-        width, ridge = leaves.found
-        if leaves.tried[width, ridge][0] < leaves.without:  # otherwise larger leaves have nothing to hope for
+    def settled(self, leaves: "_Leaves", found: tuple[int, int], partition: Partition, n_leaves: int) -> LocalChoice:
+        """The width and penalty found on smaller leaves, judged on those of full size."""
+        width, ridge = found
+        if (
+            leaves.tried[width, ridge][0] < self.stage.hope * leaves.without
+        ):  # otherwise larger leaves have nothing to hope for
             leaves = _Leaves(self, partition, n_leaves)
         steps = leaves.ridges(ridge - 1, ridge)
         leaves.judge(width, steps)
@@ -183,7 +184,6 @@ class _Leaves:
     """The leaves of one partition in which most held-out rows lie, and what was tried on them."""
 
     stage = SQUARES
-    found: tuple[int, int]
 
     def __init__(self, search: LocalSearch, partition: Partition, n_leaves: int, like: "_Leaves | None" = None) -> None:
         self.search, self.partition, self.stage = search, partition, search.stage
