@@ -24,7 +24,7 @@ from ulmus.tuning.views import View
 WEAKER = 2
 #: Width and penalty are sought on leaves so many times smaller.
 SMALLER = 4
-#: Another global model is followed where leaves on it, at the width and penalty of the first, lose less than this factor.
+#: Another global model is followed where leaves on it, at width and penalty of the first, lose less than this factor.
 NEARLY = 1.01
 #: Distinct rows below which there is no local stage.
 FEW = 300
