@@ -46,7 +46,7 @@ def checkers(n, k, seed=0):
     """Classes of a fine pattern with a trend, and some labels at random."""
     rng = np.random.RandomState(seed)
     X = rng.uniform(-1, 1, (n, 3))
-    y = (np.floor(4 * X[:, 0]) + np.floor(4 * X[:, 1]) + (X[:, 2] > 0)).astype(int) % k
+    y = (np.floor(2 * X[:, 0]) + np.floor(2 * X[:, 1]) + (X[:, 2] > 0)).astype(int) % k
     wrong = rng.uniform(size=n) < 0.1
     y[wrong] = rng.randint(0, k, wrong.sum())
     return X, y
@@ -108,7 +108,7 @@ def test_held_out_rows_are_judged_by_models_that_never_saw_them(k):
     X, y = classification(200, 3, k)
     Phi, T = np.tanh(X @ np.random.RandomState(0).normal(size=(3, 20))), codes(y, k)
     held = [np.arange(200) % 4 == i for i in range(4)]
-    trials = held_path(LogProblem.of(Phi, T, 1.0), [0.5, 8.0], held, tol=1e-10)
+    trials = held_path(LogProblem.of(Phi, T, 1.0), [0.5, 8.0], [mask.astype(float) for mask in held], tol=1e-10)
     for trial in trials:
         total = 0.0
         for mask, solution in zip(held, trial.solutions, strict=True):
@@ -142,21 +142,30 @@ def test_features_in_double_in_single_or_by_blocks_give_the_same_model(kernel, m
 def test_held_sets_are_whole_groups_and_copies_stay_together():
     X = np.repeat(np.random.RandomState(0).normal(size=(300, 2)), 2, axis=0)
     rows = Rows(X, np.ones((600, 1)))
-    for mask in log_held_sets(rows, np.random.RandomState(0)):
-        assert_array_equal(mask[::2], mask[1::2])
+    for out in log_held_sets(rows, np.random.RandomState(0)):
+        assert_array_equal(out[::2], out[1::2])
     fold = grouped(np.arange(600) // 20, None)
     sets = log_held_sets(replace(rows, fold=fold), np.random.RandomState(0))
     assert_array_equal(np.sum(sets, axis=0), 1)
-    assert all(len(np.unique(fold[mask])) == 1 for mask in sets)
+    assert all(len(np.unique(fold[out > 0])) == 1 for out in sets)
+
+
+def test_observations_of_few_levels_are_held_out_one_by_one():
+    weight = np.array([30.0, 10.0, 1.0, 2.0])
+    rows = Rows(np.array([[0.0], [0.0], [1.0], [2.0]]), np.array([[1.0], [-1.0], [1.0], [-1.0]]), weight)
+    sets = log_held_sets(rows, np.random.RandomState(0))
+    assert_array_equal(np.sum(sets, axis=0), weight)
+    assert all((0 < out[0] < 30) for out in sets)
+    assert_array_equal(np.sort([out[2] for out in sets]), [0, 0, 0, 0, 1])
 
 
 def test_few_rows_are_each_held_out_once_and_of_many_a_tenth_is():
     rng = np.random.RandomState(0)
     assert_array_equal(np.sum(log_held_sets(Rows(rng.normal(size=(403, 2)), np.ones((403, 1))), rng), axis=0), 1)
-    (mask,) = log_held_sets(Rows(rng.normal(size=(9000, 2)), np.ones((9000, 1))), rng)
-    assert mask.sum() == 900
-    (mask,) = log_held_sets(Rows(rng.normal(size=(1200, 2)), np.ones((1200, 1))), rng)
-    assert mask.sum() == 300
+    (out,) = log_held_sets(Rows(rng.normal(size=(9000, 2)), np.ones((9000, 1))), rng)
+    assert out.sum() == 900
+    (out,) = log_held_sets(Rows(rng.normal(size=(1200, 2)), np.ones((1200, 1))), rng)
+    assert out.sum() == 300
 
 
 def test_labels_at_random_are_given_their_frequencies():
@@ -243,7 +252,7 @@ def test_every_criterion_of_a_log_model_gives_one(criterion):
 
 def test_criteria_of_the_other_loss_are_refused():
     X, y = checkers(60, 2)
-    with pytest.raises(ValueError, match="criterion must be one of .* for loss='log', got 'squared'"):
+    with pytest.raises(ValueError, match="for loss='log', got 'squared'"):
         quick(criterion="squared").fit(X, y)
     with pytest.raises(ValueError, match="for loss='squared', got 'auc'"):
         quick(criterion="auc", loss="squared").fit(X, y)
@@ -286,7 +295,7 @@ def test_ugly_rows_give_probabilities(name):
     assert np.isfinite(P).all()
     assert_allclose(P.sum(axis=1), 1.0)
     share = np.bincount(y, minlength=k) / len(y)
-    assert log_loss(model, X, y) <= -(share @ np.log(share)) * (1 + 1e-2)
+    assert log_loss(model, X, y) <= -(share @ np.log(share)) + 0.01
 
 
 @pytest.mark.parametrize("decision", ["accuracy", "balanced", [[0, 1, 4], [1, 0, 1], [9, 1, 0]]])

@@ -10,7 +10,7 @@ from ulmus._blas import solve_lower_transposed
 from ulmus.engine import Lifted, Rows
 from ulmus.features.kept import KEPT_BYTES
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.sampling import row_keys
+from ulmus.features.sampling import EQUAL, row_keys
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path, weights_of
@@ -30,15 +30,28 @@ MAX_PASSES = 200
 
 
 def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
-    """Masks of the rows that judge log models, with all their copies: every fold, or sets of distinct rows."""
+    """Sets of rows that judge log models, each as the weight of every row that it holds out.
+
+    Folds, or distinct rows with all their copies. Where equal rows are observations of their own
+    (:func:`ulmus.features.sampling.left_out_together`), copies are dealt one by one.
+    """
+    w = np.ones(len(rows)) if rows.weight is None else rows.weight
     if rows.fold is not None:
-        return [rows.fold == k for k in np.unique(rows.fold[rows.fold >= 0])]
+        return [np.where(rows.fold == k, w, 0.0) for k in np.unique(rows.fold[rows.fold >= 0])]
     keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
     distinct, place = np.unique(keys, return_inverse=True)
-    if len(distinct) <= FEW:
-        sets = min(SETS, len(distinct))
-        return [place * sets // len(distinct) == i for i in range(sets)]
-    return [place < min(int(np.clip(len(distinct) // 10, *HELD)), len(distinct) // 4)]
+    n = len(distinct)
+    one = np.ones(len(rows)) if rows.unit is None else rows.unit
+    several = one < (1 - EQUAL) * w
+    if 2 * w[several].sum() > w.sum():
+        copies = np.floor(w / one + EQUAL).astype(int)
+        share = [1 / SETS] * SETS if n <= FEW else [0.1, 0.9]
+        dealt = one[:, None] * np.array([rng.multinomial(count, share) for count in copies])
+        return list(dealt.T[: SETS if n <= FEW else 1])
+    if n <= FEW:
+        sets = min(SETS, n)
+        return [np.where(place * sets // n == i, w, 0.0) for i in range(sets)]
+    return [np.where(place < min(int(np.clip(n // 10, *HELD)), n // 4), w, 0.0)]
 
 
 @dataclass(frozen=True)

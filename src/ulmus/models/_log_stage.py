@@ -12,7 +12,7 @@ from ulmus.features.partition import random_partition
 from ulmus.features.sampling import merged
 from ulmus.models._effort import Effort
 from ulmus.models._log_global import LogGlobal, log_held_sets
-from ulmus.models._stages import Stages
+from ulmus.models._stages import Stages, landmarks_of
 from ulmus.solvers.local import LocalKernels
 from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.softmax import LogSolution
@@ -26,7 +26,9 @@ WEAKER = 2
 SMALLER = 4
 #: Another global model is followed where leaves on it, at width and penalty of the first, lose less than this factor.
 NEARLY = 1.01
-#: Distinct rows below which there is no local stage.
+#: What may be left of the objective of a leaf that is kept.
+LEAF_TOLERANCE = 1e-3
+#: Rows below which there is no local stage.
 FEW = 300
 
 
@@ -50,7 +52,7 @@ class LogStages:
         model = LogGlobal.of(
             self.rows,
             self.view,
-            landmarks,
+            landmarks_of(self.rows, landmarks),
             int(self.rng.randint(2**31 - 1)),
             held,
             criterion=self.criterion,
@@ -78,9 +80,11 @@ class LogStages:
 
     def _held_scores(self, model: LogGlobal, trial: int) -> HeldOut:
         """Scores of the held-out rows by the global models that did not see them."""
-        pairs = zip(model.held, model.trials[trial].solutions, strict=True)
-        parts = [(self.rows.take(mask), solution.F[mask]) for mask, solution in pairs]
-        return HeldOut.joined([HeldOut.by_others(rows, F, np.zeros(len(rows))) for rows, F in parts])
+        parts = []
+        for out, solution in zip(model.held, model.trials[trial].solutions, strict=True):
+            rows = out > 0
+            parts.append(HeldOut(self.rows.T[rows], solution.F[rows], np.zeros(int(rows.sum())), out[rows]))
+        return HeldOut.joined(parts)
 
     def _judged(self, model: LogGlobal, best: int) -> tuple[int, LocalChoice, HeldOut]:
         """The trial behind the best local stage, that stage, and its scores of held-out rows.
@@ -119,16 +123,18 @@ class LogStages:
 
     def _search(self, model: LogGlobal, trial: int, number: int) -> LocalSearch:
         """The search for leaves behind the global model of a trial, without one set of rows."""
-        mask, F = model.held[number], model.trials[trial].solutions[number].F
-        test = self.rows.take(mask)
-        some, offset = _together(self.rows.take(~mask), F[~mask], self.rng)
+        out, F = model.held[number], model.trials[trial].solutions[number].F
+        rows, rest = self.rows, model.problem.weight - out
+        mask, left = out > 0, rest > 0
+        test = replace(rows.take(mask), weight=out[mask])
+        some, offset = _together(replace(rows.take(left), weight=rest[left]), F[left], self.rng)
         data = Remainder(some.X, some.T, some.weight, test.X, test.T, F[mask], test.weight, offset)
         return LocalSearch(self.view.kernel, self.view.gamma, data, self.coding, self.criterion, self.n_jobs, LOG)
 
     def _scores(self, search: LocalSearch, choice: LocalChoice) -> HeldOut:
         data, rows = search.data, choice.rows
-        weight = np.ones(len(rows)) if data.weight_held is None else data.weight_held[rows]
-        return HeldOut(data.T_held[rows], choice.P, np.zeros(len(rows)), weight)
+        assert data.weight_held is not None
+        return HeldOut(data.T_held[rows], choice.P, np.zeros(len(rows)), data.weight_held[rows])
 
     def _leaves(self, solution: LogSolution, choice: LocalChoice) -> LocalKernels | None:
         """The local stage on all rows; None where it does not fit into memory."""
@@ -144,14 +150,8 @@ class LogStages:
         partitions = tuple(random_partition(some.X, size, self.rng) for _ in range(rounds))
         with quietly():
             alphas, _ = fit_log_leaves(
-                self.view.kernel,
-                gamma,
-                choice.ridge,
-                some.X,
-                some.T,
-                offset,
-                some.weight,
-                partitions,
+                *(self.view.kernel, gamma, choice.ridge, some.X, some.T, offset, some.weight, partitions),
+                tol=LEAF_TOLERANCE,
                 n_jobs=self.n_jobs,
             )
         return LocalKernels(self.view.kernel, gamma, some.X, partitions, tuple(alphas))
@@ -169,5 +169,5 @@ def calibrated_loss(held_out: HeldOut) -> float:
     scores, true = (OneVsAll.class_scores(a) for a in (held_out.P, held_out.T))
     which = true.argmax(axis=1)
     with quietly():
-        P = probabilities(scores, *fit_temperature(scores, which, held_out.weight))
+        P = probabilities(scores, *fit_temperature(scores, which, held_out.weight), by_score=False)
     return -float(np.average(np.log(P[np.arange(len(P)), which]), weights=held_out.weight))

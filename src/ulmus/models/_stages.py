@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 
 from ulmus.calibration import HeldOut
+from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
+from ulmus.features.sampling import row_keys
+from ulmus.models._local_stage import MIN_LANDMARKS
 from ulmus.solvers.local import LocalKernels
 
 
@@ -21,3 +24,9 @@ class Stages:
     local: LocalKernels | None
     held_out: HeldOut
     leverage: Any = None
+
+
+def landmarks_of(rows: Rows, most: int) -> int:
+    """Half of the distinct rows, within bounds."""
+    distinct = len(np.unique(row_keys(rows.X, 0)))
+    return min(most, max(MIN_LANDMARKS, distinct // 2))

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ulmus import engine
-from ulmus.calibration import leverages
+from ulmus.calibration import variance_terms
 from ulmus.engine import Rows
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.random_layer import RandomLayer
@@ -109,8 +109,7 @@ class RandomFamily(Sequential):
         return self._apply(self.map_, X, self.beta_, dtype)
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        h = leverages(self.map_, X, self._leverage, self.n_jobs)
-        return h, np.zeros_like(h)
+        return variance_terms(self.map_, X, self._leverage, self.n_jobs)
 
 
 @estimator(ELM | RUN, positional=1)

@@ -1,9 +1,9 @@
 """What the state of a class may be. A file is data of these shapes or it is refused.
 
 An estimator has its parameters, valid by its own constraints, and fitted attributes: names that end in ``_``, and those
-that its class keeps to itself. No name may hide what the class defines. A dataclass has its fields, of their types.
-Parameters by which a file could make later work do something else than predict (write to a folder, call a function)
-have one value only.
+that its class keeps to itself. No name may hide what the class defines, but for the default of an attribute. A
+dataclass has its fields, of their types. Parameters by which a file could make later work do something else than
+predict (write to a folder, call a function) have one value only.
 """
 
 import dataclasses
@@ -40,6 +40,8 @@ NUMBERS: dict[Any, tuple[type, ...]] = {
     int: (int, np.integer),
     bool: (bool, np.bool_),
 }
+#: What models have while they are fitted, or in experiments, and in no file.
+TRANSIENT = ("_driver", "_plan")
 #: Ways in which a transformer may be told to give its columns.
 CONTAINERS = ("default", "pandas", "polars")
 
@@ -91,12 +93,18 @@ def _parameters(cls: Any) -> frozenset[str]:
 
 @cache
 def _may_hold(cls: Any, key: str) -> bool:
-    if not key.isidentifier() or key.startswith("__") or hasattr(cls, key):
+    if not key.isidentifier() or key.startswith("__") or (hasattr(cls, key) and not _has_default(cls, key)):
         return False
     if not cls.__module__.startswith("sklearn."):
         return not issubclass(cls, BaseEstimator) or key.endswith("_") or key.startswith("_")
     own = f"{PRIVATE['']} {PRIVATE.get(cls.__name__, '')}".split()
     return key in own or (issubclass(cls, BaseEstimator) and key.endswith("_") and not key.startswith("_"))
+
+
+def _has_default(cls: Any, key: str) -> bool:
+    """Whether what the class defines is the default of an attribute of our models: annotated, and plain."""
+    annotated = any(key in vars(each).get("__annotations__", {}) for each in cls.__mro__ if key in vars(each))
+    return annotated and key not in TRANSIENT and type(getattr(cls, key)) in (bool, int, str, tuple, type(None))
 
 
 def _check_known(cls: Any, state: dict[str, Any]) -> None:

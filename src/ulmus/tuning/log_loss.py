@@ -115,17 +115,17 @@ def held_path(
     criterion: str = "log_loss",
     tol: float = 1e-3,
 ) -> list[HeldTrial]:
-    """Models for rising C, each without one of several sets of rows (masks), judged together on what they never saw.
+    """Models for rising C, each without one of several sets of rows, judged together on what they never saw.
 
-    Rows that are held out weigh nothing; their scores come with those of all rows. Every model begins where that of the
-    last C ended; the path ends where the criterion has clearly risen. Only the last trial keeps its Gram matrices.
+    A set is the weight of every row that it holds out; scores come with those of all rows. Every model begins where
+    that of the last C ended; the path ends where the criterion has clearly risen. Only the last trial keeps its Gram
+    matrices.
     """
     trials: list[HeldTrial] = []
-    without = [
-        replace(problem, rows=replace(problem.rows, weight=np.where(mask, 0.0, problem.weight))) for mask in held
-    ]
-    T = np.concatenate([problem.rows.T[mask] for mask in held])
-    weight = np.concatenate([problem.weight[mask] for mask in held])
+    without = [replace(problem, rows=replace(problem.rows, weight=problem.weight - out)) for out in held]
+    judged = [out > 0 for out in held]
+    T = np.concatenate([problem.rows.T[rows] for rows in judged])
+    weight = np.concatenate([out[rows] for out, rows in zip(held, judged, strict=True)])
     begun: list[tuple[np.ndarray | None, np.ndarray | None]] = [(None, None)] * len(held)
     for each in sorted(C):
         solutions = [
@@ -133,7 +133,7 @@ def held_path(
             for part, (start, gram) in zip(without, begun, strict=True)
         ]
         begun = [(weights_of(solution, problem.fit_intercept), solution.gram) for solution in solutions]
-        F = np.concatenate([solution.F[mask] for solution, mask in zip(solutions, held, strict=True)])
+        F = np.concatenate([solution.F[rows] for solution, rows in zip(solutions, judged, strict=True)])
         if trials:
             before = tuple(replace(solution, gram=None) for solution in trials[-1].solutions)
             trials[-1] = replace(trials[-1], solutions=before)
