@@ -19,7 +19,7 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
 from ulmus.models import _log_global, adaptive
 from ulmus.models._log_global import log_held_sets, posed
-from ulmus.models._log_stage import calibrated_loss
+from ulmus.models._log_stage import LEAF_TOLERANCE, calibrated_loss
 from ulmus.models._summary import summary
 from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.log_loss import losses, targets
@@ -89,7 +89,8 @@ def test_leaves_fit_what_the_global_scores_leave(k, monkeypatch):
     T = codes(y, k)[order]
     found = []
     for ridge in 10.0 ** np.arange(-2.0, 1.01, 0.5):
-        alphas, _ = fit_log_leaves(local.kernel, local.gamma, ridge, local.U, T, F, None, local.partitions)
+        leaves = (local.kernel, local.gamma, ridge, local.U, T, F, None, local.partitions)
+        alphas, _ = fit_log_leaves(*leaves, tol=LEAF_TOLERANCE)
         found.append(max(np.abs(a - b).max() for a, b in zip(alphas, local.alphas, strict=True)))
     assert min(found) < 1e-6
 
