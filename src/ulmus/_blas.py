@@ -11,6 +11,7 @@ letters below look transposed.
 import ctypes
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cython_blas
