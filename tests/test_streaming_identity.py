@@ -18,7 +18,7 @@ from sklearn.random_projection import GaussianRandomProjection
 import ulmus
 from ulmus import streaming
 from ulmus.streaming import CheckpointError, SourceError
-from ulmus.streaming.journal import Journal
+from ulmus.streaming.journal import Journal, Saved
 from ulmus.streaming.sums import SummaryTally
 
 rng = np.random.RandomState(0)
@@ -210,6 +210,23 @@ def test_rows_that_differ_from_pass_to_pass_are_refused_without_a_checkpoint_too
         fitted(begin)
 
 
+def test_files_in_another_order_are_refused_while_the_first_is_being_read(tmp_path):
+    """The rows that were read are of the file that was first, wherever it stands now."""
+
+    def journal(order, first_rows):
+        files = {name: {"size": 1} for name in order}
+        source = {"files": files, "order": order}
+        return Journal(tmp_path, {"source": source}, first_rows=first_rows)
+
+    first = journal(["a", "b", "c"], {"a": 0, "b": 50, "c": 100})
+    first.save("survey", Saved(15, False, {}, {}))
+    first.close()
+    for order in (["c", "b", "a"], ["b", "a", "c"], ["b", "c"]):
+        with pytest.raises(CheckpointError, match="belongs to another run"):
+            journal(order, {name: 50 * k for k, name in enumerate(order)})
+    journal(["a", "c", "b"], {"a": 0, "c": 50, "b": 100}).close()  # neither of which has been read
+
+
 # One run to a folder
 
 
@@ -223,6 +240,18 @@ def test_a_folder_in_use_is_refused_and_nothing_in_it_is_touched(tmp_path):
     first.close()
     Journal(tmp_path, {}).close()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["identity.json"]
+
+
+def test_a_lock_that_cannot_be_signed_leaves_no_file(monkeypatch, tmp_path):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ulmus.streaming._lock.os.pwrite", full)
+    with pytest.raises(CheckpointError, match="cannot be locked: .*No space left"):
+        Journal(tmp_path, {})
+    monkeypatch.undo()
+    assert not list(tmp_path.iterdir())
+    Journal(tmp_path, {}).close()
 
 
 HOLDER = """

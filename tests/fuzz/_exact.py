@@ -76,6 +76,44 @@ def left_out(M, T, penalty, w, u, i):
     return Ridge(M2, T2, penalty).predict((M[i] / exact_sqrt(w[i : i + 1])[0])[None])[0]
 
 
+def studentised(M, T, penalty, w, u):
+    """``e₋ / √(1 + h₋)`` of every row, by the model from which the weight ``u`` of its ``w`` was taken.
+
+    Where all copies of a row are left out at once, each of them is seen as one row of their weight.
+    """
+    K, B = M.T @ M + np.diag(penalty), M.T @ T
+    out = np.empty(T.shape, dtype=object)
+    for i in range(len(M)):
+        phi, t = (A[i] / mpmath.sqrt(w[i]) for A in (M, T))
+        right = np.column_stack([B - u[i] * np.outer(phi, t), phi])
+        found = phi @ solve(K - u[i] * np.outer(phi, phi), right)
+        out[i] = (t - found[:-1]) / mpmath.sqrt(1 + found[-1])
+    return out
+
+
+def kernel_studentised(K, T, C, w, u, intercept):
+    """The same for a kernel: ``h₋ = C (κ(x, x) − k A₋⁻¹ kᵀ)``, with the border of an intercept.
+
+    Weight that leaves together with copies, ``u > w``, is a row of weight ``w − u < 0`` beside them.
+    """
+    n = len(K)
+    out = np.empty(T.shape, dtype=object)
+    for i in range(n):
+        rest = w.copy()
+        rest[i] = w[i] - u[i]
+        keep = np.flatnonzero(rest != 0)
+        m = len(keep)
+        A = K[np.ix_(keep, keep)] + np.diag(1 / (C * rest[keep]))
+        k, right = K[i, keep], T[keep]
+        if intercept:
+            one = mpf(np.ones((m, 1)))
+            A = np.concatenate([np.concatenate([A, one], 1), np.concatenate([one.T, mpf(np.zeros((1, 1)))], 1)])
+            k, right = np.append(k, mpmath.mpf(1)), np.concatenate([right, mpf(np.zeros((1, T.shape[1])))])
+        found = k @ solve(A, np.column_stack([right, k]))
+        out[i] = (T[i] - found[:-1]) / mpmath.sqrt(1 + C * (K[i, i] - found[-1]))
+    return out
+
+
 def kernel_ridge(K, T, ridge, intercept):
     """``α`` and ``b``: ``(K + ridge) α + 1b = T`` and ``1ᵀα = 0``, and the inverse of the whole system."""
     n = len(K)

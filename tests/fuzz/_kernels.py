@@ -7,7 +7,7 @@ from ulmus.features.kernels import CrossKernel, KernelParameters
 from ulmus.features.sampling import left_out_together
 
 from ._draw import EPS, PROMISE, SLACK, as_given, compare, moved, nudged_exactly, problem
-from ._exact import KERNELS, exact_sqrt, exactly, kernel_matrix, kernel_ridge, mpf, rounded, solve
+from ._exact import KERNELS, exact_sqrt, exactly, kernel_matrix, kernel_ridge, kernel_studentised, mpf, rounded, solve
 
 DISTANCES = {"rbf": 2, "laplacian": 1, "laplacian_l1": 1, "matern32": 1}
 
@@ -98,12 +98,13 @@ def kelm(rng):
     T_, w_ = exactly(case.T, case.weight)
     ridge = 1 / (mpf(C) * w_)
     unit = left_out_together(case.X, case.T, case.w)
-    share = exactly(np.ones(n) if unit is None else unit)[0] / w_
+    u_ = exactly(np.ones(n) if unit is None else unit)[0]
+    share = u_ / w_
 
     def answer(K, K_q, T):
         alpha, b, inverse = kernel_ridge(K, T, ridge, intercept)
         remainder = np.maximum(1 - share + share * np.diag(inverse) * ridge, mpf(1e-30))
-        return K_q @ alpha + b, alpha * ridge[:, None] / exact_sqrt(remainder)[:, None], remainder
+        return K_q @ alpha + b, kernel_studentised(K, T, mpf(C), w_, u_, intercept), remainder
 
     def nudge(K, K_q, T):
         return _symmetric(rng, K, K_far), _shifted(rng, K_q, q_far), nudged_exactly(rng, T, EPS)

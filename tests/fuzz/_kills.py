@@ -167,6 +167,8 @@ def other_source(rng):
             pass
         if not (state / "survey.npz").exists():  # nothing was read yet, so that nothing can be mixed
             return "nothing read"
+        with np.load(state / "survey.npz") as archive:
+            survey = json.loads(archive["header"].tobytes())
         options = {}
         if problem.scaled:
             other, options = (
@@ -176,14 +178,14 @@ def other_source(rng):
         elif problem.form == "files":
             if len(problem.parts) < 2:
                 return "one file"
+            if not survey["rows"]:  # the pass was begun, and no row is in it
+                return "nothing read of what is other"
             other = problem.source(order=-1)
         else:
             X = problem.X.copy()
             row = int(rng.integers(len(X)))
             X[row, rng.integers(3)] += 1.0
             other = problem.source(X)
-            with np.load(state / "survey.npz") as archive:
-                survey = json.loads(archive["header"].tobytes())
             if problem.form == "function" and not survey["done"] and row >= max(survey["rows"], problem.parts[0].stop):
                 return "nothing read of what is other"
         try:

@@ -17,6 +17,7 @@ from ulmus.statistics import Statistics, design_matrix
 
 from ._draw import CORRECTED, EPS, EPS32, PROMISE, SLACK, as_given, compare, moved, nudged, nudged_exactly, problem
 from ._exact import Ridge, exact_sqrt, exactly, left_out, rounded
+from ._exact import studentised as exact_studentised
 
 PROMISE32 = 1e-3
 
@@ -177,13 +178,17 @@ def feature_round_off(rng, features, X, Phi, eps):
 
 
 def studentised(rng, model, Phi, case, C, intercept, unit, wobble, words):
-    """``e₋ᵢ √(1 − u h)``, sorted, is what the intervals of a regressor stand on."""
+    """``e₋ᵢ / √(1 + h₋ᵢ)`` of models without the row, sorted, is what the intervals of a regressor stand on."""
     unit = np.ones(len(Phi)) if unit is None else unit
     expected = Expected(rng, Phi, case.T, case.w, Phi, C, intercept, wobble=wobble)
     left = 1 - unit * expected.h
     if (left < 1e-6).any():
         return
-    exact = np.sort((case.T - expected.f) / np.sqrt(left)[:, None], axis=0)
+    M = np.column_stack([np.ones((len(Phi), int(intercept))), Phi])
+    M_, T_, w_, u_ = exactly(M, case.T, case.weight, unit)
+    penalty = exactly(np.concatenate([[0.0] * intercept, np.ones(Phi.shape[1])]))[0] / mpmath.mpf(C)
+    root = exact_sqrt(w_)[:, None]
+    exact = np.sort(rounded(exact_studentised(root * M_, root * T_, penalty, w_, u_)), axis=0)
     relative = expected.share(True, True) + expected.p * EPS * expected.condition
     worst = SLACK * expected.p * (expected.move[0] + expected.size * expected.move[1][:, None]) / left[:, None] ** 1.5
     allowed = worst.max(axis=0) + relative * (expected.size / left.min() ** 1.5) + expected.dot.max(axis=0)

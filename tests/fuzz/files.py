@@ -86,11 +86,14 @@ def _journal(path: Path) -> None:
 
     with _only_checkpoints():
         journal = Journal(path.parent, {"source": {}})
-        journal.save(path.stem, Saved(3, True, {"sums": np.ones(500)}, {}))
+        try:
+            journal.save(path.stem, Saved(3, True, {"sums": np.ones(500)}, {}))
+        finally:
+            journal.close()  # as every run does, however it ends
 
 
 def _cache(path: Path) -> None:
-    from ulmus.reproduce.cache import Cache
+    from experiments.runner.cache import Cache
 
     Cache(path.parent, path.stem).put("cell", {"error": 1.0})
 

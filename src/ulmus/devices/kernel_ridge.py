@@ -50,7 +50,9 @@ def fit_on_device(
         del A
         options: Any = {"fit_intercept": fit_intercept, "n_last": n_last, "last_folds": last_folds, "n_jobs": n_jobs}
         return fit_kernel_ridge(cross, rows, C, **options)
-    T = accelerator.tensor(rows.T)
+    T = rows.T.astype(np.float64)
+    mean = T.mean(axis=0) if fit_intercept else np.zeros(T.shape[1])  # of which α knows nothing
+    T = accelerator.tensor(T - mean)
     B = torch.cat([T, torch.ones_like(T[:, :1])], dim=1) if fit_intercept else T
     S = solve_upper(torch, A, solve_lower(torch, A, B))
     corner = A[n - m :, n - m :].tril()
@@ -61,7 +63,7 @@ def fit_on_device(
     if fit_intercept:
         alpha, u = solved[:, :-1], solved[:, -1]
         b = alpha.sum(axis=0) / u.sum()
-        alpha = alpha - np.outer(u, b)
+        alpha, b = alpha - np.outer(u, b), mean + b
         v = u[n - m :]
         inverse = inverse - (v**2 if last_folds is None else np.outer(v, v)) / u.sum()
     last = rows.take(slice(n - m, n))

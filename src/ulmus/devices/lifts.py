@@ -11,7 +11,7 @@ import numpy as np
 
 from ulmus.devices.accelerator import Accelerator
 from ulmus.features.activations import ACTIVATIONS
-from ulmus.features.kernels import CANCELLATION, HARMLESS, CrossKernel
+from ulmus.features.kernels import CANCELLATION, HARMLESS, ROOTED, CrossKernel
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.random_layer import RandomLayer
 
@@ -53,7 +53,8 @@ def _repaired(torch: Any, P: Any, left: Any, right: Any, U: Any, V: Any, exact: 
     if not np.isfinite(2 * size):
         raise ValueError("kernel values overflow on the device: standardise the features or choose a smaller gamma")
     if exact or torch.finfo(P.dtype).eps * size >= HARMLESS[kind]:
-        spoiled = (CANCELLATION[kind] * (left[:, None] + right[None, :]) < P).nonzero()
+        share = (ROOTED if exact else CANCELLATION)[kind]
+        spoiled = (share * (left[:, None] + right[None, :]) < P).nonzero()
         for part in spoiled.split(2**20):
             i, j = part.T
             P[i, j] = -((U[i] - V[j]) ** 2).sum(1)

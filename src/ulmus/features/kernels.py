@@ -22,6 +22,8 @@ from scipy.spatial.distance import cdist
 
 #: Squared distances below this fraction of the squared norms are recomputed from differences.
 CANCELLATION = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-4}
+#: The same where the distance itself is the exponent, so that it keeps twelve digits in float64.
+ROOTED = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 1e-4}
 #: Round-off of an exponent that may stay.
 HARMLESS = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-4}
 #: Rows whose diagonal comes from one call of a callable kernel.
@@ -293,7 +295,7 @@ class CrossKernel:
         assert self.kernel is not None
         if not self.kernel.exact_distance and np.finfo(out.dtype).eps * size < HARMLESS[out.dtype]:
             return
-        share = CANCELLATION[out.dtype]
+        share = (ROOTED if self.kernel.exact_distance else CANCELLATION)[out.dtype]
         near = np.flatnonzero(out.max(axis=1, initial=-np.inf) > -share * size)  # most rows are far from all of Z
         i, j = np.nonzero(out[near] > share * (left[near, -2, None] + right[:, -1]))
         i = near[i]

@@ -21,6 +21,8 @@ from ulmus.features.sampling import distinct_rows, row_keys
 
 #: Rows that a strategy looks at: this multiple of the landmarks wanted, less where the factor would pass these bytes.
 POOL, POOL_BYTES = 10, 2**29
+#: How near to a row the centre of that row alone is, as a share of the largest entry.
+SAME = 1e-12
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,10 @@ def _uniform(draw: Draw) -> np.ndarray:
 
 
 def _all(draw: Draw) -> np.ndarray:
-    """Every row, in order: the exact kernel, for small tables and for comparison."""
-    rows = slice(None) if draw.weight is None else np.flatnonzero(draw.weight)
-    return dense(draw.X[rows], np.float64)
+    """Every row once, in order: the exact kernel, for small tables and for comparison. Copies are as a weight."""
+    rows = np.arange(draw.X.shape[0]) if draw.weight is None else np.flatnonzero(draw.weight)
+    first = np.unique(row_keys(draw.X[rows], 0), return_index=True)[1]
+    return dense(draw.X[rows[np.sort(first)]], np.float64)
 
 
 def _kmeans(draw: Draw) -> np.ndarray:
@@ -95,6 +98,7 @@ def _kmeans(draw: Draw) -> np.ndarray:
 
 def _centres(X: Any, weight: np.ndarray, count: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
     """A few passes of mini-batch k-means, from rows far apart, and the weight of the rows around each centre."""
+    given = X
     # Far from the origin, distances lose their digits.
     offset = 0.0 if sparse.issparse(X) else X.mean(axis=0, dtype=np.float64)
     X = X.astype(np.float64) - offset if not sparse.issparse(X) else X.astype(np.float64)
@@ -104,7 +108,13 @@ def _centres(X: Any, weight: np.ndarray, count: int, rng: np.random.RandomState)
         count, init=start, n_init=1, max_iter=5, batch_size=2 * count, reassignment_ratio=0, random_state=rng
     ).fit(X, sample_weight=weight)
     mass = np.bincount(model.labels_, weight, minlength=count)
-    return model.cluster_centers_ + offset, np.maximum(mass, weight.min())
+    Z = model.cluster_centers_ + offset
+    # The centre of a row alone is that row but for round-off, and whether a landmark is a row must not hang on that.
+    single = np.flatnonzero(np.bincount(model.labels_, minlength=count)[model.labels_] == 1)
+    own, place = dense(given[single], np.float64), model.labels_[single]
+    same = np.abs(own - Z[place]).max(axis=1, initial=0.0) <= SAME * np.abs(own).max(initial=0.0)
+    Z[place[same]] = own[same]
+    return Z, np.maximum(mass, weight.min())
 
 
 def _rpcholesky(draw: Draw) -> np.ndarray:

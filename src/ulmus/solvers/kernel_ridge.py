@@ -79,12 +79,15 @@ def fit_kernel_ridge(
     With ``last_folds``, the numbers of the folds in which these rows stand, whole folds F are left out instead:
     ``(A⁻¹_FF)⁻¹ α_F`` is the error of the model without them.
 
-    With an intercept ``b`` the system is bordered, ``α = A⁻¹(T − 1b)`` and ``1ᵀα = 0``. The last diagonal entries of
+    With an intercept ``b`` the system is bordered, ``α = A⁻¹(T − 1b)`` and ``1ᵀα = 0``; targets are seen about their
+    mean, of which α knows nothing and whose digits ``C`` would multiply. The last diagonal entries of
     ``A⁻¹`` need only the last block of the Cholesky factor, which is why leave-one-out of those rows is free. A kernel
     that is not positive definite goes to the symmetric indefinite solver, with a warning.
     """
     n, m = len(rows), min(n_last, len(rows))
     T = rows.T.astype(np.float64)
+    mean = T.mean(axis=0) if fit_intercept else np.zeros(T.shape[1])
+    T -= mean
     B = np.column_stack([T, np.ones(n)]) if fit_intercept else T
     A, norm = kernel_system(cross, rows.X, C, rows.weight, n_jobs)
     info, factor = cholesky_in_place(A), A
@@ -120,7 +123,7 @@ def fit_kernel_ridge(
     if fit_intercept:
         alpha, u = S[:, :-1], S[:, -1]
         b = alpha.sum(axis=0) / u.sum()
-        alpha = alpha - np.outer(u, b)
+        alpha, b = alpha - np.outer(u, b), mean + b
         v = u[n - m :]
         inverse = inverse - (np.outer(v, v) if last_folds is not None else v**2) / u.sum()
     last = rows.take(slice(n - m, n))

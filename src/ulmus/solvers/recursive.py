@@ -84,7 +84,8 @@ class Shape:
 
     def solution(self, beta: np.ndarray, form: str, leverage: Leverage) -> Solution:
         """Weights of the features, and of the constant, for the targets without the constant target."""
-        beta = beta[:, : self.n_outputs]
+        # not as part of the solve's array: a copy that was pickled has its own, and BLAS sums by how arrays lie
+        beta = np.ascontiguousarray(beta[:, : self.n_outputs])
         if self.fit_intercept:
             return Solution(beta[1:], beta[0], form, np.nan, leverage)
         return Solution(beta, np.zeros(self.n_outputs), form, np.nan, leverage)

@@ -26,23 +26,21 @@ class FolderLock:
         self._handle: int | None = None
         while True:
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
-            try:
-                if not _locked(handle):
-                    raise CheckpointError(
-                        f"checkpoint {folder} is in use by {_holder(self.path)}; wait for it, end it, or give another "
-                        "folder"
-                    )
-                still = _is_still(self.path, handle)
-                who = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, json.dumps(who).encode(), 0)
-            except BaseException:
+            if not _locked(handle):
                 os.close(handle)
-                raise
-            if not still:  # whoever held it has just let go, and removed the file
+                raise CheckpointError(
+                    f"checkpoint {folder} is in use by {_holder(self.path)}; wait for it, end it, or give another "
+                    "folder"
+                )
+            if not _is_still(self.path, handle):  # whoever held it has just let go, and removed the file
                 os.close(handle)
                 continue
             self._handle = handle
+            try:
+                _sign(handle)
+            except BaseException:
+                self.release()  # nothing is left where nothing can be written
+                raise
             _held.add(self)
             return
 
@@ -70,6 +68,12 @@ def _forsake_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forsake_all)
+
+
+def _sign(handle: int) -> None:
+    who = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, json.dumps(who).encode(), 0)
 
 
 def _is_still(path: Path, handle: int) -> bool:

@@ -107,7 +107,7 @@ class ArrowFiles:
         """The number of the first row of every file, as far as the files before it tell theirs."""
         found, row = {}, 0
         for file in self.files:
-            found[file.path] = row
+            found.setdefault(file.path, row)  # one that is given twice is read at the first
             if file.n_rows is None:
                 break
             row += file.n_rows

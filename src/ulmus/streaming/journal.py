@@ -140,10 +140,14 @@ class Journal:
         if saved is None or saved.done:
             return False
 
+        # a run reads files in their order: both must begin with the same ones, as many as hold the rows that were read
+        now = self.identity.get("source", {}).get("order", [])
+        count = sum(first_rows.get(name, 0) < saved.rows for name in now)
+
         def read(identity: dict[str, Any]) -> dict[str, Any]:
             source = identity.get("source", {})
-            files = {k: v for k, v in source.get("files", {}).items() if first_rows.get(k, 0) < saved.rows}
-            order = [name for name in source.get("order", []) if name in files]
+            order = source.get("order", [])[:count]
+            files = {k: v for k, v in source.get("files", {}).items() if k in order}
             return {**identity, "source": {**source, "files": files, "order": order}}
 
         return read(old) == read(self.identity)
