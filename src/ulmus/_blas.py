@@ -123,10 +123,12 @@ def subtract_product(A: np.ndarray, B: np.ndarray, out: np.ndarray) -> None:
         raise ValueError(f"expected rows of {k} and an array of shape {(n, m)}, got {B.shape} and {out.shape}")
     letters = [ctypes.c_char(c) for c in (b"T", b"N")]
     sizes = [_INT(v) for v in (m, n, k)]
-    minus, one, inner = _SCALAR[letter](-1.0), _SCALAR[letter](1.0), _INT(k)
+    minus, one, inner = _SCALAR[letter](-1.0), _SCALAR[letter](1.0), sizes[-1]
     step = _INT(max(out.strides[0] // out.itemsize, m))
     routine(cython_blas, letter + "gemm", 13)(
-        *[_pointer(value) for value in (*letters, *sizes, minus)],
+        *map(_pointer, letters),
+        *map(_pointer, sizes),
+        _pointer(minus),
         B.ctypes.data,
         _pointer(inner),
         A.ctypes.data,
