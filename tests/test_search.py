@@ -5,11 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ulmus import ELMRegressor, NKELMRegressor, NystromMap
+from ulmus import ELMRegressor, NKELMRegressor, NystromMap, _threads, engine
 from ulmus.codings import OneVsAll, Plain
 from ulmus.engine import Rows
 from ulmus.features.widths import heuristic_gamma
+from ulmus.solvers import path
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
+from ulmus.solvers.path import RidgePath
+from ulmus.statistics import Statistics
 from ulmus.tuning import Judge, Trial, Tuner, search
 from ulmus.tuning.search import LOG2_C
 
@@ -52,6 +55,63 @@ def test_a_sparse_grid_ends_beside_the_best_C_of_the_full_one(judge):
     sparse = judge.trial("C", 0.3, features, summary, LOG2_C[::5])
     assert len(sparse.C) < len(full.C) / 2
     assert sparse.loss.min() <= 1.001 * full.loss.min()
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_leverages_of_many_features_are_those_of_refits_as_far_as_single_precision_reaches(fit_intercept):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(900, 3))
+    T = np.column_stack([np.sin(3 * X[:, 0]), X[:, 1] * X[:, 2]]) + 0.1 * rng.normal(size=(900, 2))
+    F = NystromMap(path.MANY + 1, gamma=0.5, random_state=0).fit_transform(X)
+    w = rng.uniform(0.2, 2.0, len(X))
+    of_all = RidgePath(Statistics.of(F, T, w), fit_intercept=fit_intercept)
+    limit = path.SINGLE_REACH / of_all.mean_square
+    C = limit * np.array([1e-8, 1e-4, 1.0])
+    assert of_all._single(C)
+    assert not of_all._single(1.001 * C)
+    P, h = of_all.leave_one_out(C)(F, T, w)
+    assert h.min() < 0.02
+    assert h.max() > 0.98
+    for c, i in ((0, 5), (1, 77), (2, 800), (2, 3)):
+        rest = np.arange(len(X)) != i
+        alone, b = RidgePath(Statistics.of(F[rest], T[rest], w[rest]), fit_intercept=fit_intercept).weights(C[[c]])
+        # 2ε√(Ch)‖φ‖ of h, in units of what is left of the row
+        off = 3e-5 / (1 - w[i] * h[c, i]) * np.abs(T[i] - P[c, i])
+        assert (np.abs(P[c, i] - (F[i] @ alone[:, 0] + b[0])) <= off + 1e-9).all()
+    of_few = RidgePath(Statistics.of(F[:, : path.MANY], T, w), fit_intercept=fit_intercept)
+    assert not of_few._single(C)
+    assert not RidgePath(Statistics.of(F, T, w), whitening=np.eye(F.shape[1]))._single(C)
+
+
+def test_judging_many_features_chooses_as_double_precision_does(monkeypatch):
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, size=(1500, 2))
+    y = np.sin(15 * X[:, 0]) * np.sin(15 * X[:, 1]) + 0.1 * rng.normal(size=1500)
+    single = NKELMRegressor(random_state=0).fit(X, y)
+    assert single.n_landmarks_ > path.MANY
+    monkeypatch.setattr(path, "SINGLE_REACH", 0.0)
+    double = NKELMRegressor(random_state=0).fit(X, y)
+    assert (single.C_, single.gamma_, single.n_landmarks_) == (double.C_, double.gamma_, double.n_landmarks_)
+    for a, b in zip(single.tuning_.trials, double.tuning_.trials, strict=True):
+        np.testing.assert_allclose(a.loss, b.loss, rtol=1e-5)
+    assert any((a.loss != b.loss).any() for a, b in zip(single.tuning_.trials, double.tuning_.trials, strict=True))
+
+
+def test_a_search_keeps_blas_on_one_thread(monkeypatch):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(200, 2))
+    seen = []
+    eigh = np.linalg.eigh
+
+    def watched(A):
+        seen.append([library.num_threads for library in _threads._pools()[0]])
+        return eigh(A)
+
+    monkeypatch.setattr(np.linalg, "eigh", watched)
+    monkeypatch.setattr(engine, "SMALL", 1)  # larger ones, by themselves, would take all threads
+    NKELMRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
+    assert seen
+    assert all(count == 1 for counts in seen for count in counts)
 
 
 def made(judge, losses, C=(1.0,)):

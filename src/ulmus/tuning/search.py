@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
@@ -45,6 +46,8 @@ MAX_CLIMB = 10
 START_SIZE = 125
 #: log2 C around a value that was good nearby: for a neighbouring width, and for the next size.
 NEAR_WIDTH, NEAR_SIZE = np.arange(-4.0, 5.0, 2.0), np.arange(-3.0, 4.0)
+#: Features up to which the whole range of C is looked at again.
+MANY = 256
 #: Powers of two by which the best C falls when the width doubles, about.
 SHIFT = 1.5
 #: The size grows while this much of the loss is still to be gained, by what the last doublings gained.
@@ -117,6 +120,10 @@ class Tuner:
 
     def choose_width(self, start: float, size: int) -> float:
         """Climb to the best width, coarsely on few rows, then finer on more."""
+        with engine.threads_for(1):
+            return self._choose_width(start, size)
+
+    def _choose_width(self, start: float, size: int) -> float:
         width = start
         for rows, features, factor, enough, mostly, starved in LEVELS:
             sample = self._sample(rows)
@@ -198,6 +205,10 @@ class Tuner:
 
     def choose_C(self, width: float, size: int) -> Found:
         """The best C for a given width and size."""
+        with engine.threads_for(1):
+            return self._choose_C(width, size)
+
+    def _choose_C(self, width: float, size: int) -> Found:
         features = self._fit(self.judge, width, size)
         summary = self.judge.summarise(features)
         trial = self._record(self.judge.trial("C", width, features, summary, self.log2_C))
@@ -205,6 +216,10 @@ class Tuner:
 
     def choose_size(self, width: float, max_size: int) -> Found:
         """The smallest sufficient size and its C."""
+        with engine.threads_for(1):
+            return self._choose_size(width, max_size)
+
+    def _choose_size(self, width: float, max_size: int) -> Found:
         judged: list[Trial] = []
         max_size = min(max_size, max(FEWEST, int(self.n_rows)))
         size = min(self.start_size, max_size)
@@ -213,7 +228,9 @@ class Tuner:
             sizes = [s for s in fitted.prefix_sizes() if not judged or s > judged[-1].size]
             judge, features = self.judge.lifted(fitted)
             summary = judge.summarise(features)
-            grid = np.union1d(self._grid(width, NEAR_SIZE, 1), self.log2_C[::5])
+            grid = self._grid(width, NEAR_SIZE, 1)
+            if size <= MANY or not judged:  # larger ones would cost much, and have been seen to follow
+                grid = np.union1d(grid, self.log2_C[::5])
             for trial in judge.trials("size", width, features, summary, grid, sizes):
                 judged.append(self._record(trial))
             self.near = judged[-1]
