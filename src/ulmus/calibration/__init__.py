@@ -8,6 +8,7 @@ from ulmus.calibration.held_out import (
     fold_sample,
     leave_one_out,
     leave_one_out_sample,
+    refitted,
     residual_kernel,
     variance_terms,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "leave_one_out",
     "leave_one_out_sample",
     "probabilities",
+    "refitted",
     "residual_kernel",
     "variance_terms",
 ]

@@ -161,6 +161,18 @@ def fold_sample(features: Any, rows: Rows, folds: FoldModels, rng: np.random.Ran
     return HeldOut.by_others(rows, P, h + folds.C * residual_kernel(features, rows.X, explained))
 
 
+def refitted(rows: Rows, part: np.ndarray, fit: Callable[[Rows], Callable[[np.ndarray], np.ndarray]]) -> HeldOut:
+    """Predictions of every part of the rows by a model that was chosen and fitted without it, their variance left out.
+
+    ``fit`` makes a function from inputs to predictions. What leave-one-out cannot tell is here: what a choice among
+    many models gains on the very rows by which it was made.
+    """
+    P = np.empty(rows.T.shape)
+    for k in np.unique(part):
+        P[part == k] = fit(rows.take(np.flatnonzero(part != k)))(rows.X[part == k])
+    return HeldOut.by_others(rows, P, np.zeros(len(rows)))
+
+
 def landmark_folds(features: Any, rows: Rows, numbers: np.ndarray) -> np.ndarray:
     """The fold with which every landmark leaves; −1 for those that stay, being rows of no fold or of several."""
     if not can_leave(features):

@@ -1,23 +1,22 @@
 """Adaptive models: a learned metric, a global Nyström model in it, and exact local kernels on what it leaves over."""
 
 import time
+from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from ulmus import engine
-from ulmus.calibration import (
-    HeldOut,
-    decide,
-    probabilities,
-    variance_terms,
-)
+from ulmus.calibration import HeldOut, decide, probabilities, refitted, variance_terms
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.preparation import Preparation
-from ulmus.features.sampling import distinct_sample, gathered
+from ulmus.features.sampling import distinct_sample, gathered, row_keys
 from ulmus.models._assembly import Assembly
 from ulmus.models._between import reads
 from ulmus.models._effort import EFFORTS, Effort
@@ -36,6 +35,9 @@ from ulmus.tuning.views import View, ViewSearch, parts_of
 IMPORTANCE_ROWS = 1_000
 #: ``loss="auto"`` takes squares where they lower the log loss of held-out rows by more than this share.
 CLEARLY = 0.02
+#: Where rows are fewer than this many, or than so many for each column (up to a limit), a view adapts to the errors
+#: that choose it: intervals then stand on whole fits, each without one of so many parts of the rows.
+FEW_ROWS, FEW_OF_COLUMN, FEW_AT_MOST, PARTS = 64, 4, 200, 5
 
 
 class AdaptiveFamily(Assembly):
@@ -61,6 +63,27 @@ class AdaptiveFamily(Assembly):
         self._began = time.perf_counter()
         # as one row each, copies have the coordinates of a weight to the last digit, and the search draws by them
         rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64), fold=folds))
+        held_out = self._train_on(rows, rng)
+        seed = int(rng.randint(2**31 - 1))
+        part = self._parts(rows, seed)
+        return held_out if part is None else refitted(rows, part, partial(self._another, seed))
+
+    def _parts(self, rows: Rows, seed: int) -> np.ndarray | None:
+        """Parts of the rows to be left out of whole fits, where a view is learned from few rows."""
+        n, m = rows.X.shape
+        few = max(FEW_ROWS, min(FEW_OF_COLUMN * m, FEW_AT_MOST))
+        if not is_regressor(self) or rows.fold is not None or not 2 * PARTS <= n < few:
+            return None
+        return np.unique(row_keys(rows.X, seed), return_inverse=True)[1] % PARTS
+
+    def _another(self, seed: int, rows: Rows) -> Callable[[np.ndarray], np.ndarray]:
+        """A model like this one of other rows."""
+        other = copy(self)
+        other.verbose = 0
+        other._train_on(rows, np.random.RandomState(seed))
+        return lambda X: other._outputs(X) + other.intercept_
+
+    def _train_on(self, rows: Rows, rng: np.random.RandomState) -> HeldOut:
         centre, scale = self._units(rows)
         rows = replace(rows, T=(rows.T - centre) / scale)
         coding = self._coding(rows)
