@@ -17,14 +17,14 @@ from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path, weights_of
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.views import View
 
-#: The path of C, rising; and what is tried below it where its first is the best.
-PATH, BELOW = 4.0 ** np.arange(-1.0, 14.0), 4.0 ** np.arange(-6.0, -1.0)
+#: Steps of the path of C, and its ends. It begins two steps below the C with which squares were best in this view.
+STEP, ENDS, BEHIND = 4.0, (2.0**-14, 2.0**28), 2
 #: Up to so many distinct rows, each of several sets is held out once.
 FEW, SETS = 1_000, 5
 #: Beyond, one set of a tenth of the rows, within these bounds, and never more than a quarter.
 HELD = (500, 5_000)
 #: What may be left of the objective: of models that are judged, and of the one that is kept.
-JUDGED, KEPT = 1e-3, 1e-5
+JUDGED, KEPT = 1e-3, 3e-4
 #: Passes over the rows, at most, of a fit.
 MAX_PASSES = 200
 
@@ -72,6 +72,7 @@ class LogGlobal:
         seed: int,
         held: list[np.ndarray],
         *,
+        near_C: float,
         criterion: str,
         max_bytes: float,
         n_jobs: int | None,
@@ -81,9 +82,7 @@ class LogGlobal:
             fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=n_jobs)
             fitted.fit(rows.X, sample_weight=rows.weight)
             problem = posed(fitted, rows, max_bytes, n_jobs)
-            trials = held_path(problem, PATH.tolist(), held, criterion=criterion, tol=JUDGED)
-            if best_trial(trials) == 0:
-                trials = held_path(problem, BELOW.tolist(), held, criterion=criterion, tol=JUDGED) + trials
+            trials = path_near(problem, near_C, held, criterion)
         return cls(fitted, problem, held, trials)
 
     @property
@@ -102,6 +101,18 @@ class LogGlobal:
         start, gram = weights_of(near, self.problem.fit_intercept), self.trials[-1].solutions[0].gram
         here = replace(self.problem, C=self.trials[trial].C)
         return fit_softmax(here, start=start, gram=gram, tol=KEPT, max_passes=MAX_PASSES)
+
+
+def path_near(problem: LogProblem, C: float, held: list[np.ndarray], criterion: str) -> list[HeldTrial]:
+    """Trials of rising C from below this one; and of falling ones, where the first is the best."""
+    low, high = (np.log(end) / np.log(STEP) for end in ENDS)
+    first = np.clip(np.round(np.log(C) / np.log(STEP)) - BEHIND, low, high - BEHIND)
+    above, below = STEP ** np.arange(first, high + 1), STEP ** np.arange(first - 1, low - 1, -1)
+    trials = held_path(problem, above.tolist(), held, criterion=criterion, tol=JUDGED)
+    if best_trial(trials) == 0:
+        falling = held_path(problem, below.tolist(), held, criterion=criterion, tol=JUDGED, begun=trials[0])
+        trials = falling[::-1] + trials
+    return trials
 
 
 def posed(features: NystromMap, rows: Rows, max_bytes: float, n_jobs: int | None) -> LogProblem:

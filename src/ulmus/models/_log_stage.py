@@ -45,6 +45,7 @@ class LogStages:
     rng: np.random.RandomState
     n_jobs: int | None
     say: Callable[[str], None]
+    near_C: float = 1.0
 
     def fit(self, landmarks: int) -> Stages:
         """Path, local stage, and the models of all rows."""
@@ -55,6 +56,7 @@ class LogStages:
             landmarks_of(self.rows, landmarks),
             int(self.rng.randint(2**31 - 1)),
             held,
+            near_C=self.near_C,
             criterion=self.criterion,
             max_bytes=self.max_bytes,
             n_jobs=self.n_jobs,

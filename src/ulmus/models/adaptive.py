@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
 from ulmus.calibration import (
@@ -107,7 +108,7 @@ class AdaptiveFamily(Assembly):
             n_jobs=self.n_jobs,
         )
         view = search.choose()
-        self.trials_ = tuple(search.trials)
+        self.trials_, self._view_C = tuple(search.trials), search.C
         kind = view.preparation.columns.kind
         self._say(f"view: {kind} columns, kernel {view.kernel}, {len(self.trials_)} trials")
         landmarks = self._spent.landmarks // (2 if search.saturated else 1)
@@ -275,7 +276,7 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
             return by_squares(rows, coding, landmarks, rng)
         criterion = "log_loss" if self.criterion == "auto" else str(self.criterion)
         with engine.threads_for(self._spent.landmarks):
-            stages: Stages = self._by(LogStages, rows, coding, rng, criterion).fit(landmarks)
+            stages: Stages = self._by(LogStages, rows, coding, rng, criterion, near_C=self._view_C).fit(landmarks)
         self.loss_ = "log"
         if self.loss == "auto":
             squares = by_squares(rows, coding, landmarks, rng)
@@ -296,6 +297,7 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
         -------
         ndarray of shape (n_samples,)
         """
+        check_is_fitted(self)
         if isinstance(self.decision, str) and self.decision == "accuracy" and self.loss_ == "squared":
             return super().predict(X)
         return self.classes_[decide(self.predict_proba(X), self.decision, self.class_prior_)]

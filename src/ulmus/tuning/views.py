@@ -119,7 +119,7 @@ def _best(trials: dict[str, Trial]) -> str:
 
 
 class ViewSearch:
-    """The search for one table; every trial is kept in ``trials``."""
+    """The search for one table; every trial is kept in ``trials``, the C of the chosen view's in ``C``."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class ViewSearch:
         self.whole = Preparation.of("standard", rows.X, rows.T, rows.weight, categorical)
         self.search = MetricSearch(coding, int(rng.randint(2**31 - 1)), fit_intercept, criterion)
         self.trials: list[Trial] = []
-        self.saturated = False
+        self.saturated, self.C = False, 1.0
 
     def choose(self) -> View:
         """The view with the lowest leave-one-out loss."""
@@ -167,6 +167,7 @@ class ViewSearch:
         flat = self._flat(posed[kind])
         self.trials += [trial for found in (*climbs.values(), smooth) for trial in found.trials] + [flat]
         metric = np.ones(posed[kind].X.shape[1])
+        self.C = rough.best.best_C
         views = [
             View(prepared[kind], metric, k, t.width) for k, t in zip(KERNELS, (rough.best, smooth.best), strict=True)
         ]
@@ -238,6 +239,7 @@ class ViewSearch:
         ]
         climbs = [climb for _, climb in found]
         best = self._settled(posed, fresh, sharp, climbs, landmarks)
+        self.C = climbs[best].best.best_C
         if len(self.rows) <= 2 * most and climbs[best].best.size > 1:
             full = climbs[best].best
             half = self._trials(posed, [sharp[best]], [climbs[best]], full.size // 2)[0]
