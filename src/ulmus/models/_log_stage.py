@@ -11,12 +11,13 @@ from ulmus.engine import Rows
 from ulmus.features.partition import random_partition
 from ulmus.features.sampling import merged
 from ulmus.models._effort import Effort
-from ulmus.models._log_global import LogGlobal, log_held_sets
+from ulmus.models._log_global import LogGlobal
 from ulmus.models._stages import Stages, landmarks_of
 from ulmus.solvers.local import LocalKernels
 from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.softmax import LogSolution
 from ulmus.tuning.local import LOG, LocalChoice, LocalSearch, Remainder
+from ulmus.tuning.log_held import log_held_sets
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.views import View
 

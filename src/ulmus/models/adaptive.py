@@ -103,7 +103,7 @@ class AdaptiveFamily(Assembly):
             self._categorical,
             rng,
             fit_intercept=self._intercept,
-            criterion=self._view_criterion,
+            **self._view_judged,
             budget=self._spent.budget,
             n_jobs=self.n_jobs,
         )
@@ -116,9 +116,9 @@ class AdaptiveFamily(Assembly):
         return replace(view, preparation=preparation), landmarks
 
     @property
-    def _view_criterion(self) -> str:
+    def _view_judged(self) -> dict[str, Any]:
         """What views are compared by."""
-        return str(self.criterion)
+        return {"criterion": self.criterion}
 
     def _importances(self, rows: Rows, beta: np.ndarray) -> np.ndarray:
         """Mean squared slope of the global model along each input, as shares."""
@@ -264,8 +264,8 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
         return T, balance
 
     @property
-    def _view_criterion(self) -> str:
-        return str(self.criterion) if self.loss == "squared" else "auto"
+    def _view_judged(self) -> dict[str, Any]:
+        return {"criterion": self.criterion} if self.loss == "squared" else {"by_log": True}
 
     def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> Stages:
         T = OneVsAll.class_scores(rows.T)
