@@ -51,15 +51,26 @@ def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
 
 
 def path_near(
-    problem: LogProblem, C: float, held: list[np.ndarray], criterion: str, tol: float = JUDGED
+    problem: LogProblem,
+    C: float,
+    held: list[np.ndarray],
+    criterion: str,
+    *,
+    step: float = STEP,
+    behind: int = BEHIND,
+    most: int | None = None,
+    tol: float = JUDGED,
 ) -> list[HeldTrial]:
-    """Trials of rising C from below this one; and of falling ones, where the first is the best."""
-    low, high = (np.log(end) / np.log(STEP) for end in ENDS)
-    first = np.clip(np.round(np.log(C) / np.log(STEP)) - BEHIND, low, high - BEHIND)
-    above, below = STEP ** np.arange(first, high + 1), STEP ** np.arange(first - 1, low - 1, -1)
-    trials = held_path(problem, above.tolist(), held, criterion=criterion, tol=tol)
+    """Trials of rising C, from so many steps below this one; and of falling ones, where the first is the best.
+
+    There are ``most`` of either, at most.
+    """
+    low, high = (np.log(end) / np.log(step) for end in ENDS)
+    first = np.clip(np.round(np.log(C) / np.log(step)) - behind, np.ceil(low), np.floor(high) - behind)
+    above, below = step ** np.arange(first, np.floor(high) + 1), step ** np.arange(first - 1, np.ceil(low) - 1, -1)
+    trials = held_path(problem, above[:most].tolist(), held, criterion=criterion, tol=tol)
     if best_trial(trials) == 0:
-        falling = held_path(problem, below.tolist(), held, criterion=criterion, tol=tol, begun=trials[0])
+        falling = held_path(problem, below[:most].tolist(), held, criterion=criterion, tol=tol, begun=trials[0])
         trials = falling[::-1] + trials
     return trials
 

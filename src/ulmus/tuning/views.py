@@ -48,8 +48,8 @@ CHANCE, AHEAD = 3.0, 1.5
 MANY = 10
 #: Landmarks are too many when half of them lose less than this share, and others may gain when they lose more.
 WORTH = 0.005
-#: Sets of rows that judge views by log loss, at most, and what may be left of the objectives.
-LOG_SETS, LOG_TOLERANCE = 2, 5e-3
+#: Sets of rows that judge views by log loss, at most, steps of their path of C, and what may be left of objectives.
+LOG_SETS, LOG_STEP, LOG_TOLERANCE = 2, 16.0, 1e-2
 #: Steps of log2 C from that of few landmarks; more landmarks want a smaller one.
 FINAL = np.arange(-4.0, 5.0)
 
@@ -288,7 +288,9 @@ class ViewSearch:
             first = seen.X[: self.budget.metric_landmarks]
             features = NystromMap(len(first), landmarks=first, kernel=view.kernel, gamma=view.gamma, n_jobs=1)
             problem = posed(features.fit(seen.X, sample_weight=seen.weight), seen, np.inf, 1)
-            trials = path_near(problem, climb.best.best_C, held, "log_loss", tol=LOG_TOLERANCE)
+            trials = path_near(
+                problem, climb.best.best_C, held, "log_loss", step=LOG_STEP, behind=1, most=3, tol=LOG_TOLERANCE
+            )
             return min(trial.loss for trial in trials)
 
         return int(np.argmin(list(engine.ordered_map(loss, zip(views, climbs, strict=True), self.n_jobs))))
