@@ -245,6 +245,17 @@ def test_ugly_rows_give_finite_scores_no_worse_than_the_frequencies(name, C):
     assert losses(targets(T), found.F).mean() <= entropy * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_rows_of_which_the_offsets_are_sure_beyond_doubt_are_left_as_they_are(k):
+    X, y = classification(40, 3, k)
+    T = codes(y, k)
+    for size in (1e3, 1e-3):
+        found = fit_kernel_softmax(X @ X.T, T, 1.0, offset=size * T * 1e3)
+        assert found.converged
+        assert np.isfinite(found.alpha).all()
+    assert_allclose(fit_kernel_softmax(X @ X.T, T, 1.0, offset=1e6 * T).alpha, 0.0, atol=1e-12)
+
+
 def test_contradicting_labels_give_even_odds():
     X, y, _ = ugly("contradictions")
     found = fit_softmax(LogProblem.of(X, codes(y, 2), 1.0))

@@ -11,12 +11,13 @@ from ulmus.engine import Rows
 from ulmus.features.partition import random_partition
 from ulmus.features.sampling import merged
 from ulmus.models._effort import Effort
-from ulmus.models._log_global import LogGlobal, log_held_sets
+from ulmus.models._log_global import LogGlobal
 from ulmus.models._stages import Stages, landmarks_of
 from ulmus.solvers.local import LocalKernels
 from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.softmax import LogSolution
 from ulmus.tuning.local import LOG, LocalChoice, LocalSearch, Remainder
+from ulmus.tuning.log_held import log_held_sets
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.views import View
 
@@ -45,6 +46,7 @@ class LogStages:
     rng: np.random.RandomState
     n_jobs: int | None
     say: Callable[[str], None]
+    near_C: float = 1.0
 
     def fit(self, landmarks: int) -> Stages:
         """Path, local stage, and the models of all rows."""
@@ -55,6 +57,7 @@ class LogStages:
             landmarks_of(self.rows, landmarks),
             int(self.rng.randint(2**31 - 1)),
             held,
+            near_C=self.near_C,
             criterion=self.criterion,
             max_bytes=self.max_bytes,
             n_jobs=self.n_jobs,

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import is_regressor
+from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
 from ulmus.calibration import HeldOut, decide, probabilities, refitted, variance_terms
@@ -127,12 +128,12 @@ class AdaptiveFamily(Assembly):
             self._categorical,
             rng,
             fit_intercept=self._intercept,
-            criterion=self._view_criterion,
+            **self._view_judged,
             budget=self._spent.budget,
             n_jobs=self.n_jobs,
         )
         view = search.choose()
-        self.trials_ = tuple(search.trials)
+        self.trials_, self._view_C = tuple(search.trials), search.C
         kind = view.preparation.columns.kind
         self._say(f"view: {kind} columns, kernel {view.kernel}, {len(self.trials_)} trials")
         landmarks = self._spent.landmarks // (2 if search.saturated else 1)
@@ -140,9 +141,9 @@ class AdaptiveFamily(Assembly):
         return replace(view, preparation=preparation), landmarks
 
     @property
-    def _view_criterion(self) -> str:
+    def _view_judged(self) -> dict[str, Any]:
         """What views are compared by."""
-        return str(self.criterion)
+        return {"criterion": self.criterion}
 
     def _importances(self, rows: Rows, beta: np.ndarray) -> np.ndarray:
         """Mean squared slope of the global model along each input, as shares."""
@@ -288,8 +289,8 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
         return T, balance
 
     @property
-    def _view_criterion(self) -> str:
-        return str(self.criterion) if self.loss == "squared" else "auto"
+    def _view_judged(self) -> dict[str, Any]:
+        return {"criterion": self.criterion} if self.loss == "squared" else {"by_log": True}
 
     def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> Stages:
         T = OneVsAll.class_scores(rows.T)
@@ -300,7 +301,7 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
             return by_squares(rows, coding, landmarks, rng)
         criterion = "log_loss" if self.criterion == "auto" else str(self.criterion)
         with engine.threads_for(self._spent.landmarks):
-            stages: Stages = self._by(LogStages, rows, coding, rng, criterion).fit(landmarks)
+            stages: Stages = self._by(LogStages, rows, coding, rng, criterion, near_C=self._view_C).fit(landmarks)
         self.loss_ = "log"
         if self.loss == "auto":
             squares = by_squares(rows, coding, landmarks, rng)
@@ -321,6 +322,7 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
         -------
         ndarray of shape (n_samples,)
         """
+        check_is_fitted(self)
         if isinstance(self.decision, str) and self.decision == "accuracy" and self.loss_ == "squared":
             return super().predict(X)
         return self.classes_[decide(self.predict_proba(X), self.decision, self.class_prior_)]

@@ -33,6 +33,8 @@ EXACT, POLISH = 1e-8, 3
 ROUND_OFF = 64 * EPS
 #: An objective that has fallen to this share of what it was counts as that: with separable classes it goes to nothing.
 SMALL = 1e-6
+#: An objective below this has nothing left to fall: every row is sure, and right.
+NOTHING = 1e-100
 
 
 class ConvexObjective(Protocol):
@@ -104,7 +106,7 @@ def minimise(
         g = objective.gradient(F, v)
         Mg = objective.direction(g)
         gap, passes = 0.5 * objective.pair(g, Mg), passes + 1
-        converged = gap <= tol * max(value, SMALL * first)
+        converged = gap <= tol * max(value, SMALL * first) or value <= NOTHING
         if converged or passes >= max_passes:
             break
         eta = np.clip(np.sqrt(gap / max(value, SMALL * first)), FINE, ROUGH)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
@@ -114,33 +115,40 @@ def held_path(
     *,
     criterion: str = "log_loss",
     tol: float = 1e-3,
+    begun: HeldTrial | None = None,
 ) -> list[HeldTrial]:
-    """Models for rising C, each without one of several sets of rows, judged together on what they never saw.
+    """Models for every C in turn, each without one of several sets of rows, judged together on what they never saw.
 
     A set is the weight of every row that it holds out; scores come with those of all rows. Every model begins where
-    that of the last C ended; the path ends where the criterion has clearly risen. Only the last trial keeps its Gram
-    matrices.
+    that of the last C (or of the trial ``begun``) ended; the path ends where the criterion has clearly risen. Only the
+    last trial keeps its Gram matrices.
     """
     trials: list[HeldTrial] = []
     without = [replace(problem, rows=replace(problem.rows, weight=problem.weight - out)) for out in held]
     judged = [out > 0 for out in held]
     T = np.concatenate([problem.rows.T[rows] for rows in judged])
     weight = np.concatenate([out[rows] for out, rows in zip(held, judged, strict=True)])
-    begun: list[tuple[np.ndarray | None, np.ndarray | None]] = [(None, None)] * len(held)
-    for each in sorted(C):
-        solutions = [
-            fit_softmax(replace(part, C=each), start=start, gram=gram, tol=tol)
-            for part, (start, gram) in zip(without, begun, strict=True)
-        ]
-        begun = [(weights_of(solution, problem.fit_intercept), solution.gram) for solution in solutions]
+    last = None if begun is None else begun.solutions
+    lowest = np.inf if begun is None else begun.loss
+    for each in C:
+        solutions = tuple(
+            fit_softmax(replace(part, C=each), **({} if last is None else _beginning(last[i], problem)), tol=tol)
+            for i, part in enumerate(without)
+        )
+        last = solutions
         F = np.concatenate([solution.F[rows] for solution, rows in zip(solutions, judged, strict=True)])
         if trials:
             before = tuple(replace(solution, gram=None) for solution in trials[-1].solutions)
             trials[-1] = replace(trials[-1], solutions=before)
-        trials.append(HeldTrial(each, criterion_of(criterion, T, F, weight), tuple(solutions)))
-        if trials[-1].loss > (1 + PATIENCE) * min(trial.loss for trial in trials):
+        trials.append(HeldTrial(each, criterion_of(criterion, T, F, weight), solutions))
+        lowest = min(lowest, trials[-1].loss)
+        if trials[-1].loss > (1 + PATIENCE) * lowest:
             break
     return trials
+
+
+def _beginning(solution: LogSolution, problem: LogProblem) -> dict[str, Any]:
+    return {"start": weights_of(solution, problem.fit_intercept), "gram": solution.gram}
 
 
 def best_trial(trials: Sequence[HeldTrial]) -> int:

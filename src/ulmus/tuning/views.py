@@ -11,7 +11,8 @@ and which ``gamma`` to use on them.
 3. Kernels are compared with their metrics, and with more landmarks: which one is better often turns with either. Few
    landmarks favour the smoother kernel, whose spectrum ends sooner, and the local stage will use every row. Where there
    are rows enough, they are compared on some from which no metric was learned; otherwise few landmarks do when half of
-   them tell that the lead hardly hangs on their number.
+   them tell that the lead hardly hangs on their number. For a log model (``by_log``) they are compared by the log loss
+   of small log models on rows held out.
 4. Where half of the landmarks are as good as all, and rows are not many more than were sampled, the model needs no more
    than half of those that it may have (``saturated``).
 """
@@ -24,9 +25,11 @@ from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.metric import through
+from ulmus.features.nystrom import NystromMap
 from ulmus.features.preparation import PARTS, PREPARATIONS, Preparation
 from ulmus.features.sampling import row_keys, shuffled_sample
 from ulmus.tuning.judge import Trial
+from ulmus.tuning.log_held import log_held_sets, path_near, posed
 from ulmus.tuning.metric import LOG2_C, Climb, Judged, MetricSearch, quietly
 
 #: The kernels that are tried; preparations are compared by the first.
@@ -45,6 +48,8 @@ CHANCE, AHEAD = 3.0, 1.5
 MANY = 10
 #: Landmarks are too many when half of them lose less than this share, and others may gain when they lose more.
 WORTH = 0.005
+#: Sets of rows that judge views by log loss, at most, steps of their path of C, and what may be left of objectives.
+LOG_SETS, LOG_STEP, LOG_TOLERANCE = 2, 16.0, 1e-2
 #: Steps of log2 C from that of few landmarks; more landmarks want a smaller one.
 FINAL = np.arange(-4.0, 5.0)
 
@@ -119,7 +124,7 @@ def _best(trials: dict[str, Trial]) -> str:
 
 
 class ViewSearch:
-    """The search for one table; every trial is kept in ``trials``."""
+    """The search for one table; every trial is kept in ``trials``, the C of the chosen view's in ``C``."""
 
     def __init__(
         self,
@@ -132,13 +137,15 @@ class ViewSearch:
         criterion: str = "auto",
         budget: Budget = Budget(),  # noqa: B008 (frozen)
         n_jobs: int | None = -1,
+        by_log: bool = False,
     ) -> None:
         self.categorical, self.rng, self.n_jobs, self.budget = categorical, rng, n_jobs, budget
+        self.by_log = by_log
         self.rows = rows
         self.whole = Preparation.of("standard", rows.X, rows.T, rows.weight, categorical)
         self.search = MetricSearch(coding, int(rng.randint(2**31 - 1)), fit_intercept, criterion)
         self.trials: list[Trial] = []
-        self.saturated = False
+        self.saturated, self.C = False, 1.0
 
     def choose(self) -> View:
         """The view with the lowest leave-one-out loss."""
@@ -167,6 +174,7 @@ class ViewSearch:
         flat = self._flat(posed[kind])
         self.trials += [trial for found in (*climbs.values(), smooth) for trial in found.trials] + [flat]
         metric = np.ones(posed[kind].X.shape[1])
+        self.C = rough.best.best_C
         views = [
             View(prepared[kind], metric, k, t.width) for k, t in zip(KERNELS, (rough.best, smooth.best), strict=True)
         ]
@@ -214,17 +222,17 @@ class ViewSearch:
         known, others = _apart(drawn, most)
         # the metrics know the rows from which they are learned
         enough = self.budget.fresh and len(drawn) >= 3 * most // 2 and len(others) > 0
-        preparation, posed = self._posed(kind, known if enough else drawn[:most])
+        preparation, shown = self._posed(kind, known if enough else drawn[:most])
         fresh = self._posed(kind, others)[1] if enough else None
         landmarks, rounds = self.budget.metric_landmarks, self.budget.rounds
 
         def first(view: View) -> Judged:
-            return self.search.judge(posed, view.kernel, view.gamma, landmarks, LOG2_C, self.n_jobs)
+            return self.search.judge(shown, view.kernel, view.gamma, landmarks, LOG2_C, self.n_jobs)
 
         def sharpest(each: tuple[View, Judged]) -> tuple[np.ndarray, Climb]:
             view, judged = each
-            factor = view.gamma / self.search.unit(view.kernel, posed)
-            return self.search.sharpest(posed, view.kernel, factor, landmarks, rounds, self.n_jobs, judged)
+            factor = view.gamma / self.search.unit(view.kernel, shown)
+            return self.search.sharpest(shown, view.kernel, factor, landmarks, rounds, self.n_jobs, judged)
 
         begun = list(zip(views, engine.ordered_map(first, views, self.n_jobs), strict=True))
         losses = [judged.trial.best_loss for _, judged in begun]
@@ -237,10 +245,14 @@ class ViewSearch:
             for (view, _), (A, climb) in zip(begun, found, strict=True)
         ]
         climbs = [climb for _, climb in found]
-        best = self._settled(posed, fresh, sharp, climbs, landmarks)
+        if self.by_log and len(sharp) > 1:
+            best = self._by_log(shown if fresh is None else fresh, sharp, climbs)
+        else:
+            best = self._settled(shown, fresh, sharp, climbs, landmarks)
+        self.C = climbs[best].best.best_C
         if len(self.rows) <= 2 * most and climbs[best].best.size > 1:
             full = climbs[best].best
-            half = self._trials(posed, [sharp[best]], [climbs[best]], full.size // 2)[0]
+            half = self._trials(shown, [sharp[best]], [climbs[best]], full.size // 2)[0]
             self.saturated = half.best_loss <= (1 + WORTH) * full.best_loss
         return sharp[best]
 
@@ -265,6 +277,23 @@ class ViewSearch:
         judged, count = (rows, known) if fresh is None else (fresh, unknown)
         trials = self._trials(judged, views, climbs, count)
         return asked[int(np.argmin([trial.best_loss for trial in trials]))]
+
+    def _by_log(self, rows: Rows, views: list[View], climbs: list[Climb]) -> int:
+        """Which of several views has the lowest log loss of held-out rows, by small log models."""
+        held = log_held_sets(rows, self.rng)[:LOG_SETS]
+
+        def loss(each: tuple[View, Climb]) -> float:
+            view, climb = each
+            seen = replace(rows, X=through(rows.X, view.metric))
+            first = seen.X[: self.budget.metric_landmarks]
+            features = NystromMap(len(first), landmarks=first, kernel=view.kernel, gamma=view.gamma, n_jobs=1)
+            problem = posed(features.fit(seen.X, sample_weight=seen.weight), seen, np.inf, 1)
+            trials = path_near(
+                problem, climb.best.best_C, held, "log_loss", step=LOG_STEP, behind=1, most=3, tol=LOG_TOLERANCE
+            )
+            return min(trial.loss for trial in trials)
+
+        return int(np.argmin(list(engine.ordered_map(loss, zip(views, climbs, strict=True), self.n_jobs))))
 
     def _decided(self, rows: Rows, views: list[View], climbs: list[Climb]) -> bool:
         """Whether the last view leads by more than chance, and more landmarks for the rougher ones, will take."""

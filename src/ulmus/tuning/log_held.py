@@ -1,0 +1,101 @@
+r"""Choosing a log model on rows held out: which rows, the features of all, and the path of C."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ulmus import engine
+from ulmus._blas import solve_lower_transposed
+from ulmus.engine import Lifted, Rows
+from ulmus.features.kept import KEPT_BYTES
+from ulmus.features.nystrom import NystromMap
+from ulmus.features.sampling import EQUAL, row_keys
+from ulmus.solvers.nystrom_ridge import summed_form
+from ulmus.solvers.softmax import LogProblem
+from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path
+
+#: Steps of the path of C, and its ends. It begins two steps below the C with which squares were best in this view.
+STEP, ENDS, BEHIND = 4.0, (2.0**-14, 2.0**28), 2
+#: Up to so many distinct rows, each of several sets is held out once.
+FEW, SETS = 1_000, 5
+#: Beyond, one set of a tenth of the rows, within these bounds, and never more than a quarter.
+HELD = (500, 5_000)
+#: What may be left of the objective of models that are judged.
+JUDGED = 1e-3
+
+
+def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
+    """Sets of rows that judge log models, each as the weight of every row that it holds out.
+
+    Folds, or distinct rows with all their copies. Where equal rows are observations of their own
+    (:func:`ulmus.features.sampling.left_out_together`), copies are dealt one by one.
+    """
+    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    if rows.fold is not None:
+        return [np.where(rows.fold == k, w, 0.0) for k in np.unique(rows.fold[rows.fold >= 0])]
+    keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
+    distinct, place = np.unique(keys, return_inverse=True)
+    n = len(distinct)
+    one = np.ones(len(rows)) if rows.unit is None else rows.unit
+    several = one < (1 - EQUAL) * w
+    if 2 * w[several].sum() > w.sum():
+        copies = np.floor(w / one + EQUAL).astype(int)
+        share = [1 / SETS] * SETS if n <= FEW else [0.1, 0.9]
+        dealt = one[:, None] * np.array([rng.multinomial(count, share) for count in copies])
+        return list(dealt.T[: SETS if n <= FEW else 1])
+    if n <= FEW:
+        sets = min(SETS, n)
+        return [np.where(place * sets // n == i, w, 0.0) for i in range(sets)]
+    return [np.where(place < min(int(np.clip(n // 10, *HELD)), n // 4), w, 0.0)]
+
+
+def path_near(
+    problem: LogProblem,
+    C: float,
+    held: list[np.ndarray],
+    criterion: str,
+    *,
+    step: float = STEP,
+    behind: int = BEHIND,
+    most: int | None = None,
+    tol: float = JUDGED,
+) -> list[HeldTrial]:
+    """Trials of rising C, from so many steps below this one; and of falling ones, where the first is the best.
+
+    There are ``most`` of either, at most.
+    """
+    low, high = (np.log(end) / np.log(step) for end in ENDS)
+    first = np.clip(np.round(np.log(C) / np.log(step)) - behind, np.ceil(low), np.floor(high) - behind)
+    above, below = step ** np.arange(first, np.floor(high) + 1), step ** np.arange(first - 1, np.ceil(low) - 1, -1)
+    trials = held_path(problem, above[:most].tolist(), held, criterion=criterion, tol=tol)
+    if best_trial(trials) == 0:
+        falling = held_path(problem, below[:most].tolist(), held, criterion=criterion, tol=tol, begun=trials[0])
+        trials = falling[::-1] + trials
+    return trials
+
+
+def posed(features: NystromMap, rows: Rows, max_bytes: float, n_jobs: int | None) -> LogProblem:
+    """The problem, features evaluated once: in float64, in float32 where that is too much, or in every pass anew."""
+    n, L = len(rows), features.n_lifted
+    lift, whitening = summed_form(features)
+    if 8 * n * L <= KEPT_BYTES:
+        dtype: Any = np.float64
+    elif 4 * n * L <= max_bytes:
+        dtype = np.float32
+    else:
+        return LogProblem(lift, rows, 1.0, n_jobs=n_jobs, whitening=whitening)
+    Phi = np.empty((n, L), dtype)
+    workspace = engine.Workspace()
+
+    def work(piece: slice) -> None:
+        block = Phi[piece] if dtype == np.float64 else workspace.array("K", (piece.stop - piece.start, L), np.float64)
+        features.cross_kernel_.lift(rows.X[piece], block)
+        if whitening is None:
+            solve_lower_transposed(features.whitening_, block)
+        if dtype != np.float64:
+            Phi[piece] = block
+
+    for _ in engine.ordered_map(work, engine.shares(n, engine.block_rows(L, np.float64)), n_jobs):
+        pass
+    return LogProblem(Lifted(L), replace(rows, X=Phi), 1.0, n_jobs=n_jobs, whitening=whitening)
