@@ -19,6 +19,7 @@ import ulmus
 from data import classification, regression, relative_error
 from ulmus import distributed, streaming
 from ulmus.distributed import Partitions, Task
+from ulmus.streaming import Steps
 from ulmus.streaming.sums import Encoder, SummaryTally
 from ulmus.streaming.survey import Survey
 
@@ -305,7 +306,7 @@ def test_what_a_partition_sends_is_a_matrix_of_the_order_of_its_features():
     L = 200
     model = fixed.NKELMRegressor(L, C=10.0, gamma=5.0, random_state=0)
     model.fit(X, Y)
-    task = Task(SummaryTally(model, Encoder(), 1, None), None)
+    task = Task(SummaryTally(Steps(model), Encoder(), 1, None), None)
     task = Task(task.tally, task.tally.work)
     sent = len(pickle.dumps(task.run(0, X, Y, None), protocol=5))
     assert sent == pytest.approx(8 * (model.map_.n_lifted + 2) ** 2, rel=0.01)

@@ -24,6 +24,7 @@ _OURS = {
     "models.adaptive_ordinal": "AdaptiveOrdinalClassifier",
     "models.elm": "ELMClassifier ELMRegressor",
     "models.enda": "ENDA",
+    "models.fitted": "KernelFit",
     "models.enda_ensemble": "ENDAEnsemble",
     "models.kelm": "KELMClassifier KELMRegressor",
     "models.klda": "KLDA",
