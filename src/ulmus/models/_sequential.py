@@ -76,7 +76,6 @@ class Sequential(Exchange):
         -------
         self
         """
-        self._check_learns_on()
         if classes is not None:
             check_announced(self, np.asarray(classes))
         if not hasattr(self, "stream_"):
@@ -85,9 +84,6 @@ class Sequential(Exchange):
         rows, new = self._block(X, y, sample_weight)
         self._learn_block(rows, new)
         return self
-
-    def _check_learns_on(self) -> None:
-        """Refuse parameters that rows in blocks cannot follow."""
 
     def _first(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         """The first block; a refusal leaves no trace."""
@@ -113,6 +109,11 @@ class Sequential(Exchange):
 
     def _go_on_from_fit(self, stream: Stream) -> None:
         """A recursion that stands where ``fit`` has left the model."""
+        if not hasattr(self, "_fitted_on"):
+            raise ValueError(
+                f"the route {self.route_!r} keeps no sums that more rows could be added to or taken from; fit with "
+                'solver="direct", or start a new model with partial_fit'
+            )
         n, weight, stream.extent = self._fitted_on
         assert stream.extent is not None
         shape = Shape(self.map_.n_lifted, len(stream.extent.low), self.C_, self._intercept)
