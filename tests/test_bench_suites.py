@@ -227,6 +227,7 @@ def test_ablations_differ_from_the_default_in_one_thing_each():
     assert changed["leaves of one size"] == {"wide_leaf_rows": default["leaf_rows"]}
 
 
+@pytest.mark.slow
 def test_leaves_of_few_rows_are_wide_unless_they_are_of_one_size():
     rng = np.random.RandomState(0)
     X = rng.uniform(-1, 1, (4000, 2))

@@ -77,7 +77,7 @@ def test_the_bound_is_the_formula():
 
 ROUTES = {
     "gram float64": {"gamma": 3.0},
-    "whiten float64": {"gamma": 0.01},
+    "partial float64": {"gamma": 0.01},
     "dual": {"n": 15},
     "gram float32": {"gamma": 30.0, "dtype": np.float32},
     "whiten float32": {"gamma": 0.1, "dtype": np.float32},

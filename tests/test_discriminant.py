@@ -13,6 +13,7 @@ from ulmus.solvers.discriminant import (
     class_counts,
     class_means,
     mixing,
+    rotate,
     solve_discriminant,
     with_classes,
     within_scatter,
@@ -192,6 +193,14 @@ def test_forgetting_scales_counts_sums_and_gram_alike():
     half = Statistics.of(H, indicators(y)).scaled(0.5)
     expected = solve_discriminant(Statistics.of(H, indicators(y), np.full(len(y), 0.5)), 0.1)
     np.testing.assert_allclose(solve_discriminant(half, 0.1).eigenvalues, expected.eigenvalues, rtol=1e-9)
+
+
+def test_directions_of_two_classes_of_one_size_do_not_flip_with_round_off():
+    """Both entries are as large, and their last bits must not decide the sign."""
+    v = np.array([1.0, -1.0])
+    for noise in (0.0, 1e-15, -1e-15):
+        V, _ = rotate(np.outer(v, v) + noise * np.diag([1.0, -1.0]))
+        assert V[0, 0] > 0
 
 
 @pytest.mark.parametrize("gamma", [0.0, 1e-300])

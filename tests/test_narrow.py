@@ -11,6 +11,7 @@ from ulmus import (
     ELMRegressor,
     KELMRegressor,
     NKELMRegressor,
+    NystromMap,
     RobustELMRegressor,
     RobustNKELMRegressor,
     engine,
@@ -49,6 +50,17 @@ def test_sparse_float32_rows_give_the_model_of_dense_ones_where_digits_matter(ke
         warnings.simplefilter("ignore", NumericalWarning)
         dense, stored = KELMRegressor(**fit).fit(X, y), KELMRegressor(**fit).fit(sparse.csr_matrix(X), y)
     assert relative_error(stored.predict(X), dense.predict(X)) < 1e-6
+
+
+def test_features_of_float32_rows_keep_their_digits_where_whitening_magnifies():
+    X, _ = rows32(80)
+    X = X[:, :2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        features = NystromMap(80, landmarks="all", kernel="rbf", gamma=0.3).fit(X)
+    found, exact = features.transform(X + 0.1), features.transform((X + 0.1).astype(np.float64))
+    assert found.dtype == np.float32
+    assert np.abs(found - exact).max() < 1e-4
 
 
 MODELS = [

@@ -9,16 +9,28 @@ import pytest
 import reference
 from data import regression, relative_error, rows
 from fixed import NKELMRegressor
+from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
+from ulmus.features.partial_whitening import PartialWhitening, residual_condition
 from ulmus.solvers import nystrom_ridge
-from ulmus.solvers.nystrom_ridge import ROUTES, SAFEST, choose_route, fit_nystrom_ridge
-from ulmus.solvers.ridge import DOUBLE
+from ulmus.solvers.nystrom_ridge import (
+    ROUTES,
+    SAFEST,
+    Route,
+    choose_route,
+    fit_nystrom_ridge,
+    nystrom_statistics,
+    partly_whitened,
+)
+from ulmus.solvers.ridge import DOUBLE, NormalEquations, Problem, fit_gram
+from ulmus.solvers.round_off import RoundOff
+from ulmus.statistics import Statistics
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
 #: γ that makes the kernel matrix of the 40 landmarks as ill-conditioned as each line of the float64 table expects.
-LADDER = {8.0: (0, 1e5, "gram float64"), 0.2: (1e5, 1e8, "gram float64"), 0.03: (1e8, np.inf, "whiten float64")}
+LADDER = {8.0: (0, 1e5, "gram float64"), 0.2: (1e5, 1e6, "gram float64"), 0.03: (1e6, np.inf, "partial float64")}
 
 
 def problem(dtype=np.float64, n=300, L=40):
@@ -84,7 +96,7 @@ def test_every_route_reproduces_the_dense_formula_up_to_its_limit(monkeypatch, l
     # what the tolerance of the route promises for fitted values, times ten for new rows
     tolerance = 10 * route.precision.tolerance if row_type == "float32" else 1e-8
     monkeypatch.setattr(nystrom_ridge, "choose_route", lambda *_, **__: route)
-    maps = (NystromMap(gamma=gamma, landmarks=Z).fit(X) for gamma in (8.0, 2.0, 0.55, 0.3, 0.2, 0.15, 0.1, 0.03))
+    maps = (NystromMap(gamma=g, landmarks=Z).fit(X) for g in (8.0, 2.0, 0.55, 0.3, 0.2, 0.16, 0.15, 0.1, 0.03))
     mild, *_, hard = (phi for phi in maps if phi.condition_ <= limit)
     for phi in (mild, hard):
         for C in (1.0, 2.0**10):
@@ -93,6 +105,101 @@ def test_every_route_reproduces_the_dense_formula_up_to_its_limit(monkeypatch, l
             actual = phi.transform(Q.astype(np.float64)) @ solution.beta + solution.intercept
             truth = expected(T, phi.gamma, C, weight, fit_intercept, dtype=dtype)
             assert relative_error(actual, truth) < tolerance
+
+
+def test_partly_whitened_rows_are_white_but_for_the_factor_that_is_left():
+    X, _, Z, _ = problem()
+    phi = NystromMap(gamma=0.1, landmarks=Z).fit(X)
+    for leading in (1, 7, 39):
+        partial = PartialWhitening.of(phi.cross_kernel_, phi.whitening_, leading)
+        E = np.empty((len(X), 40))
+        partial.lift(X, E)
+        F = phi.transform(X)
+        np.testing.assert_allclose(E[:, :leading], F[:, :leading], atol=1e-13)
+        np.testing.assert_allclose(np.linalg.solve(partial.remaining, E.T).T, F, atol=1e-9)
+        K = landmark_kernels("rbf", 0.1, np.float64)[1]
+        rest = (K - K[:, :leading] @ np.linalg.solve(K[:leading, :leading], K[:leading]))[leading:, leading:]
+        unit = np.sqrt(np.diag(rest))
+        truth = np.linalg.cond(rest / np.outer(unit, unit))
+        assert truth / 3 < partial.condition <= 1.01 * truth
+
+
+def test_as_few_features_are_whitened_first_as_leave_a_sound_rest(monkeypatch):
+    X, _, Z, _ = problem()
+    phi = NystromMap(gamma=0.03, landmarks=Z).fit(X)
+    counts = [int(share * 40) for share in nystrom_ridge.LEADING]
+    conditions = [residual_condition(phi.whitening_, count) for count in counts]
+    assert conditions == sorted(conditions, reverse=True)
+    for sound, limit, chosen in (
+        (1.1 * conditions[1], np.inf, counts[1]),
+        (0.9 * conditions[-1], 1.1 * conditions[2], counts[2]),
+        (0.9 * conditions[-1], 1.1 * conditions[0], counts[0]),
+    ):
+        assert len(partly_whitened(phi, sound, limit).R11) == chosen
+    assert partly_whitened(phi, 0.9 * conditions[-1], 0.9 * conditions[-1]) is None
+
+
+def test_what_partial_whitening_leaves_unsound_is_whitened_as_a_whole(monkeypatch):
+    X, T, Z, Q = problem()
+    monkeypatch.setattr(nystrom_ridge, "GRAM_LIMIT", 10.0)
+    monkeypatch.setattr(nystrom_ridge, "SOUND", 10.0)
+    model = NKELMRegressor(gamma=0.1, C=64.0, landmarks=Z).fit(X, T)
+    assert model.route_ == str(SAFEST)
+    assert relative_error(model.predict(Q), expected(T, 0.1, 64.0)) < 1e-8
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.03])
+def test_partly_whitened_sums_are_those_of_whitened_rows(monkeypatch, gamma):
+    X, T, Z, _ = problem()
+    phi = NystromMap(gamma=gamma, landmarks=Z).fit(X)
+    assert phi.condition_ > nystrom_ridge.SUM_LIMIT
+    monkeypatch.setattr(nystrom_ridge, "LEADING", (0.8,))
+    assert partly_whitened(phi, nystrom_ridge.SUM_LIMIT, nystrom_ridge.SUM_LIMIT) is not None
+    truth = Statistics.of(phi.transform(X), T)
+    assert relative_error(nystrom_statistics(phi, Rows(X, T)).moments, truth.moments) < 1e-9
+
+
+# ------------------------------------------------------------------------------------------- round-off, measured
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_measured_round_off_is_that_of_the_solution(weighted, fit_intercept):
+    """Sums of raw kernel values over the whole ladder of condition numbers; whitened rows and corrections are judge."""
+    X, T = regression(6000, outputs=2)
+    weight = np.random.RandomState(3).uniform(0.2, 3.0, len(X)) if weighted else None
+    seen = []
+    for gamma in (0.6, 0.3, 0.15, 0.1, 0.07):
+        phi = NystromMap(gamma=gamma, landmarks=X[:60]).fit(X)
+        white = Problem(phi, Rows(X, T, weight), 2.0**12, fit_intercept)
+        exact = fit_gram(white, replace(DOUBLE, correct=0.0))
+        raw = replace(white, features=phi.cross_kernel_, whitening=phi.whitening_)
+        sums = engine.gram_statistics(raw.features, raw.rows)
+        system = NormalEquations(raw.whitened(sums), raw.C, fit_intercept)
+        found = system.solution()
+        measured = RoundOff(raw, sums, DOUBLE)(system, found)
+        F = phi.transform(X)
+        off = F @ (found.beta - exact.beta) + found.intercept - exact.intercept
+        true = np.linalg.norm(off) / np.linalg.norm(F @ exact.beta)
+        assert true < measured < 1e4 * true
+        seen.append(true)
+    assert max(seen) > 1e-9
+    assert min(seen) < 1e-11
+
+
+def test_a_loss_that_was_measured_to_be_small_is_left_and_any_other_is_corrected(monkeypatch):
+    X, T = regression(3000, outputs=2)
+    phi = NystromMap(gamma=0.2, landmarks=X[:40]).fit(X)
+    assert choose_route("float64", phi.condition_).precision.correct == 0.0
+    exact = fit_gram(Problem(phi, Rows(X, T), 64.0), replace(DOUBLE, correct=0.0))
+    for settled, corrections in ((1e-7, 0), (1e-16, 1)):
+        line = Route("gram", replace(DOUBLE, correct=0.0, settled=settled))
+        monkeypatch.setattr(nystrom_ridge, "choose_route", lambda *_, line=line, **__: line)
+        found = fit_nystrom_ridge(phi, Rows(X, T), 64.0)
+        assert found.n_corrections >= corrections > found.n_corrections - 4
+        assert relative_error(phi.transform(X) @ found.beta, phi.transform(X) @ exact.beta) < (settled or 1e-10) + 1e-9
+    few = fit_nystrom_ridge(phi, Rows(X[:1000], T[:1000]), 64.0)
+    assert few.n_corrections > 0
 
 
 @pytest.mark.parametrize("rank", [None, 15])
@@ -119,7 +226,7 @@ def test_dual_form_serves_fewer_rows_than_landmarks():
 
 def test_a_route_that_cannot_keep_the_digits_hands_over(monkeypatch):
     X, T, Z, Q = problem()
-    hopeless = replace(ROUTES[-3][2], precision=replace(DOUBLE, give_up=0.0))
+    hopeless = replace(ROUTES[-4][2], precision=replace(DOUBLE, give_up=0.0))
     monkeypatch.setattr(nystrom_ridge, "choose_route", lambda *_, **__: hopeless)
     model = NKELMRegressor(gamma=0.7, C=64.0, landmarks=Z).fit(X, T)
     assert model.route_ == str(SAFEST)

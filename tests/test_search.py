@@ -1,5 +1,7 @@
 """The search itself: what it spares must not change what it finds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -132,3 +134,13 @@ def test_flatter_kernels_must_gain_while_rows_and_features_are_to_come(monkeypat
     monkeypatch.setattr(search, "FLATTER", 2.0)  # no loss falls so far
     assert coarse(3000) == 3 < free[3000]  # the start and its neighbours
     assert coarse(1000) == free[1000] > 3  # the sample is all there is
+
+
+def test_a_gain_that_is_round_off_is_none(judge):
+    """Two models of saturated nodes are the same model: every row may gain a last digit, and surely so."""
+    features = NystromMap(60, gamma=0.3, random_state=0).fit(judge.rows.X)
+    old = judge.trial("C", 0.3, features, judge.summarise(features), LOG2_C)
+    same, better = (replace(old, row_losses=share * old.row_losses) for share in (1 - 1e-14, 0.9))
+    assert judge.gain(old, same)[0] > 0
+    assert not judge.gains(old, same, errors=0.0)
+    assert judge.gains(old, better, errors=0.0)

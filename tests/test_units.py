@@ -130,6 +130,15 @@ def test_a_streamed_robust_fit_does_not_know_its_units(make):
     assert relative_error(1e40 * fitted(1e-40), fitted(1.0)) < 1e-6
 
 
+def test_the_units_of_several_outputs_have_no_say_in_a_C_chosen_for_squares():
+    """Every output counts in its own deviations, so that one of a thousandfold size does not choose for all."""
+    X, y = smooth()
+    Y = np.column_stack([y, np.random.RandomState(1).normal(size=len(y))])
+    model = RobustELMRegressor(16, slope=1.0, loss="squared", random_state=0)
+    found = [model.fit(X, Y * u).C_ for u in (1.0, 1.5, 2.0, 3.0, [1.0, 3.0], [1.0, 1e3])]
+    np.testing.assert_array_equal(found, np.broadcast_to(found[0], (6, 2)))
+
+
 def test_leverages_scale_with_their_system():
     """In primal, spectral and dual form, against (A/s)⁻¹."""
     rng = np.random.RandomState(0)

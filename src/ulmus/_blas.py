@@ -11,6 +11,7 @@ letters below look transposed.
 import ctypes
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cython_blas
@@ -113,6 +114,28 @@ def solve_lower(R: np.ndarray, B: np.ndarray, *, transposed: bool = False) -> No
         _solve("trsv", R, B, b"R", transposed=transposed)
     else:
         _solve("trsm", R, B, b"R", transposed=not transposed)
+
+
+def subtract_product(A: np.ndarray, B: np.ndarray, out: np.ndarray) -> None:
+    """``out −= A Bᵀ`` in place, where ``out`` may be some columns of a C-ordered matrix."""
+    letter = _letter(A, B)
+    (n, k), m = A.shape, len(B)
+    if B.shape[1] != k or out.shape != (n, m) or out.dtype != A.dtype or out.strides[1] != out.itemsize:
+        raise ValueError(f"expected rows of {k} and an array of shape {(n, m)}, got {B.shape} and {out.shape}")
+    letters: list[Any] = [ctypes.c_char(c) for c in (b"T", b"N")]
+    sizes: list[Any] = [_INT(v) for v in (m, n, k)]
+    minus, one, inner = _SCALAR[letter](-1.0), _SCALAR[letter](1.0), _INT(k)
+    step = _INT(max(out.strides[0] // out.itemsize, m))
+    routine(cython_blas, letter + "gemm", 13)(
+        *[_pointer(value) for value in (*letters, *sizes, minus)],
+        B.ctypes.data,
+        _pointer(inner),
+        A.ctypes.data,
+        _pointer(inner),
+        _pointer(one),
+        out.ctypes.data,
+        _pointer(step),
+    )
 
 
 def times_own_transpose(A: np.ndarray, panel: int = PANEL) -> np.ndarray:

@@ -176,8 +176,10 @@ def nkelm(rng):
     words = f"{words}; route {model.route_}, condition of K_zz {model.map_.condition_:.1e}"
     p = n + k
     F = model.map_.transform(case.X)
-    G = (case.weight[:, None] * F).T @ F
-    condition = 1.0 + C * float(np.linalg.norm(G, 1))
+    centred = F - np.average(F, axis=0, weights=case.weight) if intercept else F
+    raw, G = ((case.weight[:, None] * A).T @ A + np.eye(F.shape[1]) / C for A in (F, centred))
+    # round-off is that of the sums before the means are taken out
+    condition = float(np.linalg.norm(raw, 1) * np.linalg.norm(np.linalg.inv(G), 1))
     # a sum that is whitened after it was squared multiplies round-off by both condition numbers
     loss = EPS * condition * (model.map_.condition_ if model.map_.condition_ <= 1e5 else 1.0)
     share = PROMISE + (p * loss if loss <= 1e-5 else 0.0)

@@ -8,7 +8,8 @@ from ulmus.calibration.held_out import (
     fold_sample,
     leave_one_out,
     leave_one_out_sample,
-    leverages,
+    residual_kernel,
+    variance_terms,
 )
 from ulmus.calibration.intervals import RobustSpread, Spread
 from ulmus.calibration.temperature import fit_temperature, probabilities
@@ -24,6 +25,7 @@ __all__ = [
     "fold_sample",
     "leave_one_out",
     "leave_one_out_sample",
-    "leverages",
     "probabilities",
+    "residual_kernel",
+    "variance_terms",
 ]

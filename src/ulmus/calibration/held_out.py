@@ -60,8 +60,8 @@ class HeldOut:
         return (self.T - self.P) / np.sqrt(1.0 + self.variance.reshape(len(self.T), -1))
 
 
-#: ``(features, rows, solution)`` → fitted values and leverages.
-Evaluate = Callable[[Any, Rows, Solution], tuple[np.ndarray, np.ndarray]]
+#: ``(features, rows, solution)`` → fitted values, leverages and residual kernel.
+Evaluate = Callable[[Any, Rows, Solution], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 def leave_one_out_sample(
@@ -91,10 +91,10 @@ def leave_one_out(
 ) -> HeldOut:
     """Predictions of rows by the model without them, exactly; a row that is a landmark leaves as landmark too.
 
-    ``evaluate`` gives fitted values and leverages of rows that are on another device.
+    ``evaluate`` gives fitted values, leverages and residual kernel of rows that are on another device.
     """
-    fitted, h = (evaluate or partial(_evaluate, n_jobs=n_jobs))(features, rows, solution)
-    rest, own = prior_left(features, rows), OwnLandmarks.of(features, rows)
+    fitted, h, rest = (evaluate or partial(_evaluate, n_jobs=n_jobs))(features, rows, solution)
+    own = OwnLandmarks.of(features, rows)
     if own is not None:
         leverage, rest = solution.leverage, own.residual_kernel(rest)
         fitted, h = own.without(leverage.inverse, leverage.centre, solution.beta, fitted, h)
@@ -102,20 +102,15 @@ def leave_one_out(
     return HeldOut.of(rows, rows.T - fitted, remainder, (0.0 if C is None else C) * rest)
 
 
-def _evaluate(features: Lift, rows: Rows, solution: Solution, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Fitted values and leverages."""
+def _evaluate(
+    features: Lift, rows: Rows, solution: Solution, n_jobs: int | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Fitted values, leverages and residual kernel."""
     lifted, weights = features, solution.beta
     if isinstance(features, NystromMap | KeptMap):  # no row has to be whitened
         lifted, weights = features.cross_kernel_, features.weight_to_landmarks(solution.beta)
     fitted = engine.apply(lifted, rows.X, weights, n_jobs=n_jobs) + solution.intercept
-    return fitted, leverages(features, rows.X, solution.leverage, n_jobs)
-
-
-def prior_left(features: Lift, rows: Rows) -> np.ndarray:
-    """What the features leave of the prior variance ``κ(x, x)``: nothing, where they are all that there is."""
-    if not isinstance(features, NystromMap):
-        return np.zeros(len(rows))
-    return features.residual_kernel(np.asarray(rows.X) if hasattr(rows.X, "rows_of_small_keys") else rows.X)
+    return fitted, *variance_terms(features, rows.X, solution.leverage, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -141,7 +136,7 @@ def fold_sample(features: Any, rows: Rows, folds: FoldModels, rng: np.random.Ran
     if rows.effective_count > CALIBRATION_ROWS:
         index, rows = distinct_sample(rows, CALIBRATION_ROWS, rng)
         number = number[index]
-    P, h, rest = np.empty(rows.T.shape), np.empty(len(rows)), prior_left(features, rows)
+    P, h, explained = np.empty(rows.T.shape), np.empty(len(rows)), np.empty(len(rows))
     for k in np.unique(number):
         model = folds.without(k)
         beta, changes, leverage = model.beta, None, model.leverage
@@ -155,11 +150,15 @@ def fold_sample(features: Any, rows: Rows, folds: FoldModels, rng: np.random.Ran
             index = of_fold[piece]
             Phi = np.empty((len(index), features.n_lifted))
             features.lift(rows.X[index], Phi)
-            P[index], h[index] = Phi @ beta + intercept, leverage(Phi)
+            P[index], h[index], explained[index] = (
+                Phi @ beta + intercept,
+                leverage(Phi),
+                np.einsum("ij,ij->i", Phi, Phi),
+            )
             if changes is not None:
-                less, more = changes(Phi)
-                h[index], rest[index] = np.maximum(h[index] - less, 0.0), rest[index] + more
-    return HeldOut.by_others(rows, P, h + folds.C * rest)
+                less, by_these = changes(Phi)
+                h[index], explained[index] = np.maximum(h[index] - less, 0.0), explained[index] - by_these
+    return HeldOut.by_others(rows, P, h + folds.C * residual_kernel(features, rows.X, explained))
 
 
 def landmark_folds(features: Any, rows: Rows, numbers: np.ndarray) -> np.ndarray:
@@ -173,16 +172,26 @@ def landmark_folds(features: Any, rows: Rows, numbers: np.ndarray) -> np.ndarray
     return np.where(low == high, high, -1)
 
 
-def leverages(features: Lift, X: Any, leverage: Callable[[np.ndarray], np.ndarray], n_jobs: int | None) -> np.ndarray:
-    """Leverage of every row of ``X``, in blocks."""
-    out = np.empty(X.shape[0])
+def variance_terms(
+    features: Any, X: Any, leverage: Callable[[np.ndarray], np.ndarray], n_jobs: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Leverage h and residual kernel ``r(x, x)`` of every row of ``X``, in blocks; r is 0 where features are all."""
+    h, explained = np.empty(X.shape[0]), np.empty(X.shape[0])
 
     def work(piece: slice) -> None:
         Phi = np.empty((piece.stop - piece.start, features.n_lifted))
         features.lift(X[piece], Phi)
-        out[piece] = leverage(Phi)
+        h[piece], explained[piece] = leverage(Phi), np.einsum("ij,ij->i", Phi, Phi)
 
     pieces = engine.shares(X.shape[0], engine.block_rows(features.n_lifted, np.float64))
     for _ in engine.ordered_map(work, pieces, n_jobs):
         pass
-    return out
+    return h, residual_kernel(features, X, explained)
+
+
+def residual_kernel(features: Any, X: Any, explained: np.ndarray) -> np.ndarray:
+    """``κ(x, x)`` less what is explained of it, the squared norm of the features."""
+    if not isinstance(features, NystromMap):
+        return np.zeros(len(explained))
+    X = np.asarray(X) if hasattr(X, "rows_of_small_keys") else X
+    return np.maximum(features.cross_kernel_.diagonal(X) - explained, 0.0)

@@ -78,10 +78,17 @@ def _warn_of_nothing(loss: float) -> None:
     )
 
 
-def probabilities(class_scores: np.ndarray, temperature: float, floor: np.ndarray | None) -> np.ndarray:
-    """``softmax(temperature · scores)`` over a floor; the class of the largest score is the most probable one."""
+def probabilities(
+    class_scores: np.ndarray, temperature: float, floor: np.ndarray | None, *, by_score: bool = True
+) -> np.ndarray:
+    """``softmax(temperature · scores)`` over a floor; the class of the largest score is the most probable one.
+
+    Not so where scores are log-odds (``by_score=False``): there the most probable class is the answer.
+    """
     floor = np.zeros(class_scores.shape[1]) if floor is None else floor
     P = floor + (1.0 - floor.sum()) * softmax(temperature * class_scores, axis=1)
+    if not by_score:
+        return P
     top = P.max(axis=1, keepdims=True)
     behind = (class_scores == class_scores.max(axis=1, keepdims=True)) & (top > P)
     if behind.any():

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from ulmus import engine
-from ulmus.calibration import HeldOut, leave_one_out_sample
+from ulmus.calibration import HeldOut, leave_one_out_sample, residual_kernel
 from ulmus.devices.accelerator import Accelerator
 from ulmus.devices.iterative import DeviceNormal, FusedKernel, fusable, fused_gradient
 from ulmus.devices.kernel_ridge import fit_on_device
@@ -280,17 +280,19 @@ def on_host(summary: Summary) -> Summary:
     return Summary(total, tuple(folds), summary.extent)
 
 
-def fitted_values(driver: Driver, features: Any, rows: Rows, solution: Solution) -> tuple[np.ndarray, np.ndarray]:
-    """Fitted values and leverages of a few rows."""
+def fitted_values(
+    driver: Driver, features: Any, rows: Rows, solution: Solution
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Fitted values, leverages and residual kernel of a few rows."""
     a = driver.accelerator
     Phi = driver.lift(features)(a.tensor(np.ascontiguousarray(_dense(rows.X))))
     fitted = a.numpy(Phi @ a.tensor(solution.beta)) + solution.intercept
-    leverage = solution.leverage
+    leverage, rest = solution.leverage, residual_kernel(features, rows.X, a.numpy((Phi**2).sum(1)))
     if leverage.spectral or leverage.rows is not None:
-        return fitted, leverage(a.numpy(Phi))
+        return fitted, leverage(a.numpy(Phi)), rest
     V = (Phi - a.tensor(leverage.centre)).T
     h = a.numpy((a.torch.linalg.solve_triangular(a.tensor(leverage.root), V, upper=False) ** 2).sum(0))
-    return fitted, h + leverage.constant
+    return fitted, h + leverage.constant, rest
 
 
 def _dense(X: Any) -> Any:

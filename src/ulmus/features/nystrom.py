@@ -62,6 +62,10 @@ def decompose(
         return K, nested, nested.condition if len(nested.order) else 1.0
 
 
+#: Error that float32 may add to features, which are of size 1.
+DIGITS_LOST = 1e-4
+
+
 @estimator(
     {"n_landmarks": Parameter(100, (COUNT,), "int", "Number of landmark rows. More than there are rows means all.")}
     | KERNEL
@@ -231,7 +235,7 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             np.matmul(K, W, out=out)
 
     def transform(self, X: Any) -> np.ndarray:
-        """Features of ``X``, in the floating type of ``X``.
+        """Features of ``X``, in the floating type of ``X``; computed in float64 where whitening asks for its digits.
 
         Parameters
         ----------
@@ -243,8 +247,10 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        out = np.empty((X.shape[0], self.n_lifted), X.dtype)
-        return engine.transform(self, X, out, n_jobs=self.n_jobs)
+        # ‖R⁻¹‖ magnifies the round-off of kernel values
+        lost = float(np.finfo(X.dtype).eps) * np.sqrt(self.condition_)
+        out = np.empty((X.shape[0], self.n_lifted), X.dtype if lost <= DIGITS_LOST else np.float64)
+        return engine.transform(self, X, out, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
 
     def residual_kernel(self, X: Any) -> np.ndarray:
         r""":math:`\kappa(x,x) - \|\hat F(x)\|^2` of every row: 0 on the span of the landmarks, large away from it.

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ulmus.calibration import leverages
+from ulmus.calibration import variance_terms
 from ulmus.engine import Lift, Rows
 from ulmus.features.kernels import KERNELS
 from ulmus.features.recipes import NystromFeatures
@@ -77,8 +77,8 @@ class NystromFamily(MappedFamily):
         return self._apply(features, X, weights, dtype)
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        h = leverages(self.map_, X, self._leverage, self.n_jobs)
-        return h, self.C_ * self.map_.residual_kernel(X)
+        h, r = variance_terms(self.map_, X, self._leverage, self.n_jobs)
+        return h, self.C_ * r
 
     @reads
     def residual_kernel(self, X: Any) -> np.ndarray:

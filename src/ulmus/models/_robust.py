@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ulmus import engine
-from ulmus.calibration import CALIBRATION_ROWS, HeldOut, RobustSpread, leverages
+from ulmus.calibration import CALIBRATION_ROWS, HeldOut, RobustSpread, residual_kernel, variance_terms
 from ulmus.calibration.held_out import LEAST_REMAINDER
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
@@ -194,7 +194,8 @@ class Robust(Regression):
             index, sample = distinct_sample(rows, CALIBRATION_ROWS, rng)
         Phi = np.empty((len(sample), self.map_.n_lifted))
         engine.transform(self.map_, sample.X, Phi, n_jobs=self.n_jobs)
-        residual, h, rest = solution.residual[index], solution.leverages(Phi), self._prior_left(sample.X)
+        residual, h = solution.residual[index], solution.leverages(Phi)
+        rest = residual_kernel(self.map_, sample.X, np.einsum("ij,ij->i", Phi, Phi))
         own = OwnLandmarks.of(self.map_, sample)
         if own is not None:
             (residual, h), rest = solution.without_landmark(own, residual, h), own.residual_kernel(rest)
@@ -208,9 +209,9 @@ class Robust(Regression):
         self.spread_: Any = RobustSpread.of(held_out)
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        columns = [leverages(self.map_, X, leverage, self.n_jobs) for leverage in self._leverages]
-        h = self._bend * np.column_stack(columns)
-        return h, self._bend * np.reshape(self.C_, (1, -1)) * self._prior_left(X)[:, None]
+        terms = [variance_terms(self.map_, X, leverage, self.n_jobs) for leverage in self._leverages]
+        h, r = self._bend * np.column_stack([h for h, _ in terms]), terms[0][1]
+        return h, self._bend * np.reshape(self.C_, (1, -1)) * r[:, None]
 
     def outlier_scores(self, X: Any, y: Any) -> np.ndarray:
         """How many deviations of the noise every target lies from its prediction.
@@ -248,10 +249,6 @@ class Robust(Regression):
     @abstractmethod
     def _ready_to_predict(self, scale: np.ndarray) -> None:
         """Weights in the form in which predictions are made, for answers of this size."""
-
-    def _prior_left(self, X: Any) -> np.ndarray:
-        """What the features leave of the prior variance."""
-        return np.zeros(X.shape[0])
 
 
 def any_auto(values: Sequence[Any]) -> bool:

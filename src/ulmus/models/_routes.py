@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ulmus import engine
-from ulmus.calibration import CALIBRATION_ROWS, HeldOut, leave_one_out, leave_one_out_sample, leverages
+from ulmus.calibration import CALIBRATION_ROWS, HeldOut, leave_one_out, leave_one_out_sample, variance_terms
 from ulmus.devices.routes import choose_route
 from ulmus.engine import Rows
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, dense
@@ -89,8 +89,8 @@ def fit_iteratively(model: Any, training: Training, features: NystromMap, C: flo
 
     if cross.n_lifted <= COMPANION and len(rows) <= COMPANION_ROWS:  # then the companion is this model, but for digits
 
-        def evaluate(features: NystromMap, sample: Rows, solution: Solution) -> tuple[np.ndarray, np.ndarray]:
-            return fitted_values(sample), leverages(features, sample.X, solution.leverage, model.n_jobs)
+        def evaluate(features: NystromMap, sample: Rows, solution: Solution) -> Any:
+            return fitted_values(sample), *variance_terms(features, sample.X, solution.leverage, model.n_jobs)
 
         held_out = leave_one_out_sample(companion, rows, solution, rng, C, evaluate=evaluate, n_jobs=model.n_jobs)
     else:

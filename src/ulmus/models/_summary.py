@@ -23,6 +23,7 @@ def _view(model: Any) -> dict[str, str]:
         "kernel": view.kernel,
         "gamma": f"{view.gamma:.4g}",
         "n_landmarks": f"{model.map_.n_lifted}",
+        **({"loss": model.loss_} if hasattr(model, "loss_") else {}),
     }
 
 

@@ -7,30 +7,35 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ulmus import engine
-from ulmus.calibration import FoldModels, HeldOut, fold_sample, leave_one_out_sample, leverages
+from ulmus.calibration import (
+    HeldOut,
+    decide,
+    probabilities,
+    variance_terms,
+)
+from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
-from ulmus.features.partition import random_partition
 from ulmus.features.preparation import Preparation
-from ulmus.features.sampling import distinct_pairs, distinct_sample, gathered, merged, row_keys
+from ulmus.features.sampling import distinct_sample, gathered
 from ulmus.models._assembly import Assembly
+from ulmus.models._between import reads
 from ulmus.models._effort import EFFORTS, Effort
-from ulmus.models._global import GlobalModel
-from ulmus.models._local_stage import MIN_LANDMARKS, held_sets, judge_local
+from ulmus.models._log_stage import LogStages, calibrated_loss
+from ulmus.models._squared_stage import SquaredStages
+from ulmus.models._stages import Stages
 from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.choice import Training
-from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_WEIGHT
+from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_LOSS, CLASS_WEIGHT, DECISION, LOSS_CRITERIA
 from ulmus.parameters import estimator
-from ulmus.solvers.local import LocalKernels, fit_leaves
 from ulmus.statistics import root_mean_square
-from ulmus.tuning.local import LocalChoice
 from ulmus.tuning.views import View, ViewSearch, parts_of
 
-#: Rows whose leave-one-out predictions choose the C of the global model.
-SCORED = 4_000
 #: Rows at which the importance of features is measured.
 IMPORTANCE_ROWS = 1_000
+#: ``loss="auto"`` takes squares where they lower the log loss of held-out rows by more than this share.
+CLEARLY = 0.02
 
 
 class AdaptiveFamily(Assembly):
@@ -62,27 +67,26 @@ class AdaptiveFamily(Assembly):
         with engine.threads_for(self._spent.landmarks):
             self.view_, landmarks = self._choose_view(rows, coding, rng)
             rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows, rng)))
-            scored = distinct_pairs(rows, SCORED, rng)
-            model = self._fit_global(rows, coding, scored, landmarks, rng)
-            held = held_sets(rows, rng) if self._spent.partitions else []
-            P, *P_without = model.predictions(model.solution, *map(model.without, held))
-            choice, held_out = self._judge_local(rows, held, P_without, coding, rng)
-            self.local_ = self._fit_local(rows, P, choice, scale, rng)
-        if self.local_ is None:
-            model = self._larger(model, rows, coding, scored, rng)
-        with engine.threads_for(model.size):
-            if held_out is None or self.local_ is None:
-                held_out = self._left_out(model, rng)
-            solution, self.map_, self.C_ = model.solution, model.landmark_map, model.trial.best_C
-            self.feature_importances_ = self._importances(rows, solution.beta)
-        self._leverage = solution.leverage
-        self.beta_, self.intercept_ = solution.beta * scale, solution.intercept * scale + centre
+        stages = self._stages(rows, coding, landmarks, rng)
+        self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
+        self.local_ = None if stages.local is None else stages.local.scaled(scale)
+        with engine.threads_for(self.map_.n_lifted):
+            self.feature_importances_ = self._importances(rows, stages.beta)
+        self.beta_, self.intercept_ = stages.beta * scale, stages.intercept * scale + centre
         self.memory_ = self.map_.landmarks_.nbytes + self.map_.whitening_.nbytes + self.beta_.nbytes
         self.memory_ += 0 if self.local_ is None else self.local_.nbytes
         self._say(f"done: the model holds {self.memory_ / 1e6:.1f} MB")
         # intervals are as wide for one row as for another (_variance_factors), so residuals are taken as they are
         plain = np.zeros(len(held_out.variance))
         return replace(held_out, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)
+
+    def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> Stages:
+        """Global model and local stage in the chosen view."""
+        return self._by(SquaredStages, rows, coding, rng, self.criterion, fit_intercept=self._intercept).fit(landmarks)
+
+    def _by(self, kind: Any, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, **more: Any) -> Any:
+        given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, self.n_jobs, self._say)
+        return kind(*given, **more)
 
     def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Regression targets are fitted in units of their deviation, codes as they are."""
@@ -100,7 +104,7 @@ class AdaptiveFamily(Assembly):
             self._categorical,
             rng,
             fit_intercept=self._intercept,
-            criterion=self.criterion,
+            criterion=self._view_criterion,
             budget=self._spent.budget,
             n_jobs=self.n_jobs,
         )
@@ -112,77 +116,10 @@ class AdaptiveFamily(Assembly):
         preparation = Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical)
         return replace(view, preparation=preparation), landmarks
 
-    def _fit_global(
-        self, rows: Rows, coding: Any, scored: Any, landmarks: int, rng: np.random.RandomState
-    ) -> GlobalModel:
-        distinct = len(np.unique(row_keys(rows.X, 0)))
-        model = GlobalModel.of(
-            rows,
-            self.view_,
-            min(landmarks, max(MIN_LANDMARKS, distinct // 2)),
-            int(rng.randint(2**31 - 1)),
-            coding=coding,
-            criterion=self.criterion,
-            scored=scored,
-            fit_intercept=self._intercept,
-            n_jobs=self.n_jobs,
-        )
-        trial = model.trial
-        self._say(f"global model: {model.size} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
-        return model
-
-    def _larger(
-        self, model: GlobalModel, rows: Rows, coding: Any, scored: Any, rng: np.random.RandomState
-    ) -> GlobalModel:
-        """What leaves do not find, more landmarks may: the global model with twice as many, where it is better."""
-        size = 2 * self._spent.landmarks
-        room = len(rows) >= 8 * size and 8 * size * (size + rows.X.shape[1]) <= self.max_memory * 1e9
-        if not (self._spent.grows and room and 2 * model.size >= size and model.wants_more):
-            return model
-        larger = self._fit_global(rows, coding, scored, size, rng)
-        return min((model, larger), key=lambda each: each.trial.best_loss)
-
-    def _left_out(self, model: GlobalModel, rng: np.random.RandomState) -> HeldOut:
-        """Predictions of rows by global models that did not see them: without each of them, or without their fold."""
-        if model.seen.fold is None:
-            return leave_one_out_sample(
-                model.features, model.seen, model.solution, rng, model.trial.best_C, n_jobs=self.n_jobs
-            )
-        models = FoldModels(model.seen.fold, model.sums, model.trial.best_C, self._intercept)
-        return fold_sample(model.features, model.seen, models, rng)
-
-    def _judge_local(
-        self, rows: Rows, held: list[np.ndarray], P: list[np.ndarray], coding: Any, rng: np.random.RandomState
-    ) -> tuple[LocalChoice | None, HeldOut | None]:
-        """The best local stage, judged on rows that the global models behind it (which predict P) have not seen."""
-        if not held:
-            return None, None
-        choice, held_out = judge_local(rows, held, P, self.view_, self._spent, coding, self.criterion, rng, self.n_jobs)
-        self._say(
-            f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it "
-            f"({'kept' if choice.pays else 'left out'})"
-        )
-        return choice, held_out
-
-    def _fit_local(
-        self, rows: Rows, P: np.ndarray, choice: LocalChoice | None, scale: np.ndarray, rng: np.random.RandomState
-    ) -> LocalKernels | None:
-        """The local stage on what the global model, which predicts P, leaves over."""
-        if choice is None or not choice.pays:
-            return None
-        effort, gamma = self._spent, choice.width * self.view_.gamma
-        rest = merged(replace(rows, T=rows.T - P), rng)
-        each = rest.T.nbytes + 8 * len(rest)
-        rounds = min(effort.partitions, int((self.max_memory * 1e9 - rest.X.nbytes) // each))
-        if rounds < 1:
-            self._say(f"local stage left out: it needs {(rest.X.nbytes + each) / 1e9:.2g} GB")
-            return None
-        size = effort.leaf(len(rest))
-        rounds = rounds if len(rest) > size else 1  # there is but one way to put all rows into one leaf
-        partitions = tuple(random_partition(rest.X, size, rng) for _ in range(rounds))
-        kernel, ridge = self.view_.kernel, choice.ridge
-        alphas = fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions, n_jobs=self.n_jobs)
-        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(scale * alpha for alpha in alphas))
+    @property
+    def _view_criterion(self) -> str:
+        """What views are compared by."""
+        return str(self.criterion)
 
     def _importances(self, rows: Rows, beta: np.ndarray) -> np.ndarray:
         """Mean squared slope of the global model along each input, as shares."""
@@ -205,7 +142,8 @@ class AdaptiveFamily(Assembly):
     def _deviation_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Those of the global model: it is what answers far from the data."""
         U = self.view_.transform(np.asarray(X, dtype=np.float64))
-        return leverages(self.map_, U, self._leverage, self.n_jobs), self.C_ * self.map_.residual_kernel(U)
+        h, r = variance_terms(self.map_, U, self._leverage, self.n_jobs)
+        return h, self.C_ * r
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         zero = np.zeros(X.shape[0])
@@ -268,11 +206,12 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveFamily):
     """
 
 
-@estimator(ADAPTIVE | CLASS_WEIGHT | ADAPTIVE_RUN)
+@estimator(ADAPTIVE | CLASS_LOSS | DECISION | CLASS_WEIGHT | ADAPTIVE_RUN)
 class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
-    """Classification that learns its metric from the data and corrects itself locally.
+    r"""Classification that learns its metric from the data and corrects itself locally.
 
-    One ±1 target per class, fitted as :class:`AdaptiveRegressor` fits; the largest score wins.
+    Scores are :math:`f(x) + \frac1P\sum_p g_p(x)`, as those of :class:`AdaptiveRegressor`; f and the leaves minimise
+    the log loss, softmax of several classes or logistic of two, in steps of one factor each. The largest score wins.
 
     It needs no scaling of the inputs, takes text, categories and dates in frames, and aims at boosted trees' accuracy.
     The local stage keeps the training rows: for a small model, or one that learns on, take :class:`NKELMClassifier`.
@@ -284,8 +223,12 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
     Attributes
     ----------
     classes_ : ndarray
+    loss_ : str
+        The loss that is in use.
+    class_prior_ : ndarray of shape (n_classes,)
+        Share of every class in the weight of the training rows.
     temperature_ : float
-        Factor that turns scores into probabilities.
+        Factor that turns scores into probabilities: near 1 for a log model of several classes, near 1/2 for two.
     floor_ : ndarray of shape (n_classes,)
         Probability that every class has whatever the scores say: a share of its frequency.
     view_ : View
@@ -309,3 +252,71 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
     >>> bool(model.score(wine.data[1::2], wine.target[1::2]) > 0.93)
     True
     """
+
+    def _check_criterion(self) -> None:
+        allowed = LOSS_CRITERIA[self.loss]
+        if self.criterion not in allowed:
+            raise ValueError(f"criterion must be one of {allowed} for loss={self.loss!r}, got {self.criterion!r}")
+
+    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        T, balance = super()._encode(y, weight)
+        even = np.full((1, len(self.classes_)), 1.0 / len(self.classes_))
+        decide(even, self.decision, even[0])  # a matrix of the wrong shape is refused now, not after the fit
+        return T, balance
+
+    @property
+    def _view_criterion(self) -> str:
+        return str(self.criterion) if self.loss == "squared" else "auto"
+
+    def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> Stages:
+        T = OneVsAll.class_scores(rows.T)
+        self.class_prior_ = np.average(0.5 * (1.0 + T), axis=0, weights=rows.weight)
+        by_squares = super()._stages
+        if self.loss == "squared":
+            self.loss_ = "squared"
+            return by_squares(rows, coding, landmarks, rng)
+        criterion = "log_loss" if self.criterion == "auto" else str(self.criterion)
+        with engine.threads_for(self._spent.landmarks):
+            stages: Stages = self._by(LogStages, rows, coding, rng, criterion).fit(landmarks)
+        self.loss_ = "log"
+        if self.loss == "auto":
+            squares = by_squares(rows, coding, landmarks, rng)
+            losses = [calibrated_loss(each.held_out) for each in (stages, squares)]
+            self._say(f"log loss of held-out rows: {losses[0]:.4g} by log loss, {losses[1]:.4g} by squares")
+            if losses[1] < (1 - CLEARLY) * losses[0]:
+                self.loss_, stages = "squared", squares
+        return stages
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predicted labels: of the largest score, or what ``decision`` makes of the probabilities.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        if isinstance(self.decision, str) and self.decision == "accuracy" and self.loss_ == "squared":
+            return super().predict(X)
+        return self.classes_[decide(self.predict_proba(X), self.decision, self.class_prior_)]
+
+    @reads
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities: ``softmax(temperature_ · scores)`` over ``floor_``, both fitted to held-out scores.
+
+        The floor is a share of the classes' frequencies, so that probabilities are never worse than these on the rows
+        they were fitted to.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Rows sum to 1.
+        """
+        scores = OneVsAll.class_scores(self._scores_of(X))
+        return probabilities(scores, self.temperature_, self.floor_, by_score=self.loss_ == "squared")

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ulmus.calibration import leverages
+from ulmus.calibration import variance_terms
 from ulmus.engine import Lift, Rows
 from ulmus.features.recipes import RandomFeatures
 from ulmus.models._assembly import digits_kept
@@ -54,8 +54,7 @@ class RandomFamily(MappedFamily):
         return self._apply(self.map_, X, self.beta_, dtype)
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        h = leverages(self.map_, X, self._leverage, self.n_jobs)
-        return h, np.zeros_like(h)
+        return variance_terms(self.map_, X, self._leverage, self.n_jobs)
 
 
 @estimator(ELM | RUN, positional=1)

@@ -167,9 +167,6 @@ class RobustNKELMRegressor(Robust, NystromFamily):
         self.n_landmarks_ = len(self.map_.landmarks_)
         self._fold(scale)
 
-    def _prior_left(self, X: Any) -> np.ndarray:
-        return self.map_.residual_kernel(X)
-
     @property
     def error_bound(self) -> Any:
         raise AttributeError("error_bound compares ridge models; there is none for robust losses")

@@ -41,9 +41,21 @@ def _classification(g: Graph, scores: str, model: Any) -> Outputs:
     classes = np.asarray(model.classes_)
     if len(classes) == 2:
         scores = g.join(g.Neg(scores), scores)
-    label = g.Gather(g.constant(classes), g.ArgMax(scores, axis=1, keepdims=0))
-    probability = probabilities(g, scores, g.Mul(scores, model.temperature_), getattr(model, "floor_", None))
+    by_score, logits = getattr(model, "loss_", "squared") == "squared", g.Mul(scores, model.temperature_)
+    probability = probabilities(g, scores, logits, getattr(model, "floor_", None), by_score=by_score)
+    label = g.Gather(g.constant(classes), _decided(g, scores, probability, model))
     return {"label": (label, classes.dtype, None), "probabilities": (probability, g.dtype, len(classes))}
+
+
+def _decided(g: Graph, scores: str, probability: str, model: Any) -> str:
+    """Places of the classes that are decided for (:mod:`ulmus.calibration.decisions`)."""
+    decision = getattr(model, "decision", "accuracy")
+    if not isinstance(decision, str):
+        return str(g.ArgMin(g.MatMul(probability, np.asarray(decision, float)), axis=1, keepdims=0))
+    if decision == "balanced":
+        return str(g.ArgMax(g.Div(probability, model.class_prior_[None]), axis=1, keepdims=0))
+    by_score = getattr(model, "loss_", "squared") == "squared"
+    return str(g.ArgMax(scores if by_score else probability, axis=1, keepdims=0))
 
 
 #: Task → what it makes of scores.

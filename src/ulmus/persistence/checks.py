@@ -1,9 +1,9 @@
 """What the state of a class may be. A file is data of these shapes or it is refused.
 
 An estimator has its parameters, valid by its own constraints, and fitted attributes: names that end in ``_``, and those
-that its class keeps to itself. No name may hide what the class defines. A dataclass has its fields, of their types.
-Parameters by which a file could make later work do something else than predict (write to a folder, call a function)
-have one value only.
+that its class keeps to itself. No name may hide what the class defines, but for the default of an attribute. A
+dataclass has its fields, of their types. Parameters by which a file could make later work do something else than
+predict (write to a folder, call a function) have one value only.
 """
 
 import dataclasses
@@ -40,6 +40,8 @@ NUMBERS: dict[Any, tuple[type, ...]] = {
     int: (int, np.integer),
     bool: (bool, np.bool_),
 }
+#: What models have in experiments, and in no file.
+TRANSIENT = ("_plan",)
 #: Ways in which a transformer may be told to give its columns.
 CONTAINERS = ("default", "pandas", "polars")
 
@@ -115,7 +117,11 @@ def _is_default(cls: Any, key: str) -> bool:
     owner = next(each for each in cls.__mro__ if key in vars(each))
     note = vars(owner).get("__annotations__", {}).get(key)
     constant = note is None or "ClassVar" in str(note)
-    return not constant and isinstance(vars(owner)[key], bool | int | float | str | tuple | type(None))
+    return (
+        not constant
+        and key not in TRANSIENT
+        and isinstance(vars(owner)[key], bool | int | float | str | tuple | type(None))
+    )
 
 
 def _check_known(cls: Any, state: dict[str, Any]) -> None:

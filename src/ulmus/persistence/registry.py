@@ -66,6 +66,12 @@ _SKLEARN = {
 }
 
 
+#: What files of earlier versions do not have: parameters and attributes that came later, as those models had them.
+LATER: dict[str, dict[str, Any]] = {
+    "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared"},
+}
+
+
 def _table() -> dict[str, tuple[str, str]]:
     """Name in a file → module and class. scikit-learn's classes go by their public place, which outlives moves."""
     rows = [(f"ulmus.{m}", c) for m, names in _OURS.items() for c in names.split()]

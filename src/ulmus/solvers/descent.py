@@ -35,7 +35,7 @@ ROUND_OFF = 64 * EPS
 SMALL = 1e-6
 
 
-class Objective(Protocol):
+class ConvexObjective(Protocol):
     """A convex objective of vectors v with scores ``offset + image(v)``."""
 
     #: Passes that cost as much as a new metric.
@@ -85,7 +85,7 @@ class Minimum:
 
 
 def minimise(
-    objective: Objective,
+    objective: ConvexObjective,
     v: np.ndarray,
     *,
     tol: float = 1e-10,
@@ -132,7 +132,7 @@ def minimise(
 
 
 def step_length(
-    objective: Objective,
+    objective: ConvexObjective,
     F: np.ndarray,
     shift: np.ndarray,
     v: np.ndarray,
@@ -150,7 +150,7 @@ def step_length(
 
 
 def newton_direction(
-    objective: Objective, F: np.ndarray, g: np.ndarray, Mg: np.ndarray, eta: float
+    objective: ConvexObjective, F: np.ndarray, g: np.ndarray, Mg: np.ndarray, eta: float
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Newton's direction, its image, and the passes it took."""
     d, shift = np.zeros_like(Mg), np.zeros_like(F)

@@ -23,6 +23,8 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.statistics import Statistics
 
 EPS = float(np.finfo(np.float64).eps)
+#: Entries of a direction that differ by less than this share are equal.
+ALIKE = 1e-6
 #: Round-off times condition number that a solve may have; beyond it the penalty is raised.
 GIVE_UP = 1e-2
 #: Share of the weight below which a class has no rows.
@@ -108,8 +110,13 @@ def rotate(GtY: np.ndarray, least: float = 0.0) -> tuple[np.ndarray, np.ndarray]
 
 
 def _upright(V: np.ndarray) -> np.ndarray:
-    """The signs that make the largest entry of each column positive."""
-    return np.sign(V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])])
+    """The signs that make the largest entry of each column positive.
+
+    Of several that are as large up to round-off (two classes of one size) it is the first.
+    """
+    size = np.abs(V)
+    largest = (size >= (1 - ALIKE) * size.max(axis=0, initial=0.0)).argmax(axis=0)
+    return np.sign(V[largest, np.arange(V.shape[1])])
 
 
 def separated(half: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

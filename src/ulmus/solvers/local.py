@@ -5,7 +5,7 @@ In a leaf with rows u and weights w, :math:`(K + \lambda W^{-1})\,\alpha = r`; a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,6 +30,10 @@ class LocalKernels:
         """Bytes of the stage."""
         orders = sum(p.order.nbytes for p in self.partitions)
         return self.U.nbytes + orders + sum(alpha.nbytes for alpha in self.alphas)
+
+    def scaled(self, factor: np.ndarray) -> "LocalKernels":
+        """The stage with its answers multiplied."""
+        return replace(self, alphas=tuple(factor * alpha for alpha in self.alphas))
 
     def predict(self, U: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
         """Mean answer of the partitions, ``[row, output]``."""

@@ -27,6 +27,8 @@ from ulmus.solvers.softmax import warn_unfinished
 
 #: Curvature of a row below this share of the largest possible is taken for that: a sure row may turn out to be wrong.
 FLOOR = 0.02
+#: Multiplications of a factor in the time in which a solve fetches one of its entries from memory.
+MEMORY_FLOPS = 20
 #: The floor where rows are left out: there, the curvature is wanted as it is.
 LEAST = 1e-6
 #: What is added to the diagonal of every kernel matrix, in units of its largest entry.
@@ -70,7 +72,7 @@ class KernelObjective:
         self.w = np.ones(self.n) if weight is None else weight
         self.offset = np.zeros(T.shape) if offset is None else offset
         self.fit_intercept = fit_intercept
-        self.metric_cost = self.n / (6.0 * self.m)
+        self.metric_cost = self.n / (MEMORY_FLOPS + 6.0 * self.m)  # a solve waits for memory, a factor does not
         own = K.diagonal()
         self.diagonal = own + JITTER * max(float(np.abs(own).max()), np.finfo(float).tiny)
         self.lifted, self.fresh = 0.0, True

@@ -29,6 +29,7 @@ def fit_log_leaves(
     partitions: Sequence[Partition],
     *,
     leave_one_out: bool = False,
+    tol: float = TOLERANCE,
     n_jobs: int | None = -1,
 ) -> tuple[list[np.ndarray], np.ndarray | None]:
     """Weights of every row, in the order of each partition; and scores by the leaves without it, mean of partitions.
@@ -44,7 +45,7 @@ def fit_log_leaves(
         w = None if weight is None else weight[rows]
         K = leaf_kernel(kernel, gamma, U[rows], workspace.array("K", (len(rows), len(rows)), np.float64))
         found = fit_kernel_softmax(
-            K, T[rows], 1.0 / ridge, weight=w, offset=offset[rows], tol=TOLERANCE, leave_one_out=leave_one_out
+            K, T[rows], 1.0 / ridge, weight=w, offset=offset[rows], tol=tol, leave_one_out=leave_one_out
         )
         alphas[number][place] = found.alpha
         if found.left_out is not None:

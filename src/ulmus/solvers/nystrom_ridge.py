@@ -1,15 +1,18 @@
 r"""Ridge on Nyström features: routes to the same weights.
 
-==========  ===========================================================================  =======================
+==========  ===========================================================================  ===========================
 route       what is summed over the rows                                                 cost
-==========  ===========================================================================  =======================
+==========  ===========================================================================  ===========================
 ``gram``    :math:`K_{xz}^T K_{xz}`, whitened once at the end                            :math:`n L^2`
+``partial`` the same of rows whose l leading features are whitened first                 :math:`n (L^2 + 2lL - l^2)`
 ``whiten``  :math:`\hat F^T \hat F`, every block whitened first                          :math:`2 n L^2`
-==========  ===========================================================================  =======================
+==========  ===========================================================================  ===========================
 
 Squaring before whitening multiplies round-off by the condition number of :math:`K_{zz}`; :data:`ROUTES` holds the
-limits and :func:`choose_route` answers for a given case. Above the first limit of the ``gram`` route, corrections
-computed from the rows restore the digits.
+limits and :func:`choose_route` answers for a given case. Where the leading features are whitened first
+(:mod:`ulmus.features.partial_whitening`), the condition number that counts is that of what is left to whiten; so many
+lead that it is small. Above the first limit of the ``gram`` route the round-off of a sample of rows is measured;
+where it is not small (:data:`ulmus.solvers.ridge.DOUBLE`), corrections computed from the rows restore the digits.
 """
 
 from dataclasses import dataclass, replace
@@ -17,9 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from ulmus import engine
 from ulmus.engine import Lift, Rows
 from ulmus.features.nystrom import NystromMap
+from ulmus.features.partial_whitening import PartialWhitening, residual_condition
 from ulmus.solvers.ridge import DOUBLE, SINGLE, Precision, Problem, Solution, fit_dual, fit_gram, fit_triangular
+from ulmus.solvers.round_off import RoundOff
 from ulmus.statistics import Statistics
 
 
@@ -34,7 +40,13 @@ class Route:
         return f"{self.name} {np.dtype(self.precision.dtype).name}"
 
 
-_ALWAYS_CORRECT = replace(DOUBLE, correct=0.0)
+_WATCHED = replace(DOUBLE, correct=0.0)
+
+#: Condition numbers of what is left to whiten: sums keep the digits; some thousand rows and more seldom need to be
+#: corrected; corrections restore them.
+SUM_LIMIT, SOUND, GRAM_LIMIT = 1e5, 1e6, 3e8
+#: Shares of the features that may be whitened first.
+LEADING = (1 / 20, 1 / 10, 1 / 5, 1 / 3)
 
 #: Rows whose float32 sums are taken at once; round-off averages out over more of them.
 AVERAGED_ROWS = 1024
@@ -45,9 +57,10 @@ ROUTES: tuple[tuple[str, float, Route], ...] = (
     ("float32", 180.0, Route("gram", SINGLE)),
     ("float32", 3e3, Route("gram", replace(SINGLE, correct=0.0))),
     ("float32", 1e6, Route("whiten", SINGLE)),
-    ("float32", 1e9, Route("gram", replace(_ALWAYS_CORRECT, tolerance=SINGLE.tolerance))),
-    ("float64", 1e5, Route("gram")),
-    ("float64", 3e8, Route("gram", _ALWAYS_CORRECT)),
+    ("float32", 1e9, Route("gram", replace(_WATCHED, tolerance=SINGLE.tolerance, settled=SINGLE.settled))),
+    ("float64", SUM_LIMIT, Route("gram")),
+    ("float64", SOUND, Route("gram", _WATCHED)),
+    ("float64", np.inf, Route("partial", _WATCHED)),
     ("float64", np.inf, Route("whiten")),
 )
 SAFEST = ROUTES[-1][2]
@@ -62,7 +75,7 @@ def choose_route(dtype: Any, condition: float, n_rows: int = AVERAGED_ROWS, *, t
     --------
     >>> from ulmus.solvers.nystrom_ridge import choose_route
     >>> str(choose_route("float64", 1e3)), str(choose_route("float64", 1e12)), str(choose_route("float32", 1e3))
-    ('gram float64', 'whiten float64', 'gram float32')
+    ('gram float64', 'partial float64', 'gram float32')
     """
     for line, (row_type, limit, route) in enumerate(ROUTES):
         reach = limit * np.sqrt(n_rows / AVERAGED_ROWS) if line == 0 else limit
@@ -72,11 +85,29 @@ def choose_route(dtype: Any, condition: float, n_rows: int = AVERAGED_ROWS, *, t
     return SAFEST
 
 
-def _posed(problem: Problem, features: NystromMap, route: Route) -> Problem:
-    """The problem as the route sees it: raw kernel values whitened at the end, or whitened features."""
+def partly_whitened(features: NystromMap, sound: float, limit: float) -> PartialWhitening | None:
+    """With as few leading features as leave a condition number that is sound, or at least within the limit.
+
+    None where a third of them does not.
+    """
+    R, best = features.whitening_, 0
+    with engine.threads_for(1):
+        for leading in sorted({int(share * len(R)) for share in LEADING} - {0}):
+            condition = residual_condition(R, leading)
+            best = leading if condition <= sound or (condition <= limit and not best) else best
+            if condition <= sound:
+                break
+    return PartialWhitening.of(features.cross_kernel_, R, best) if best else None
+
+
+def _posed(problem: Problem, features: NystromMap, route: Route) -> Problem | None:
+    """The problem as the route sees it: features that are raw, partly whitened or white; None where it is no way."""
     if route.name == "whiten":
         return problem
-    return replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
+    if route.name == "gram":
+        return replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
+    partial = partly_whitened(features, SOUND, GRAM_LIMIT)
+    return None if partial is None else replace(problem, features=partial, whitening=partial.remaining)
 
 
 def _summing_route(features: NystromMap) -> Route:
@@ -99,13 +130,20 @@ def summed_form(features: NystromMap) -> tuple[Lift, np.ndarray | None]:
 
 
 def nystrom_statistics(features: NystromMap, rows: Rows, n_jobs: int | None = -1) -> Statistics:
-    """Sums of the whitened features in float64, squared before whitening only where that costs no digits."""
-    return summing_problem(Problem(features, rows, None, n_jobs=n_jobs), features).statistics(np.float64)
+    """Sums of the whitened features in float64, squared before they are (all) white only where that costs no digits."""
+    problem = Problem(features, rows, None, n_jobs=n_jobs)
+    if _summing_route(features) == SAFEST and features.triangular:
+        partial = partly_whitened(features, SUM_LIMIT, SUM_LIMIT)
+        if partial is not None:
+            return replace(problem, features=partial, whitening=partial.remaining).statistics(np.float64)
+    return summing_problem(problem, features).statistics(np.float64)
 
 
 def summing_problem(problem: Problem, features: NystromMap) -> Problem:
     """The problem with raw kernel values, whitened after the sum, where sums of them keep the digits."""
-    return _posed(problem, features, _summing_route(features))
+    posed = _posed(problem, features, _summing_route(features))
+    assert posed is not None
+    return posed
 
 
 def fit_nystrom_ridge(
@@ -127,8 +165,16 @@ def fit_nystrom_ridge(
         return fit_dual(problem)
     route = choose_route(rows.X.dtype, features.condition_, len(rows), triangular=features.triangular)
     for attempt in dict.fromkeys((route, SAFEST)) if stats is None else (_summing_route(features),):
-        wanted = precision or _watchful(attempt, features.condition_)
-        solution = fit_gram(_posed(problem, features, attempt), wanted, stats)
+        posed, wanted = _posed(problem, features, attempt), precision or _watchful(attempt, features.condition_)
+        if posed is None:
+            continue
+        solution = _fit_sums(posed, wanted) if stats is None else fit_gram(posed, wanted, stats)
         if solution is not None:
             return replace(solution, form=str(attempt))
     return fit_triangular(problem)
+
+
+def _fit_sums(problem: Problem, precision: Precision) -> Solution | None:
+    """Weights by sums of the rows, corrected where a sample of them says that digits were lost."""
+    sums = engine.gram_statistics(problem.features, problem.rows, dtype=precision.dtype, n_jobs=problem.n_jobs)
+    return fit_gram(problem, precision, problem.whitened(sums), RoundOff(problem, sums, precision))

@@ -98,7 +98,7 @@ class WithoutLandmarks:
     def without(
         self, inverse: Inverse, centre: np.ndarray, beta: np.ndarray
     ) -> tuple[np.ndarray, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]]:
-        """Weights, and a function from features to what is taken from h and added to ``r(x, x)``."""
+        """Weights, and a function from features to what is less in h and in what is explained of ``κ(x, x)``."""
         S = inverse(self.V)
         M = np.linalg.inv(self.V.T @ S)
 

@@ -16,20 +16,21 @@ on centred rows when an intercept is asked for. Forms, from cheap to safe:
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, eigh, lapack, solve_triangular, svd
+from scipy.linalg import LinAlgError, cho_solve, eigh, lapack, solve_triangular
 
 from ulmus import engine
 from ulmus._blas import solve_lower_transposed, times_own_transpose
 from ulmus._cholesky import lower_factor
 from ulmus.engine import Lift, Rows
 from ulmus.exceptions import NumericalWarning
-from ulmus.statistics import Statistics, TriangularStatistics, upper_factor
+from ulmus.solvers.least_squares import EPS, least_squares
+from ulmus.statistics import Statistics, TriangularStatistics
 
-EPS = float(np.finfo(np.float64).eps)
 #: Corrections before the form is given up.
 MAX_CORRECTIONS = 4
 
@@ -40,17 +41,18 @@ class Precision:
 
     ``dtype`` is the type in which blocks are multiplied; ``tolerance`` the relative error that fitted values may keep.
     The loss of digits is estimated as round-off times condition number: above ``correct`` corrections are computed from
-    the rows, above ``give_up`` the form is not trusted.
+    the rows, above ``give_up`` the form is not trusted. A loss that was measured is left as it is up to ``settled``.
     """
 
     dtype: Any = np.float64
     tolerance: float = 1e-10
+    settled: float = 1e-7
     correct: float = 1e-6
     give_up: float = 1e-2
 
 
 DOUBLE = Precision()
-SINGLE = Precision(np.float32, tolerance=1e-4, correct=np.inf, give_up=1.0)
+SINGLE = Precision(np.float32, tolerance=1e-4, settled=1e-4, correct=np.inf, give_up=1.0)
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,18 @@ class Problem:
             return beta
         return solve_triangular(self.whitening, beta, lower=True, trans=1, check_finite=False)
 
+    def whiten(self, g: np.ndarray) -> np.ndarray:
+        """``R⁻¹ g``: gradients with respect to ``β`` of those with respect to weights on ``φ``."""
+        if self.whitening is None:
+            return g
+        return solve_triangular(self.whitening, g, lower=True, check_finite=False)
+
     def statistics(self, dtype: Any) -> Statistics:
         """Sums over all rows."""
-        stats = engine.gram_statistics(self.features, self.rows, dtype=dtype, n_jobs=self.n_jobs)
+        return self.whitened(engine.gram_statistics(self.features, self.rows, dtype=dtype, n_jobs=self.n_jobs))
+
+    def whitened(self, stats: Statistics) -> Statistics:
+        """Sums of ``φ R⁻ᵀ`` from those of ``φ``."""
         if self.whitening is None:
             return stats
         with engine.threads_for(stats.n_features):
@@ -84,9 +95,7 @@ class Problem:
     def gradient(self, beta: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Minus half the gradient of the objective, in β and in b, from the rows."""
         total = engine.gradient(self.features, self.rows, self.unwhiten(beta), intercept, n_jobs=self.n_jobs)
-        g, g_b = total[:-1], total[-1]
-        if self.whitening is not None:
-            g = solve_triangular(self.whitening, g, lower=True, check_finite=False)
+        g, g_b = self.whiten(total[:-1]), total[-1]
         return (g if self.C is None else g - beta / self.C), g_b
 
 
@@ -248,7 +257,13 @@ def _by_eigenvalues(stats: Statistics, C: float | None, fit_intercept: bool) -> 
     return Solution(beta, mean - centre @ beta, "eigenvalues", condition, leverage)
 
 
-def fit_gram(problem: Problem, precision: Precision = DOUBLE, stats: Statistics | None = None) -> Solution | None:
+#: The loss of digits of a solution, measured.
+Measure = Callable[["NormalEquations", Solution], float]
+
+
+def fit_gram(
+    problem: Problem, precision: Precision = DOUBLE, stats: Statistics | None = None, measure: Measure | None = None
+) -> Solution | None:
     """Weights by sums (those given, or those of the rows) and Cholesky; None when that would not keep the digits."""
     stats = problem.statistics(precision.dtype) if stats is None else stats
     try:
@@ -257,14 +272,22 @@ def fit_gram(problem: Problem, precision: Precision = DOUBLE, stats: Statistics 
             solution = system.solution()
     except LinAlgError:
         return None
-    return settle(problem, system, solution, precision)
+    return settle(problem, system, solution, precision, measure)
 
 
-def settle(problem: Problem, system: NormalEquations, solution: Solution, precision: Precision) -> Solution | None:
+def settle(
+    problem: Problem,
+    system: NormalEquations,
+    solution: Solution,
+    precision: Precision,
+    measure: Measure | None = None,
+) -> Solution | None:
     """The solution with its digits restored where round-off cost some; None when that would not keep them."""
     loss = float(np.finfo(precision.dtype).eps) * system.condition
     if loss > precision.give_up:
         return None
+    if loss > precision.correct and measure is not None and measure(system, solution) <= precision.settled:
+        return solution
     return _corrected(problem, system, solution, precision.tolerance) if loss > precision.correct else solution
 
 
@@ -308,45 +331,6 @@ def solve_triangular_statistics(stats: TriangularStatistics, C: float | None, fi
     feature_mean, target_mean = (present * mean for mean in stats.means())
     leverage = Leverage(found.root, feature_mean, present / stats.factor[0, 0] ** 2, spectral=found.spectral)
     return Solution(found.beta, target_mean - feature_mean @ found.beta, "triangular", found.condition, leverage)
-
-
-@dataclass(frozen=True)
-class LeastSquares:
-    """Minimiser, its condition number and a root of its normal equations, as :class:`Leverage` takes it."""
-
-    beta: np.ndarray
-    condition: float
-    root: np.ndarray
-    spectral: bool = False
-
-
-def least_squares(A: np.ndarray, Y: np.ndarray, C: float | None, n_rows: int) -> LeastSquares:
-    """Minimiser of ``‖Aβ − Y‖² + ‖β‖²/C``, of smallest norm when ``C`` is None.
-
-    ``n_rows`` is the number of rows that ``A`` sums up, less one if they are centred. Without a penalty, directions
-    whose singular value is below ``ε max(n_rows, D)`` times the largest are cut: so much of it is round-off of the sum.
-    """
-    D = A.shape[1]
-    if C is not None:
-        ridge = np.column_stack([np.eye(D) / np.sqrt(C), np.zeros((D, Y.shape[1]))])
-        R = upper_factor(np.vstack([np.column_stack([A, Y]), ridge]))
-        rcond, _ = lapack.dtrcon(R[:D, :D])
-        beta = solve_triangular(R[:D, :D], R[:D, D:], check_finite=False)
-        return LeastSquares(beta, float(1 / max(rcond, 1e-150) ** 2), R[:D, :D].T)
-    U, s, Vt = svd(A, full_matrices=False, check_finite=False)
-    cut = EPS * max(n_rows, D) * s[0]
-    rank = int(np.count_nonzero(s > cut))
-    root = Vt[:rank].T / s[:rank]
-    if rank < min(D, n_rows):
-        warnings.warn(
-            f"the hidden layer has rank {rank} of {min(D, n_rows)} in float64 (singular values below {cut:.1e} are "
-            "round-off); the least-squares weights of smallest norm were taken. A ridge (C=...), fewer nodes or "
-            "columns that do not repeat each other would be steadier",
-            NumericalWarning,
-            stacklevel=2,
-        )
-    condition = float((s[0] / s[rank - 1]) ** 2) if rank else 1.0
-    return LeastSquares(root @ (U[:, :rank].T @ Y), condition, root, spectral=True)
 
 
 def fit_dual(problem: Problem) -> Solution:

@@ -35,6 +35,8 @@ SAMPLED = 0.03
 SURE = 0.01
 #: Features beyond this size have squares that overflow.
 LARGEST = 1e70
+#: Multiplications of a matrix product in the time in which a pass fetches one feature from memory.
+MEMORY_FLOPS = 64
 #: Features that are held at a time, at most, where the Hessian is taken as it is.
 DENSE_CELLS = 2**23
 
@@ -134,11 +136,12 @@ class FeatureObjective:
         self._workspace = engine.Workspace()
         drawn = min(len(rows), METRIC_ROWS * max(self.L, 64))
         self._drawn = None if drawn == len(rows) else np.sort(np.random.RandomState(0).permutation(len(rows))[:drawn])
-        flops = drawn * self.L**2 + self.m * self.L**3 / 3
+        flops = drawn * self.L**2 + self.m * self.L**3
         self.dense = self.size * self.m <= DENSE and len(rows) * self.size <= DENSE_CELLS
         if self.dense:
             flops = len(rows) * (self.L * self.m) ** 2 / 2 + (self.L * self.m) ** 3 / 3
-        self.metric_cost = 0.25 * flops / max(len(rows) * self.L * self.m, 1)
+        # a pass waits for memory, a product of matrices does not
+        self.metric_cost = flops / max(len(rows) * self.L * (MEMORY_FLOPS + 4 * self.m), 1)
         if gram is not None and not self.dense:
             self._factor(np.broadcast_to(np.average(self.Y, axis=0, weights=self.w), self.Y.shape))
 
@@ -157,11 +160,11 @@ class FeatureObjective:
         def of_slab(slab: slice) -> np.ndarray:
             G = np.zeros((self.size, self.m))
             for tile, Phi in _tiles(problem.features, rows, slab, self._workspace):
-                f = Phi @ a
+                f = (Phi @ a.astype(Phi.dtype, copy=False)).astype(np.float64, copy=False)
                 if problem.fit_intercept:
                     f += b
                 E = work(tile, f)
-                G[: self.L] += Phi.T @ E
+                G[: self.L] += Phi.T @ E.astype(Phi.dtype, copy=False)
                 G[self.L :] += E.sum(axis=0)
             return G
 

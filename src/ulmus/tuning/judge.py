@@ -20,6 +20,8 @@ from ulmus.tuning.surface import C_LIMITS, FLAT, Surface, Trial
 
 __all__ = ["C_LIMITS", "FLAT", "GCV", "Judge", "Summary", "Trial"]
 
+#: Losses that differ by less than this share are equal.
+ROUND_OFF = 1e-9
 #: Share of the rows, at either end, whose differences between two models are not believed.
 TAIL = 1e-3
 #: Bytes of features that are kept while every C of a model is judged.
@@ -141,11 +143,12 @@ class Judge:
         """Whether the new model's loss is lower by more than so many standard errors of the paired differences.
 
         A fall by more than ``share`` of the loss counts in any case: errors with heavy tails have a large deviation.
+        One that is round-off never does, however sure it looks: models that are the same differ by their last digits.
         """
         gain, error = self.gain(old, new)
         if self.criterion == GCV:  # one number for all rows: its error is not known
             return gain > (share if np.isfinite(share) else FLAT) * old.best_loss
-        return gain > min(errors * error, share * old.best_loss)
+        return gain > max(min(errors * error, share * old.best_loss), ROUND_OFF * old.best_loss)
 
     def _paths(self, summary: Summary, size: int) -> list[RidgePath]:
         trained = [summary.total - part for part in summary.folds] or [summary.total]

@@ -6,9 +6,11 @@ own rows the remainder looks like noise where it is not.
 Width and penalty hardly depend on the size of the leaves, the cost of judging them does: they are sought on leaves of
 half the size, and only what was found is judged on leaves of full size, beside no local stage at all, where the small
 ones gained anything.
+
+A *stage* says what a leaf fits and what counts as loss: squares, or the log loss with the global scores as offset.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +20,8 @@ from ulmus.codings import Coding
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.features.partition import Partition
 from ulmus.solvers.local import solve_leaf
+from ulmus.solvers.log_kernel import fit_kernel_softmax
+from ulmus.tuning.log_loss import criterion_of
 
 #: Penalties, from weak to strong.
 RIDGES = 10.0 ** np.arange(-4.0, 2.01, 0.5)
@@ -29,13 +33,24 @@ FIRST_WIDTH, FIRST_RIDGES = 2, (1, 4, 7, 10)
 CLEAR = 0.002
 #: The stage is left out when one partition gains less than this share of the loss; the mean of several gains more.
 GAIN = 0.005
+#: The same for the log loss: widths, penalties, where the climb starts, and the share.
+LOG_WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)
+LOG_RIDGES = 10.0 ** np.arange(-2.0, 1.01, 0.5)
+LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN = 3, (2,), 0.01
+#: Small leaves need not gain for large ones to be tried: their loss may be above that without them by this factor.
+LOG_HOPE = 1.01
+#: What may be left of a leaf's log loss while stages are compared.
+LOG_TOLERANCE = 5e-3
 #: Bytes of distances that are kept while widths are sought.
 KEPT_BYTES = 2**28
 
 
 @dataclass(frozen=True)
 class Remainder:
-    """Rows to learn from and held-out rows to be judged on: coordinates, what is left to explain, weights."""
+    """Rows to learn from and held-out rows to be judged on: coordinates, what is left to explain, weights.
+
+    For the log loss what is left to explain are the codes themselves, beside the ``offset``, the global scores.
+    """
 
     U: np.ndarray
     R: np.ndarray
@@ -44,6 +59,47 @@ class Remainder:
     T_held: np.ndarray
     P_held: np.ndarray
     weight_held: np.ndarray | None
+    offset: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a leaf fits: where its width and penalty are sought, weights of its rows, and the loss of predictions.
+
+    ``solve`` may overwrite the kernel matrix of the leaf.
+    """
+
+    widths: tuple[float, ...]
+    ridges: np.ndarray
+    first_width: int
+    first_ridges: tuple[int, ...]
+    gain: float
+    hope: float
+    solve: Callable[[np.ndarray, Remainder, np.ndarray, float], np.ndarray]
+    loss: Callable[[Coding, str, np.ndarray, np.ndarray, np.ndarray | None], float]
+
+
+def _solve_squares(K: np.ndarray, data: Remainder, rows: np.ndarray, ridge: float) -> np.ndarray:
+    return solve_leaf(K, data.R[rows], None if data.weight is None else data.weight[rows], ridge)
+
+
+def _mean_loss(coding: Coding, criterion: str, T: np.ndarray, P: np.ndarray, weight: np.ndarray | None) -> float:
+    return float(np.average(coding.losses(T, P, criterion), weights=weight))
+
+
+def _solve_log(K: np.ndarray, data: Remainder, rows: np.ndarray, ridge: float) -> np.ndarray:
+    assert data.offset is not None
+    weight = None if data.weight is None else data.weight[rows]
+    found = fit_kernel_softmax(K, data.R[rows], 1.0 / ridge, weight=weight, offset=data.offset[rows], tol=LOG_TOLERANCE)
+    return found.alpha
+
+
+def _log_criterion(coding: Coding, criterion: str, T: np.ndarray, P: np.ndarray, weight: np.ndarray | None) -> float:
+    return criterion_of(criterion, T, P, weight)
+
+
+SQUARES = Stage(WIDTHS, RIDGES, FIRST_WIDTH, FIRST_RIDGES, GAIN, 1.0, _solve_squares, _mean_loss)
+LOG = Stage(LOG_WIDTHS, LOG_RIDGES, LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN, LOG_HOPE, _solve_log, _log_criterion)
 
 
 @dataclass(frozen=True)
@@ -56,10 +112,11 @@ class LocalChoice:
     loss_without: float
     rows: np.ndarray
     P: np.ndarray
+    gain: float = GAIN
 
     @property
     def pays(self) -> bool:
-        return self.loss < (1 - GAIN) * self.loss_without
+        return self.loss < (1 - self.gain) * self.loss_without
 
     def pooled(self, others: Sequence["LocalChoice"], weights: Sequence[float]) -> "LocalChoice":
         """The same stage with the mean loss over several sets of held-out rows, of these weights; rows stay."""
@@ -81,23 +138,38 @@ class LocalSearch:
     coding: Coding
     criterion: str = "auto"
     n_jobs: int | None = -1
+    stage: Stage = SQUARES
 
     def choose(self, halves: Partition, partition: Partition, n_leaves: int) -> LocalChoice:
         """Width and penalty from leaves of half the size, then their loss on leaves of full size."""
-        leaves = _Leaves(self, halves, 2 * n_leaves)
-        width, ridge = leaves.climb()
-        if leaves.tried[width, ridge][0] < leaves.without:  # otherwise larger leaves have nothing to hope for
+        leaves = self.leaves(halves, 2 * n_leaves)
+        return self.settled(leaves, leaves.climb(), partition, n_leaves)
+
+    def leaves(self, partition: Partition, n_leaves: int, like: "_Leaves | None" = None) -> "_Leaves":
+        """The leaves of a partition that are asked; ``like`` are those of another search in the same coordinates."""
+        return _Leaves(self, partition, n_leaves, like)
+
+    def settled(self, leaves: "_Leaves", found: tuple[int, int], partition: Partition, n_leaves: int) -> LocalChoice:
+        """The width and penalty found on smaller leaves, judged on those of full size."""
+        width, ridge = found
+        if (
+            leaves.tried[width, ridge][0] < self.stage.hope * leaves.without
+        ):  # otherwise larger leaves have nothing to hope for
             leaves = _Leaves(self, partition, n_leaves)
         steps = leaves.ridges(ridge - 1, ridge)
         leaves.judge(width, steps)
         ridge = min(steps, key=lambda step: leaves.tried[width, step][0])
         loss, P = leaves.tried[width, ridge]
-        return LocalChoice(WIDTHS[width], float(RIDGES[ridge]), loss, leaves.without, leaves.rows, P)
+        stage = self.stage
+        return LocalChoice(
+            stage.widths[width], float(stage.ridges[ridge]), loss, leaves.without, leaves.rows, P, stage.gain
+        )
 
     def judged(self, choice: LocalChoice, partition: Partition, n_leaves: int) -> LocalChoice:
         """A stage that was chosen on other rows, judged on these."""
         leaves = _Leaves(self, partition, n_leaves)
-        width, ridge = WIDTHS.index(choice.width), int(np.argmin(np.abs(RIDGES - choice.ridge)))
+        width = self.stage.widths.index(choice.width)
+        ridge = int(np.argmin(np.abs(self.stage.ridges - choice.ridge)))
         leaves.judge(width, [ridge])
         loss, P = leaves.tried[width, ridge]
         return replace(choice, loss=loss, loss_without=leaves.without, rows=leaves.rows, P=P)
@@ -105,15 +177,16 @@ class LocalSearch:
     def loss(self, P: np.ndarray, rows: np.ndarray) -> float:
         """The mean loss of these predictions of some held-out rows."""
         weight = None if self.data.weight_held is None else self.data.weight_held[rows]
-        losses = self.coding.losses(self.data.T_held[rows], P, self.criterion)
-        return float(np.average(losses, weights=weight))
+        return self.stage.loss(self.coding, self.criterion, self.data.T_held[rows], P, weight)
 
 
 class _Leaves:
     """The leaves of one partition in which most held-out rows lie, and what was tried on them."""
 
-    def __init__(self, search: LocalSearch, partition: Partition, n_leaves: int) -> None:
-        self.search, self.partition = search, partition
+    stage = SQUARES
+
+    def __init__(self, search: LocalSearch, partition: Partition, n_leaves: int, like: "_Leaves | None" = None) -> None:
+        self.search, self.partition, self.stage = search, partition, search.stage
         found = partition.leaves(search.data.U_held)
         counts = np.bincount(found, minlength=partition.n_leaves)
         asked = np.sort(np.argsort(-counts, kind="stable")[:n_leaves])
@@ -123,7 +196,8 @@ class _Leaves:
         self.tried: dict[tuple[int, int], tuple[float, np.ndarray]] = {}
         self.base = KernelParameters(search.gamma)
         size = sum(len(partition.rows(leaf)) * (len(partition.rows(leaf)) + len(held)) for leaf, held in self.tasks)
-        self._keeps, self._kept = 8 * size <= KEPT_BYTES, dict[int, tuple[np.ndarray, np.ndarray]]()
+        self._keeps = 8 * size <= KEPT_BYTES
+        self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {} if like is None else like._kept
 
     def _distances(self, task: int) -> tuple[np.ndarray, np.ndarray]:
         """Between the rows of a leaf, and from held-out ones to them: the same for every width."""
@@ -139,16 +213,18 @@ class _Leaves:
             self._kept[task] = found
         return found
 
-    def climb(self) -> tuple[int, int]:
+    def climb(self, start: tuple[int, int] | None = None) -> tuple[int, int]:
         """Places of the best width and of its best penalty."""
-        width = FIRST_WIDTH
-        self.judge(width, list(FIRST_RIDGES))
-        start = min(FIRST_RIDGES, key=lambda step: self.tried[width, step][0])
-        if self.tried[width, start][0] >= self.without:  # even a strong penalty turns nothing to the better
-            return width, start
-        found = {width: self._climb_ridge(width, start)}
+        width, ridges = self.stage.first_width, self.stage.first_ridges
+        if start is not None:
+            width, ridges = start[0], (start[1],)
+        self.judge(width, list(ridges))
+        ridge = min(ridges, key=lambda step: self.tried[width, step][0])
+        if len(ridges) > 1 and self.tried[width, ridge][0] >= self.without:
+            return width, ridge  # even a strong penalty turns nothing to the better
+        found = {width: self._climb_ridge(width, ridge)}
         for step in (1, -1):  # what is better to one side is not sought on the other
-            while (near := width + step) in range(len(WIDTHS)) and near not in found:
+            while (near := width + step) in range(len(self.stage.widths)) and near not in found:
                 found[near] = self._climb_ridge(near, found[width])
                 if self.tried[near, found[near]][0] >= (1 - CLEAR) * self.tried[width, found[width]][0]:
                     break
@@ -164,10 +240,9 @@ class _Leaves:
                 return here
             here = best
 
-    @staticmethod
-    def ridges(*steps: int) -> list[int]:
+    def ridges(self, *steps: int) -> list[int]:
         """Those that are places of penalties."""
-        return [step for step in steps if 0 <= step < len(RIDGES)]
+        return [step for step in steps if 0 <= step < len(self.stage.ridges)]
 
     def judge(self, width: int, steps: list[int]) -> None:
         """Judge several penalties at once: the kernels of a leaf are evaluated once."""
@@ -182,15 +257,14 @@ class _Leaves:
         def work(task: int) -> None:
             leaf, held = self.tasks[task]
             rows = self.partition.rows(leaf)
-            w = None if data.weight is None else data.weight[rows]
             K, system = (workspace.array(name, (len(rows), len(rows)), np.float64) for name in ("K", "system"))
             K_held = workspace.array("held", (len(held), len(rows)), np.float64)
             for distances, values in zip(self._distances(task), (K, K_held), strict=True):
                 values[:] = distances
-                KERNELS[search.kernel].values(values, self.base, WIDTHS[width])
+                KERNELS[search.kernel].values(values, self.base, self.stage.widths[width])
             for i, step in enumerate(new):
                 system[:] = K
-                alpha = solve_leaf(system, data.R[rows], w, float(RIDGES[step]))
+                alpha = self.stage.solve(system, data, rows, float(self.stage.ridges[step]))
                 out[i, starts[task] : starts[task + 1]] = data.P_held[held] + K_held @ alpha
 
         largest_first = sorted(range(len(self.tasks)), key=lambda task: -len(self.partition.rows(self.tasks[task][0])))

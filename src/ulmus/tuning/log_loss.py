@@ -13,6 +13,8 @@ from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 CRITERIA = ("log_loss", "error", "auc", "balanced")
 #: A further C is tried while the criterion has not risen by this share above its lowest.
 PATIENCE = 0.02
+#: Criteria that differ by less than this share are equal.
+FLAT = 1e-3
 
 
 def criterion_of(criterion: str, T: np.ndarray, F: np.ndarray, weight: np.ndarray | None = None) -> float:
@@ -94,3 +96,59 @@ def log_path(
         if trials[-1].loss > (1 + PATIENCE) * lowest:
             break
     return trials
+
+
+@dataclass(frozen=True)
+class HeldTrial:
+    """One C: the criterion of all held-out rows, and the solution without each set of them."""
+
+    C: float
+    loss: float
+    solutions: tuple[LogSolution, ...]
+
+
+def held_path(
+    problem: LogProblem,
+    C: Sequence[float],
+    held: Sequence[np.ndarray],
+    *,
+    criterion: str = "log_loss",
+    tol: float = 1e-3,
+) -> list[HeldTrial]:
+    """Models for rising C, each without one of several sets of rows, judged together on what they never saw.
+
+    A set is the weight of every row that it holds out; scores come with those of all rows. Every model begins where
+    that of the last C ended; the path ends where the criterion has clearly risen. Only the last trial keeps its Gram
+    matrices.
+    """
+    trials: list[HeldTrial] = []
+    without = [replace(problem, rows=replace(problem.rows, weight=problem.weight - out)) for out in held]
+    judged = [out > 0 for out in held]
+    T = np.concatenate([problem.rows.T[rows] for rows in judged])
+    weight = np.concatenate([out[rows] for out, rows in zip(held, judged, strict=True)])
+    begun: list[tuple[np.ndarray | None, np.ndarray | None]] = [(None, None)] * len(held)
+    for each in sorted(C):
+        solutions = [
+            fit_softmax(replace(part, C=each), start=start, gram=gram, tol=tol)
+            for part, (start, gram) in zip(without, begun, strict=True)
+        ]
+        begun = [(weights_of(solution, problem.fit_intercept), solution.gram) for solution in solutions]
+        F = np.concatenate([solution.F[rows] for solution, rows in zip(solutions, judged, strict=True)])
+        if trials:
+            before = tuple(replace(solution, gram=None) for solution in trials[-1].solutions)
+            trials[-1] = replace(trials[-1], solutions=before)
+        trials.append(HeldTrial(each, criterion_of(criterion, T, F, weight), tuple(solutions)))
+        if trials[-1].loss > (1 + PATIENCE) * min(trial.loss for trial in trials):
+            break
+    return trials
+
+
+def best_trial(trials: Sequence[HeldTrial]) -> int:
+    """The smallest C whose criterion is practically the lowest."""
+    lowest = min(trial.loss for trial in trials)
+    return next(i for i, trial in enumerate(trials) if trial.loss <= (1 + FLAT) * lowest)
+
+
+def weights_of(solution: LogSolution, fit_intercept: bool) -> np.ndarray:
+    """``[β; b]`` of a solution, with which another may begin."""
+    return np.vstack([solution.beta, solution.intercept]) if fit_intercept else solution.beta

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ulmus import engine
+from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import Loss
@@ -131,6 +132,9 @@ class PenaltySearch:
             weight = self.judged.weight
         else:
             e, weight = self._folded(solution)
+        if solution.loss.parameter is None:  # squares count in units of each output's deviation
+            T, mass = self.rows.rows.T, self.rows.rows.weight
+            e = e / Plain.of(T, mass).deviation
         losses = self.criterion(solution.loss, e, solution.c).mean(axis=1)
         self.tried[step] = (float(np.average(losses, weights=weight)), solution)
 

@@ -1,0 +1,173 @@
+"""Adaptive classification by log loss: the global model's C, the local stage, and scores of rows that were held out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ulmus.calibration import HeldOut, fit_temperature, probabilities
+from ulmus.codings import Coding, OneVsAll
+from ulmus.engine import Rows
+from ulmus.features.partition import random_partition
+from ulmus.features.sampling import merged
+from ulmus.models._effort import Effort
+from ulmus.models._log_global import LogGlobal, log_held_sets
+from ulmus.models._stages import Stages, landmarks_of
+from ulmus.solvers.local import LocalKernels
+from ulmus.solvers.log_local import fit_log_leaves
+from ulmus.solvers.softmax import LogSolution
+from ulmus.tuning.local import LOG, LocalChoice, LocalSearch, Remainder
+from ulmus.tuning.metric import quietly
+from ulmus.tuning.views import View
+
+#: The weaker global model with which leaves are tried has its C two steps of the path, a factor of 16, below the best.
+WEAKER = 2
+#: Width and penalty are sought on leaves so many times smaller.
+SMALLER = 4
+#: Another global model is followed where leaves on it, at width and penalty of the first, lose less than this factor.
+NEARLY = 1.01
+#: What may be left of the objective of a leaf that is kept.
+LEAF_TOLERANCE = 1e-3
+#: Rows below which there is no local stage.
+FEW = 300
+
+
+@dataclass(frozen=True)
+class LogStages:
+    """The work of one fit: rows as the view shows them, and what may be spent."""
+
+    rows: Rows
+    view: View
+    effort: Effort
+    coding: Coding
+    criterion: str
+    max_bytes: float
+    rng: np.random.RandomState
+    n_jobs: int | None
+    say: Callable[[str], None]
+
+    def fit(self, landmarks: int) -> Stages:
+        """Path, local stage, and the models of all rows."""
+        held = log_held_sets(self.rows, self.rng)
+        model = LogGlobal.of(
+            self.rows,
+            self.view,
+            landmarks_of(self.rows, landmarks),
+            int(self.rng.randint(2**31 - 1)),
+            held,
+            criterion=self.criterion,
+            max_bytes=self.max_bytes,
+            n_jobs=self.n_jobs,
+        )
+        best = model.best
+        trial = model.trials[best]
+        self.say(f"global log model: {model.size} landmarks, C = {trial.C:.3g}, loss {trial.loss:.4g}")
+        place, choice, held_out = best, None, self._held_scores(model, best)
+        if self.effort.partitions and len(self.rows) > FEW:
+            place, choice, judged = self._judged(model, best)
+            kept = "kept" if choice.pays else "left out"
+            self.say(f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it ({kept})")
+            if choice.pays:
+                held_out = judged
+            else:
+                place, choice = best, None
+        solution = model.fitted(place)
+        local = None if choice is None else self._leaves(solution, choice)
+        if local is None and choice is not None:  # no memory for it
+            place, held_out, solution = best, self._held_scores(model, best), model.fitted(best)
+        C = model.trials[place].C
+        return Stages(model.landmark_map, C, solution.beta, solution.intercept, local, held_out)
+
+    def _held_scores(self, model: LogGlobal, trial: int) -> HeldOut:
+        """Scores of the held-out rows by the global models that did not see them."""
+        parts = []
+        for out, solution in zip(model.held, model.trials[trial].solutions, strict=True):
+            rows = out > 0
+            parts.append(HeldOut(self.rows.T[rows], solution.F[rows], np.zeros(int(rows.sum())), out[rows]))
+        return HeldOut.joined(parts)
+
+    def _judged(self, model: LogGlobal, best: int) -> tuple[int, LocalChoice, HeldOut]:
+        """The trial behind the best local stage, that stage, and its scores of held-out rows.
+
+        Width, penalty and the global model are chosen on the first set, whether they pay is told by all of them.
+        """
+        effort, rng = self.effort, self.rng
+        places = [best] if best < WEAKER else [best, best - WEAKER]
+        with quietly():
+            searches = [self._search(model, place, 0) for place in places]
+            U, size = searches[0].data.U, effort.leaf(len(searches[0].data.U))
+            small, whole = (random_partition(U, rows_each, rng) for rows_each in (size // SMALLER, size))
+            leaves = searches[0].leaves(small, SMALLER * effort.judged_leaves)
+            which, found = 0, leaves.climb()
+            lowest, start = leaves.tried[found][0], found
+            for number, search in enumerate(searches[1:], 1):
+                others = search.leaves(small, SMALLER * effort.judged_leaves, leaves)
+                others.judge(start[0], [start[1]])
+                if others.tried[start][0] < NEARLY * lowest:
+                    place = others.climb(start)
+                    if others.tried[place][0] < lowest:
+                        which, found, lowest, leaves = number, place, others.tried[place][0], others
+            choice = searches[which].settled(leaves, found, whole, effort.judged_leaves)
+            choices, parts = [choice], [self._scores(searches[which], choice)]
+            without = [searches[0].loss(searches[0].data.P_held[choice.rows], choice.rows)]
+            for number in range(1, len(model.held)):
+                search = self._search(model, places[which], number)
+                partition = random_partition(search.data.U, effort.leaf(len(search.data.U)), rng)
+                choices.append(search.judged(choice, partition, effort.judged_leaves))
+                parts.append(self._scores(search, choices[-1]))
+                plain = self._search(model, best, number)
+                without.append(plain.loss(plain.data.P_held[choices[-1].rows], choices[-1].rows))
+        choices = [replace(one, loss_without=loss) for one, loss in zip(choices, without, strict=True)]
+        masses = [float(part.weight.sum()) for part in parts]
+        return places[which], choices[0].pooled(choices[1:], masses), HeldOut.joined(parts)
+
+    def _search(self, model: LogGlobal, trial: int, number: int) -> LocalSearch:
+        """The search for leaves behind the global model of a trial, without one set of rows."""
+        out, F = model.held[number], model.trials[trial].solutions[number].F
+        rows, rest = self.rows, model.problem.weight - out
+        mask, left = out > 0, rest > 0
+        test = replace(rows.take(mask), weight=out[mask])
+        some, offset = _together(replace(rows.take(left), weight=rest[left]), F[left], self.rng)
+        data = Remainder(some.X, some.T, some.weight, test.X, test.T, F[mask], test.weight, offset)
+        return LocalSearch(self.view.kernel, self.view.gamma, data, self.coding, self.criterion, self.n_jobs, LOG)
+
+    def _scores(self, search: LocalSearch, choice: LocalChoice) -> HeldOut:
+        data, rows = search.data, choice.rows
+        assert data.weight_held is not None
+        return HeldOut(data.T_held[rows], choice.P, np.zeros(len(rows)), data.weight_held[rows])
+
+    def _leaves(self, solution: LogSolution, choice: LocalChoice) -> LocalKernels | None:
+        """The local stage on all rows; None where it does not fit into memory."""
+        some, offset = _together(self.rows, solution.F, self.rng)
+        gamma = choice.width * self.view.gamma
+        each = some.T.nbytes + 8 * len(some)
+        rounds = min(self.effort.partitions, int((self.max_bytes - some.X.nbytes) // each))
+        if rounds < 1:
+            self.say(f"local stage left out: it needs {(some.X.nbytes + each) / 1e9:.2g} GB")
+            return None
+        size = self.effort.leaf(len(some))
+        rounds = rounds if len(some) > size else 1  # there is but one way to put all rows into one leaf
+        partitions = tuple(random_partition(some.X, size, self.rng) for _ in range(rounds))
+        with quietly():
+            alphas, _ = fit_log_leaves(
+                *(self.view.kernel, gamma, choice.ridge, some.X, some.T, offset, some.weight, partitions),
+                tol=LEAF_TOLERANCE,
+                n_jobs=self.n_jobs,
+            )
+        return LocalKernels(self.view.kernel, gamma, some.X, partitions, tuple(alphas))
+
+
+def _together(rows: Rows, F: np.ndarray, rng: np.random.RandomState) -> tuple[Rows, np.ndarray]:
+    """Equal rows as one, with the mean of their codes, and their scores, which are equal."""
+    m = rows.T.shape[1]
+    both = merged(replace(rows, T=np.concatenate([rows.T, F], axis=1)), rng)
+    return replace(both, T=np.ascontiguousarray(both.T[:, :m])), np.ascontiguousarray(both.T[:, m:])
+
+
+def calibrated_loss(held_out: HeldOut) -> float:
+    """Log loss of held-out rows, by the probabilities that these rows calibrate."""
+    scores, true = (OneVsAll.class_scores(a) for a in (held_out.P, held_out.T))
+    which = true.argmax(axis=1)
+    with quietly():
+        P = probabilities(scores, *fit_temperature(scores, which, held_out.weight), by_score=False)
+    return -float(np.average(np.log(P[np.arange(len(P)), which]), weights=held_out.weight))

@@ -1,0 +1,132 @@
+"""Adaptive models by squares: the global model, and a local stage on what it leaves over."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ulmus import engine
+from ulmus.calibration import FoldModels, HeldOut, fold_sample, leave_one_out_sample
+from ulmus.codings import Coding
+from ulmus.engine import Rows
+from ulmus.features.partition import random_partition
+from ulmus.features.sampling import distinct_pairs, merged
+from ulmus.models._effort import Effort
+from ulmus.models._global import GlobalModel
+from ulmus.models._local_stage import held_sets, judge_local
+from ulmus.models._stages import Stages, landmarks_of
+from ulmus.solvers.local import LocalKernels, fit_leaves
+from ulmus.tuning.local import LocalChoice
+from ulmus.tuning.views import View
+
+#: Rows whose leave-one-out predictions choose the C of the global model.
+SCORED = 4_000
+
+
+@dataclass(frozen=True)
+class SquaredStages:
+    """The work of one fit: rows as the view shows them, and what may be spent."""
+
+    rows: Rows
+    view: View
+    effort: Effort
+    coding: Coding
+    criterion: str
+    max_bytes: float
+    rng: np.random.RandomState
+    n_jobs: int | None
+    say: Callable[[str], None]
+    fit_intercept: bool = False
+
+    def fit(self, landmarks: int) -> Stages:
+        """Global model, and the local stage where it pays."""
+        rows, coding, rng = self.rows, self.coding, self.rng
+        with engine.threads_for(self.effort.landmarks):
+            scored = distinct_pairs(rows, SCORED, rng)
+            model = self._fit_global(rows, coding, scored, landmarks, rng)
+            held = held_sets(rows, rng) if self.effort.partitions else []
+            P, *P_without = model.predictions(model.solution, *map(model.without, held))
+            choice, held_out = self._judge_local(rows, held, P_without, coding, rng)
+            local = self._fit_local(rows, P, choice, rng)
+        if local is None:
+            model = self._larger(model, rows, coding, scored, rng)
+        with engine.threads_for(model.size):
+            if held_out is None or local is None:
+                held_out = self._left_out(model, rng)
+        solution = model.solution
+        return Stages(
+            *(model.landmark_map, model.trial.best_C, solution.beta, solution.intercept, local, held_out),
+            leverage=solution.leverage,
+        )
+
+    def _fit_global(
+        self, rows: Rows, coding: Any, scored: Any, landmarks: int, rng: np.random.RandomState
+    ) -> GlobalModel:
+        model = GlobalModel.of(
+            rows,
+            self.view,
+            landmarks_of(rows, landmarks),
+            int(rng.randint(2**31 - 1)),
+            coding=coding,
+            criterion=self.criterion,
+            scored=scored,
+            fit_intercept=self.fit_intercept,
+            n_jobs=self.n_jobs,
+        )
+        trial = model.trial
+        self.say(f"global model: {model.size} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
+        return model
+
+    def _larger(
+        self, model: GlobalModel, rows: Rows, coding: Any, scored: Any, rng: np.random.RandomState
+    ) -> GlobalModel:
+        """What leaves do not find, more landmarks may: the global model with twice as many, where it is better."""
+        size = 2 * self.effort.landmarks
+        room = len(rows) >= 8 * size and 8 * size * (size + rows.X.shape[1]) <= self.max_bytes
+        if not (self.effort.grows and room and 2 * model.size >= size and model.wants_more):
+            return model
+        larger = self._fit_global(rows, coding, scored, size, rng)
+        return min((model, larger), key=lambda each: each.trial.best_loss)
+
+    def _left_out(self, model: GlobalModel, rng: np.random.RandomState) -> HeldOut:
+        """Predictions of rows by global models that did not see them: without each of them, or without their fold."""
+        if model.seen.fold is None:
+            return leave_one_out_sample(
+                model.features, model.seen, model.solution, rng, model.trial.best_C, n_jobs=self.n_jobs
+            )
+        models = FoldModels(model.seen.fold, model.sums, model.trial.best_C, self.fit_intercept)
+        return fold_sample(model.features, model.seen, models, rng)
+
+    def _judge_local(
+        self, rows: Rows, held: list[np.ndarray], P: list[np.ndarray], coding: Any, rng: np.random.RandomState
+    ) -> tuple[LocalChoice | None, HeldOut | None]:
+        """The best local stage, judged on rows that the global models behind it (which predict P) have not seen."""
+        if not held:
+            return None, None
+        choice, held_out = judge_local(rows, held, P, self.view, self.effort, coding, self.criterion, rng, self.n_jobs)
+        self.say(
+            f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it "
+            f"({'kept' if choice.pays else 'left out'})"
+        )
+        return choice, held_out
+
+    def _fit_local(
+        self, rows: Rows, P: np.ndarray, choice: LocalChoice | None, rng: np.random.RandomState
+    ) -> LocalKernels | None:
+        """The local stage on what the global model, which predicts P, leaves over."""
+        if choice is None or not choice.pays:
+            return None
+        effort, gamma = self.effort, choice.width * self.view.gamma
+        rest = merged(replace(rows, T=rows.T - P), rng)
+        each = rest.T.nbytes + 8 * len(rest)
+        rounds = min(effort.partitions, int((self.max_bytes - rest.X.nbytes) // each))
+        if rounds < 1:
+            self.say(f"local stage left out: it needs {(rest.X.nbytes + each) / 1e9:.2g} GB")
+            return None
+        size = effort.leaf(len(rest))
+        rounds = rounds if len(rest) > size else 1  # there is but one way to put all rows into one leaf
+        partitions = tuple(random_partition(rest.X, size, rng) for _ in range(rounds))
+        kernel, ridge = self.view.kernel, choice.ridge
+        alphas = fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions, n_jobs=self.n_jobs)
+        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas))

@@ -1,0 +1,32 @@
+"""What an adaptive model has fitted in its view: a global model, a local stage, and answers of rows held out."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ulmus.calibration import HeldOut
+from ulmus.engine import Rows
+from ulmus.features.nystrom import NystromMap
+from ulmus.features.sampling import row_keys
+from ulmus.models._local_stage import MIN_LANDMARKS
+from ulmus.solvers.local import LocalKernels
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Landmarks, C, weights and constants of the global model, the local stage, and predictions of rows left out."""
+
+    landmark_map: NystromMap
+    C: float
+    beta: np.ndarray
+    intercept: np.ndarray
+    local: LocalKernels | None
+    held_out: HeldOut
+    leverage: Any = None
+
+
+def landmarks_of(rows: Rows, most: int) -> int:
+    """Half of the distinct rows, within bounds."""
+    distinct = len(np.unique(row_keys(rows.X, 0)))
+    return min(most, max(MIN_LANDMARKS, distinct // 2))

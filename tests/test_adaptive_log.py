@@ -1,0 +1,323 @@
+"""Adaptive classifiers by log loss: against the solvers they are made of, what must not leak, and ugly rows."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import balanced_accuracy_score
+
+import ulmus
+from data import classification
+from test_onnx import assert_equal_outputs
+from test_softmax import UGLY, centred, codes, ugly
+from ulmus import AdaptiveClassifier
+from ulmus.calibration import HeldOut
+from ulmus.engine import Rows
+from ulmus.exceptions import NumericalWarning
+from ulmus.features.nystrom import NystromMap
+from ulmus.models import _log_global, adaptive
+from ulmus.models._log_global import log_held_sets, posed
+from ulmus.models._log_stage import LEAF_TOLERANCE, calibrated_loss
+from ulmus.models._summary import summary
+from ulmus.solvers.log_local import fit_log_leaves
+from ulmus.solvers.log_loss import losses, targets
+from ulmus.solvers.softmax import LogProblem, fit_softmax
+from ulmus.tuning.folds import grouped
+from ulmus.tuning.local import LocalChoice
+from ulmus.tuning.log_loss import best_trial, held_path
+from ulmus.tuning.views import Budget
+
+#: Small enough that a thousand rows have several leaves.
+SMALL = adaptive.Effort(Budget(300, 40, 400, 60, rounds=1), 60, 80, 80, 3, 8)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setitem(adaptive.EFFORTS, "fast", SMALL)
+
+
+def quick(**options):
+    return AdaptiveClassifier(effort="fast", random_state=0, n_jobs=1, **options)
+
+
+def checkers(n, k, seed=0):
+    """Classes of a fine pattern with a trend, and some labels at random."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-1, 1, (n, 3))
+    y = (np.floor(2 * X[:, 0]) + np.floor(2 * X[:, 1]) + (X[:, 2] > 0)).astype(int) % k
+    wrong = rng.uniform(size=n) < 0.1
+    y[wrong] = rng.randint(0, k, wrong.sum())
+    return X, y
+
+
+def log_loss(model, X, y):
+    P = model.predict_proba(X)
+    return -np.log(P[np.arange(len(y)), np.searchsorted(model.classes_, y)]).mean()
+
+
+# Against the solvers
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_global_model_minimises_the_penalised_log_loss_on_its_features(k, monkeypatch):
+    monkeypatch.setattr(LocalChoice, "pays", False)
+    X, y = checkers(900, k)
+    model = quick().fit(X, y)
+    assert model.local_ is None
+    assert model.loss_ == "log"
+    Phi, T = model.map_.transform(model.view_.transform(X)), codes(y, k)
+    best = fit_softmax(LogProblem.of(Phi, T, model.C_), tol=1e-12)
+    F = Phi @ model.beta_ + model.intercept_
+    value = losses(targets(T), F).sum() + (model.beta_**2).sum() / (2 * model.C_)
+    assert best.value <= value <= best.value * (1 + 1e-4)
+    shown = model.decision_function(X)
+    assert_allclose(shown[:, None] if k == 2 else shown, F, atol=1e-8)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_leaves_fit_what_the_global_scores_leave(k, monkeypatch):
+    monkeypatch.setattr(LocalChoice, "pays", True)
+    X, y = checkers(500, k)
+    model = quick().fit(X, y)
+    local = model.local_
+    U = model.view_.transform(X)
+    place = {row.tobytes(): i for i, row in enumerate(U)}
+    order = [place[row.tobytes()] for row in local.U]
+    F = model.map_.transform(U[order]) @ model.beta_ + model.intercept_
+    T = codes(y, k)[order]
+    found = []
+    for ridge in 10.0 ** np.arange(-2.0, 1.01, 0.5):
+        leaves = (local.kernel, local.gamma, ridge, local.U, T, F, None, local.partitions)
+        alphas, _ = fit_log_leaves(*leaves, tol=LEAF_TOLERANCE)
+        found.append(max(np.abs(a - b).max() for a, b in zip(alphas, local.alphas, strict=True)))
+    assert min(found) < 1e-6
+
+
+def test_the_local_stage_in_log_loss_finds_what_the_global_model_leaves():
+    X, y = checkers(2600, 2)
+    model = quick().fit(X[:2000], y[:2000])
+    assert model.local_ is not None
+    F = model.map_.transform(model.view_.transform(X[2000:])) @ model.beta_ + model.intercept_
+    alone = losses(targets(codes(y[2000:], 2)), F).mean()
+    assert log_loss(model, X[2000:], y[2000:]) < 0.9 * alone
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_held_out_rows_are_judged_by_models_that_never_saw_them(k):
+    X, y = classification(200, 3, k)
+    Phi, T = np.tanh(X @ np.random.RandomState(0).normal(size=(3, 20))), codes(y, k)
+    held = [np.arange(200) % 4 == i for i in range(4)]
+    trials = held_path(LogProblem.of(Phi, T, 1.0), [0.5, 8.0], [mask.astype(float) for mask in held], tol=1e-10)
+    for trial in trials:
+        total = 0.0
+        for mask, solution in zip(held, trial.solutions, strict=True):
+            without = fit_softmax(LogProblem.of(Phi[~mask], T[~mask], trial.C), tol=1e-10)
+            F = Phi[mask] @ without.beta + without.intercept
+            assert_allclose(centred(solution.F[mask]), centred(F), atol=1e-4)
+            total += losses(targets(T[mask]), F).sum()
+        assert trial.loss == pytest.approx(total / 200, rel=1e-5)
+    assert best_trial(trials) == int(np.argmin([trial.loss for trial in trials]))
+
+
+@pytest.mark.parametrize("kernel", ["laplacian_l1", "rbf"])
+def test_features_in_double_in_single_or_by_blocks_give_the_same_model(kernel, monkeypatch):
+    X, y = checkers(600, 3)
+    features = NystromMap(80, kernel=kernel, gamma=0.3, random_state=0).fit(X)
+    rows = Rows(X, codes(y, 3))
+    found = []
+    for kept, most in ((2**28, 0), (0, 1e9), (0, 0)):
+        monkeypatch.setattr(_log_global, "KEPT_BYTES", kept)
+        problem = posed(features, rows, most, 1)
+        found.append((problem.rows.X, fit_softmax(replace(problem, C=3.0), tol=1e-8).F))
+    assert [Phi.dtype for Phi, _ in found[:2]] == [np.float64, np.float32]
+    assert found[2][0] is rows.X
+    assert_allclose(centred(found[1][1]), centred(found[0][1]), atol=1e-3)
+    assert_allclose(centred(found[2][1]), centred(found[0][1]), atol=1e-5)
+
+
+# What must not leak
+
+
+def test_held_sets_are_whole_groups_and_copies_stay_together():
+    X = np.repeat(np.random.RandomState(0).normal(size=(300, 2)), 2, axis=0)
+    rows = Rows(X, np.ones((600, 1)))
+    for out in log_held_sets(rows, np.random.RandomState(0)):
+        assert_array_equal(out[::2], out[1::2])
+    fold = grouped(np.arange(600) // 20, None)
+    sets = log_held_sets(replace(rows, fold=fold), np.random.RandomState(0))
+    assert_array_equal(np.sum(sets, axis=0), 1)
+    assert all(len(np.unique(fold[out > 0])) == 1 for out in sets)
+
+
+def test_observations_of_few_levels_are_held_out_one_by_one():
+    weight = np.array([30.0, 10.0, 1.0, 2.0])
+    rows = Rows(np.array([[0.0], [0.0], [1.0], [2.0]]), np.array([[1.0], [-1.0], [1.0], [-1.0]]), weight)
+    sets = log_held_sets(rows, np.random.RandomState(0))
+    assert_array_equal(np.sum(sets, axis=0), weight)
+    assert all((0 < out[0] < 30) for out in sets)
+    assert_array_equal(np.sort([out[2] for out in sets]), [0, 0, 0, 0, 1])
+
+
+def test_few_rows_are_each_held_out_once_and_of_many_a_tenth_is():
+    rng = np.random.RandomState(0)
+    assert_array_equal(np.sum(log_held_sets(Rows(rng.normal(size=(403, 2)), np.ones((403, 1))), rng), axis=0), 1)
+    (out,) = log_held_sets(Rows(rng.normal(size=(9000, 2)), np.ones((9000, 1))), rng)
+    assert out.sum() == 900
+    (out,) = log_held_sets(Rows(rng.normal(size=(1200, 2)), np.ones((1200, 1))), rng)
+    assert out.sum() == 300
+
+
+def test_labels_at_random_are_given_their_frequencies():
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(600, 4)), (rng.uniform(size=600) < 0.2).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        model = quick().fit(X, y)
+    P = model.predict_proba(rng.normal(size=(500, 4)))[:, 1]
+    assert abs(P.mean() - 0.2) < 0.05
+    assert P.std() < 0.1
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 1e6])
+def test_calibrated_probabilities_are_never_worse_than_the_frequencies_on_the_rows_that_judge(spread):
+    rng = np.random.RandomState(0)
+    y = np.arange(400) % 4 == 0
+    P = spread * rng.normal(size=(400, 1))  # says nothing of y
+    loss = calibrated_loss(HeldOut(codes(y, 2), P, np.zeros(400), np.ones(400)))
+    assert loss <= -(0.25 * np.log(0.25) + 0.75 * np.log(0.75)) + 1e-3
+
+
+# Invariances
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_weights_are_repetitions(k):
+    X, y = checkers(320, k)
+    times = np.random.RandomState(0).randint(0, 3, 320)
+    weighted = quick().fit(X, y, sample_weight=times)
+    repeated = quick().fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-6)
+
+
+def test_class_weights_are_weights_of_rows():
+    X, y = checkers(320, 3)
+    by_class = quick(class_weight={0: 1.0, 1: 2.0, 2: 3.0}).fit(X, y)
+    by_row = quick().fit(X, y, sample_weight=1.0 + y)
+    assert_allclose(by_class.class_prior_, by_row.class_prior_)
+    assert abs(by_class.predict_proba(X) - by_row.predict_proba(X)).mean() < 0.05
+
+
+def test_fits_are_the_same_for_any_number_of_threads():
+    X, y = checkers(1500, 3)
+    one, two = (quick().set_params(n_jobs=jobs).fit(X, y) for jobs in (1, 2))
+    assert_allclose(one.predict_proba(X[:100]), two.predict_proba(X[:100]), rtol=1e-9)
+
+
+def test_names_of_classes_do_not_matter():
+    X, y = checkers(400, 3)
+    numbers, names = quick().fit(X, y), quick().fit(X, np.array(["a", "b", "c"])[y])
+    assert_array_equal(numbers.predict_proba(X), names.predict_proba(X))
+
+
+# Choices
+
+
+def test_a_log_model_has_the_better_probabilities_where_labels_are_random():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(3000, 4))
+    y = (rng.uniform(size=3000) < 1 / (1 + np.exp(-3 * np.sin(2 * X[:, 0]) - X[:, 1]))).astype(int)
+    by_log, squared = (quick(loss=loss).fit(X[:1500], y[:1500]) for loss in ("log", "squared"))
+    assert log_loss(by_log, X[1500:], y[1500:]) < 1.02 * log_loss(squared, X[1500:], y[1500:])
+
+
+def test_auto_keeps_the_one_whose_held_out_rows_are_clearly_better(monkeypatch):
+    X, y = checkers(400, 2)
+    said = []
+    monkeypatch.setattr(AdaptiveClassifier, "_say", lambda self, text: said.append(text))
+    for better in ("log", "squared"):
+        order = iter([0.5, 0.7] if better == "log" else [0.5, 0.4])
+        monkeypatch.setattr(adaptive, "calibrated_loss", lambda held, order=order: next(order))
+        model = quick(loss="auto").fit(X, y)
+        assert model.loss_ == better
+    assert any("by squares" in text for text in said)
+
+
+@pytest.mark.parametrize("criterion", ["log_loss", "error", "auc", "balanced"])
+def test_every_criterion_of_a_log_model_gives_one(criterion):
+    X, y = checkers(400, 3)
+    model = quick(criterion=criterion).fit(X, y)
+    assert model.score(X, y) > 0.5
+
+
+def test_criteria_of_the_other_loss_are_refused():
+    X, y = checkers(60, 2)
+    with pytest.raises(ValueError, match="for loss='log', got 'squared'"):
+        quick(criterion="squared").fit(X, y)
+    with pytest.raises(ValueError, match="for loss='squared', got 'auc'"):
+        quick(criterion="auc", loss="squared").fit(X, y)
+
+
+@pytest.mark.parametrize("loss", ["log", "squared"])
+def test_decisions_follow_frequencies_or_costs(loss):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(1500, 2))
+    y = (X[:, 0] + 0.7 * rng.normal(size=1500) > 1.7).astype(int)
+    model = quick(loss=loss).fit(X[:800], y[:800])
+    usual = model.predict(X[800:])
+    model.set_params(decision="balanced")
+    even = model.predict(X[800:])
+    assert balanced_accuracy_score(y[800:], even) > balanced_accuracy_score(y[800:], usual) + 0.05
+    P = model.predict_proba(X[800:])
+    model.set_params(decision=[[0, 1], [9, 0]])
+    assert_array_equal(model.predict(X[800:]), (P[:, 1] > 0.1).astype(int))
+    model.set_params(decision=1 - np.eye(2))
+    assert_array_equal(model.predict(X[800:]), usual)
+
+
+def test_a_cost_matrix_of_the_wrong_shape_is_refused_by_fit():
+    X, y = checkers(60, 3)
+    with pytest.raises(ValueError, match="a cost matrix has one finite"):
+        quick(decision=np.ones((2, 2))).fit(X, y)
+
+
+# Ugly rows, and ways out
+
+
+@pytest.mark.parametrize("name", UGLY)
+def test_ugly_rows_give_probabilities(name):
+    X, y, k = ugly(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        model = quick().fit(X, y)
+    P = model.predict_proba(X)
+    assert P.shape == (len(X), k)
+    assert np.isfinite(P).all()
+    assert_allclose(P.sum(axis=1), 1.0)
+    share = np.bincount(y, minlength=k) / len(y)
+    assert log_loss(model, X, y) <= -(share @ np.log(share)) + 0.01
+
+
+@pytest.mark.parametrize("decision", ["accuracy", "balanced", [[0, 1, 4], [1, 0, 1], [9, 1, 0]]])
+def test_files_and_graphs_say_what_the_model_says(decision, tmp_path, monkeypatch):
+    monkeypatch.setattr(LocalChoice, "pays", True)
+    X, y = checkers(500, 3)
+    model = quick(decision=decision).fit(X, y)
+    Q = checkers(200, 3, 1)[0]
+    ulmus.save(model, tmp_path / "model.ulmus")
+    again = ulmus.load(tmp_path / "model.ulmus")
+    assert_array_equal(again.predict_proba(Q), model.predict_proba(Q))
+    assert_array_equal(again.predict(Q), model.predict(Q))
+    assert again.loss_ == "log"
+    assert_equal_outputs(model, Q, "float64", 1e-8)
+
+
+def test_the_summary_names_the_loss_and_importances_tell_signal_from_noise():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, (800, 4))
+    y = (np.sin(4 * X[:, 0]) > X[:, 1]).astype(int)
+    model = quick().fit(X, y)
+    assert_allclose(model.feature_importances_.sum(), 1.0)
+    assert model.feature_importances_[:2].sum() > 0.7
+    assert summary(model)["loss"] == "log"
