@@ -9,7 +9,8 @@ import pytest
 import ulmus
 from data import relative_error
 from ulmus.persistence.codec import LoadError
-from ulmus.persistence.file import _open, from_bytes, pack
+from ulmus.persistence.file import _open, from_bytes, pack, to_bytes
+from ulmus.persistence.registry import name_of
 
 FILES = Path(__file__).parent / "data"
 X = np.arange(12.0)[:, None] / 4
@@ -58,3 +59,12 @@ def test_what_the_fit_has_found_cannot_be_set():
     assert not hasattr(model, "tuning_")  # nothing was searched
     with pytest.raises(AttributeError, match="cannot be set"):
         model.alpha_ = None
+
+
+def test_a_class_that_is_called_otherwise_keeps_its_name_in_files():
+    model = ulmus.OSELMRegressor(5, C=1.0, slope=1.0, random_state=0).partial_fit(X, X[:, 0])
+    assert name_of(type(model.stream_)) == "ulmus.models._stream.Stream"
+    again = from_bytes(to_bytes(model))
+    np.testing.assert_array_equal(
+        again.partial_fit(X, X[:, 0]).predict(NEW), model.partial_fit(X, X[:, 0]).predict(NEW)
+    )

@@ -23,7 +23,7 @@ from ulmus.engine import Rows
 from ulmus.models._between import derive, is_view, learns, side_of
 from ulmus.models._features import MappedFamily
 from ulmus.models._memory import Memory, stacked
-from ulmus.models._stream import FORMS, Exchange, Stream, check_announced, check_rank, deficient, is_plain
+from ulmus.models._stream import FORMS, Exchange, OnlineState, check_announced, check_rank, deficient, is_plain
 from ulmus.models.choice import Training
 from ulmus.solvers.recursive import Information, Shape, start_of, sums_of
 from ulmus.solvers.ridge import Solution
@@ -90,7 +90,7 @@ class Sequential(Exchange):
         before = dict(self.__dict__)
         fitted = "map_" in before
         try:
-            stream = Stream(self._new_memory(), classes is not None)
+            stream = OnlineState(self._new_memory(), classes is not None)
             if fitted:
                 self._go_on_from_fit(stream)
             elif classes is not None:
@@ -107,7 +107,7 @@ class Sequential(Exchange):
     def _new_memory(self) -> Memory:
         return Memory(CALIBRATION_ROWS, latest=self._forgetting < 1.0)
 
-    def _go_on_from_fit(self, stream: Stream) -> None:
+    def _go_on_from_fit(self, stream: OnlineState) -> None:
         """A recursion that stands where ``fit`` has left the model."""
         if not hasattr(self, "_fitted_on"):
             raise ValueError(

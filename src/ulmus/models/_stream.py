@@ -27,7 +27,7 @@ FORMS: dict[str, type[Recursion]] = {form.form: form for form in (Information, C
 
 
 @dataclass
-class Stream:
+class OnlineState:
     """Where a model stands in its stream."""
 
     memory: Memory
@@ -90,7 +90,7 @@ def is_plain(model: Any, X: Any, y: Any) -> bool:
 class Exchange(MappedFamily):
     """Taking rows out again, and models together."""
 
-    stream_: Stream
+    stream_: OnlineState
     _form: str
     _forgetting: float
 
@@ -112,7 +112,7 @@ class Exchange(MappedFamily):
         if "stream_" not in self.__dict__:
             if not hasattr(self, "map_"):
                 raise NotFittedError(f"{type(self).__name__} has not learned anything yet; there is nothing to unlearn")
-            stream = Stream(self._new_memory(), announced=False)
+            stream = OnlineState(self._new_memory(), announced=False)
             self._go_on_from_fit(stream)
             self.stream_ = stream
         stream = self.stream_
@@ -207,7 +207,7 @@ class Exchange(MappedFamily):
     @staticmethod
     def _mergeable(model: Any) -> Any:
         if "stream_" not in model.__dict__ and hasattr(model, "map_"):
-            stream = Stream(model._new_memory(), announced=False)
+            stream = OnlineState(model._new_memory(), announced=False)
             model._go_on_from_fit(stream)
             model.stream_ = stream
         if "stream_" not in model.__dict__ or model.stream_.recursion is None:

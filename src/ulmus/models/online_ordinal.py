@@ -38,7 +38,7 @@ class OSELMOrdinalClassifier(Ordinal, OnlineFamily):
         The hidden layer.
     beta_, intercept_ : ndarray
         Output weights, one column per bit, computed when asked for.
-    stream_ : Stream
+    stream_ : OnlineState
         The recursion, and what is remembered of rows.
 
     References
