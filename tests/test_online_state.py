@@ -147,3 +147,13 @@ def test_losses_that_reweighting_cannot_lower_are_refused():
     model = OSELMRegressor(10, loss="huber", **GIVEN).partial_fit(X, Y)
     with pytest.raises(ValueError, match="unlearn needs loss='squared'"):
         model.unlearn(X[:1], Y[:1])
+
+
+def test_a_refused_block_with_a_new_class_leaves_probabilities_as_they_were():
+    Q, labels = X, LABELS
+    model = OSELMClassifier(10, direct_links=True, C=1.0, random_state=0).fit(Q, labels)
+    before = model.predict_proba(Q[:5])
+    with pytest.raises(ValueError, match="overflow"):
+        model.partial_fit(np.full((1, Q.shape[1]), 1e200), [9])
+    np.testing.assert_array_equal(model.predict_proba(Q[:5]), before)
+    assert len(model.floor_) == len(model.classes_)

@@ -4,7 +4,6 @@ A model is a *task* (regression, classification) over a *family* (random layer, 
 labels, the family knows features and weights.
 """
 
-from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,8 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ulmus import engine
 from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.backend import Host
-from ulmus.calibration import HeldOut
-from ulmus.codings import Coding
 from ulmus.devices.accelerator import HIDDEN, backend_for, on_device, resolve
 from ulmus.devices.tensors import HostView, checked, on_host, received
 from ulmus.engine import Rows
@@ -40,7 +37,18 @@ def digits_kept(weights: np.ndarray, bound: float, scale: np.ndarray | float, dt
 
 
 class Assembly(BaseEstimator):
-    """The fixed order of work; tasks and families fill in the steps."""
+    """The fixed order of work; tasks and families fill in the steps.
+
+    A **task** has ``_validate(X, y, reset)`` (rows and targets by scikit-learn's checks), ``_encode(y, weight)``
+    (target columns, and the factors that the task itself puts on the weights of rows), ``_encode_more(y)`` (the
+    same for rows that come later: classes are those that are known), ``_grow(labels)`` (know these as well; M, if
+    the columns become ``[t 1] M``), ``_identity(T)`` (numbers that tell targets apart), ``_coding(rows)`` and
+    ``_calibrate(held_out)``.
+
+    A **family** has ``_train(training)`` (fit, and predictions of rows by models that did not see them),
+    ``_outputs(X)`` (scores without the intercept) and ``_variance_factors(X)`` (leverage of rows under the model, and
+    what their features leave of the prior variance, times C).
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     _default_intercept: ClassVar[bool] = False
@@ -147,41 +155,6 @@ class Assembly(BaseEstimator):
 
     def _apply(self, features: Any, X: Any, weights: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         return applied(self.device, features, X, weights, dtype, self.n_jobs)
-
-    @abstractmethod
-    def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]: ...
-
-    @abstractmethod
-    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """Target columns, and the factors that the task itself puts on the weights of rows."""
-
-    @abstractmethod
-    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """The same for rows that come later: classes are those that are known already."""
-
-    @abstractmethod
-    def _grow(self, labels: Any) -> np.ndarray | None:
-        """Know these labels as well; ``M`` with new target columns ``[t 1] M`` if that changes the columns."""
-
-    @abstractmethod
-    def _identity(self, T: np.ndarray) -> np.ndarray:
-        """Numbers that tell targets apart, whatever other labels are known."""
-
-    @abstractmethod
-    def _coding(self, rows: Rows) -> Coding: ...
-
-    @abstractmethod
-    def _train(self, training: Training) -> HeldOut: ...
-
-    @abstractmethod
-    def _calibrate(self, held_out: HeldOut) -> None: ...
-
-    @abstractmethod
-    def _outputs(self, X: Any) -> np.ndarray: ...
-
-    @abstractmethod
-    def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Leverage of rows under the model, and what their features leave of the prior variance, times C."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,7 +4,6 @@ Their fits are three steps: **begin** fixes the map, **summarise** turns rows in
 weights. ``fit`` takes them on rows in memory; any driver that reads rows block by block takes the same ones.
 """
 
-from abc import abstractmethod
 from functools import partial
 from typing import Any
 
@@ -13,10 +12,10 @@ import numpy as np
 from ulmus import engine
 from ulmus.backend import Host
 from ulmus.calibration import FoldModels, HeldOut, fold_sample
-from ulmus.engine import Lift, Rows
+from ulmus.engine import Rows
 from ulmus.models._assembly import Assembly
 from ulmus.models.choice import Choice, Training, choose, choose_from_sums
-from ulmus.solvers.ridge import Gradient, Solution
+from ulmus.solvers.ridge import Gradient
 from ulmus.statistics import Extent, Statistics, Summary
 from ulmus.tuning import Tuning, summarise
 
@@ -24,7 +23,9 @@ from ulmus.tuning import Tuning, summarise
 class MappedFamily(Assembly):
     """A feature map and its output weights.
 
-    A family says what is given of its map (``_recipe``), and what it keeps of a solution (``_settle``).
+    A family says what is given of its map (``_recipe``), what may be summed in its place (``_summed_form``), what
+    else is asked of rows (``_extent``), and what it keeps of a solution and of the rows, or sums, behind it
+    (``_settle``).
     """
 
     map_: Any
@@ -34,11 +35,6 @@ class MappedFamily(Assembly):
     tuning_: Tuning
     #: Rows of the fit, their weight and extent, from which a recursion can go on.
     _fitted_on: tuple[int, float, Extent | None]
-
-    @property
-    @abstractmethod
-    def _recipe(self) -> Any:
-        """What is given of the map (:mod:`ulmus.features.recipes`)."""
 
     def _train(self, training: Training) -> HeldOut:
         rows, folds, backend = training.rows, training.folds, training.backend
@@ -84,17 +80,6 @@ class MappedFamily(Assembly):
         sums = summarise(lambda part: self._statistics(self.map_, part), rows, folds, n_folds)
         return Summary(sums.total, sums.folds, self._extent(rows))
 
-    def _summed_form(self) -> tuple[Lift, np.ndarray | None]:
-        """What a driver may sum instead of ``map_``, and the triangular factor that whitens the sum at the end."""
-        return self.map_, None
-
-    def _extent(self, rows: Rows) -> Extent:
-        return Extent.of(rows.T)
-
-    def _fitted_extent(self, rows: Rows) -> Extent:
-        """The extent of rows that were fitted just now."""
-        return self._extent(rows)
-
     def _finish(
         self, summary: Summary, sample: Training, *, choose: bool = False, again: Gradient | None = None
     ) -> None:
@@ -122,6 +107,5 @@ class MappedFamily(Assembly):
         self._fitted_on = (summary.total.n_rows, summary.total.weight, summary.extent)
         self._calibrate(held_out)
 
-    @abstractmethod
-    def _settle(self, solution: Solution, source: Rows | Summary) -> None:
-        """Keep what predictions need of a solution and of the rows, or sums, that it came from."""
+    def _most_features(self, rows: Rows) -> int:
+        return int(self._recipe.most(rows))

@@ -30,6 +30,11 @@ def partial_fit(
     -------
     self
     """
+    if getattr(self, "solver", "auto") == "iterative":
+        raise ValueError(
+            'partial_fit adds to sums, which are those of the direct route, got solver="iterative"; set '
+            'solver="auto" or "direct", or call fit with all rows'
+        )
     if not hasattr(self, "_metric"):
         self._metric = metric_for_blocks(self)
     if novelty is None or "stream_" not in self.__dict__ or self.stream_.recursion is None:

@@ -13,9 +13,10 @@ from ulmus.devices.tensors import HostView
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, dense
 from ulmus.features.sampling import distinct_sample
-from ulmus.models._assembly import digits_kept
-from ulmus.models._ordinal import Ordinal, OrdinalInBlocks
+from ulmus.models._ordinal import Ordinal
 from ulmus.models.choice import Training
+from ulmus.models.fitted import KernelFit
+from ulmus.models.kelm import keeps_digits_narrow
 from ulmus.solvers.logistic import FeatureRidge, KernelRidge, Ridge, Weights, fit_logistic
 from ulmus.tuning.search import SHARE
 
@@ -28,7 +29,7 @@ _MAX_CLIMB = 6
 class BitLoss(Ordinal):
     """The option ``loss``: the family chooses its features by squares, then Newton's method fits the bits."""
 
-    intercept_: np.ndarray
+    C_: Any
 
     def _train(self, training: Training) -> HeldOut:
         if self.loss == "logistic" and self.C is None:
@@ -38,14 +39,13 @@ class BitLoss(Ordinal):
         if self.loss == "logistic":
             if isinstance(rows.X, HostView):  # the steps of Newton's method are taken on the CPU
                 rows = replace(rows, X=np.asarray(rows.X))
-            if self.C == "auto":
-                self.C_ = self._choose_logistic_C(rows, rng)
+            C = self._choose_logistic_C(rows, rng) if self.C == "auto" else self.C_
             ridge, M = self._ridge(rows), rows.T.shape[1]
-            weights, self.intercept_ = np.zeros((ridge.n_weights, M)), np.zeros(M)
+            weights, intercept = np.zeros((ridge.n_weights, M)), np.zeros(M)
             for j in self.present_[1:] - 1:  # the others are not read
-                at = fit_logistic(ridge, _bit(rows, j), self.C_).at
-                weights[:, j], self.intercept_[j] = at.weights, at.intercept
-            self._keep(ridge, weights)
+                at = fit_logistic(ridge, _bit(rows, j), C).at
+                weights[:, j], intercept[j] = at.weights, at.intercept
+            self._keep(ridge, weights, intercept, C)
             where = np.searchsorted(self.present_, self._code.positions(rows.T))
             self.class_count_ = np.bincount(where, rows.weight).astype(float)
         return held_out
@@ -94,11 +94,11 @@ class BitLoss(Ordinal):
         """Ridge problems on these rows."""
 
     @abstractmethod
-    def _keep(self, ridge: Any, weights: np.ndarray) -> None:
+    def _keep(self, ridge: Any, weights: np.ndarray, intercept: np.ndarray, C: float) -> None:
         """Make these the model's weights."""
 
 
-class FeatureBits(BitLoss, OrdinalInBlocks):
+class FeatureBits(BitLoss):
     """On a feature map."""
 
     beta_: np.ndarray
@@ -130,26 +130,23 @@ class FeatureBits(BitLoss, OrdinalInBlocks):
     def _ridge(self, rows: Rows) -> Ridge:
         return FeatureRidge(self.map_, self._intercept, self.n_jobs)
 
-    def _keep(self, ridge: FeatureRidge, weights: np.ndarray) -> None:
-        self.beta_, self.route_ = weights, "newton"
+    def _keep(self, ridge: FeatureRidge, weights: np.ndarray, intercept: np.ndarray, C: float) -> None:
+        self.beta_, self.intercept_, self.C_, self.route_ = weights, intercept, C, "newton"
         self._fold(1.0)
 
 
 class KernelBits(BitLoss):
     """On the exact kernel."""
 
-    cross_kernel_: CrossKernel
-    alpha_: np.ndarray
-    _narrow: bool
+    fitted_: KernelFit
 
     def _ridge(self, rows: Rows) -> Ridge:
-        cross = CrossKernel(self.kernel, dense(rows.X, np.float64), self.cross_kernel_.parameters)
+        cross = CrossKernel(self.kernel, dense(rows.X, np.float64), self.fitted_.cross.parameters)
         return KernelRidge(cross, self._intercept, self.n_jobs)
 
-    def _keep(self, ridge: KernelRidge, weights: np.ndarray) -> None:
-        self.cross_kernel_, self.alpha_ = ridge.cross, weights
-        bound = float(np.abs(ridge.cross.diagonal(ridge.cross.Z)).max())
-        self._narrow = digits_kept(weights, bound, 1.0, np.float32)
+    def _keep(self, ridge: KernelRidge, weights: np.ndarray, intercept: np.ndarray, C: float) -> None:
+        narrow = keeps_digits_narrow(ridge.cross, weights, 1.0)
+        self.fitted_ = replace(self.fitted_, cross=ridge.cross, alpha=weights, intercept=intercept, C=C, narrow=narrow)
 
 
 def _bit(rows: Rows, j: int) -> Rows:

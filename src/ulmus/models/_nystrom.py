@@ -60,9 +60,6 @@ class NystromFamily(MappedFamily):
         self._certificate = Certificate.of(self.map_, source, self.C_, solution, fit_intercept=self._intercept)
         self._fold(source.target_reach)
 
-    def _most_features(self, rows: Rows) -> int:
-        return self._recipe.most(rows)
-
     def _fold(self, scale: Any) -> None:
         """Fold the whitening into the weights where that keeps the digits: ``f(x) = k_xz (R⁻ᵀβ)``."""
         self.cross_kernel_ = self.map_.cross_kernel_

@@ -11,7 +11,7 @@ from ulmus.calibration import HeldOut, fit_temperature, probabilities
 from ulmus.codings import Coding, Ordered, positions_in
 from ulmus.engine import Rows
 from ulmus.models._assembly import validated
-from ulmus.models._between import learns, reads
+from ulmus.models._between import reads
 from ulmus.models._tasks import widened
 
 
@@ -225,22 +225,3 @@ class Ordinal(ClassifierMixin):
             Rows sum to 1; classes never seen have probability 0.
         """
         return self._class_probabilities(self._scores_of(X))
-
-
-class OrdinalInBlocks(Ordinal):
-    """The same for families whose rows may come in blocks: the classes that were seen are those of all blocks."""
-
-    def _learn_block(self, rows: Rows, y: np.ndarray) -> None:
-        before = {name: value for name, value in vars(self).items() if name == "present_"}
-        try:
-            super()._learn_block(rows, y)
-        except Exception:
-            self.__dict__.pop("present_", None)
-            self.__dict__.update(before)
-            raise
-
-    @learns
-    def _merge(self, others: list[Any]) -> None:
-        seen = np.concatenate([one.classes_[one.present_] for one in (self, *others)])
-        super()._merge(others)
-        self.present_ = np.unique(positions_in(self.classes_, seen))

@@ -161,21 +161,6 @@ class IterativeFamily(NystromFamily):
         self._folds_in = tuple(dict.fromkeys((np.float64, *self._types_kept(rows.target_reach))))
         return fit.held_out
 
-    def _check_learns_on(self) -> None:
-        if self.solver == "iterative":
-            raise ValueError(
-                'partial_fit adds to sums, which are those of the direct route, got solver="iterative"; set '
-                'solver="auto" or "direct", or call fit with all rows'
-            )
-
-    def _go_on_from_fit(self, stream: Any) -> None:
-        if "_fitted_on" not in self.__dict__:
-            raise ValueError(
-                f"the route {self.route_!r} keeps no sums that more rows could be added to or taken from; fit with "
-                'solver="direct", or start a new model with partial_fit'
-            )
-        super()._go_on_from_fit(stream)
-
     def _settle(self, solution: Solution, source: Rows | Summary) -> None:
         super()._settle(solution, source)
         self.n_iter_ = 1

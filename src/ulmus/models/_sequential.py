@@ -23,7 +23,7 @@ from ulmus.engine import Rows
 from ulmus.models._between import derive, is_view, learns, side_of
 from ulmus.models._features import MappedFamily
 from ulmus.models._memory import Memory, stacked
-from ulmus.models._stream import FORMS, Exchange, Stream, check_announced, is_plain
+from ulmus.models._stream import FORMS, Exchange, OnlineState, check_announced, check_rank, deficient, is_plain
 from ulmus.models.choice import Training
 from ulmus.solvers.recursive import Information, Shape, start_of, sums_of
 from ulmus.solvers.ridge import Solution
@@ -76,7 +76,6 @@ class Sequential(Exchange):
         -------
         self
         """
-        self._check_learns_on()
         if classes is not None:
             check_announced(self, np.asarray(classes))
         if not hasattr(self, "stream_"):
@@ -86,15 +85,12 @@ class Sequential(Exchange):
         self._learn_block(rows, new)
         return self
 
-    def _check_learns_on(self) -> None:
-        """Refuse parameters that rows in blocks cannot follow."""
-
     def _first(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         """The first block; a refusal leaves no trace."""
         before = dict(self.__dict__)
         fitted = "map_" in before
         try:
-            stream = Stream(self._new_memory(), classes is not None)
+            stream = OnlineState(self._new_memory(), classes is not None)
             if fitted:
                 self._go_on_from_fit(stream)
             elif classes is not None:
@@ -111,8 +107,13 @@ class Sequential(Exchange):
     def _new_memory(self) -> Memory:
         return Memory(CALIBRATION_ROWS, latest=self._forgetting < 1.0)
 
-    def _go_on_from_fit(self, stream: Stream) -> None:
+    def _go_on_from_fit(self, stream: OnlineState) -> None:
         """A recursion that stands where ``fit`` has left the model."""
+        if not hasattr(self, "_fitted_on"):
+            raise ValueError(
+                f"the route {self.route_!r} keeps no sums that more rows could be added to or taken from; fit with "
+                'solver="direct", or start a new model with partial_fit'
+            )
         n, weight, stream.extent = self._fitted_on
         assert stream.extent is not None
         shape = Shape(self.map_.n_lifted, len(stream.extent.low), self.C_, self._intercept)
@@ -121,7 +122,7 @@ class Sequential(Exchange):
         try:
             R, z = start_of(solution, shape, weight)
         except LinAlgError as error:
-            raise self._deficient(n) from error
+            raise deficient(self, n) from error
         if self._form == "root":
             stream.recursion = SquareRoot(shape, (R, z))
         else:
@@ -167,18 +168,20 @@ class Sequential(Exchange):
         return Rows(X, np.empty((len(y), 0)), weight, None if weight is None else np.minimum(weight, 1.0)), y
 
     def _learn_block(self, rows: Rows, y: np.ndarray) -> None:
-        stream = self.stream_
-        if stream.recursion is None:
-            self._wait_with(rows, y)
-            return
-        known = getattr(self, "classes_", None)
+        waits = self.stream_.recursion is None
+        known = ("present_",) if waits else ("classes_", "present_", "floor_")
+        before = {name: value for name, value in vars(self).items() if name in known}
         try:
+            if waits:
+                self._wait_with(rows, y)
+                return
             M = self._known(y)
             coded = self._coded(rows, y)
             taken = self._material(coded)
         except Exception:
-            if known is not None:
-                self.classes_ = known
+            for name in known:
+                self.__dict__.pop(name, None)
+            self.__dict__.update(before)
             raise
         if M is not None:
             self._recode(M)
@@ -236,7 +239,7 @@ class Sequential(Exchange):
         rng = check_random_state(self.random_state) if rng is None else rng
         self._begin(self._training(self._aged(rows), folds, rng))
         if self.C_ is None:
-            self._check_rank(rows)
+            check_rank(self, rows)
         shape = Shape(self.map_.n_lifted, rows.T.shape[1], self.C_, self._intercept)
         stream.recursion, stream.waiting, stream.labels, stream.extent = FORMS[self._form](shape), None, None, None
         self._learn(rows, self._material(rows))
@@ -246,19 +249,6 @@ class Sequential(Exchange):
         if self._forgetting == 1.0:
             return rows
         return rows.reweighted(self._forgetting ** np.arange(len(rows) - 1, -1, -1.0))
-
-    def _check_rank(self, rows: Rows) -> None:
-        H = engine.transform(self.map_, rows.X, np.empty((len(rows), self.map_.n_lifted)), n_jobs=self.n_jobs)
-        if self._intercept:
-            H = np.column_stack([np.ones(len(H)), H])
-        if len(H) < H.shape[1] or np.linalg.matrix_rank(H) < H.shape[1]:
-            raise self._deficient(len(H))
-
-    def _deficient(self, n: int) -> ValueError:
-        return ValueError(
-            f"C=None needs a first block whose hidden layer has full rank {self.map_.n_lifted}, and its {n} rows "
-            "do not give that; start with more (and different) rows, use fewer nodes, or give a penalty such as C=1e6"
-        )
 
     def _material(self, rows: Rows) -> Any:
         """What the recursion takes in of coded rows: all that can fail is done here."""

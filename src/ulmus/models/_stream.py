@@ -11,7 +11,9 @@ from scipy.linalg import LinAlgError
 from sklearn.base import is_regressor
 from sklearn.exceptions import NotFittedError
 
+from ulmus import engine
 from ulmus._fingerprint import differing
+from ulmus.codings import positions_in
 from ulmus.engine import Rows
 from ulmus.models._between import learns
 from ulmus.models._features import MappedFamily
@@ -25,7 +27,7 @@ FORMS: dict[str, type[Recursion]] = {form.form: form for form in (Information, C
 
 
 @dataclass
-class Stream:
+class OnlineState:
     """Where a model stands in its stream."""
 
     memory: Memory
@@ -51,6 +53,23 @@ def check_announced(model: Any, classes: np.ndarray) -> None:
         )
 
 
+def check_rank(model: Any, rows: Rows) -> None:
+    """Refuse first rows whose features have not full rank, where no penalty holds the weights."""
+    H = engine.transform(model.map_, rows.X, np.empty((len(rows), model.map_.n_lifted)), n_jobs=model.n_jobs)
+    if model._intercept:
+        H = np.column_stack([np.ones(len(H)), H])
+    if len(H) < H.shape[1] or np.linalg.matrix_rank(H) < H.shape[1]:
+        raise deficient(model, len(H))
+
+
+def deficient(model: Any, n: int) -> ValueError:
+    """What to say of them."""
+    return ValueError(
+        f"C=None needs a first block whose hidden layer has full rank {model.map_.n_lifted}, and its {n} rows "
+        "do not give that; start with more (and different) rows, use fewer nodes, or give a penalty such as C=1e6"
+    )
+
+
 def is_plain(model: Any, X: Any, y: Any) -> bool:
     """Whether rows need no conversion, only a look at their shape and for NaN: what single rows are asked."""
     return (
@@ -71,7 +90,7 @@ def is_plain(model: Any, X: Any, y: Any) -> bool:
 class Exchange(MappedFamily):
     """Taking rows out again, and models together."""
 
-    stream_: Stream
+    stream_: OnlineState
     _form: str
     _forgetting: float
 
@@ -93,7 +112,7 @@ class Exchange(MappedFamily):
         if "stream_" not in self.__dict__:
             if not hasattr(self, "map_"):
                 raise NotFittedError(f"{type(self).__name__} has not learned anything yet; there is nothing to unlearn")
-            stream = Stream(self._new_memory(), announced=False)
+            stream = OnlineState(self._new_memory(), announced=False)
             self._go_on_from_fit(stream)
             self.stream_ = stream
         stream = self.stream_
@@ -169,6 +188,7 @@ class Exchange(MappedFamily):
         stream = self._mergeable(self).stream_
         for other in copies:
             self._check_same(self._mergeable(other))
+        seen = [one.classes_[one.present_] for one in (self, *copies)] if hasattr(self, "present_") else []
         for other in copies:
             if hasattr(self, "classes_"):
                 for one, labels in ((self, other.classes_), (other, self.classes_)):
@@ -180,12 +200,14 @@ class Exchange(MappedFamily):
             stream.extent = _joined(stream.extent, other.stream_.extent)
             stream.n_rows += other.stream_.n_rows
             stream.complete &= other.stream_.complete
+        if seen:
+            self.present_ = np.unique(positions_in(self.classes_, np.concatenate(seen)))
         self._outdated()
 
     @staticmethod
     def _mergeable(model: Any) -> Any:
         if "stream_" not in model.__dict__ and hasattr(model, "map_"):
-            stream = Stream(model._new_memory(), announced=False)
+            stream = OnlineState(model._new_memory(), announced=False)
             model._go_on_from_fit(stream)
             model.stream_ = stream
         if "stream_" not in model.__dict__ or model.stream_.recursion is None:

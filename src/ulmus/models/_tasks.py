@@ -112,7 +112,7 @@ class Regression(RegressorMixin):
         centre = self._scores_of(X)
         if coverage > self.spread_.most:
             warnings.warn(
-                f"errors of so few rows bear a coverage of {max(self.spread_.most, 0.0):.2f} at most; intervals for "
+                f"so few rows support a coverage of at most {max(self.spread_.most, 0.0):.2f}; intervals for "
                 f"coverage={coverage:g} end at the largest errors seen, and are too narrow",
                 stacklevel=2,
             )

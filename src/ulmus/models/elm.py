@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ulmus.calibration import variance_terms
-from ulmus.engine import Rows
+from ulmus.engine import Lift, Rows
 from ulmus.features.recipes import RandomFeatures
 from ulmus.models._assembly import digits_kept
 from ulmus.models._features import MappedFamily
@@ -14,7 +14,7 @@ from ulmus.models._tasks import Classification, Regression
 from ulmus.models.options import CLASS_WEIGHT, ELM, RUN
 from ulmus.parameters import estimator
 from ulmus.solvers.ridge import Solution
-from ulmus.statistics import Summary
+from ulmus.statistics import Extent, Summary
 
 
 class RandomFamily(MappedFamily):
@@ -28,6 +28,17 @@ class RandomFamily(MappedFamily):
     def _recipe(self) -> RandomFeatures:
         return RandomFeatures.of(self)
 
+    def _summed_form(self) -> tuple[Lift, np.ndarray | None]:
+        """What a driver may sum instead of ``map_``, and the triangular factor that whitens the sum at the end."""
+        return self.map_, None
+
+    def _extent(self, rows: Rows) -> Extent:
+        return Extent.of(rows.T)
+
+    def _fitted_extent(self, rows: Rows) -> Extent:
+        """The extent of rows that were fitted just now."""
+        return self._extent(rows)
+
     def _settle(self, solution: Solution, source: Rows | Summary) -> None:
         self.n_hidden_ = self.map_.n_hidden
         self.beta_, self.intercept_, self.route_ = solution.beta, solution.intercept, solution.form
@@ -37,9 +48,6 @@ class RandomFamily(MappedFamily):
     def _fold(self, scale: Any) -> None:
         """Predict float32 rows in float32 where that keeps the digits."""
         self._narrow = digits_kept(self.beta_, 1.0, scale, np.float32)
-
-    def _most_features(self, rows: Rows) -> int:
-        return self._recipe.most(rows)
 
     def _outputs(self, X: Any) -> np.ndarray:
         dtype = np.float32 if X.dtype == np.float32 and self._narrow else np.float64

@@ -1,5 +1,6 @@
 """KELM: exact kernel + ridge."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from ulmus.features.recipes import NystromFeatures
 from ulmus.models._assembly import Assembly, digits_kept
 from ulmus.models._metric import importances_in_use, metric_in_use
 from ulmus.models._tasks import Classification, Regression
-from ulmus.models.choice import Training, search
+from ulmus.models.choice import Choice, Training, search
+from ulmus.models.fitted import FittedView, KernelFit
 from ulmus.models.options import CLASS_WEIGHT, KELM, RUN
 from ulmus.parameters import estimator
-from ulmus.solvers.kernel_ridge import KernelVariance
 
 #: Rows whose leave-one-out predictions come with the solve.
 _LAST_ROWS = 1_000
@@ -38,68 +39,65 @@ class KernelFamily(Assembly):
     """The exact kernel and its dual weights."""
 
     metric_, feature_importances_ = property(metric_in_use), property(importances_in_use)
-    cross_kernel_: CrossKernel
-    alpha_: np.ndarray
-    intercept_: np.ndarray
-    _narrow: bool
-    #: Weights of the rows of the fit, and whether it had an intercept.
-    _weight: np.ndarray | None
-    _constant: bool
+    fitted_: KernelFit
+    alpha_, intercept_, cross_kernel_ = FittedView("alpha"), FittedView("intercept"), FittedView("cross")
+    C_, gamma_, tuning_ = FittedView("C"), FittedView("gamma"), FittedView("tuning")
 
     def _train(self, training: Training) -> HeldOut:
-        self.__dict__.pop("_variance", None)
         rows, folds = training.rows, training.folds
-        self._choose(training)
+        choice = self._choose(training)
         order, n_last = _calibration_last(len(rows), folds)
         rows = rows if order is None else rows.take(order)
-        parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
-        self.cross_kernel_ = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
+        parameters = KernelParameters(choice.width, self.degree, self.coef0)
+        cross = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
         solution = training.backend.fit_kernel(
-            self.cross_kernel_,
+            cross,
             rows,
-            self.C_,
+            choice.C,
             fit_intercept=self._intercept,
             n_last=n_last,
             last_folds=None if folds is None or order is None else folds[order][-n_last:],
         )
-        self.alpha_, self.intercept_ = solution.alpha, solution.intercept
-        self._weight, self._constant = rows.weight, self._intercept
-        bound = float(np.abs(self.cross_kernel_.diagonal(rows.X)).max())
-        self._narrow = digits_kept(self.alpha_, bound, rows.target_reach, np.float32)
+        alpha, intercept = solution.alpha, solution.intercept
+        narrow = keeps_digits_narrow(cross, alpha, rows.target_reach)
+        self.fitted_ = KernelFit(
+            cross, alpha, intercept, choice.C, choice.width, rows.weight, self._intercept, narrow, choice.tuning
+        )
         last = rows.take(slice(len(rows) - n_last, len(rows)))
         return HeldOut.of(last, solution.residual, solution.remainder)
 
-    def _choose(self, training: Training) -> None:
+    def _choose(self, training: Training) -> Choice:
         """Choose gamma and C on a Nyström model, which is this one when its landmarks are all the rows."""
         rows, rng, backend = training.rows, training.rng, training.backend
         size = min(len(rows), _TUNING_LANDMARKS)
         recipe, ridge = NystromFeatures.of(self, n_landmarks=size), self._ridge_search
-        gamma, self.C_ = recipe.start(rows, rng), self.C
+        choice = Choice(recipe.start(rows, rng), self.C)
         if recipe.open_width or ridge.open:
             make = recipe.maker(int(rng.randint(2**31 - 1)))
-            plan = search(recipe, ridge, training, lambda *asked: backend.adopt(make(*asked)), gamma, size)
-            gamma, self.C_, self.tuning_ = plan.width, plan.C, plan.tuning
-        self.gamma_ = float(gamma)
+            choice = search(recipe, ridge, training, lambda *asked: backend.adopt(make(*asked)), choice.width, size)
+        return replace(choice, width=float(choice.width))
 
     def _outputs(self, X: Any) -> np.ndarray:
-        dtype = np.float32 if X.dtype == np.float32 and self._narrow else np.float64
-        return self._apply(self.cross_kernel_, X, self.alpha_, dtype)
+        fitted = self.fitted_
+        dtype = np.float32 if X.dtype == np.float32 and fitted.narrow else np.float64
+        return self._apply(fitted.cross, X, fitted.alpha, dtype)
 
     def _most_features(self, rows: Rows) -> int:
         return len(rows)
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """From the factor of the kernel system, which is computed again at the first call and kept until a fit."""
-        if "_variance" not in self.__dict__:
-            constant = getattr(self, "_constant", False)  # files of before have none
-            self._variance = KernelVariance.of(self.cross_kernel_, self.C_, self._weight, constant, self.n_jobs)
-        variance = self._variance(X)
+        variance = self.fitted_.variance(X, self.n_jobs)
         return variance, np.zeros_like(variance)
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        state.pop("_variance", None)
-        return state
+    _migrated = staticmethod(KernelFit.of_attributes)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(self._migrated(state))
+
+
+def keeps_digits_narrow(cross: CrossKernel, alpha: np.ndarray, scale: Any) -> bool:
+    """Whether weights on kernel values keep the digits of float32 predictions of this size."""
+    return digits_kept(alpha, float(np.abs(cross.diagonal(cross.Z)).max()), scale, np.float32)
 
 
 @estimator(KELM | RUN)

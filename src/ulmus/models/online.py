@@ -10,7 +10,7 @@ from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.losses import LOSSES
 from ulmus.models._sequential import Sequential
-from ulmus.models._stream import Stream
+from ulmus.models._stream import OnlineState
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.choice import Training
 from ulmus.models.elm import RandomFamily
@@ -51,7 +51,7 @@ class OnlineFamily(RandomFamily, Sequential):
 
     def _train(self, training: Training) -> HeldOut:
         rows, folds, rng = training.rows, training.folds, training.rng
-        self.stream_ = Stream(self._new_memory(), announced=False)
+        self.stream_ = OnlineState(self._new_memory(), announced=False)
         self._start(rows, folds, rng)
         solution = self._solution()
         self._settle(solution, self._summary())
@@ -94,7 +94,7 @@ class OSELMRegressor(Regression, OnlineFamily):
         The hidden layer.
     beta_, intercept_ : ndarray
         Output weights, computed when asked for.
-    stream_ : Stream
+    stream_ : OnlineState
         The recursion, and what is remembered of rows.
 
     References
@@ -208,7 +208,7 @@ class OSELMClassifier(Classification, OnlineFamily):
         The hidden layer.
     beta_, intercept_ : ndarray
         Output weights, computed when asked for.
-    stream_ : Stream
+    stream_ : OnlineState
         The recursion, and what is remembered of rows.
 
     References

@@ -1,13 +1,13 @@
 """Ordinal regression on rows that never end: the ordered code on a random layer with recursive ridge."""
 
-from ulmus.models._ordinal import OrdinalInBlocks
+from ulmus.models._ordinal import Ordinal
 from ulmus.models.online import OnlineFamily
 from ulmus.models.options import ORDERED, OSELM, RUN_ON_CPU
 from ulmus.parameters import estimator
 
 
 @estimator(OSELM | ORDERED | RUN_ON_CPU, positional=1)
-class OSELMOrdinalClassifier(OrdinalInBlocks, OnlineFamily):
+class OSELMOrdinalClassifier(Ordinal, OnlineFamily):
     r"""Ordinal regression on a random layer that goes on learning: one row, or one block, at a time.
 
     The bits of :class:`~ulmus.ELMOrdinalClassifier`, "is it at least this class?", learned as in
@@ -38,7 +38,7 @@ class OSELMOrdinalClassifier(OrdinalInBlocks, OnlineFamily):
         The hidden layer.
     beta_, intercept_ : ndarray
         Output weights, one column per bit, computed when asked for.
-    stream_ : Stream
+    stream_ : OnlineState
         The recursion, and what is remembered of rows.
 
     References

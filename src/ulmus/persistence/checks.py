@@ -67,6 +67,17 @@ def check_state(cls: Any, state: dict[str, Any]) -> None:
     _check_known(cls, state)
 
 
+def migrated(cls: Any, state: dict[str, Any]) -> dict[str, Any]:
+    """A state as objects of this class have it now; what an older version kept apart is put together and checked."""
+    move = getattr(cls, "_migrated", None)
+    if move is None:
+        return state
+    now: dict[str, Any] = move(state)
+    for name in now.keys() - state.keys():
+        check_state(type(now[name]), now[name].__getstate__())
+    return now
+
+
 def check_parameters(cls: Any, given: dict[str, Any]) -> None:
     """Refuse parameters that are not valid, or that a file may not set."""
     for name, only in FIXED.items():

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 
 from ulmus.features.kernels import Kernel, KernelParameters
 from ulmus.persistence.budget import GENERATOR, LoadBudget, container_cost, extent, kernel_cost, sparse_cost, text_cost
-from ulmus.persistence.checks import StateError, check_parameters, check_state
+from ulmus.persistence.checks import StateError, check_parameters, check_state, migrated
 from ulmus.persistence.registry import LATER, class_of, name_of, named_objects
 
 #: Kinds of arrays whose bytes are stored; dates as the integers they are.
@@ -278,6 +278,7 @@ class StateDecoder:
         if "__reduce__" in cls.__dict__:
             return cls(*self._kernel(*self._list(entry["arguments"], 0)))
         state = {**LATER.get(cls.__name__, {}), **{k: self.decode(v) for k, v in entry["state"].items()}}
+        state = migrated(cls, state)
         check_state(cls, state)
         built = cls.__new__(cls)
         for key, value in state.items():

@@ -21,7 +21,7 @@ from ulmus.persistence.checks import StateError
 from ulmus.persistence.codec import LoadError, StateDecoder, StateEncoder, dumps
 
 #: Raised when a file can no longer be read by older versions.
-FORMAT = 1
+FORMAT = 2
 #: Largest header that is read: that of safetensors itself.
 MAX_HEADER = 100_000_000
 #: Bytes by which a file is told from others.
