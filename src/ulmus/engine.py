@@ -30,7 +30,7 @@ TILE_BYTES = 2**20
 SLAB_ROWS = 16_384
 
 #: Order of matrices up to which BLAS runs on one thread.
-SMALL = 1024
+SMALL = 2048
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

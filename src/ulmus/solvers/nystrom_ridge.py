@@ -44,7 +44,7 @@ _WATCHED = replace(DOUBLE, correct=0.0)
 
 #: Condition numbers of what is left to whiten: sums keep the digits; some thousand rows and more seldom need to be
 #: corrected; corrections restore them.
-SUM_LIMIT, SOUND, GRAM_LIMIT = 1e5, 1e6, 3e8
+SUM_LIMIT, SOUND, GRAM_LIMIT = 1e5, 1.5e6, 3e8
 #: Shares of the features that may be whitened first.
 LEADING = (1 / 20, 1 / 10, 1 / 5, 1 / 3)
 

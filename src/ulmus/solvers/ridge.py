@@ -46,7 +46,7 @@ class Precision:
 
     dtype: Any = np.float64
     tolerance: float = 1e-10
-    settled: float = 1e-7
+    settled: float = 1e-10
     correct: float = 1e-6
     give_up: float = 1e-2
 
