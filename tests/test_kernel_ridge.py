@@ -69,3 +69,11 @@ def test_a_matrix_beyond_the_memory_of_the_machine_is_refused_with_advice(monkey
     X, T = regression(100)
     with pytest.raises(MemoryError, match=r"100 rows needs .* GiB .* use the NKELM model"):
         KELMRegressor(gamma=1.0, C=1.0).fit(X, T)
+
+
+def test_targets_far_from_zero_cost_a_kernel_model_with_an_intercept_no_digits():
+    """Where the kernel is a constant besides, C multiplies the round-off of the mean; against the targets about it."""
+    X, t = np.abs(rows(8, 1)), rows(8, 1, seed=1)[:, 0]
+    given = {"kernel": "cosine", "C": 1e8, "fit_intercept": True}
+    near, far = (KELMRegressor(**given).fit(X, t + shift) for shift in (0.0, 2.0**20))
+    np.testing.assert_allclose(far.predict(X) - 2.0**20, near.predict(X), atol=1e-6)
