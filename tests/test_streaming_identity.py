@@ -247,7 +247,7 @@ def test_a_lock_that_cannot_be_signed_leaves_no_file(monkeypatch, tmp_path):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("ulmus.streaming._lock.os.pwrite", full)
-    with pytest.raises(CheckpointError, match="cannot be locked: .*No space left"):
+    with pytest.raises(CheckpointError, match=r"cannot be locked: .*No space left"):
         Journal(tmp_path, {})
     monkeypatch.undo()
     assert not list(tmp_path.iterdir())

@@ -105,7 +105,8 @@ class ArrowFiles:
     @property
     def first_rows(self) -> dict[str, int]:
         """The number of the first row of every file, as far as the files before it tell theirs."""
-        found, row = {}, 0
+        found: dict[str, int] = {}
+        row = 0
         for file in self.files:
             found.setdefault(file.path, row)  # one that is given twice is read at the first
             if file.n_rows is None:
