@@ -32,3 +32,11 @@ def test_intervals_cover_what_they_promise_for_rows_that_are_nearly_interpolated
         low, high = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y).predict_interval(Q, coverage=0.9).T
         covered.append(((low <= t) & (t <= high)).mean())
     assert 0.8 < np.mean(covered) < 0.97
+
+
+def test_errors_behind_intervals_are_no_smaller_than_targets_that_nothing_explains():
+    """Of few rows a view adapts to the very errors that choose it, unless rows are left out of the choice as well."""
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(40, 30)), rng.normal(size=40)
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    assert np.sqrt(np.mean(model.spread_.residuals**2)) >= y.std()

@@ -13,6 +13,7 @@ from ulmus import (
     KELMRegressor,
     NKELMClassifier,
     NKELMRegressor,
+    NystromMap,
     RobustNKELMRegressor,
 )
 from ulmus.engine import Rows
@@ -128,3 +129,24 @@ def test_leaving_out_all_copies_equals_refits():
         A = F[kept].T @ (weight[kept, None] * F[kept]) + np.eye(8) / 5.0
         beta = np.linalg.solve(A, F[kept].T @ (weight[kept, None] * T[kept]))
         assert_allclose(predictions[0, 2 * k : 2 * k + 2], F[~kept] @ beta, rtol=1e-9)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_all_rows_as_landmarks_are_the_distinct_ones_in_their_order(form):
+    X = np.round(np.random.RandomState(0).normal(size=(30, 2)), 1)
+    again = np.concatenate([X, X[::-1]])
+    kept = NystromMap(landmarks="all", gamma=5.0).fit(form(again))
+    assert_array_equal(np.unique(kept.landmarks_, axis=0), np.unique(X, axis=0))
+    assert kept.n_dropped_ == 0
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_the_kmeans_centre_of_a_row_alone_is_that_row(form):
+    """To the last digit: whether a landmark leaves with its row hangs on it."""
+    rng = np.random.RandomState(0)
+    far = 100.0 + 10.0 * np.arange(6)[:, None] + rng.normal(size=(6, 3))
+    X = np.concatenate([far, rng.normal(size=(20, 3))])
+    Z = NystromMap(8, landmarks="kmeans", gamma=0.1, random_state=0).fit(form(X)).landmarks_
+    nearest = np.abs(Z[:, None] - X).max(axis=2).min(axis=1)  # distance of each centre from the row next to it
+    assert (nearest == 0).sum() >= 4
+    assert not ((nearest > 0) & (nearest < 1e-10)).any()

@@ -69,3 +69,11 @@ def test_a_matrix_beyond_the_memory_of_the_machine_is_refused_with_advice(monkey
     X, T = regression(100)
     with pytest.raises(MemoryError, match=r"100 rows needs .* GiB .* use the NKELM model"):
         KELMRegressor(gamma=1.0, C=1.0).fit(X, T)
+
+
+def test_targets_far_from_zero_cost_a_kernel_model_with_an_intercept_no_digits():
+    """Where C multiplied the round-off of their mean; against the same targets near 0."""
+    X, t = rows(8, 1), rows(8, 1, seed=1)[:, 0]
+    given = {"kernel": "cosine", "C": 1e5, "fit_intercept": True}
+    near, far = (KELMRegressor(**given).fit(X, t + shift) for shift in (0.0, 3000.0))
+    np.testing.assert_allclose(far.predict(X) - 3000.0, near.predict(X), atol=1e-9)

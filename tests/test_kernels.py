@@ -167,3 +167,13 @@ def test_cross_kernel_survives_pickling():
     cross.lift(X, a)
     pickle.loads(pickle.dumps(cross)).lift(X, b)
     assert np.array_equal(a, b)
+
+
+def test_distances_under_a_laplacian_lose_three_digits_at_most_near_to_each_other():
+    """Rows a thousandth of their size apart, against distances from differences."""
+    rng = np.random.default_rng(0)
+    Z = np.repeat(rng.normal(size=(40, 2)), 2, axis=0) * 1e3
+    Z[1::2] += rng.normal(size=(40, 2))
+    K = gram_matrix("laplacian", Z, KernelParameters(1.0))
+    exact = np.exp(-np.sqrt(np.square(Z[::2] - Z[1::2]).sum(axis=1)))
+    np.testing.assert_allclose(K[range(0, 80, 2), range(1, 80, 2)], exact, rtol=5e-12)

@@ -110,7 +110,7 @@ def kernel_studentised(K, T, C, w, u, intercept):
             A = np.concatenate([np.concatenate([A, one], 1), np.concatenate([one.T, mpf(np.zeros((1, 1)))], 1)])
             k, right = np.append(k, mpmath.mpf(1)), np.concatenate([right, mpf(np.zeros((1, T.shape[1])))])
         found = k @ solve(A, np.column_stack([right, k]))
-        out[i] = (T[i] - found[:-1]) / mpmath.sqrt(1 + C * (K[i, i] - found[-1]))
+        out[i] = (T[i] - found[:-1]) / mpmath.sqrt(max(1 + C * (K[i, i] - found[-1]), mpmath.mpf(1e-30)))
     return out
 
 

@@ -22,8 +22,8 @@ from scipy.spatial.distance import cdist
 
 #: Squared distances below this fraction of the squared norms are recomputed from differences.
 CANCELLATION = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-4}
-#: The same where the distance itself is the exponent, so that it keeps twelve digits in float64.
-ROOTED = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 1e-4}
+#: The same where the distance itself is the exponent, so that it loses three digits at most in float64.
+ROOTED = {np.dtype(np.float64): 1e-3, np.dtype(np.float32): 1e-4}
 #: Round-off of an exponent that may stay.
 HARMLESS = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-4}
 #: Rows whose diagonal comes from one call of a callable kernel.

@@ -71,11 +71,11 @@ class AdaptiveFamily(Assembly):
 
     def _parts(self, rows: Rows, seed: int) -> np.ndarray | None:
         """Parts of the rows to be left out of whole fits, where a view is learned from few rows."""
-        n, m = rows.X.shape
-        few = max(FEW_ROWS, min(FEW_OF_COLUMN * m, FEW_AT_MOST))
-        if not is_regressor(self) or rows.fold is not None or not 2 * PARTS <= n < few:
+        few = max(FEW_ROWS, min(FEW_OF_COLUMN * rows.X.shape[1], FEW_AT_MOST))
+        if not is_regressor(self) or rows.fold is not None or len(rows) >= few:
             return None
-        return np.unique(row_keys(rows.X, seed), return_inverse=True)[1] % PARTS
+        keys, place = np.unique(row_keys(rows.X, seed), return_inverse=True)
+        return place % PARTS if len(keys) >= 2 * PARTS else None
 
     def _another(self, seed: int, rows: Rows) -> Callable[[np.ndarray], np.ndarray]:
         """A model like this one of other rows."""
