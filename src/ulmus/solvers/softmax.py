@@ -137,7 +137,8 @@ class FeatureObjective:
         drawn = min(len(rows), METRIC_ROWS * max(self.L, 64))
         self._drawn = None if drawn == len(rows) else np.sort(np.random.RandomState(0).permutation(len(rows))[:drawn])
         flops = drawn * self.L**2 + self.m * self.L**3
-        self.dense = self.size * self.m <= DENSE and len(rows) * self.size <= DENSE_CELLS
+        # for two classes the Gram matrix is the Hessian, and can be used again
+        self.dense = self.m > 1 and self.size * self.m <= DENSE and len(rows) * self.size <= DENSE_CELLS
         if self.dense:
             flops = len(rows) * (self.L * self.m) ** 2 / 2 + (self.L * self.m) ** 3 / 3
         # a pass waits for memory, a product of matrices does not

@@ -11,8 +11,8 @@ and which ``gamma`` to use on them.
 3. Kernels are compared with their metrics, and with more landmarks: which one is better often turns with either. Few
    landmarks favour the smoother kernel, whose spectrum ends sooner, and the local stage will use every row. Where there
    are rows enough, they are compared on some from which no metric was learned; otherwise few landmarks do when half of
-   them tell that the lead hardly hangs on their number. For a log model (``by_log``) they are compared by the log loss
-   of small log models on rows held out.
+   them tell that the lead hardly hangs on their number. For a log model (``by_log``) rougher ones than the chosen one
+   get another chance, by the log loss of small log models on rows held out.
 4. Where half of the landmarks are as good as all, and rows are not many more than were sampled, the model needs no more
    than half of those that it may have (``saturated``).
 """
@@ -50,6 +50,8 @@ MANY = 10
 WORTH = 0.005
 #: Sets of rows that judge views by log loss, at most, steps of their path of C, and what may be left of objectives.
 LOG_SETS, LOG_STEP, LOG_TOLERANCE = 2, 16.0, 1e-2
+#: A rougher view than that of squares is taken where its log loss is lower by this share.
+LOG_CLEAR = 0.05
 #: Steps of log2 C from that of few landmarks; more landmarks want a smaller one.
 FINAL = np.arange(-4.0, 5.0)
 
@@ -245,10 +247,9 @@ class ViewSearch:
             for (view, _), (A, climb) in zip(begun, found, strict=True)
         ]
         climbs = [climb for _, climb in found]
-        if self.by_log and len(sharp) > 1:
-            best = self._by_log(shown if fresh is None else fresh, sharp, climbs)
-        else:
-            best = self._settled(shown, fresh, sharp, climbs, landmarks)
+        best = self._settled(shown, fresh, sharp, climbs, landmarks)
+        if self.by_log and best > 0:  # few landmarks favour the smoother one: it needs no help
+            best = self._by_log(shown if fresh is None else fresh, sharp[: best + 1], climbs)
         self.C = climbs[best].best.best_C
         if len(self.rows) <= 2 * most and climbs[best].best.size > 1:
             full = climbs[best].best
@@ -279,7 +280,7 @@ class ViewSearch:
         return asked[int(np.argmin([trial.best_loss for trial in trials]))]
 
     def _by_log(self, rows: Rows, views: list[View], climbs: list[Climb]) -> int:
-        """Which of several views has the lowest log loss of held-out rows, by small log models."""
+        """Which view has the lowest log loss of held-out rows, by small log models: the last, unless clearly worse."""
         held = log_held_sets(rows, self.rng)[:LOG_SETS]
 
         def loss(each: tuple[View, Climb]) -> float:
@@ -293,7 +294,8 @@ class ViewSearch:
             )
             return min(trial.loss for trial in trials)
 
-        return int(np.argmin(list(engine.ordered_map(loss, zip(views, climbs, strict=True), self.n_jobs))))
+        found = list(engine.ordered_map(loss, zip(views, climbs, strict=False), self.n_jobs))
+        return int(np.argmin([*found[:-1], (1 - LOG_CLEAR) * found[-1]]))
 
     def _decided(self, rows: Rows, views: list[View], climbs: list[Climb]) -> bool:
         """Whether the last view leads by more than chance, and more landmarks for the rougher ones, will take."""
