@@ -21,7 +21,7 @@ from ulmus.engine import Rows
 from ulmus.features.kernels import KERNELS
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.kernel_ridge import DualSolution
-from ulmus.solvers.nystrom_ridge import ROUTES
+from ulmus.solvers.nystrom_ridge import GRAM_LIMIT, SUM_LIMIT
 from ulmus.solvers.path import Spectrum, leave_out
 from ulmus.solvers.ridge import (
     DOUBLE,
@@ -37,8 +37,6 @@ from ulmus.solvers.ridge import fit_sums as fit_host_sums
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning import GCV, Judge
 
-#: Condition number of K_zz up to which raw kernel values are squared, and up to which that needs no correction.
-GRAM_LIMIT, EXACT_LIMIT = ROUTES[-2][1], ROUTES[-3][1]
 #: Multiply-adds from which kernel values are rounded before they are squared.
 ROUNDING_PAYS = 1e13
 
@@ -249,7 +247,7 @@ def fit_ridge(
     precision = DOUBLE
     if sums_raw(features):
         problem = replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
-        if features.condition_ > EXACT_LIMIT or rounded_bits(len(rows), features.n_lifted):
+        if features.condition_ > SUM_LIMIT or rounded_bits(len(rows), features.n_lifted):
             precision = replace(DOUBLE, correct=0.0)
     try:
         system = DeviceNormalEquations(stats, C, fit_intercept)
