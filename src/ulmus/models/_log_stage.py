@@ -1,25 +1,22 @@
 """Adaptive classification by log loss: the global model's C, the local stage, and scores of rows that were held out."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ulmus.calibration import HeldOut, fit_temperature, probabilities
-from ulmus.codings import Coding, OneVsAll
+from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.partition import random_partition
 from ulmus.features.sampling import merged
-from ulmus.models._effort import Effort
 from ulmus.models._log_global import LogGlobal
-from ulmus.models._stages import Stages, landmarks_of
+from ulmus.models._stages import Stages, Work, landmarks_of
 from ulmus.solvers.local import LocalKernels
 from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.softmax import LogSolution
 from ulmus.tuning.local import LOG, LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.log_held import log_held_sets
 from ulmus.tuning.metric import quietly
-from ulmus.tuning.views import View
 
 #: The weaker global model with which leaves are tried has its C two steps of the path, a factor of 16, below the best.
 WEAKER = 2
@@ -35,41 +32,33 @@ FEW = 300
 
 @dataclass(frozen=True)
 class LogStages:
-    """The work of one fit: rows as the view shows them, and what may be spent."""
+    """Global model and leaves by log loss."""
 
-    rows: Rows
-    view: View
-    effort: Effort
-    coding: Coding
-    criterion: str
-    max_bytes: float
-    rng: np.random.RandomState
-    n_jobs: int | None
-    say: Callable[[str], None]
+    work: Work
     near_C: float = 1.0
 
     def fit(self, landmarks: int) -> Stages:
         """Path, local stage, and the models of all rows."""
-        held = log_held_sets(self.rows, self.rng)
+        held = log_held_sets(self.work.rows, self.work.rng)
         model = LogGlobal.of(
-            self.rows,
-            self.view,
-            landmarks_of(self.rows, landmarks),
-            int(self.rng.randint(2**31 - 1)),
+            self.work.rows,
+            self.work.view,
+            landmarks_of(self.work.rows, landmarks),
+            int(self.work.rng.randint(2**31 - 1)),
             held,
             near_C=self.near_C,
-            criterion=self.criterion,
-            max_bytes=self.max_bytes,
-            n_jobs=self.n_jobs,
+            criterion=self.work.criterion,
+            max_bytes=self.work.max_bytes,
+            n_jobs=self.work.n_jobs,
         )
         best = model.best
         trial = model.trials[best]
-        self.say(f"global log model: {model.size} landmarks, C = {trial.C:.3g}, loss {trial.loss:.4g}")
+        self.work.say(f"global log model: {model.size} landmarks, C = {trial.C:.3g}, loss {trial.loss:.4g}")
         place, choice, held_out = best, None, self._held_scores(model, best)
-        if self.effort.partitions and len(self.rows) > FEW:
+        if self.work.effort.partitions and len(self.work.rows) > FEW:
             place, choice, judged = self._judged(model, best)
             kept = "kept" if choice.pays else "left out"
-            self.say(f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it ({kept})")
+            self.work.say(f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it ({kept})")
             if choice.pays:
                 held_out = judged
             else:
@@ -86,7 +75,7 @@ class LogStages:
         parts = []
         for out, solution in zip(model.held, model.trials[trial].solutions, strict=True):
             rows = out > 0
-            parts.append(HeldOut(self.rows.T[rows], solution.F[rows], np.zeros(int(rows.sum())), out[rows]))
+            parts.append(HeldOut(self.work.rows.T[rows], solution.F[rows], np.zeros(int(rows.sum())), out[rows]))
         return HeldOut.joined(parts)
 
     def _judged(self, model: LogGlobal, best: int) -> tuple[int, LocalChoice, HeldOut]:
@@ -94,7 +83,7 @@ class LogStages:
 
         Width, penalty and the global model are chosen on the first set, whether they pay is told by all of them.
         """
-        effort, rng = self.effort, self.rng
+        effort, rng = self.work.effort, self.work.rng
         places = [best] if best < WEAKER else [best, best - WEAKER]
         with quietly():
             searches = [self._search(model, place, 0) for place in places]
@@ -127,12 +116,20 @@ class LogStages:
     def _search(self, model: LogGlobal, trial: int, number: int) -> LocalSearch:
         """The search for leaves behind the global model of a trial, without one set of rows."""
         out, F = model.held[number], model.trials[trial].solutions[number].F
-        rows, rest = self.rows, model.problem.weight - out
+        rows, rest = self.work.rows, model.problem.weight - out
         mask, left = out > 0, rest > 0
         test = replace(rows.take(mask), weight=out[mask])
-        some, offset = _together(replace(rows.take(left), weight=rest[left]), F[left], self.rng)
+        some, offset = _together(replace(rows.take(left), weight=rest[left]), F[left], self.work.rng)
         data = Remainder(some.X, some.T, some.weight, test.X, test.T, F[mask], test.weight, offset)
-        return LocalSearch(self.view.kernel, self.view.gamma, data, self.coding, self.criterion, self.n_jobs, LOG)
+        return LocalSearch(
+            self.work.view.kernel,
+            self.work.view.gamma,
+            data,
+            self.work.coding,
+            self.work.criterion,
+            self.work.n_jobs,
+            LOG,
+        )
 
     def _scores(self, search: LocalSearch, choice: LocalChoice) -> HeldOut:
         data, rows = search.data, choice.rows
@@ -141,23 +138,23 @@ class LogStages:
 
     def _leaves(self, solution: LogSolution, choice: LocalChoice) -> LocalKernels | None:
         """The local stage on all rows; None where it does not fit into memory."""
-        some, offset = _together(self.rows, solution.F, self.rng)
-        gamma = choice.width * self.view.gamma
+        some, offset = _together(self.work.rows, solution.F, self.work.rng)
+        gamma = choice.width * self.work.view.gamma
         each = some.T.nbytes + 8 * len(some)
-        rounds = min(self.effort.partitions, int((self.max_bytes - some.X.nbytes) // each))
+        rounds = min(self.work.effort.partitions, int((self.work.max_bytes - some.X.nbytes) // each))
         if rounds < 1:
-            self.say(f"local stage left out: it needs {(some.X.nbytes + each) / 1e9:.2g} GB")
+            self.work.say(f"local stage left out: it needs {(some.X.nbytes + each) / 1e9:.2g} GB")
             return None
-        size = self.effort.leaf(len(some))
+        size = self.work.effort.leaf(len(some))
         rounds = rounds if len(some) > size else 1  # there is but one way to put all rows into one leaf
-        partitions = tuple(random_partition(some.X, size, self.rng) for _ in range(rounds))
+        partitions = tuple(random_partition(some.X, size, self.work.rng) for _ in range(rounds))
         with quietly():
             alphas, _ = fit_log_leaves(
-                *(self.view.kernel, gamma, choice.ridge, some.X, some.T, offset, some.weight, partitions),
+                *(self.work.view.kernel, gamma, choice.ridge, some.X, some.T, offset, some.weight, partitions),
                 tol=LEAF_TOLERANCE,
-                n_jobs=self.n_jobs,
+                n_jobs=self.work.n_jobs,
             )
-        return LocalKernels(self.view.kernel, gamma, some.X, partitions, tuple(alphas))
+        return LocalKernels(self.work.view.kernel, gamma, some.X, partitions, tuple(alphas))
 
 
 def _together(rows: Rows, F: np.ndarray, rng: np.random.RandomState) -> tuple[Rows, np.ndarray]:

@@ -1,6 +1,5 @@
 """Adaptive models by squares: the global model, and a local stage on what it leaves over."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,17 +7,14 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.calibration import FoldModels, HeldOut, fold_sample, leave_one_out_sample
-from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.partition import random_partition
 from ulmus.features.sampling import distinct_pairs, merged
-from ulmus.models._effort import Effort
 from ulmus.models._global import GlobalModel
 from ulmus.models._local_stage import held_sets, judge_local
-from ulmus.models._stages import Stages, landmarks_of
+from ulmus.models._stages import Stages, Work, landmarks_of
 from ulmus.solvers.local import LocalKernels, fit_leaves
 from ulmus.tuning.local import LocalChoice
-from ulmus.tuning.views import View
 
 #: Rows whose leave-one-out predictions choose the C of the global model.
 SCORED = 4_000
@@ -26,26 +22,18 @@ SCORED = 4_000
 
 @dataclass(frozen=True)
 class SquaredStages:
-    """The work of one fit: rows as the view shows them, and what may be spent."""
+    """Global model and leaves by squares."""
 
-    rows: Rows
-    view: View
-    effort: Effort
-    coding: Coding
-    criterion: str
-    max_bytes: float
-    rng: np.random.RandomState
-    n_jobs: int | None
-    say: Callable[[str], None]
+    work: Work
     fit_intercept: bool = False
 
     def fit(self, landmarks: int) -> Stages:
         """Global model, and the local stage where it pays."""
-        rows, coding, rng = self.rows, self.coding, self.rng
-        with engine.threads_for(self.effort.landmarks):
+        rows, coding, rng = self.work.rows, self.work.coding, self.work.rng
+        with engine.threads_for(self.work.effort.landmarks):
             scored = distinct_pairs(rows, SCORED, rng)
             model = self._fit_global(rows, coding, scored, landmarks, rng)
-            held = held_sets(rows, rng) if self.effort.partitions else []
+            held = held_sets(rows, rng) if self.work.effort.partitions else []
             P, *P_without = model.predictions(model.solution, *map(model.without, held))
             choice, held_out = self._judge_local(rows, held, P_without, coding, rng)
             local = self._fit_local(rows, P, choice, rng)
@@ -65,26 +53,26 @@ class SquaredStages:
     ) -> GlobalModel:
         model = GlobalModel.of(
             rows,
-            self.view,
+            self.work.view,
             landmarks_of(rows, landmarks),
             int(rng.randint(2**31 - 1)),
             coding=coding,
-            criterion=self.criterion,
+            criterion=self.work.criterion,
             scored=scored,
             fit_intercept=self.fit_intercept,
-            n_jobs=self.n_jobs,
+            n_jobs=self.work.n_jobs,
         )
         trial = model.trial
-        self.say(f"global model: {model.size} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
+        self.work.say(f"global model: {model.size} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
         return model
 
     def _larger(
         self, model: GlobalModel, rows: Rows, coding: Any, scored: Any, rng: np.random.RandomState
     ) -> GlobalModel:
         """What leaves do not find, more landmarks may: the global model with twice as many, where it is better."""
-        size = 2 * self.effort.landmarks
-        room = len(rows) >= 8 * size and 8 * size * (size + rows.X.shape[1]) <= self.max_bytes
-        if not (self.effort.grows and room and 2 * model.size >= size and model.wants_more):
+        size = 2 * self.work.effort.landmarks
+        room = len(rows) >= 8 * size and 8 * size * (size + rows.X.shape[1]) <= self.work.max_bytes
+        if not (self.work.effort.grows and room and 2 * model.size >= size and model.wants_more):
             return model
         larger = self._fit_global(rows, coding, scored, size, rng)
         return min((model, larger), key=lambda each: each.trial.best_loss)
@@ -93,7 +81,7 @@ class SquaredStages:
         """Predictions of rows by global models that did not see them: without each of them, or without their fold."""
         if model.seen.fold is None:
             return leave_one_out_sample(
-                model.features, model.seen, model.solution, rng, model.trial.best_C, n_jobs=self.n_jobs
+                model.features, model.seen, model.solution, rng, model.trial.best_C, n_jobs=self.work.n_jobs
             )
         models = FoldModels(model.seen.fold, model.sums, model.trial.best_C, self.fit_intercept)
         return fold_sample(model.features, model.seen, models, rng)
@@ -104,8 +92,10 @@ class SquaredStages:
         """The best local stage, judged on rows that the global models behind it (which predict P) have not seen."""
         if not held:
             return None, None
-        choice, held_out = judge_local(rows, held, P, self.view, self.effort, coding, self.criterion, rng, self.n_jobs)
-        self.say(
+        choice, held_out = judge_local(
+            rows, held, P, self.work.view, self.work.effort, coding, self.work.criterion, rng, self.work.n_jobs
+        )
+        self.work.say(
             f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it "
             f"({'kept' if choice.pays else 'left out'})"
         )
@@ -117,16 +107,16 @@ class SquaredStages:
         """The local stage on what the global model, which predicts P, leaves over."""
         if choice is None or not choice.pays:
             return None
-        effort, gamma = self.effort, choice.width * self.view.gamma
+        effort, gamma = self.work.effort, choice.width * self.work.view.gamma
         rest = merged(replace(rows, T=rows.T - P), rng)
         each = rest.T.nbytes + 8 * len(rest)
-        rounds = min(effort.partitions, int((self.max_bytes - rest.X.nbytes) // each))
+        rounds = min(effort.partitions, int((self.work.max_bytes - rest.X.nbytes) // each))
         if rounds < 1:
-            self.say(f"local stage left out: it needs {(rest.X.nbytes + each) / 1e9:.2g} GB")
+            self.work.say(f"local stage left out: it needs {(rest.X.nbytes + each) / 1e9:.2g} GB")
             return None
         size = effort.leaf(len(rest))
         rounds = rounds if len(rest) > size else 1  # there is but one way to put all rows into one leaf
         partitions = tuple(random_partition(rest.X, size, rng) for _ in range(rounds))
-        kernel, ridge = self.view.kernel, choice.ridge
-        alphas = fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions, n_jobs=self.n_jobs)
+        kernel, ridge = self.work.view.kernel, choice.ridge
+        alphas = fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions, n_jobs=self.work.n_jobs)
         return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas))

@@ -1,16 +1,35 @@
 """What an adaptive model has fitted in its view: a global model, a local stage, and answers of rows held out."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ulmus.calibration import HeldOut
+from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import row_keys
+from ulmus.models._effort import Effort
 from ulmus.models._local_stage import MIN_LANDMARKS
 from ulmus.solvers.local import LocalKernels
+from ulmus.tuning.views import View
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the stages of one fit work on: rows as the view shows them, how they are judged, and what may be spent."""
+
+    rows: Rows
+    view: View
+    effort: Effort
+    coding: Coding
+    criterion: str
+    max_bytes: float
+    rng: np.random.RandomState
+    n_jobs: int | None
+    say: Callable[[str], None]
 
 
 @dataclass(frozen=True)

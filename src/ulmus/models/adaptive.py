@@ -23,7 +23,7 @@ from ulmus.models._between import reads
 from ulmus.models._effort import EFFORTS, Effort
 from ulmus.models._log_stage import LogStages, calibrated_loss
 from ulmus.models._squared_stage import SquaredStages
-from ulmus.models._stages import Stages
+from ulmus.models._stages import Stages, Work
 from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.choice import Training
@@ -110,7 +110,7 @@ class AdaptiveFamily(Assembly):
 
     def _by(self, kind: Any, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, **more: Any) -> Any:
         given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, self.n_jobs, self._say)
-        return kind(*given, **more)
+        return kind(Work(*given), **more)
 
     def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Regression targets are fitted in units of their deviation, codes as they are."""
