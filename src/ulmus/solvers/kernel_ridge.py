@@ -102,7 +102,7 @@ def fit_kernel_ridge(
         S, _ = lapack.dpotrs(factor, B, lower=1)
         half = solve_triangular(factor[n - m :, n - m :], np.eye(m), lower=True, check_finite=False)
         inverse = half.T @ half if last_folds is not None else np.einsum("ij,ij->j", half, half)
-    elif _definite(cross) and C > (held := _largest_C(n, norm, rows.weight)):
+    elif _definite(cross) and (held := _largest_C(n, norm, rows.weight)) < C:
         del A, factor
         warnings.warn(
             f"the kernel matrix plus I/C has a condition number beyond what float64 holds, which makes it indefinite "

@@ -24,8 +24,19 @@ from ulmus import engine
 from ulmus.engine import Lift, Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partial_whitening import PartialWhitening, residual_condition
-from ulmus.solvers.ridge import DOUBLE, SINGLE, Precision, Problem, Solution, fit_dual, fit_gram, fit_triangular
-from ulmus.solvers.round_off import RoundOff
+from ulmus.solvers.ridge import (
+    DOUBLE,
+    SINGLE,
+    Gradient,
+    Precision,
+    Problem,
+    Solution,
+    fit_dual,
+    fit_gram,
+    fit_sums,
+    fit_triangular,
+)
+from ulmus.solvers.round_off import FEWEST, RoundOff, SampledRoundOff
 from ulmus.statistics import Statistics
 
 
@@ -131,12 +142,34 @@ def summed_form(features: NystromMap) -> tuple[Lift, np.ndarray | None]:
 
 def nystrom_statistics(features: NystromMap, rows: Rows, n_jobs: int | None = -1) -> Statistics:
     """Sums of the whitened features in float64, squared before they are (all) white only where that costs no digits."""
-    problem = Problem(features, rows, None, n_jobs=n_jobs)
+    return _summed(Problem(features, rows, None, n_jobs=n_jobs), features).statistics(np.float64)
+
+
+def _summed(problem: Problem, features: NystromMap) -> Problem:
+    """The problem as :func:`nystrom_statistics` sums it."""
     if _summing_route(features) == SAFEST and features.triangular:
         partial = partly_whitened(features, SUM_LIMIT, SUM_LIMIT)
         if partial is not None:
-            return replace(problem, features=partial, whitening=partial.remaining).statistics(np.float64)
-    return summing_problem(problem, features).statistics(np.float64)
+            return replace(problem, features=partial, whitening=partial.remaining)
+    return summing_problem(problem, features)
+
+
+def _multiplied(posed: Problem, features: NystromMap) -> float:
+    """By how much whitening multiplies the round-off of sums that were squared before: a condition number."""
+    return 1.0 if posed.whitening is None else min(features.condition_, SUM_LIMIT)
+
+
+def fit_nystrom_sums(
+    features: NystromMap, sample: Rows, stats: Statistics, C: float | None, fit_intercept: bool, again: Gradient | None
+) -> Solution:
+    """:func:`ulmus.solvers.ridge.fit_sums` on sums that may have been whitened after they were squared.
+
+    What that has cost is measured on a sample of the rows; few rows are corrected without.
+    """
+    posed = _summed(Problem(features, sample, C, fit_intercept, 1), features)
+    few = again is not None and len(sample) < FEWEST
+    measure = (lambda *_: np.inf) if few else SampledRoundOff(posed, stats)
+    return fit_sums(stats, C, fit_intercept, again, _multiplied(posed, features), measure)
 
 
 def summing_problem(problem: Problem, features: NystromMap) -> Problem:
@@ -163,15 +196,27 @@ def fit_nystrom_ridge(
     problem = Problem(features, rows, C, fit_intercept, n_jobs)
     if len(rows) <= features.n_lifted:  # no larger, and nothing is squared
         return fit_dual(problem)
+    solution = None if stats is None else _fit_given(problem, features, stats, precision)
+    if solution is not None:
+        return solution
     route = choose_route(rows.X.dtype, features.condition_, len(rows), triangular=features.triangular)
-    for attempt in dict.fromkeys((route, SAFEST)) if stats is None else (_summing_route(features),):
+    for attempt in dict.fromkeys((route, SAFEST)) if stats is None else ():
         posed, wanted = _posed(problem, features, attempt), precision or _watchful(attempt, features.condition_)
-        if posed is None:
-            continue
-        solution = _fit_sums(posed, wanted) if stats is None else fit_gram(posed, wanted, stats)
+        solution = None if posed is None else _fit_sums(posed, wanted)
         if solution is not None:
             return replace(solution, form=str(attempt))
     return fit_triangular(problem)
+
+
+def _fit_given(
+    problem: Problem, features: NystromMap, stats: Statistics, precision: Precision | None
+) -> Solution | None:
+    """Weights by given sums, corrected where they have lost digits."""
+    posed = _summed(problem, features)
+    wanted = replace(DOUBLE, correct=DOUBLE.correct / _multiplied(posed, features))
+    measure = SampledRoundOff(posed, stats) if len(problem.rows) >= FEWEST else None
+    solution = fit_gram(posed, precision or wanted, stats, measure)
+    return None if solution is None else replace(solution, form=str(_summing_route(features)))
 
 
 def _fit_sums(problem: Problem, precision: Precision) -> Solution | None:
