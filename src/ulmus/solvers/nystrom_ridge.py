@@ -28,6 +28,7 @@ from ulmus.solvers.ridge import (
     DOUBLE,
     SINGLE,
     Gradient,
+    NormalEquations,
     Precision,
     Problem,
     Solution,
@@ -154,9 +155,9 @@ def _summed(problem: Problem, features: NystromMap) -> Problem:
     return summing_problem(problem, features)
 
 
-def _multiplied(posed: Problem, features: NystromMap) -> float:
-    """By how much whitening multiplies the round-off of sums that were squared before: a condition number."""
-    return 1.0 if posed.whitening is None else min(features.condition_, SUM_LIMIT)
+def _multiplied(features: NystromMap) -> float:
+    """By how much whitening multiplies the round-off of sums that may have been squared before: a condition number."""
+    return min(features.condition_, SUM_LIMIT) if features.triangular else 1.0
 
 
 def fit_nystrom_sums(
@@ -166,10 +167,14 @@ def fit_nystrom_sums(
 
     What that has cost is measured on a sample of the rows; few rows are corrected without.
     """
-    posed = _summed(Problem(features, sample, C, fit_intercept, 1), features)
-    few = again is not None and len(sample) < FEWEST
-    measure = (lambda *_: np.inf) if few else SampledRoundOff(posed, stats)
-    return fit_sums(stats, C, fit_intercept, again, _multiplied(posed, features), measure)
+    problem = Problem(features, sample, C, fit_intercept, 1)
+
+    def measure(system: NormalEquations, solution: Solution) -> float:
+        if again is not None and len(sample) < FEWEST:
+            return np.inf
+        return SampledRoundOff(_summed(problem, features), stats)(system, solution)
+
+    return fit_sums(stats, C, fit_intercept, again, _multiplied(features), measure)
 
 
 def summing_problem(problem: Problem, features: NystromMap) -> Problem:
@@ -212,9 +217,9 @@ def _fit_given(
     problem: Problem, features: NystromMap, stats: Statistics, precision: Precision | None
 ) -> Solution | None:
     """Weights by given sums, corrected where they have lost digits."""
-    posed = _summed(problem, features)
-    wanted = replace(DOUBLE, correct=DOUBLE.correct / _multiplied(posed, features))
-    measure = SampledRoundOff(posed, stats) if len(problem.rows) >= FEWEST else None
+    posed = summing_problem(problem, features)
+    wanted = replace(DOUBLE, correct=DOUBLE.correct / _multiplied(features))
+    measure = SampledRoundOff(_summed(problem, features), stats) if len(problem.rows) >= FEWEST else None
     solution = fit_gram(posed, precision or wanted, stats, measure)
     return None if solution is None else replace(solution, form=str(_summing_route(features)))
 
