@@ -11,7 +11,7 @@ from ulmus import engine
 from ulmus.engine import Lift, Rows
 from ulmus.features.kept import KeptMap
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.sampling import distinct_sample
+from ulmus.features.sampling import distinct_sample, row_keys
 from ulmus.solvers.own_landmarks import OwnLandmarks, WithoutLandmarks, can_leave, landmarks_among
 from ulmus.solvers.path import RidgePath, leave_out
 from ulmus.solvers.ridge import Solution
@@ -161,16 +161,37 @@ def fold_sample(features: Any, rows: Rows, folds: FoldModels, rng: np.random.Ran
     return HeldOut.by_others(rows, P, h + folds.C * residual_kernel(features, rows.X, explained))
 
 
-def refitted(rows: Rows, part: np.ndarray, fit: Callable[[Rows], Callable[[np.ndarray], np.ndarray]]) -> HeldOut:
-    """Predictions of every part of the rows by a model that was chosen and fitted without it, their variance left out.
+#: From inputs to predictions and their variances, of a model that was fitted to rows.
+Refit = Callable[[Rows], Callable[[Any], tuple[np.ndarray, np.ndarray]]]
 
-    ``fit`` makes a function from inputs to predictions. What leave-one-out cannot tell is here: what a choice among
-    many models gains on the very rows by which it was made.
+
+def refitted(rows: Rows, part: np.ndarray, fit: Refit, one_by_one: HeldOut | None = None) -> HeldOut:
+    """Predictions of every part of the rows by a model that was chosen and fitted without it.
+
+    What leave-one-out cannot tell is here: what a choice among many models gains on the very rows by which it was made.
+    Models of other parts may be stiffer or softer than that of all rows: their deviations ``√(1 + h₋ + C r)`` are put
+    in units in which the middle one is that of this model, by its rows left out ``one_by_one``.
     """
-    P = np.empty(rows.T.shape)
+    order, answers = np.argsort(part, kind="stable"), []
     for k in np.unique(part):
-        P[part == k] = fit(rows.take(np.flatnonzero(part != k)))(rows.X[part == k])
-    return HeldOut.by_others(rows, P, np.zeros(len(rows)))
+        P, variance = fit(rows.take(np.flatnonzero(part != k)))(rows.X[np.flatnonzero(part == k)])
+        if one_by_one is not None:
+            variance = (1.0 + variance) * (_middle(one_by_one.variance) / _middle(variance)) - 1.0
+        answers.append((P, variance))
+    P, variance = (np.concatenate(answer)[np.argsort(order)] for answer in zip(*answers, strict=True))
+    return HeldOut.by_others(rows, P.reshape(rows.T.shape), variance)
+
+
+def _middle(variance: np.ndarray) -> np.ndarray:
+    return np.median(1.0 + variance.reshape(len(variance), -1), axis=0)
+
+
+def parts_of_few(rows: Rows, few: float, parts: int, seed: int) -> np.ndarray | None:
+    """So many parts of the rows, at random, copies in one; None where rows are not few, or hardly any."""
+    if rows.effective_count >= few:
+        return None
+    keys, place = np.unique(row_keys(rows.X, seed), return_inverse=True)
+    return place % parts if len(keys) >= 2 * parts else None
 
 
 def landmark_folds(features: Any, rows: Rows, numbers: np.ndarray) -> np.ndarray:

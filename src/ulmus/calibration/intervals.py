@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 
 from ulmus.calibration.held_out import HeldOut
-from ulmus.solvers.robust import GROSS, deviations
+from ulmus.solvers.robust import GROSS, deviations, weighted_median
 from ulmus.statistics import root_mean_square
 
 
@@ -62,5 +62,7 @@ class RobustSpread(Spread):
     def of(cls, held_out: HeldOut) -> Self:
         studentised = held_out.studentised
         noise = deviations(studentised, held_out.weight, held_out.T)
-        clean = np.abs(studentised) <= GROSS * noise
+        away = np.abs(studentised - np.array([weighted_median(e, held_out.weight) for e in studentised.T]))
+        clean = away <= GROSS * noise
+        clean |= ~clean.any(axis=0)
         return cls._sorted(noise, studentised, np.where(clean, held_out.weight[:, None], 0.0))

@@ -105,6 +105,10 @@ class Robust(Regression):
         value = given[loss.parameter]
         return None if value == "auto" else np.full(n_outputs, loss.transition(value)) / scale
 
+    @property
+    def _adapts(self) -> bool:
+        return self._leaves_to_the_data()
+
     def _newton_options(self) -> NewtonOptions:
         search = WolfePowell(self.delta1, self.delta2, self.beta, self.rho, self.rho1)
         tol = None if self.tol == "auto" else self.tol

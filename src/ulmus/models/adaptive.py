@@ -12,12 +12,12 @@ from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
-from ulmus.calibration import HeldOut, decide, probabilities, refitted, variance_terms
+from ulmus.calibration import HeldOut, decide, parts_of_few, probabilities, refitted, variance_terms
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.preparation import Preparation
-from ulmus.features.sampling import distinct_sample, gathered, row_keys
+from ulmus.features.sampling import distinct_sample, gathered
 from ulmus.models._assembly import Assembly
 from ulmus.models._between import reads
 from ulmus.models._effort import EFFORTS, Effort
@@ -74,15 +74,14 @@ class AdaptiveFamily(Assembly):
         few = max(FEW_ROWS, min(FEW_OF_COLUMN * rows.X.shape[1], FEW_AT_MOST))
         if not is_regressor(self) or rows.fold is not None or len(rows) >= few:
             return None
-        keys, place = np.unique(row_keys(rows.X, seed), return_inverse=True)
-        return place % PARTS if len(keys) >= 2 * PARTS else None
+        return parts_of_few(rows, np.inf, PARTS, seed)
 
-    def _another(self, seed: int, rows: Rows) -> Callable[[np.ndarray], np.ndarray]:
+    def _another(self, seed: int, rows: Rows) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
         """A model like this one of other rows."""
         other = copy(self)
         other.verbose = 0
         other._train_on(rows, np.random.RandomState(seed))
-        return lambda X: other._outputs(X) + other.intercept_
+        return lambda X: (other._outputs(X) + other.intercept_, np.zeros(len(X)))
 
     def _train_on(self, rows: Rows, rng: np.random.RandomState) -> HeldOut:
         centre, scale = self._units(rows)

@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from ulmus.calibration import variance_terms
 from ulmus.engine import Lift, Rows
@@ -27,6 +28,10 @@ class RandomFamily(MappedFamily):
     @property
     def _recipe(self) -> RandomFeatures:
         return RandomFeatures.of(self)
+
+    @property
+    def _adapts(self) -> bool:
+        return is_regressor(self) and self.C is not None and (self._recipe.open_width or self._recipe.open_size)
 
     def _summed_form(self) -> tuple[Lift, np.ndarray | None]:
         """What a driver may sum instead of ``map_``, and the triangular factor that whitens the sum at the end."""
