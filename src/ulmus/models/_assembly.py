@@ -128,6 +128,22 @@ class Assembly(BaseEstimator):
         """Leverage and residual kernel of every row, in units of the noise's variance."""
         return self._variance_factors(X)
 
+    @property
+    def _noise_features(self) -> Any:
+        """Features from which it is told how large errors are; None for none."""
+        return None
+
+    def _seen(self, X: Any) -> Any:
+        """Checked rows as those features see them."""
+        return X
+
+    def _leaning(self) -> Any:
+        """What predictions of new rows lean on every row that was left out, for jackknife+."""
+        raise ValueError(
+            f'method="jackknife+" needs every row to be left out alone, exactly, and {type(self).__name__} has no '
+            'closed form for that; use method="normalised"'
+        )
+
     def _shown(self, X: Any) -> Any:
         """Rows as the features see them."""
         metric = getattr(self, "_metric", None)

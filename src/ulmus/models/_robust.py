@@ -206,7 +206,13 @@ class Robust(Regression):
         return HeldOut.by_others(sample, sample.T + e, variance)
 
     def _calibrate(self, held_out: HeldOut) -> None:
-        self.spread_: Any = RobustSpread.of(held_out)
+        self.spread_: Any = RobustSpread.of(held_out, self._noise_features, self._seen(held_out.X))
+
+    def _leaning(self) -> Any:
+        raise ValueError(
+            'method="jackknife+" is exact for models by squares; robust losses leave rows out approximately: use '
+            'method="normalised"'
+        )
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         terms = [variance_terms(self.map_, X, leverage, self.n_jobs) for leverage in self._leverages]
