@@ -10,12 +10,12 @@ so that one decomposition serves all steps and all :math:`\lambda`. (Least squar
 has more than twice the variance: a logarithm sees mostly the smallest residuals.) A ratio :math:`a e^{-g}` counts as 5
 at most, which keeps an outlier from deciding. A row leaves as in :mod:`ulmus.solvers.path`,
 :math:`g_{-i} = g_i - (z_i - g_i)\,u h_i/(1 - u h_i)`; that is of first order, so rows of folds, and fewer than 600,
-leave by fits without each of ten parts. :math:`\lambda` is that of the least left-out deviance; with :math:`\lambda = \infty`
-the size is the same everywhere.
+leave by fits without each of ten parts. :math:`\lambda` is that of the least left-out deviance; with
+:math:`\lambda = \infty` the size is the same everywhere.
 
-The features :math:`\psi(x)` are the first ones of the model, one for eight rows (for 32 where rows leave by folds) and a
-hundred at most. Functions of the left-out prediction must not be among them: beside the features it tells :math:`f_{-i}(x_i) - f(x_i)`, which is a share
-of the very error whose size is sought.
+The features :math:`\psi(x)` are the first ones of the model, one for eight rows (for 32 where rows leave by folds) and
+a hundred at most. Functions of the left-out prediction must not be among them: beside the features it tells
+:math:`f_{-i}(x_i) - f(x_i)`, which is a share of the very error whose size is sought.
 """
 
 from dataclasses import dataclass
