@@ -112,7 +112,7 @@ class MappedFamily(Assembly):
                 plan = Choice(width, self.C_, self.map_, tuning=getattr(self, "tuning_", None))
                 plan, summary = choose_from_sums(plan, self._recipe, self._ridge_search, sample, summary)
                 self._adopt(plan)
-            solution = backend.fit_sums(summary.total, self.C_, self._intercept, again)
+            solution = backend.fit_sums(self.map_, sample.rows, summary.total, self.C_, self._intercept, again)
             self._settle(solution, backend.on_host(summary.prefix(0)))  # what is kept of sums are those of targets
             if folds is not None and summary.folds and self.C_ is not None:
                 models = self._fold_models(folds, backend.on_host(summary))

@@ -61,6 +61,7 @@ class KernelFamily(Assembly):
             last_folds=last_folds,
         )
         alpha, intercept = solution.alpha, solution.intercept
+        choice = choice if solution.C is None else replace(choice, C=solution.C)
         narrow = keeps_digits_narrow(cross, alpha, rows.target_reach)
         self.fitted_ = KernelFit(
             cross, alpha, intercept, choice.C, choice.width, rows.weight, self._intercept, narrow, choice.tuning
