@@ -1,7 +1,8 @@
 """Intervals from the errors of rows under models that did not see them."""
 
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,6 @@ from ulmus.calibration.conformal import Tails, borne, coverages, lower, upper
 from ulmus.calibration.held_out import HeldOut
 from ulmus.calibration.jackknife import Leaning, jackknife_ends
 from ulmus.calibration.scale import Scale
-from ulmus.engine import Lift
 from ulmus.features.coarse import coarse
 from ulmus.solvers.robust import GROSS, deviations
 from ulmus.statistics import root_mean_square
@@ -40,40 +40,63 @@ class Asked:
 
 @dataclass(frozen=True)
 class New:
-    """New rows: as the features of the errors' size see them, predictions, and ``h + C r``."""
+    """New rows: predictions, ``h + C r``, and how large errors are there by ``sizes``, whose features see them as X."""
 
-    X: Any
     P: np.ndarray
     variance: np.ndarray
+    sizes: tuple[Scale | None, ...] = ()
+    X: Any = None
+
+    @property
+    def widths(self) -> np.ndarray:
+        """``s(x) √(1 + h + C r)``, ``[row, output]``: what scores are in units of."""
+        out = np.broadcast_to(np.sqrt(1.0 + self.variance.reshape(len(self.P), -1)), self.P.shape)
+        if not self.sizes:
+            return out
+        return out * np.column_stack([np.ones(len(out)) if size is None else size(self.X) for size in self.sizes])
 
 
 @dataclass(frozen=True)
 class Spread:
     """Noise level and studentised leave-one-out residuals ``e₋ᵢ / √(1 + h₋ᵢ + C rᵢ)``, sorted, per output.
 
-    ``mass`` is the weight of the residuals up to each. ``scales`` say how large errors are row by row, per output (None
-    where that is a constant), and ``rows`` are the rows that were left out; a file of an earlier version has neither.
+    ``mass`` is the weight of the residuals up to each, and ``rows`` are the rows that were left out; a file of an
+    earlier version has none.
     """
 
     noise: np.ndarray
     residuals: np.ndarray
     mass: np.ndarray
-    scales: tuple[Scale | None, ...] = ()
     rows: HeldOut | None = None
 
     @classmethod
-    def of(cls, held_out: HeldOut, features: Any = None, X: Any = None) -> Self:
-        """From rows left out; ``features`` are the model's, and ``X`` the rows as these see them."""
+    def of(cls, held_out: HeldOut) -> Self:
         studentised = held_out.studentised
         noise, weight = cls._noise(studentised, held_out), cls._counted(studentised, held_out)
         order = np.argsort(studentised, axis=0)
         residuals, sorted_weight = (np.take_along_axis(values, order, axis=0) for values in (studentised, weight))
-        plain = cls(noise, residuals, np.cumsum(sorted_weight, axis=0), rows=held_out)
-        if X is None:
-            return plain
-        small: Lift | None = None if features is None else coarse(features, Scale.size_for(X, held_out.fold))
-        each = zip(studentised.T, weight.T, strict=True)
-        return replace(plain, scales=tuple(Scale.of(small, X, np.abs(e), w, held_out.fold) for e, w in each))
+        return cls(noise, residuals, np.cumsum(sorted_weight, axis=0), held_out)
+
+    def sizes(self, features: Any, seen: Callable[[Any], Any]) -> tuple[Scale | None, ...]:
+        """How large errors are row by row, per output (None: the same everywhere); fitted at the first call.
+
+        ``features`` are the model's, and ``seen`` gives rows as these see them.
+        """
+        kept = vars(self)
+        if "_sizes" not in kept:
+            rows, found = self.rows, list[Scale | None]()
+            if rows is not None and rows.X is not None:
+                X, studentised = seen(rows.X), rows.studentised
+                small = coarse(features, Scale.size_for(X, rows.fold))
+                each = zip(studentised.T, self._counted(studentised, rows).T, strict=True)
+                found = [Scale.of(small, X, np.abs(e), w, rows.fold) for e, w in each]
+            kept["_sizes"] = tuple(found)
+        sizes: tuple[Scale | None, ...] = kept["_sizes"]
+        return sizes
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What was found, without what is derived from it."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
     def _noise(cls, studentised: np.ndarray, held_out: HeldOut) -> np.ndarray:
@@ -96,32 +119,25 @@ class Spread:
         end, at = upper if level > 0.5 else lower, np.array([level])
         return np.array([end(r, w, at)[0, 0] for r, w in zip(self.residuals.T, weight.T, strict=True)])
 
-    def scores(self, method: str) -> tuple[np.ndarray, np.ndarray]:
-        """Scores ``[row, output]`` of the rows left out, in units of their size, and the weights with which they count.
+    def scores(self, sizes: tuple[Scale | None, ...] = ()) -> tuple[np.ndarray, np.ndarray]:
+        """Scores ``[row, output]`` of the rows left out, in units of these sizes, and weights with which they count.
 
         Rows are in the order of ``rows``, or, where there are none, that of ``residuals``.
         """
         if self.rows is None:
             return self.residuals, np.diff(self.mass, axis=0, prepend=0.0)
         scores = self.rows.studentised
-        if method == "normalised":
-            sizes = [np.ones(len(scores)) if scale is None else scale.left_out for scale in self.scales]
-            scores = scores / np.column_stack(sizes) if sizes else scores
+        if sizes:
+            each = [np.ones(len(scores)) if size is None else size.left_out for size in sizes]
+            scores = scores / np.column_stack(each)
         return scores, self._counted(scores, self.rows)
-
-    def widths(self, new: New, method: str) -> np.ndarray:
-        """``s(x) √(1 + h + C r)`` of new rows, ``[row, output]``: what scores are in units of."""
-        out = np.broadcast_to(np.sqrt(1.0 + new.variance.reshape(len(new.P), -1)), new.P.shape)
-        if method != "normalised" or not self.scales:
-            return out
-        return out * np.column_stack([np.ones(len(out)) if s is None else s(new.X) for s in self.scales])
 
     def ends(self, new: New, asked: Asked) -> np.ndarray:
         """Ends of the intervals of new rows, ``[row, output, coverage, end]``."""
         levels, tails = asked.levels, Tails(asked.tails)
-        scores, weight = self.scores(asked.method)
+        scores, weight = self.scores(new.sizes)
         self._warn_of_few(weight, levels, asked)
-        width = self.widths(new, asked.method)
+        width = new.widths
         out = np.empty((*new.P.shape, *levels.shape))
         for j, (r, w) in enumerate(zip(scores.T, weight.T, strict=True)):
             below, above = (-np.abs(r), np.abs(r)) if tails.symmetric else (r, r)

@@ -206,7 +206,7 @@ class Robust(Regression):
         return HeldOut.by_others(sample, sample.T + e, variance)
 
     def _calibrate(self, held_out: HeldOut) -> None:
-        self.spread_: Any = RobustSpread.of(held_out, self._noise_features, self._seen(held_out.X))
+        self.spread_: Any = RobustSpread.of(held_out)
 
     def _leaning(self) -> Any:
         raise ValueError(

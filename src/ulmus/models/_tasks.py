@@ -63,7 +63,7 @@ class Regression(RegressorMixin):
         return Plain.of(rows.T, rows.weight)
 
     def _calibrate(self, held_out: HeldOut) -> None:
-        self.spread_ = Spread.of(held_out, self._noise_features, self._seen(held_out.X))
+        self.spread_ = Spread.of(held_out)
 
     def _shape(self, columns: np.ndarray) -> np.ndarray:
         return columns[:, 0] if self._single_output else columns
@@ -123,7 +123,8 @@ class Regression(RegressorMixin):
         if method == "jackknife+":
             ends = self.spread_.jackknife(self._leaning(), X, P, asked)
         else:
-            ends = self.spread_.ends(New(self._seen(X), P, sum(self._variance_factors(X))), asked)
+            sizes = self.spread_.sizes(self._noise_features, self._seen) if method == "normalised" else ()
+            ends = self.spread_.ends(New(P, sum(self._variance_factors(X)), sizes, self._seen(X)), asked)
         ends = ends[:, 0] if self._single_output else ends
         return ends[..., 0, :] if np.ndim(coverage) == 0 else ends
 

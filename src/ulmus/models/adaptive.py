@@ -170,7 +170,13 @@ class AdaptiveFamily(Assembly):
         return self.map_
 
     def _seen(self, X: Any) -> Any:
-        return None if X is None else self.view_.transform(np.asarray(X, dtype=np.float64))
+        return self.view_.transform(np.asarray(X, dtype=np.float64))
+
+    def _leaning(self) -> Any:
+        raise ValueError(
+            f'method="jackknife+" needs every row to be left out alone, exactly, and {type(self).__name__} has no '
+            'closed form for that; use method="normalised"'
+        )
 
     def _deviation_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Those of the global model: it is what answers far from the data."""
