@@ -41,6 +41,10 @@ class OnlineFamily(RandomFamily, Sequential):
     def _forgetting(self) -> float:  # type: ignore[override]
         return self.forgetting
 
+    @property
+    def _adapts(self) -> bool:
+        return super()._adapts and self.forgetting == 1.0
+
     def _validate_params(self) -> None:
         super()._validate_params()
         if self.C is None and self.forgetting < 1.0:
@@ -170,6 +174,11 @@ class OSELMRegressor(Regression, OnlineFamily):
         else:
             size, c = np.sqrt(np.mean(E**2, axis=1)), float(self.loss_scale)
         return np.maximum(loss.relative_weight(size, c), np.finfo(float).eps)
+
+    def _leaning(self) -> Any:
+        if self.loss != "squared":
+            raise ValueError(f'method="jackknife+" needs loss="squared", got {self.loss!r}; use method="normalised"')
+        return super()._leaning()
 
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         if self.loss != "squared":
