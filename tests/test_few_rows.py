@@ -35,7 +35,7 @@ def test_models_that_choose_much_cover_on_few_rows(name, n, before):
 def test_predictions_are_those_of_models_fitted_to_the_other_parts():
     X, y = drawn(0, 40)
     rows = Rows(X, y[:, None])
-    part = parts_of_few(rows, 200, 5, seed=7)
+    part = parts_of_few(rows, 200, 5)
     assert sorted(np.bincount(part)) == [8] * 5
 
     def fit(some):
@@ -62,14 +62,23 @@ def test_only_a_model_that_chooses_is_fitted_again(monkeypatch):
     assert fits == [40, 40, 32, 32, 32, 32, 32]
 
 
+def test_parts_hold_targets_of_all_sizes_and_know_neither_units_nor_order():
+    X, y = drawn(0, 50)
+    part = parts_of_few(Rows(X, y[:, None]), 200, 5)
+    np.testing.assert_array_equal(part[np.argsort(y)], np.arange(50) % 5)
+    order = np.random.default_rng(1).permutation(50)
+    np.testing.assert_array_equal(parts_of_few(Rows(8 * X[order], 1e9 * y[order, None]), 200, 5), part[order])
+
+
 def test_copies_of_a_row_stand_in_one_part_and_many_rows_in_none():
     X = np.random.default_rng(0).normal(size=(20, 2))
-    twice = Rows(np.repeat(X, 2, axis=0), np.zeros((40, 1)))
-    part = parts_of_few(twice, 200, 5, seed=1)
+    T = X[:, :1]
+    twice = Rows(np.repeat(X, 2, axis=0), np.repeat(T, 2, axis=0))
+    part = parts_of_few(twice, 200, 5)
     np.testing.assert_array_equal(part[::2], part[1::2])
-    np.testing.assert_array_equal(part[::2], parts_of_few(Rows(X, np.zeros((20, 1))), 200, 5, seed=1))
-    assert parts_of_few(twice, 40, 5, seed=1) is None
-    assert parts_of_few(Rows(X[:9], np.zeros((9, 1))), 200, 5, seed=1) is None
+    np.testing.assert_array_equal(part[::2], parts_of_few(Rows(X, T), 200, 5))
+    assert parts_of_few(twice, 40, 5) is None
+    assert parts_of_few(Rows(X[:9], T[:9]), 200, 5) is None
 
 
 def test_robust_residuals_that_lie_close_together_far_from_0_are_no_outliers():

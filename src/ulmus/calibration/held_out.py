@@ -15,6 +15,7 @@ from ulmus.features.sampling import distinct_sample, row_keys
 from ulmus.solvers.own_landmarks import OwnLandmarks, WithoutLandmarks, can_leave, landmarks_among
 from ulmus.solvers.path import RidgePath, leave_out
 from ulmus.solvers.ridge import Solution
+from ulmus.solvers.robust import weighted_median
 from ulmus.statistics import Summary
 
 #: Rows whose leave-one-out predictions calibrate probabilities and intervals, at most.
@@ -189,24 +190,35 @@ def refitted(rows: Rows, part: np.ndarray, fit: Refit, one_by_one: HeldOut | Non
     """
     order, answers = np.argsort(part, kind="stable"), []
     for k in np.unique(part):
-        P, variance = fit(rows.take(np.flatnonzero(part != k)))(rows.X[np.flatnonzero(part == k)])
+        tested = rows.take(np.flatnonzero(part == k))
+        P, variance = fit(rows.take(np.flatnonzero(part != k)))(tested.X)
         if one_by_one is not None:
-            variance = (1.0 + variance) * (_middle(one_by_one.variance) / _middle(variance)) - 1.0
+            middle = _middle(one_by_one.variance, one_by_one.weight) / _middle(variance, tested.weight)
+            variance = (1.0 + variance.reshape(len(variance), -1)) * middle - 1.0
         answers.append((P, variance))
     P, variance = (np.concatenate(answer)[np.argsort(order)] for answer in zip(*answers, strict=True))
     return HeldOut.by_others(rows, P.reshape(rows.T.shape), variance)
 
 
-def _middle(variance: np.ndarray) -> np.ndarray:
-    return np.median(1.0 + variance.reshape(len(variance), -1), axis=0)
+def _middle(variance: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    return np.array([weighted_median(1.0 + v, weight) for v in variance.reshape(len(variance), -1).T])
 
 
-def parts_of_few(rows: Rows, few: float, parts: int, seed: int) -> np.ndarray | None:
-    """So many parts of the rows, at random, copies in one; None where rows are not few, or hardly any."""
+def parts_of_few(rows: Rows, few: float, parts: int) -> np.ndarray | None:
+    """So many parts of the rows, each with targets of all sizes, copies in one.
+
+    None where rows are not few, or hardly any. Neither units nor orders matter.
+    """
     if rows.effective_count >= few:
         return None
-    keys, place = np.unique(row_keys(rows.X, seed), return_inverse=True)
-    return place % parts if len(keys) >= 2 * parts else None
+    keys, place = np.unique(row_keys(rows.X, 0), return_inverse=True)
+    if len(keys) < 2 * parts:
+        return None
+    least = np.full(len(keys), np.inf)
+    np.minimum.at(least, place, rows.T[:, 0])
+    rank = np.empty(len(keys), dtype=int)
+    rank[np.argsort(least, kind="stable")] = np.arange(len(keys))
+    return np.asarray(rank[place] % parts)
 
 
 def landmark_folds(features: Any, rows: Rows, numbers: np.ndarray) -> np.ndarray:

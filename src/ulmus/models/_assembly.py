@@ -115,7 +115,7 @@ class Assembly(BaseEstimator):
             rng = check_random_state(self.random_state)
             held_out = self._train(self._training(backend.received(rows), folds, rng, backend))
             seed = int(rng.randint(2**31 - 1))
-            part = parts_of_few(rows, FEW_ROWS, PARTS, seed) if folds is None and self._adapts else None
+            part = parts_of_few(rows, FEW_ROWS, PARTS) if folds is None and self._adapts else None
             if part is not None:
                 held_out = refitted(rows, part, partial(self._another, seed), held_out)
         self._calibrate(held_out)

@@ -66,15 +66,15 @@ class AdaptiveFamily(Assembly):
         rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64), fold=folds))
         held_out = self._train_on(rows, rng)
         seed = int(rng.randint(2**31 - 1))
-        part = self._parts(rows, seed)
+        part = self._parts(rows)
         return held_out if part is None else refitted(rows, part, partial(self._another, seed))
 
-    def _parts(self, rows: Rows, seed: int) -> np.ndarray | None:
+    def _parts(self, rows: Rows) -> np.ndarray | None:
         """Parts of the rows to be left out of whole fits, where a view is learned from few rows."""
         few = max(FEW_ROWS, min(FEW_OF_COLUMN * rows.X.shape[1], FEW_AT_MOST))
         if not is_regressor(self) or rows.fold is not None or len(rows) >= few:
             return None
-        return parts_of_few(rows, np.inf, PARTS, seed)
+        return parts_of_few(rows, np.inf, PARTS)
 
     def _another(self, seed: int, rows: Rows) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
         """A model like this one of other rows."""
