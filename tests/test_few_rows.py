@@ -49,6 +49,10 @@ def test_predictions_are_those_of_models_fitted_to_the_other_parts():
     scaled = refitted(rows, part, fit, HeldOut.by_others(rows, y[:, None], np.full(40, 3.0)))
     for k in range(5):  # the middle deviation is that of the model of all rows
         assert np.median(1 + scaled.variance[part == k]) == pytest.approx(4.0)
+    one_by_one = HeldOut.by_others(rows, y[:, None] + 1.0, np.zeros(40))
+    worse = refitted(rows, part, fit, one_by_one)
+    assert (np.abs(worse.studentised) >= 1.0).all()
+    assert (np.abs(worse.studentised) > 1.0).any()
 
 
 def test_only_a_model_that_chooses_is_fitted_again(monkeypatch):

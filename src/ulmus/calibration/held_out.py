@@ -32,7 +32,8 @@ class HeldOut:
     model that does not hold it, ``h₋ = h/(1 − u h)``, and what the features leave of the prior. New rows have the same.
     ``X`` are the rows as the model sees them, ``unit`` the weight u that each takes along; ``place`` says which rows
     they were, where inputs have been replaced; rows of one ``fold`` were left out together. ``one_by_one`` tells that
-    every row was left out alone, of a model in closed form.
+    every row was left out alone, of a model in closed form. ``residual`` is what a robust model that holds the rows
+    misses their targets by: small for a row that is merely far from others, and large for an outlier.
     """
 
     T: np.ndarray
@@ -44,6 +45,7 @@ class HeldOut:
     place: np.ndarray | None = None
     fold: np.ndarray | None = None
     one_by_one: bool = False
+    residual: np.ndarray | None = None
 
     @classmethod
     def of(cls, rows: Rows, residual: np.ndarray, remainder: np.ndarray, rest: Any = 0.0) -> "HeldOut":
@@ -185,8 +187,9 @@ def refitted(rows: Rows, part: np.ndarray, fit: Refit, one_by_one: HeldOut | Non
     """Predictions of every part of the rows by a model that was chosen and fitted without it.
 
     What leave-one-out cannot tell is here: what a choice among many models gains on the very rows by which it was made.
-    Models of other parts may be stiffer or softer than that of all rows: their deviations ``√(1 + h₋ + C r)`` are put
-    in units in which the middle one is that of this model, by its rows left out ``one_by_one``.
+    Models of other parts may be stiffer or softer than that of all rows, and better: their deviations
+    ``√(1 + h₋ + C r)`` are put in units in which the middle one is that of this model, by its rows left out
+    ``one_by_one``, and of both errors of a row the worse one counts.
     """
     order, answers = np.argsort(part, kind="stable"), []
     for k in np.unique(part):
@@ -197,7 +200,15 @@ def refitted(rows: Rows, part: np.ndarray, fit: Refit, one_by_one: HeldOut | Non
             variance = (1.0 + variance.reshape(len(variance), -1)) * middle - 1.0
         answers.append((P, variance))
     P, variance = (np.concatenate(answer)[np.argsort(order)] for answer in zip(*answers, strict=True))
-    return HeldOut.by_others(rows, P.reshape(rows.T.shape), variance)
+    found = HeldOut.by_others(rows, P.reshape(rows.T.shape), variance)
+    return found if one_by_one is None else _worse(found, one_by_one)
+
+
+def _worse(a: HeldOut, b: HeldOut) -> HeldOut:
+    """Of two predictions of the same rows those with the larger errors, as ``b`` otherwise."""
+    worse = np.abs(a.studentised) > np.abs(b.studentised)
+    variances = (np.broadcast_to(each.variance.reshape(len(a.T), -1), a.T.shape) for each in (a, b))
+    return replace(b, P=np.where(worse, a.P, b.P), variance=np.where(worse, *variances), one_by_one=False)
 
 
 def _middle(variance: np.ndarray, weight: np.ndarray | None) -> np.ndarray:

@@ -34,7 +34,7 @@ PREDICTION_LOSS = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
 #: Where rows are fewer, a model that chooses much adapts to the errors that choose it: intervals then stand on whole
 #: fits, each without one of so many parts of the rows.
-FEW_ROWS, PARTS = 200, 5
+FEW_ROWS, PARTS = 500, 5
 #: Kernel values (or nodes) from which a prediction is worth sending to the GPU.
 WORTH_SENDING = 2e9
 

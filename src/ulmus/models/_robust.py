@@ -199,6 +199,7 @@ class Robust(Regression):
         Phi = np.empty((len(sample), self.map_.n_lifted))
         engine.transform(self.map_, sample.X, Phi, n_jobs=self.n_jobs)
         residual, h = solution.residual[index], solution.leverages(Phi)
+        fitted = residual
         rest = residual_kernel(self.map_, sample.X, np.einsum("ij,ij->i", Phi, Phi))
         own = OwnLandmarks.of(self.map_, sample)
         if own is not None:
@@ -207,7 +208,7 @@ class Robust(Regression):
         unit = 1.0 if sample.unit is None else sample.unit[:, None]
         held = np.clip(unit * self._bend * h, 0.0, 1.0 - LEAST_REMAINDER)
         variance = held / (1.0 - held) / unit + self._bend * np.reshape(self.C_, (1, -1)) * rest[:, None]
-        return HeldOut.by_others(sample, sample.T + e, variance)
+        return replace(HeldOut.by_others(sample, sample.T + e, variance), residual=-fitted)
 
     def _calibrate(self, held_out: HeldOut) -> None:
         self.spread_: Any = RobustSpread.of(held_out)
