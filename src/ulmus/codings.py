@@ -6,9 +6,9 @@ is another one (``grown``), with the matrix M that turns the known columns into 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -69,6 +69,33 @@ class Plain:
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """Targets of a regression: one column of numbers (``single``), or several."""
+
+    single: bool
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        """Target columns."""
+        return y.reshape(len(y), -1)
+
+    def shaped(self, columns: np.ndarray) -> np.ndarray:
+        """Columns in the shape in which targets came."""
+        return columns[:, 0] if self.single else columns
+
+    def identity(self, T: np.ndarray) -> np.ndarray:
+        """Numbers that tell targets apart."""
+        return T
+
+    def knows(self, y: np.ndarray) -> bool:
+        """Whether these are targets of the kind: all numbers are."""
+        return True
+
+    def seen(self, y: np.ndarray) -> "Numbers":
+        """What is known when these have come."""
+        return self
+
+
+@dataclass(frozen=True)
 class OneVsAll:
     """±1 per class; two classes need one column."""
 
@@ -85,6 +112,14 @@ class OneVsAll:
     def identity(self, T: np.ndarray) -> np.ndarray:
         """Numbers that tell targets apart, whatever other labels are known."""
         return names_of(self.classes)[self.numbers(T)][:, None]
+
+    def knows(self, y: np.ndarray) -> bool:
+        """Whether all labels are among the classes."""
+        return bool(np.isin(y, self.classes).all())
+
+    def seen(self, y: np.ndarray) -> "OneVsAll":
+        """What is known when these labels have come."""
+        return self
 
     def grown(self, labels: np.ndarray) -> "tuple[OneVsAll, np.ndarray | None]":
         """The coding that knows these labels as well; a class that is new was −1 so far.
@@ -237,17 +272,23 @@ class Ordered:
     Decoding by *Hamming* distance sums signs instead, and *threshold* counts positive bits.
 
     ``classes`` are all labels in their order, ``present`` the positions of those that were seen: only their bits are
-    read, and only they are predicted. The bit between two neighbours that are g apart counts g times.
+    read, and only they are predicted. The bit between two neighbours that are g apart counts g times. An order that was
+    ``declared`` holds all labels that may come.
     """
 
     classes: np.ndarray
     present: np.ndarray
     decoding: str = "loss"
+    declared: bool = False
 
     @cached_property
     def gaps(self) -> np.ndarray:
         """How many classes each bit climbs."""
         return np.diff(self.present)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What the code is, without what is derived from it."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def encode(self, indices: np.ndarray) -> np.ndarray:
         """Bits of positions in ``classes``."""
@@ -267,12 +308,23 @@ class Ordered:
         """Numbers that tell targets apart, whatever other labels are known."""
         return names_of(self.classes)[self.positions(T)][:, None]
 
+    def knows(self, y: np.ndarray) -> bool:
+        """Whether all labels have a place in the order."""
+        return bool(np.isin(y, self.classes).all())
+
+    def seen(self, y: np.ndarray) -> "Ordered":
+        """What is known when these labels have come."""
+        return self.seeing(self.indices(y))
+
     def seeing(self, indices: np.ndarray) -> "Ordered":
         """The same order, with these classes among those that were seen."""
         return replace(self, present=np.union1d(self.present, indices).astype(int))
 
     def grown(self, labels: np.ndarray) -> "tuple[Ordered, np.ndarray | None]":
         """The coding in which these labels have their place in the order; none of the new ones was seen so far."""
+        if self.declared:
+            positions_in(self.classes, labels)
+            return self, None
         classes = np.unique(np.concatenate([self.classes, labels]))
         if len(classes) == len(self.classes):
             return self, None

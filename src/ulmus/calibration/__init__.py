@@ -13,14 +13,16 @@ from ulmus.calibration.held_out import (
     variance_terms,
 )
 from ulmus.calibration.intervals import RobustSpread, Spread
-from ulmus.calibration.temperature import fit_temperature, probabilities
+from ulmus.calibration.temperature import LogOdds, Temperature, fit_temperature, probabilities
 
 __all__ = [
     "CALIBRATION_ROWS",
     "FoldModels",
     "HeldOut",
+    "LogOdds",
     "RobustSpread",
     "Spread",
+    "Temperature",
     "decide",
     "fit_temperature",
     "fold_sample",

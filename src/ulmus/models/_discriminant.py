@@ -55,12 +55,12 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         folds = fold_numbers(getattr(self, "cv", None), X, y, groups, True, sample_weight)
         X, y, weight, folds = self._weighed(X, y, sample_weight, folds)
-        T, _ = self._encode(y, weight)
+        T, _ = self._code(self._targets_of(y, y), y, weight)
 
         def rows_of(X: Any, folds: np.ndarray | None = None) -> Rows:
             return Rows(X, T, weight, left_out_together(X, T, weight), folds)
 
-        self._metric = metric_for(self, settings, lambda: rows_of(X, folds))
+        self._metric = metric_for(self, settings, lambda: rows_of(X, folds), self._coding)
         rows = rows_of(self._shown(X))
         with engine.threads_for(X.shape[0]):
             self._learn(rows, folds, check_random_state(self.random_state))
@@ -91,16 +91,21 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         seen = weight > 0
         return X[seen], y[seen], weight[seen], None if folds is None else folds[seen]
 
-    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, None]:
-        """One indicator column per class; no weights of its own."""
+    def _targets_of(self, y: np.ndarray, given: Any) -> np.ndarray:
+        """The classes, of which the model has so many components."""
         self._set_classes(np.unique(y))
-        return self._indicators(y), None
+        return self.classes_
 
-    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, None]:
-        """The same for more rows of known classes."""
-        unknown = np.setdiff1d(y, self.classes_)
+    def _known_targets(self) -> np.ndarray | None:
+        return getattr(self, "classes_", None)
+
+    def _code(
+        self, targets: np.ndarray, y: np.ndarray, weight: np.ndarray | None, *, block: bool = False
+    ) -> tuple[np.ndarray, None]:
+        """One indicator column per class; no weights of its own."""
+        unknown = np.setdiff1d(y, targets)
         if len(unknown):
-            raise ValueError(f"labels {unknown.tolist()} are not among the known classes {self.classes_.tolist()}")
+            raise ValueError(f"labels {unknown.tolist()} are not among the known classes {targets.tolist()}")
         return self._indicators(y), None
 
     def _indicators(self, y: np.ndarray) -> np.ndarray:

@@ -53,10 +53,10 @@ class TableInput:
         self._categorical = np.append(is_code, np.zeros(X.shape[1] - len(is_code), bool))
         return X, y
 
-    def _checked(self, X: Any) -> Any:
+    def _checked(self, X: Any, fitted: Any = None) -> Any:
         check_is_fitted(self)
         known = getattr(self, "feature_names_in_", None)
-        return self._with_dates(super()._checked(self._coded(X, known)))  # type: ignore[misc]
+        return self._with_dates(super()._checked(self._coded(X, known), fitted))  # type: ignore[misc]
 
     def _with_dates(self, X: Any) -> Any:
         """The columns, then where their dates stand in their periods."""

@@ -9,27 +9,15 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from ulmus.calibration import HeldOut, Spread, fit_temperature, probabilities
-from ulmus.codings import Coding, OneVsAll, Plain
+from ulmus.calibration import HeldOut, Spread, Temperature, probabilities
+from ulmus.codings import Coding, Numbers, OneVsAll, Plain
 from ulmus.engine import Rows
-from ulmus.models._assembly import validated
-from ulmus.models._between import reads
+from ulmus.models.base import Model, validated
+from ulmus.models.fitted import FittedView
 from ulmus.statistics import SQUARABLE, refuse_sizes
 
 
-def widened(floor: np.ndarray, place: np.ndarray, n_classes: int) -> np.ndarray:
-    """What classes that stand at these places have at least, and nothing for the others."""
-    out = np.zeros(n_classes)
-    out[place] = floor
-    return out
-
-
-def is_single_output(model: Any) -> bool:
-    """Whether targets came as one column of numbers."""
-    return bool(model._single_output)
-
-
-class Regression(RegressorMixin):
+class Regression(RegressorMixin, Model):
     """Targets as they are; one or several outputs."""
 
     _default_intercept: ClassVar[bool] = True
@@ -37,37 +25,27 @@ class Regression(RegressorMixin):
     #: The largest target has to lie between these.
     _target_sizes: ClassVar[tuple[float, float]] = SQUARABLE
 
+    spread_ = FittedView("spread_", "certainty")
+
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset, multi_output=True, y_numeric=True)
         return X, np.asarray(y, dtype=np.float64)
 
-    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        self._single_output = y.ndim == 1
-        T = y.reshape(len(y), -1)
-        refuse_sizes(T, *self._target_sizes)
+    def _targets_of(self, y: np.ndarray, given: Any) -> Numbers:
+        return Numbers(y.ndim == 1)
+
+    def _code(self, targets: Numbers, y: np.ndarray, weight: np.ndarray | None, *, block: bool = False) -> Any:
+        T = targets.encode(y)
+        least, most = self._target_sizes
+        refuse_sizes(T, 0.0 if block else least, most)  # other blocks may have larger ones
         return T, None
 
-    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        T = y.reshape(len(y), -1)
-        refuse_sizes(T, 0.0, self._target_sizes[1])  # other blocks may have larger ones
-        return T, None
-
-    def _grow(self, labels: Any) -> np.ndarray | None:
-        return None
-
-    def _identity(self, T: np.ndarray) -> np.ndarray:
-        return T
-
-    def _coding(self, rows: Rows) -> Coding:
+    def _coding(self, targets: Numbers, rows: Rows) -> Coding:
         return Plain.of(rows.T, rows.weight)
 
-    def _calibrate(self, held_out: HeldOut) -> None:
-        self.spread_ = Spread.of(held_out)
+    def _certainty(self, targets: Numbers, held_out: HeldOut, rows: Rows) -> Any:
+        return Spread.of(held_out)
 
-    def _shape(self, columns: np.ndarray) -> np.ndarray:
-        return columns[:, 0] if self._single_output else columns
-
-    @reads
     def predict(self, X: Any, return_std: bool = False) -> Any:
         r"""Predicted targets.
 
@@ -84,13 +62,15 @@ class Regression(RegressorMixin):
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Or a pair of them.
         """
-        scores = self._shape(self._scores_of(X))
         if not return_std:
-            return scores
-        h, rest = self._deviation_factors(self._checked(X))
-        return scores, self._shape(np.sqrt(h + rest).reshape(len(h), -1) * self.spread_.noise)
+            fitted = self._now("weights")
+            return fitted.targets.shaped(self._scores_of(X, fitted))
+        fitted = self._now("factor", "certainty")
+        X = self._checked(X, fitted)
+        h, rest = self._deviation_factors(X, fitted)
+        deviation = np.sqrt(h + rest).reshape(len(h), -1) * fitted.certainty.noise
+        return fitted.targets.shaped(self._outputs(X, fitted)), fitted.targets.shaped(deviation)
 
-    @reads
     def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
         """Intervals that hold a new target with probability ``coverage``, from leave-one-out residuals.
 
@@ -109,18 +89,20 @@ class Regression(RegressorMixin):
         """
         if not isinstance(coverage, Real) or not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
-        centre = self._scores_of(X)
-        if coverage > self.spread_.most:
+        fitted = self._now("factor", "certainty")
+        X, spread = self._checked(X, fitted), fitted.certainty
+        centre = self._outputs(X, fitted)
+        if coverage > spread.most:
             warnings.warn(
-                f"so few rows support a coverage of at most {max(self.spread_.most, 0.0):.2f}; intervals for "
+                f"so few rows support a coverage of at most {max(spread.most, 0.0):.2f}; intervals for "
                 f"coverage={coverage:g} end at the largest errors seen, and are too narrow",
                 stacklevel=2,
             )
-        h, rest = self._variance_factors(self._checked(X))
+        h, rest = self._variance_factors(X, fitted)
         width = np.sqrt(1.0 + h + rest).reshape(len(centre), -1)
         tail = (1 - coverage) / 2
-        ends = np.stack([centre + width * self.spread_.quantile(level) for level in (tail, 1 - tail)], axis=-1)
-        return ends[:, 0] if self._single_output else ends
+        ends = np.stack([centre + width * spread.quantile(level) for level in (tail, 1 - tail)], axis=-1)
+        return fitted.targets.shaped(ends)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -128,69 +110,45 @@ class Regression(RegressorMixin):
         return tags
 
 
-class Classification(ClassifierMixin):
+class Classification(ClassifierMixin, Model):
     """One ±1 column per class (one for two classes); the largest score wins."""
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared", "gcv")
-    floor_: np.ndarray
+
+    classes_ = FittedView("classes_", "targets.classes")
+    temperature_ = FittedView("temperature_", "certainty.factor")
+    floor_ = FittedView("floor_", "certainty.floor")
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset)
         check_classification_targets(y)
         return X, y
 
-    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        self.classes_, indices = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least two classes; the rows (of positive weight) have only "
-                f"one class, {self.classes_[0]!r}"
-            )
-        T = OneVsAll(self.classes_).encode(indices)
+    def _targets_of(self, y: np.ndarray, given: Any) -> OneVsAll:
+        return OneVsAll(np.unique(y))
+
+    def _announced(self, classes: Any) -> OneVsAll:
+        """What is known of targets when only their classes are."""
+        return OneVsAll(np.unique(classes))
+
+    def _code(self, targets: OneVsAll, y: np.ndarray, weight: np.ndarray | None, *, block: bool = False) -> Any:
+        if not block:
+            refuse_one_class(self, targets.classes)
+        indices = targets.indices(y)
+        if block:
+            refuse_balance(self.class_weight)
+        T = targets.encode(indices)
         if self.class_weight is None:
             return T, None
-        return T, self._balance(y, weight)[indices]
+        return T, class_balance(self.class_weight, targets.classes, y, weight)[indices]
 
-    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        code = OneVsAll(self.classes_)
-        indices = code.indices(y)
-        if self.class_weight == "balanced":
-            raise ValueError(
-                'class_weight="balanced" needs to count all rows before the first is learned; for rows that come in '
-                "blocks give the weights as a dict"
-            )
-        T = code.encode(indices)
-        return T, None if self.class_weight is None else self._balance(y, None)[indices]
+    def _coding(self, targets: OneVsAll, rows: Rows) -> Coding:
+        return targets
 
-    def _grow(self, labels: Any) -> np.ndarray | None:
-        if not hasattr(self, "classes_"):
-            self.classes_ = np.unique(labels)
-            return None
-        old, (code, M) = self.classes_, OneVsAll(self.classes_).grown(np.asarray(labels))
-        self.classes_ = code.classes
-        if M is not None and "floor_" in self.__dict__:
-            self.floor_ = widened(self.floor_, np.searchsorted(self.classes_, old), len(self.classes_))
-        return M
-
-    def _identity(self, T: np.ndarray) -> np.ndarray:
-        return OneVsAll(self.classes_).identity(T)
-
-    def _balance(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-        """The weight of every class."""
-        balance = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weight)
-        if not (np.isfinite(balance).all() and (balance >= 0).all() and balance.any()):
-            raise ValueError(f"class weights must be non-negative, finite and not all zero, got {self.class_weight!r}")
-        return balance
-
-    def _coding(self, rows: Rows) -> Coding:
-        return OneVsAll(self.classes_)
-
-    def _calibrate(self, held_out: HeldOut) -> None:
+    def _certainty(self, targets: OneVsAll, held_out: HeldOut, rows: Rows) -> Any:
         true = OneVsAll.class_scores(held_out.T).argmax(axis=1)
-        scores = OneVsAll.class_scores(held_out.P)
-        self.temperature_, self.floor_ = fit_temperature(scores, true, held_out.weight)
+        return Temperature.of(OneVsAll.class_scores(held_out.P), true, held_out.weight)
 
-    @reads
     def decision_function(self, X: Any) -> np.ndarray:
         """Score per class, or one score for two classes (positive means ``classes_[1]``).
 
@@ -205,7 +163,6 @@ class Classification(ClassifierMixin):
         scores = self._scores_of(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    @reads
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels.
 
@@ -217,10 +174,9 @@ class Classification(ClassifierMixin):
         -------
         ndarray of shape (n_samples,)
         """
-        scores = self._scores_of(X)
-        return OneVsAll(self.classes_).decode(scores)
+        fitted = self._now("weights")
+        return fitted.targets.decode(self._scores_of(X, fitted))
 
-    @reads
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities: ``softmax(temperature_ · scores)`` over ``floor_``, both fitted to leave-one-out scores.
 
@@ -236,5 +192,32 @@ class Classification(ClassifierMixin):
         ndarray of shape (n_samples, n_classes)
             Rows sum to 1; the largest entry is the class that ``predict`` returns.
         """
-        scores = self._scores_of(X)
-        return probabilities(OneVsAll.class_scores(scores), self.temperature_, self.__dict__.get("floor_"))
+        fitted = self._now("weights", "certainty")
+        scores = OneVsAll.class_scores(self._scores_of(X, fitted))
+        return probabilities(scores, fitted.certainty.factor, fitted.certainty.floor)
+
+
+def refuse_one_class(model: Any, classes: np.ndarray) -> None:
+    """A classifier needs two classes."""
+    if len(classes) < 2:
+        raise ValueError(
+            f"{type(model).__name__} needs at least two classes; the rows (of positive weight) have only "
+            f"one class, {classes[0]!r}"
+        )
+
+
+def refuse_balance(class_weight: Any) -> None:
+    """Rows that come in blocks cannot be counted before the first is learned."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        raise ValueError(
+            'class_weight="balanced" needs to count all rows before the first is learned; for rows that come in '
+            "blocks give the weights as a dict"
+        )
+
+
+def class_balance(class_weight: Any, classes: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """The weight of every class."""
+    balance = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=weight)
+    if not (np.isfinite(balance).all() and (balance >= 0).all() and balance.any()):
+        raise ValueError(f"class weights must be non-negative, finite and not all zero, got {class_weight!r}")
+    return balance

@@ -15,7 +15,7 @@ from ulmus.features.partition import Partition
 from ulmus.features.preparation import MISSING as NO_LEVEL
 from ulmus.features.preparation import Columns as Curves
 from ulmus.features.preparation import Preparation
-from ulmus.models.adaptive import AdaptiveFamily
+from ulmus.models.adaptive import AdaptiveModel
 from ulmus.onnx.graph import Graph
 from ulmus.onnx.preprocessing import Columns, Portion, dates, select
 from ulmus.onnx.trees import Tree, search_tree, walk
@@ -25,7 +25,7 @@ from ulmus.solvers.local import LocalKernels
 MISSING = ("", "None", "nan", "<NA>", "NaT")
 
 
-def coordinates(g: Graph, block: Columns, model: AdaptiveFamily) -> str:
+def coordinates(g: Graph, block: Columns, model: AdaptiveModel) -> str:
     """The rows as the kernel of the model sees them."""
     view, preparation = model.view_, model.view_.preparation
     names = list(getattr(model, "feature_names_in_", range(model.n_features_in_)))

@@ -74,8 +74,17 @@ def migrated(cls: Any, state: dict[str, Any]) -> dict[str, Any]:
         return state
     now: dict[str, Any] = move(state)
     for name in now.keys() - state.keys():
-        check_state(type(now[name]), now[name].__getstate__())
+        _check_made(now[name])
     return now
+
+
+def _check_made(value: Any) -> None:
+    """Refuse what was put together of parts that do not fit, down to its parts."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        state = value.__getstate__() if hasattr(value, "__getstate__") else vars(value)
+        check_state(type(value), state)
+        for part in state.values():
+            _check_made(part)
 
 
 def check_parameters(cls: Any, given: dict[str, Any]) -> None:

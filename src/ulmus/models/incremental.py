@@ -1,0 +1,450 @@
+"""Learning from rows that come in blocks or one by one: ``partial_fit``, ``unlearn``, ``merge``.
+
+A stream begins with a warm-up: rows are kept until the map can be drawn and its parameters chosen from them. From then
+on rows go into the model's learner (:mod:`ulmus.online`), and weights, leverages and calibration are computed when
+somebody asks for them.
+"""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+
+from ulmus import engine
+from ulmus._fingerprint import differing
+from ulmus._sklearn import check_sample_weight
+from ulmus.backend import Host
+from ulmus.calibration import CALIBRATION_ROWS
+from ulmus.codings import Numbers
+from ulmus.engine import Rows
+from ulmus.models._metric import metric_for_blocks, seen_through
+from ulmus.models.base import Model
+from ulmus.models.choice import Choice
+from ulmus.models.fitted import Fitted
+from ulmus.online import FORMS, Learner, Memory, check_rank, guard_of, stacked, teaching
+from ulmus.online.learner import aged
+from ulmus.solvers.recursive import Shape
+
+#: Fewest rows from which parameters are chosen during the warm-up, and how much more there must be to choose again.
+FEW, MORE = 20, 1.5
+#: Rows of a ``fit`` of which hashes are kept, at most: 8 bytes of each, in memory and in files.
+REMEMBERED = 2_000_000
+#: Rows that have to come after a ``fit`` before its calibration is replaced.
+RECALIBRATE = 200
+
+
+class Incremental(Model):
+    """What a model with a feature map offers that owns a learner (``stream_``)."""
+
+    stream_: Learner
+    #: How a model learns on that has no parameters for it: rows of the warm-up, form of the recursion, forgetting.
+    warm_up: ClassVar[Any] = 500
+    form: ClassVar[Any] = "information"
+    forgetting: ClassVar[Any] = 1.0
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn a block of rows, or one row.
+
+        The map and all that is left to the data are chosen from the first 500 rows (or the first block, if it has
+        more, or the rows of an earlier ``fit``); until there are so many, predictions come from a model of the rows so
+        far. A block that is refused leaves the model as it was.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+        classes : array, optional
+            All classes that will come, for the first call of a classifier. Without it classes may appear later.
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        with teaching(self):
+            self._learn_block(X, y, classes, sample_weight)
+        return self
+
+    def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Take rows out again, exactly: the model is then that of the other rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as they were learned
+            A row that was learned several times loses its latest copy. One that was never learned is refused: eight
+            bytes are kept of every row. After a fit of more than two million rows at once, or of a stream of files,
+            they are not, and a warning says that only the definiteness of what is left was checked.
+
+        Returns
+        -------
+        self
+        """
+        with teaching(self):
+            self._refuse("unlearn")
+            learner = self._learner_now()
+            if learner is None:
+                raise NotFittedError(f"{type(self).__name__} has not learned anything yet; there is nothing to unlearn")
+            rows, labels = self._block(learner, X, y, sample_weight)
+            if not learner.learning:
+                raise ValueError(
+                    f"unlearn works after the warm-up, and of its {self._warm_up_rows()} rows "
+                    f"{len(learner.waiting or [])} have come so far; fit a new model without these rows"
+                )
+            learner.remove(self._coded(learner.targets.seen(labels), rows, labels, learner), self.forgetting)
+            self._go_on(learner)
+        return self
+
+    def merge(self, models: Any) -> Self:
+        """Learn all that other models have learned, exactly, without their rows.
+
+        Parameters
+        ----------
+        models : model or iterable of models
+            Of the same class, with the same map and penalty: copies (see :meth:`blank_copy`) that have learned apart.
+
+        Returns
+        -------
+        self
+        """
+        self._refuse("merge")
+        # copied first, so that no lock of another model is waited for under this one's
+        copies = [deepcopy(other) for other in (models if isinstance(models, Iterable) else [models])]
+        with teaching(self):
+            learner, others = self._mergeable(), []
+            for other in copies:
+                if type(other) is not type(self):
+                    raise ValueError(
+                        f"cannot merge {type(other).__name__} into {type(self).__name__}: the models differ"
+                    )
+                others.append(other._mergeable())
+                self._check_same(learner, other, others[-1])
+            before = learner.targets
+            for each in others:
+                learner.merge(each)
+            self._go_on(learner, before)
+        return self
+
+    def blank_copy(self) -> Self:
+        """A model with the same map and parameters that has learned nothing: for rows elsewhere, to be merged later.
+
+        Returns
+        -------
+        model of the same class
+        """
+        with teaching(self):
+            copy = deepcopy(self)
+        copy.stream_ = copy._mergeable().blank(self.form, self._new_memory())
+        vars(copy).pop("fitted_", None)
+        return copy
+
+    # Taking rows in
+
+    def _learn_block(self, X: Any, y: Any, classes: Any, sample_weight: Any, learner: Learner | None = None) -> None:
+        """Learn rows, into a copy of the learner where one is given; what is refused changes nothing."""
+        self._refuse("partial_fit")
+        if classes is not None:
+            self._check_announced(np.asarray(classes))
+        blank = "stream_" not in vars(self) and "fitted_" not in vars(self)
+        if "stream_" not in vars(self):
+            self._validate_params()
+        learner = learner or self._learner_now() or self._new_learner(classes)
+        try:
+            rows, labels = self._block(learner, X, y, sample_weight, reset=blank)
+            before = learner.targets
+            if learner.learning:
+                self._go_on(self._taught(learner, rows, labels), before)
+            else:
+                self._wait(learner, rows, labels, y)
+        except Exception:
+            if blank:
+                for name in ("n_features_in_", "feature_names_in_"):
+                    vars(self).pop(name, None)
+            raise
+
+    def _block(
+        self, learner: Learner, X: Any, y: Any, sample_weight: Any, reset: bool = False
+    ) -> tuple[Rows, np.ndarray]:
+        """Checked rows, without target columns yet, and their labels (or targets) as they came."""
+        if reset or not is_plain(self, X, y):
+            X, y = self._validate(X, y, reset=reset)
+            y = np.asarray(y)
+        X = seen_through(learner.metric, X)
+        weight = None
+        if sample_weight is not None:
+            weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            seen = weight > 0
+            if not seen.all():
+                X, y, weight = X[seen], y[seen], weight[seen]
+        return Rows(X, np.empty((len(y), 0)), weight, None if weight is None else np.minimum(weight, 1.0)), y
+
+    def _coded(self, targets: Any, rows: Rows, y: np.ndarray, learner: Learner | None = None) -> Rows:
+        """Rows with target columns, and the weights of their classes."""
+        T, balance = self._code(targets, y, None, block=True)
+        if learner is not None and learner.learning and isinstance(targets, Numbers):
+            known = learner.recursion.shape.n_outputs
+            if T.shape[1] != known:
+                raise ValueError(f"y has {T.shape[1]} outputs, but the model has learned {known}")
+        rows = replace(rows, T=np.asarray(T, dtype=np.float64))
+        return rows if balance is None else rows.reweighted(balance)
+
+    def _taught(self, learner: Learner, rows: Rows, labels: np.ndarray) -> Learner:
+        """The learner with these rows in its recursion."""
+        targets, M = learner.targets, None
+        if not (learner.announced or targets.knows(labels)):
+            targets, M = targets.grown(labels)
+        targets = targets.seen(labels)
+        rows = self._coded(targets, rows, labels, learner)
+        weighed, errors = self._weighed(learner, rows)
+        taken, extent = self._material(learner, weighed), self._family.extent(learner.plan.features, rows)
+        # nothing fails from here on
+        learner.recode(targets, M)
+        learner.errors = errors
+        learner.add(rows, taken, extent, self.forgetting)
+        return learner
+
+    def _material(self, learner: Learner, weighed: Rows) -> Any:
+        sums = partial(Host(self.n_jobs).statistics, learner.plan.features)
+        return learner.material(weighed, self.forgetting, self.n_jobs, sums)
+
+    def _weighed(self, learner: Learner, rows: Rows) -> tuple[Rows, np.ndarray | None]:
+        """Rows with the weights under which they are learned, and recent errors where these decide about them."""
+        return rows, None
+
+    def _wait(self, learner: Learner, rows: Rows, labels: np.ndarray, given: Any) -> None:
+        """The warm-up: keep the rows, and begin when there are enough."""
+        targets = learner.targets
+        if targets is None:
+            targets = self._targets_of(labels, given)
+        elif is_classifier(self):
+            targets = (targets if learner.announced else targets.grown(labels)[0]).seen(labels)
+        several = len(getattr(targets, "classes", "ab")) >= 2
+        if several or is_regressor(self):
+            self._code(targets, labels, None, block=True)
+        waiting = rows if learner.waiting is None else stacked([learner.waiting, rows])
+        labels = labels if learner.labels is None else np.concatenate([learner.labels, labels])
+        if len(waiting) >= self._warm_up_rows() and several:
+            learner = replace(learner, targets=targets, waiting=None, labels=None)
+            self._go_on(self._started(learner, self._coded(targets, waiting, labels)))
+            return
+        self.stream_ = replace(learner, targets=targets, waiting=waiting, labels=labels)
+        if len(waiting) >= MORE * learner.n_provisional:
+            vars(self).pop("fitted_", None)
+
+    def _warm_up_rows(self) -> int:
+        """Rows of the warm-up; none where nothing is left to them."""
+        return int(self._family.recipe(self).warm_up(self.warm_up, self.C))
+
+    def _started(self, learner: Learner, rows: Rows, folds: np.ndarray | None = None, rng: Any = None) -> Learner:
+        """The learner with its map fixed on these rows, which it has learned."""
+        rng = check_random_state(self.random_state) if rng is None else rng
+        sample = self._training(learner.targets, aged(rows, self.forgetting), folds, rng, metric=learner.metric)
+        plan: Choice = replace(self._family.begin(self, sample), statistics=None)
+        if plan.C is None:
+            check_rank(plan.features, rows, self._intercept, self.n_jobs)
+        shape = Shape(plan.features.n_lifted, rows.T.shape[1], plan.C, self._intercept)
+        learner = replace(learner, plan=plan, recursion=FORMS[self.form](shape), extent=None)
+        weighed, learner.errors = self._weighed(learner, rows)
+        extent = self._family.extent(plan.features, rows)
+        learner.add(rows, self._material(learner, weighed), extent, self.forgetting)
+        return learner
+
+    # The learner
+
+    def _new_memory(self) -> Memory:
+        return Memory(CALIBRATION_ROWS, latest=self.forgetting < 1.0)
+
+    def _new_learner(self, classes: Any = None) -> Learner:
+        learner = Learner(self._new_memory(), classes is not None, metric=metric_for_blocks(self))
+        learner.targets = None if classes is None else self._announced(classes)  # type: ignore[attr-defined]
+        return learner
+
+    def _learner_now(self) -> Learner | None:
+        """The learner of this model, or one that stands where ``fit`` has left it; None where nothing was learned."""
+        learner, fitted = vars(self).get("stream_"), vars(self).get("fitted_")
+        if learner is not None or fitted is None:
+            return learner
+        if fitted.weights.learned is None:
+            raise ValueError(
+                f"the route {fitted.weights.route!r} keeps no sums that more rows could be added to or taken from; fit "
+                'with solver="direct", or start a new model with partial_fit'
+            )
+        w = fitted.weights
+        plan = Choice(w.width, w.C, w.features, tuning=w.tuning)
+        learner = Learner(self._new_memory(), announced=False, plan=plan, targets=fitted.targets, metric=fitted.metric)
+        learner.certainty = fitted.certainty
+        return learner.going_on_from(w, fitted.keys, self.form, self._intercept)
+
+    def _mergeable(self) -> Learner:
+        learner = self._learner_now()
+        if learner is None or not learner.learning:
+            raise ValueError(f"merge needs models whose map is fixed; this {type(self).__name__} has none yet")
+        return learner
+
+    def _check_same(self, learner: Learner, other: Any, its: Learner) -> None:
+        """Whether two models speak of the same features."""
+        for name in ("n_features", "C", "fit_intercept"):
+            mine, there = getattr(learner.recursion.shape, name), getattr(its.recursion.shape, name)
+            if mine != there:
+                raise ValueError(f"cannot merge: {name} is {mine} here and {there} there")
+        if self.forgetting != other.forgetting or self.form != other.form:
+            raise ValueError("cannot merge models with different forgetting or form")
+        mine, there = learner.plan.features, its.plan.features
+        found = differing(mine, there) if type(mine) is type(there) else "their class"
+        if found is not None:
+            raise ValueError(
+                f"cannot merge: the maps differ (in {found}); models that are to be merged must be copies of one "
+                "model, see blank_copy()"
+            )
+
+    def _check_announced(self, classes: np.ndarray) -> None:
+        """Refuse classes where there are none, and others than those that the model knows."""
+        if is_regressor(self):
+            raise ValueError("classes are for classifiers; a regressor takes weights by name, sample_weight=...")
+        targets = self._known_targets()
+        if targets is not None and set(classes.tolist()) != set(targets.classes.tolist()):
+            raise ValueError(
+                f"classes={np.unique(classes).tolist()} differ from those that the model knows, "
+                f"{targets.classes.tolist()}; leave classes out: unless the first call announced them all, new ones "
+                "are learned when they come"
+            )
+
+    # What is derived when asked for
+
+    def _go_on(self, learner: Learner, before: Any = None) -> None:
+        """Be a model whose learner has moved on; what was derived from its earlier state is gone."""
+        known, kept = vars(self).get("fitted_"), learner.certainty
+        if kept is None and known is not None:
+            kept, before = known.certainty, known.targets
+        if learner.memory.n_sampled >= min(RECALIBRATE, learner.n_rows):
+            kept = None
+        classes = getattr(learner.targets, "classes", None)
+        if classes is not None and kept is not None and before is not None and len(before.classes) < len(classes):
+            kept = kept.placed(np.searchsorted(classes, before.classes), len(classes))
+        learner.certainty = kept
+        self.stream_ = learner
+        vars(self).pop("fitted_", None)
+
+    def _now(self, *needs: str) -> Fitted:
+        known: Fitted | None = vars(self).get("fitted_")  # one look: the state between two blocks
+        if known is not None and known.has(*needs):
+            return known
+        if "stream_" not in vars(self):
+            return super()._now(*needs)
+        if self._is_blank:
+            raise NotFittedError(
+                f"this {type(self).__name__} is a blank copy that has learned no row; call partial_fit, or merge it "
+                "with one that has, before it predicts"
+            )
+        guard = guard_of(self)
+        with guard.lock:
+            guard.check()
+            known = vars(self).get("fitted_")
+            if known is None or not known.has(*needs):
+                known = self._derived(self.stream_, needs, known)
+                self.fitted_ = known
+            return known
+
+    def _derived(self, learner: Learner, needs: tuple[str, ...], known: Fitted | None) -> Fitted:
+        """The model of the rows so far, with the parts that are needed."""
+        if not learner.learning:
+            return self._provisional(learner)
+        known = known or Fitted(None, learner.targets, learner.certainty, learner.metric)
+        plan, weights, certainty = learner.plan, known.weights, known.certainty
+        quick = None if "factor" in needs or weights is not None else learner.quick_weights()
+        if quick is not None and self._family.predicts_by_beta:
+            weights = self._family.of_beta(plan, *quick, 0.0, route=learner.recursion.form)
+        elif weights is None or not known.has("factor"):
+            weights = self._family.weights(self, plan, learner.solution(), learner.summary())
+        if "certainty" in needs and certainty is None:
+            sample = learner.memory.rows(self.forgetting)
+            if sample is None:
+                raise NotFittedError(f"this {type(self).__name__} remembers no row that it could be calibrated on")
+            rng = check_random_state(0)
+            held_out = Host(self.n_jobs).left_out(plan.features, sample, learner.solution(), rng, plan.C)
+            certainty = self._certainty(learner.targets, held_out, sample)
+        return Fitted(weights, learner.targets, certainty, learner.metric)
+
+    def _provisional(self, learner: Learner) -> Fitted:
+        """A model of the rows so far, during the warm-up."""
+        targets = learner.targets
+        if len(getattr(targets, "classes", "ab")) < 2:
+            raise NotFittedError(
+                f"{type(self).__name__} has seen one class only, {targets.classes.tolist()[0]!r}; learn another, or "
+                "announce all with partial_fit(..., classes=[...])"
+            )
+        assert learner.waiting is not None
+        assert learner.labels is not None
+        rows = self._coded(targets, learner.waiting, learner.labels)
+        learner.n_provisional = len(rows)
+        model: Any = self
+        if len(rows) < FEW:
+            plain = {k: v for k, v in self._family.plain.items() if isinstance(getattr(self, k), str)}
+            model = clone(self).set_params(**plain)
+        with engine.threads_for(len(rows)):
+            rng = check_random_state(self.random_state)
+            found = model._provide(model._training(targets, rows, None, rng, metric=learner.metric))
+        return Fitted(found.weights, targets, self._certainty(targets, found.held_out, rows), learner.metric)
+
+    def _provide(self, training: Any) -> Any:
+        """Weights of a few rows, by the steps of a fit."""
+        return self._family.fit(self, training)
+
+    def _adopt(self, fitted: Fitted, rows: Rows | None = None, learner: Learner | None = None) -> None:
+        if learner is not None:
+            learner = replace(learner, targets=fitted.targets, metric=fitted.metric)
+        elif rows is not None and fitted.weights.learned is not None and len(rows) <= REMEMBERED:
+            identity = fitted.targets.identity(rows.T)
+            fitted = replace(fitted, keys=Memory.hashes(rows, identity, self.n_jobs))
+        self.fitted_ = fitted
+        if learner is not None:
+            self.stream_ = learner
+        else:
+            vars(self).pop("stream_", None)
+
+    def _part(self, name: str, need: str) -> Any:
+        learner = vars(self).get("stream_")
+        if learner is not None and name in ("targets", "metric"):
+            return getattr(learner, name)
+        return learner.plan if learner is not None and self._is_blank else super()._part(name, need)
+
+    @property
+    def _is_blank(self) -> bool:
+        """Whether this is a copy that has a plan and no row."""
+        return self.stream_.learning and not self.stream_.n_rows
+
+    def _seen_by(self) -> np.ndarray | None:
+        return self.stream_.metric if "stream_" in vars(self) else super()._seen_by()
+
+    def _known_targets(self) -> Any:
+        return self.stream_.targets if "stream_" in vars(self) else super()._known_targets()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with guard_of(self).lock:
+            state = dict(super().__getstate__())
+            if "stream_" in state:  # copied, because another thread may learn on while this is written
+                self.stream_.memory.settle()
+                state["stream_"] = deepcopy(self.stream_)
+        return state
+
+
+def is_plain(model: Any, X: Any, y: Any) -> bool:
+    """Whether rows need no conversion, only a look at their shape and for NaN: what single rows are asked."""
+    return (
+        type(X) is type(y) is np.ndarray
+        and X.dtype == np.float64
+        and X.ndim == 2
+        and X.shape[1] == model.n_features_in_
+        and len(X) == len(y) > 0
+        and not hasattr(model, "feature_names_in_")
+        and y.ndim == 1
+        and y.dtype.kind in "iufb"
+        and bool(np.isfinite(X).all())
+        and bool(np.isfinite(y).all())
+        and (y.dtype.kind != "f" or isinstance(model._known_targets(), Numbers) or bool((y == np.floor(y)).all()))
+    )
