@@ -76,23 +76,19 @@ LABELS, Y = np.arange(12) // 4, np.sin(X[:, 0])
 FORMAT_2 = {
     "elm_regressor": lambda: ulmus.ELMRegressor(5, slope=1.0, C=10.0, random_state=0).fit(X, Y),
     "nkelm_regressor": lambda: ulmus.NKELMRegressor(5, gamma=1.0, C=10.0, random_state=0).fit(X, np.c_[Y, -Y]),
-    "nkelm_classifier": lambda: (
-        ulmus.NKELMClassifier(5, gamma=1.0, C=10.0, metric=[2.0], random_state=0).fit(X, LABELS)
+    "nkelm_classifier": lambda: ulmus.NKELMClassifier(5, gamma=1.0, C=10.0, metric=[2.0], random_state=0).fit(
+        X, LABELS
     ),
-    "nkelm_iterative": lambda: (
-        ulmus.NKELMRegressor(5, gamma=1.0, C=10.0, solver="iterative", random_state=0).fit(X, Y)
-    ),
-    "elm_ordinal": lambda: (
-        ulmus.ELMOrdinalClassifier(5, slope=1.0, C=10.0, loss="logistic", random_state=0).fit(X, LABELS)
+    "nkelm_iterative": lambda: ulmus.NKELMRegressor(5, gamma=1.0, C=10.0, solver="iterative", random_state=0).fit(X, Y),
+    "elm_ordinal": lambda: ulmus.ELMOrdinalClassifier(5, slope=1.0, C=10.0, loss="logistic", random_state=0).fit(
+        X, LABELS
     ),
     "robust_nkelm": lambda: ulmus.RobustNKELMRegressor(5, gamma=1.0, C=10.0, random_state=0).fit(X, Y),
-    "oselm_learning": lambda: (
-        ulmus.OSELMClassifier(5, slope=1.0, C=10.0, scale=1.0, random_state=0).partial_fit(X, LABELS)
+    "oselm_learning": lambda: ulmus.OSELMClassifier(5, slope=1.0, C=10.0, scale=1.0, random_state=0).partial_fit(
+        X, LABELS
     ),
     "nkelm_learning": lambda: (
-        ulmus.NKELMOrdinalClassifier(5, gamma=1.0, C=10.0, random_state=0)
-        .fit(X, LABELS)
-        .partial_fit(X + 0.1, LABELS)
+        ulmus.NKELMOrdinalClassifier(5, gamma=1.0, C=10.0, random_state=0).fit(X, LABELS).partial_fit(X + 0.1, LABELS)
     ),
     "elm_warming_up": lambda: ulmus.ELMRegressor(random_state=0).partial_fit(X, Y),
     "kelm_classifier": lambda: ulmus.KELMClassifier(gamma=1.0, C=10.0).fit(X, LABELS),

@@ -124,7 +124,8 @@ class Ordinal(ClassifierMixin, Model):
         """``P(y = k)``; 0 for classes that were never seen."""
         targets, certainty = fitted.targets, fitted.certainty
         P = np.zeros((len(bits), len(targets.classes)))
-        if certainty.__class__ is LogOdds:
+        if isinstance(certainty, LogOdds):
+            assert certainty.count is not None
             P[:, targets.present] = from_log_odds(targets, bits, certainty.count)
         else:
             floor = None if certainty.floor is None else certainty.floor[targets.present]

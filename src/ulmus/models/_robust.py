@@ -170,9 +170,7 @@ class RobustFamily:
         held_out = self.held_out(model, found, solution, rows, rng)
         return Outcome(replace(found, penalty_tuning=penalty_tuning), held_out)
 
-    def _tempered(
-        self, model: Any, rows: Rows, training: Training, scale: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _tempered(self, model: Any, rows: Rows, training: Training, scale: Any) -> tuple[np.ndarray, np.ndarray]:
         """Targets whose outliers, by a rough robust fit to a sample, are brought near; rows without gross ones."""
         rng = training.rng
         sample, seed = pilot_sample(rows, rng), int(rng.randint(2**31 - 1))

@@ -84,7 +84,7 @@ class AdaptiveModel(Model):
         other = copy(self)
         other.verbose = 0
         other._train_on(rows, np.random.RandomState(seed), targets)
-        return lambda X: other._outputs(X)
+        return other._outputs
 
     def _train_on(self, rows: Rows, rng: np.random.RandomState, targets: Any) -> HeldOut:
         centre, scale = self._units(rows)

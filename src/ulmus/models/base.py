@@ -158,6 +158,11 @@ class Model(BaseEstimator):
             return self._default_intercept and self.C == "auto"
         return bool(self.fit_intercept)
 
+    def _forget(self, *names: str) -> None:
+        """Drop attributes, those of them that there are."""
+        for name in names:
+            self.__dict__.pop(name, None)
+
     # What was fitted, and what it says of rows
 
     def _now(self, *needs: str) -> Fitted:
@@ -216,6 +221,9 @@ class Model(BaseEstimator):
         raise NotImplementedError
 
     def _certainty(self, targets: Any, held_out: HeldOut, rows: Rows) -> Any:
+        raise NotImplementedError
+
+    def _announced(self, classes: Any) -> Any:
         raise NotImplementedError
 
     def _refuse(self, what: str) -> None:

@@ -33,7 +33,7 @@ def migrated(cls: Any, state: dict[str, Any]) -> dict[str, Any]:
     targets, certainty, metric = _targets(cls, state, get), _certainty(get), get("_metric")
     stream = state.get("stream_")
     if stream is not None:
-        width = get("gamma_", get("slope_"))
+        width: Any = get("gamma_", get("slope_"))
         plan = None if "map_" not in old else Choice(width, get("C_"), get("map_"), tuning=get("tuning_"))
         stream.plan, stream.targets, stream.metric = plan, targets, metric
         stream.certainty, stream.errors = certainty, get("_errors")

@@ -90,7 +90,7 @@ class Learned:
 
     n_rows: int
     weight: float
-    extent: Extent
+    extent: Extent | None
 
     @classmethod
     def of(cls, rows: Rows, extent: Extent) -> "Learned":
@@ -265,7 +265,7 @@ class KernelFit:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a family's fit gives: weights, answers of rows that were left out, and a learner, if it is one that goes on."""
+    """What a family's fit gives: weights, answers of rows that were left out, and a learner where rows go on."""
 
     weights: Any
     held_out: HeldOut

@@ -12,12 +12,10 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
-from ulmus import engine
-from ulmus._fingerprint import differing
 from ulmus._sklearn import check_sample_weight
 from ulmus.backend import Host
 from ulmus.calibration import CALIBRATION_ROWS
@@ -25,14 +23,15 @@ from ulmus.codings import Numbers
 from ulmus.engine import Rows
 from ulmus.models._metric import metric_for_blocks, seen_through
 from ulmus.models.base import Model
+from ulmus.models.blocks import check_announced, check_same, derived, is_plain
 from ulmus.models.choice import Choice
 from ulmus.models.fitted import Fitted
 from ulmus.online import FORMS, Learner, Memory, check_rank, guard_of, stacked, teaching
 from ulmus.online.learner import aged
 from ulmus.solvers.recursive import Shape
 
-#: Fewest rows from which parameters are chosen during the warm-up, and how much more there must be to choose again.
-FEW, MORE = 20, 1.5
+#: How much more rows there must be, during the warm-up, to choose again.
+MORE = 1.5
 #: Rows of a ``fit`` of which hashes are kept, at most: 8 bytes of each, in memory and in files.
 REMEMBERED = 2_000_000
 #: Rows that have to come after a ``fit`` before its calibration is replaced.
@@ -123,7 +122,7 @@ class Incremental(Model):
                         f"cannot merge {type(other).__name__} into {type(self).__name__}: the models differ"
                     )
                 others.append(other._mergeable())
-                self._check_same(learner, other, others[-1])
+                check_same(self, learner, other, others[-1])
             before = learner.targets
             for each in others:
                 learner.merge(each)
@@ -140,7 +139,7 @@ class Incremental(Model):
         with teaching(self):
             copy = deepcopy(self)
         copy.stream_ = copy._mergeable().blank(self.form, self._new_memory())
-        vars(copy).pop("fitted_", None)
+        copy._forget("fitted_")
         return copy
 
     # Taking rows in
@@ -149,7 +148,7 @@ class Incremental(Model):
         """Learn rows, into a copy of the learner where one is given; what is refused changes nothing."""
         self._refuse("partial_fit")
         if classes is not None:
-            self._check_announced(np.asarray(classes))
+            check_announced(self, np.asarray(classes))
         blank = "stream_" not in vars(self) and "fitted_" not in vars(self)
         if "stream_" not in vars(self):
             self._validate_params()
@@ -163,8 +162,7 @@ class Incremental(Model):
                 self._wait(learner, rows, labels, y)
         except Exception:
             if blank:
-                for name in ("n_features_in_", "feature_names_in_"):
-                    vars(self).pop(name, None)
+                self._forget("n_features_in_", "feature_names_in_")
             raise
 
     def _block(
@@ -234,7 +232,7 @@ class Incremental(Model):
             return
         self.stream_ = replace(learner, targets=targets, waiting=waiting, labels=labels)
         if len(waiting) >= MORE * learner.n_provisional:
-            vars(self).pop("fitted_", None)
+            self._forget("fitted_")
 
     def _warm_up_rows(self) -> int:
         """Rows of the warm-up; none where nothing is left to them."""
@@ -261,7 +259,7 @@ class Incremental(Model):
 
     def _new_learner(self, classes: Any = None) -> Learner:
         learner = Learner(self._new_memory(), classes is not None, metric=metric_for_blocks(self))
-        learner.targets = None if classes is None else self._announced(classes)  # type: ignore[attr-defined]
+        learner.targets = None if classes is None else self._announced(classes)
         return learner
 
     def _learner_now(self) -> Learner | None:
@@ -286,34 +284,6 @@ class Incremental(Model):
             raise ValueError(f"merge needs models whose map is fixed; this {type(self).__name__} has none yet")
         return learner
 
-    def _check_same(self, learner: Learner, other: Any, its: Learner) -> None:
-        """Whether two models speak of the same features."""
-        for name in ("n_features", "C", "fit_intercept"):
-            mine, there = getattr(learner.recursion.shape, name), getattr(its.recursion.shape, name)
-            if mine != there:
-                raise ValueError(f"cannot merge: {name} is {mine} here and {there} there")
-        if self.forgetting != other.forgetting or self.form != other.form:
-            raise ValueError("cannot merge models with different forgetting or form")
-        mine, there = learner.plan.features, its.plan.features
-        found = differing(mine, there) if type(mine) is type(there) else "their class"
-        if found is not None:
-            raise ValueError(
-                f"cannot merge: the maps differ (in {found}); models that are to be merged must be copies of one "
-                "model, see blank_copy()"
-            )
-
-    def _check_announced(self, classes: np.ndarray) -> None:
-        """Refuse classes where there are none, and others than those that the model knows."""
-        if is_regressor(self):
-            raise ValueError("classes are for classifiers; a regressor takes weights by name, sample_weight=...")
-        targets = self._known_targets()
-        if targets is not None and set(classes.tolist()) != set(targets.classes.tolist()):
-            raise ValueError(
-                f"classes={np.unique(classes).tolist()} differ from those that the model knows, "
-                f"{targets.classes.tolist()}; leave classes out: unless the first call announced them all, new ones "
-                "are learned when they come"
-            )
-
     # What is derived when asked for
 
     def _go_on(self, learner: Learner, before: Any = None) -> None:
@@ -328,7 +298,7 @@ class Incremental(Model):
             kept = kept.placed(np.searchsorted(classes, before.classes), len(classes))
         learner.certainty = kept
         self.stream_ = learner
-        vars(self).pop("fitted_", None)
+        self._forget("fitted_")
 
     def _now(self, *needs: str) -> Fitted:
         known: Fitted | None = vars(self).get("fitted_")  # one look: the state between two blocks
@@ -346,54 +316,9 @@ class Incremental(Model):
             guard.check()
             known = vars(self).get("fitted_")
             if known is None or not known.has(*needs):
-                known = self._derived(self.stream_, needs, known)
+                known = derived(self, self.stream_, needs, known)
                 self.fitted_ = known
             return known
-
-    def _derived(self, learner: Learner, needs: tuple[str, ...], known: Fitted | None) -> Fitted:
-        """The model of the rows so far, with the parts that are needed."""
-        if not learner.learning:
-            return self._provisional(learner)
-        known = known or Fitted(None, learner.targets, learner.certainty, learner.metric)
-        plan, weights, certainty = learner.plan, known.weights, known.certainty
-        quick = None if "factor" in needs or weights is not None else learner.quick_weights()
-        if quick is not None and self._family.predicts_by_beta:
-            weights = self._family.of_beta(plan, *quick, 0.0, route=learner.recursion.form)
-        elif weights is None or not known.has("factor"):
-            weights = self._family.weights(self, plan, learner.solution(), learner.summary())
-        if "certainty" in needs and certainty is None:
-            sample = learner.memory.rows(self.forgetting)
-            if sample is None:
-                raise NotFittedError(f"this {type(self).__name__} remembers no row that it could be calibrated on")
-            rng = check_random_state(0)
-            held_out = Host(self.n_jobs).left_out(plan.features, sample, learner.solution(), rng, plan.C)
-            certainty = self._certainty(learner.targets, held_out, sample)
-        return Fitted(weights, learner.targets, certainty, learner.metric)
-
-    def _provisional(self, learner: Learner) -> Fitted:
-        """A model of the rows so far, during the warm-up."""
-        targets = learner.targets
-        if len(getattr(targets, "classes", "ab")) < 2:
-            raise NotFittedError(
-                f"{type(self).__name__} has seen one class only, {targets.classes.tolist()[0]!r}; learn another, or "
-                "announce all with partial_fit(..., classes=[...])"
-            )
-        assert learner.waiting is not None
-        assert learner.labels is not None
-        rows = self._coded(targets, learner.waiting, learner.labels)
-        learner.n_provisional = len(rows)
-        model: Any = self
-        if len(rows) < FEW:
-            plain = {k: v for k, v in self._family.plain.items() if isinstance(getattr(self, k), str)}
-            model = clone(self).set_params(**plain)
-        with engine.threads_for(len(rows)):
-            rng = check_random_state(self.random_state)
-            found = model._provide(model._training(targets, rows, None, rng, metric=learner.metric))
-        return Fitted(found.weights, targets, self._certainty(targets, found.held_out, rows), learner.metric)
-
-    def _provide(self, training: Any) -> Any:
-        """Weights of a few rows, by the steps of a fit."""
-        return self._family.fit(self, training)
 
     def _adopt(self, fitted: Fitted, rows: Rows | None = None, learner: Learner | None = None) -> None:
         if learner is not None:
@@ -405,7 +330,7 @@ class Incremental(Model):
         if learner is not None:
             self.stream_ = learner
         else:
-            vars(self).pop("stream_", None)
+            self._forget("stream_")
 
     def _part(self, name: str, need: str) -> Any:
         learner = vars(self).get("stream_")
@@ -431,20 +356,3 @@ class Incremental(Model):
                 self.stream_.memory.settle()
                 state["stream_"] = deepcopy(self.stream_)
         return state
-
-
-def is_plain(model: Any, X: Any, y: Any) -> bool:
-    """Whether rows need no conversion, only a look at their shape and for NaN: what single rows are asked."""
-    return (
-        type(X) is type(y) is np.ndarray
-        and X.dtype == np.float64
-        and X.ndim == 2
-        and X.shape[1] == model.n_features_in_
-        and len(X) == len(y) > 0
-        and not hasattr(model, "feature_names_in_")
-        and y.ndim == 1
-        and y.dtype.kind in "iufb"
-        and bool(np.isfinite(X).all())
-        and bool(np.isfinite(y).all())
-        and (y.dtype.kind != "f" or isinstance(model._known_targets(), Numbers) or bool((y == np.floor(y)).all()))
-    )

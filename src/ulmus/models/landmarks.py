@@ -1,4 +1,4 @@
-"""What models of landmarks have beside their task: how much landmarks explain, a bound, and landmarks that come later."""
+"""What models of landmarks offer beside their task: what landmarks explain, a bound, landmarks that come later."""
 
 from copy import deepcopy
 from typing import Any

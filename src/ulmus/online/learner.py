@@ -54,6 +54,7 @@ class Learner:
     def going_on_from(self, weights: Any, keys: np.ndarray | None, form: str, fit_intercept: bool) -> "Learner":
         """This learner, standing where a fit has left a model: with its weights, and hashes of its rows."""
         past = weights.learned
+        assert past.extent is not None
         shape = Shape(weights.features.n_lifted, len(past.extent.low), weights.C, fit_intercept)
         route = "eigenvalues" if weights.leverage.spectral else weights.route
         solution = Solution(weights.beta, weights.intercept, route, np.nan, weights.leverage)

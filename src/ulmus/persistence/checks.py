@@ -81,7 +81,7 @@ def migrated(cls: Any, state: dict[str, Any]) -> dict[str, Any]:
 def _check_made(value: Any) -> None:
     """Refuse what was put together of parts that do not fit, down to its parts."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        state = value.__getstate__() if hasattr(value, "__getstate__") else vars(value)
+        state: Any = value.__getstate__()
         check_state(type(value), state)
         for part in state.values():
             _check_made(part)
