@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from ulmus.calibration import HeldOut, Spread, Temperature, probabilities
 from ulmus.codings import Coding, Numbers, OneVsAll, Plain
 from ulmus.engine import Rows
+from ulmus.models import _reasons
 from ulmus.models.base import Model, validated
 from ulmus.models.fitted import FittedView
 from ulmus.statistics import SQUARABLE, refuse_sizes
@@ -26,6 +27,7 @@ class Regression(RegressorMixin, Model):
     _target_sizes: ClassVar[tuple[float, float]] = SQUARABLE
 
     spread_ = FittedView("spread_", "certainty")
+    explain = _reasons.explain
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset, multi_output=True, y_numeric=True)
@@ -118,6 +120,9 @@ class Classification(ClassifierMixin, Model):
     classes_ = FittedView("classes_", "targets.classes")
     temperature_ = FittedView("temperature_", "certainty.factor")
     floor_ = FittedView("floor_", "certainty.floor")
+    explain = _reasons.explain
+
+    explain = _reasons.explain
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset)

@@ -100,7 +100,7 @@ class FeatureFamily:
             if choose:
                 recipe = self.recipe(model, sample.metric)
                 plan, summary = choose_from_sums(plan, recipe, model._ridge_search, sample, summary)
-            solution = backend.fit_sums(summary.total, plan.C, model._intercept, again)
+            solution = backend.fit_sums(plan.features, sample.rows, summary.total, plan.C, model._intercept, again)
             kept = backend.on_host(summary.prefix(0))  # what is kept of sums are those of targets
             found = self.weights(model, plan, solution, kept)
             learned = Learned(summary.total.n_rows, summary.total.weight, summary.extent)

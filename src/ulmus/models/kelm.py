@@ -53,6 +53,7 @@ class KernelFamily:
             last_folds=None if folds is None or order is None else folds[order][-n_last:],
         )
         alpha, intercept = solution.alpha, solution.intercept
+        choice = choice if solution.C is None else replace(choice, C=solution.C)
         bound = float(np.abs(cross.diagonal(cross.Z)).max())
         narrow = digits_kept(alpha, bound, rows.target_reach, np.float32)
         found = KernelFit(
