@@ -55,9 +55,20 @@ ROBUST: dict[str, Any] = views(
 )
 
 
+class NotOffered:
+    """Says why a model does not have what others of its features have."""
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        raise AttributeError(
+            f"{owner.__name__} has no partial_fit: its weights depend on every residual, not on sums of rows; "
+            "use OSELMRegressor(loss=...) for streams"
+        )
+
+
 class Robust(Regression):
     """What robust regressors share, whatever their features are."""
 
+    partial_fit = NotOffered()
     _family: ClassVar["RobustFamily"]
     _target_sizes: ClassVar[tuple[float, float]] = (1e-290, 1e290)  # they are fitted in units of their own
 

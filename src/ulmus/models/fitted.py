@@ -79,6 +79,19 @@ class FittedView:
         raise AttributeError(f"{self.name} shows what the fit has found and cannot be set; fit again")
 
 
+class Derived:
+    """``fitted_`` of a model that learns on: derived when it is asked for, until the next block comes."""
+
+    def __get__(self, model: Any, owner: type) -> Fitted:
+        if model is None:
+            raise AttributeError(f"{owner.__name__} is a class; its models have a fitted_")
+        try:
+            found: Fitted = model._now("weights")
+        except NotFittedError as error:
+            raise AttributeError(f"this {owner.__name__} has learned nothing yet") from error
+        return found
+
+
 def views(**paths: str) -> dict[str, FittedView]:
     """Attributes by name, each with the part of ``fitted_`` that it shows."""
     return {f"{name}_": FittedView(f"{name}_", path) for name, path in paths.items()}

@@ -25,7 +25,7 @@ from ulmus.models._metric import metric_for_blocks, seen_through
 from ulmus.models.base import Model
 from ulmus.models.blocks import check_announced, check_same, derived, is_plain
 from ulmus.models.choice import Choice
-from ulmus.models.fitted import Fitted
+from ulmus.models.fitted import Derived, Fitted
 from ulmus.online import FORMS, Learner, Memory, check_rank, guard_of, stacked, teaching
 from ulmus.online.learner import aged
 from ulmus.solvers.recursive import Shape
@@ -42,6 +42,7 @@ class Incremental(Model):
     """What a model with a feature map offers that owns a learner (``stream_``)."""
 
     stream_: Learner
+    fitted_ = Derived()  # type: ignore[assignment]
     #: How a model learns on that has no parameters for it: rows of the warm-up, form of the recursion, forgetting.
     warm_up: ClassVar[Any] = 500
     form: ClassVar[Any] = "information"
