@@ -61,7 +61,16 @@ class KernelFamily(Assembly):
         alpha, intercept = solution.alpha, solution.intercept
         narrow = keeps_digits_narrow(cross, alpha, rows.target_reach)
         self.fitted_ = KernelFit(
-            cross, alpha, intercept, choice.C, choice.width, rows.weight, self._intercept, narrow, choice.tuning
+            cross,
+            alpha,
+            intercept,
+            choice.C,
+            choice.width,
+            rows.weight,
+            self._intercept,
+            narrow,
+            choice.tuning,
+            order,
         )
         last = rows.take(slice(len(rows) - n_last, len(rows)))
         return HeldOut.of(last, solution.residual, solution.remainder)
