@@ -26,7 +26,14 @@ if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in
     from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
     from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
     from ulmus.persistence import LoadError, load, save
-    from ulmus.plots import BeeswarmDisplay, ProjectionDisplay, ResidualsDisplay, TuningDisplay, WaterfallDisplay
+    from ulmus.plots import (
+        BeeswarmDisplay,
+        EffectsDisplay,
+        ProjectionDisplay,
+        ResidualsDisplay,
+        TuningDisplay,
+        WaterfallDisplay,
+    )
 
 __version__ = "0.1.0"
 
@@ -42,6 +49,7 @@ __all__ = [
     "ELMOrdinalClassifier",
     "ELMRegressor",
     "ENDAEnsemble",
+    "EffectsDisplay",
     "KELMClassifier",
     "KELMOrdinalClassifier",
     "KELMRegressor",
@@ -121,6 +129,7 @@ HOMES = {
     ),
     "ulmus.plots": (
         "BeeswarmDisplay",
+        "EffectsDisplay",
         "ProjectionDisplay",
         "ResidualsDisplay",
         "TuningDisplay",

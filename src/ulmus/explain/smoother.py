@@ -141,7 +141,7 @@ class Smoother:
 
 
 @dataclass(frozen=True)
-class Ridge:
+class OneStage:
     """One ridge model: what rows do to answers, and how far answers of rows left out miss."""
 
     smoother: Smoother

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from ulmus.calibration import HeldOut, Spread, fit_temperature, probabilities
 from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
-from ulmus.models import _reasons
+from ulmus.models import _effects, _reasons
 from ulmus.models._assembly import validated
 from ulmus.models._between import reads
 from ulmus.statistics import SQUARABLE, refuse_sizes
@@ -42,6 +42,8 @@ class Regression(RegressorMixin):
     _target_sizes: ClassVar[tuple[float, float]] = SQUARABLE
 
     explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
+    partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
+    left_out_importances = _effects.left_out_importances
 
     def _row_loss(self, T: np.ndarray) -> Any:
         """Squared error of scores of training rows, which are given by number."""
@@ -145,13 +147,15 @@ class Classification(ClassifierMixin):
     floor_: np.ndarray
 
     explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
+    partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
+    left_out_importances = _effects.left_out_importances
 
     def _row_loss(self, T: np.ndarray) -> Any:
         """Log loss of scores of training rows, which are given by number."""
         true = OneVsAll.class_scores(T).argmax(axis=1)
 
         def loss(P: np.ndarray, rows: np.ndarray) -> np.ndarray:
-            share = probabilities(OneVsAll.class_scores(P), self.temperature_, self.__dict__.get("floor_"))
+            share = probabilities(OneVsAll.class_scores(P), self.temperature_, getattr(self, "floor_", None))
             return -np.log(np.maximum(share[np.arange(len(P)), true[rows]], LEAST_PROBABILITY))
 
         return loss

@@ -47,7 +47,7 @@ def _training_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> Rows:
 def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Rows]:
     """The model as one that can do without its rows, and these."""
     from ulmus.explain.influence import check_rows
-    from ulmus.explain.smoother import Ridge, Smoother
+    from ulmus.explain.smoother import OneStage, Smoother
     from ulmus.explain.stages import TwoStages
 
     check_is_fitted(model)
@@ -73,7 +73,7 @@ def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, R
         if local is not None and local.ridge is None:
             raise ValueError("this model was saved by a version that kept no penalty of its local stage; fit it again")
     smoother = Smoother.of_features(model.map_, model._leverage, rows.X, rows.T, w, n_jobs)
-    found: Any = Ridge(smoother) if local is None else TwoStages.of(smoother, local, rows.X, w)
+    found: Any = OneStage(smoother) if local is None else TwoStages.of(smoother, local, rows.X, w)
     check_rows(found, rows.X, rows.T, game_of(model).score if hasattr(model, "view_") else _scores(model))
     return found, rows
 
@@ -85,7 +85,7 @@ def _scores(model: Any) -> Any:
 def _kernel_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Rows]:
     """An exact kernel holds its rows; their targets are what it misses them by, and what it says."""
     from ulmus.explain.influence import check_rows
-    from ulmus.explain.smoother import Ridge, Smoother
+    from ulmus.explain.smoother import OneStage, Smoother
 
     fitted = model.fitted_
     if X is None:
@@ -100,6 +100,6 @@ def _kernel_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tupl
     w = np.ones(len(rows)) if rows.weight is None else rows.weight
     cross = CrossKernel(model.kernel, rows.X, fitted.cross.parameters)
     smoother = Smoother.of_kernel(cross, fitted.C, rows.T, w, fit_intercept=fitted.fit_intercept, n_jobs=model.n_jobs)
-    found = Ridge(smoother)
+    found = OneStage(smoother)
     check_rows(found, rows.X, rows.T, _scores(model))
     return found, rows
