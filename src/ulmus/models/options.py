@@ -7,6 +7,7 @@ from ulmus.codings import DECODERS
 from ulmus.devices.accelerator import DEVICES, HIDDEN
 from ulmus.features.nystrom import KERNEL, LANDMARKS
 from ulmus.features.random_layer import LAYER
+from ulmus.features.table_encoder import TableEncoder
 from ulmus.losses import LOSSES
 from ulmus.models._effort import EFFORTS
 from ulmus.models._stream import FORMS
@@ -292,8 +293,16 @@ ADAPTIVE: Parameters = {
         "from_dtype",
         (StrOptions({"from_dtype"}), "array-like"),
         '"from_dtype" or array-like',
-        """Columns that hold categories, by position or name, besides the text, categorical and boolean columns of a
-        frame.""",
+        """Columns that hold categories, by position or name, besides those of a frame that are some by their type or
+        their values.""",
+    ),
+    "encoder": Parameter(
+        None,
+        (TableEncoder, None),
+        "TableEncoder or None",
+        """How the columns of a frame become numbers, with what is known of them:
+        ``TableEncoder(kinds={"title": "text"})``. It is fitted to the rows of the model; arrays are taken as they
+        are.""",
     ),
     "criterion": CRITERION["criterion"].but(
         kind='{"auto", "squared", "absolute", "error"}',

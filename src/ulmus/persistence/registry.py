@@ -11,11 +11,15 @@ from typing import Any
 _OURS = {
     "calibration": "RobustSpread Spread",
     "engine": "Rows",
+    "features.columns": "Reader",
     "features.kernels": "CrossKernel KernelParameters",
     "features.nystrom": "NystromMap",
     "features.partition": "Partition",
     "features.preparation": "Category Columns Gaps Preparation",
     "features.random_layer": "RandomLayer",
+    "features.table_encoder": "TableEncoder",
+    "features.text": "TextFeatures",
+    "features.written": "Kind",
     "models._heads": "Means Neighbours",
     "models._memory": "Memory",
     "models._references": "References",
@@ -69,7 +73,9 @@ _SKLEARN = {
 
 #: What files of earlier versions do not have: parameters and attributes that came later, as those models had them.
 LATER: dict[str, dict[str, Any]] = {
-    "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared"},
+    "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared", "encoder": None},
+    "AdaptiveOrdinalClassifier": {"encoder": None},
+    "AdaptiveRegressor": {"encoder": None},
 }
 
 
