@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ulmus.report import report
 
 if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in HOMES
-    from ulmus import datasets, distributed, metrics, onnx, streaming
+    from ulmus import datasets, distributed, explain, metrics, onnx, streaming
     from ulmus.exceptions import (
         DataWarning,
         DriftWarning,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in
     from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
     from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
     from ulmus.persistence import LoadError, load, save
-    from ulmus.plots import ProjectionDisplay, ResidualsDisplay, TuningDisplay
+    from ulmus.plots import BeeswarmDisplay, ProjectionDisplay, ResidualsDisplay, TuningDisplay, WaterfallDisplay
 
 __version__ = "0.1.0"
 
@@ -48,6 +48,7 @@ __all__ = [
     "AdaptiveClassifier",
     "AdaptiveOrdinalClassifier",
     "AdaptiveRegressor",
+    "BeeswarmDisplay",
     "DataWarning",
     "DriftWarning",
     "DuplicateWarning",
@@ -80,8 +81,10 @@ __all__ = [
     "TuningDisplay",
     "UnreadableWarning",
     "UnseenLevelWarning",
+    "WaterfallDisplay",
     "datasets",
     "distributed",
+    "explain",
     "load",
     "metrics",
     "onnx",
@@ -148,9 +151,11 @@ HOMES = {
         "save",
     ),
     "ulmus.plots": (
+        "BeeswarmDisplay",
         "ProjectionDisplay",
         "ResidualsDisplay",
         "TuningDisplay",
+        "WaterfallDisplay",
     ),
 }
 _HOME = {name: module for module, names in HOMES.items() for name in names}

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from ulmus.calibration import HeldOut, Spread, fit_temperature, probabilities
 from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
+from ulmus.models import _reasons
 from ulmus.models._assembly import validated
 from ulmus.models._between import reads
 from ulmus.statistics import SQUARABLE, refuse_sizes
@@ -36,6 +37,8 @@ class Regression(RegressorMixin):
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "squared", "absolute", "gcv")
     #: The largest target has to lie between these.
     _target_sizes: ClassVar[tuple[float, float]] = SQUARABLE
+
+    explain = _reasons.explain
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset, multi_output=True, y_numeric=True)
@@ -133,6 +136,8 @@ class Classification(ClassifierMixin):
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared", "gcv")
     floor_: np.ndarray
+
+    explain = _reasons.explain
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset)
