@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 _OURS = {
-    "calibration": "RobustSpread Spread",
+    "calibration": "HeldOut RobustSpread Spread",
     "engine": "Rows",
     "features.columns": "Reader",
     "features.kernels": "CrossKernel KernelParameters",
@@ -73,6 +73,8 @@ _SKLEARN = {
 
 #: What files of earlier versions do not have: parameters and attributes that came later, as those models had them.
 LATER: dict[str, dict[str, Any]] = {
+    "Spread": {"rows": None},
+    "RobustSpread": {"rows": None},
     "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared", "encoder": None},
     "AdaptiveOrdinalClassifier": {"encoder": None},
     "AdaptiveRegressor": {"encoder": None},
