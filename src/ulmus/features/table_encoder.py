@@ -299,3 +299,16 @@ def _refuse_infinite(M: np.ndarray, names: list[str]) -> None:
     wrong = np.flatnonzero(np.isinf(M).any(axis=0))
     if len(wrong):
         raise ValueError(f"Input X contains infinity or a value too large for dtype('float64') in {names[wrong[0]]!r}")
+
+
+#: For models that read frames by themselves.
+ENCODER: Parameters = {
+    "encoder": Parameter(
+        None,
+        (TableEncoder, None),
+        "TableEncoder or None",
+        """How the columns of a frame become numbers, with what is known of them:
+        ``TableEncoder(kinds={"title": "text"})``. It is fitted to the rows of the model; arrays are taken as they
+        are.""",
+    )
+}

@@ -7,7 +7,7 @@ from ulmus.codings import DECODERS
 from ulmus.devices.accelerator import DEVICES, HIDDEN
 from ulmus.features.nystrom import KERNEL, LANDMARKS
 from ulmus.features.random_layer import LAYER
-from ulmus.features.table_encoder import TableEncoder
+from ulmus.features.table_encoder import ENCODER
 from ulmus.losses import LOSSES
 from ulmus.models._effort import EFFORTS
 from ulmus.models._stream import FORMS
@@ -296,14 +296,7 @@ ADAPTIVE: Parameters = {
         """Columns that hold categories, by position or name, besides those of a frame that are some by their type or
         their values.""",
     ),
-    "encoder": Parameter(
-        None,
-        (TableEncoder, None),
-        "TableEncoder or None",
-        """How the columns of a frame become numbers, with what is known of them:
-        ``TableEncoder(kinds={"title": "text"})``. It is fitted to the rows of the model; arrays are taken as they
-        are.""",
-    ),
+    **ENCODER,
     "criterion": CRITERION["criterion"].but(
         kind='{"auto", "squared", "absolute", "error"}',
         text="Loss by which everything is chosen; see :class:`~ulmus.NKELMRegressor`.",
