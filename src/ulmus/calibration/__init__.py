@@ -12,15 +12,21 @@ from ulmus.calibration.held_out import (
     residual_kernel,
     variance_terms,
 )
-from ulmus.calibration.intervals import RobustSpread, Spread
+from ulmus.calibration.intervals import Asked, New, RobustSpread, Spread
+from ulmus.calibration.jackknife import MapLeaning
+from ulmus.calibration.scale import Scale
 from ulmus.calibration.temperature import LogOdds, Temperature, fit_temperature, probabilities
 
 __all__ = [
     "CALIBRATION_ROWS",
+    "Asked",
     "FoldModels",
     "HeldOut",
     "LogOdds",
+    "MapLeaning",
+    "New",
     "RobustSpread",
+    "Scale",
     "Spread",
     "Temperature",
     "decide",

@@ -106,6 +106,12 @@ class Robust(Regression):
     def _certainty(self, targets: Any, held_out: HeldOut, rows: Rows) -> Any:
         return RobustSpread.of(held_out)
 
+    def _leaning(self, fitted: Fitted) -> Any:
+        raise ValueError(
+            'method="jackknife+" is exact for models by squares; robust losses leave rows out approximately: use '
+            'method="normalised"'
+        )
+
     def outlier_scores(self, X: Any, y: Any) -> np.ndarray:
         """How many deviations of the noise every target lies from its prediction.
 

@@ -1,7 +1,5 @@
 """The tasks: what a model does with labels, whatever its features are."""
 
-import warnings
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,13 +7,16 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from ulmus.calibration import HeldOut, Spread, Temperature, probabilities
+from ulmus.calibration import Asked, HeldOut, New, Spread, Temperature, probabilities
 from ulmus.codings import Coding, Numbers, OneVsAll, Plain
 from ulmus.engine import Rows
-from ulmus.models import _reasons
+from ulmus.models import _effects, _reasons
 from ulmus.models.base import Model, validated
 from ulmus.models.fitted import FittedView
 from ulmus.statistics import SQUARABLE, refuse_sizes
+
+#: What a probability counts as in a log loss, at least.
+LEAST_PROBABILITY = 1e-15
 
 
 class Regression(RegressorMixin, Model):
@@ -27,7 +28,13 @@ class Regression(RegressorMixin, Model):
     _target_sizes: ClassVar[tuple[float, float]] = SQUARABLE
 
     spread_ = FittedView("spread_", "certainty")
-    explain = _reasons.explain
+    explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
+    partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
+    left_out_importances = _effects.left_out_importances
+
+    def _row_loss(self, T: np.ndarray) -> Any:
+        """Squared error of scores of training rows, which are given by number."""
+        return lambda P, rows: ((P - T[rows]) ** 2).sum(axis=1)
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset, multi_output=True, y_numeric=True)
@@ -73,38 +80,43 @@ class Regression(RegressorMixin, Model):
         deviation = np.sqrt(h + rest).reshape(len(h), -1) * fitted.certainty.noise
         return fitted.targets.shaped(self._outputs(X, fitted)), fitted.targets.shaped(deviation)
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
-        """Intervals that hold a new target with probability ``coverage``, from leave-one-out residuals.
-
-        Residuals are studentised by the deviation of their predictions, ``√(1 + h + C r)`` with the leverage and the
-        residual kernel of ``predict(return_std=True)``, and so is the width.
+    def predict_interval(
+        self, X: Any, coverage: Any = 0.9, *, method: str = "normalised", tails: Any = "equal"
+    ) -> np.ndarray:
+        """Intervals that hold a new target with probability ``coverage``, from rows left out.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_samples, n_features)
-        coverage : float, default=0.9
+        coverage : float or list of float, default=0.9
+            How probable it shall be that the target lies inside; a list gives an interval for each.
+        method : {"normalised", "jackknife+", "plain"}, default="normalised"
+            ``"normalised"`` intervals are as wide as errors are large at such rows, by a model of the sizes of left-out
+            residuals. ``"plain"`` ones are nearly as wide everywhere: f(x) + √(1 + h + C r) q, with the leverage h,
+            the residual kernel r, and quantiles q of the studentised left-out residuals. ``"jackknife+"`` takes the
+            quantiles of the predictions by the models without each row plus the errors of these; whatever the data,
+            it covers 2 coverage − 1 at least. It is exact, and offered by models whose leave-one-out is: ELM, OSELM,
+            NKELM and KELM by squares, calibrated row by row.
+        tails : {"equal", "symmetric"} or float, default="equal"
+            Ends such that as many targets lie below as above, or equally far from the prediction; a number is the
+            share of misses that lie below, so that 0 gives an upper bound only, and 1 a lower bound only.
 
         Returns
         -------
         ndarray of shape (n_samples, 2) or (n_samples, n_outputs, 2)
-            Lower and upper ends.
+            Lower and upper ends. For a list of k coverages there is one more axis, of k, before the last.
         """
-        if not isinstance(coverage, Real) or not 0 < coverage < 1:
-            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
-        fitted = self._now("factor", "certainty")
+        asked, fitted = Asked(coverage, method, tails), self._now("factor", "certainty")
         X, spread = self._checked(X, fitted), fitted.certainty
-        centre = self._outputs(X, fitted)
-        if coverage > spread.most:
-            warnings.warn(
-                f"so few rows support a coverage of at most {max(spread.most, 0.0):.2f}; intervals for "
-                f"coverage={coverage:g} end at the largest errors seen, and are too narrow",
-                stacklevel=2,
-            )
-        h, rest = self._variance_factors(X, fitted)
-        width = np.sqrt(1.0 + h + rest).reshape(len(centre), -1)
-        tail = (1 - coverage) / 2
-        ends = np.stack([centre + width * spread.quantile(level) for level in (tail, 1 - tail)], axis=-1)
-        return fitted.targets.shaped(ends)
+        P = self._outputs(X, fitted)
+        if method == "jackknife+":
+            ends = spread.jackknife(self._leaning(fitted), X, P, asked)
+        else:
+            sizes = spread.sizes(self._noise_features(fitted), self._seen) if method == "normalised" else ()
+            h, rest = self._variance_factors(X, fitted)
+            ends = spread.ends(New(P, h + rest, sizes, self._seen(X)), asked)
+        ends = fitted.targets.shaped(ends)
+        return ends[..., 0, :] if np.ndim(coverage) == 0 else ends
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -120,7 +132,20 @@ class Classification(ClassifierMixin, Model):
     classes_ = FittedView("classes_", "targets.classes")
     temperature_ = FittedView("temperature_", "certainty.factor")
     floor_ = FittedView("floor_", "certainty.floor")
-    explain = _reasons.explain
+    explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
+    partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
+    left_out_importances = _effects.left_out_importances
+
+    def _row_loss(self, T: np.ndarray) -> Any:
+        """Log loss of scores of training rows, which are given by number."""
+        certainty = self._now("certainty").certainty
+        true = OneVsAll.class_scores(T).argmax(axis=1)
+
+        def loss(P: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            share = probabilities(OneVsAll.class_scores(P), certainty.factor, certainty.floor)
+            return -np.log(np.maximum(share[np.arange(len(P)), true[rows]], LEAST_PROBABILITY))
+
+        return loss
 
     explain = _reasons.explain
 

@@ -209,6 +209,25 @@ class Model(BaseEstimator):
         """Leverage and residual kernel of every row, in units of the noise's variance."""
         return self._variance_factors(X, fitted)
 
+    def _seen(self, X: Any) -> Any:
+        """Checked rows as the features that tell how large errors are see them (:meth:`_noise_features`)."""
+        return X
+
+    def _noise_features(self, fitted: Fitted) -> Any:
+        """The features that tell how large errors are."""
+        return fitted.weights.features
+
+    def _leaning(self, fitted: Fitted) -> Any:
+        """What predictions of new rows lean on every row that was left out, for jackknife+."""
+        rows = fitted.certainty.rows
+        if rows is None or not rows.one_by_one:
+            raise ValueError(
+                'method="jackknife+" needs left-out predictions of single rows, and this model was calibrated on whole '
+                'folds, by the iterative route or by an earlier version; use method="normalised", or fit with '
+                'cv=None, no groups and solver="direct"'
+            )
+        return fitted.weights.leaning(rows, self.n_jobs)
+
     # What a task says
 
     def _targets_of(self, y: np.ndarray, given: Any) -> Any:

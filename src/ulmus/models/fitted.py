@@ -5,7 +5,7 @@ the state before a block or after it, never between. What is derived from the va
 kept with it, so that it never outlives it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from ulmus.calibration import HeldOut, variance_terms
+from ulmus.calibration import HeldOut, MapLeaning, variance_terms
 from ulmus.devices.accelerator import HIDDEN, on_device, resolve
 from ulmus.engine import Rows, apply
 from ulmus.features.kernels import CrossKernel
@@ -134,6 +134,10 @@ class RandomFit:
         """By what rows are predicted: features, and weights on them."""
         return self.features, self.beta
 
+    def leaning(self, rows: HeldOut, n_jobs: int | None) -> Any:
+        """What predictions of new rows lean on every row that was left out."""
+        return MapLeaning.of(self.features, self.leverage, self.beta, rows)
+
     def scores(self, X: Any, device: str, n_jobs: int | None) -> np.ndarray:
         """``h(x)β`` of every row."""
         narrow = X.dtype == np.float32 and self.narrow
@@ -179,6 +183,11 @@ class NystromFit:
             return self.cross, self.landmark_weights
         assert self.beta is not None
         return self.features, self.beta
+
+    def leaning(self, rows: HeldOut, n_jobs: int | None) -> Any:
+        """What predictions of new rows lean on every row that was left out."""
+        assert self.beta is not None
+        return MapLeaning.of(self.features, self.leverage, self.beta, rows)
 
     def scores(self, X: Any, device: str, n_jobs: int | None) -> np.ndarray:
         """``F̂(x)β`` of every row."""
@@ -241,7 +250,8 @@ class KernelFit:
     """An exact kernel model: the kernel to its rows, dual weights α (one row each), and what they were solved with.
 
     ``weight`` are the weights of the rows, ``fit_intercept`` tells whether there was a constant, and ``narrow`` whether
-    float32 rows may be predicted in float32.
+    float32 rows may be predicted in float32. ``order`` tells which training row each of them was, where they were put
+    into another order.
     """
 
     cross: CrossKernel
@@ -253,6 +263,12 @@ class KernelFit:
     fit_intercept: bool
     narrow: bool
     tuning: Tuning | None = None
+    order: np.ndarray | None = None
+
+    @property
+    def features(self) -> CrossKernel:
+        """What rows are described by."""
+        return self.cross
 
     def form(self, dtype: Any = np.float64) -> tuple[Any, np.ndarray]:
         """By what rows are predicted: kernel values, and weights on them."""
@@ -264,12 +280,23 @@ class KernelFit:
         return applied(device, self.cross, X, self.alpha, dtype, n_jobs)
 
     def variance_factors(self, X: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """Variance of predictions in units of the noise's; the factor behind it is computed at the first call."""
+        """Variance of predictions in units of the noise's."""
+        variance = np.asarray(self._factored(n_jobs)(X))
+        return variance, np.zeros_like(variance)
+
+    def leaning(self, rows: HeldOut, n_jobs: int | None) -> Callable[[Any], tuple[np.ndarray, float]]:
+        """What predictions of rows lean on each of the last rows of the fit, those that were left out."""
+        system, n_last = self._factored(n_jobs), len(rows.T)
+        weight = np.ones(n_last) if self.weight is None else self.weight[len(self.weight) - n_last :]
+        return lambda X: (system.leans(X, n_last) / weight, 0.0)
+
+    def _factored(self, n_jobs: int | None) -> KernelVariance:
+        """The factored kernel system, computed at the first call."""
         kept = vars(self)
         if "_variance" not in kept:
             kept["_variance"] = KernelVariance.of(self.cross, self.C, self.weight, self.fit_intercept, n_jobs)
-        variance = np.asarray(kept["_variance"](X))
-        return variance, np.zeros_like(variance)
+        found: KernelVariance = kept["_variance"]
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         """What was found, without what is derived from it."""

@@ -42,7 +42,7 @@ class Incremental(Model):
     """What a model with a feature map offers that owns a learner (``stream_``)."""
 
     stream_: Learner
-    fitted_ = Derived()  # type: ignore[assignment]
+    fitted_ = Derived()
     #: How a model learns on that has no parameters for it: rows of the warm-up, form of the recursion, forgetting.
     warm_up: ClassVar[Any] = 500
     form: ClassVar[Any] = "information"

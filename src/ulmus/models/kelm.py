@@ -44,23 +44,20 @@ class KernelFamily:
         rows = rows if order is None else rows.take(order)
         parameters = KernelParameters(choice.width, model.degree, model.coef0)
         cross = CrossKernel(model.kernel, dense(rows.X, np.float64), parameters)
+        last_folds = None if folds is None or order is None else folds[order][-n_last:]
         solution = training.backend.fit_kernel(
-            cross,
-            rows,
-            choice.C,
-            fit_intercept=model._intercept,
-            n_last=n_last,
-            last_folds=None if folds is None or order is None else folds[order][-n_last:],
+            cross, rows, choice.C, fit_intercept=model._intercept, n_last=n_last, last_folds=last_folds
         )
         alpha, intercept = solution.alpha, solution.intercept
         choice = choice if solution.C is None else replace(choice, C=solution.C)
         bound = float(np.abs(cross.diagonal(cross.Z)).max())
         narrow = digits_kept(alpha, bound, rows.target_reach, np.float32)
         found = KernelFit(
-            cross, alpha, intercept, choice.C, choice.width, rows.weight, model._intercept, narrow, choice.tuning
+            cross, alpha, intercept, choice.C, choice.width, rows.weight, model._intercept, narrow, choice.tuning, order
         )
-        last = rows.take(slice(len(rows) - n_last, len(rows)))
-        return Outcome(found, HeldOut.of(last, solution.residual, solution.remainder))
+        last = replace(rows.take(slice(len(rows) - n_last, len(rows))), fold=last_folds)
+        held_out = HeldOut.of(last, solution.residual, solution.remainder)
+        return Outcome(found, replace(held_out, one_by_one=folds is None))
 
     def _choose(self, model: Any, training: Training) -> Choice:
         """Choose gamma and C on a Nyström model, which is this one when its landmarks are all the rows."""

@@ -11,7 +11,7 @@ from ulmus.losses import LOSSES
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.choice import Training
 from ulmus.models.families import RandomFamily
-from ulmus.models.fitted import RANDOM, Outcome
+from ulmus.models.fitted import RANDOM, Fitted, Outcome
 from ulmus.models.incremental import Incremental
 from ulmus.models.options import CLASS_WEIGHT, ONLINE_LOSS, OSELM, RUN_ON_CPU
 from ulmus.online import Learner
@@ -140,6 +140,11 @@ class OSELMRegressor(Incremental, Regression):
         else:
             size, c = np.sqrt(np.mean(E**2, axis=1)), float(self.loss_scale)
         return np.maximum(loss.relative_weight(size, c), np.finfo(float).eps)
+
+    def _leaning(self, fitted: Fitted) -> Any:
+        if self.loss != "squared":
+            raise ValueError(f'method="jackknife+" needs loss="squared", got {self.loss!r}; use method="normalised"')
+        return super()._leaning(fitted)
 
     def _refuse(self, what: str) -> None:
         if what == "unlearn" and self.loss != "squared":

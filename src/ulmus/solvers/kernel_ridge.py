@@ -200,6 +200,18 @@ class KernelVariance:
                 out[piece] += (1.0 - K @ self.ones) ** 2 / self.ones.sum()
         return self.C * out
 
+    def leans(self, X: Any, n_last: int) -> np.ndarray:
+        """``(k_x A⁻¹)ᵢ`` of the last rows i, by which a prediction moves with their target.
+
+        With an intercept ``(1 − k_x A⁻¹ 1)(A⁻¹ 1)ᵢ / 1ᵀA⁻¹1`` more.
+        """
+        K = np.empty((X.shape[0], self.cross.n_lifted))
+        self.cross.lift(X, K)
+        leans = cho_solve((self.root, True), K.T, check_finite=False)[-n_last:].T
+        if self.ones is not None:
+            leans += np.outer((1.0 - K @ self.ones) / self.ones.sum(), self.ones[-n_last:])
+        return leans
+
 
 def without_folds(
     inverse: np.ndarray, alpha: np.ndarray, folds: np.ndarray, C: float, w: np.ndarray, unit: np.ndarray
