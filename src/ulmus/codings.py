@@ -178,9 +178,6 @@ class OneVsAll:
         return expit(best / MARGIN + np.log(np.exp(others, out=others).sum(axis=-1)))
 
 
-# The ordered code
-
-
 #: The largest exponent that is used: sums of some thousand exponentials of it are finite.
 _LARGEST = 700.0
 
@@ -304,13 +301,9 @@ class Ordered:
         """Where each label stands in the order; an error names those that do not."""
         return positions_in(self.classes, y)
 
-    def identity(self, T: np.ndarray) -> np.ndarray:
-        """Numbers that tell targets apart, whatever other labels are known."""
-        return names_of(self.classes)[self.positions(T)][:, None]
+    identity = OneVsAll.identity
 
-    def knows(self, y: np.ndarray) -> bool:
-        """Whether all labels have a place in the order."""
-        return bool(np.isin(y, self.classes).all())
+    knows = OneVsAll.knows
 
     def seen(self, y: np.ndarray) -> "Ordered":
         """What is known when these labels have come."""
@@ -403,14 +396,3 @@ class Ordered:
             return expit(-2.0 * self.read(T) * self.repaired(P) / MARGIN) @ self.gaps
         error = np.abs(self.best(P) - self.positions(T))
         return (error if criterion == "absolute" else error > 0).astype(float)
-
-
-class Indicators:
-    """0/1 columns, one per class, judged as the ±1 columns that they stand for."""
-
-    def numbers(self, T: np.ndarray) -> np.ndarray:
-        return T.argmax(axis=1)
-
-    def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:
-        """One loss per row."""
-        return OneVsAll(np.arange(T.shape[-1])).losses(2.0 * T - 1.0, 2.0 * P - 1.0, criterion)

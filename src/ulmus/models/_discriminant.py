@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ulmus import engine
 from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.calibration import fit_temperature
-from ulmus.codings import Indicators
+from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
 from ulmus.models._between import reads
@@ -21,6 +21,17 @@ from ulmus.models._heads import JudgedFolds, Means, Neighbours, Part
 from ulmus.models._metric import metric_for, seen_through
 from ulmus.models._references import Division, References
 from ulmus.tuning import fold_numbers
+
+
+class Indicators:
+    """0/1 columns, one per class, judged as the ±1 columns that they stand for."""
+
+    def numbers(self, T: np.ndarray) -> np.ndarray:
+        return T.argmax(axis=1)
+
+    def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:
+        """One loss per row."""
+        return OneVsAll(np.arange(T.shape[-1])).losses(2.0 * T - 1.0, 2.0 * P - 1.0, criterion)
 
 
 class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -96,8 +107,8 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         self._set_classes(np.unique(y))
         return self.classes_
 
-    def _known_targets(self) -> np.ndarray | None:
-        return getattr(self, "classes_", None)
+    def _known(self, name: str) -> np.ndarray | None:
+        return getattr(self, {"targets": "classes_", "metric": "_metric"}[name], None)
 
     def _code(
         self, targets: np.ndarray, y: np.ndarray, weight: np.ndarray | None, *, block: bool = False

@@ -106,7 +106,7 @@ def seen_through(A: np.ndarray | None, X: Any) -> Any:
 
 def metric_in_use(model: Any) -> np.ndarray:
     """The metric in use."""
-    A: np.ndarray | None = model._seen_by() if hasattr(model, "_seen_by") else getattr(model, "_metric", None)
+    A: np.ndarray | None = model._known("metric") if hasattr(model, "_known") else getattr(model, "_metric", None)
     if A is None:
         raise AttributeError(f"this {type(model).__name__} has no metric; set metric='auto' to learn one")
     return A

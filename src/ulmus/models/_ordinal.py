@@ -53,7 +53,7 @@ class Ordinal(ClassifierMixin, Model):
         given, y = y, y if y is None else np.asarray(y)
         X, y = validated(self, X, y, reset=reset)
         check_classification_targets(y)
-        known = None if reset else self._known_targets()
+        known = None if reset else self._known("targets")
         if not (known is not None and known.declared) and declared_order(given, self.categories) is None:
             self._check_numbers(y)
         return X, y

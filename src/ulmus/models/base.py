@@ -4,7 +4,7 @@ A model **has** a family (random layer, exact kernel, Nyström), which knows fea
 (regression, classification, ordinal), which knows targets. What a fit finds is one frozen value, ``fitted_``.
 """
 
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
@@ -44,6 +44,8 @@ class Model(BaseEstimator):
     _criteria: ClassVar[tuple[str, ...]] = ("auto",)
     #: What scikit-learn's checks are told of NaN.
     _all_finite: ClassVar[Any] = True
+    #: Whether this is a copy that has a plan and has learned no row.
+    _is_blank: Any = False
     fitted_: Fitted
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -170,19 +172,15 @@ class Model(BaseEstimator):
         check_is_fitted(self)
         return self.fitted_
 
+    def _known(self, name: str) -> Any:
+        """What is known of ``"targets"``, or the ``"metric"``, so far; None before there were any rows."""
+        fitted = vars(self).get("fitted_")
+        return None if fitted is None else getattr(fitted, name)
+
     def _part(self, name: str, need: str) -> Any:
         """A part of what was fitted, for an attribute that shows it."""
-        return getattr(self._now(need), name)
-
-    def _seen_by(self) -> np.ndarray | None:
-        """The metric that features see by."""
-        fitted = vars(self).get("fitted_")
-        return None if fitted is None else fitted.metric
-
-    def _known_targets(self) -> Any:
-        """What targets are, so far; None before there were any."""
-        fitted = vars(self).get("fitted_")
-        return None if fitted is None else fitted.targets
+        fixed = name in ("targets", "metric") or self._is_blank
+        return self._known(name) if fixed else getattr(self._now(need), name)
 
     def _checked(self, X: Any, fitted: Fitted | None = None) -> Any:
         """Rows as the features see them."""
@@ -228,22 +226,17 @@ class Model(BaseEstimator):
             )
         return fitted.weights.leaning(rows, self.n_jobs)
 
-    # What a task says
+    if TYPE_CHECKING:  # what a task says
 
-    def _targets_of(self, y: np.ndarray, given: Any) -> Any:
-        raise NotImplementedError
+        def _targets_of(self, y: np.ndarray, given: Any) -> Any: ...
 
-    def _code(self, targets: Any, y: np.ndarray, weight: np.ndarray | None, *, block: bool = False) -> Any:
-        raise NotImplementedError
+        def _code(self, targets: Any, y: np.ndarray, weight: np.ndarray | None, *, block: bool = False) -> Any: ...
 
-    def _coding(self, targets: Any, rows: Rows) -> Coding:
-        raise NotImplementedError
+        def _coding(self, targets: Any, rows: Rows) -> Coding: ...
 
-    def _certainty(self, targets: Any, held_out: HeldOut, rows: Rows) -> Any:
-        raise NotImplementedError
+        def _certainty(self, targets: Any, held_out: HeldOut, rows: Rows) -> Any: ...
 
-    def _announced(self, classes: Any) -> Any:
-        raise NotImplementedError
+        def _announced(self, classes: Any) -> Any: ...
 
     def _refuse(self, what: str) -> None:
         """Say why a model cannot do this, where its weights are more than sums over rows."""

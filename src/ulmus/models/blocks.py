@@ -31,7 +31,7 @@ def is_plain(model: Any, X: Any, y: Any) -> bool:
         and y.dtype.kind in "iufb"
         and bool(np.isfinite(X).all())
         and bool(np.isfinite(y).all())
-        and (y.dtype.kind != "f" or isinstance(model._known_targets(), Numbers) or bool((y == np.floor(y)).all()))
+        and (y.dtype.kind != "f" or isinstance(model._known("targets"), Numbers) or bool((y == np.floor(y)).all()))
     )
 
 
@@ -39,7 +39,7 @@ def check_announced(model: Any, classes: np.ndarray) -> None:
     """Refuse classes where there are none, and others than those that the model knows."""
     if is_regressor(model):
         raise ValueError("classes are for classifiers; a regressor takes weights by name, sample_weight=...")
-    targets = model._known_targets()
+    targets = model._known("targets")
     if targets is not None and set(classes.tolist()) != set(targets.classes.tolist()):
         raise ValueError(
             f"classes={np.unique(classes).tolist()} differ from those that the model knows, "

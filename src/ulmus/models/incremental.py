@@ -333,22 +333,14 @@ class Incremental(Model):
         else:
             self._forget("stream_")
 
-    def _part(self, name: str, need: str) -> Any:
-        learner = vars(self).get("stream_")
-        if learner is not None and name in ("targets", "metric"):
-            return getattr(learner, name)
-        return learner.plan if learner is not None and self._is_blank else super()._part(name, need)
-
     @property
-    def _is_blank(self) -> bool:
-        """Whether this is a copy that has a plan and no row."""
-        return self.stream_.learning and not self.stream_.n_rows
+    def _is_blank(self) -> bool:  # type: ignore[override]
+        stream = vars(self).get("stream_")
+        return stream is not None and stream.learning and not stream.n_rows
 
-    def _seen_by(self) -> np.ndarray | None:
-        return self.stream_.metric if "stream_" in vars(self) else super()._seen_by()
-
-    def _known_targets(self) -> Any:
-        return self.stream_.targets if "stream_" in vars(self) else super()._known_targets()
+    def _known(self, name: str) -> Any:
+        held = {"weights": "plan"}.get(name, name)
+        return getattr(self.stream_, held) if "stream_" in vars(self) else super()._known(name)
 
     def __getstate__(self) -> dict[str, Any]:
         with guard_of(self).lock:

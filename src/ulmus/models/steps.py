@@ -56,7 +56,7 @@ class Steps:
                 f"{type(model).__name__} cannot be fitted to a stream: it needs all rows at once; take a model with a "
                 "feature map, such as NKELM or ELM"
             )
-        self.model, self.targets = model, model._known_targets()
+        self.model, self.targets = model, model._known("targets")
 
     def check(self) -> None:
         """Refuse parameters that are not valid."""

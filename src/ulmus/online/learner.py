@@ -230,11 +230,6 @@ class Learner:
         total = self.recursion.to_statistics() if held else Statistics.zeros(0, shape.n_outputs)
         return Summary(total, (), self.extent)
 
-    @classmethod
-    def _migrated(cls, state: dict[str, Any]) -> dict[str, Any]:
-        """A state of before plans and targets were kept here: the model has them."""
-        return {"plan": None, "targets": None, "metric": None, "certainty": None, "errors": None, **state}
-
 
 def aged(rows: Rows, forgetting: float) -> Rows:
     """Rows with the weights that forgetting leaves them, the last one the newest."""

@@ -68,7 +68,13 @@ def check_state(cls: Any, state: dict[str, Any]) -> None:
 
 
 def migrated(cls: Any, state: dict[str, Any]) -> dict[str, Any]:
-    """A state as objects of this class have it now; what an older version kept apart is put together and checked."""
+    """A state as objects of this class have it now; what an older version kept apart is put together and checked.
+
+    A field that came later, with a default, has that.
+    """
+    if dataclasses.is_dataclass(cls):
+        later = {f.name: f.default for f in dataclasses.fields(cls) if f.default is not dataclasses.MISSING}
+        state = {**later, **state}
     move = getattr(cls, "_migrated", None)
     if move is None:
         return state
