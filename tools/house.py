@@ -28,7 +28,7 @@ BOUNDS = {
     "files that NKELMRegressor().fit enters": 36,
     "class names with two meanings": 0,
     "private attributes of models read elsewhere": 2,
-    "mentions of __dict__, __getattr__ and the like in models": 31,
+    "mentions of __dict__, __getattr__ and the like in models": 29,
     "files past 400 lines": 0,
 }
 

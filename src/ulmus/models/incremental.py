@@ -334,7 +334,7 @@ class Incremental(Model):
             self._forget("stream_")
 
     @property
-    def _is_blank(self) -> bool:  # type: ignore[override]
+    def _is_blank(self) -> bool:
         stream = vars(self).get("stream_")
         return stream is not None and stream.learning and not stream.n_rows
 
