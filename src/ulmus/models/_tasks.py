@@ -93,7 +93,14 @@ class Regression(RegressorMixin):
 
     @reads
     def predict_interval(
-        self, X: Any, coverage: Any = 0.9, *, method: str = "normalised", tails: Any = "equal"
+        self,
+        X: Any,
+        coverage: Any = 0.9,
+        *,
+        method: str = "normalised",
+        tails: Any = "equal",
+        groups: Any = None,
+        shift: Any = None,
     ) -> np.ndarray:
         """Intervals that hold a new target with probability ``coverage``, from rows left out.
 
@@ -112,19 +119,27 @@ class Regression(RegressorMixin):
         tails : {"equal", "symmetric"} or float, default="equal"
             Ends such that as many targets lie below as above, or equally far from the prediction; a number is the
             share of misses that lie below, so that 0 gives an upper bound only, and 1 a lower bound only.
+        groups : int, str, list or callable, optional
+            Coverage within every group, not only on average: a column of X whose values are the groups (by its number,
+            or its name in a frame), several columns, or a function from rows, as the model is given them, to labels.
+        shift : "estimate" or callable, optional
+            For new rows that come from elsewhere than those of the training, while targets depend on rows as before:
+            a function from rows to how much more frequent they are among new rows than among those of the training, or
+            ``"estimate"``, which compares X, taken as a whole, with the rows left out.
 
         Returns
         -------
         ndarray of shape (n_samples, 2) or (n_samples, n_outputs, 2)
             Lower and upper ends. For a list of k coverages there is one more axis, of k, before the last.
         """
-        asked, X = Asked(coverage, method, tails), self._checked(X)
-        P = self._outputs(X) + self.intercept_
+        asked, X = Asked(coverage, method, tails, groups, shift), self._checked(X)
+        P, spread, told = self._outputs(X) + self.intercept_, self.spread_, (self._noise_features, self._seen)
+        like = spread.like(asked, X, getattr(self, "feature_names_in_", None), *told)
         if method == "jackknife+":
-            ends = self.spread_.jackknife(self._leaning(), X, P, asked)
+            ends = spread.jackknife(self._leaning(), X, P, asked, like)
         else:
-            sizes = self.spread_.sizes(self._noise_features, self._seen) if method == "normalised" else ()
-            ends = self.spread_.ends(New(P, sum(self._variance_factors(X)), sizes, self._seen(X)), asked)
+            sizes = spread.sizes(*told) if method == "normalised" else ()
+            ends = spread.ends(New(P, sum(self._variance_factors(X)), sizes, self._seen(X)), asked, like)
         ends = ends[:, 0] if self._single_output else ends
         return ends[..., 0, :] if np.ndim(coverage) == 0 else ends
 
