@@ -8,9 +8,20 @@ from ulmus.report import report
 
 if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in HOMES
     from ulmus import datasets, distributed, explain, metrics, onnx, streaming
-    from ulmus.exceptions import NumericalWarning
+    from ulmus.exceptions import (
+        DataWarning,
+        DriftWarning,
+        DuplicateWarning,
+        LeakWarning,
+        LeftOutWarning,
+        NumericalWarning,
+        ScaleWarning,
+        UnreadableWarning,
+        UnseenLevelWarning,
+    )
     from ulmus.features.nystrom import NystromMap
     from ulmus.features.random_layer import RandomLayer
+    from ulmus.features.table_encoder import TableEncoder
     from ulmus.models.adaptive import AdaptiveClassifier, AdaptiveRegressor
     from ulmus.models.adaptive_ordinal import AdaptiveOrdinalClassifier
     from ulmus.models.elm import ELMClassifier, ELMRegressor
@@ -38,6 +49,9 @@ __all__ = [
     "AdaptiveOrdinalClassifier",
     "AdaptiveRegressor",
     "BeeswarmDisplay",
+    "DataWarning",
+    "DriftWarning",
+    "DuplicateWarning",
     "ELMClassifier",
     "ELMOrdinalClassifier",
     "ELMRegressor",
@@ -45,7 +59,9 @@ __all__ = [
     "KELMClassifier",
     "KELMOrdinalClassifier",
     "KELMRegressor",
+    "LeakWarning",
     "LearnedMetric",
+    "LeftOutWarning",
     "LoadError",
     "NKELMClassifier",
     "NKELMOrdinalClassifier",
@@ -60,7 +76,11 @@ __all__ = [
     "ResidualsDisplay",
     "RobustELMRegressor",
     "RobustNKELMRegressor",
+    "ScaleWarning",
+    "TableEncoder",
     "TuningDisplay",
+    "UnreadableWarning",
+    "UnseenLevelWarning",
     "WaterfallDisplay",
     "datasets",
     "distributed",
@@ -75,9 +95,20 @@ __all__ = [
 
 #: Module → the public names that live there.
 HOMES = {
-    "ulmus.exceptions": ("NumericalWarning",),
+    "ulmus.exceptions": (
+        "DataWarning",
+        "DriftWarning",
+        "DuplicateWarning",
+        "LeakWarning",
+        "LeftOutWarning",
+        "NumericalWarning",
+        "ScaleWarning",
+        "UnreadableWarning",
+        "UnseenLevelWarning",
+    ),
     "ulmus.features.nystrom": ("NystromMap",),
     "ulmus.features.random_layer": ("RandomLayer",),
+    "ulmus.features.table_encoder": ("TableEncoder",),
     "ulmus.models.adaptive": (
         "AdaptiveClassifier",
         "AdaptiveRegressor",

@@ -11,11 +11,15 @@ from typing import Any
 _OURS = {
     "calibration": "HeldOut LabelScores RobustSpread Spread",
     "engine": "Rows",
+    "features.columns": "Reader",
     "features.kernels": "CrossKernel KernelParameters",
     "features.nystrom": "NystromMap",
     "features.partition": "Partition",
     "features.preparation": "Category Columns Gaps Preparation",
     "features.random_layer": "RandomLayer",
+    "features.table_encoder": "TableEncoder",
+    "features.text": "TextFeatures",
+    "features.written": "Kind",
     "models._heads": "Means Neighbours",
     "models._memory": "Memory",
     "models._references": "References",
@@ -71,7 +75,9 @@ _SKLEARN = {
 LATER: dict[str, dict[str, Any]] = {
     "Spread": {"rows": None},
     "RobustSpread": {"rows": None},
-    "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared"},
+    "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared", "encoder": None},
+    "AdaptiveOrdinalClassifier": {"encoder": None},
+    "AdaptiveRegressor": {"encoder": None},
 }
 
 
