@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
+from ulmus.calibration.sets import LabelScores
 from ulmus.exceptions import NumericalWarning
 from ulmus.solvers.robust import weighted_median
 
@@ -30,10 +31,11 @@ AHEAD = 1e-6
 
 @dataclass(frozen=True)
 class Temperature:
-    """The factor a, and ``ε π``: what every class has at least."""
+    """The factor a, ``ε π`` (what every class has at least), and the scores of rows left out behind them."""
 
     factor: float
     floor: np.ndarray | None = None
+    left_out: LabelScores | None = None
 
     @classmethod
     def of(cls, class_scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> "Temperature":
@@ -46,7 +48,7 @@ class Temperature:
             return self
         floor = np.zeros(n_classes)
         floor[places] = self.floor
-        return replace(self, floor=floor)
+        return replace(self, floor=floor, left_out=None)  # scores have other columns
 
 
 @dataclass(frozen=True)

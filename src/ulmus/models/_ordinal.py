@@ -8,10 +8,10 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from ulmus.calibration import HeldOut, LogOdds, Temperature, probabilities
+from ulmus.calibration import HeldOut, LabelScores, LogOdds, Temperature, probabilities
 from ulmus.codings import Coding, Ordered, positions_in
 from ulmus.engine import Rows
-from ulmus.models._tasks import class_balance, refuse_balance, refuse_one_class
+from ulmus.models._tasks import class_balance, label_sets, refuse_balance, refuse_one_class
 from ulmus.models.base import Model, validated
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Fitted, FittedView, Outcome
@@ -37,11 +37,13 @@ class Ordinal(ClassifierMixin, Model):
     """Ordered labels: the ordered code, one ±1 column for every class but the lowest."""
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "absolute", "error", "squared")
+    _set_methods: ClassVar[tuple[str, ...]] = ("ordered", "adaptive", "threshold")
 
     classes_ = FittedView("classes_", "targets.classes")
     present_ = FittedView("present_", "targets.present")
     temperature_ = FittedView("temperature_", "certainty.factor")
     floor_ = FittedView("floor_", "certainty.floor")
+    left_out_ = FittedView("left_out_", "certainty.left_out")
     class_count_ = FittedView("class_count_", "certainty.count")
 
     @property
@@ -115,10 +117,11 @@ class Ordinal(ClassifierMixin, Model):
     def _certainty(self, targets: Ordered, held_out: HeldOut, rows: Rows) -> Any:
         if self._by_log_odds:
             where = np.searchsorted(targets.present, targets.positions(rows.T))
-            return LogOdds(1.0, None, np.bincount(where, rows.weight).astype(float))
-        true = np.searchsorted(targets.present, targets.positions(held_out.T))
-        found = Temperature.of(targets.ladder(held_out.P), true, held_out.weight)
-        return found.placed(targets.present, len(targets.classes))
+            return LogOdds(1.0, count=np.bincount(where, rows.weight).astype(float))
+        true = targets.positions(held_out.T)
+        found = Temperature.of(targets.ladder(held_out.P), np.searchsorted(targets.present, true), held_out.weight)
+        left_out = LabelScores(held_out.P, true, held_out.weight, held_out.variance)
+        return replace(found.placed(targets.present, len(targets.classes)), left_out=left_out)
 
     def _class_probabilities(self, fitted: Fitted, bits: np.ndarray) -> np.ndarray:
         """``P(y = k)``; 0 for classes that were never seen."""
@@ -184,6 +187,11 @@ class Ordinal(ClassifierMixin, Model):
                 f"{classes.tolist()}, got shape {costs.shape}"
             )
         return costs
+
+    def predict_set(self, X: Any, coverage: float = 0.95, *, method: str = "ordered", by_class: bool = False) -> Any:
+        return label_sets(self, X, coverage, method, by_class)
+
+    predict_set.__doc__ = label_sets.__doc__
 
     def predict_cumulative(self, X: Any) -> np.ndarray:
         r"""Probability that a class is reached, :math:`P(y \ge k)`.

@@ -1,5 +1,6 @@
 """The tasks: what a model does with labels, whatever its features are."""
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -7,16 +8,58 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from ulmus.calibration import Asked, HeldOut, New, Spread, Temperature, probabilities
+from ulmus.calibration import (
+    Asked,
+    HeldOut,
+    LabelScores,
+    New,
+    PredictiveDistribution,
+    Spread,
+    Temperature,
+    probabilities,
+)
+from ulmus.calibration.sets import check_method, prediction_sets
 from ulmus.codings import Coding, Numbers, OneVsAll, Plain
 from ulmus.engine import Rows
 from ulmus.models import _effects, _reasons
 from ulmus.models.base import Model, validated
-from ulmus.models.fitted import FittedView
+from ulmus.models.fitted import Fitted, FittedView
 from ulmus.statistics import SQUARABLE, refuse_sizes
 
 #: What a probability counts as in a log loss, at least.
 LEAST_PROBABILITY = 1e-15
+
+
+def label_sets(model: Any, X: Any, coverage: float, method: str, by_class: bool) -> np.ndarray:
+    """Sets of classes that hold the true one with probability ``coverage``, from rows left out.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n_samples, n_features)
+    coverage : float, default=0.95
+    method : str
+        ``"adaptive"`` sets are large for rows that are hard to tell and never empty: classes in the order of their
+        probabilities, up to a total that left-out rows tell. ``"threshold"`` takes all classes above one probability:
+        the smallest sets on average, some of which may be empty. Ordinal models have ``"ordered"`` sets, the default
+        there, which have no gaps.
+    by_class : bool, default=False
+        Cover every class, not only the average row. Needs rows of every class: 19 for a coverage of 95 %.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_samples, n_classes)
+        Which classes, in the order of ``classes_``, are in the set of each row.
+    """
+    check_method(method, model._set_methods)
+    fitted = model._now("weights", "certainty")
+    P = model._class_probabilities(fitted, model._scores_of(X, fitted))
+    held = fitted.certainty.left_out
+    if held is None:
+        raise ValueError(
+            f"this {type(model).__name__} has no scores of rows left out: its loss is logistic, it comes from a file "
+            "of an earlier version, or has just learned of a new class; fit it by squares, or let it learn more rows"
+        )
+    return prediction_sets(P, model._class_probabilities(fitted, held.scores), held, coverage, method, by_class)
 
 
 class Regression(RegressorMixin, Model):
@@ -81,7 +124,14 @@ class Regression(RegressorMixin, Model):
         return fitted.targets.shaped(self._outputs(X, fitted)), fitted.targets.shaped(deviation)
 
     def predict_interval(
-        self, X: Any, coverage: Any = 0.9, *, method: str = "normalised", tails: Any = "equal"
+        self,
+        X: Any,
+        coverage: Any = 0.9,
+        *,
+        method: str = "normalised",
+        tails: Any = "equal",
+        groups: Any = None,
+        shift: Any = None,
     ) -> np.ndarray:
         """Intervals that hold a new target with probability ``coverage``, from rows left out.
 
@@ -100,23 +150,69 @@ class Regression(RegressorMixin, Model):
         tails : {"equal", "symmetric"} or float, default="equal"
             Ends such that as many targets lie below as above, or equally far from the prediction; a number is the
             share of misses that lie below, so that 0 gives an upper bound only, and 1 a lower bound only.
+        groups : int, str, list or callable, optional
+            Coverage within every group, not only on average: a column of X whose values are the groups (by its number,
+            or its name in a frame), several columns, or a function from rows, as the model is given them, to labels.
+        shift : "estimate" or callable, optional
+            For new rows that come from elsewhere than those of the training, while targets depend on rows as before:
+            a function from rows to how much more frequent they are among new rows than among those of the training, or
+            ``"estimate"``, which compares X, taken as a whole, with the rows left out.
 
         Returns
         -------
         ndarray of shape (n_samples, 2) or (n_samples, n_outputs, 2)
             Lower and upper ends. For a list of k coverages there is one more axis, of k, before the last.
         """
-        asked, fitted = Asked(coverage, method, tails), self._now("factor", "certainty")
-        X, spread = self._checked(X, fitted), fitted.certainty
+        asked, fitted = Asked(coverage, method, tails, groups, shift), self._now("factor", "certainty")
+        X, spread, told = self._checked(X, fitted), fitted.certainty, (self._noise_features(fitted), self._seen)
         P = self._outputs(X, fitted)
+        like = spread.like(asked, X, getattr(self, "feature_names_in_", None), *told)
         if method == "jackknife+":
-            ends = spread.jackknife(self._leaning(fitted), X, P, asked)
+            ends = spread.jackknife(self._leaning(fitted), X, P, asked, like)
         else:
-            sizes = spread.sizes(self._noise_features(fitted), self._seen) if method == "normalised" else ()
+            sizes = spread.sizes(*told) if method == "normalised" else ()
             h, rest = self._variance_factors(X, fitted)
-            ends = spread.ends(New(P, h + rest, sizes, self._seen(X)), asked)
+            ends = spread.ends(New(P, h + rest, sizes, self._seen(X)), asked, like)
         ends = fitted.targets.shaped(ends)
         return ends[..., 0, :] if np.ndim(coverage) == 0 else ends
+
+    def predict_distribution(self, X: Any, *, method: str = "normalised") -> PredictiveDistribution:
+        """The distribution of new targets: its cdf, quantiles (``ppf``), samples and ``crps``.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        method : {"normalised", "plain"}, default="normalised"
+            Whether errors are as large as at such rows, or nearly of one size; see :meth:`predict_interval`.
+
+        Returns
+        -------
+        PredictiveDistribution
+        """
+        if method not in ("normalised", "plain"):
+            raise ValueError(f'method must be "normalised" or "plain" for a distribution, got {method!r}')
+        fitted = self._now("factor", "certainty")
+        X, spread = self._checked(X, fitted), fitted.certainty
+        sizes = spread.sizes(self._noise_features(fitted), self._seen) if method == "normalised" else ()
+        h, rest = self._variance_factors(X, fitted)
+        new = New(self._outputs(X, fitted), h + rest, sizes, self._seen(X))
+        return PredictiveDistribution(new.P, new.widths, *spread.scores(sizes), fitted.targets.single)
+
+    def predict_quantiles(self, X: Any, q: Any = (0.05, 0.5, 0.95), *, method: str = "normalised") -> np.ndarray:
+        """Quantiles of new targets; they never cross.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        q : float or list of float, default=(0.05, 0.5, 0.95)
+        method : {"normalised", "plain"}, default="normalised"
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_quantiles) or (n_samples, n_outputs, n_quantiles)
+            Without the last axis for a single number.
+        """
+        return self.predict_distribution(X, method=method).ppf(q)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -128,10 +224,12 @@ class Classification(ClassifierMixin, Model):
     """One ±1 column per class (one for two classes); the largest score wins."""
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared", "gcv")
+    _set_methods: ClassVar[tuple[str, ...]] = ("adaptive", "threshold")
 
     classes_ = FittedView("classes_", "targets.classes")
     temperature_ = FittedView("temperature_", "certainty.factor")
     floor_ = FittedView("floor_", "certainty.floor")
+    left_out_ = FittedView("left_out_", "certainty.left_out")
     explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
     partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
     left_out_importances = _effects.left_out_importances
@@ -177,7 +275,8 @@ class Classification(ClassifierMixin, Model):
 
     def _certainty(self, targets: OneVsAll, held_out: HeldOut, rows: Rows) -> Any:
         true = OneVsAll.class_scores(held_out.T).argmax(axis=1)
-        return Temperature.of(OneVsAll.class_scores(held_out.P), true, held_out.weight)
+        found = Temperature.of(OneVsAll.class_scores(held_out.P), true, held_out.weight)
+        return replace(found, left_out=LabelScores(held_out.P, true, held_out.weight, held_out.variance))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score per class, or one score for two classes (positive means ``classes_[1]``).
@@ -223,8 +322,15 @@ class Classification(ClassifierMixin, Model):
             Rows sum to 1; the largest entry is the class that ``predict`` returns.
         """
         fitted = self._now("weights", "certainty")
-        scores = OneVsAll.class_scores(self._scores_of(X, fitted))
-        return probabilities(scores, fitted.certainty.factor, fitted.certainty.floor)
+        return self._class_probabilities(fitted, self._scores_of(X, fitted))
+
+    def _class_probabilities(self, fitted: Fitted, scores: np.ndarray) -> np.ndarray:
+        return probabilities(OneVsAll.class_scores(scores), fitted.certainty.factor, fitted.certainty.floor)
+
+    def predict_set(self, X: Any, coverage: float = 0.95, *, method: str = "adaptive", by_class: bool = False) -> Any:
+        return label_sets(self, X, coverage, method, by_class)
+
+    predict_set.__doc__ = label_sets.__doc__
 
 
 def refuse_one_class(model: Any, classes: np.ndarray) -> None:

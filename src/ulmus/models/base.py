@@ -7,7 +7,7 @@ A model **has** a family (random layer, exact kernel, Nyström), which knows fea
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -15,6 +15,7 @@ from ulmus import engine
 from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.backend import Host
 from ulmus.calibration import HeldOut
+from ulmus.calibration.far import far
 from ulmus.codings import Coding
 from ulmus.devices.accelerator import backend_for
 from ulmus.devices.tensors import HostView, checked, on_host, received
@@ -206,6 +207,34 @@ class Model(BaseEstimator):
     def _deviation_factors(self, X: Any, fitted: Fitted | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Leverage and residual kernel of every row, in units of the noise's variance."""
         return self._variance_factors(X, fitted)
+
+    def is_far(self, X: Any, rate: float = 0.01) -> np.ndarray:
+        """Rows that the training never saw the like of: the model extrapolates there, and should not be trusted.
+
+        The variance of a prediction (its leverage, and the residual kernel times C) is compared with that of rows left
+        out. The label, or target, has no say in it.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        rate : float, default=0.01
+            Share of rows like those of the training that may be called far.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_samples,)
+        """
+        fitted = self._now("factor", "certainty")
+        X = self._checked(X, fitted)
+        held, weight = self._left_out_variance(fitted)
+        return far(np.asarray(sum(self._deviation_factors(X, fitted))), held, weight, rate)
+
+    def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
+        """Variances of predictions of rows by models without them, and weights."""
+        rows = getattr(fitted.certainty, "rows" if is_regressor(self) else "left_out", None)
+        if rows is None:
+            raise ValueError(f"this {type(self).__name__} knows nothing of rows left out; fit it again, by squares")
+        return rows.variance, rows.weight
 
     def _seen(self, X: Any) -> Any:
         """Checked rows as the features that tell how large errors are see them (:meth:`_noise_features`)."""

@@ -66,7 +66,7 @@ def _certainty(get: Any) -> Any:
     if get("temperature_") is None:
         return get("spread_")
     if get("class_count_") is not None:
-        return LogOdds(get("temperature_"), None, get("class_count_"))
+        return LogOdds(get("temperature_"), count=get("class_count_"))
     return Temperature(get("temperature_"), get("floor_"))
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 _OURS = {
-    "calibration": "HeldOut LogOdds RobustSpread Spread Temperature",
+    "calibration": "HeldOut LabelScores LogOdds RobustSpread Spread Temperature",
     "codings": "Numbers OneVsAll Ordered",
     "engine": "Rows",
     "features.columns": "Reader",
