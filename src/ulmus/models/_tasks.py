@@ -196,7 +196,8 @@ class Regression(RegressorMixin, Model):
         sizes = spread.sizes(self._noise_features(fitted), self._seen) if method == "normalised" else ()
         h, rest = self._variance_factors(X, fitted)
         new = New(self._outputs(X, fitted), h + rest, sizes, self._seen(X))
-        return PredictiveDistribution(new.P, new.widths, *spread.scores(sizes), fitted.targets.single)
+        scores, weight = spread.scores(sizes)
+        return PredictiveDistribution(new.P, new.widths, scores, weight, fitted.targets.single)
 
     def predict_quantiles(self, X: Any, q: Any = (0.05, 0.5, 0.95), *, method: str = "normalised") -> np.ndarray:
         """Quantiles of new targets; they never cross.
