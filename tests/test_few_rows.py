@@ -6,6 +6,7 @@ import pytest
 import ulmus
 from ulmus.calibration import HeldOut, RobustSpread, parts_of_few, refitted
 from ulmus.engine import Rows
+from ulmus.models.families import RandomFamily
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
@@ -23,7 +24,7 @@ def drawn(seed, n):
 )
 def test_models_that_choose_much_cover_on_few_rows(name, n, before):
     covered, widths = [], []
-    for seed in range(20):
+    for seed in range(12):
         X, y = drawn(seed, n + 500)
         low, high = getattr(ulmus, name)(random_state=0, n_jobs=1).fit(X[:n], y[:n]).predict_interval(X[n:]).T
         covered.append(((low <= y[n:]) & (y[n:] <= high)).mean())
@@ -51,15 +52,15 @@ def test_predictions_are_those_of_models_fitted_to_the_other_parts():
         assert np.median(1 + scaled.variance[part == k]) == pytest.approx(4.0)
     one_by_one = HeldOut.by_others(rows, y[:, None] + 1.0, np.zeros(40))
     worse = refitted(rows, part, fit, one_by_one)
-    assert (np.abs(worse.studentised) >= 1.0).all()
-    assert (np.abs(worse.studentised) > 1.0).any()
+    assert (np.abs(worse.studentised) >= 1.0 - 1e-12).all()
+    assert (np.abs(worse.studentised) > 1.1).any()
 
 
 def test_only_a_model_that_chooses_is_fitted_again(monkeypatch):
     X, y = drawn(0, 40)
     fits = []
-    train = ulmus.ELMRegressor._train
-    monkeypatch.setattr(ulmus.ELMRegressor, "_train", lambda self, t: fits.append(len(t.rows)) or train(self, t))
+    fit = RandomFamily.fit
+    monkeypatch.setattr(RandomFamily, "fit", lambda self, model, t: fits.append(len(t.rows)) or fit(self, model, t))
     ulmus.ELMRegressor(10, C=10.0, slope=1.0, random_state=0).fit(X, y)
     assert fits == [40]
     ulmus.ELMRegressor(10, random_state=0).fit(X, y)

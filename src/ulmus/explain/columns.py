@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from ulmus.features.dates import DateParts
+from ulmus.features.table_encoder import TableEncoder
 
 
 def sources(transformer: Any, n_inputs: int) -> np.ndarray | None:
@@ -33,6 +34,8 @@ def sources(transformer: Any, n_inputs: int) -> np.ndarray | None:
         return _imputed(transformer)
     if isinstance(transformer, DateParts):
         return np.repeat(np.arange(n_inputs), [1 + 2 * len(periods) for periods in transformer.periods_])
+    if isinstance(transformer, TableEncoder):
+        return transformer.inputs_
     if isinstance(transformer, OneToOneFeatureMixin):
         return np.arange(n_inputs)
     return None
