@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ulmus.features.cuts import SIZE
 from ulmus.features.kernels import KERNELS, KernelParameters
 from ulmus.features.partition import Partition
 from ulmus.features.preparation import MISSING as NO_LEVEL
@@ -38,8 +39,11 @@ def coordinates(g: Graph, block: Columns, model: AdaptiveFamily) -> str:
             raise TypeError(f"column {text[0]!r} held numbers in training and is text here")
         X, gaps = g.join(*(part.value for part in numbers)), preparation.gaps
         missing = g.IsNaN(X)
-        parts.append(_curves(g, g.Where(missing, gaps.fills, X), preparation.columns))
+        filled, cuts = g.Where(missing, gaps.fills, X), preparation.cuts
+        parts.append(_curves(g, filled, preparation.columns))
         parts += [g.number(g.columns(missing, gaps.shown))] if len(gaps.shown) else []
+        if cuts is not None:
+            parts.append(g.Mul(g.number(g.Greater(g.columns(filled, cuts.column), cuts.at)), SIZE))
     for j, dummies, smoothed in _tables(preparation):
         (part,) = select(g, block, [int(j)])
         place = _place(g, part, preparation, int(j), model._levels.get(str(names[j])))

@@ -11,6 +11,7 @@ from typing import Any
 _OURS = {
     "calibration": "RobustSpread Spread",
     "engine": "Rows",
+    "features.cuts": "Cuts",
     "features.kernels": "CrossKernel KernelParameters",
     "features.nystrom": "NystromMap",
     "features.partition": "Partition",
@@ -70,6 +71,7 @@ _SKLEARN = {
 #: What files of earlier versions do not have: parameters and attributes that came later, as those models had them.
 LATER: dict[str, dict[str, Any]] = {
     "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared"},
+    "Preparation": {"cuts": None},
 }
 
 
