@@ -49,7 +49,7 @@ def test_both_values_beside_a_cut_are_told_apart_even_where_nothing_lies_between
     low = 1.0
     X = np.where(np.arange(200) % 4 < 2, low, np.nextafter(low, 2.0))[:, None]
     X[:20] = 5.0  # a third value: two of them are a step already
-    T = np.where(X == np.nextafter(low, 2.0), 1.0, 0.0)
+    T = np.where(np.nextafter(low, 2.0) == X, 1.0, 0.0)
     cuts = Cuts.of(X, T, None, 1)
     told = cuts.transform(np.array([[low], [np.nextafter(low, 2.0)], [5.0]]))
     assert len(np.unique(told, axis=0)) == 3

@@ -30,7 +30,7 @@ from ulmus.models.choice import Training
 from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_LOSS, CLASS_WEIGHT, DECISION, LOSS_CRITERIA
 from ulmus.parameters import estimator
 from ulmus.statistics import root_mean_square
-from ulmus.tuning.views import View, ViewSearch, parts_of
+from ulmus.tuning.views import View, ViewSearch, value_parts
 
 #: Rows at which the importance of features is measured.
 IMPORTANCE_ROWS = 1_000
@@ -85,12 +85,14 @@ class AdaptiveFamily(Assembly):
         return lambda X: other._outputs(X) + other.intercept_
 
     def _train_on(self, rows: Rows, rng: np.random.RandomState) -> HeldOut:
+        table, rows = rows.X, replace(rows, place=np.arange(len(rows)))
         centre, scale = self._units(rows)
         rows = replace(rows, T=(rows.T - centre) / scale)
         coding = self._coding(rows)
         with engine.threads_for(self._spent.landmarks):
             self.view_, landmarks = self._choose_view(rows, coding, rng)
-            rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows, rng)))
+            self._part_seed = int(rng.randint(2**31 - 1))
+            rows = replace(rows, X=self.view_.transform_learned(rows, value_parts(rows, self._part_seed)))
         stages = self._stages(rows, coding, landmarks, rng)
         self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
         self.local_ = None if stages.local is None else stages.local.scaled(scale)
@@ -102,7 +104,8 @@ class AdaptiveFamily(Assembly):
         self._say(f"done: the model holds {self.memory_ / 1e6:.1f} MB")
         # intervals are as wide for one row as for another (_variance_factors), so residuals are taken as they are
         plain = np.zeros(len(held_out.variance))
-        return replace(held_out, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)
+        X = None if held_out.place is None else table[held_out.place]
+        return replace(held_out, X=X, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)
 
     def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> Stages:
         """Global model and local stage in the chosen view."""
@@ -111,6 +114,15 @@ class AdaptiveFamily(Assembly):
     def _by(self, kind: Any, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, **more: Any) -> Any:
         given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, self.n_jobs, self._say)
         return kind(Work(*given), **more)
+
+    def _learned_coordinates(self, rows: Rows) -> np.ndarray:
+        """Coordinates of the training rows, as the fit saw them; copies may stand apart."""
+        centre, scale = self._units(rows)
+        scaled = replace(rows, T=(rows.T - centre) / scale)
+        one_each = gathered(scaled)
+        many = len(np.unique(value_parts(one_each, self._part_seed))) == 1
+        part = np.full(len(rows), -1) if many else value_parts(replace(scaled, weight=None), self._part_seed)
+        return self.view_.transform_learned(scaled, part)
 
     def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Regression targets are fitted in units of their deviation, codes as they are."""
@@ -157,17 +169,29 @@ class AdaptiveFamily(Assembly):
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
 
     def _outputs(self, X: Any) -> np.ndarray:
-        U = self.view_.transform(np.asarray(X, dtype=np.float64))
+        U = self._seen(X)
         weights = self.map_.weight_to_landmarks(self.beta_)
         out = engine.apply(self.map_.cross_kernel_, U, weights, n_jobs=self.n_jobs)
         if self.local_ is not None:
             out += self.local_.predict(U, self.n_jobs)
         return out
 
+    @property
+    def _noise_features(self) -> Any:
+        return self.map_
+
+    def _seen(self, X: Any) -> Any:
+        return self.view_.transform(np.asarray(X, dtype=np.float64))
+
+    def _leaning(self) -> Any:
+        raise ValueError(
+            f'method="jackknife+" needs every row to be left out alone, exactly, and {type(self).__name__} has no '
+            'closed form for that; use method="normalised"'
+        )
+
     def _deviation_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Those of the global model: it is what answers far from the data."""
-        U = self.view_.transform(np.asarray(X, dtype=np.float64))
-        h, r = variance_terms(self.map_, U, self._leverage, self.n_jobs)
+        h, r = variance_terms(self.map_, self._seen(X), self._leverage, self.n_jobs)
         return h, self.C_ * r
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,149 @@
+"""The reasons of a model, as methods: each sees to what was given, and leaves the work to :mod:`ulmus.explain`."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from ulmus.models._between import reads
+from ulmus.models._games import game_of
+from ulmus.models._without_rows import coordinates, without_rows
+
+if TYPE_CHECKING:
+    from ulmus.explain import Explanation
+
+
+@reads
+def explain(
+    self: Any,
+    X: Any,
+    background: Any = None,
+    *,
+    background_weight: Any = None,
+    groups: Any = None,
+    interactions: bool = False,
+    method: str = "auto",
+    rounds: int = 1,
+    random_state: Any = 0,
+) -> "Explanation":
+    r"""How much every input moves the predictions: Shapley values, exact for product kernels.
+
+    The value of an input is what the score rises by when the input becomes known, averaged over all orders in which
+    inputs may become known and over the background rows that stand for the inputs that are not (the interventional
+    value of the package ``shap``). Values and base value add up to the score: the prediction of a regressor, the
+    ``decision_function`` of a classifier. They are exact, in time that grows with the square of the inputs, for
+    ``kernel="rbf"`` and ``"laplacian_l1"`` with no metric or a diagonal one; for other models they are sampled.
+
+    Parameters
+    ----------
+    X : array or frame of shape (n_samples, n_features)
+        Rows to explain.
+    background : array or frame of shape (n_background, n_features), optional
+        Rows that stand for what is usual: some 100 training rows, say. By default 100 of those that a kernel model
+        holds (its first landmarks). Time is proportional to their number.
+    background_weight : array of shape (n_background,), optional
+        Their weights.
+    groups : array of int of shape (n_features,), optional
+        Columns of one number are one input, such as the 0/1 columns of a category: 0, 1, …; -1 leaves a column out.
+    interactions : bool, default=False
+        Tell of pairs of inputs too; some 20 times as long for 30 inputs.
+    method : {"auto", "exact", "sampled"}, default="auto"
+        Exact where that is possible; or sampled in any case.
+    rounds : int, default=1
+        Of sampled values: pairs of opposite orders for each background row. The standard error, in ``errors``, falls
+        with the root of it.
+    random_state : int or RandomState, default=0
+        Of sampled values.
+
+    Returns
+    -------
+    Explanation
+        ``values``, ``base_values``, ``data``, ``feature_names``, ``errors``; see :class:`ulmus.explain.Explanation`.
+    """
+    from ulmus.explain.values import explained
+
+    check_is_fitted(self)
+    game, n = game_of(self), self.n_features_in_
+    names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{j}" for j in range(n)])]
+    data = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+    if groups is not None:
+        game, n = game.grouped(groups, n), int(np.max(groups, initial=-1)) + 1
+        names, data = [f"group {g}" for g in range(n)], np.full((len(data), n), np.nan)
+    classes = [str(label) for label in self.classes_] if is_classifier(self) else None
+    outputs = len(game.constant)
+    return explained(
+        *(game, X, background, background_weight),
+        n_inputs=n,
+        names=names,
+        data=data,
+        output_names=classes if classes is not None and len(classes) == outputs else None,
+        single=_one_score(self, outputs),
+        interactions=interactions,
+        method=method,
+        rounds=rounds,
+        random_state=random_state,
+        n_jobs=self.n_jobs,
+    )
+
+
+@reads
+def influences(self: Any, X: Any, X_train: Any = None, y_train: Any = None, sample_weight: Any = None) -> np.ndarray:
+    r"""What every training row adds to the answers: :math:`f(x) - f_{-i}(x)`, without a refit.
+
+    ``predict(X) - influences(X, ...)[:, i]`` is what a model fitted without row i would answer (``decision_function``
+    of classifiers). It is exact: equal to a fit without the row, with the same parameters (C, gamma, nodes, landmarks,
+    metric, class weights). Of adaptive models both stages are fitted without the row, in the same view, with the same
+    landmarks and partitions.
+
+    Parameters
+    ----------
+    X : array or frame of shape (n_samples, n_features)
+        Rows whose answers are asked about.
+    X_train, y_train : array or frame, and array
+        The rows and targets of the fit, all of them. Models with an exact kernel hold them and need not be given any.
+    sample_weight : array, optional
+        Their weights, where the fit had some. A row leaves with all its weight.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_train) or (n_samples, n_train, n_outputs)
+        Positive where the row raises the answer.
+    """
+    leaving, _ = without_rows(self, X_train, y_train, sample_weight)
+    out = leaving.effects(coordinates(self, X))
+    return out[:, :, 0] if _one_score(self, out.shape[2]) else out
+
+
+@reads
+def row_values(self: Any, X_train: Any = None, y_train: Any = None, sample_weight: Any = None) -> np.ndarray:
+    r"""What every training row is worth: by how much the loss of rows left out would rise without it.
+
+    .. math:: v_i = \sum_{j \ne i} w_j\left[\ell_j(f_{-ij}) - \ell_j(f_{-j})\right] - w_i\,\ell_i(f_{-i}),
+
+    what the row does for others less what itself is missed by, with the squared error of regressors and the log loss of
+    a classifier's probabilities, all of it by models that never saw the row they answer, in closed form. Rows that do
+    harm have negative values, mislabelled ones first: look at ``np.argsort(values)[:20]``.
+    Of adaptive models the loss of the row itself is that of both stages, and others feel its absence through the global
+    model alone.
+
+    Parameters
+    ----------
+    X_train, y_train : array or frame, and array
+        The rows and targets of the fit, all of them. Models with an exact kernel hold them and need not be given any.
+    sample_weight : array, optional
+        Their weights, where the fit had some.
+
+    Returns
+    -------
+    ndarray of shape (n_train,)
+    """
+    from ulmus.explain.influence import row_values as values_of
+
+    leaving, rows = without_rows(self, X_train, y_train, sample_weight)
+    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    return values_of(leaving, rows.T, w, self._row_loss(rows.T))
+
+
+def _one_score(model: Any, n_outputs: int) -> bool:
+    return n_outputs == 1 and (is_classifier(model) or bool(model._single_output))
