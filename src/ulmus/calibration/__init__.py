@@ -1,8 +1,10 @@
 """Probabilities and intervals from predictions of rows by models that did not see them."""
 
 from ulmus.calibration.decisions import decide
+from ulmus.calibration.distribution import PredictiveDistribution
 from ulmus.calibration.held_out import (
     CALIBRATION_ROWS,
+    LEAST_REMAINDER,
     FoldModels,
     HeldOut,
     fold_sample,
@@ -15,15 +17,19 @@ from ulmus.calibration.held_out import (
 from ulmus.calibration.intervals import Asked, New, RobustSpread, Spread
 from ulmus.calibration.jackknife import MapLeaning
 from ulmus.calibration.scale import Scale
+from ulmus.calibration.sets import LabelScores
 from ulmus.calibration.temperature import fit_temperature, probabilities
 
 __all__ = [
     "CALIBRATION_ROWS",
+    "LEAST_REMAINDER",
     "Asked",
     "FoldModels",
     "HeldOut",
+    "LabelScores",
     "MapLeaning",
     "New",
+    "PredictiveDistribution",
     "RobustSpread",
     "Scale",
     "Spread",

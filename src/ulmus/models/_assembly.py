@@ -7,17 +7,19 @@ labels, the family knows features and weights.
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ulmus import engine
 from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.backend import Host
+from ulmus.calibration.far import far
 from ulmus.devices.accelerator import HIDDEN, backend_for, on_device, resolve
 from ulmus.devices.tensors import HostView, checked, on_host, received
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
+from ulmus.models._between import reads
 from ulmus.models._metric import metric_for, seen_through
 from ulmus.models.choice import RidgeSearch, Training
 from ulmus.tuning import GCV, fold_numbers
@@ -128,6 +130,34 @@ class Assembly(BaseEstimator):
     def _deviation_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Leverage and residual kernel of every row, in units of the noise's variance."""
         return self._variance_factors(X)
+
+    @reads
+    def is_far(self, X: Any, rate: float = 0.01) -> np.ndarray:
+        """Rows that the training never saw the like of: the model extrapolates there, and should not be trusted.
+
+        The variance of a prediction (its leverage, and the residual kernel times C) is compared with that of rows left
+        out. The label, or target, has no say in it.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        rate : float, default=0.01
+            Share of rows like those of the training that may be called far.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_samples,)
+        """
+        X = self._checked(X)
+        held, weight = self._left_out_variance()
+        return far(np.asarray(sum(self._deviation_factors(X))), held, weight, rate)
+
+    def _left_out_variance(self) -> tuple[np.ndarray, np.ndarray]:
+        """Variances of predictions of rows by models without them, and weights."""
+        rows = self.spread_.rows if is_regressor(self) else getattr(self, "left_out_", None)
+        if rows is None:
+            raise ValueError(f"this {type(self).__name__} knows nothing of rows left out; fit it again, by squares")
+        return rows.variance, rows.weight
 
     def _seen(self, X: Any) -> Any:
         """Checked rows as ``_noise_features`` see them."""

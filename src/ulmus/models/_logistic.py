@@ -53,6 +53,7 @@ class BitLoss(Ordinal):
     def _calibrate(self, held_out: HeldOut) -> None:
         if self.loss == "logistic":
             self.temperature_ = 1.0
+            self.left_out_ = None
         else:
             super()._calibrate(held_out)
 

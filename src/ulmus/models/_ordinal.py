@@ -7,12 +7,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from ulmus.calibration import HeldOut, fit_temperature, probabilities
+from ulmus.calibration import HeldOut, LabelScores, fit_temperature, probabilities
 from ulmus.codings import Coding, Ordered, positions_in
 from ulmus.engine import Rows
 from ulmus.models._assembly import validated
 from ulmus.models._between import reads
-from ulmus.models._tasks import widened
+from ulmus.models._tasks import label_sets, widened
 
 
 def declared_order(y: Any, categories: Any) -> np.ndarray | None:
@@ -35,7 +35,9 @@ class Ordinal(ClassifierMixin):
     """Ordered labels: the ordered code, one ±1 column for every class but the lowest."""
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "absolute", "error", "squared")
+    _set_methods: ClassVar[tuple[str, ...]] = ("ordered", "adaptive", "threshold")
     floor_: np.ndarray
+    left_out_: LabelScores | None
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         if reset:
@@ -107,6 +109,7 @@ class Ordinal(ClassifierMixin):
         if code.classes is old:
             return None
         self.classes_ = code.classes
+        self.left_out_ = None  # its scores have other columns
         if hasattr(self, "present_"):
             self.present_ = code.present
         if "floor_" in self.__dict__:
@@ -127,6 +130,10 @@ class Ordinal(ClassifierMixin):
         true = np.searchsorted(self.present_, self._code.positions(held_out.T))
         self.temperature_, floor = fit_temperature(self._code.ladder(held_out.P), true, held_out.weight)
         self.floor_ = widened(floor, self.present_, len(self.classes_))
+        self._keep_left_out(held_out)
+
+    def _keep_left_out(self, held_out: HeldOut) -> None:
+        self.left_out_ = LabelScores(held_out.P, self._code.positions(held_out.T), held_out.weight, held_out.variance)
 
     def _probabilities(self, bits: np.ndarray) -> np.ndarray:
         """``P(y = k)`` of every class that was seen."""
@@ -184,6 +191,12 @@ class Ordinal(ClassifierMixin):
                 f"{self.classes_.tolist()}, got shape {costs.shape}"
             )
         return costs
+
+    @reads
+    def predict_set(self, X: Any, coverage: float = 0.95, *, method: str = "ordered", by_class: bool = False) -> Any:
+        return label_sets(self, X, coverage, method, by_class)
+
+    predict_set.__doc__ = label_sets.__doc__
 
     @reads
     def predict_cumulative(self, X: Any) -> np.ndarray:

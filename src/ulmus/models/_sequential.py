@@ -46,7 +46,7 @@ class Sequential(Exchange):
     #: What is derived from the recursion, when asked for: weights, what leans on their factor, calibration.
     _weight_names: ClassVar[tuple[str, ...]] = ("beta_", "intercept_", "route_", "_narrow")
     _factor_names: ClassVar[tuple[str, ...]] = ("_leverage",)
-    _calibration_names: ClassVar[tuple[str, ...]] = ("temperature_", "floor_", "spread_")
+    _calibration_names: ClassVar[tuple[str, ...]] = ("temperature_", "floor_", "spread_", "left_out_")
     #: Values that stand in for "auto" while there are hardly any rows.
     _plain: ClassVar[dict[str, Any]] = {}
     beta_: np.ndarray

@@ -7,7 +7,17 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from ulmus.calibration import Asked, HeldOut, New, Spread, fit_temperature, probabilities
+from ulmus.calibration import (
+    Asked,
+    HeldOut,
+    LabelScores,
+    New,
+    PredictiveDistribution,
+    Spread,
+    fit_temperature,
+    probabilities,
+)
+from ulmus.calibration.sets import check_method, prediction_sets
 from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
 from ulmus.models import _effects, _reasons
@@ -29,6 +39,37 @@ def widened(floor: np.ndarray, place: np.ndarray, n_classes: int) -> np.ndarray:
 def is_single_output(model: Any) -> bool:
     """Whether targets came as one column of numbers."""
     return bool(model._single_output)
+
+
+def label_sets(model: Any, X: Any, coverage: float, method: str, by_class: bool) -> np.ndarray:
+    """Sets of classes that hold the true one with probability ``coverage``, from rows left out.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n_samples, n_features)
+    coverage : float, default=0.95
+    method : str
+        ``"adaptive"`` sets are large for rows that are hard to tell and never empty: classes in the order of their
+        probabilities, up to a total that left-out rows tell. ``"threshold"`` takes all classes above one probability:
+        the smallest sets on average, some of which may be empty. Ordinal models have ``"ordered"`` sets, the default
+        there, which have no gaps.
+    by_class : bool, default=False
+        Cover every class, not only the average row. Needs rows of every class: 19 for a coverage of 95 %.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_samples, n_classes)
+        Which classes, in the order of ``classes_``, are in the set of each row.
+    """
+    check_method(method, model._set_methods)
+    P = model._class_probabilities(model._scores_of(X))
+    held = getattr(model, "left_out_", None)
+    if held is None:
+        raise ValueError(
+            f"this {type(model).__name__} has no scores of rows left out: its loss is logistic, it comes from a file "
+            "of an earlier version, or has just learned of a new class; fit it by squares, or let it learn more rows"
+        )
+    return prediction_sets(P, model._class_probabilities(held.scores), held, coverage, method, by_class)
 
 
 class Regression(RegressorMixin):
@@ -102,7 +143,14 @@ class Regression(RegressorMixin):
 
     @reads
     def predict_interval(
-        self, X: Any, coverage: Any = 0.9, *, method: str = "normalised", tails: Any = "equal"
+        self,
+        X: Any,
+        coverage: Any = 0.9,
+        *,
+        method: str = "normalised",
+        tails: Any = "equal",
+        groups: Any = None,
+        shift: Any = None,
     ) -> np.ndarray:
         """Intervals that hold a new target with probability ``coverage``, from rows left out.
 
@@ -121,21 +169,66 @@ class Regression(RegressorMixin):
         tails : {"equal", "symmetric"} or float, default="equal"
             Ends such that as many targets lie below as above, or equally far from the prediction; a number is the
             share of misses that lie below, so that 0 gives an upper bound only, and 1 a lower bound only.
+        groups : int, str, list or callable, optional
+            Coverage within every group, not only on average: a column of X whose values are the groups (by its number,
+            or its name in a frame), several columns, or a function from rows, as the model is given them, to labels.
+        shift : "estimate" or callable, optional
+            For new rows that come from elsewhere than those of the training, while targets depend on rows as before:
+            a function from rows to how much more frequent they are among new rows than among those of the training, or
+            ``"estimate"``, which compares X, taken as a whole, with the rows left out.
 
         Returns
         -------
         ndarray of shape (n_samples, 2) or (n_samples, n_outputs, 2)
             Lower and upper ends. For a list of k coverages there is one more axis, of k, before the last.
         """
-        asked, X = Asked(coverage, method, tails), self._checked(X)
-        P = self._outputs(X) + self.intercept_
+        asked, X = Asked(coverage, method, tails, groups, shift), self._checked(X)
+        P, spread, told = self._outputs(X) + self.intercept_, self.spread_, (self._noise_features, self._seen)
+        like = spread.like(asked, X, getattr(self, "feature_names_in_", None), *told)
         if method == "jackknife+":
-            ends = self.spread_.jackknife(self._leaning(), X, P, asked)
+            ends = spread.jackknife(self._leaning(), X, P, asked, like)
         else:
-            sizes = self.spread_.sizes(self._noise_features, self._seen) if method == "normalised" else ()
-            ends = self.spread_.ends(New(P, sum(self._variance_factors(X)), sizes, self._seen(X)), asked)
+            sizes = spread.sizes(*told) if method == "normalised" else ()
+            ends = spread.ends(New(P, sum(self._variance_factors(X)), sizes, self._seen(X)), asked, like)
         ends = ends[:, 0] if self._single_output else ends
         return ends[..., 0, :] if np.ndim(coverage) == 0 else ends
+
+    @reads
+    def predict_distribution(self, X: Any, *, method: str = "normalised") -> PredictiveDistribution:
+        """The distribution of new targets: its cdf, quantiles (``ppf``), samples and ``crps``.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        method : {"normalised", "plain"}, default="normalised"
+            Whether errors are as large as at such rows, or nearly of one size; see :meth:`predict_interval`.
+
+        Returns
+        -------
+        PredictiveDistribution
+        """
+        if method not in ("normalised", "plain"):
+            raise ValueError(f'method must be "normalised" or "plain" for a distribution, got {method!r}')
+        X, spread = self._checked(X), self.spread_
+        sizes = spread.sizes(self._noise_features, self._seen) if method == "normalised" else ()
+        new = New(self._outputs(X) + self.intercept_, sum(self._variance_factors(X)), sizes, self._seen(X))
+        return PredictiveDistribution(new.P, new.widths, *spread.scores(sizes), self._single_output)
+
+    def predict_quantiles(self, X: Any, q: Any = (0.05, 0.5, 0.95), *, method: str = "normalised") -> np.ndarray:
+        """Quantiles of new targets; they never cross.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        q : float or list of float, default=(0.05, 0.5, 0.95)
+        method : {"normalised", "plain"}, default="normalised"
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_quantiles) or (n_samples, n_outputs, n_quantiles)
+            Without the last axis for a single number.
+        """
+        return self.predict_distribution(X, method=method).ppf(q)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -147,7 +240,9 @@ class Classification(ClassifierMixin):
     """One ±1 column per class (one for two classes); the largest score wins."""
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared", "gcv")
+    _set_methods: ClassVar[tuple[str, ...]] = ("adaptive", "threshold")
     floor_: np.ndarray
+    left_out_: LabelScores | None
 
     explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
     partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
@@ -197,6 +292,8 @@ class Classification(ClassifierMixin):
             return None
         old, (code, M) = self.classes_, OneVsAll(self.classes_).grown(np.asarray(labels))
         self.classes_ = code.classes
+        if M is not None:
+            self.left_out_ = None  # its scores have other columns
         if M is not None and "floor_" in self.__dict__:
             self.floor_ = widened(self.floor_, np.searchsorted(self.classes_, old), len(self.classes_))
         return M
@@ -218,6 +315,7 @@ class Classification(ClassifierMixin):
         true = OneVsAll.class_scores(held_out.T).argmax(axis=1)
         scores = OneVsAll.class_scores(held_out.P)
         self.temperature_, self.floor_ = fit_temperature(scores, true, held_out.weight)
+        self.left_out_ = LabelScores(held_out.P, true, held_out.weight, held_out.variance)
 
     @reads
     def decision_function(self, X: Any) -> np.ndarray:
@@ -265,5 +363,13 @@ class Classification(ClassifierMixin):
         ndarray of shape (n_samples, n_classes)
             Rows sum to 1; the largest entry is the class that ``predict`` returns.
         """
-        scores = self._scores_of(X)
+        return self._class_probabilities(self._scores_of(X))
+
+    def _class_probabilities(self, scores: np.ndarray) -> np.ndarray:
         return probabilities(OneVsAll.class_scores(scores), self.temperature_, self.__dict__.get("floor_"))
+
+    @reads
+    def predict_set(self, X: Any, coverage: float = 0.95, *, method: str = "adaptive", by_class: bool = False) -> Any:
+        return label_sets(self, X, coverage, method, by_class)
+
+    predict_set.__doc__ = label_sets.__doc__

@@ -12,7 +12,7 @@ from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
-from ulmus.calibration import HeldOut, decide, probabilities, refitted, variance_terms
+from ulmus.calibration import LEAST_REMAINDER, HeldOut, decide, probabilities, refitted, variance_terms
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
@@ -29,11 +29,14 @@ from ulmus.models._tasks import Classification, Regression
 from ulmus.models.choice import Training
 from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_LOSS, CLASS_WEIGHT, DECISION, LOSS_CRITERIA
 from ulmus.parameters import estimator
+from ulmus.solvers.own_landmarks import landmarks_among
 from ulmus.statistics import root_mean_square
 from ulmus.tuning.views import View, ViewSearch, value_parts
 
 #: Rows at which the importance of features is measured.
 IMPORTANCE_ROWS = 1_000
+#: Rows that are no landmarks from which it is known how well rows are explained.
+ENOUGH = 100
 #: ``loss="auto"`` takes squares where they lower the log loss of held-out rows by more than this share.
 CLEARLY = 0.02
 #: Where rows are fewer than this many, or than so many for each column (up to a limit), a view adapts to the errors
@@ -193,6 +196,19 @@ class AdaptiveFamily(Assembly):
         """Those of the global model: it is what answers far from the data."""
         h, r = variance_terms(self.map_, self._seen(X), self._leverage, self.n_jobs)
         return h, self.C_ * r
+
+    def _left_out_variance(self) -> tuple[np.ndarray, np.ndarray]:
+        rows = self.spread_.rows if is_regressor(self) else None
+        if rows is None or self._leverage is None:
+            raise ValueError(
+                f"is_far needs leverages, which {type(self).__name__} does not keep; use an AdaptiveRegressor, or an "
+                "NKELM model of the same inputs"
+            )
+        h, rest = self._deviation_factors(rows.X)
+        variance = h / np.maximum(1.0 - h, LEAST_REMAINDER) + rest
+        landmarks = landmarks_among(self.map_.landmarks_, Rows(self._seen(rows.X), rows.T))[0]
+        others = np.setdiff1d(np.arange(len(variance)), landmarks)  # a model knows its landmarks as no new row
+        return (variance[others], rows.weight[others]) if len(others) >= ENOUGH else (variance, rows.weight)
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         zero = np.zeros(X.shape[0])
@@ -368,5 +384,8 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
         ndarray of shape (n_samples, n_classes)
             Rows sum to 1.
         """
-        scores = OneVsAll.class_scores(self._scores_of(X))
-        return probabilities(scores, self.temperature_, self.floor_, by_score=self.loss_ == "squared")
+        return self._class_probabilities(self._scores_of(X))
+
+    def _class_probabilities(self, scores: np.ndarray) -> np.ndarray:
+        by_score = self.loss_ == "squared"
+        return probabilities(OneVsAll.class_scores(scores), self.temperature_, self.floor_, by_score=by_score)

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 _OURS = {
-    "calibration": "HeldOut RobustSpread Spread",
+    "calibration": "HeldOut LabelScores RobustSpread Spread",
     "engine": "Rows",
     "features.columns": "Reader",
     "features.cuts": "Cuts",
