@@ -18,7 +18,7 @@ from ulmus.calibration.intervals import Asked, New, RobustSpread, Spread
 from ulmus.calibration.jackknife import MapLeaning
 from ulmus.calibration.scale import Scale
 from ulmus.calibration.sets import LabelScores
-from ulmus.calibration.temperature import fit_temperature, probabilities
+from ulmus.calibration.temperature import LogOdds, Temperature, fit_temperature, probabilities
 
 __all__ = [
     "CALIBRATION_ROWS",
@@ -27,12 +27,14 @@ __all__ = [
     "FoldModels",
     "HeldOut",
     "LabelScores",
+    "LogOdds",
     "MapLeaning",
     "New",
     "PredictiveDistribution",
     "RobustSpread",
     "Scale",
     "Spread",
+    "Temperature",
     "decide",
     "fit_temperature",
     "fold_sample",
