@@ -154,7 +154,8 @@ class AdaptiveModel(Model):
         kind = view.preparation.columns.kind
         self._say(f"view: {kind} columns, kernel {view.kernel}, {len(self.trials_)} trials")
         landmarks = self._spent.landmarks // (2 if search.saturated else 1)
-        preparation = Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical)
+        cuts = view.preparation.cuts
+        preparation = Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical, cuts=cuts)
         return replace(view, preparation=preparation), landmarks
 
     @property
