@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from ulmus.calibration import Asked, HeldOut, New, Spread, fit_temperature, probabilities
 from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
-from ulmus.models import _effects, _reasons
+from ulmus.models import _counterfactuals, _effects, _reasons
 from ulmus.models._assembly import validated
 from ulmus.models._between import reads
 from ulmus.statistics import SQUARABLE, refuse_sizes
@@ -41,7 +41,7 @@ class Regression(RegressorMixin):
 
     explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
     partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
-    left_out_importances = _effects.left_out_importances
+    left_out_importances, counterfactuals = _effects.left_out_importances, _counterfactuals.counterfactuals
 
     def _row_loss(self, T: np.ndarray) -> Any:
         """Squared error of scores of training rows, which are given by number."""
@@ -151,7 +151,7 @@ class Classification(ClassifierMixin):
 
     explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
     partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
-    left_out_importances = _effects.left_out_importances
+    left_out_importances, counterfactuals = _effects.left_out_importances, _counterfactuals.counterfactuals
 
     def _row_loss(self, T: np.ndarray) -> Any:
         """Log loss of scores of training rows, which are given by number."""
