@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 from ulmus.calibration import probabilities
 from ulmus.codings import OneVsAll
 from ulmus.features.frames import columns_of, frame_of, kind_of
-from ulmus.models._between import reads
 from ulmus.models._games import game_of, slopes_of
 
 #: Steps, in deviations, by which the slope of a coordinate along its input is taken.
@@ -19,7 +18,6 @@ STEP = 1e-6
 CLEAR = 1e-7
 
 
-@reads
 def counterfactuals(self: Any, X: Any, data: Any, *, threshold: Any = None, target: Any = None, fixed: Any = ()) -> Any:
     r"""The nearest rows whose answers are on the other side: what would have to change.
 

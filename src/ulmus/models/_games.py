@@ -8,7 +8,8 @@ from ulmus import engine
 from ulmus.devices.tensors import received
 from ulmus.features.kernels import dense
 from ulmus.features.metric import gradients
-from ulmus.models._assembly import rechecked
+from ulmus.models._metric import seen_through
+from ulmus.models.base import rechecked
 
 if TYPE_CHECKING:
     from ulmus.explain.game import Game
@@ -33,8 +34,10 @@ def _plain_game(model: Any) -> "Game":
     """Inputs as they are."""
     from ulmus.explain.game import Game
 
+    fitted = model._now("weights")
+
     def score(X: np.ndarray) -> np.ndarray:
-        return model._outputs(model._shown(X)) + model.intercept_
+        return np.asarray(model._outputs(seen_through(fitted.metric, X), fitted))
 
     return Game(lambda X: _inputs(model, X), np.arange(model.n_features_in_), score, model.intercept_)
 
@@ -43,15 +46,16 @@ def _kernel_game(model: Any, cross: Any, weights: np.ndarray) -> "Game":
     """Inputs as a diagonal metric shows them, which the kernel takes one by one."""
     from ulmus.explain.game import Game, kernel_products
 
-    metric = getattr(model, "_metric", None)
+    fitted = model._now("weights")
+    metric = fitted.metric
     if metric is not None and metric.ndim == 2:
         return _plain_game(model)
 
     def score(U: np.ndarray) -> np.ndarray:
-        return model._outputs(U) + model.intercept_
+        return np.asarray(model._outputs(U, fitted))
 
     return Game(
-        lambda X: dense(model._shown(_inputs(model, X)), np.float64),
+        lambda X: dense(seen_through(metric, _inputs(model, X)), np.float64),
         np.arange(model.n_features_in_),
         score,
         model.intercept_,
@@ -84,11 +88,11 @@ def _view_game(model: Any) -> "Game":
 
 def slopes_of(model: Any) -> Any:
     """Coordinates → slopes of the scores along them, ``[row, coordinate, output]``, in the coordinates of the game."""
-    metric = getattr(model, "_metric", None)
     if hasattr(model, "view_"):
         cross, weights = model.map_.cross_kernel_, model.map_.weight_to_landmarks(model.beta_)
         return lambda U: gradients(cross, U, weights) + (0.0 if model.local_ is None else model.local_.gradients(U))
     weights = model.alpha_ if hasattr(model, "alpha_") else getattr(model, "landmark_weights_", None)
+    metric = model._now("weights").metric
     if weights is None or (metric is not None and metric.ndim == 2) or model.cross_kernel_.kernel is None:
         return _differences(game_of(model))
     return lambda U: gradients(model.cross_kernel_, U, weights)
