@@ -160,6 +160,45 @@ def predict(
 
 
 @app.command
+def explain(
+    model: str,
+    data: File,
+    /,
+    *,
+    output: Annotated[str, Output] = "-",
+    background: str | None = None,
+    keep: Annotated[bool, Parameter(negative="")] = False,
+    decimal: Literal["auto", ".", ","] = "auto",
+    force: Annotated[bool, Parameter(negative="")] = False,
+    threads: int = -1,
+) -> None:
+    """Tell how much every column moves the predictions of a table's rows (Shapley values), a batch at a time.
+
+    Parameters
+    ----------
+    model
+        A file that ``ulmus fit`` saved.
+    data
+        The table: a file, or - for standard input.
+    output
+        Where the reasons go; - is standard output, as CSV.
+    background
+        A table of rows that stand for what is usual; the first 100 are taken. By default rows that the model holds.
+    keep
+        Keep the columns of the table beside the reasons.
+    decimal
+        How numbers are written here, with a decimal point or a comma; by default as they were in training.
+    force
+        Go on although a column is not what it was in training; what cannot be read counts as missing.
+    threads
+        How many threads; -1 is all.
+    """
+    from ulmus.cli.explain import explain as run
+
+    run(model, data, output, background=background, keep=keep, decimal=decimal, force=force, threads=threads)
+
+
+@app.command
 def reproduce(
     *documents: Literal["nkelm", "enda", "oselm", "kelmor", "newton", "all"],
     quick: Annotated[bool, Parameter(negative="")] = False,

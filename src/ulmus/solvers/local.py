@@ -12,6 +12,7 @@ import numpy as np
 from ulmus import engine
 from ulmus._cholesky import cholesky_in_place, solve_factored
 from ulmus.features.kernels import CrossKernel, KernelParameters
+from ulmus.features.metric import gradients
 from ulmus.features.partition import Partition
 
 
@@ -66,6 +67,17 @@ class LocalKernels:
         for _ in engine.ordered_map(work, tasks, n_jobs):
             pass
         return out
+
+    def gradients(self, U: np.ndarray) -> np.ndarray:
+        """Slopes of the mean answer, ``[row, coordinate, output]``."""
+        out = np.zeros((len(U), U.shape[1], self.alphas[0].shape[1]))
+        for partition, alpha in zip(self.partitions, self.alphas, strict=True):
+            leaf = partition.leaves(U)
+            for number in np.unique(leaf):
+                cross = CrossKernel(self.kernel, self.U[partition.rows(number)], KernelParameters(self.gamma))
+                weights = alpha[partition.starts[number] : partition.starts[number + 1]]
+                out[leaf == number] += gradients(cross, U[leaf == number], weights)
+        return out / len(self.partitions)
 
 
 def solve_leaf(K: np.ndarray, R: np.ndarray, weight: np.ndarray | None, ridge: float) -> np.ndarray:
