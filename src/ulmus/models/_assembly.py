@@ -17,6 +17,7 @@ from ulmus.backend import Host
 from ulmus.devices.accelerator import HIDDEN, backend_for, on_device, resolve
 from ulmus.devices.tensors import HostView, checked, on_host, received
 from ulmus.engine import Rows
+from ulmus.features.findings import scales
 from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import metric_for, seen_through
 from ulmus.models.choice import RidgeSearch, Training
@@ -54,6 +55,8 @@ class Assembly(BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     _default_intercept: ClassVar[bool] = False
     _criteria: ClassVar[tuple[str, ...]] = ("auto",)
+    #: Whether a column in other units than the rest changes what is learned.
+    _minds_scales: ClassVar[bool] = True
     #: What scikit-learn's checks are told of NaN.
     _all_finite: ClassVar[Any] = True
 
@@ -89,6 +92,9 @@ class Assembly(BaseEstimator):
             seen = weight > 0
             X, y, weight = X[seen], y[seen], weight[seen]
             folds = None if folds is None else folds[seen]
+        if self._minds_scales and getattr(self, "metric", None) is None and isinstance(X, np.ndarray):
+            for finding in scales(X, getattr(self, "feature_names_in_", None)):
+                finding.warn()
         T, balance = self._encode(y, weight)
 
         def rows_of(X: Any, folds: np.ndarray | None = None) -> Rows:

@@ -49,6 +49,7 @@ class AdaptiveFamily(Assembly):
     fit_intercept: ClassVar[str] = "auto"
     cv: ClassVar[None] = None
     device: ClassVar[str] = "cpu"
+    _minds_scales: ClassVar[bool] = False
     _categorical: np.ndarray
     _inputs: np.ndarray
 
