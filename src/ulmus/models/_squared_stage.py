@@ -119,4 +119,4 @@ class SquaredStages:
         partitions = tuple(random_partition(rest.X, size, rng) for _ in range(rounds))
         kernel, ridge = self.work.view.kernel, choice.ridge
         alphas = fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions, n_jobs=self.work.n_jobs)
-        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas))
+        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas), ridge)

@@ -10,10 +10,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from ulmus.calibration import Asked, HeldOut, New, Spread, fit_temperature, probabilities
 from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
-from ulmus.models import _reasons
+from ulmus.models import _effects, _reasons
 from ulmus.models._assembly import validated
 from ulmus.models._between import reads
 from ulmus.statistics import SQUARABLE, refuse_sizes
+
+#: What a probability counts as in a log loss, at least.
+LEAST_PROBABILITY = 1e-15
 
 
 def widened(floor: np.ndarray, place: np.ndarray, n_classes: int) -> np.ndarray:
@@ -36,7 +39,13 @@ class Regression(RegressorMixin):
     #: The largest target has to lie between these.
     _target_sizes: ClassVar[tuple[float, float]] = SQUARABLE
 
-    explain = _reasons.explain
+    explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
+    partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
+    left_out_importances = _effects.left_out_importances
+
+    def _row_loss(self, T: np.ndarray) -> Any:
+        """Squared error of scores of training rows, which are given by number."""
+        return lambda P, rows: ((P - T[rows]) ** 2).sum(axis=1)
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset, multi_output=True, y_numeric=True)
@@ -140,7 +149,19 @@ class Classification(ClassifierMixin):
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared", "gcv")
     floor_: np.ndarray
 
-    explain = _reasons.explain
+    explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
+    partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
+    left_out_importances = _effects.left_out_importances
+
+    def _row_loss(self, T: np.ndarray) -> Any:
+        """Log loss of scores of training rows, which are given by number."""
+        true = OneVsAll.class_scores(T).argmax(axis=1)
+
+        def loss(P: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            share = probabilities(OneVsAll.class_scores(P), self.temperature_, getattr(self, "floor_", None))
+            return -np.log(np.maximum(share[np.arange(len(P)), true[rows]], LEAST_PROBABILITY))
+
+        return loss
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset)

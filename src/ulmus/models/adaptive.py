@@ -30,7 +30,7 @@ from ulmus.models.choice import Training
 from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_LOSS, CLASS_WEIGHT, DECISION, LOSS_CRITERIA
 from ulmus.parameters import estimator
 from ulmus.statistics import root_mean_square
-from ulmus.tuning.views import View, ViewSearch, parts_of
+from ulmus.tuning.views import View, ViewSearch, value_parts
 
 #: Rows at which the importance of features is measured.
 IMPORTANCE_ROWS = 1_000
@@ -92,7 +92,8 @@ class AdaptiveFamily(Assembly):
         coding = self._coding(rows)
         with engine.threads_for(self._spent.landmarks):
             self.view_, landmarks = self._choose_view(rows, coding, rng)
-            rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows, rng)))
+            self._part_seed = int(rng.randint(2**31 - 1))
+            rows = replace(rows, X=self.view_.transform_learned(rows, value_parts(rows, self._part_seed)))
         stages = self._stages(rows, coding, landmarks, rng)
         self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
         self.local_ = None if stages.local is None else stages.local.scaled(scale)
@@ -114,6 +115,15 @@ class AdaptiveFamily(Assembly):
     def _by(self, kind: Any, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, **more: Any) -> Any:
         given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, self.n_jobs, self._say)
         return kind(Work(*given), **more)
+
+    def _learned_coordinates(self, rows: Rows) -> np.ndarray:
+        """Coordinates of the training rows, as the fit saw them; copies may stand apart."""
+        centre, scale = self._units(rows)
+        scaled = replace(rows, T=(rows.T - centre) / scale)
+        one_each = gathered(scaled)
+        many = len(np.unique(value_parts(one_each, self._part_seed))) == 1
+        part = np.full(len(rows), -1) if many else value_parts(replace(scaled, weight=None), self._part_seed)
+        return self.view_.transform_learned(scaled, part)
 
     def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Regression targets are fitted in units of their deviation, codes as they are."""

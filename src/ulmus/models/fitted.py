@@ -46,7 +46,8 @@ class KernelFit:
     """An exact kernel model: the kernel to its rows, dual weights α (one row each), and what they were solved with.
 
     ``weight`` are the weights of the rows, ``fit_intercept`` tells whether there was a constant, and ``narrow`` whether
-    float32 rows may be predicted in float32.
+    float32 rows may be predicted in float32. ``order`` tells which training row each of them was, where they were put
+    into another order.
     """
 
     cross: CrossKernel
@@ -58,6 +59,7 @@ class KernelFit:
     fit_intercept: bool
     narrow: bool
     tuning: Tuning | None = None
+    order: np.ndarray | None = None
 
     def _factored(self, n_jobs: int | None) -> KernelVariance:
         """The factored kernel system, computed at the first call."""

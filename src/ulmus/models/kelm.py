@@ -64,7 +64,16 @@ class KernelFamily(Assembly):
         choice = choice if solution.C is None else replace(choice, C=solution.C)
         narrow = keeps_digits_narrow(cross, alpha, rows.target_reach)
         self.fitted_ = KernelFit(
-            cross, alpha, intercept, choice.C, choice.width, rows.weight, self._intercept, narrow, choice.tuning
+            cross,
+            alpha,
+            intercept,
+            choice.C,
+            choice.width,
+            rows.weight,
+            self._intercept,
+            narrow,
+            choice.tuning,
+            order,
         )
         last = replace(rows.take(slice(len(rows) - n_last, len(rows))), fold=last_folds)
         return replace(HeldOut.of(last, solution.residual, solution.remainder), one_by_one=folds is None)
