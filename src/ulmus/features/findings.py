@@ -14,14 +14,13 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from ulmus.exceptions import DataWarning, DriftWarning, DuplicateWarning, LeakWarning, ScaleWarning
 from ulmus.features.dates import as_days
 from ulmus.features.sampling import row_keys
+from ulmus.statistics import dwarfing
 
 #: A column alone tells the target from this share of what can be told on, judged on rows held out; rows that are looked
 #: at, at least and at most, and leaves of the tree that tells.
 TELLS, FEW, MOST, LEAVES = 0.99, 50, 2_000, 64
 #: Share of rows held out that may be copies of others.
 COPIES = 0.01
-#: Variance of one column over that of all others beyond which a kernel sees it alone.
-DWARFS = 1e4
 #: Population stability index from which on rows have drifted, by common usage; parts of a column, rows needed.
 DRIFTED, PARTS, ENOUGH = 0.25, 10, 100
 
@@ -109,26 +108,14 @@ def copies(M: np.ndarray, y: np.ndarray, M_test: np.ndarray, y_test: np.ndarray)
 
 def scales(X: Any, names: Sequence[str] | None = None) -> list[Finding]:
     """A column that dwarfs all others together."""
-    if X.shape[1] < 2:
+    found = dwarfing(X)
+    if found is None:
         return []
-    X = np.asarray(X[: 10 * MOST], dtype=np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        variance = X.var(axis=0)
-    if not np.isfinite(variance).all() or not (variance > 0).sum() > 1:
-        return []
-    largest = int(variance.argmax())
-    others = variance.sum() - variance[largest]
-    if variance[largest] < DWARFS * others:
-        return []
-    name = repr(str(names[largest])) if names is not None else str(largest)
-    return [
-        Finding(
-            ScaleWarning,
-            f"column {name} has a deviation of {np.sqrt(variance[largest]):.3g}, and all others together one of "
-            f"{np.sqrt(others):.3g}: distances see it alone. Scale the columns first, e.g. make_pipeline("
-            'StandardScaler(), model), or take metric="auto"',
-        )
-    ]
+    column, deviation, others = found
+    name = repr(str(names[column])) if names is not None else str(column)
+    text = f"column {name} has a deviation of {deviation:.3g}, and all others together one of {others:.3g}"
+    way = 'Scale the columns first, e.g. make_pipeline(StandardScaler(), model), or take metric="auto"'
+    return [Finding(ScaleWarning, f"{text}: distances see it alone. {way}")]
 
 
 def profile(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ulmus._sklearn import check_sample_weight
 from ulmus.features.frames import IN_DAYS, columns_of, days_of, frame_of, kind_of
-from ulmus.models._between import reads
 from ulmus.models._games import game_of
 from ulmus.models._without_rows import without_rows
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from ulmus.explain.effects import Effect
 
 
-@reads
 def partial_dependence(
     self: Any,
     X: Any,
@@ -78,7 +76,6 @@ def partial_dependence(
     return Effect("partial", tuple(names[j] for j in places), tuple(values), _without_last(mean))
 
 
-@reads
 def accumulated_effects(self: Any, X: Any, feature: Any, *, bins: int = 20, sample_weight: Any = None) -> "Effect":
     r"""How answers move with one input, added up over changes that rows with such values see (Apley and Zhu 2020).
 
@@ -120,7 +117,6 @@ def accumulated_effects(self: Any, X: Any, feature: Any, *, bins: int = 20, samp
     return Effect("accumulated", (names[j],), (edges,), _without_last(found))
 
 
-@reads
 def left_out_importances(
     self: Any,
     X_train: Any = None,

@@ -7,7 +7,8 @@ import numpy as np
 from ulmus import engine
 from ulmus.devices.tensors import received
 from ulmus.features.kernels import dense
-from ulmus.models._assembly import rechecked
+from ulmus.models._metric import seen_through
+from ulmus.models.base import rechecked
 
 if TYPE_CHECKING:
     from ulmus.explain.game import Game
@@ -32,8 +33,10 @@ def _plain_game(model: Any) -> "Game":
     """Inputs as they are."""
     from ulmus.explain.game import Game
 
+    fitted = model._now("weights")
+
     def score(X: np.ndarray) -> np.ndarray:
-        return model._outputs(model._shown(X)) + model.intercept_
+        return np.asarray(model._outputs(seen_through(fitted.metric, X), fitted))
 
     return Game(lambda X: _inputs(model, X), np.arange(model.n_features_in_), score, model.intercept_)
 
@@ -42,15 +45,16 @@ def _kernel_game(model: Any, cross: Any, weights: np.ndarray) -> "Game":
     """Inputs as a diagonal metric shows them, which the kernel takes one by one."""
     from ulmus.explain.game import Game, kernel_products
 
-    metric = getattr(model, "_metric", None)
+    fitted = model._now("weights")
+    metric = fitted.metric
     if metric is not None and metric.ndim == 2:
         return _plain_game(model)
 
     def score(U: np.ndarray) -> np.ndarray:
-        return model._outputs(U) + model.intercept_
+        return np.asarray(model._outputs(U, fitted))
 
     return Game(
-        lambda X: dense(model._shown(_inputs(model, X)), np.float64),
+        lambda X: dense(seen_through(metric, _inputs(model, X)), np.float64),
         np.arange(model.n_features_in_),
         score,
         model.intercept_,

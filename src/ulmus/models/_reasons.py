@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from ulmus.models._between import reads
 from ulmus.models._games import game_of
 from ulmus.models._without_rows import coordinates, without_rows
 
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from ulmus.explain import Explanation
 
 
-@reads
 def explain(
     self: Any,
     X: Any,
@@ -87,7 +85,6 @@ def explain(
     )
 
 
-@reads
 def influences(self: Any, X: Any, X_train: Any = None, y_train: Any = None, sample_weight: Any = None) -> np.ndarray:
     r"""What every training row adds to the answers: :math:`f(x) - f_{-i}(x)`, without a refit.
 
@@ -115,7 +112,6 @@ def influences(self: Any, X: Any, X_train: Any = None, y_train: Any = None, samp
     return out[:, :, 0] if _one_score(self, out.shape[2]) else out
 
 
-@reads
 def row_values(self: Any, X_train: Any = None, y_train: Any = None, sample_weight: Any = None) -> np.ndarray:
     r"""What every training row is worth: by how much the loss of rows left out would rise without it.
 
@@ -146,4 +142,4 @@ def row_values(self: Any, X_train: Any = None, y_train: Any = None, sample_weigh
 
 
 def _one_score(model: Any, n_outputs: int) -> bool:
-    return n_outputs == 1 and (is_classifier(model) or bool(model._single_output))
+    return n_outputs == 1 and (is_classifier(model) or bool(model.fitted_.targets.single))

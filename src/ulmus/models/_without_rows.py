@@ -8,7 +8,6 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus._sklearn import check_sample_weight
-from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, dense
 from ulmus.models._games import game_of
@@ -38,10 +37,9 @@ def _training_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> Rows:
         X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
     if not is_classifier(model):
         return Rows(X, np.asarray(y, dtype=np.float64).reshape(len(y), -1), weight)
-    code = OneVsAll(model.classes_)
-    indices = code.indices(y)
-    rows = Rows(X, code.encode(indices), weight)
-    return rows if model.class_weight is None else rows.reweighted(model._balance(y, weight)[indices])
+    T, balance = model._code(model.fitted_.targets, y, weight)
+    rows = Rows(X, T, weight)
+    return rows if balance is None else rows.reweighted(balance)
 
 
 def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Rows]:
@@ -56,7 +54,8 @@ def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, R
             "rows leave a model of squares in closed form, and this one minimises the log loss; fit it with "
             'loss="squared", or take a KELM or NKELM model'
         )
-    factored = hasattr(model, "alpha_") or getattr(model, "_leverage", None) is not None
+    leverage = _leverage(model)
+    factored = hasattr(model, "alpha_") or leverage is not None
     if not factored or getattr(model, "C_", 1.0) is None:
         raise ValueError(
             "rows leave ridge regression with a finite C in closed form; this model has none, or was fitted by a route "
@@ -72,14 +71,22 @@ def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, R
         rows, local = replace(rows, X=model._learned_coordinates(rows)), model.local_
         if local is not None and local.ridge is None:
             raise ValueError("this model was saved by a version that kept no penalty of its local stage; fit it again")
-    smoother = Smoother.of_features(model.map_, model._leverage, rows.X, rows.T, w, n_jobs)
+    smoother = Smoother.of_features(model.map_, leverage, rows.X, rows.T, w, n_jobs)
     found: Any = OneStage(smoother) if local is None else TwoStages.of(smoother, local, rows.X, w)
     check_rows(found, rows.X, rows.T, game_of(model).score if hasattr(model, "view_") else _scores(model))
     return found, rows
 
 
+def _leverage(model: Any) -> Any:
+    """What tells the leverage of rows, by the factor of the fit; None where none was kept."""
+    if hasattr(model, "view_"):
+        return getattr(model, "_leverage", None)
+    return getattr(model._now("factor").weights, "leverage", None)
+
+
 def _scores(model: Any) -> Any:
-    return lambda U: model._outputs(U) + model.intercept_
+    fitted = model._now("weights")
+    return lambda U: model._outputs(U, fitted)
 
 
 def _kernel_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Rows]:
@@ -87,7 +94,7 @@ def _kernel_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tupl
     from ulmus.explain.influence import check_rows
     from ulmus.explain.smoother import OneStage, Smoother
 
-    fitted = model.fitted_
+    fitted = model.fitted_.weights
     if X is None:
         held = dense(fitted.cross.Z, np.float64)
         weight = np.ones(len(held)) if fitted.weight is None else fitted.weight
