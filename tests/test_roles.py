@@ -10,7 +10,8 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 import ulmus
 from ulmus.cli import main
 from ulmus.cli.console import BAD_TABLE, OK, USAGE
-from ulmus.cli.roles import Extras, divided
+from ulmus.cli.fit import judged_by
+from ulmus.cli.roles import METRICS, Extras, Roles, divided
 from ulmus.persistence import describe
 from ulmus.scores import scores
 
@@ -198,3 +199,16 @@ def test_a_leak_is_told(tmp_path, capsys):
     frame.assign(twice=2 * frame["y"]).to_csv(tmp_path / "t.csv", index=False)
     assert main(["fit", str(tmp_path / "t.csv"), "--target", "y", *QUICK]) == OK
     assert "column 'twice' alone tells the target (R² 0.99" in capsys.readouterr().err.replace("\n", " ")
+
+
+@pytest.mark.parametrize("model", ["adaptive", "nkelm"])
+@pytest.mark.parametrize("metric", ["auc", "balanced_accuracy", "log_loss", "accuracy", "f1"])
+def test_a_metric_is_the_first_score(tmp_path, model, metric):
+    frame = orders(120).assign(y=lambda f: np.where(f["y"] > 0.3, "yes", "no"))
+    frame.drop(columns=["key", "day"]).to_csv(tmp_path / "t.csv", index=False)
+    out = tmp_path / "m.ulmus"
+    options = ["--metric", metric, "--model", model, "--effort", "fast", "--no-baselines"]
+    assert main(["fit", str(tmp_path / "t.csv"), "--target", "y", "-o", str(out), *options]) == OK
+    assert describe(out).notes["scores"][0]["name"] == METRICS[metric][0]
+    wanted = judged_by(Roles(metric=metric), model, "classification")
+    assert ulmus.load(out)[-1].criterion == wanted.get("criterion", "auto")

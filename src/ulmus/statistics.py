@@ -308,7 +308,7 @@ DWARFS, DWARFING_ROWS = 1e4, 20_000
 
 
 def dwarfing(X: Any) -> tuple[int, float, float] | None:
-    """A column whose variance dwarfs that of all others together, its deviation and theirs; None where there is none."""
+    """A column whose variance dwarfs that of all others together, its deviation and theirs; None without one."""
     if not isinstance(X, np.ndarray) or X.shape[1] < 2:
         return None
     with np.errstate(over="ignore", invalid="ignore"):

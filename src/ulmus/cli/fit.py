@@ -11,13 +11,13 @@ from ulmus._numbers import number
 from ulmus.cli.console import UsageError, check_outputs, say, show, warn, working
 from ulmus.cli.memory import too_large
 from ulmus.cli.models import chosen_model, model_for, settled
-from ulmus.cli.roles import METRICS, Extras, Roles, divided
+from ulmus.cli.roles import CRITERIA, METRICS, Extras, Roles, divided
 from ulmus.features.findings import copies, leaks, profile
 from ulmus.models._summary import summary
 from ulmus.models.fitted import keep_tuning
 from ulmus.persistence import save
 from ulmus.report import ready
-from ulmus.report.baselines import FIRST, Entry, baselines, ranked, verdict
+from ulmus.report.baselines import FIRST, Contender, baselines, ranked, verdict
 from ulmus.report.subject import Context
 from ulmus.scores import Score, scores
 from ulmus.tables import TableError
@@ -85,7 +85,7 @@ def fit(
         raise TableError("the rows that are left to fit have one class only", file=data, column=goal)
     name = chosen_model(model, schema)
     pipeline = model_for(schema, name, effort=effort, seed=seed, threads=threads, verbose=verbose)
-    judged_by(pipeline[-1], roles)
+    pipeline[-1].set_params(**judged_by(roles, name, schema.task))
     odd = findings(schema, X_fit, y_fit, X_test, y_test)
     began_fit = time.perf_counter()
     with working(f"fitting {len(y_fit):,} rows"):
@@ -263,18 +263,12 @@ def measured_by(roles: Roles, schema: Schema) -> str:
     return name
 
 
-def judged_by(model: Any, roles: Roles) -> None:
-    """Choose parameters by the metric that was asked for, where the model can."""
+def judged_by(roles: Roles, name: str, task: str) -> dict[str, str]:
+    """Parameters by which a model is chosen for the metric that was asked for, where it can be."""
     if roles.metric is None:
-        return
+        return {}
     criterion = next(each for each in METRICS[roles.metric][1:] if each)
-    before = model.criterion
-    try:
-        model.criterion = criterion
-        model._check_criterion()
-        model._validate_params()
-    except ValueError:
-        model.criterion = before
+    return {"criterion": criterion} if criterion in CRITERIA.get((name, task), ()) else {}
 
 
 def findings(schema: Schema, X: Any, y: np.ndarray, X_test: Any, y_test: Any) -> list[str]:
@@ -289,12 +283,12 @@ def findings(schema: Schema, X: Any, y: np.ndarray, X_test: Any, y_test: Any) ->
     return [finding.text for finding in found]
 
 
-def compared(schema: Schema, found: list[Score], seconds: float, rows: Any, measure: str) -> list[Entry]:
+def compared(schema: Schema, found: list[Score], seconds: float, rows: Any, measure: str) -> list[Contender]:
     """Ours among the baselines, as a small table."""
     with working("fitting baselines"):
         kinds = encoder(schema.columns).kinds
         entries = baselines(*rows, classes=schema.task != "regression", kinds=kinds)
-    entries.append(Entry("ulmus", found, seconds, ours=True))
+    entries.append(Contender("ulmus", found, seconds, ours=True))
     ordered = ranked(entries, measure)
     lines = [(e.name, number(e.value(measure).value), f"{e.seconds:.1f} s") for e in ordered]
     show("the same rows, by other models", lines, ("", measure, "time"))

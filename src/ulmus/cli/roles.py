@@ -24,6 +24,13 @@ METRICS: dict[str, tuple[str, str, str]] = {
     "average_precision": ("average precision", "", "auto"),
     "f1": ("F1", "", "auto"),
 }
+#: Model and task → the criteria that it knows.
+CRITERIA: dict[tuple[str, str], tuple[str, ...]] = {
+    ("adaptive", "regression"): ("squared", "absolute"),
+    ("adaptive", "classification"): ("error", "balanced", "log_loss", "auc"),
+    ("nkelm", "regression"): ("squared", "absolute"),
+    ("nkelm", "classification"): ("error",),
+}
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ FIRST = {"regression": "R²", "classification": "log loss", "ordinal": "log loss
 
 
 @dataclass(frozen=True)
-class Entry:
+class Contender:
     """One line of the leaderboard."""
 
     name: str
@@ -76,7 +76,7 @@ def _known(M: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 def baselines(
     X: Any, y: np.ndarray, X_test: Any, y_test: np.ndarray, *, classes: bool, kinds: Any = None
-) -> list[Entry]:
+) -> list[Contender]:
     """Constant, linear model and boosted trees, fitted to the same rows and scored on the same others."""
 
     def linear() -> Any:
@@ -93,22 +93,22 @@ def baselines(
         began = time.perf_counter()
         with threadpool_limits(1 if len(y) < SMALL else None, user_api="openmp"):  # threads only wait on few rows
             model = make().fit(X, y)
-        found.append(Entry(name, scores(model, X_test, y_test), time.perf_counter() - began))
+        found.append(Contender(name, scores(model, X_test, y_test), time.perf_counter() - began))
     return found
 
 
-def ranked(entries: list[Entry], measure: str) -> list[Entry]:
+def ranked(entries: list[Contender], measure: str) -> list[Contender]:
     """Best first; what has no value comes last."""
     better = entries[0].value(measure).better
 
-    def key(entry: Entry) -> tuple[bool, float]:
+    def key(entry: Contender) -> tuple[bool, float]:
         value = entry.value(measure).value
         return (not np.isfinite(value), -value if better == "higher" else value)
 
     return sorted(entries, key=key)
 
 
-def verdict(entries: list[Entry], measure: str) -> str:
+def verdict(entries: list[Contender], measure: str) -> str:
     """What to say where a baseline is ahead; empty where ours is."""
     ordered = ranked(entries, measure)
     first, ours = ordered[0], next(entry for entry in entries if entry.ours)
