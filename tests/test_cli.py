@@ -77,6 +77,21 @@ def test_predictions_are_those_of_the_loaded_model(folder):
     assert 1 - ((truth - found["prediction"]) ** 2).mean() / truth.var() > 0.5
 
 
+def test_quantiles_have_a_column_each_and_are_the_ends_of_intervals(folder):
+    found = predicted(folder, "price.ulmus", "new.csv", "--interval", "0.9", "--quantiles", "0.05,0.5,0.95")
+    Q = found[[f"quantile {q}" for q in ("0.05", "0.5", "0.95")]].to_numpy()
+    assert (np.diff(Q, axis=1) > 0).all()
+    np.testing.assert_allclose(Q[:, [0, 2]], found[["low", "high"]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("model", ["kind.ulmus", "order.ulmus"])
+def test_sets_name_their_classes(folder, model):
+    found = predicted(folder, model, "new.csv", "--sets", "0.9")
+    named = found["set"].str.split(" | ", regex=False)
+    assert {label for labels in named for label in labels} <= {"low", "mid", "high"}
+    assert np.mean([p in labels for p, labels in zip(found["prediction"], named, strict=True)]) > 0.9
+
+
 @pytest.mark.parametrize("model", ["kind.ulmus", "order.ulmus"])
 def test_probabilities_have_a_column_per_class_and_sum_to_one(folder, model):
     found = predicted(folder, model, "new.csv", "--proba")
@@ -186,6 +201,9 @@ def test_standard_input_and_output_take_part_in_pipes(folder):
         (["predict", "{0}/price.ulmus", "{0}/new.csv", "--proba"], USAGE, "--interval"),
         (["predict", "{0}/kind.ulmus", "{0}/new.csv", "--interval", "0.9"], USAGE, "--proba"),
         (["predict", "{0}/price.ulmus", "{0}/new.csv", "--interval", "90"], USAGE, "between 0 and 1"),
+        (["predict", "{0}/price.ulmus", "{0}/new.csv", "--sets", "0.9"], USAGE, "--interval"),
+        (["predict", "{0}/kind.ulmus", "{0}/new.csv", "--quantiles", "0.5"], USAGE, "--sets"),
+        (["predict", "{0}/price.ulmus", "{0}/new.csv", "--quantiles", "0.5;2"], USAGE, "separated by commas"),
         (["predict", "{0}/price.ulmus", "{0}/new.csv", "-o", "{0}/out.doc"], BAD_TABLE, "cannot tell a format"),
         (["project", "{0}/nothing.csv", "--target", "y"], BAD_TABLE, "nothing.csv"),
         (["fit", "{0}/price.csv", "--target", "price", "-o", "{0}/no/m.ulmus"], USAGE, "there is no folder"),

@@ -148,6 +148,8 @@ def predict(
     output: Annotated[str, Output] = "-",
     proba: Annotated[bool, Parameter(negative="")] = False,
     interval: float | None = None,
+    quantiles: str | None = None,
+    sets: float | None = None,
     keep: Annotated[bool, Parameter(negative="")] = False,
     decimal: Literal["auto", ".", ","] = "auto",
     force: Annotated[bool, Parameter(negative="")] = False,
@@ -167,6 +169,10 @@ def predict(
         Give the probability of every class as well.
     interval
         Give an interval as well that holds the truth with this probability, such as 0.9.
+    quantiles
+        Give these quantiles as well, separated by commas, such as 0.05,0.5,0.95.
+    sets
+        Give a set of classes as well that holds the true one with this probability, such as 0.95.
     keep
         Keep the columns of the table beside the predictions.
     decimal
@@ -184,6 +190,8 @@ def predict(
         output,
         proba=proba,
         interval=interval,
+        quantiles=quantiles,
+        sets=sets,
         keep=keep,
         decimal=decimal,
         force=force,

@@ -140,13 +140,15 @@ def _question(body: bytes, limits: Limits) -> Question:
 
 def _predicted_file(predictor: Predictor, body: bytes) -> bytes:
     """An uploaded table with its predictions beside it, as CSV."""
-    from ulmus.tables.predict import predict_file
+    from ulmus.tables.predict import Doubt, predict_file
 
     with tempfile.TemporaryDirectory() as folder:
         given, out = Path(folder) / "upload", Path(folder) / "predictions.csv"
         given.write_bytes(body)
         try:
-            predict_file(predictor.model, predictor.schema, str(given), str(out), proba=predictor.classes is not None)
+            predict_file(
+                predictor.model, predictor.schema, str(given), str(out), doubt=Doubt(predictor.classes is not None)
+            )
         except TableError as error:
             raise TableError(error.message, file="the file", row=error.row, column=error.column) from None
         return out.read_bytes()

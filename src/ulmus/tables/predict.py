@@ -1,6 +1,7 @@
 """The rows of a file, predicted batch by batch into another."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,23 @@ from ulmus.tables.write import Kept, Writer, written_as_text
 LOOKED_AT = 20_000
 
 
+@dataclass(frozen=True)
+class Doubt:
+    """What is asked for beside a prediction."""
+
+    proba: bool = False
+    interval: float | None = None
+    sets: float | None = None
+    quantiles: tuple[float, ...] = ()
+
+
 def predict_file(
     model: Any,
     schema: Schema,
     data: str,
     output: str,
     *,
-    proba: bool = False,
-    interval: float | None = None,
+    doubt: Doubt | None = None,
     keep: bool = True,
     decimal: str = "auto",
     force: bool = False,
@@ -37,27 +47,34 @@ def predict_file(
                 for finding in drift(schema.profile, columns_as_arrays(X[:LOOKED_AT])):
                     tell(finding.text)
             kept = keeper.columns(batch) if keep else {}
-            writer.write(_table(model, X, kept, proba, interval))
+            writer.write(_table(model, X, kept, doubt or Doubt()))
             rows += len(X)
             progress(rows)
     return rows
 
 
-def _table(model: Any, X: Any, columns: dict[str, Any], proba: bool, interval: float | None) -> Any:
+def _table(model: Any, X: Any, columns: dict[str, Any], asked: Doubt) -> Any:
     import pyarrow as pa
 
     predicted = model.predict(X)
     columns["prediction"] = pa.array(predicted.tolist() if predicted.dtype.kind in "UO" else predicted)
-    if proba:
+    if asked.proba:
         P = model.predict_proba(X)
         columns |= {f"probability of {label}": P[:, k] for k, label in enumerate(model[-1].classes_)}
-    if interval is not None:
-        low, high = _interval(model, X, interval).T
+    if asked.interval is not None:
+        low, high = _asked(model, X, "predict_interval", asked.interval).T
         columns |= {"low": low, "high": high}
+    if asked.quantiles:
+        Q = _asked(model, X, "predict_quantiles", asked.quantiles)
+        columns |= {f"quantile {q:g}": Q[:, k] for k, q in enumerate(asked.quantiles)}
+    if asked.sets is not None:
+        inside, labels = _asked(model, X, "predict_set", asked.sets), [str(label) for label in model[-1].classes_]
+        columns["set"] = pa.array([" | ".join(labels[k] for k in np.flatnonzero(row)) for row in inside])
     return pa.table(columns)
 
 
-def _interval(model: Any, X: Any, coverage: float) -> np.ndarray:
+def _asked(model: Any, X: Any, method: str, how: Any) -> np.ndarray:
+    """What the model at the end of a pipeline says."""
     for _, step in model.steps[:-1]:
         X = step.transform(X)
-    return np.asarray(model[-1].predict_interval(X, coverage=coverage))
+    return np.asarray(getattr(model[-1], method)(X, how))

@@ -1,0 +1,241 @@
+"""Intervals, quantiles and sets of the arena's development tables, beside LightGBM + CQR (MAPIE), crepes and MAPIE.
+
+    python -m experiments.sections.doubt [TABLE ...] [--rows 3000] [--seeds 1] [--sets]
+
+Splits are those of the arena, a fifth to be tested on, with so many training rows at most. Rivals need rows of their
+own to calibrate on, a quarter of the training rows; ours calibrate on rows left out of the one fit. Seconds are those
+of one thread's processor, for all four coverages together.
+"""
+
+import argparse
+import warnings
+from collections.abc import Callable
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import train_test_split
+
+from experiments import tables
+from experiments.runner.protocol import NotHere, markdown
+from experiments.tables import DEVELOPMENT, load_table, part_of
+from experiments.tasks import Task
+from ulmus import AdaptiveClassifier, AdaptiveRegressor
+
+COVERAGES = (0.5, 0.8, 0.9, 0.95)
+#: Levels of the quantiles that are scored: ends of the intervals, and the median.
+LEVELS = np.array([0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975])
+TEST_ROWS, CALIBRATED, BINS = 4_000, 0.25, 5
+#: Ends ``[row, coverage, end]`` and quantiles ``[row, level]`` of test rows.
+Told = tuple[np.ndarray, np.ndarray]
+
+
+def interval_score(ends: np.ndarray, y: np.ndarray, coverage: float) -> float:
+    """Width, and 2/α times the distance of targets outside (Gneiting, Raftery 2007)."""
+    low, high = ends.T
+    outside = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
+    return float(np.mean(high - low + 2.0 / (1.0 - coverage) * outside))
+
+
+def quantile_score(Q: np.ndarray, y: np.ndarray) -> float:
+    """Twice the mean pinball loss over the levels: the CRPS on so many points."""
+    e = y[:, None] - Q
+    return float(2.0 * np.mean(np.maximum(LEVELS * e, (LEVELS - 1.0) * e)))
+
+
+def worst_bin(ends: np.ndarray, y: np.ndarray, noise: np.ndarray) -> float:
+    """The least coverage over bins of equally many rows, from little noise to much."""
+    inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
+    return float(min(inside[part].mean() for part in np.array_split(np.argsort(noise, kind="stable"), BINS)))
+
+
+def ours(task: Task, seed: int, method: str = "normalised", effort: str = "default") -> Told:
+    """One fit; nothing is set aside."""
+    model = AdaptiveRegressor(effort=effort, random_state=seed, n_jobs=1).fit(task.X, task.y)
+    ends = model.predict_interval(task.X_test, list(COVERAGES), method=method)
+    return ends, model.predict_quantiles(task.X_test, LEVELS, method=method)
+
+
+def conformalised_quantiles(task: Task, seed: int) -> Told:
+    """LightGBM's quantiles (500 trees, rate 0.05), made valid by MAPIE."""
+    from lightgbm import LGBMRegressor
+    from mapie.regression import ConformalizedQuantileRegressor
+
+    X: Any = task.X
+    fit, hold = split(task, seed)
+    models = {}
+    for q in LEVELS:
+        given = {"objective": "quantile", "alpha": q, "n_estimators": 500, "learning_rate": 0.05}
+        models[q] = LGBMRegressor(**given, random_state=seed, n_jobs=1, verbose=-1).fit(X.iloc[fit], task.y[fit])
+    ends = []
+    for coverage in COVERAGES:
+        low, high = (min(models, key=lambda q, at=at: abs(q - at)) for at in ((1 - coverage) / 2, (1 + coverage) / 2))
+        made = ConformalizedQuantileRegressor(
+            [models[low], models[high], models[0.5]], confidence_level=coverage, prefit=True
+        )
+        made.conformalize(X.iloc[hold], task.y[hold])
+        ends.append(np.sort(made.predict_interval(task.X_test)[1][:, :, 0], axis=1))
+    Q = np.empty((len(task.y_test), len(LEVELS)))
+    Q[:, 4] = models[0.5].predict(task.X_test)
+    for c, (low, high) in enumerate(((3, 5), (2, 6), (1, 7), (0, 8))):
+        Q[:, low], Q[:, high] = ends[c].T
+    return np.stack(ends, axis=1), np.sort(Q, axis=1)
+
+
+def normalised_forest(task: Task, seed: int) -> Told:
+    """crepes as its documentation has it: a random forest, and difficulties by neighbours' out-of-bag errors."""
+    from crepes import WrapRegressor
+    from crepes.extras import DifficultyEstimator
+    from sklearn.ensemble import RandomForestRegressor
+
+    fit, hold = split(task, seed)
+    X, X_test = numbers(task)
+    forest = RandomForestRegressor(300, oob_score=True, random_state=seed, n_jobs=1)
+    model = WrapRegressor(forest)
+    model.fit(X[fit], task.y[fit])
+    errors = task.y[fit] - model.learner.oob_prediction_
+    difficulty = DifficultyEstimator()
+    difficulty.fit(X=X[fit], residuals=errors, scaler=True)
+    model.calibrate(X[hold], task.y[hold], de=difficulty)
+    ends = np.stack([model.predict_int(X_test, confidence=c) for c in COVERAGES], axis=1)
+    Q = np.empty((len(X_test), len(LEVELS)))
+    Q[:, 4] = model.predict(X_test)
+    for c, (low, high) in enumerate(((3, 5), (2, 6), (1, 7), (0, 8))):
+        Q[:, low], Q[:, high] = ends[:, c].T
+    return ends, Q
+
+
+def split(task: Task, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to fit, and rows to calibrate on."""
+    fit, hold = train_test_split(np.arange(len(task.y)), test_size=CALIBRATED, random_state=seed)
+    return fit, hold
+
+
+def numbers(task: Task) -> tuple[np.ndarray, np.ndarray]:
+    """Codes for categories, medians for holes."""
+    both = pd.concat([task.X, task.X_test])
+    codes = both.apply(lambda column: column.cat.codes if hasattr(column, "cat") else column).astype(float)
+    filled = codes.fillna(codes.median()).to_numpy()
+    return filled[: len(task.y)], filled[len(task.y) :]
+
+
+WHO: dict[str, Callable[[Task, int], Told]] = {
+    "Adaptive": ours,
+    "Adaptive, plain": lambda task, seed: ours(task, seed, "plain"),
+    "Adaptive, fast": lambda task, seed: ours(task, seed, effort="fast"),
+    "LightGBM + CQR": conformalised_quantiles,
+    "crepes, forest": normalised_forest,
+}
+
+
+def judged(told: Told, task: Task, noise: np.ndarray) -> list[float]:
+    """Coverages in %, that of the worst bin at 90 %, interval score of 90 % and quantile score in deviations."""
+    ends, Q = told
+    y, unit = task.y_test, float(task.y_test.std())
+    shares = [100 * float(np.mean((e[:, 0] <= y) & (y <= e[:, 1]))) for e in ends.transpose(1, 0, 2)]
+    scores = interval_score(ends[:, 2], y, COVERAGES[2]) / unit, quantile_score(Q, y) / unit
+    return [*shares, 100 * worst_bin(ends[:, 2], y, noise), *scores]
+
+
+def regression(names: list[str], rows: int, seeds: int) -> None:
+    lines: list[tuple[Any, ...]] = []
+    every: dict[str, list[np.ndarray]] = {who: [] for who in WHO}
+    for name in names:
+        found: dict[str, list[list[float]]] = {who: [] for who in WHO}
+        for seed in range(seeds):
+            task = load_table(f"{name}@{rows}", seed).tested_on(TEST_ROWS)
+            told: dict[str, Told] = {}
+            for who, tell in WHO.items():
+                began = process_time()
+                told[who] = tell(task, seed)
+                took = process_time() - began
+                # bins by each contestant's own widths; plain intervals by those that follow the noise
+                ends = told["Adaptive" if "plain" in who else who][0][:, 2]
+                found[who].append([*judged(told[who], task, ends[:, 1] - ends[:, 0]), took])
+        for who in WHO:
+            mean = np.mean(found[who], axis=0)
+            every[who].append(mean)
+            lines.append((name, who, *(f"{v:.1f}" for v in mean[:5]), *(f"{v:.3g}" for v in mean[5:])))
+            print(lines[-1], flush=True)
+    header = ("table", "who", *(f"{100 * c:g} %" for c in COVERAGES), "worst bin", "interval score", "CRPS", "s")
+    print(markdown(header, lines))
+    mine = np.array(every["Adaptive"])
+    summary = []
+    for who in WHO:
+        its = np.array(every[who])
+        off = np.abs(its[:, :4] - 100 * np.array(COVERAGES))
+        better = [int((mine[:, k] < its[:, k]).sum()) for k in (5, 6)]
+        ratios = [float(np.exp(np.mean(np.log(its[:, k] / mine[:, k])))) for k in (5, 6, 7)]
+        summary.append(
+            (
+                who,
+                f"{off.mean():.2f}",
+                f"{off.max():.1f}",
+                f"{its[:, 4].mean():.1f}",
+                f"{its[:, 4].min():.1f}",
+                *(f"{r:.3f}" for r in ratios),
+                *better,
+            )
+        )
+    header = ("who", "off, mean", "off, most", "worst bin, mean", "least", "interval score / ours", "CRPS / ours")
+    print(markdown((*header, "seconds / ours", "ours better by score", "by CRPS"), summary))
+
+
+def sets(names: list[str], rows: int, seeds: int) -> None:
+    """Sets of 95 %, beside MAPIE's on the same kind of model, fitted to three quarters of the rows."""
+    from mapie.classification import SplitConformalClassifier
+
+    lines = []
+    for name in names:
+        results = []
+        for seed in range(seeds):
+            task = load_table(f"{name}@{rows}", seed).tested_on(TEST_ROWS)
+            at = np.arange(len(task.y_test)), task.y_test
+            model = AdaptiveClassifier(effort="fast", random_state=seed, n_jobs=1)
+            model.fit(task.X, task.y)
+            line = []
+            for method in ("adaptive", "threshold"):
+                inside = model.predict_set(task.X_test, 0.95, method=method)
+                line += [100 * inside[at].mean(), inside.sum(axis=1).mean()]
+            X: Any = task.X
+            fit, hold = split(task, seed)
+            model.fit(X.iloc[fit], task.y[fit])
+            for score in ("aps", "lac"):
+                made = SplitConformalClassifier(model, confidence_level=0.95, conformity_score=score, prefit=True)
+                made.conformalize(X.iloc[hold], task.y[hold])
+                inside = made.predict_set(task.X_test)[1][:, :, 0]
+                line += [100 * inside[at].mean(), inside.sum(axis=1).mean()]
+            results.append(line)
+        lines.append((name, *(f"{v:.2f}" for v in np.mean(results, axis=0))))
+        print(lines[-1], flush=True)
+    columns = [
+        f"{who}: {what}" for who in ("adaptive", "threshold", "MAPIE APS", "MAPIE LAC") for what in ("%", "size")
+    ]
+    print(markdown(("table", *columns), lines))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*")
+    parser.add_argument("--rows", type=int, default=3_000)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--sets", action="store_true", help="sets of classes in place of intervals")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    known = [name for name in (*tables.SETS, *tables.FURTHER) if part_of(name) == DEVELOPMENT]
+    names = []
+    for name in given.tables or known:
+        try:
+            kind = load_table(f"{name}@50", 0).kind
+        except NotHere:
+            print(f"{name} is not at hand")
+            continue
+        if (kind == "regression") != given.sets:
+            names.append(name)
+    (sets if given.sets else regression)(names, given.rows, given.seeds)
+
+
+if __name__ == "__main__":
+    main()

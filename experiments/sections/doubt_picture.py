@@ -1,0 +1,37 @@
+"""Draw the picture of ``docs/doubt.md``: ``python -m experiments.sections.doubt_picture [FILE]``."""
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from ulmus import NKELMRegressor
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "doubt.md"
+
+
+def draw(file: Path) -> None:
+    """The prices of the guide with their 90 % intervals: plain, and as they follow the noise."""
+    rng = np.random.RandomState(0)
+    size = rng.uniform(20, 200, 2000)
+    price = 3_000 * size * np.exp(0.05 * size / 100 * rng.normal(size=2000))
+    model = NKELMRegressor(random_state=0).fit(size[:, None] / 100, price)
+    grid = np.linspace(20, 200, 200)
+    _, panels = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True)
+    for ax, method in zip(panels, ("plain", "normalised"), strict=True):
+        low, high = model.predict_interval(grid[:, None] / 100, 0.9, method=method).T / 1000
+        ax.plot(size[:600], price[:600] / 1000, ".", ms=2, color="0.55")
+        ax.plot(grid, model.predict(grid[:, None] / 100) / 1000, color="black", lw=1)
+        ax.plot(grid, low, "--", color="tab:blue")
+        ax.plot(grid, high, "--", color="tab:blue")
+        ax.set_title(f'method="{method}"')
+        ax.set_xlabel("square metres")
+    panels[0].set_ylabel("price, thousands")
+    plt.tight_layout()
+    plt.savefig(file)
+
+
+if __name__ == "__main__":
+    plt.rcParams["svg.hashsalt"] = "ulmus"
+    draw(Path(sys.argv[1]) if len(sys.argv) > 1 else DOCUMENT.parent / "images" / "doubt.svg")
