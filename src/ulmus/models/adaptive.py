@@ -52,6 +52,7 @@ class AdaptiveModel(Model):
     fit_intercept: ClassVar[str] = "auto"
     cv: ClassVar[None] = None
     device: ClassVar[str] = "cpu"
+    _minds_scales: ClassVar[bool] = False
     _categorical: np.ndarray
     _inputs: np.ndarray
 
