@@ -6,7 +6,8 @@ which there is a factor. Conjugate gradients sum the image of the direction as t
 length reads no rows. A pass over the rows is a product with H, or a gradient.
 
 * Directions are as exact as the point deserves: :math:`\|r\|_{M^{-1}} \le \eta\|g\|_{M^{-1}}`, with
-  :math:`\eta^2` what is left of the objective, so that the last steps converge faster than any rate.
+  :math:`\eta^2` what is left of the objective, so that the last steps converge faster than any rate; and no more exact
+  than it takes to end there.
 * M is made anew where the last direction took more passes than that costs, or took all that it may.
 * The run ends where :math:`\frac12 g^TM^{-1}g`, what the objective would still fall by if M were H, is below a share
   ``tol`` of J, or of what J was to begin with (with separable classes and a weak penalty J itself goes to nothing); or
@@ -27,6 +28,8 @@ from ulmus.solvers.line_search import EPS, Step, WolfePowell
 MAX_INNER = 60
 #: Directions are at least, and need not be more than, so exact.
 ROUGH, FINE = 0.3, 1e-3
+#: A direction that leaves so small a part of what may be left ends the run.
+ENOUGH = 4.0
 #: Where no more than this may be left of the objective, so many further steps are taken while the gradient falls.
 EXACT, POLISH = 1e-8, 3
 #: Falls of the objective below this share of it are round-off.
@@ -109,7 +112,8 @@ def minimise(
         converged = gap <= tol * max(value, SMALL * first) or value <= NOTHING
         if converged or passes >= max_passes:
             break
-        eta = np.clip(np.sqrt(gap / max(value, SMALL * first)), FINE, ROUGH)
+        enough = tol * max(value, SMALL * first) / (ENOUGH * gap)
+        eta = np.clip(max(np.sqrt(gap / max(value, SMALL * first)), np.sqrt(enough)), FINE, ROUGH)
         d, shift, inner = newton_direction(objective, F, g, Mg, float(eta))
         passes, spent = passes + inner, spent + inner
         if -objective.pair(g, d) <= ROUND_OFF * value:

@@ -63,12 +63,13 @@ class Budget:
     ``final_landmarks`` compare views: so many on rows that the metrics know, so many on fresh ones.
     """
 
-    rows: int = 2_000
-    landmarks: int = 200
+    rows: int = 1_200
+    landmarks: int = 150
     metric_rows: int = 4_000
-    metric_landmarks: int = 350
+    metric_landmarks: int = 250
     rounds: int = 5
-    final_landmarks: tuple[int, int] = (600, 800)
+    rounds_again: int = 2
+    final_landmarks: tuple[int, int] = (600, 600)
     kernels: int = 2
     additive: bool = True
     fresh: bool = True
@@ -226,15 +227,19 @@ class ViewSearch:
         enough = self.budget.fresh and len(drawn) >= 3 * most // 2 and len(others) > 0
         preparation, shown = self._posed(kind, known if enough else drawn[:most])
         fresh = self._posed(kind, others)[1] if enough else None
-        landmarks, rounds = self.budget.metric_landmarks, self.budget.rounds
+        landmarks, rounds, again = self.budget.metric_landmarks, self.budget.rounds, self.budget.rounds_again
 
         def first(view: View) -> Judged:
             return self.search.judge(shown, view.kernel, view.gamma, landmarks, LOG2_C, self.n_jobs)
 
+        few = shown[: self.budget.rows] if shown.fold is None else shown
+
         def sharpest(each: tuple[View, Judged]) -> tuple[np.ndarray, Climb]:
             view, judged = each
             factor = view.gamma / self.search.unit(view.kernel, shown)
-            return self.search.sharpest(shown, view.kernel, factor, landmarks, rounds, self.n_jobs, judged)
+            tried = self.search.rounds(few, view.kernel, factor, self.budget.landmarks, rounds, self.n_jobs)
+            begin = min(tried, key=lambda one: one[1].best_loss)[0]
+            return self.search.sharpest(shown, view.kernel, factor, landmarks, again, self.n_jobs, judged, begin)
 
         begun = list(zip(views, engine.ordered_map(first, views, self.n_jobs), strict=True))
         losses = [judged.trial.best_loss for _, judged in begun]
