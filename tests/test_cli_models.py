@@ -40,10 +40,13 @@ def test_info_tells_how_an_adaptive_model_sees_the_table(folder, capsys):  # noq
 
 def test_categories_are_codes_that_the_model_treats_as_categories(folder):  # noqa: F811
     model = ulmus.load(folder / "price.ulmus")
-    names = model[0].get_feature_names_out()
-    assert names[model[-1]._categorical].tolist() == ["town"]
-    levels = model[0].named_transformers_["category"].categories_[0]
-    assert levels.tolist() == ["", "Köln", "Oslo", "Rom", "Ulm"]  # missing is a level
+    encoder = model[-1].encoder_
+    names = encoder.get_feature_names_out()
+    codes = names[model[-1]._categorical].tolist()
+    assert codes == [name for name, kind in encoder.kinds_.items() if kind in ("category", "boolean")]
+    town = codes.index("town")
+    assert {r.name: r.levels for r in encoder.readers_}["town"] == ("Köln", "Oslo", "Rom", "Ulm")
+    assert len(model[-1].view_.preparation.categories[town].levels) == 5  # missing is a level
 
 
 def test_an_unseen_category_is_one_that_no_level_stands_for(folder):  # noqa: F811

@@ -30,12 +30,14 @@ from ulmus import (
     RandomLayer,
     RobustELMRegressor,
     RobustNKELMRegressor,
+    TableEncoder,
 )
 
 #: Every estimator, once.
 ESTIMATORS = [
     RandomLayer(20),
     NystromMap(20),
+    TableEncoder(),
     LearnedMetric(),
     ELMRegressor(),
     ELMClassifier(),
@@ -61,6 +63,7 @@ ESTIMATORS = [
 ]
 #: Parameters that lead to other code.
 VARIANTS = [
+    TableEncoder(prepared=False),
     NKELMClassifier(metric="auto"),
     KELMRegressor(metric="auto"),
     ELMRegressor(C=None, n_hidden=10),

@@ -1,5 +1,6 @@
 """The exact kernel solver: the dense formula, one matrix alive, and a word when digits are lost."""
 
+import mpmath
 import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
@@ -56,6 +57,22 @@ def test_a_kernel_that_is_not_positive_definite_is_solved_and_named():
         model = KELMRegressor(kernel="sigmoid", gamma=1.0, coef0=-1.0, C=64.0).fit(X, T)
     alpha, _ = reference.kelm(K, T, 64.0)
     assert relative_error(model.predict(X), (K @ alpha)[:, 0]) < 1e-9
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+def test_where_round_off_makes_a_definite_kernel_indefinite_the_largest_sound_c_is_used_and_named(weighed):
+    X, T = regression(60, m=2)
+    w = np.tile([1.0, 2.0, 3.0], 20) if weighed else None
+    with pytest.warns(NumericalWarning, match=r"indefinite \(at row \d+ of 60\); C = 0\.\d+ was used for C = 1e\+03"):
+        model = KELMRegressor(kernel="poly", gamma=8000.0, C=1e3).fit(X, T, sample_weight=w)
+    assert 0 < model.C_ < 1
+    with mpmath.workdps(60):  # the model of this C, without round-off
+        Z = mpmath.matrix(X.tolist())
+        K = (8000 * Z * Z.T + mpmath.ones(60)).apply(lambda value: value**3)
+        A = K + mpmath.diag([1 / (mpmath.mpf(model.C_) * mpmath.mpf(v)) for v in (np.ones(60) if w is None else w)])
+        fitted = np.array((K * mpmath.lu_solve(A, mpmath.matrix(T.tolist()))).tolist(), dtype=float)[:, 0]
+    assert relative_error(model.predict(X), fitted) < 0.05  # two digits are certain, and the warning says so
+    assert np.isfinite(model.predict_interval(X)).all()
 
 
 def test_lost_digits_are_announced_with_the_condition_number():

@@ -15,8 +15,9 @@ from test_onnx import TOLERANCE, assert_equal_outputs, opened, run
 from ulmus.features.partition import random_partition
 from ulmus.features.preparation import PREPARATIONS, Preparation
 from ulmus.models import adaptive
-from ulmus.onnx.adaptive import _curves, _leaves, local_kernels
+from ulmus.onnx.adaptive import _leaves, local_kernels
 from ulmus.onnx.graph import Graph
+from ulmus.onnx.tables import _curves
 from ulmus.solvers.local import LocalKernels, fit_leaves
 from ulmus.tuning.local import LocalChoice
 from ulmus.tuning.views import Budget
@@ -142,7 +143,7 @@ def people(n=400, seed=0):
 
 def inputs_of(model, frame, dtype):
     """Inputs of the graph: levels as text, the rest as numbers."""
-    text = [c for c in frame if c in model._levels]
+    text = [reader.name for reader in model.encoder_.readers_ if reader.levels is not None]
     inputs = {c: frame[[c]].to_numpy(dtype) for c in frame if c not in text}
     return inputs | {c: np.array([["" if pd.isna(v) else str(v)] for v in frame[c]], dtype=object) for c in text}
 
@@ -151,6 +152,10 @@ def inputs_of(model, frame, dtype):
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_frames_with_text_are_exported_with_a_column_each(library, dtype):
     frame, y = people()
+    y = y + np.where(frame["town"] == "Rom", np.sin(3 * frame["size"]), 0.0) * (1 + frame["vip"].to_numpy())
+    y += 0.2 * np.random.RandomState(2).normal(
+        size=len(y)
+    )  # weights, and their round-off, are large for what is additive
     numbers = ["size", "year"]
     frame[numbers] = frame[numbers].astype(dtype).astype(float)
     model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(library(frame), y)
@@ -159,7 +164,8 @@ def test_frames_with_text_are_exported_with_a_column_each(library, dtype):
     new.loc[:3, "town"] = "Paris"  # never seen
     found = run(model, inputs_of(model, new, dtype), dtype=dtype)["prediction"]
     expected = model.predict(library(new))
-    assert np.abs(found - expected).max() <= TOLERANCE[dtype] * np.abs(expected).max()
+    lost = digits_lost(model) if dtype == "float64" else 0.0
+    assert np.abs(found - expected).max() <= TOLERANCE[dtype] * np.abs(expected).max() + lost
 
 
 def test_an_adaptive_model_may_stand_behind_other_steps():

@@ -1,5 +1,6 @@
 """Three forms of one recursion: any split, any order, fading, removal and merging, against brute force."""
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -302,3 +303,17 @@ def test_the_covariance_form_subtracts_and_the_root_form_does_not():
     ]
     assert errors[0] <= 1e-11
     assert errors[1] >= 100 * errors[0]
+
+
+def test_the_covariance_form_says_how_many_digits_its_inverse_has_lost():
+    rng = np.random.default_rng(0)
+    H, t = rng.normal(size=(40, 6)), rng.normal(size=40)
+    for size, lost in ((1.0, False), (1e5, True)):
+        rows = np.column_stack([size * H, t, np.ones(40)])
+        rows[:, 1] = rows[:, 0] + 1e-6 * rows[:, 1]
+        found = Covariance(Shape(6, 1, 1e3, False))
+        found.add(rows)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            found.solution()
+        assert [("condition number" in str(w.message)) for w in told] == [True] * lost

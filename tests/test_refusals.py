@@ -54,7 +54,7 @@ def test_intervals_of_enough_rows_say_nothing(recwarn):
     assert not [w for w in recwarn if "coverage" in str(w.message)]
 
 
-@pytest.mark.parametrize("coverage", ["a", None, 0, 1.0, [0.5]])
+@pytest.mark.parametrize("coverage", ["a", None, 0, 1.0, [0.5, 1.0]])
 def test_a_coverage_that_is_none_is_refused(coverage):
     with pytest.raises(ValueError, match="must lie between 0 and 1"):
         NKELMRegressor(random_state=0).fit(X, Y).predict_interval(X, coverage=coverage)

@@ -381,3 +381,13 @@ def test_labels_that_are_mostly_noise_still_get_a_model():
     for model in (KELMClassifier(random_state=0), NKELMClassifier(random_state=0)):
         assert model.fit(X[:600], y[:600]).C_ > 1e-4
         assert model.score(X[600:], y[600:]) > 0.25
+
+
+def test_a_gamma_that_only_adds_to_a_given_c_is_not_climbed_for_ever():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] + 0.3 * rng.normal(size=60) > 0
+    model = KELMClassifier(kernel="poly", C=1e3, random_state=0).fit(X, y)
+    losses = {trial.width: trial.best_loss for trial in model.tuning_.trials}
+    assert model.gamma_ <= 16 * model.tuning_.trials[0].width
+    assert losses[model.gamma_] <= 1.01 * min(losses.values())

@@ -7,10 +7,21 @@ from typing import TYPE_CHECKING, Any
 from ulmus.report import report
 
 if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in HOMES
-    from ulmus import datasets, distributed, metrics, onnx, streaming
-    from ulmus.exceptions import NumericalWarning
+    from ulmus import datasets, distributed, explain, metrics, onnx, streaming
+    from ulmus.exceptions import (
+        DataWarning,
+        DriftWarning,
+        DuplicateWarning,
+        LeakWarning,
+        LeftOutWarning,
+        NumericalWarning,
+        ScaleWarning,
+        UnreadableWarning,
+        UnseenLevelWarning,
+    )
     from ulmus.features.nystrom import NystromMap
     from ulmus.features.random_layer import RandomLayer
+    from ulmus.features.table_encoder import TableEncoder
     from ulmus.models.adaptive import AdaptiveClassifier, AdaptiveRegressor
     from ulmus.models.adaptive_ordinal import AdaptiveOrdinalClassifier
     from ulmus.models.elm import ELMClassifier, ELMRegressor
@@ -26,7 +37,7 @@ if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in
     from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
     from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
     from ulmus.persistence import LoadError, load, save
-    from ulmus.plots import ProjectionDisplay, ResidualsDisplay, TuningDisplay
+    from ulmus.plots import BeeswarmDisplay, ProjectionDisplay, ResidualsDisplay, TuningDisplay, WaterfallDisplay
 
 __version__ = "0.1.0"
 
@@ -37,6 +48,10 @@ __all__ = [
     "AdaptiveClassifier",
     "AdaptiveOrdinalClassifier",
     "AdaptiveRegressor",
+    "BeeswarmDisplay",
+    "DataWarning",
+    "DriftWarning",
+    "DuplicateWarning",
     "ELMClassifier",
     "ELMOrdinalClassifier",
     "ELMRegressor",
@@ -44,7 +59,9 @@ __all__ = [
     "KELMClassifier",
     "KELMOrdinalClassifier",
     "KELMRegressor",
+    "LeakWarning",
     "LearnedMetric",
+    "LeftOutWarning",
     "LoadError",
     "NKELMClassifier",
     "NKELMOrdinalClassifier",
@@ -59,9 +76,15 @@ __all__ = [
     "ResidualsDisplay",
     "RobustELMRegressor",
     "RobustNKELMRegressor",
+    "ScaleWarning",
+    "TableEncoder",
     "TuningDisplay",
+    "UnreadableWarning",
+    "UnseenLevelWarning",
+    "WaterfallDisplay",
     "datasets",
     "distributed",
+    "explain",
     "load",
     "metrics",
     "onnx",
@@ -72,9 +95,20 @@ __all__ = [
 
 #: Module → the public names that live there.
 HOMES = {
-    "ulmus.exceptions": ("NumericalWarning",),
+    "ulmus.exceptions": (
+        "DataWarning",
+        "DriftWarning",
+        "DuplicateWarning",
+        "LeakWarning",
+        "LeftOutWarning",
+        "NumericalWarning",
+        "ScaleWarning",
+        "UnreadableWarning",
+        "UnseenLevelWarning",
+    ),
     "ulmus.features.nystrom": ("NystromMap",),
     "ulmus.features.random_layer": ("RandomLayer",),
+    "ulmus.features.table_encoder": ("TableEncoder",),
     "ulmus.models.adaptive": (
         "AdaptiveClassifier",
         "AdaptiveRegressor",
@@ -117,9 +151,11 @@ HOMES = {
         "save",
     ),
     "ulmus.plots": (
+        "BeeswarmDisplay",
         "ProjectionDisplay",
         "ResidualsDisplay",
         "TuningDisplay",
+        "WaterfallDisplay",
     ),
 }
 _HOME = {name: module for module, names in HOMES.items() for name in names}

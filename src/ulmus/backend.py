@@ -16,7 +16,7 @@ from ulmus.features.kernels import CrossKernel
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.kernel_ridge import DualSolution, fit_kernel_ridge
 from ulmus.solvers.nystrom_iterative import HostNormal
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
+from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, fit_nystrom_sums, nystrom_statistics
 from ulmus.solvers.ridge import Gradient, Problem, Solution, fit_ridge, fit_sums
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning import Judge
@@ -72,8 +72,18 @@ class Host:
             return fit_nystrom_ridge(features, rows, C, fit_intercept=fit_intercept, n_jobs=self.n_jobs, stats=stats)
         return fit_ridge(Problem(features, rows, C, fit_intercept, self.n_jobs), stats)
 
-    def fit_sums(self, stats: Statistics, C: float | None, fit_intercept: bool, again: Gradient | None) -> Solution:
-        """Weights from sums; ``again`` wins back digits that they have lost."""
+    def fit_sums(
+        self,
+        features: Any,
+        sample: Rows,
+        stats: Statistics,
+        C: float | None,
+        fit_intercept: bool,
+        again: Gradient | None,
+    ) -> Solution:
+        """Weights from sums of rows of which a sample is at hand; ``again`` wins back digits that they have lost."""
+        if isinstance(features, NystromMap):
+            return fit_nystrom_sums(features, sample, stats, C, fit_intercept, again)
         return fit_sums(stats, C, fit_intercept, again)
 
     def fit_kernel(self, cross: CrossKernel, rows: Rows, C: float, **options: Any) -> DualSolution:

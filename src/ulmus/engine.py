@@ -61,7 +61,8 @@ class Rows:
     """Rows in memory: inputs, targets, weights, and the weight of one copy of each row (None means 1).
 
     A row that weighs k stands for k copies; leaving one out takes ``unit`` away. ``fold`` numbers the folds in which
-    rows are tested (−1: in none), for searches that carry their rows with them; None asks for leave-one-out.
+    rows are tested (−1: in none), for searches that carry their rows with them; None asks for leave-one-out. ``place``
+    says which rows they were, where inputs have been replaced since.
     """
 
     X: Any
@@ -69,6 +70,7 @@ class Rows:
     weight: np.ndarray | None = None
     unit: np.ndarray | None = None
     fold: np.ndarray | None = None
+    place: np.ndarray | None = None
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -78,8 +80,8 @@ class Rows:
 
     def take(self, rows: slice | np.ndarray) -> "Rows":
         """These rows."""
-        weight, unit, fold = (None if a is None else a[rows] for a in (self.weight, self.unit, self.fold))
-        return Rows(self.X[rows], self.T[rows], weight, unit, fold)
+        others = (self.weight, self.unit, self.fold, self.place)
+        return Rows(self.X[rows], self.T[rows], *(None if a is None else a[rows] for a in others))
 
     @property
     def target_bound(self) -> float:
@@ -99,7 +101,7 @@ class Rows:
     def reweighted(self, factor: np.ndarray) -> "Rows":
         """Rows whose weights (and those of one copy) are multiplied; rows of weight 0 are gone."""
         weight, unit = (factor if a is None else a * factor for a in (self.weight, self.unit))
-        rows = Rows(self.X, self.T, weight, unit, self.fold)
+        rows = replace(self, weight=weight, unit=unit)
         return rows if factor.all() else rows.take(factor > 0)
 
 

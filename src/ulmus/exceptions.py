@@ -3,3 +3,35 @@
 
 class NumericalWarning(UserWarning):
     """Digits were lost, a rank was cut or an iteration stopped early; the message carries the number."""
+
+
+class DataWarning(UserWarning):
+    """Something about the data that a result should not be read without; the message carries the number."""
+
+
+class LeftOutWarning(DataWarning):
+    """Columns were left out: they name the rows, hold one value only, or none."""
+
+
+class UnreadableWarning(DataWarning):
+    """Some values are not what their column is, and count as missing."""
+
+
+class UnseenLevelWarning(DataWarning):
+    """Rows hold more levels that were not there in training than training itself lets one expect."""
+
+
+class LeakWarning(DataWarning):
+    """A column tells the target nearly by itself: it may not be known when a prediction is asked for."""
+
+
+class ScaleWarning(DataWarning):
+    """One column dwarfs the others, so that a kernel of distances sees it alone."""
+
+
+class DriftWarning(DataWarning):
+    """New rows are not distributed as those of the training were."""
+
+
+class DuplicateWarning(DataWarning):
+    """Rows held out are copies of rows of the training, so that scores flatter."""

@@ -12,14 +12,20 @@ from ulmus.calibration.held_out import (
     residual_kernel,
     variance_terms,
 )
-from ulmus.calibration.intervals import RobustSpread, Spread
+from ulmus.calibration.intervals import Asked, New, RobustSpread, Spread
+from ulmus.calibration.jackknife import MapLeaning
+from ulmus.calibration.scale import Scale
 from ulmus.calibration.temperature import fit_temperature, probabilities
 
 __all__ = [
     "CALIBRATION_ROWS",
+    "Asked",
     "FoldModels",
     "HeldOut",
+    "MapLeaning",
+    "New",
     "RobustSpread",
+    "Scale",
     "Spread",
     "decide",
     "fit_temperature",

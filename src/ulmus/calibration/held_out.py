@@ -1,7 +1,7 @@
 """Predictions of rows by models that did not see them, and how sure these are."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -29,12 +29,20 @@ class HeldOut:
 
     The variance is that of the prediction, ``h₋ + C r``, in units of the noise's: the leverage of the row under the
     model that does not hold it, ``h₋ = h/(1 − u h)``, and what the features leave of the prior. New rows have the same.
+    ``X`` are the rows as the model sees them, ``unit`` the weight u that each takes along; ``place`` says which rows
+    they were, where inputs have been replaced; rows of one ``fold`` were left out together. ``one_by_one`` tells that
+    every row was left out alone, of a model in closed form.
     """
 
     T: np.ndarray
     P: np.ndarray
     variance: np.ndarray
     weight: np.ndarray
+    X: Any = None
+    unit: np.ndarray | None = None
+    place: np.ndarray | None = None
+    fold: np.ndarray | None = None
+    one_by_one: bool = False
 
     @classmethod
     def of(cls, rows: Rows, residual: np.ndarray, remainder: np.ndarray, rest: Any = 0.0) -> "HeldOut":
@@ -46,13 +54,18 @@ class HeldOut:
     @classmethod
     def joined(cls, parts: Sequence["HeldOut"]) -> "HeldOut":
         """Those of several sets of rows as one."""
-        return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
+        columns: dict[str, list[Any]] = {
+            f.name: [getattr(part, f.name) for part in parts] for f in fields(cls) if f.name != "one_by_one"
+        }
+        every: dict[str, Any] = {k: None if v[0] is None else np.concatenate(v) for k, v in columns.items()}
+        return cls(**every)
 
     @classmethod
     def by_others(cls, rows: Rows, P: np.ndarray, variance: np.ndarray) -> "HeldOut":
         """From predictions by models that do not hold the rows, and their variances."""
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-        return cls(rows.T, P, variance, weight)
+        X = np.asarray(rows.X) if hasattr(rows.X, "rows_of_small_keys") else rows.X
+        return cls(rows.T, P, variance, weight, X, rows.unit, rows.place, rows.fold)
 
     @property
     def studentised(self) -> np.ndarray:
@@ -99,7 +112,8 @@ def leave_one_out(
         leverage, rest = solution.leverage, own.residual_kernel(rest)
         fitted, h = own.without(leverage.inverse, leverage.centre, solution.beta, fitted, h)
     remainder = 1.0 - (h if rows.unit is None else rows.unit * h)
-    return HeldOut.of(rows, rows.T - fitted, remainder, (0.0 if C is None else C) * rest)
+    held_out = HeldOut.of(rows, rows.T - fitted, remainder, (0.0 if C is None else C) * rest)
+    return replace(held_out, one_by_one=True)
 
 
 def _evaluate(
@@ -158,6 +172,7 @@ def fold_sample(features: Any, rows: Rows, folds: FoldModels, rng: np.random.Ran
             if changes is not None:
                 less, by_these = changes(Phi)
                 h[index], explained[index] = np.maximum(h[index] - less, 0.0), explained[index] - by_these
+    rows = replace(rows, fold=number)
     return HeldOut.by_others(rows, P, h + folds.C * residual_kernel(features, rows.X, explained))
 
 

@@ -8,7 +8,7 @@ from sklearn.pipeline import Pipeline
 import ulmus
 from ulmus.persistence import Description, LoadError, describe, load
 from ulmus.tables.schema import Schema
-from ulmus.tables.vectorise import encoder, vectoriser
+from ulmus.tables.vectorise import encoder
 
 #: Model → task → class.
 MODELS: dict[str, dict[str, Any]] = {
@@ -37,11 +37,10 @@ def model_for(schema: Schema, model: str, *, effort: str, seed: int, threads: in
     options: dict[str, Any] = {"random_state": seed, "n_jobs": threads, "verbose": verbose}
     if schema.categories is not None:
         options["categories"] = list(schema.categories)
-    columns = vectoriser(schema.columns)
-    if model == "adaptive":
-        columns, n_categories = encoder(schema.columns)
-        options |= {"effort": effort, "categorical_features": list(range(n_categories))}
-    return Pipeline([("columns", columns), ("model", MODELS[model][schema.task](**options))])
+    kind = MODELS[model][schema.task]
+    if model == "adaptive":  # it prepares frames itself
+        return Pipeline([("model", kind(**options, effort=effort, encoder=encoder(schema.columns, prepared=False)))])
+    return Pipeline([("columns", encoder(schema.columns)), ("model", kind(**options))])
 
 
 def load_model(file: str) -> tuple[Description, Any]:

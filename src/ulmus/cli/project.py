@@ -11,7 +11,7 @@ from ulmus.report.page import Section, page, paragraph
 from ulmus.tables import TableError
 from ulmus.tables.read import read_table
 from ulmus.tables.schema import learn
-from ulmus.tables.vectorise import vectoriser
+from ulmus.tables.vectorise import encoder
 
 #: Rows that are looked at, at most.
 MAX_ROWS = 5_000
@@ -26,7 +26,7 @@ def project(data: str, goal: str, output: str, *, seed: int) -> None:
         X, y = rows_of(batch, schema, data)
         order = np.random.RandomState(seed).permutation(len(y))[:MAX_ROWS]
         X, y = X.iloc[order], y[order]
-        features = np.asarray(vectoriser(schema.columns).fit_transform(X), dtype=float)
+        features = np.asarray(encoder(schema.columns).fit_transform(X), dtype=float)
         picture = draw(features, *grouped(y, None if schema.task == "regression" else np.unique(y)), X, {})
     if picture is None:
         raise TableError("there is only one class: nothing to tell apart", file=data, column=goal)

@@ -1,18 +1,25 @@
-"""Columns of frames, pandas or polars: what they are, and their values as numbers or as levels.
+"""Columns of frames, pandas or polars, and of arrays: what their type says, and their values as numbers or as words.
 
 ==============  ============================================================================================
 ``"number"``    numbers
+``"boolean"``   true and false
 ``"date"``      dates and moments, with a zone or without, as a type of the frame, as Python's, or periods
 ``"duration"``  lengths of time
 ``"time"``      times of a day
+``"level"``     categories by type
+``"list"``      lists
+``"words"``     everything else
 ``"empty"``     no values at all
-``"category"``  everything else: text, categories, booleans
 ==============  ============================================================================================
 
 Whatever is about time becomes days: those since 1970 in UTC (a period is its first moment), or as a length.
 """
 
 import datetime
+from dataclasses import dataclass
+from decimal import Decimal
+from math import isnan
+from numbers import Real
 from typing import Any
 
 import narwhals as nw
@@ -20,15 +27,58 @@ import numpy as np
 
 from ulmus.features.dates import as_days
 
-#: The kinds that become days.
+#: The types that become days.
 IN_DAYS = ("date", "duration", "time")
 _MICROSECONDS = 86_400e6
-_BY_TYPE = ((nw.Datetime, "date"), (nw.Date, "date"), (nw.Duration, "duration"), (nw.Time, "time"))
+_BY_TYPE = (
+    *((nw.Boolean, "boolean"), (nw.Datetime, "date"), (nw.Date, "date"), (nw.Duration, "duration"), (nw.Time, "time")),
+    *((nw.Categorical, "level"), (nw.Enum, "level"), (nw.List, "list"), (nw.Array, "list")),
+)
 _BY_VALUE: tuple[tuple[Any, str], ...] = (
+    (str, "words"),
+    ((bool, np.bool_), "boolean"),
+    ((Real, Decimal, np.number), "number"),
     ((datetime.date, np.datetime64), "date"),
     ((datetime.timedelta, np.timedelta64), "duration"),
     (datetime.time, "time"),
+    ((list, tuple, set, frozenset, np.ndarray), "list"),
 )
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as it was given: floats with NaN where missing, or distinct values with the place of each row's.
+
+    ``place`` is -1 where a value is missing; ``dtype`` is what messages call the type.
+    """
+
+    type: str
+    dtype: str
+    floats: np.ndarray | None = None
+    distinct: tuple[Any, ...] = ()
+    place: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.floats) if self.floats is not None else len(self.place) if self.place is not None else 0
+
+    def as_words(self) -> "Column":
+        """The same with its values as words, as a category of them is kept."""
+        if self.floats is None:
+            return self
+        there = ~np.isnan(self.floats)
+        values, place = np.unique(self.floats[there], return_inverse=True)
+        where = np.full(len(self.floats), -1)
+        where[there] = place
+        return Column("words", self.dtype, None, tuple(_word(self.type, value) for value in values), where)
+
+
+def _word(kind: str, value: float) -> str:
+    if kind == "boolean":
+        return str(bool(value))
+    if kind == "date":
+        when = np.datetime64(round(value * _MICROSECONDS), "us")
+        return str(when.astype("datetime64[D]") if value == np.floor(value) else when.astype("datetime64[s]"))
+    return str(int(value)) if value == np.floor(value) and abs(value) < 1e15 else repr(float(value))
 
 
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:
@@ -43,20 +93,78 @@ def columns_of(frame: nw.DataFrame[Any] | None) -> dict[str, Any]:
 
 
 def kind_of(column: Any) -> str:
-    """What a column is."""
+    """What the type of a column of a frame says."""
     if column.dtype.is_numeric():
         return "number"
-    for dtype, kind in _BY_TYPE:
-        if column.dtype == dtype:
-            return kind
-    values = _present(column)
+    if column.dtype == nw.String:
+        return "empty" if _missing(column).all() else "words"
+    kind = next((kind for dtype, kind in _BY_TYPE if column.dtype == dtype), "words")
+    if kind == "level":
+        return "empty" if _missing(column).all() else kind
+    return _by_values(_present(column)) if kind == "words" else kind
+
+
+def _by_values(values: Any) -> str:
     if not len(values):
         return "empty"
-    if column.dtype in (nw.Object, nw.Unknown):
-        for types, kind in _BY_VALUE:
-            if all(isinstance(value, types) or (kind == "date" and _is_period(value)) for value in values):
-                return kind
-    return "category"
+    for types, kind in _BY_VALUE:
+        if all(isinstance(value, types) or (kind == "date" and _is_period(value)) for value in values):
+            return kind
+    return "words"
+
+
+def read(column: Any) -> Column:
+    """A column of a frame."""
+    kind, dtype = kind_of(column), str(column.dtype)
+    if kind in ("number", "boolean"):
+        if column.dtype in (nw.Object, nw.Unknown):
+            return Column(kind, dtype, _floats(column.to_list(), _missing(column)))
+        return Column(kind, dtype, np.array(column.cast(nw.Float64).to_numpy(), dtype=np.float64))
+    if kind in IN_DAYS:
+        return Column(kind, dtype, days_of(column))
+    return _coded(kind, dtype, column.to_list(), _missing(column))
+
+
+def read_array(values: np.ndarray) -> Column:
+    """A column of an array."""
+    kind = values.dtype.kind
+    if kind in "biuf":
+        return Column("boolean" if kind == "b" else "number", str(values.dtype), values.astype(np.float64))
+    if kind in "Mm":
+        days = values.astype("datetime64[us]" if kind == "M" else "timedelta64[us]")
+        gone = np.isnat(days)
+        return Column(
+            "date" if kind == "M" else "duration",
+            str(values.dtype),
+            np.where(gone, np.nan, days.astype(float) / _MICROSECONDS),
+        )
+    listed = values.tolist()
+    gone = np.array([value is None or (isinstance(value, float) and isnan(value)) for value in listed], bool)
+    found = _by_values([value for value, missing in zip(listed, gone, strict=True) if not missing])
+    if found in ("number", "boolean"):
+        return Column(found, str(values.dtype), _floats(listed, gone))
+    if found in IN_DAYS:
+        days = np.full(len(listed), np.nan)
+        days[~gone] = [_day(value) for value, missing in zip(listed, gone, strict=True) if not missing]
+        return Column(found, str(values.dtype), days)
+    return _coded(found, str(values.dtype), listed, gone)
+
+
+def _floats(values: list[Any], gone: np.ndarray) -> np.ndarray:
+    return np.array([np.nan if missing else float(value) for value, missing in zip(values, gone, strict=True)])
+
+
+def _coded(kind: str, dtype: str, values: list[Any], gone: np.ndarray) -> Column:
+    """Distinct words, trimmed, or lists of them; what is empty is missing."""
+    codes: dict[Any, int] = {}
+    place = np.full(len(values), -1)
+    for i, value in enumerate(values):
+        if gone[i]:
+            continue
+        key: Any = tuple(str(part) for part in value if part is not None) if kind == "list" else str(value).strip()
+        if key or kind == "list":
+            place[i] = codes.setdefault(key, len(codes))
+    return Column(kind if codes else "empty", dtype, None, tuple(codes), place)
 
 
 def days_of(column: Any) -> np.ndarray:
@@ -70,11 +178,6 @@ def days_of(column: Any) -> np.ndarray:
     if len(values):
         days[~_missing(column)] = [_day(value) for value in values]
     return days
-
-
-def levels_of(column: Any) -> tuple[str, ...]:
-    """The levels of a category as text, sorted; a missing value is a level too."""
-    return tuple(sorted({str(value) for value in column.to_list()}))
 
 
 def _missing(column: Any) -> np.ndarray:

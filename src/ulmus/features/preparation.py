@@ -167,7 +167,9 @@ class Category:
         else:
             levels, place = like.levels, np.searchsorted(like.levels, codes)
         mass = np.bincount(place, weights=w, minlength=len(levels))
-        sums = np.column_stack([np.bincount(place, weights=w * t, minlength=len(levels)) for t in T.T])
+        sums = np.empty((len(levels), T.shape[1]))
+        for k, t in enumerate(T.T):
+            sums[:, k] = np.bincount(place, weights=w * t, minlength=len(levels))
         frequent = np.sort(np.argsort(-mass, kind="stable")[:LEVELS])
         shown = like.shown if like is not None else levels[frequent[1:] if len(levels) == 2 else frequent]
         return cls(levels, shown, mass, sums, np.average(T, axis=0, weights=w))
@@ -266,6 +268,20 @@ class Preparation:
         numbers = X[:, self.numeric]
         prepared = self.columns.transform(self.gaps.filled(numbers))
         return np.concatenate([prepared, self.gaps.marks(numbers), *dummies, scaled], axis=1)
+
+    def names(self, columns: list[str], levels: dict[str, tuple[str, ...]]) -> list[str]:
+        """Names of the output columns: of numbers, marks, levels; ``levels`` are the words behind codes."""
+        out = [columns[j] for j in self.numeric]
+        out += [f"{columns[self.numeric[k]]} is missing" for k in self.gaps.shown]
+        for j, category in zip(self.categorical, self.categories, strict=True):
+            words = levels.get(columns[j])
+            for code in category.shown:
+                level = "missing" if code == MISSING else words[int(code)] if words is not None else f"{code:g}"
+                out.append(f"{columns[j]} = {level}")
+        for j, category in zip(self.categorical, self.categories, strict=True):
+            if category.has_means:
+                out += [f"{columns[j]}: mean target {k}" for k in range(category.sums.shape[1])]
+        return out
 
     def sources(self) -> np.ndarray:
         """The input column of every output column."""

@@ -85,7 +85,7 @@ def _weighted(rows: Rows, index: np.ndarray, mass: np.ndarray) -> Rows:
     if rows.weight is None and (mass == 1).all():
         return sample
     unit = np.ones(len(index)) if sample.unit is None else sample.unit
-    return Rows(sample.X, sample.T, mass, unit, sample.fold)
+    return replace(sample, weight=mass, unit=unit)
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,9 @@ class Assembly(BaseEstimator):
     ``_calibrate(held_out)``.
 
     A **family** has ``_train(training)`` (fit, and predictions of rows by models that did not see them),
-    ``_outputs(X)`` (scores without the intercept) and ``_variance_factors(X)`` (leverage of rows under the model, and
-    what their features leave of the prior variance, times C).
+    ``_outputs(X)`` (scores without the intercept), ``_variance_factors(X)`` (leverage of rows under the model, and
+    what their features leave of the prior variance, times C), ``_noise_features`` (which tell how large errors are)
+    and ``_leaning()`` (what predictions of new rows lean on every row that was left out, for jackknife+).
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
@@ -127,6 +128,10 @@ class Assembly(BaseEstimator):
     def _deviation_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Leverage and residual kernel of every row, in units of the noise's variance."""
         return self._variance_factors(X)
+
+    def _seen(self, X: Any) -> Any:
+        """Checked rows as ``_noise_features`` see them."""
+        return X
 
     def _shown(self, X: Any) -> Any:
         """Rows as the features see them."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.backend import Host
-from ulmus.calibration import FoldModels, HeldOut, fold_sample
+from ulmus.calibration import FoldModels, HeldOut, MapLeaning, fold_sample
 from ulmus.engine import Rows
 from ulmus.models._assembly import Assembly
 from ulmus.models.choice import Choice, Training, choose, choose_from_sums
@@ -33,6 +33,8 @@ class MappedFamily(Assembly):
     intercept_: np.ndarray
     C_: Any
     tuning_: Tuning
+    spread_: Any
+    _leverage: Any
     #: Rows of the fit, their weight and extent, from which a recursion can go on.
     _fitted_on: tuple[int, float, Extent | None]
 
@@ -47,6 +49,20 @@ class MappedFamily(Assembly):
             return backend.left_out(self.map_, rows, solution, training.rng, self.C_)
         summary = summarise(partial(backend.host_statistics, self.map_), rows, folds)
         return fold_sample(self.map_, rows, self._fold_models(folds, summary), training.rng)
+
+    @property
+    def _noise_features(self) -> Any:
+        return self.map_
+
+    def _leaning(self) -> Any:
+        rows = self.spread_.rows
+        if rows is None or not rows.one_by_one:
+            raise ValueError(
+                'method="jackknife+" needs left-out predictions of single rows, and this model was calibrated on whole '
+                'folds, by the iterative route or by an earlier version; use method="normalised", or fit with '
+                'cv=None, no groups and solver="direct"'
+            )
+        return MapLeaning.of(self.map_, self._leverage, self.beta_, rows)
 
     def _fold_models(self, folds: np.ndarray, summary: Summary) -> FoldModels:
         return FoldModels(folds, summary, self.C_, self._intercept)
@@ -96,7 +112,7 @@ class MappedFamily(Assembly):
                 plan = Choice(width, self.C_, self.map_, tuning=getattr(self, "tuning_", None))
                 plan, summary = choose_from_sums(plan, self._recipe, self._ridge_search, sample, summary)
                 self._adopt(plan)
-            solution = backend.fit_sums(summary.total, self.C_, self._intercept, again)
+            solution = backend.fit_sums(self.map_, sample.rows, summary.total, self.C_, self._intercept, again)
             self._settle(solution, backend.on_host(summary.prefix(0)))  # what is kept of sums are those of targets
             if folds is not None and summary.folds and self.C_ is not None:
                 models = self._fold_models(folds, backend.on_host(summary))

@@ -63,8 +63,7 @@ def judge_local(
             choice = search.choose(small, leaves, effort.judged_leaves)
         else:
             choice = search.judged(choices[0], random_partition(some.X, size, rng), effort.judged_leaves)
-        weight = np.ones(len(test)) if test.weight is None else test.weight
-        parts.append(HeldOut(test.T[choice.rows], choice.P, np.zeros(len(choice.rows)), weight[choice.rows]))
+        parts.append(HeldOut.by_others(test.take(choice.rows), choice.P, np.zeros(len(choice.rows))))
         choices.append(choice)
     masses = [float(part.weight.sum()) for part in parts]
     return choices[0].pooled(choices[1:], masses), HeldOut.joined(parts)

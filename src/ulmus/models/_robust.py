@@ -208,6 +208,12 @@ class Robust(Regression):
     def _calibrate(self, held_out: HeldOut) -> None:
         self.spread_: Any = RobustSpread.of(held_out)
 
+    def _leaning(self) -> Any:
+        raise ValueError(
+            'method="jackknife+" is exact for models by squares; robust losses leave rows out approximately: use '
+            'method="normalised"'
+        )
+
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         terms = [variance_terms(self.map_, X, leverage, self.n_jobs) for leverage in self._leverages]
         h, r = self._bend * np.column_stack([h for h, _ in terms]), terms[0][1]

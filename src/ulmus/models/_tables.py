@@ -1,97 +1,73 @@
-"""Frames of every kind of column: categories become codes, and dates days, the same ones at every call.
+"""Frames of every kind of column: :class:`~ulmus.features.table_encoder.TableEncoder` makes them numbers and codes.
 
-Where dates stand in the year, the week and the day (:mod:`ulmus.features.dates`) comes after the columns that were
-given. Missing values stay what they are; :mod:`ulmus.features.preparation` sees to them.
+Missing values stay what they are; :mod:`ulmus.features.preparation` sees to them. Arrays are taken as they are.
 """
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
-import narwhals as nw
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from ulmus.features.columns import UNKNOWN, Reader
 from ulmus.features.dates import DateParts
-from ulmus.features.frames import IN_DAYS, columns_of, days_of, frame_of, kind_of, levels_of
-
-#: Code of a level that was not there in training.
-UNKNOWN = -1.0
+from ulmus.features.frames import frame_of
+from ulmus.features.table_encoder import TableEncoder
+from ulmus.features.written import Kind
+from ulmus.models._assembly import Assembly
 
 
 class TableInput:
     """Mixed data frames in, numbers out; put before the task in the list of parents."""
 
     categorical_features: Any
+    encoder: Any
+    random_state: Any
+    feature_names_in_: np.ndarray
+    n_features_in_: int
     _all_finite: ClassVar[Any] = "allow-nan"
+    #: How the columns of a frame become numbers; None where the model was given an array.
+    encoder_: TableEncoder | None = None
     #: Which columns are codes, and the input behind every column.
     _categorical: np.ndarray
     _inputs: np.ndarray
-    #: The columns that were about time, by name, as what; which of the columns are dates; and their periods.
-    _timed: Any = None
-    _dated: Any = ()
-    _dates: DateParts | None = None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        if sparse.issparse(X):
+            raise TypeError(f"Sparse data is not supported by {type(self).__name__}; pass a dense table (X.toarray())")
+        frame, self.encoder_ = frame_of(X), None
+        if frame is not None and len(frame) and frame.columns:
+            self.encoder_ = self._encoder_for([str(name) for name in frame.columns])
+            self.encoder_.fit(X, sample_weight=sample_weight)
+        return super().fit(X, y, sample_weight, groups)  # type: ignore[misc]
+
+    fit.__doc__ = Assembly.fit.__doc__
+
+    def _encoder_for(self, names: list[str]) -> TableEncoder:
+        """The encoder that was given, or a new one; columns that are named categories are some."""
+        given = TableEncoder(random_state=0) if self.encoder is None else clone(self.encoder)
+        codes = [name for name, is_code in zip(names, self._named(len(names), names), strict=True) if is_code]
+        return given.set_params(prepared=False, kinds={**(given.kinds or {}), **dict.fromkeys(codes, "category")})
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
-        columns = columns_of(frame_of(X))
-        names = list(columns)
-        named = [name for name, is_code in zip(names, self._named(len(names), names), strict=True) if is_code]
-        kinds = {name: kind_of(column) for name, column in columns.items()}
-        self._timed = {name: kind for name, kind in kinds.items() if kind in IN_DAYS and name not in named}
-        numbers = {name for name, kind in kinds.items() if kind == "number"} | self._timed.keys()
-        self._levels = {name: levels_of(column) for name, column in columns.items() if name not in numbers}
-        X, y = super()._validate(self._coded(X, names), y, reset)  # type: ignore[misc]
-        is_code = self._named(X.shape[1], names)
-        is_code[[names.index(name) for name in self._levels]] = True
-        self._dated = [names.index(name) for name, kind in self._timed.items() if kind == "date"]
-        self._dates = DateParts().fit(X[:, self._dated]) if self._dated else None
-        self._inputs = np.arange(X.shape[1])
-        if self._dates is not None:
-            cycles = np.repeat(self._dated, [2 * len(periods) for periods in self._dates.periods_])
-            self._inputs = np.append(self._inputs, cycles)
-        X = self._with_dates(X)
-        self._categorical = np.append(is_code, np.zeros(X.shape[1] - len(is_code), bool))
+        encoder = self.encoder_
+        X, y = super()._validate(X if encoder is None else encoder.transform(X), y, reset)  # type: ignore[misc]
+        if encoder is None:
+            self._categorical, self._inputs = self._named(X.shape[1], []), np.arange(X.shape[1])
+            return X, y
+        self._categorical, self._inputs = encoder.categorical_, encoder.inputs_
+        self.n_features_in_ = encoder.n_features_in_
+        if hasattr(encoder, "feature_names_in_"):
+            self.feature_names_in_ = encoder.feature_names_in_
         return X, y
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        known = getattr(self, "feature_names_in_", None)
-        return self._with_dates(super()._checked(self._coded(X, known)))  # type: ignore[misc]
-
-    def _with_dates(self, X: Any) -> Any:
-        """The columns, then where their dates stand in their periods."""
-        if self._dates is None:
-            return X
-        return np.concatenate([X, self._dates.cycles(X[:, self._dated])], axis=1)
-
-    def _coded(self, X: Any, names: Sequence[str] | None) -> Any:
-        """The same frame with codes in place of levels, and days in place of dates, in the columns of these names.
-
-        None stands for all of them.
-        """
-        if sparse.issparse(X):
-            raise TypeError(f"Sparse data is not supported by {type(self).__name__}; pass a dense table (X.toarray())")
-        frame = frame_of(X)
-        if frame is None:
-            return X
-        timed, new = self._timed or {}, []
-        for name, column in columns_of(frame).items():
-            if names is not None and name not in names:  # the check of names tells
-                continue
-            kind = kind_of(column)
-            was = timed.get(name, "category" if name in self._levels else "number")
-            if kind not in (was, "empty") and not (was == "category" and kind in ("number", *IN_DAYS)):
-                raise ValueError(f"column {name!r} held {_CALLED[was]} in training and holds {column.dtype} now")
-            if was == kind == "number":
-                continue
-            values: Any = np.full(len(column), np.nan)
-            if was == "category":
-                code = {level: float(k) for k, level in enumerate(self._levels[name])}
-                values = [code.get(str(value), UNKNOWN) for value in column.to_list()]
-            elif kind != "empty":
-                values = days_of(column)
-            new.append(nw.new_series(name, values, nw.Float64, backend=frame.implementation))
-        return frame.with_columns(*new).to_native() if new else X
+        if self.encoder_ is None:
+            return super()._checked(X)  # type: ignore[misc]
+        return self._shown(self.encoder_.transform(X))  # type: ignore[attr-defined]
 
     def _named(self, width: int, known: list[str]) -> np.ndarray:
         """Which columns ``categorical_features`` names."""
@@ -110,5 +86,39 @@ class TableInput:
             out[place] = True
         return out
 
+    @classmethod
+    def _migrated(cls, state: dict[str, Any]) -> dict[str, Any]:
+        """Files of before: levels, days and cycles of a frame's columns were kept by the model itself."""
+        if "_levels" not in state:
+            return state
+        now = {key: value for key, value in state.items() if key not in ("_levels", "_timed", "_dated", "_dates")}
+        if "feature_names_in_" in state:
+            now["encoder_"] = _encoder_of_before(state)
+        return now
 
-_CALLED = {"number": "numbers", "date": "dates", "duration": "durations", "time": "times", "category": "categories"}
+
+#: What a missing value was called as a level, in files of before.
+_WAS_MISSING = ("None", "nan", "<NA>", "NaT")
+
+
+def _encoder_of_before(state: dict[str, Any]) -> TableEncoder:
+    names, levels = [str(name) for name in state["feature_names_in_"]], state["_levels"]
+    timed, dates, readers = state.get("_timed") or {}, state.get("_dates"), []
+    for name, is_code in zip(names, state["_categorical"], strict=False):
+        kind = Kind(*{"time": ("time", "share")}.get(timed.get(name, ""), (timed.get(name, "number"),)))
+        reader = Reader(name, Kind("category") if is_code else kind)
+        if name in levels:
+            missing = next((float(levels[name].index(gone)) for gone in _WAS_MISSING if gone in levels[name]), UNKNOWN)
+            reader = replace(reader, levels=tuple(levels[name]), missing=missing, rare=1.0)
+        if kind.name == "date" and not is_code and dates is not None:
+            own = DateParts()
+            own.n_features_in_, own.periods_ = 1, [dates.periods_[list(state["_dated"]).index(names.index(name))]]
+            reader = replace(reader, dates=own)
+        readers.append(reader)
+    encoder = TableEncoder(prepared=False)
+    encoder.readers_, encoder.preparation_, encoder.left_out_ = tuple(readers), None, {}
+    encoder.kinds_ = {reader.name: reader.kind.name for reader in readers}
+    encoder.n_features_in_, encoder.feature_names_in_ = len(names), np.asarray(names, dtype=object)
+    encoder.names_ = tuple(names)
+    encoder._lay_out(names)
+    return encoder

@@ -1,7 +1,5 @@
 """The tasks: what a model does with labels, whatever its features are."""
 
-import warnings
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,9 +7,10 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from ulmus.calibration import HeldOut, Spread, fit_temperature, probabilities
+from ulmus.calibration import Asked, HeldOut, New, Spread, fit_temperature, probabilities
 from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
+from ulmus.models import _reasons
 from ulmus.models._assembly import validated
 from ulmus.models._between import reads
 from ulmus.statistics import SQUARABLE, refuse_sizes
@@ -36,6 +35,8 @@ class Regression(RegressorMixin):
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "squared", "absolute", "gcv")
     #: The largest target has to lie between these.
     _target_sizes: ClassVar[tuple[float, float]] = SQUARABLE
+
+    explain = _reasons.explain
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset, multi_output=True, y_numeric=True)
@@ -91,36 +92,41 @@ class Regression(RegressorMixin):
         return scores, self._shape(np.sqrt(h + rest).reshape(len(h), -1) * self.spread_.noise)
 
     @reads
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
-        """Intervals that hold a new target with probability ``coverage``, from leave-one-out residuals.
-
-        Residuals are studentised by the deviation of their predictions, ``√(1 + h + C r)`` with the leverage and the
-        residual kernel of ``predict(return_std=True)``, and so is the width.
+    def predict_interval(
+        self, X: Any, coverage: Any = 0.9, *, method: str = "normalised", tails: Any = "equal"
+    ) -> np.ndarray:
+        """Intervals that hold a new target with probability ``coverage``, from rows left out.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_samples, n_features)
-        coverage : float, default=0.9
+        coverage : float or list of float, default=0.9
+            How probable it shall be that the target lies inside; a list gives an interval for each.
+        method : {"normalised", "jackknife+", "plain"}, default="normalised"
+            ``"normalised"`` intervals are as wide as errors are large at such rows, by a model of the sizes of left-out
+            residuals. ``"plain"`` ones are nearly as wide everywhere: f(x) + √(1 + h + C r) q, with the leverage h,
+            the residual kernel r, and quantiles q of the studentised left-out residuals. ``"jackknife+"`` takes the
+            quantiles of the predictions by the models without each row plus the errors of these; whatever the data,
+            it covers 2 coverage − 1 at least. It is exact, and offered by models whose leave-one-out is: ELM, OSELM,
+            NKELM and KELM by squares, calibrated row by row.
+        tails : {"equal", "symmetric"} or float, default="equal"
+            Ends such that as many targets lie below as above, or equally far from the prediction; a number is the
+            share of misses that lie below, so that 0 gives an upper bound only, and 1 a lower bound only.
 
         Returns
         -------
         ndarray of shape (n_samples, 2) or (n_samples, n_outputs, 2)
-            Lower and upper ends.
+            Lower and upper ends. For a list of k coverages there is one more axis, of k, before the last.
         """
-        if not isinstance(coverage, Real) or not 0 < coverage < 1:
-            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
-        centre = self._scores_of(X)
-        if coverage > self.spread_.most:
-            warnings.warn(
-                f"so few rows support a coverage of at most {max(self.spread_.most, 0.0):.2f}; intervals for "
-                f"coverage={coverage:g} end at the largest errors seen, and are too narrow",
-                stacklevel=2,
-            )
-        h, rest = self._variance_factors(self._checked(X))
-        width = np.sqrt(1.0 + h + rest).reshape(len(centre), -1)
-        tail = (1 - coverage) / 2
-        ends = np.stack([centre + width * self.spread_.quantile(level) for level in (tail, 1 - tail)], axis=-1)
-        return ends[:, 0] if self._single_output else ends
+        asked, X = Asked(coverage, method, tails), self._checked(X)
+        P = self._outputs(X) + self.intercept_
+        if method == "jackknife+":
+            ends = self.spread_.jackknife(self._leaning(), X, P, asked)
+        else:
+            sizes = self.spread_.sizes(self._noise_features, self._seen) if method == "normalised" else ()
+            ends = self.spread_.ends(New(P, sum(self._variance_factors(X)), sizes, self._seen(X)), asked)
+        ends = ends[:, 0] if self._single_output else ends
+        return ends[..., 0, :] if np.ndim(coverage) == 0 else ends
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -133,6 +139,8 @@ class Classification(ClassifierMixin):
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared", "gcv")
     floor_: np.ndarray
+
+    explain = _reasons.explain
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset)

@@ -85,6 +85,7 @@ class AdaptiveFamily(Assembly):
         return lambda X: other._outputs(X) + other.intercept_
 
     def _train_on(self, rows: Rows, rng: np.random.RandomState) -> HeldOut:
+        table, rows = rows.X, replace(rows, place=np.arange(len(rows)))
         centre, scale = self._units(rows)
         rows = replace(rows, T=(rows.T - centre) / scale)
         coding = self._coding(rows)
@@ -102,7 +103,8 @@ class AdaptiveFamily(Assembly):
         self._say(f"done: the model holds {self.memory_ / 1e6:.1f} MB")
         # intervals are as wide for one row as for another (_variance_factors), so residuals are taken as they are
         plain = np.zeros(len(held_out.variance))
-        return replace(held_out, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)
+        X = None if held_out.place is None else table[held_out.place]
+        return replace(held_out, X=X, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)
 
     def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> Stages:
         """Global model and local stage in the chosen view."""
@@ -156,17 +158,29 @@ class AdaptiveFamily(Assembly):
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
 
     def _outputs(self, X: Any) -> np.ndarray:
-        U = self.view_.transform(np.asarray(X, dtype=np.float64))
+        U = self._seen(X)
         weights = self.map_.weight_to_landmarks(self.beta_)
         out = engine.apply(self.map_.cross_kernel_, U, weights, n_jobs=self.n_jobs)
         if self.local_ is not None:
             out += self.local_.predict(U, self.n_jobs)
         return out
 
+    @property
+    def _noise_features(self) -> Any:
+        return self.map_
+
+    def _seen(self, X: Any) -> Any:
+        return self.view_.transform(np.asarray(X, dtype=np.float64))
+
+    def _leaning(self) -> Any:
+        raise ValueError(
+            f'method="jackknife+" needs every row to be left out alone, exactly, and {type(self).__name__} has no '
+            'closed form for that; use method="normalised"'
+        )
+
     def _deviation_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Those of the global model: it is what answers far from the data."""
-        U = self.view_.transform(np.asarray(X, dtype=np.float64))
-        h, r = variance_terms(self.map_, U, self._leverage, self.n_jobs)
+        h, r = variance_terms(self.map_, self._seen(X), self._leverage, self.n_jobs)
         return h, self.C_ * r
 
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ A refit, and a refusal, is one assignment (or none) of ``fitted_``. What is deri
 first call and kept with it, so that it never outlives it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -58,12 +59,23 @@ class KernelFit:
     narrow: bool
     tuning: Tuning | None = None
 
-    def variance(self, X: Any, n_jobs: int | None) -> np.ndarray:
-        """Variance of predictions in units of the noise's; the factor behind it is computed at the first call."""
+    def _factored(self, n_jobs: int | None) -> KernelVariance:
+        """The factored kernel system, computed at the first call."""
         kept = vars(self)
         if "_variance" not in kept:
             kept["_variance"] = KernelVariance.of(self.cross, self.C, self.weight, self.fit_intercept, n_jobs)
-        return np.asarray(kept["_variance"](X))
+        found: KernelVariance = kept["_variance"]
+        return found
+
+    def variance(self, X: Any, n_jobs: int | None) -> np.ndarray:
+        """Variance of predictions in units of the noise's."""
+        return np.asarray(self._factored(n_jobs)(X))
+
+    def leaning(self, n_last: int, n_jobs: int | None) -> Callable[[Any], tuple[np.ndarray, float]]:
+        """What predictions of rows lean on each of the last rows of the fit."""
+        system = self._factored(n_jobs)
+        weight = np.ones(n_last) if self.weight is None else self.weight[len(self.weight) - n_last :]
+        return lambda X: (system.leans(X, n_last) / weight, 0.0)
 
     def __getstate__(self) -> dict[str, Any]:
         """What was found, without what is derived from it."""

@@ -40,6 +40,7 @@ class KernelFamily(Assembly):
 
     metric_, feature_importances_ = property(metric_in_use), property(importances_in_use)
     fitted_: KernelFit
+    spread_: Any
     alpha_, intercept_, cross_kernel_ = FittedView("alpha"), FittedView("intercept"), FittedView("cross")
     C_, gamma_, tuning_ = FittedView("C"), FittedView("gamma"), FittedView("tuning")
 
@@ -50,21 +51,23 @@ class KernelFamily(Assembly):
         rows = rows if order is None else rows.take(order)
         parameters = KernelParameters(choice.width, self.degree, self.coef0)
         cross = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
+        last_folds = None if folds is None or order is None else folds[order][-n_last:]
         solution = training.backend.fit_kernel(
             cross,
             rows,
             choice.C,
             fit_intercept=self._intercept,
             n_last=n_last,
-            last_folds=None if folds is None or order is None else folds[order][-n_last:],
+            last_folds=last_folds,
         )
         alpha, intercept = solution.alpha, solution.intercept
+        choice = choice if solution.C is None else replace(choice, C=solution.C)
         narrow = keeps_digits_narrow(cross, alpha, rows.target_reach)
         self.fitted_ = KernelFit(
             cross, alpha, intercept, choice.C, choice.width, rows.weight, self._intercept, narrow, choice.tuning
         )
-        last = rows.take(slice(len(rows) - n_last, len(rows)))
-        return HeldOut.of(last, solution.residual, solution.remainder)
+        last = replace(rows.take(slice(len(rows) - n_last, len(rows))), fold=last_folds)
+        return replace(HeldOut.of(last, solution.residual, solution.remainder), one_by_one=folds is None)
 
     def _choose(self, training: Training) -> Choice:
         """Choose gamma and C on a Nyström model, which is this one when its landmarks are all the rows."""
@@ -88,6 +91,19 @@ class KernelFamily(Assembly):
     def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         variance = self.fitted_.variance(X, self.n_jobs)
         return variance, np.zeros_like(variance)
+
+    @property
+    def _noise_features(self) -> Any:
+        return self.fitted_.cross
+
+    def _leaning(self) -> Any:
+        rows = self.spread_.rows
+        if rows is None or not rows.one_by_one:
+            raise ValueError(
+                'method="jackknife+" needs left-out predictions of single rows, and this model was calibrated on whole '
+                'folds or by an earlier version; use method="normalised", or fit with cv=None and no groups'
+            )
+        return self.fitted_.leaning(len(rows.T), self.n_jobs)
 
     _migrated = staticmethod(KernelFit.of_attributes)
 

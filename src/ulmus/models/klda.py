@@ -103,6 +103,7 @@ class KLDA(DiscriminantModel):
         parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
         self.cross_kernel_ = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
         solution = fit_kernel_ridge(self.cross_kernel_, rows, self.C_, fit_intercept=True, n_jobs=self.n_jobs)
+        self.C_ = self.C_ if solution.C is None else solution.C
         counts = rows.T.sum(axis=0) if rows.weight is None else rows.weight @ rows.T
         found = mixing(rows.T.T @ solution.alpha / self.C_, counts)
         p = self.n_components_

@@ -171,6 +171,11 @@ class OSELMRegressor(Regression, OnlineFamily):
             size, c = np.sqrt(np.mean(E**2, axis=1)), float(self.loss_scale)
         return np.maximum(loss.relative_weight(size, c), np.finfo(float).eps)
 
+    def _leaning(self) -> Any:
+        if self.loss != "squared":
+            raise ValueError(f'method="jackknife+" needs loss="squared", got {self.loss!r}; use method="normalised"')
+        return super()._leaning()
+
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         if self.loss != "squared":
             raise ValueError(

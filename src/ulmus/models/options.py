@@ -7,6 +7,7 @@ from ulmus.codings import DECODERS
 from ulmus.devices.accelerator import DEVICES, HIDDEN
 from ulmus.features.nystrom import KERNEL, LANDMARKS
 from ulmus.features.random_layer import LAYER
+from ulmus.features.table_encoder import ENCODER
 from ulmus.losses import LOSSES
 from ulmus.models._effort import EFFORTS
 from ulmus.models._stream import FORMS
@@ -292,9 +293,10 @@ ADAPTIVE: Parameters = {
         "from_dtype",
         (StrOptions({"from_dtype"}), "array-like"),
         '"from_dtype" or array-like',
-        """Columns that hold categories, by position or name, besides the text, categorical and boolean columns of a
-        frame.""",
+        """Columns that hold categories, by position or name, besides those of a frame that are some by their type or
+        their values.""",
     ),
+    **ENCODER,
     "criterion": CRITERION["criterion"].but(
         kind='{"auto", "squared", "absolute", "error"}',
         text="Loss by which everything is chosen; see :class:`~ulmus.NKELMRegressor`.",

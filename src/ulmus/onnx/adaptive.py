@@ -1,125 +1,34 @@
 """Adaptive models in ONNX operators: the view of the columns, and the local stage, a loop over the leaves asked for.
 
-Coordinates are rounded to float32 and cut into leaves, so they must come out to the last bit: every step is the same
-arithmetic in the same order as ours, and what depends on a category alone is looked up in a table that we computed.
-Intervals of a curve and leaves of a partition are found by walking trees.
+Leaves of a partition are found by walking trees.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ulmus.features.kernels import KERNELS, KernelParameters
 from ulmus.features.partition import Partition
-from ulmus.features.preparation import MISSING as NO_LEVEL
-from ulmus.features.preparation import Columns as Curves
-from ulmus.features.preparation import Preparation
 from ulmus.models.adaptive import AdaptiveFamily
 from ulmus.onnx.graph import Graph
-from ulmus.onnx.preprocessing import Columns, Portion, dates, select
-from ulmus.onnx.trees import Tree, search_tree, walk
+from ulmus.onnx.preprocessing import Columns
+from ulmus.onnx.tables import Texts, encoded, prepared
+from ulmus.onnx.trees import Tree, walk
 from ulmus.solvers.local import LocalKernels
-
-#: How a missing value is called as a level of a text column; an empty string stands for it in ONNX.
-MISSING = ("", "None", "nan", "<NA>", "NaT")
 
 
 def coordinates(g: Graph, block: Columns, model: AdaptiveFamily) -> str:
     """The rows as the kernel of the model sees them."""
-    view, preparation = model.view_, model.view_.preparation
-    names = list(getattr(model, "feature_names_in_", range(model.n_features_in_)))
-    parts, means = [], []
-    block = _with_dates(g, block, model)
-    if len(preparation.numeric):
-        numbers = select(g, block, preparation.numeric.tolist())
-        text = [part.name for part in numbers if part.kind != "number"]
-        if text:
-            raise TypeError(f"column {text[0]!r} held numbers in training and is text here")
-        X, gaps = g.join(*(part.value for part in numbers)), preparation.gaps
-        missing = g.IsNaN(X)
-        parts.append(_curves(g, g.Where(missing, gaps.fills, X), preparation.columns))
-        parts += [g.number(g.columns(missing, gaps.shown))] if len(gaps.shown) else []
-    for j, dummies, smoothed in _tables(preparation):
-        (part,) = select(g, block, [int(j)])
-        place = _place(g, part, preparation, int(j), model._levels.get(str(names[j])))
-        parts.append(g.Gather(dummies, place))
-        means += [g.Gather(smoothed, place)] if smoothed.shape[1] else []
-    P = g.join(*parts, *means)
+    view = model.view_
+    texts: Texts = {}
+    if model.encoder_ is not None:
+        block, texts = encoded(g, block, model.encoder_)
+    P = prepared(g, block, view.preparation, texts)
     A = np.asarray(view.metric)
     if A.ndim == 1 and not A.all():  # columns that the metric leaves out
         P, A = g.columns(P, np.flatnonzero(A)), A[A > 0]
     U = g.Mul(P, A) if A.ndim == 1 else g.MatMul(P, A)
     return g.number(g.cast(U, np.float32))
-
-
-def _with_dates(g: Graph, block: Columns, model: Any) -> Columns:
-    """The columns, then where their dates stand in their periods, as the model adds them."""
-    if model._dates is None or not any(model._dates.periods_):
-        return block
-    parts = dates(g, select(g, block, list(model._dated)), model._dates)
-    is_cycle = [k > 0 for periods in model._dates.periods_ for k in range(1 + 2 * len(periods))]
-    return [*block, *select(g, parts, np.flatnonzero(is_cycle).tolist())]
-
-
-def _curves(g: Graph, X: str, curves: Curves) -> str:
-    """Prepared numbers: :meth:`ulmus.features.preparation.Columns.transform`."""
-    if curves.kind == "quantile":
-        Z = _interpolated(g, X, curves)
-    else:
-        Z = g.Div(g.Sub(X, curves.centre), curves.scale)
-        if curves.kind == "clip":
-            third = g.Div(Z, 3.0)
-            Z = g.Div(Z, g.Sqrt(g.Add(g.Mul(third, third), 1.0)))
-    return Z if curves.deviation is None else g.Div(Z, curves.deviation)
-
-
-def _interpolated(g: Graph, X: str, curves: Curves) -> str:
-    """``slope (x − knot) + value`` in the interval of x; flat beyond the ends."""
-    trees, tables, first = [], [], [0]
-    for j, (k, v) in enumerate(zip(curves.knots, curves.values, strict=True)):
-        with np.errstate(over="ignore"):
-            steep = np.diff(v) / np.diff(k)
-        slope = np.concatenate([[0.0], np.where(np.isfinite(steep), steep, 0.0), [0.0]])
-        tables.append(np.array([np.append(k[0], k), slope, np.append(v[0], v)]))
-        trees.append(search_tree(k, j))
-        first.append(first[-1] + len(k) + 1)
-    knots, slopes, values = (g.constant(row.astype(g.dtype)) for row in np.concatenate(tables, axis=1))
-    place = g.Add(walk(g, X, trees), g.integers(*first[:-1]))
-    return g.Add(g.Mul(g.Gather(slopes, place), g.Sub(X, g.Gather(knots, place))), g.Gather(values, place))
-
-
-def _tables(preparation: Preparation) -> list[tuple[int, np.ndarray, np.ndarray]]:
-    """Of every category its column, and what its levels become; the first row is for a level never seen."""
-    found, start = [], 0
-    for j, category in zip(preparation.categorical, preparation.categories, strict=True):
-        codes = np.append(category.levels.max() + 1, category.levels)
-        smoothed = np.empty((len(codes), 0))
-        if category.has_means:
-            stop = start + len(category.overall)
-            smoothed = category.means(codes) / preparation.mean_deviation[start:stop]
-            start = stop
-        found.append((j, category.dummies(codes), smoothed))
-    return found
-
-
-def _place(g: Graph, part: Portion, preparation: Preparation, j: int, texts: Sequence[str] | None) -> str:
-    """The number of the level in a column, from 1; 0 for one never seen."""
-    levels = preparation.categories[list(preparation.categorical).index(j)].levels
-    rank = np.arange(1.0, len(levels) + 1)
-    if (part.kind == "string") != (texts is not None):
-        was, now = ("text", "numbers") if texts is not None else ("numbers", "text")
-        raise TypeError(f"column {part.name!r} held {was} in training and holds {now} here")
-    if texts is None:
-        value = g.Where(g.IsNaN(part.value), NO_LEVEL, part.value) if NO_LEVEL in levels else part.value
-        hit = g.Equal(value, levels[None])
-    else:
-        known = [texts[int(code)] for code in levels]
-        missing = [k for name in MISSING for k, level in enumerate(known) if level == name][:1]
-        hit = g.Equal(part.value, g.constant(np.array([known + [""] * len(missing)])))
-        rank = np.append(rank, rank[missing])
-    place = g.ReduceMax(g.Mul(g.number(hit), rank), g.integers(1), keepdims=0)
-    return g.cast(place, np.int64)
 
 
 def local_kernels(g: Graph, U: str, local: LocalKernels) -> str:

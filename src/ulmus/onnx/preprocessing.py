@@ -25,6 +25,7 @@ from sklearn.preprocessing import (
 )
 
 from ulmus.features.dates import PERIODS, DateParts
+from ulmus.features.table_encoder import TableEncoder
 from ulmus.models._tables import TableInput
 from ulmus.models.learned_metric import LearnedMetric
 from ulmus.onnx.graph import ML, ML_OPSET, OPSET, Graph, check
@@ -52,7 +53,7 @@ Columns = list[Portion]
 def read_columns(g: Graph, steps: Sequence[Any], dtype: Any, given: dict[str, str] | None) -> Columns:
     """The inputs: one matrix, or one column each when some of them are strings."""
     first = next(step for step in steps if step is not None and not isinstance(step, str))
-    names = tuple(str(n) for n in getattr(first, "feature_names_in_", range(first.n_features_in_)))
+    names = _inputs(first)
     kinds = dict.fromkeys(names, "number") | _kinds(first, names)
     kinds.update(given or {})
     if set(kinds.values()) == {"number"}:
@@ -63,6 +64,14 @@ def read_columns(g: Graph, steps: Sequence[Any], dtype: Any, given: dict[str, st
         value = g.declare(name, str if kinds[name] == "string" else dtype, [None, 1])
         parts.append(Portion(value if kinds[name] == "string" else g.number(value), kinds[name], (name,)))
     return parts
+
+
+def _inputs(step: Any) -> tuple[str, ...]:
+    """Names of the columns that a step takes; those that an encoder leaves out are none."""
+    encoder = step.encoder_ if isinstance(step, TableInput) else step
+    if isinstance(encoder, TableEncoder):
+        return tuple(reader.name for reader in encoder.readers_)
+    return tuple(str(n) for n in getattr(step, "feature_names_in_", range(step.n_features_in_)))
 
 
 def _kinds(step: Any, names: Sequence[str]) -> dict[str, str]:
@@ -78,7 +87,9 @@ def _kinds(step: Any, names: Sequence[str]) -> dict[str, str]:
     if isinstance(step, OneHotEncoder | OrdinalEncoder):
         return {n: "string" for n, c in zip(names, step.categories_, strict=True) if c.dtype.kind in "OUS"}
     if isinstance(step, TableInput):
-        return dict.fromkeys(step._levels, "string")
+        return _kinds(step.encoder_, names)
+    if isinstance(step, TableEncoder):
+        return {reader.name: "string" for reader in step.readers_ if reader.levels is not None}
     if isinstance(step, SimpleImputer) and np.asarray(step.statistics_).dtype.kind in "OUS":
         return dict.fromkeys(names, "string")
     return {}

@@ -9,13 +9,17 @@ from importlib import import_module
 from typing import Any
 
 _OURS = {
-    "calibration": "RobustSpread Spread",
+    "calibration": "HeldOut RobustSpread Spread",
     "engine": "Rows",
+    "features.columns": "Reader",
     "features.kernels": "CrossKernel KernelParameters",
     "features.nystrom": "NystromMap",
     "features.partition": "Partition",
     "features.preparation": "Category Columns Gaps Preparation",
     "features.random_layer": "RandomLayer",
+    "features.table_encoder": "TableEncoder",
+    "features.text": "TextFeatures",
+    "features.written": "Kind",
     "models._heads": "Means Neighbours",
     "models._memory": "Memory",
     "models._references": "References",
@@ -69,7 +73,11 @@ _SKLEARN = {
 
 #: What files of earlier versions do not have: parameters and attributes that came later, as those models had them.
 LATER: dict[str, dict[str, Any]] = {
-    "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared"},
+    "Spread": {"rows": None},
+    "RobustSpread": {"rows": None},
+    "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared", "encoder": None},
+    "AdaptiveOrdinalClassifier": {"encoder": None},
+    "AdaptiveRegressor": {"encoder": None},
 }
 
 

@@ -1,7 +1,8 @@
 """Pictures, one display a file. They need matplotlib, which is imported when drawing."""
 
 from ulmus.plots.projection import ProjectionDisplay
+from ulmus.plots.reasons import BeeswarmDisplay, WaterfallDisplay
 from ulmus.plots.residuals import ResidualsDisplay
 from ulmus.plots.tuning import TuningDisplay
 
-__all__ = ["ProjectionDisplay", "ResidualsDisplay", "TuningDisplay"]
+__all__ = ["BeeswarmDisplay", "ProjectionDisplay", "ResidualsDisplay", "TuningDisplay", "WaterfallDisplay"]

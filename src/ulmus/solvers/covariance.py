@@ -3,10 +3,13 @@
 See :mod:`ulmus.solvers.recursive` for what the form stands for.
 """
 
+import warnings
+
 import numpy as np
 from scipy.linalg import lapack
 from scipy.linalg.blas import dsymm, dsyr, dsyrk
 
+from ulmus.exceptions import NumericalWarning
 from ulmus.solvers.recursive import (
     FADED,
     Recursion,
@@ -24,7 +27,7 @@ from ulmus.solvers.recursive import (
     upper_root,
     widened,
 )
-from ulmus.solvers.ridge import Solution
+from ulmus.solvers.ridge import DOUBLE, EPS, Solution
 from ulmus.statistics import Statistics, TriangularStatistics
 
 
@@ -127,7 +130,17 @@ class Covariance(Recursion):
     def solution(self) -> Solution:
         beta = self.weights()  # not those that go on changing
         K = self._information() + np.diag(self.faded * self.shape.ridge)
-        return self.shape.solution(beta, self.form, leverage_of(upper_root(K), self.shape))
+        R = upper_root(K)
+        rcond, _ = lapack.dpocon(R, float(np.abs(K).sum(axis=0).max()), uplo="U")
+        if rcond * DOUBLE.correct < EPS:
+            warnings.warn(
+                f'form="covariance" has lost digits: the condition number is {1 / max(rcond, 1e-300):.1e} and weights '
+                f"may be off by {min(1.0, EPS / max(rcond, 1e-300)):.0e} of their size; "
+                'form="root" keeps them, and a smaller C or slope loses fewer',
+                NumericalWarning,
+                stacklevel=2,
+            )
+        return self.shape.solution(beta, self.form, leverage_of(R, self.shape))
 
     @few_threads
     def weights(self) -> np.ndarray:

@@ -1,7 +1,7 @@
 r"""Exact kernel ridge: :math:`\alpha = (K + W^{-1}/C)^{-1} T` with one n × n matrix alive."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,17 @@ _BLOCK_ROWS = 256
 
 @dataclass(frozen=True)
 class DualSolution:
-    """Dual weights and intercept; of the last rows, residuals and ``1 − u h`` (what leaving a copy out leaves)."""
+    """Dual weights and intercept; of the last rows, residuals and ``1 − u h`` (what leaving a copy out leaves).
+
+    ``C`` is the penalty in use, where it had to be another one than was asked for.
+    """
 
     alpha: np.ndarray
     intercept: np.ndarray
     condition: float
     residual: np.ndarray
     remainder: np.ndarray
+    C: float | None = None
 
 
 def kernel_triangle(cross: CrossKernel, X: Any, n_jobs: int | None = -1) -> tuple[np.ndarray, np.ndarray]:
@@ -81,8 +85,10 @@ def fit_kernel_ridge(
 
     With an intercept ``b`` the system is bordered, ``α = A⁻¹(T − 1b)`` and ``1ᵀα = 0``; targets are seen about their
     mean, of which α knows nothing and whose digits ``C`` would multiply. The last diagonal entries of
-    ``A⁻¹`` need only the last block of the Cholesky factor, which is why leave-one-out of those rows is free. A kernel
-    that is not positive definite goes to the symmetric indefinite solver, with a warning.
+    ``A⁻¹`` need only the last block of the Cholesky factor, which is why leave-one-out of those rows is free.
+
+    With a warning each: where round-off alone makes a definite kernel indefinite, the largest C that float64 has room
+    for takes the place of the one asked for; a kernel that is not definite goes to the symmetric indefinite solver.
     """
     n, m = len(rows), min(n_last, len(rows))
     T = rows.T.astype(np.float64)
@@ -96,6 +102,16 @@ def fit_kernel_ridge(
         S, _ = lapack.dpotrs(factor, B, lower=1)
         half = solve_triangular(factor[n - m :, n - m :], np.eye(m), lower=True, check_finite=False)
         inverse = half.T @ half if last_folds is not None else np.einsum("ij,ij->j", half, half)
+    elif _definite(cross) and (held := _largest_C(n, norm, rows.weight)) < C:
+        del A, factor
+        warnings.warn(
+            f"the kernel matrix plus I/C has a condition number beyond what float64 holds, which makes it indefinite "
+            f"(at row {info} of {n}); C = {held:.3g} was used for C = {C:.3g}. A smaller C or gamma would be steadier",
+            NumericalWarning,
+            stacklevel=3,
+        )
+        options: Any = {"fit_intercept": fit_intercept, "n_last": n_last, "last_folds": last_folds, "n_jobs": n_jobs}
+        return replace(fit_kernel_ridge(cross, rows, held, **options), C=held)
     else:
         del A, factor
         warnings.warn(
@@ -136,6 +152,17 @@ def fit_kernel_ridge(
     return DualSolution(alpha, b, condition, residual, 1.0 - share + share * inverse / (C * w))
 
 
+def _definite(cross: CrossKernel) -> bool:
+    """What the table says of a named kernel; of a callable nothing is known."""
+    return cross.kernel is not None and cross.kernel.positive_definite
+
+
+def _largest_C(n: int, norm: float, weight: np.ndarray | None) -> float:
+    """The C whose ``W⁻¹/C`` is what round-off can do to eigenvalues of a matrix of this order and norm."""
+    heaviest = 1.0 if weight is None else float(weight.max())
+    return 1.0 / (n * float(np.finfo(float).eps) * norm * heaviest)
+
+
 @dataclass(frozen=True)
 class KernelVariance:
     """``C (κ(x,x) − k_x A⁻¹ k_xᵀ)`` with ``A = K + W⁻¹/C``: the variance of predictions in units of the noise's.
@@ -172,6 +199,18 @@ class KernelVariance:
             if self.ones is not None:
                 out[piece] += (1.0 - K @ self.ones) ** 2 / self.ones.sum()
         return self.C * out
+
+    def leans(self, X: Any, n_last: int) -> np.ndarray:
+        """``(k_x A⁻¹)ᵢ`` of the last rows i, by which a prediction moves with their target.
+
+        With an intercept ``(1 − k_x A⁻¹ 1)(A⁻¹ 1)ᵢ / 1ᵀA⁻¹1`` more.
+        """
+        K = np.empty((X.shape[0], self.cross.n_lifted))
+        self.cross.lift(X, K)
+        leans = cho_solve((self.root, True), K.T, check_finite=False)[-n_last:].T
+        if self.ones is not None:
+            leans += np.outer((1.0 - K @ self.ones) / self.ones.sum(), self.ones[-n_last:])
+        return leans
 
 
 def without_folds(

@@ -24,8 +24,20 @@ from ulmus import engine
 from ulmus.engine import Lift, Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partial_whitening import PartialWhitening, residual_condition
-from ulmus.solvers.ridge import DOUBLE, SINGLE, Precision, Problem, Solution, fit_dual, fit_gram, fit_triangular
-from ulmus.solvers.round_off import RoundOff
+from ulmus.solvers.ridge import (
+    DOUBLE,
+    SINGLE,
+    Gradient,
+    NormalEquations,
+    Precision,
+    Problem,
+    Solution,
+    fit_dual,
+    fit_gram,
+    fit_sums,
+    fit_triangular,
+)
+from ulmus.solvers.round_off import FEWEST, RoundOff, SampledRoundOff
 from ulmus.statistics import Statistics
 
 
@@ -131,12 +143,38 @@ def summed_form(features: NystromMap) -> tuple[Lift, np.ndarray | None]:
 
 def nystrom_statistics(features: NystromMap, rows: Rows, n_jobs: int | None = -1) -> Statistics:
     """Sums of the whitened features in float64, squared before they are (all) white only where that costs no digits."""
-    problem = Problem(features, rows, None, n_jobs=n_jobs)
+    return _summed(Problem(features, rows, None, n_jobs=n_jobs), features).statistics(np.float64)
+
+
+def _summed(problem: Problem, features: NystromMap) -> Problem:
+    """The problem as :func:`nystrom_statistics` sums it."""
     if _summing_route(features) == SAFEST and features.triangular:
         partial = partly_whitened(features, SUM_LIMIT, SUM_LIMIT)
         if partial is not None:
-            return replace(problem, features=partial, whitening=partial.remaining).statistics(np.float64)
-    return summing_problem(problem, features).statistics(np.float64)
+            return replace(problem, features=partial, whitening=partial.remaining)
+    return summing_problem(problem, features)
+
+
+def _multiplied(features: NystromMap) -> float:
+    """By how much whitening multiplies the round-off of sums that may have been squared before: a condition number."""
+    return min(features.condition_, SUM_LIMIT) if features.triangular else 1.0
+
+
+def fit_nystrom_sums(
+    features: NystromMap, sample: Rows, stats: Statistics, C: float | None, fit_intercept: bool, again: Gradient | None
+) -> Solution:
+    """:func:`ulmus.solvers.ridge.fit_sums` on sums that may have been whitened after they were squared.
+
+    What that has cost is measured on a sample of the rows; few rows are corrected without.
+    """
+    problem = Problem(features, sample, C, fit_intercept, 1)
+
+    def measure(system: NormalEquations, solution: Solution) -> float:
+        if again is not None and len(sample) < FEWEST:
+            return np.inf
+        return SampledRoundOff(_summed(problem, features), stats)(system, solution)
+
+    return fit_sums(stats, C, fit_intercept, again, _multiplied(features), measure)
 
 
 def summing_problem(problem: Problem, features: NystromMap) -> Problem:
@@ -163,15 +201,27 @@ def fit_nystrom_ridge(
     problem = Problem(features, rows, C, fit_intercept, n_jobs)
     if len(rows) <= features.n_lifted:  # no larger, and nothing is squared
         return fit_dual(problem)
+    solution = None if stats is None else _fit_given(problem, features, stats, precision)
+    if solution is not None:
+        return solution
     route = choose_route(rows.X.dtype, features.condition_, len(rows), triangular=features.triangular)
-    for attempt in dict.fromkeys((route, SAFEST)) if stats is None else (_summing_route(features),):
+    for attempt in dict.fromkeys((route, SAFEST)) if stats is None else ():
         posed, wanted = _posed(problem, features, attempt), precision or _watchful(attempt, features.condition_)
-        if posed is None:
-            continue
-        solution = _fit_sums(posed, wanted) if stats is None else fit_gram(posed, wanted, stats)
+        solution = None if posed is None else _fit_sums(posed, wanted)
         if solution is not None:
             return replace(solution, form=str(attempt))
     return fit_triangular(problem)
+
+
+def _fit_given(
+    problem: Problem, features: NystromMap, stats: Statistics, precision: Precision | None
+) -> Solution | None:
+    """Weights by given sums, corrected where they have lost digits."""
+    posed = summing_problem(problem, features)
+    wanted = replace(DOUBLE, correct=DOUBLE.correct / _multiplied(features))
+    measure = SampledRoundOff(_summed(problem, features), stats) if len(problem.rows) >= FEWEST else None
+    solution = fit_gram(posed, precision or wanted, stats, measure)
+    return None if solution is None else replace(solution, form=str(_summing_route(features)))
 
 
 def _fit_sums(problem: Problem, precision: Precision) -> Solution | None:

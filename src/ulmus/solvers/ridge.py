@@ -211,30 +211,42 @@ class Gradient(Protocol):
         """In β and in b."""
 
 
-def fit_sums(stats: Statistics, C: float | None, fit_intercept: bool, again: Gradient | None = None) -> Solution:
+def fit_sums(
+    stats: Statistics,
+    C: float | None,
+    fit_intercept: bool,
+    again: Gradient | None = None,
+    multiplied: float = 1.0,
+    measure: "Measure | None" = None,
+) -> Solution:
     """Weights from sums, by Cholesky where it keeps the digits, else by eigenvalues.
 
     ``again`` goes over the rows once more for every correction, where there are digits to win back; if it can sum their
     triangular factor, that is used where corrections do not help. Without it a warning tells how many digits are lost.
+    ``multiplied`` says by how much the round-off of the sums has grown since they were taken; as that is a bound, far
+    above the truth, it counts where ``measure`` agrees.
     """
     with engine.threads_for(stats.n_features):
         try:
             system = NormalEquations(stats, C, fit_intercept)
-            solution, loss = system.solution(), EPS * system.condition
-            if again is not None and DOUBLE.correct < loss <= DOUBLE.give_up:
+            solution, loss, left = system.solution(), EPS * system.condition, DOUBLE.correct
+            trusted = loss <= DOUBLE.give_up
+            if measure is not None and loss <= DOUBLE.correct < multiplied * loss:
+                loss, left = measure(system, solution), DOUBLE.correct if again is None else DOUBLE.settled
+            if again is not None and trusted and loss > left:
                 corrected = _corrected(again, system, solution, DOUBLE.tolerance)
                 solution, loss = (solution, loss) if corrected is None else (corrected, 0.0)
         except LinAlgError:
-            loss = np.inf
-        if loss > DOUBLE.correct and again is not None and hasattr(again, "triangular"):
+            loss, left = np.inf, 0.0
+        if loss > left and again is not None and hasattr(again, "triangular"):
             return solve_triangular_statistics(again.triangular(), C, fit_intercept)
         if loss > DOUBLE.give_up:
             solution = _by_eigenvalues(stats, C, fit_intercept)
-    if loss > DOUBLE.correct:
+    if loss > left:
         warnings.warn(
             f"sums of squares have lost digits: the condition number is {solution.condition:.1e} and weights may be "
-            f"off by {min(1.0, EPS * solution.condition):.0e} of their size; a smaller C, fewer features or an OSELM "
-            "model (its factor is never squared) keep them",
+            f"off by {min(1.0, max(EPS * solution.condition, loss)):.0e} of their size; a smaller C, fewer features or "
+            "an OSELM model (its factor is never squared) keep them",
             NumericalWarning,
             stacklevel=2,
         )

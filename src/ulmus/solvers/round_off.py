@@ -47,6 +47,27 @@ class RoundOff:
         return SAFETY * (sampled + whitening) / max(float(np.sqrt(energy)), 1e-300)
 
 
+@dataclass(frozen=True)
+class SampledRoundOff:
+    """The same for sums that are white already, of rows of which only these are at hand (``problem``, as summed)."""
+
+    problem: Problem
+    sums: Statistics
+
+    def __call__(self, system: NormalEquations, solution: Solution) -> float:
+        """Estimate of the relative error of fitted values."""
+        n = len(self.problem.rows)
+        m = n if n < FEWEST else min(SAMPLED_ROWS, int(SHARE * n))
+        some = replace(self.problem, rows=self.problem.rows.take(np.arange(m) * n // m))
+        part = some.statistics(np.float64)
+        ratio = float(np.trace(self.sums.gram)) / max(float(np.trace(part.gram)), 1e-300)
+        exact, exact_b = some.gradient(solution.beta, solution.intercept)
+        of_sums, of_sums_b = _gradient(replace(some, whitening=None), part, solution)
+        lost = _size(system, of_sums - exact, of_sums_b - exact_b) * ratio
+        energy = system.energy(solution.beta / _unit(solution.beta)) * _unit(solution.beta) ** 2
+        return SAFETY * lost / max(float(np.sqrt(energy)), 1e-300)
+
+
 def _unit(beta: np.ndarray) -> float:
     return float(np.abs(beta).max(initial=0.0)) or 1.0
 

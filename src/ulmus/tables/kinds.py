@@ -1,51 +1,22 @@
-"""What a column is (number, boolean, date, category), told from all its values, and its values as that.
+"""What a column of a file is, told from all its values, and its values as that.
 
-A column of text is a number when at least nine tenths of its values are; the rest count as missing, and the first of
-them is told. Decimal commas, thousands separators and common forms of dates are known.
+The rules are those of frames (:mod:`ulmus.features.columns`, :mod:`ulmus.features.written`); Arrow reads what is plain.
 """
 
-from collections.abc import Callable
+import datetime
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-#: Share of the values that must be numbers for a column to be numeric.
-MOSTLY = 0.9
-#: Forms of dates, the first that fits all values wins. The empty one is ISO 8601.
-DATES = (
-    *("", "%Y-%m-%d %H:%M", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y"),
-    *(
-        "%Y/%m/%d %H:%M:%S",
-        "%d.%m.%Y %H:%M",
-        "%d.%m.%Y %H:%M:%S",
-        "%d/%m/%Y %H:%M",
-        "%m/%d/%Y %H:%M",
-        "%d/%m/%Y %H:%M:%S",
-    ),
-)
-NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-DECIMAL_COMMA = r"^[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?([eE][+-]?\d+)?$"
-THOUSANDS = r"^[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?$"
-#: Form of a number → the pattern, and the characters that go and those that become a point.
-NUMBERS: dict[str, tuple[str, str, str]] = {
-    "plain": (NUMBER, "", ""),
-    "thousands": (THOUSANDS, ",", ""),
-    "decimal comma": (DECIMAL_COMMA, ".", ","),
-}
-#: Digits behind a zero: a code ("00012", a postal code), which as a number would lose its zeros.
-CODE = r"^0\d+$"
-BOOLEANS = {"true": 1.0, "false": 0.0}
-#: What separates whole from broken parts, as it is given to a command → the forms of numbers that are looked for.
-DECIMALS = {"auto": tuple(NUMBERS), ".": ("plain", "thousands"), ",": ("decimal comma",)}
+from ulmus.features.columns import kind_of, written_as
+from ulmus.features.frames import Column
+from ulmus.features.written import CODE, DECIMALS, READ, Kind
 
+__all__ = ["DECIMALS", "Kind", "Values", "infer", "values", "written"]
 
-@dataclass(frozen=True)
-class Kind:
-    """``name`` is number, boolean, date, category or empty; ``form`` says how a number or a date is written."""
-
-    name: str
-    form: str = ""
+#: Kind → values that are no numbers.
+_WORDS = ("category", "tags", "text")
 
 
 @dataclass
@@ -56,44 +27,73 @@ class Values:
     wrong: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
 
 
-def infer(column: Any, decimal: str = "auto") -> Kind:
+def infer(column: Any, decimal: str = "auto", name: str = "") -> Kind:
     """What a column of an Arrow table is; ``decimal`` is ``"."`` or ``","`` where it is known."""
+    read = _read(column, decimal)
+    kind = kind_of(name, read, np.ones(len(column)), decimal)
+    return Kind("number", "plain") if kind == Kind("number") else kind
+
+
+def written(column: Any, decimal: str = "auto") -> Kind:
+    """How the values are written, whether or not they recur: words are a category."""
+    read = _read(column, decimal)
+    if read.type == "empty":
+        return Kind("empty")
+    kind = written_as(read, np.ones(len(column)), decimal) or Kind("category")
+    return Kind("number", "plain") if kind == Kind("number") else kind
+
+
+def _read(column: Any, decimal: str) -> Column:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     t = column.type
     if pa.types.is_null(t) or column.null_count == len(column):
-        return Kind("empty")
+        return Column("empty", str(t), None, (), np.full(len(column), -1))
     if pa.types.is_boolean(t):
-        return Kind("boolean")
+        return Column("boolean", str(t), _booleans(column).values)
     if pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t):
-        return Kind("number", "plain")
-    if pa.types.is_date(t) or pa.types.is_timestamp(t):
-        return Kind("date")
-    text = _text(column).drop_null()
-    if not len(text):
-        return Kind("empty")
-    forms = DECIMALS[decimal]
-    if "plain" in forms and _parsed(text) is not None:
-        return Kind("category") if pc.any(pc.match_substring_regex(text, CODE)).as_py() else Kind("number", "plain")
-    first = text.slice(0, 10_000)
-    sample = pc.unique(first)
-    if all(set(pc.utf8_lower(pc.unique(t)).to_pylist()) <= set(BOOLEANS) for t in (sample, text)):
-        return Kind("boolean")
-    for form in forms:
-        pattern = NUMBERS[form][0]
-        share = pc.mean(pc.match_substring_regex(first, pattern).cast(pa.int8())).as_py()
-        if share >= MOSTLY and pc.mean(pc.match_substring_regex(text, pattern).cast(pa.int8())).as_py() >= MOSTLY:
-            return Kind("number", form)
-    for form in DATES:
-        if _dates(sample, form).null_count == 0 and _dates(text, form).null_count == 0:
-            return Kind("date", form)
-    return Kind("category")
+        return Column("number", str(t), _numbers(column, "").values)
+    for name, (is_type, _) in TIMED.items():
+        if is_type(t):
+            found = TIMED[name][1](column)
+            return Column(name, str(t), np.where(np.isnat(found), np.nan, found.astype(np.int64) / 86_400e6))
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        return Column("list", str(t), None, *_listed(column))
+    text = _text(column)
+    there = text.drop_null()
+    plain = _parsed(text) if "plain" in DECIMALS[decimal] and len(there) else None
+    if plain is not None and not pc.any(pc.match_substring_regex(there, CODE)).as_py():
+        floats = np.array(plain.fill_null(np.nan).to_numpy(), dtype=np.float64)
+        return Column("number", str(t), np.where(np.isinf(floats), np.nan, floats))
+    distinct, place = _coded(text)
+    kind = "level" if pa.types.is_dictionary(t) else "words"
+    return Column(kind if distinct else "empty", str(t), None, tuple(distinct), place)
 
 
 def values(column: Any, kind: Kind) -> Values:
-    """The values of a column, as what it is: floats, dates, or texts with ``""`` where they are missing."""
-    return VALUES[kind.name](column, kind)
+    """The values of a column, as what it is: floats, moments, or texts with ``""`` where they are missing."""
+    import pyarrow as pa
+
+    t = column.type
+    if kind.name in _WORDS:
+        return _words(column)
+    blank = pa.types.is_null(t) or column.null_count == len(column)
+    if kind.name in ("id", "constant", "empty", "drop"):
+        return Values(np.full(len(column), np.nan))
+    if kind.name in TIMED:
+        return _timed(column, kind, blank)
+    if blank:
+        return Values(np.full(len(column), np.nan))
+    if kind.name == "boolean":
+        return _booleans(column)
+    return _numbers(column, kind.form)
+
+
+def _is_text(t: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_dictionary(t))
 
 
 def _text(column: Any) -> Any:
@@ -107,6 +107,25 @@ def _text(column: Any) -> Any:
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 
+def _coded(text: Any) -> tuple[list[str], np.ndarray]:
+    """Distinct texts, and the place of each row's; -1 where it is missing."""
+    coded = text.combine_chunks() if hasattr(text, "combine_chunks") else text
+    coded = coded.dictionary_encode()
+    if hasattr(coded, "combine_chunks"):
+        coded = coded.combine_chunks()
+    place = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False))
+    return coded.dictionary.to_pylist(), place
+
+
+def _listed(column: Any) -> tuple[tuple[Any, ...], np.ndarray]:
+    codes: dict[Any, int] = {}
+    place = np.full(len(column), -1)
+    for i, value in enumerate(column.to_pylist()):
+        if value is not None:
+            place[i] = codes.setdefault(tuple(str(part) for part in value if part is not None), len(codes))
+    return tuple(codes), place
+
+
 def _parsed(text: Any) -> Any:
     """As numbers, or None when some are not."""
     import pyarrow as pa
@@ -117,118 +136,141 @@ def _parsed(text: Any) -> Any:
         return None
 
 
-def _numbers(column: Any, kind: Kind) -> Values:
+def _by_texts(text: Any, kind: Kind) -> Values:
+    """Distinct texts read one by one."""
+    distinct, place = _coded(text)
+    found = np.append(READ[kind.name](distinct, kind.form), np.nan)[place]
+    return Values(found, np.flatnonzero(np.isnan(found) & (place >= 0)))
+
+
+def _numbers(column: Any, form: str) -> Values:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     t = column.type
-    if pa.types.is_null(t):
-        return Values(np.full(len(column), np.nan))
-    if pa.types.is_temporal(t):
-        return Values(np.full(len(column), np.nan), np.arange(len(column)))
-    if not (pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_dictionary(t)):
+    if pa.types.is_temporal(t) or pa.types.is_nested(t):
+        return Values(np.full(len(column), np.nan), np.flatnonzero(~np.asarray(column.is_null().to_numpy())))
+    if not _is_text(t):
         floats = column.cast(pa.float64(), safe=False)
+        found = np.array(floats.fill_null(np.nan).to_numpy(), dtype=np.float64)
+        given = ~(column.is_null(nan_is_null=True) if pa.types.is_floating(t) else column.is_null()).to_numpy()
     else:
         text = _text(column)
-        floats = _parsed(text) if (kind.form or "plain") in DECIMALS["."] else None  # "1.234" may be a thousand
-        if floats is None:
-            pattern, gone, point = NUMBERS[kind.form or "plain"]
-            good = pc.match_substring_regex(text, pattern)
-            text = pc.if_else(good, text, pa.scalar(None, pa.string()))
-            text = pc.replace_substring(text, gone, "") if gone else text
-            text = pc.replace_substring(text, point, ".") if point else text
-            floats = pc.replace_substring_regex(text, r"^\+", "").cast(pa.float64())
-    found = np.array(floats.fill_null(np.nan).to_numpy(), dtype=np.float64)
+        plain = _parsed(text) if (form or "plain") in DECIMALS["."] else None  # "1.234" may be a thousand
+        if plain is None:
+            return _by_texts(text, Kind("number", form))
+        found = np.array(plain.fill_null(np.nan).to_numpy(), dtype=np.float64)
+        given = ~text.is_null().to_numpy()
     found[np.isinf(found)] = np.nan
-    if not np.isnan(found).any():
-        return Values(found)
-    nan_given = column.is_null(nan_is_null=True).to_numpy() if pa.types.is_floating(t) else column.is_null().to_numpy()
-    return Values(found, np.flatnonzero(np.isnan(found) & ~nan_given & ~_blank(column)))
+    return Values(found, np.flatnonzero(np.isnan(found) & given))
 
 
-def _blank(column: Any) -> np.ndarray:
-    """Texts of spaces only, which are missing as well."""
+def _booleans(column: Any) -> Values:
     import pyarrow as pa
 
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        return np.zeros(len(column), bool)
-    return np.asarray(_text(column).is_null().to_numpy())
+    if pa.types.is_nested(column.type):
+        return Values(np.full(len(column), np.nan), np.flatnonzero(~np.asarray(column.is_null().to_numpy())))
+    return _by_texts(_text(column), Kind("boolean"))
 
 
-def _booleans(column: Any, kind: Kind) -> Values:
+def _timed(column: Any, kind: Kind, blank: bool) -> Values:
+    is_type, cast = TIMED[kind.name]
+    unit = "datetime64[us]" if kind.name == "date" else "timedelta64[us]"
+    if blank:
+        found = Values(np.full(len(column), "NaT", dtype=unit))
+    elif is_type(column.type):
+        found = Values(cast(column))
+    elif not _is_text(column.type):
+        found = Values(np.full(len(column), "NaT", unit), np.flatnonzero(~np.asarray(column.is_null().to_numpy())))
+    else:
+        text = _text(column)
+        iso = _iso(text) if kind == Kind("date") else None
+        if iso is not None:
+            found = Values(iso)
+        else:
+            read = _by_texts(text, kind)
+            gone = np.isnan(read.values)
+            days = np.round(np.where(gone, 0.0, read.values) * 86_400e6).astype(np.int64).astype(unit)
+            found = Values(np.where(gone, np.array("NaT", unit), days), read.wrong)
+    return Values(_clock(found.values), found.wrong) if kind.name == "time" else found
+
+
+def _clock(since: np.ndarray) -> np.ndarray:
+    """Times of a day as objects, which frames know them by."""
+    out = np.full(len(since), None, dtype=object)
+    for i in np.flatnonzero(~np.isnat(since)):
+        out[i] = (datetime.datetime.min + since[i].item()).time()
+    return out
+
+
+def _iso(text: Any) -> np.ndarray | None:
+    """As moments, where Arrow reads them all."""
     import pyarrow as pa
 
-    if pa.types.is_null(column.type):
-        return Values(np.full(len(column), np.nan))
-    coded = _text(column).combine_chunks().dictionary_encode()
-    table = {**BOOLEANS, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
-    levels = np.array([table.get(w.lower(), np.nan) for w in coded.dictionary.to_pylist()] + [np.nan])
-    index = np.asarray(coded.indices.fill_null(len(levels) - 1).to_numpy(zero_copy_only=False))
-    found = levels[index]
-    return Values(found, np.flatnonzero(np.isnan(found) & (index < len(levels) - 1)))
-
-
-def _dates(text: Any, form: str) -> Any:
-    """As timestamps; null where a text is not a date of this form."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if form:
-        return pc.strptime(text, format=form, unit="us", error_is_null=True)
-    try:
-        return text.cast(pa.timestamp("us"))
-    except pa.ArrowInvalid:
+    for zone in (None, "UTC"):
         try:
-            return text.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
+            times = text.cast(pa.timestamp("us", zone))
         except pa.ArrowInvalid:
-            return _iso_where_possible(text)
+            continue
+        return np.asarray(times.cast(pa.timestamp("us")).to_numpy()).astype("datetime64[us]")
+    return None
 
 
-def _iso_where_possible(text: Any) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    good = pc.match_substring_regex(text, r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([T ]\d{2}:\d{2}(:\d{2})?)?$")
-    try:
-        return pc.if_else(good, text, pa.scalar(None, pa.string())).cast(pa.timestamp("us"))
-    except pa.ArrowInvalid:
-        return pa.nulls(len(text), pa.timestamp("us"))
-
-
-def _moments(column: Any, kind: Kind) -> Values:
+def _moments(column: Any) -> np.ndarray:
     import pyarrow as pa
 
     t = column.type
-    if pa.types.is_null(t):
-        return Values(np.full(len(column), np.datetime64("NaT"), dtype="datetime64[us]"))
-    if pa.types.is_date(t):
-        times = column.cast(pa.timestamp("us"))
-    elif pa.types.is_timestamp(t):
-        times = column.cast(pa.timestamp("us", t.tz), safe=False)
-    else:
-        column = _text(column)
-        times = _dates(column, kind.form)
-    found = np.asarray(times.to_numpy()).astype("datetime64[us]")
-    return Values(found, np.flatnonzero(np.isnat(found) & ~column.is_null().to_numpy()))
+    times = column.cast(pa.timestamp("us", None if pa.types.is_date(t) else t.tz), safe=False)
+    return np.asarray(times.to_numpy()).astype("datetime64[us]")
 
 
-def _categories(column: Any, kind: Kind) -> Values:
+def _lengths(column: Any) -> np.ndarray:
+    import pyarrow as pa
+
+    return np.asarray(column.cast(pa.duration("us"), safe=False).to_numpy()).astype("timedelta64[us]")
+
+
+def _since_midnight(column: Any) -> np.ndarray:
+    import pyarrow as pa
+
+    return _lengths(column.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.duration("us")))
+
+
+def _is_moment(t: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_date(t) or pa.types.is_timestamp(t))
+
+
+def _is_length(t: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_duration(t))
+
+
+def _is_clock(t: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_time(t))
+
+
+#: Kind → which types are it, and how these are read.
+TIMED = {"date": (_is_moment, _moments), "duration": (_is_length, _lengths), "time": (_is_clock, _since_midnight)}
+
+
+def _words(column: Any) -> Values:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_null(column.type):
+    t = column.type
+    if pa.types.is_null(t):
         return Values(np.full(len(column), "", dtype=object))
-    if pa.types.is_floating(column.type):  # 3.0 was written 3
+    if pa.types.is_nested(t):
+        out = np.full(len(column), "", dtype=object)
+        for i, value in enumerate(column.to_pylist()):
+            out[i] = "" if value is None else list(value) if isinstance(value, list) else str(value)
+        return Values(out)
+    if pa.types.is_floating(t):  # 3.0 was written 3
         whole = pc.equal(pc.floor(column), column)
         if pc.all(whole).as_py() is not False:
             column = column.cast(pa.int64(), safe=False)
     return Values(np.asarray(_text(column).fill_null("").to_numpy(), dtype=object))
-
-
-VALUES: dict[str, Callable[[Any, Kind], Values]] = {
-    "number": _numbers,
-    "boolean": _booleans,
-    "date": _moments,
-    "category": _categories,
-    "empty": lambda column, kind: Values(np.full(len(column), np.nan)),
-}

@@ -6,21 +6,26 @@ from typing import Any
 
 import numpy as np
 
+from ulmus.features.columns import LEFT_OUT
+from ulmus.features.written import DATES, MOSTLY, NUMBERS
 from ulmus.tables.errors import TableError
-from ulmus.tables.kinds import DECIMALS, Kind, Values, infer, values
+from ulmus.tables.kinds import DECIMALS, Kind, Values, infer, values, written
 from ulmus.tables.read import TableBatch
 
-#: A text column with more distinct values than this, and than half of the rows, tells rows apart, not kinds of rows.
-MANY = 50
 #: A target of text with more distinct values than this share of the rows names rows, not classes.
 NAMES = 0.8
 #: Whole numbers with at most this many distinct values are classes.
 FEW = 10
+#: Kind → the forms in which it may be written.
+FORMS = {"number": tuple(NUMBERS), "date": DATES, "time": ("",), "duration": ("",)}
 TASKS = ("classification", "regression", "ordinal")
 #: A number as it is written in most places.
 PLAIN = Kind("number", "plain")
 #: What a value was expected to be, in messages.
-_CALLED = {"number": "a number", "boolean": "true or false", "date": "a date of the known form"}
+_CALLED = {
+    **{"number": "a number", "boolean": "true or false", "date": "a date of the known form"},
+    **{"time": "a time of the day", "duration": "a length of time"},
+}
 
 #: Rows from which on a column that has turned is told from a few odd values.
 ENOUGH = 20
@@ -59,11 +64,16 @@ class Schema:
 
 
 def learn(
-    batch: TableBatch, target: str, task: str = "auto", categories: list[str] | None = None, decimal: str = "auto"
+    batch: TableBatch,
+    target: str,
+    task: str = "auto",
+    categories: list[str] | None = None,
+    decimal: str = "auto",
+    roles: dict[str, str] | None = None,
 ) -> Schema:
-    """The schema of a training table."""
+    """The schema of a training table; ``roles`` says what some columns are, or that they are left out."""
     column = batch.column(target)
-    kind = infer(column, decimal)
+    kind = _target_kind(column, decimal)
     if task == "regression" and kind.name == "category" and not len(values(column, PLAIN).wrong):
         kind = PLAIN  # codes that are to be numbers
     if kind.name == "empty":
@@ -87,10 +97,9 @@ def learn(
     for name in batch.columns:
         if name == target:
             continue
-        found = infer(batch.columns[name], decimal)
-        reason = _reason(batch.columns[name], found)
-        if reason:
-            left_out[name] = reason
+        found = _told(batch, name, (roles or {}).get(name), decimal)
+        if found.name in LEFT_OUT:
+            left_out[name] = _reason(batch.columns[name], found)
         else:
             columns[name] = found
     if not columns:
@@ -134,15 +143,38 @@ def _refuse_names(batch: TableBatch, target: str, column: Any) -> None:
         )
 
 
+def _target_kind(column: Any, decimal: str) -> Kind:
+    """Of a target only whether it is a number, a truth value, or words counts."""
+    kind = written(column, decimal)
+    return Kind("category") if kind.name in ("text", "tags", "time", "duration") else kind
+
+
+def _told(batch: TableBatch, name: str, role: str | None, decimal: str) -> Kind:
+    """What a column is: as it was asked for, in the form in which it is written."""
+    found = infer(batch.columns[name], decimal, name)
+    if role is None or role == found.name:
+        return found
+    if role in ("number", "date", "time", "duration"):
+        column = batch.columns[name]
+        for form in FORMS[role]:
+            known = values(column, Kind(role, form))
+            given = len(column) - int(_missing(known.values).sum()) + len(known.wrong)
+            if len(known.wrong) <= (1 - MOSTLY) * given:
+                return Kind(role, form)
+        first = next((value for value in column.to_pylist() if value is not None), None)
+        raise TableError(
+            f"--{role if role != 'number' else 'numeric'} cannot read {first!r} and others",
+            file=batch.file,
+            column=name,
+        )
+    return Kind(role, "|" if role == "tags" else "")
+
+
 def _reason(column: Any, kind: Kind) -> str:
-    """Why a column cannot be learnt from; empty when it can."""
-    if kind.name == "empty":
-        return "has no values"
-    if kind.name == "category":
-        distinct = column.cast("string").unique()
-        if len(distinct) > max(MANY, len(column) / 2):
-            return f"is text with {len(distinct)} distinct values in {len(column)} rows"
-    return ""
+    """Why a column is left out."""
+    if kind.name != "id":
+        return LEFT_OUT[kind.name]
+    return f"names the rows: {len(column.cast('string').unique())} distinct values in {len(column)}"
 
 
 def frame(batch: TableBatch, schema: Schema, tell: Tell, *, decimal: str = "auto", force: bool = False) -> Any:
@@ -209,9 +241,9 @@ def row_names(batch: TableBatch, schema: Schema) -> np.ndarray:
 
 def _missing(found: np.ndarray) -> np.ndarray:
     """Which values are missing."""
-    return np.asarray(
-        found == "" if found.dtype == object else np.isnat(found) if found.dtype.kind == "M" else np.isnan(found)
-    )
+    if found.dtype == object:
+        return np.array([value is None or (isinstance(value, str) and value == "") for value in found], bool)
+    return np.asarray(np.isnat(found) if found.dtype.kind in "mM" else np.isnan(found))
 
 
 def target(batch: TableBatch, schema: Schema) -> tuple[np.ndarray, np.ndarray]:

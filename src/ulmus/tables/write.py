@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from ulmus._files import failed, replacing
 from ulmus.tables.errors import TableError
-from ulmus.tables.kinds import Kind, infer, values
+from ulmus.tables.kinds import Kind, values, written
 from ulmus.tables.read import TableBatch
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
@@ -114,7 +114,7 @@ class Kept:
 
         if not pa.types.is_string(column.type):
             return None
-        kind = infer(column, self._decimal)
+        kind = written(column, self._decimal)
         if kind.name != "number" or len(values(column, kind).wrong):
             return None
         text = pc.utf8_trim_whitespace(column)

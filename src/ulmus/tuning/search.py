@@ -25,7 +25,7 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.judge import GCV, Judge
-from ulmus.tuning.surface import C_LIMITS, Trial
+from ulmus.tuning.surface import C_LIMITS, FLAT, Trial
 
 #: log2 of the C that are tried first; the judge widens the grid while the best value sits at its end.
 LOG2_C = np.arange(-10.0, 25.5, 1.0)
@@ -167,7 +167,11 @@ class Tuner:
         return judge.gain(half, whole)[0] > share * half.best_loss
 
     def _climb(self, start: float, factor: float, size: int, judge: Judge) -> float:
-        """Move to a neighbouring width while that gains more than half a standard error: smaller gains are noise."""
+        """Move to a neighbouring width while that gains more than half a standard error: smaller gains are noise.
+
+        However sure, a gain below :data:`FLAT` is none: a polynomial or a ReLU of a given C sees only what the width
+        adds to C, and its losses fall for ever, by ever smaller amounts, while the condition number grows.
+        """
         trials: dict[int, Trial] = {}
 
         def trial_at(step: int) -> Trial:
@@ -181,7 +185,8 @@ class Tuner:
             old, new = trial_at(here), trial_at(best)
             if best == here or not judge.gains(old, new, errors=0.5):
                 break
-            if best < here and to_grow and judge.gain(old, new)[0] < FLATTER * old.best_loss:
+            enough = FLATTER if best < here and to_grow else FLAT
+            if judge.gain(old, new)[0] < enough * old.best_loss:
                 break
             here = best
         # as good as the best, but for noise: more features, and more rows, make more of a larger width

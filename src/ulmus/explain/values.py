@@ -1,0 +1,120 @@
+"""Shapley values of a game: exact where its scores are products, sampled with an error where they are not."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ulmus.exceptions import NumericalWarning
+from ulmus.explain.explanation import Explanation
+from ulmus.explain.game import Game
+from ulmus.explain.interactions import interaction_values
+from ulmus.explain.sampling import sampled_values
+from ulmus.explain.shapley import shapley_values
+
+#: Background rows that are taken where none are given, at most.
+BACKGROUND = 100
+#: What round-off may take from the sum of values, relative to the largest score, before that is told.
+ADDS_UP = 1e-8
+
+
+def explained(
+    game: Game,
+    X: Any,
+    background: Any = None,
+    background_weight: Any = None,
+    *,
+    n_inputs: int,
+    names: list[str],
+    data: np.ndarray,
+    output_names: list[str] | None,
+    single: bool,
+    interactions: bool = False,
+    method: str = "auto",
+    rounds: int = 1,
+    random_state: Any = 0,
+    n_jobs: int | None = -1,
+) -> Explanation:
+    """Values of the rows ``X``; ``n_inputs`` players, of whom those without a coordinate are worth nothing."""
+    exact = _exact(game, method, interactions)
+    U = game.see(X)
+    B = _background(game, background)
+    weight = _weights(background_weight, len(B))
+    present, groups = game.players()
+    scores = game.score(U)
+    base = weight @ game.score(B)
+    shape = (len(U), n_inputs, scores.shape[1])
+    values, errors, pairs = np.zeros(shape), np.zeros(shape), None
+    if len(present) and exact and game.products is not None:
+        values[:, present] = shapley_values(game.products, groups, U, B, weight, n_jobs)
+    elif len(present):
+        rng = np.random.RandomState(random_state) if not hasattr(random_state, "uniform") else random_state
+        found, spread = sampled_values(game.score, groups, U, B, weight, rounds, rng)
+        values[:, present], errors[:, present] = found, spread
+    values += _missing(scores - base - values.sum(axis=1), values, scores)
+    if interactions and game.products is not None:
+        pairs = np.zeros((len(U), n_inputs, n_inputs, scores.shape[1]))
+        of_pairs = interaction_values(game.products, groups, values[:, present], U, B, weight, n_jobs)
+        pairs[:, present[:, None], present] = of_pairs
+    base = np.tile(base, (len(U), 1))
+    if single:
+        values, errors, base = values[..., 0], errors[..., 0], base[:, 0]
+        pairs = None if pairs is None else pairs[..., 0]
+    return Explanation(values, base, data, names, errors, None if single else output_names, pairs)
+
+
+def _exact(game: Game, method: str, interactions: bool) -> bool:
+    if method not in ("auto", "exact", "sampled"):
+        raise ValueError(f'method must be "auto", "exact" or "sampled", got {method!r}')
+    possible = game.products is not None
+    if not possible and (interactions or method == "exact"):
+        what = "interactions are" if interactions else 'method="exact" is'
+        raise ValueError(
+            f'{what} for scores that are sums of product kernels: kernel="rbf" or "laplacian_l1", with no metric '
+            'or a diagonal one. This model is none; leave method at "auto" for sampled values'
+        )
+    if interactions and method == "sampled":
+        raise ValueError('interactions are exact; leave method at "auto"')
+    return possible and method != "sampled"
+
+
+def _background(game: Game, background: Any) -> np.ndarray:
+    if background is not None:
+        B = game.see(background)
+        if not len(B):
+            raise ValueError(
+                "background has no rows; give some that stand for what is usual, such as 100 training rows"
+            )
+        return B
+    if game.background is None:
+        raise ValueError(
+            "this model holds no rows that could be the background; pass some training rows, e.g. background=X[:100]"
+        )
+    return game.background[:BACKGROUND]
+
+
+def _weights(weight: Any, n: int) -> np.ndarray:
+    if weight is None:
+        return np.full(n, 1.0 / n)
+    w = np.asarray(weight, dtype=np.float64)
+    if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
+        raise ValueError(
+            f"background_weight must be {n} finite numbers, none negative and not all 0; got shape {w.shape}"
+        )
+    return w / w.sum()
+
+
+def _missing(gap: np.ndarray, values: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """What round-off has taken from the values of every row, in proportion to their sizes."""
+    size = max(float(np.abs(scores).max(initial=0.0)), 1e-300)
+    worst = float(np.abs(gap).max(initial=0.0))
+    if worst > ADDS_UP * size:
+        warnings.warn(
+            f"the values missed the predictions by up to {worst:.1e} ({worst / size:.1e} of the largest): the weights "
+            "of the model are so large that sums lose digits. A smaller C, or a larger gamma, would be steadier",
+            NumericalWarning,
+            stacklevel=4,
+        )
+    sizes = np.abs(values)
+    total = sizes.sum(axis=1, keepdims=True)
+    return gap[:, None] * np.divide(sizes, total, out=np.zeros_like(sizes), where=total > 0)

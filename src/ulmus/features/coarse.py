@@ -1,0 +1,43 @@
+"""A small map of the same kind as a given one: for what varies slowly, such as the size of errors."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ulmus.engine import Lift
+from ulmus.exceptions import NumericalWarning
+from ulmus.features.kernels import CrossKernel
+from ulmus.features.nystrom import NystromMap
+from ulmus.features.random_layer import RandomLayer
+from ulmus.features.sampling import distinct_rows
+
+
+def coarse(features: Any, size: int) -> Lift | None:
+    """The map of the first ``size`` nodes or landmarks, or of so many rows of an exact kernel; None where none is."""
+    if isinstance(features, RandomLayer):
+        direct = features.n_lifted - features.n_hidden
+        return features if features.n_hidden <= size else features.prefix(direct + size)
+    if isinstance(features, CrossKernel):
+        Z, parameters = features.Z, features.parameters
+        Z = Z[distinct_rows(Z, size, None, np.random.RandomState(0))[0]]
+        kernel = features.function if features.kernel is None else features.kernel.name
+        short = NystromMap(len(Z), kernel=kernel, gamma=parameters.gamma)
+        short.set_params(degree=parameters.degree, coef0=parameters.coef0)
+        width = parameters.gamma
+    else:
+        if features.triangular and features.n_lifted <= size:
+            return features
+        Z, parameters, width = features.landmarks_[:size], features.cross_kernel_.parameters, features.gamma_
+        short = clone(features).set_params(n_landmarks=len(Z), rank=None)
+        if not isinstance(features.landmarks, str):
+            short.set_params(landmarks="uniform")
+    short.gamma_, short.n_features_in_ = width, Z.shape[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)  # that some landmarks depend on others is no news here
+        try:
+            short._factor(Z, parameters)
+        except ValueError:  # no row has a kernel value with itself
+            return None
+    return short

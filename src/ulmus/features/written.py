@@ -1,0 +1,234 @@
+"""How values are written in text: numbers, amounts and shares, truth values, dates, times of a day, lengths of time.
+
+A column of text is what at least nine tenths of its values are; the rest count as missing. Frames and files are read by
+the same rules, those of this module, value by value: callers hand over distinct texts and how often each occurs.
+
+==============  ==================================================================================================
+``"boolean"``   true, false
+``"number"``    plain, with thousands separators, or with decimal commas; with one currency before or behind, a percent
+                sign or one unit behind: € 12.30, 42.1%, 1.234,50 EUR, (1,200), 36 months
+``"date"``      ISO 8601 and the forms of :data:`DATES`
+``"time"``      14:05, 14:05:30, 2:05 pm; a share of the day
+``"duration"``  36:10:05, 1 days 02:00:00, 1h 30m, PT15M; in days
+==============  ==================================================================================================
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+
+import numpy as np
+
+#: Share of the values that must be of a kind for a column to be of it.
+MOSTLY = 0.9
+#: Texts by which forms of dates are shortlisted.
+FIRST = 200
+#: Forms of dates; among those that fit as many values, the first wins. The empty one is ISO 8601.
+DATES = (
+    *("", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%b %d, %Y", "%d-%b-%Y"),
+    *("%d %B %Y", "%B %d, %Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%y", "%Y-%m", "%b %Y", "%B %Y"),
+    *("%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M"),
+    *("%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %I:%M %p", "%m/%d/%Y %I:%M:%S %p"),
+    *("%d-%m-%Y %H:%M", "%d-%m-%Y %H:%M:%S", "%d-%b-%Y %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%d/%b/%Y:%H:%M:%S %z"),
+)
+#: Form of a number → its pattern, the characters that go, and the one that becomes a point.
+NUMBERS: dict[str, tuple[str, str, str]] = {
+    "plain": (r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$", "", ""),
+    "thousands": (r"^[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?$", ",", ""),
+    "decimal comma": (r"^[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?([eE][+-]?\d+)?$", ".", ","),
+}
+#: What separates whole from broken parts, as it is given to a command → the forms of numbers that are looked for.
+DECIMALS = {"auto": tuple(NUMBERS), ".": ("plain", "thousands"), ",": ("decimal comma",)}
+#: Digits behind a zero: a code ("00012", a postal code), which as a number would lose its zeros.
+CODE = r"^0\d+$"
+BOOLEANS = {"true": 1.0, "false": 0.0}
+#: Beside these, what numbers write for truth values that have become numbers elsewhere.
+ONES = {**BOOLEANS, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
+
+_CURRENCY = (
+    r"(?:[A-Z]{0,3}[$€£¥₹₽₩₺₫₴₦₱₪฿]|zł|kr\.?|Rs\.?|Kč|Ft|"
+    r"(?:USD|EUR|GBP|JPY|CHF|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|TRY|RUB|KRW|SGD|HKD))"
+)
+_MARKED = re.compile(
+    rf"^(?P<open>\()?(?P<sign>[+-])?(?P<before>{_CURRENCY})?\s*(?P<core>[+-]?(?:\d|\.\d)[\d.,]*(?:[eE][+-]?\d+)?)\s*"
+    r"(?P<after>[%‰]|[^\W\d_][^\W\d_]{0,11}\.?[²³]?|[€$£¥₹₽₩₺]|°[CF]?)?(?P<close>\))?$"
+)
+#: A blank, or an apostrophe, before three digits: Swiss and French thousands.
+_SPACED = re.compile(r"(?<=\d)[ '’\u00a0\u202f](?=\d{3}(?:\D|$))")
+_CLOCK = re.compile(r"^(-)?(\d+):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?$")
+_HALVES = re.compile(r"^(0?[1-9]|1[0-2]):([0-5]\d)(?::([0-5]\d))?\s*([ap])\.?m\.?$", re.IGNORECASE)
+_DAYS = re.compile(r"^(-?\d+) days?,? ?\+?(?:(\d+):([0-5]\d):([0-5]\d(?:\.\d+)?))?$")
+_UNITS = {"w": 7.0, "d": 1.0, "h": 1 / 24, "m": 1 / 1440, "min": 1 / 1440, "s": 1 / 86400, "sec": 1 / 86400}
+_SPOKEN = re.compile(r"^(?:(\d+(?:\.\d+)?)\s*(w|d|h|min|m|sec|s)\s*)(?:(\d+(?:\.\d+)?)\s*(w|d|h|min|m|sec|s)\s*)+$")
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(w|d|h|min|m|sec|s)")
+_ISO = re.compile(r"^P(?!$)(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a column is; ``form`` says how a number, a date or tags are written.
+
+    ``name`` is number, boolean, date, time, duration, category, tags, text, id, constant or empty.
+    """
+
+    name: str
+    form: str = ""
+
+
+def kind_of_texts(texts: Sequence[str], counts: np.ndarray, decimal: str = "auto") -> Kind | None:
+    """What a column of these distinct texts is; None where it is nothing of the above, but words.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Distinct, trimmed, none empty.
+    counts : ndarray
+        How often each occurs.
+    decimal : {"auto", ".", ","}
+    """
+    if all(text.lower() in BOOLEANS for text in texts[:3]) and all(text.lower() in BOOLEANS for text in texts):
+        return Kind("boolean")
+
+    def share(values: np.ndarray) -> float:
+        return float(counts[: len(values)][~np.isnan(values)].sum() / counts[: len(values)].sum())
+
+    codes = any(re.match(CODE, text) for text in texts)
+    if not codes:
+        for form in DECIMALS[decimal]:
+            if share(numbers(texts[:FIRST], form)) >= MOSTLY and share(numbers(texts, form)) >= MOSTLY:
+                return Kind("number", form)
+    for name, read in (("time", _time), ("duration", _duration)):
+        found = [read(text) for text in texts[:FIRST]]
+        if share(np.array(found)) >= MOSTLY and share(np.array([read(text) for text in texts])) >= MOSTLY:
+            return Kind(name)
+    likely = [form for form in DATES if share(dates(texts[:FIRST], form)) >= MOSTLY]
+    fits = {form: share(dates(texts, form)) for form in likely}
+    best = max(fits, key=lambda form: fits[form], default=None)
+    if best is not None and fits[best] >= MOSTLY:
+        return Kind("date", best)
+    for form in () if codes else DECIMALS[decimal]:
+        mark = _mark(texts, counts, form)
+        if mark not in ("", "#") and share(numbers(texts, f"{form}: {mark}")) >= MOSTLY:
+            return Kind("number", f"{form}: {mark}")
+    return None
+
+
+def _mark(texts: Sequence[str], counts: np.ndarray, form: str) -> str:
+    """What stands beside most numbers, as € # or #%; empty where that is nothing."""
+    mass: dict[str, float] = {}
+    for text, count in zip(texts, counts, strict=True):
+        found = _taken_apart(text)
+        if found is not None and re.match(NUMBERS[form][0], found[0]) and not re.match(CODE, found[0]):
+            mass[found[1]] = mass.get(found[1], 0.0) + count
+    return max(mass, key=lambda mark: mass[mark]) if mass else ""
+
+
+def _taken_apart(text: str) -> tuple[str, str] | None:
+    """The number in a text, with its sign, and the text with # in its place."""
+    found = _MARKED.match(_SPACED.sub("", text.replace("−", "-")))
+    if found is None or bool(found["open"]) != bool(found["close"]):
+        return None
+    core, sign = found["core"], found["sign"] or ""
+    if sign and core[0] in "+-":
+        return None
+    negative = (sign == "-") != bool(found["open"])
+    return ("-" if negative else "") + core, f"{found['before'] or ''}#{found['after'] or ''}"
+
+
+def numbers(texts: Sequence[str], form: str) -> np.ndarray:
+    """Texts as numbers of this form; NaN where one is none.
+
+    ``form`` is one of :data:`NUMBERS`, then, behind a colon, what stands beside a number. A number that has nothing
+    beside it is taken as well, unless percents are written.
+    """
+    form, _, mark = (form or "plain").partition(": ")
+    pattern, gone, point = NUMBERS[form]
+    fits = re.compile(pattern).match
+    out = np.full(len(texts), np.nan)
+    for i, text in enumerate(texts):
+        core = text
+        if not fits(core) and (mark or not text.isascii() or " " in text or "'" in text or "(" in text):
+            found = _taken_apart(text)
+            if found is None or found[1] not in (mark or "#", "#"):
+                continue
+            core = found[0]
+        elif mark and "%" in mark:
+            continue
+        if fits(core):
+            core = core.replace(gone, "") if gone else core
+            out[i] = float(core.replace(point, ".") if point else core)
+    out[np.isinf(out)] = np.nan
+    return out
+
+
+def booleans(texts: Sequence[str], form: str = "") -> np.ndarray:
+    """Texts as 1 and 0; NaN where one is neither true nor false."""
+    return np.array([ONES.get(text.lower(), np.nan) for text in texts], dtype=np.float64)
+
+
+def dates(texts: Sequence[str], form: str) -> np.ndarray:
+    """Texts as days since 1970, in UTC where they have a zone; NaN where one is no date of this form."""
+    return np.array([_date(text, form) for text in texts], dtype=np.float64)
+
+
+@lru_cache(maxsize=1 << 16)
+def _date(text: str, form: str) -> float:
+    try:
+        if not form and (len(text) < 8 or text[4] != "-"):
+            return np.nan
+        when = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
+    except ValueError:
+        return np.nan
+    if when.tzinfo is not None:
+        when = when.astimezone(UTC).replace(tzinfo=None)
+    return float(np.datetime64(when, "us").astype(np.int64)) / 86_400e6
+
+
+def times(texts: Sequence[str], form: str = "") -> np.ndarray:
+    """Texts as shares of a day; NaN where one is no time of a day."""
+    return np.array([_time(text) for text in texts], dtype=np.float64)
+
+
+def _time(text: str) -> float:
+    found = _HALVES.match(text)
+    if found is not None:
+        hour = int(found[1]) % 12 + 12 * (found[4].lower() == "p")
+        return (3600 * hour + 60 * int(found[2]) + int(found[3] or 0)) / 86_400
+    clock = _CLOCK.match(text)
+    if clock is None or clock[1] or int(clock[2]) > 23:
+        return float("nan")
+    return (3600 * int(clock[2]) + 60 * int(clock[3]) + float(clock[4] or 0)) / 86_400
+
+
+def durations(texts: Sequence[str], form: str = "") -> np.ndarray:
+    """Texts as days; NaN where one is no length of time."""
+    return np.array([_duration(text) for text in texts], dtype=np.float64)
+
+
+def _duration(text: str) -> float:
+    clock = _CLOCK.match(text)
+    if clock is not None:
+        length = (3600 * int(clock[2]) + 60 * int(clock[3]) + float(clock[4] or 0)) / 86_400
+        return -length if clock[1] else length
+    days = _DAYS.match(text)
+    if days is not None:
+        return int(days[1]) + (3600 * int(days[2] or 0) + 60 * int(days[3] or 0) + float(days[4] or 0)) / 86_400
+    if _SPOKEN.match(text):
+        return sum(float(value) * _UNITS[unit] for value, unit in _PART.findall(text))
+    iso = _ISO.match(text)
+    if iso is None:
+        return float("nan")
+    lengths = (7.0, 1.0, 1 / 24, 1 / 1440, 1 / 86400)
+    return sum(float(value or 0) * length for value, length in zip(iso.groups(), lengths, strict=True))
+
+
+#: Kind → its texts as numbers.
+READ: dict[str, Callable[[Sequence[str], str], np.ndarray]] = {
+    "number": numbers,
+    "boolean": booleans,
+    "date": dates,
+    "time": times,
+    "duration": durations,
+}

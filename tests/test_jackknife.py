@@ -1,0 +1,148 @@
+"""Jackknife+ from the factor is jackknife+ by refits."""
+
+import numpy as np
+import pytest
+
+from ulmus import (
+    AdaptiveRegressor,
+    ELMRegressor,
+    KELMRegressor,
+    NKELMRegressor,
+    NystromMap,
+    OSELMRegressor,
+    RobustELMRegressor,
+)
+from ulmus.engine import Rows
+from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge
+
+pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+
+
+def data(seed=0, n=40, q=15):
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(n + q, 3))
+    Y = np.column_stack([np.sin(X[:, 0]) + X[:, 1], X[:, 2] ** 2]) + 0.2 * rng.normal(size=(n + q, 2))
+    return X[:n], Y[:n], X[n:]
+
+
+def classical(left_out, E, coverage, symmetric):
+    """Order statistics as the definition has them, for rows of weight 1: ⌊α(n+1)⌋ from below, ⌈(1−α)(n+1)⌉."""
+    n, alpha = len(E), 1.0 - coverage
+    if symmetric:
+        k = int(np.ceil((1.0 - alpha) * (n + 1) - 1e-9))
+        low, high = np.sort(left_out - np.abs(E), axis=1), np.sort(left_out + np.abs(E), axis=1)
+        return np.column_stack([low[:, n - k], high[:, k - 1]])
+    k = int(np.ceil((1.0 - alpha / 2) * (n + 1) - 1e-9))
+    both = np.sort(left_out + E, axis=1)
+    return np.column_stack([both[:, n - k], both[:, k - 1]])
+
+
+def refits(make, X, Y, Q, w=None):
+    """Predictions of new rows, and the errors, of models without each row: ``[new row, row, output]``."""
+    n = len(X)
+    at_new, errors = np.empty((len(Q), n, Y.shape[1])), np.empty(Y.shape)
+    for i in range(n):
+        rest = np.arange(n) != i
+        predict = make(X[rest], Y[rest], None if w is None else w[rest], i)
+        at_new[:, i], errors[i] = predict(Q), Y[i] - predict(X[[i]])[0]
+    return at_new, errors
+
+
+def check(model, make, symmetric, w=None, tolerance=1e-8):
+    X, Y, Q = data()
+    ends = model.fit(X, Y, w).predict_interval(
+        Q, [0.5, 0.9], method="jackknife+", tails="symmetric" if symmetric else "equal"
+    )
+    at_new, errors = refits(make, X, Y, Q, w)
+    for c, coverage in enumerate((0.5, 0.9)):
+        for j in range(2):
+            expected = classical(at_new[:, :, j], errors[:, j], coverage, symmetric)
+            np.testing.assert_allclose(ends[:, j, c], expected, atol=tolerance * np.abs(Y).max())
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_exact_kernel(symmetric, intercept):
+    def make(X, Y, w, i):
+        return KELMRegressor(gamma=0.3, C=20.0, fit_intercept=intercept).fit(X, Y, w).predict
+
+    check(KELMRegressor(gamma=0.3, C=20.0, fit_intercept=intercept), make, symmetric)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_landmarks_leave_with_their_rows(symmetric, intercept):
+    X, Y, _ = data()
+    model = NKELMRegressor(15, gamma=0.3, C=20.0, fit_intercept=intercept, random_state=0).fit(X, Y)
+    Z = model.map_.landmarks_
+
+    def make(X_rest, Y_rest, w, i):
+        others = NystromMap(landmarks=Z[~(X[i] == Z).all(axis=1)], gamma=0.3).fit(X_rest)
+        found = fit_nystrom_ridge(others, Rows(X_rest, Y_rest), 20.0, fit_intercept=intercept)
+        return lambda Q: others.transform(Q) @ found.beta + found.intercept
+
+    assert sum((x == Z).all(axis=1).any() for x in X) == 15
+    check(model, make, symmetric)
+
+
+@pytest.mark.parametrize("Model", [ELMRegressor, OSELMRegressor])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_random_layers(Model, intercept):
+    X, Y, _ = data()
+    options = {"slope": 1.0, "C": 50.0, "fit_intercept": intercept, "random_state": 0}
+    layer = Model(20, **options).fit(X, Y).map_
+
+    def make(X, Y, w, i):
+        Phi = layer.transform(X)
+        mean, top = (Phi.mean(axis=0), Y.mean(axis=0)) if intercept else (0.0, 0.0)
+        beta = np.linalg.solve((Phi - mean).T @ (Phi - mean) + np.eye(20) / 50.0, (Phi - mean).T @ (Y - top))
+        return lambda Q: (layer.transform(Q) - mean) @ beta + top
+
+    check(Model(20, **options), make, False)
+
+
+def test_a_weight_of_two_is_two_copies():
+    X, Y, Q = data()
+    w = np.random.RandomState(1).randint(1, 4, len(X))
+    for model in (NKELMRegressor(12, gamma=0.3, C=20.0, random_state=0), KELMRegressor(gamma=0.3, C=20.0)):
+        one = model.fit(X, Y, w).predict_interval(Q, method="jackknife+")
+        copies = model.fit(np.repeat(X, w, 0), np.repeat(Y, w, 0)).predict_interval(Q, method="jackknife+")
+        np.testing.assert_allclose(copies, one, atol=1e-8)
+
+
+def test_all_rows_as_landmarks_give_the_intervals_of_the_exact_model():
+    X, Y, Q = data()
+    options = {"gamma": 0.3, "C": 20.0, "fit_intercept": True}
+    models = (NKELMRegressor(landmarks="all", **options), KELMRegressor(**options))
+    ends = [model.fit(X, Y).predict_interval(Q, method="jackknife+") for model in models]
+    np.testing.assert_allclose(*ends, atol=1e-7)
+
+
+def test_it_covers_where_a_model_nearly_interpolates():
+    shares = []
+    for seed in range(20):
+        rng = np.random.RandomState(seed)
+        X = rng.normal(size=(140, 5))
+        y = X[:, 0] + rng.normal(size=140)
+        model = KELMRegressor(gamma=0.2, C=1e3).fit(X[:40], y[:40])
+        low, high = model.predict_interval(X[40:], 0.8, method="jackknife+").T
+        shares.append(np.mean((low <= y[40:]) & (y[40:] <= high)))
+    assert 0.76 < np.mean(shares) < 0.9
+
+
+@pytest.mark.parametrize(
+    ("model", "groups", "says"),
+    [
+        (AdaptiveRegressor(effort="fast", random_state=0), False, "AdaptiveRegressor has no closed form"),
+        (RobustELMRegressor(10, C=1.0, random_state=0), False, "robust losses leave rows out approximately"),
+        (OSELMRegressor(10, C=1.0, loss="huber", random_state=0), False, 'needs loss="squared"'),
+        (NKELMRegressor(10, C=1.0, random_state=0), True, "calibrated on whole folds"),
+        (KELMRegressor(C=1.0, gamma=1.0), True, "calibrated on whole folds"),
+    ],
+    ids=lambda value: type(value).__name__ if hasattr(value, "fit") else None,
+)
+def test_models_whose_rows_do_not_leave_one_by_one_say_so(model, groups, says):
+    X, Y, Q = data()
+    model.fit(X, Y[:, 0], groups=np.arange(40) % 8 if groups else None)
+    with pytest.raises(ValueError, match=says):
+        model.predict_interval(Q, method="jackknife+")
