@@ -99,7 +99,7 @@ def main() -> None:
 
 def compared(who: str, ours: Any, other: Any, trees: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, float]]:
     """A line of the table, and ratios to the boosters and to another version."""
-    found = {}
+    found: dict[str, float] = {}
     for rival, their in trees.items():
         if their is not None:
             found |= {f"fit / {rival}": ours["fit"] / their["fit"], f"row / {rival}": ours["row"] / their["row"]}

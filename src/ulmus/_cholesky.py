@@ -97,7 +97,22 @@ def _subtract(
     if below < n:
         _call(
             cython_blas,
-            *(letter + "gemm", b"N", b"T", n - below, columns, width, -1.0, at(below, k), n, at(j, k), n, 1.0, at(below, j), n),
+            *(
+                letter + "gemm",
+                b"N",
+                b"T",
+                n - below,
+                columns,
+                width,
+                -1.0,
+                at(below, k),
+                n,
+                at(j, k),
+                n,
+                1.0,
+                at(below, j),
+                n,
+            ),
         )
 
 

@@ -75,7 +75,7 @@ class LogGlobal:
     def weaker(self) -> int | None:
         """Place of the trial of a C at least so many steps below the best, if there is one."""
         limit = self.trials[self.best].C / STEP ** (WEAKER - 0.5)
-        return max((i for i, trial in enumerate(self.trials) if trial.C <= limit), default=None)
+        return max((i for i, trial in enumerate(self.trials) if limit >= trial.C), default=None)
 
     def fitted(self, trial: int) -> LogSolution:
         """The model of all rows with the C of a trial, begun at one without some rows."""

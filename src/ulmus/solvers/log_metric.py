@@ -10,8 +10,8 @@ matrix is replaced by its trace :math:`d_i = \sum_c p_{ic}(1-p_{ic})` times the 
 which is the Hessian itself for two classes, and for any number where all rows are equally unsure. In the columns of V
 it falls apart into k − 1 matrices :math:`s_jG + I/C` of order L (the last s is 0: scores that all rise together change
 nothing). Neighbouring s within a factor of :data:`ALIKE` share the factor of their geometric mean, and their columns
-are solved for together. With :math:`D = \frac12` and S = I it is Böhning's bound, above the Hessian at every point. Where Lk is small
-the Hessian itself is factored (:class:`DenseMetric`).
+are solved for together. With :math:`D = \frac12` and S = I it is Böhning's bound, above the Hessian at every point.
+Where Lk is small the Hessian itself is factored (:class:`DenseMetric`).
 """
 
 from dataclasses import dataclass

@@ -100,9 +100,7 @@ def path_of(
     return trials, best.loss / trials[-1].loss - 1.0
 
 
-def _few_of(
-    problem: LogProblem, held: list[np.ndarray], order: np.ndarray
-) -> tuple[LogProblem, list[np.ndarray]]:
+def _few_of(problem: LogProblem, held: list[np.ndarray], order: np.ndarray) -> tuple[LogProblem, list[np.ndarray]]:
     """The problem of few rows and features, and the sets of rows that it holds out."""
     chosen = order[: FEW_ROWS + FEW_HELD]
     if len(held) == 1:

@@ -38,6 +38,8 @@ FACTOR = 2.0
 MOST_WIDTHS = 8
 #: A width is left for its neighbour only when that is better by this share: flat kernels tie with ever larger C.
 GAIN = 0.01
+#: Rows that are left out one by one to judge a trial, at least; of more than twice as many, half of them.
+SCORED = 1_500
 #: Rows whose distances tell the heuristic width.
 UNIT_ROWS = 200
 #: Rows at which gradients are taken.
@@ -95,11 +97,11 @@ class MetricSearch:
         self, rows: Rows, kernel: str, gamma: float, landmarks: int, log2_C: np.ndarray, n_jobs: int | None
     ) -> Judged:
         """Losses of every C, by leave-one-out, or by folds where the rows have some."""
-        return self._judge(rows, kernel, gamma, landmarks, log2_C, n_jobs, self._distances(rows, kernel, gamma, landmarks, n_jobs))
+        return self._judge(
+            rows, kernel, gamma, landmarks, log2_C, n_jobs, self._distances(rows, kernel, gamma, landmarks, n_jobs)
+        )
 
-    def _distances(
-        self, rows: Rows, kernel: str, gamma: float, landmarks: int, n_jobs: int | None
-    ) -> Distances | None:
+    def _distances(self, rows: Rows, kernel: str, gamma: float, landmarks: int, n_jobs: int | None) -> Distances | None:
         """Between rows and landmarks, where they fit in memory."""
         if 8 * len(rows) * min(landmarks, len(rows)) > LIFTED_BYTES:
             return None
@@ -127,6 +129,9 @@ class MetricSearch:
             n_jobs=n_jobs,
             rough=True,
         )
+        if rows.fold is None and len(rows) > SCORED:  # they come in random order
+            some = max(SCORED, len(rows) // 2)
+            judge = replace(judge, scored=np.arange(some), mass=judge.scored_weight[:some])
         if distances is not None:
             sketch = Sketch.of(distances, gamma / distances.cross.parameters.gamma, keep=keep)
             if sketch is not None:
@@ -183,13 +188,19 @@ class MetricSearch:
         last: Judged | None = None,
         begin: np.ndarray | None = None,
     ) -> list[tuple[np.ndarray, Trial]]:
-        """Metrics in turn, each from the gradients of the last predictor, and their trials; the first is none."""
+        """Metrics in turn, each from the gradients of the last predictor, and their trials.
+
+        The first is none, whose trial is ``last``, where it is known; then that to ``begin`` with. With the latter
+        alone, none is not tried.
+        """
         d = rows.X.shape[1]
-        A = np.ones(d) if self.form == "diagonal" else np.eye(d)
+        A, seen = np.ones(d) if self.form == "diagonal" else np.eye(d), rows
+        plain = begin is None or np.array_equal(begin, A)
         if last is None:
-            last = self.judge(rows, kernel, factor * self.unit(kernel, rows), landmarks, LOG2_C, n_jobs)
-        tried, seen = [(A, last.trial)], rows
-        if begin is not None and not np.array_equal(begin, A):
+            A, seen = (A, rows) if begin is None else (begin, replace(rows, X=through(rows.X, begin)))
+            last, plain = self.judge(seen, kernel, factor * self.unit(kernel, seen), landmarks, LOG2_C, n_jobs), True
+        tried = [(A, last.trial)]
+        if begin is not None and not plain:
             A = begin
             last, seen = self._through(A, rows, kernel, factor, landmarks, n_jobs, last.trial)
             tried.append((A, last.trial))
@@ -213,10 +224,7 @@ class MetricSearch:
         last: Judged | None = None,
         begin: np.ndarray | None = None,
     ) -> tuple[np.ndarray, Climb]:
-        """Rounds of the metric at one width, then the best width for the best of them; ``last`` is of no metric.
-
-        Where fewer rows have told a metric to ``begin`` with, it is the first to be tried.
-        """
+        """Rounds of the metric at one width (see :meth:`rounds`), then the best width for the best of them."""
         tried = self.rounds(rows, kernel, factor, landmarks, rounds, n_jobs, last, begin)
         best, trial = tried[lowest(np.array([trial.best_loss for _, trial in tried]))]  # the plainest of equals
         A, trials = self._trimmed(best, rows), [trial for _, trial in tried]

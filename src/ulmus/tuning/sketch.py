@@ -44,15 +44,11 @@ class Distances:
         return K
 
 
-@dataclass
 class _Arguments:
     """The distances as features."""
 
-    cross: CrossKernel
-
-    @property
-    def n_lifted(self) -> int:
-        return self.cross.n_lifted
+    def __init__(self, cross: CrossKernel) -> None:
+        self.cross, self.n_lifted = cross, cross.n_lifted
 
     def lift(self, X: np.ndarray, out: np.ndarray) -> None:
         self.cross.arguments(X, out)
