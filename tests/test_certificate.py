@@ -99,13 +99,17 @@ def test_the_trace_from_the_solve_is_the_sum_over_the_rows(route, weighted, inte
     # a float32 route keeps single precision, times the condition number where kernel values are squared
     tolerance = 1e-9 if options["dtype"] == np.float64 else 1e-3
     expected = w @ model.residual_kernel(X)
-    assert model._certificate.residual_trace == pytest.approx(expected, rel=tolerance, abs=tolerance * w.sum())
+    assert model.fitted_.weights.certificate.residual_trace == pytest.approx(
+        expected, rel=tolerance, abs=tolerance * w.sum()
+    )
 
 
 def test_the_trace_of_a_tuned_model_is_the_sum_over_the_rows():
     X, T = regression(400)
     model = NKELMRegressor(max_landmarks=100, random_state=0).fit(X, T)
-    assert model._certificate.residual_trace == pytest.approx(model.residual_kernel(X).sum(), rel=1e-6, abs=1e-6)
+    assert model.fitted_.weights.certificate.residual_trace == pytest.approx(
+        model.residual_kernel(X).sum(), rel=1e-6, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("intercept", [False, True])

@@ -130,7 +130,7 @@ def test_parameters_are_chosen_on_fewer_landmarks_when_all_are_too_many():
 
 
 def test_the_residual_kernel_of_an_iterative_model_is_on_the_safe_side(monkeypatch):
-    monkeypatch.setattr("ulmus.models._routes.COMPANION", 20)
+    monkeypatch.setattr("ulmus.models.iterative.COMPANION", 20)
     X, y = regression(300)
     direct, iterative = (NKELMRegressor(**GIVEN, solver=solver).fit(X, y) for solver in ("direct", "iterative"))
     assert (iterative.residual_kernel(X) >= direct.residual_kernel(X) - 1e-12).all()

@@ -126,7 +126,9 @@ def test_a_model_of_landmarks_resumes_too(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         run(tmp_path / "killed")
     monkeypatch.setattr(passes.DeviceSummaryTally, "summary", summary)
-    monkeypatch.setattr(ulmus.NKELMClassifier, "_begin", lambda *_, **__: pytest.fail("the map is in the checkpoint"))
+    monkeypatch.setattr(
+        type(ulmus.NKELMClassifier._family), "begin", lambda *_, **__: pytest.fail("the map is in the checkpoint")
+    )
     resumed = run(tmp_path / "killed")
     np.testing.assert_array_equal(resumed.beta_, whole.beta_)
     np.testing.assert_array_equal(resumed.predict_proba(X), whole.predict_proba(X))

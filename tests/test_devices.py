@@ -294,7 +294,7 @@ def test_rows_on_a_device_are_sampled_as_rows_in_memory(kind):
 
 
 def test_a_view_of_a_tensor_fits_as_its_array(monkeypatch):
-    monkeypatch.setattr("ulmus.models._assembly.received", lambda X, device: HostView(X) if torch.is_tensor(X) else X)
+    monkeypatch.setattr("ulmus.models.base.received", lambda X, device: HostView(X) if torch.is_tensor(X) else X)
     X, y = regression(300)
     for kind in (ulmus.NKELMRegressor, ulmus.ELMRegressor, ulmus.KELMRegressor):
         here, there = (

@@ -305,11 +305,12 @@ def test_a_worker_that_is_killed_in_mid_fit_changes_nothing(client):
 def test_what_a_partition_sends_is_a_matrix_of_the_order_of_its_features():
     L = 200
     model = fixed.NKELMRegressor(L, C=10.0, gamma=5.0, random_state=0)
-    model.fit(X, Y)
-    task = Task(SummaryTally(Steps(model), Encoder(), 1, None), None)
+    steps = Steps(model)
+    steps.begin(steps.read(X, Y))
+    task = Task(SummaryTally(steps, Encoder(), 1, None), None)
     task = Task(task.tally, task.tally.work)
     sent = len(pickle.dumps(task.run(0, X, Y, None), protocol=5))
-    assert sent == pytest.approx(8 * (model.map_.n_lifted + 2) ** 2, rel=0.01)
+    assert sent == pytest.approx(8 * (steps.plan.features.n_lifted + 2) ** 2, rel=0.01)
     merged = task.merge([task.run(0, X[:400], Y[:400], None), task.run(1, X[400:], Y[400:], None)])
     assert relative_error(merged[0]["moments"], task.run(0, X, Y, None)[0]["moments"]) <= 1e-13
 

@@ -35,7 +35,7 @@ from ulmus.explain.game import Products, local_products
 from ulmus.explain.shapley import shapley_values
 from ulmus.features.dates import DateParts
 from ulmus.features.partition import random_partition
-from ulmus.models._reasons import game_of
+from ulmus.models._games import game_of
 from ulmus.solvers.local import LocalKernels
 
 RNG = np.random.RandomState(0)

@@ -209,7 +209,10 @@ def test_rows_go_on_coming_in_the_metric_that_was_learned():
         (lambda X, y: ENDA(metric="auto").fit(X, y > 0), "metric needs features='nystrom', got features='random'"),
         (lambda X, y: ENDAEnsemble(ENDA(metric=np.ones(6))).fit(X, y > 0), "metric needs features='nystrom'"),
         (lambda X, y: streaming.fit(ENDA(metric="auto"), (X, y > 0)), "LearnedMetric"),
-        (lambda X, y: NKELMRegressor(metric="auto").fit(X, y).set_params(metric=None).fit(X, y).metric_, "metric_"),
+        (
+            lambda X, y: NKELMRegressor(metric="auto").fit(X, y).set_params(metric=None).fit(X, y).metric_,
+            "has no metric",
+        ),
     ],
 )
 def test_what_cannot_be_is_told(make, message):

@@ -36,12 +36,13 @@ def test_an_ordinal_kernel_model_of_format_1_loads_and_answers_the_same():
 
 def test_a_state_of_before_is_the_same_model_after_pickling():
     fresh = ulmus.KELMRegressor(gamma=1.0, C=10.0).fit(X, np.sin(X[:, 0]))
-    fitted = fresh.fitted_
+    fitted, spread = fresh.fitted_.weights, fresh.spread_
     state = {k: v for k, v in fresh.__getstate__().items() if k != "fitted_"}
     names = {"alpha": "alpha_", "intercept": "intercept_", "cross": "cross_kernel_", "C": "C_", "gamma": "gamma_"}
     names |= {"weight": "_weight", "fit_intercept": "_constant", "narrow": "_narrow"}
     before = ulmus.KELMRegressor.__new__(ulmus.KELMRegressor)
-    before.__setstate__({**state, **{old: getattr(fitted, part) for part, old in names.items()}})
+    old = {old: getattr(fitted, part) for part, old in names.items()}
+    before.__setstate__({**state, **old, "_single_output": True, "spread_": spread})
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(before)).predict(NEW), fresh.predict(NEW))
 
 
@@ -68,3 +69,42 @@ def test_a_class_that_is_called_otherwise_keeps_its_name_in_files():
     np.testing.assert_array_equal(
         again.partial_fit(X, X[:, 0]).predict(NEW), model.partial_fit(X, X[:, 0]).predict(NEW)
     )
+
+
+LABELS, Y = np.arange(12) // 4, np.sin(X[:, 0])
+#: Models of format 2, and how they were made.
+FORMAT_2 = {
+    "elm_regressor": lambda: ulmus.ELMRegressor(5, slope=1.0, C=10.0, random_state=0).fit(X, Y),
+    "nkelm_regressor": lambda: ulmus.NKELMRegressor(5, gamma=1.0, C=10.0, random_state=0).fit(X, np.c_[Y, -Y]),
+    "nkelm_classifier": lambda: ulmus.NKELMClassifier(5, gamma=1.0, C=10.0, metric=[2.0], random_state=0).fit(
+        X, LABELS
+    ),
+    "nkelm_iterative": lambda: ulmus.NKELMRegressor(5, gamma=1.0, C=10.0, solver="iterative", random_state=0).fit(X, Y),
+    "elm_ordinal": lambda: ulmus.ELMOrdinalClassifier(5, slope=1.0, C=10.0, loss="logistic", random_state=0).fit(
+        X, LABELS
+    ),
+    "robust_nkelm": lambda: ulmus.RobustNKELMRegressor(5, gamma=1.0, C=10.0, random_state=0).fit(X, Y),
+    "oselm_learning": lambda: ulmus.OSELMClassifier(5, slope=1.0, C=10.0, scale=1.0, random_state=0).partial_fit(
+        X, LABELS
+    ),
+    "nkelm_learning": lambda: (
+        ulmus.NKELMOrdinalClassifier(5, gamma=1.0, C=10.0, random_state=0).fit(X, LABELS).partial_fit(X + 0.1, LABELS)
+    ),
+    "elm_warming_up": lambda: ulmus.ELMRegressor(random_state=0).partial_fit(X, Y),
+    "kelm_classifier": lambda: ulmus.KELMClassifier(gamma=1.0, C=10.0).fit(X, LABELS),
+}
+
+
+@pytest.mark.parametrize("name", FORMAT_2)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_model_of_format_2_loads_answers_the_same_and_learns_on(name):
+    loaded, fresh = ulmus.load(FILES / f"{name}_format_2.ulmus"), FORMAT_2[name]()
+    for _ in range(2):
+        for method in ("predict", "predict_proba", "predict_interval", "residual_kernel", "error_bound"):
+            if hasattr(fresh, method) and (method, name) != ("error_bound", "nkelm_iterative"):
+                answers = [getattr(model, method)(NEW) for model in (loaded, fresh)]
+                assert relative_error(*(np.asarray(a, float) for a in answers)) <= 1e-8, method
+        if not hasattr(fresh, "partial_fit") or name in ("nkelm_iterative", "elm_ordinal"):
+            return
+        target = LABELS if hasattr(fresh, "classes_") else np.c_[Y, -Y] if name == "nkelm_regressor" else Y
+        loaded, fresh = (model.partial_fit(X + 0.05, target) for model in (loaded, fresh))

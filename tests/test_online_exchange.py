@@ -145,14 +145,14 @@ def test_copies_of_a_row_are_unlearned_one_by_one():
 
 
 def forgetful(monkeypatch):
-    monkeypatch.setattr("ulmus.models._sequential.REMEMBERED", 100)
+    monkeypatch.setattr("ulmus.models.incremental.REMEMBERED", 100)
     return fixed.ELMRegressor(C=1e8, random_state=0).fit(X, Y)
 
 
 @pytest.mark.parametrize("fit", [forgetful, lambda _: streaming.fit(fixed.ELMRegressor(C=1e8, random_state=0), (X, Y))])
 def test_a_fit_that_remembers_no_rows_says_so_and_still_refuses_where_nothing_would_be_left(monkeypatch, fit):
     model = fit(monkeypatch)
-    assert "_fitted_keys" not in vars(model)
+    assert model.fitted_.keys is None
     with pytest.warns(UserWarning, match=r"1 of 1 rows were ever learned cannot be told.*partial_fit remembers"):
         model.unlearn(X[:1], Y[:1])
     with pytest.warns(UserWarning, match="cannot be told"), pytest.raises(ValueError, match="not positive definite"):

@@ -51,9 +51,9 @@ def test_a_new_top_class_starts_from_the_regression_of_minus_one():
     H = model.map_.transform(X)
     P = np.linalg.inv(H.T @ H + np.eye(25) / 10.0)
     q = H.sum(axis=0)
-    M = model._grow(np.array([4]))
-    model._recode(M)
-    model._outdated()
+    learner = model.stream_
+    learner.recode(*learner.targets.grown(np.array([4])))
+    del model.fitted_
     np.testing.assert_allclose(model.beta_[:, -1], -P @ q, atol=1e-9)  # B8
 
 

@@ -1,5 +1,7 @@
 """Ordinal models: the document's formulas, the order of labels, decisions, weights and tuning."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -237,9 +239,10 @@ def test_probabilities_are_calibrated_on_new_rows(loss):
 def test_the_temperature_is_the_most_likely_one():
     X, y = noisy(3000, noise=1.0)
     model = NKELMOrdinalClassifier(n_landmarks=60, random_state=0).fit(X[:600], y[:600])
-    chosen, losses = model.temperature_, []
+    fitted, losses = model.fitted_, []
     for factor in (0.5, 1.0, 2.0):
-        model.temperature_ = factor * chosen
+        certainty = replace(fitted.certainty, factor=factor * fitted.certainty.factor)
+        model.fitted_ = replace(fitted, certainty=certainty)
         losses.append(log_loss(y[600:], model.predict_proba(X[600:])))
     assert losses[1] == min(losses)
 

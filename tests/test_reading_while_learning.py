@@ -181,7 +181,7 @@ def test_a_process_forked_in_mid_block_reads_the_state_before_it_and_does_not_le
 import os, signal, threading
 import numpy as np
 from ulmus import OSELMRegressor
-from ulmus.models._memory import Memory
+from ulmus.online import Memory
 X = np.random.RandomState(0).normal(size=(700, 3))
 model = OSELMRegressor(12, slope=1.0, C=10.0, random_state=0, n_jobs=1).partial_fit(X[:600], X[:600, 0])
 before, add = model.predict(X), Memory.add

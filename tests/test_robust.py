@@ -237,13 +237,13 @@ def test_one_newton_step_is_close_to_leaving_a_row_out(name):
     from ulmus.solvers.newton import NewtonOptions
     from ulmus.solvers.robust import Penalty, fit_robust
 
-    problem = full._problems(engine.Rows(X, y[:, None]))[0]
+    problem = full._family.problems(full, full.map_, engine.Rows(X, y[:, None]))[0]
     solution = fit_robust(problem, LOSSES[name], np.array([0.3]), Penalty(10.0), NewtonOptions(), None)
     approximate = solution.leave_one_out(full.map_.transform(X), solution.residual, None)[:, 0]
     exact = np.empty(120)
     for i in range(120):
         rest = np.arange(120) != i
-        part = full._problems(engine.Rows(X[rest], y[rest, None]))[0]
+        part = full._family.problems(full, full.map_, engine.Rows(X[rest], y[rest, None]))[0]
         found = fit_robust(part, LOSSES[name], np.array([0.3]), Penalty(10.0), NewtonOptions(), None)
         exact[i] = (full.map_.transform(X[[i]]) @ found.beta + found.intercept)[0, 0] - y[i]
     # the step is exact where f'' is constant; it is compared by what it is used for, the loss

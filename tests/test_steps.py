@@ -79,7 +79,7 @@ def test_C_and_size_left_open_are_chosen_on_all_rows_from_their_sums():
     steps = Steps(model)
     rows, folds, T = steps.read(X, Y), np.arange(len(Y)) % 4, Y[:, None]
     steps.begin(rows[:100], spare=True)
-    offered = model.map_.n_lifted
+    offered = steps.plan.features.n_lifted
     blocks = [slice(0, 100), slice(100, 101), slice(101, 400)]
     summary = reduce(add, (steps.summarise(rows[b], folds[b], 4) for b in blocks))
     steps.finish(summary, rows, folds, choose=True)

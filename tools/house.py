@@ -22,13 +22,13 @@ SOURCE = Path(ulmus.__file__).parent
 
 #: What may not slide back: the figures of the present house.
 BOUNDS = {
-    "most own ancestors of a model": 9,
-    "methods of NKELMRegressor that several classes define": 6,
-    "files that NKELMRegressor(50, gamma=1, C=1).fit enters": 32,
-    "files that NKELMRegressor().fit enters": 35,
+    "most own ancestors of a model": 5,
+    "methods of NKELMRegressor that several classes define": 5,
+    "files that NKELMRegressor(50, gamma=1, C=1).fit enters": 33,
+    "files that NKELMRegressor().fit enters": 36,
     "class names with two meanings": 0,
-    "private attributes of models read elsewhere": 6,
-    "mentions of __dict__, __getattr__ and the like in models": 49,
+    "private attributes of models read elsewhere": 2,
+    "mentions of __dict__, __getattr__ and the like in models": 29,
     "files past 400 lines": 0,
 }
 

@@ -37,7 +37,14 @@ if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in
     from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
     from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
     from ulmus.persistence import LoadError, load, save
-    from ulmus.plots import BeeswarmDisplay, ProjectionDisplay, ResidualsDisplay, TuningDisplay, WaterfallDisplay
+    from ulmus.plots import (
+        BeeswarmDisplay,
+        EffectsDisplay,
+        ProjectionDisplay,
+        ResidualsDisplay,
+        TuningDisplay,
+        WaterfallDisplay,
+    )
 
 __version__ = "0.1.0"
 
@@ -56,6 +63,7 @@ __all__ = [
     "ELMOrdinalClassifier",
     "ELMRegressor",
     "ENDAEnsemble",
+    "EffectsDisplay",
     "KELMClassifier",
     "KELMOrdinalClassifier",
     "KELMRegressor",
@@ -152,6 +160,7 @@ HOMES = {
     ),
     "ulmus.plots": (
         "BeeswarmDisplay",
+        "EffectsDisplay",
         "ProjectionDisplay",
         "ResidualsDisplay",
         "TuningDisplay",

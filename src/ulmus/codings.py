@@ -6,9 +6,9 @@ is another one (``grown``), with the matrix M that turns the known columns into 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -69,6 +69,33 @@ class Plain:
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """Targets of a regression: one column of numbers (``single``), or several."""
+
+    single: bool
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        """Target columns."""
+        return y.reshape(len(y), -1)
+
+    def shaped(self, columns: np.ndarray) -> np.ndarray:
+        """Columns in the shape in which targets came."""
+        return columns[:, 0] if self.single else columns
+
+    def identity(self, T: np.ndarray) -> np.ndarray:
+        """Numbers that tell targets apart."""
+        return T
+
+    def knows(self, y: np.ndarray) -> bool:
+        """Whether these are targets of the kind: all numbers are."""
+        return True
+
+    def seen(self, y: np.ndarray) -> "Numbers":
+        """What is known when these have come."""
+        return self
+
+
+@dataclass(frozen=True)
 class OneVsAll:
     """±1 per class; two classes need one column."""
 
@@ -85,6 +112,14 @@ class OneVsAll:
     def identity(self, T: np.ndarray) -> np.ndarray:
         """Numbers that tell targets apart, whatever other labels are known."""
         return names_of(self.classes)[self.numbers(T)][:, None]
+
+    def knows(self, y: np.ndarray) -> bool:
+        """Whether all labels are among the classes."""
+        return bool(np.isin(y, self.classes).all())
+
+    def seen(self, y: np.ndarray) -> "OneVsAll":
+        """What is known when these labels have come."""
+        return self
 
     def grown(self, labels: np.ndarray) -> "tuple[OneVsAll, np.ndarray | None]":
         """The coding that knows these labels as well; a class that is new was −1 so far.
@@ -141,9 +176,6 @@ class OneVsAll:
         others -= best[..., None]
         others /= MARGIN
         return expit(best / MARGIN + np.log(np.exp(others, out=others).sum(axis=-1)))
-
-
-# The ordered code
 
 
 #: The largest exponent that is used: sums of some thousand exponentials of it are finite.
@@ -237,17 +269,23 @@ class Ordered:
     Decoding by *Hamming* distance sums signs instead, and *threshold* counts positive bits.
 
     ``classes`` are all labels in their order, ``present`` the positions of those that were seen: only their bits are
-    read, and only they are predicted. The bit between two neighbours that are g apart counts g times.
+    read, and only they are predicted. The bit between two neighbours that are g apart counts g times. An order that was
+    ``declared`` holds all labels that may come.
     """
 
     classes: np.ndarray
     present: np.ndarray
     decoding: str = "loss"
+    declared: bool = False
 
     @cached_property
     def gaps(self) -> np.ndarray:
         """How many classes each bit climbs."""
         return np.diff(self.present)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What the code is, without what is derived from it."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def encode(self, indices: np.ndarray) -> np.ndarray:
         """Bits of positions in ``classes``."""
@@ -263,9 +301,13 @@ class Ordered:
         """Where each label stands in the order; an error names those that do not."""
         return positions_in(self.classes, y)
 
-    def identity(self, T: np.ndarray) -> np.ndarray:
-        """Numbers that tell targets apart, whatever other labels are known."""
-        return names_of(self.classes)[self.positions(T)][:, None]
+    identity = OneVsAll.identity
+
+    knows = OneVsAll.knows
+
+    def seen(self, y: np.ndarray) -> "Ordered":
+        """What is known when these labels have come."""
+        return self.seeing(self.indices(y))
 
     def seeing(self, indices: np.ndarray) -> "Ordered":
         """The same order, with these classes among those that were seen."""
@@ -273,6 +315,9 @@ class Ordered:
 
     def grown(self, labels: np.ndarray) -> "tuple[Ordered, np.ndarray | None]":
         """The coding in which these labels have their place in the order; none of the new ones was seen so far."""
+        if self.declared:
+            positions_in(self.classes, labels)
+            return self, None
         classes = np.unique(np.concatenate([self.classes, labels]))
         if len(classes) == len(self.classes):
             return self, None
@@ -351,14 +396,3 @@ class Ordered:
             return expit(-2.0 * self.read(T) * self.repaired(P) / MARGIN) @ self.gaps
         error = np.abs(self.best(P) - self.positions(T))
         return (error if criterion == "absolute" else error > 0).astype(float)
-
-
-class Indicators:
-    """0/1 columns, one per class, judged as the ±1 columns that they stand for."""
-
-    def numbers(self, T: np.ndarray) -> np.ndarray:
-        return T.argmax(axis=1)
-
-    def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:
-        """One loss per row."""
-        return OneVsAll(np.arange(T.shape[-1])).losses(2.0 * T - 1.0, 2.0 * P - 1.0, criterion)

@@ -58,10 +58,13 @@ def _shown(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-def estimator(parameters: Mapping[str, Parameter], *, positional: int = 0) -> Callable[[Estimator], Estimator]:
+def estimator(
+    parameters: Mapping[str, Parameter], *, positional: int = 0, shows: Mapping[str, Any] | None = None
+) -> Callable[[Estimator], Estimator]:
     """Give a class its constructor, its validation and its documentation.
 
-    The first ``positional`` parameters may be given by position; the others by name only.
+    The first ``positional`` parameters may be given by position; the others by name only. ``shows`` are descriptors of
+    fitted attributes by name.
     """
 
     def build(cls: Estimator) -> Estimator:
@@ -74,6 +77,8 @@ def estimator(parameters: Mapping[str, Parameter], *, positional: int = 0) -> Ca
         for trace in _TRACES & vars(own).keys():  # it has the constructor of a dataclass, and is none
             delattr(own, trace)
         own.__annotations__ = notes
+        for name, view in (shows or {}).items():
+            setattr(own, name, view)
         own._parameter_constraints = {name: list(parameter.allowed) for name, parameter in parameters.items()}
         text = "\n".join(parameter.describe(name) for name, parameter in parameters.items())
         own.__doc__ = (own.__doc__ or "").replace("    <parameters>", indent(text, "    "))

@@ -15,6 +15,7 @@ import tracemalloc
 import warnings
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -41,7 +42,8 @@ def models() -> list[tuple[Any, Any]]:
     X = rng.normal(size=(12, 2))
     y, labels = X[:, 0] * X[:, 1], np.array(["no", "yes"])[(X[:, 0] > 0).astype(int)]
     unfolded = ulmus.NKELMRegressor(5, gamma=1.0, C=1.0, random_state=np.random.RandomState(1)).fit(X, y)
-    unfolded._folds_in = ()
+    weights = replace(unfolded.fitted_.weights, folds_in=())
+    unfolded.fitted_ = replace(unfolded.fitted_, weights=weights)
     columns = ColumnTransformer([("scale", StandardScaler(), [0])], remainder="passthrough")
     names = OneHotEncoder(sparse_output=False)
     return [

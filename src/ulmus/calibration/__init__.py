@@ -1,8 +1,10 @@
 """Probabilities and intervals from predictions of rows by models that did not see them."""
 
 from ulmus.calibration.decisions import decide
+from ulmus.calibration.distribution import PredictiveDistribution
 from ulmus.calibration.held_out import (
     CALIBRATION_ROWS,
+    LEAST_REMAINDER,
     FoldModels,
     HeldOut,
     fold_sample,
@@ -15,18 +17,24 @@ from ulmus.calibration.held_out import (
 from ulmus.calibration.intervals import Asked, New, RobustSpread, Spread
 from ulmus.calibration.jackknife import MapLeaning
 from ulmus.calibration.scale import Scale
-from ulmus.calibration.temperature import fit_temperature, probabilities
+from ulmus.calibration.sets import LabelScores
+from ulmus.calibration.temperature import LogOdds, Temperature, fit_temperature, probabilities
 
 __all__ = [
     "CALIBRATION_ROWS",
+    "LEAST_REMAINDER",
     "Asked",
     "FoldModels",
     "HeldOut",
+    "LabelScores",
+    "LogOdds",
     "MapLeaning",
     "New",
+    "PredictiveDistribution",
     "RobustSpread",
     "Scale",
     "Spread",
+    "Temperature",
     "decide",
     "fit_temperature",
     "fold_sample",

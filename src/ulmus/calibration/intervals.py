@@ -1,16 +1,17 @@
 """Intervals from the errors of rows under models that did not see them."""
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
 
-from ulmus.calibration.conformal import Tails, borne, coverages, lower, upper
+from ulmus.calibration.conformal import Tails, coverages, lower, upper
 from ulmus.calibration.held_out import HeldOut
 from ulmus.calibration.jackknife import Leaning, jackknife_ends
-from ulmus.calibration.scale import Scale
+from ulmus.calibration.likeness import Likeness, group_labels
+from ulmus.calibration.scale import Scale, lifted
+from ulmus.calibration.shift import checked_ratio, density_ratio
 from ulmus.features.coarse import coarse
 from ulmus.solvers.robust import GROSS, deviations
 from ulmus.statistics import root_mean_square
@@ -25,12 +26,19 @@ class Asked:
     coverage: Any = 0.9
     method: str = "normalised"
     tails: Any = "equal"
+    groups: Any = None
+    shift: Any = None
 
     def __post_init__(self) -> None:
         coverages(self.coverage)
         Tails(self.tails)
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {self.method!r}")
+        if self.shift is not None and self.shift != "estimate" and not callable(self.shift):
+            raise ValueError(
+                'shift must be None, "estimate" or a function that gives, for rows, how much more frequent they are '
+                f"among new rows than among those of the training, got {self.shift!r}"
+            )
 
     @property
     def levels(self) -> np.ndarray:
@@ -94,6 +102,29 @@ class Spread:
         sizes: tuple[Scale | None, ...] = kept["_sizes"]
         return sizes
 
+    def like(self, asked: Asked, X: Any, names: Any, features: Any, seen: Callable[[Any], Any]) -> Likeness:
+        """Which of the rows left out speak for new rows X; ``names`` are those of their columns."""
+        if asked.groups is None and asked.shift is None:
+            return Likeness()
+        if self.rows is None or self.rows.X is None:
+            raise ValueError(
+                "groups and shift need the rows that were left out, and a file of before has none; fit again"
+            )
+        old, weight = self.rows.X, self.rows.weight
+        labels = (
+            (None, None) if asked.groups is None else (group_labels(asked.groups, each, names) for each in (old, X))
+        )
+        ratios: Any = (None, None)
+        if callable(asked.shift):
+            ratios = (checked_ratio(asked.shift(each), each.shape[0]) for each in (old, X))
+        elif asked.shift is not None:
+            small = coarse(features, Scale.size_for(seen(old), None))
+            if small is None:
+                raise ValueError('shift="estimate" needs features of rows, and this kernel gives none; pass a function')
+            Psi_old, Psi_new = (lifted(small, seen(each)) for each in (old, X))
+            ratios = density_ratio(Psi_old, weight, Psi_new)
+        return Likeness(*labels, *ratios)
+
     def __getstate__(self) -> dict[str, Any]:
         """What was found, without what is derived from it."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
@@ -132,33 +163,29 @@ class Spread:
             scores = scores / np.column_stack(each)
         return scores, self._counted(scores, self.rows)
 
-    def ends(self, new: New, asked: Asked) -> np.ndarray:
-        """Ends of the intervals of new rows, ``[row, output, coverage, end]``."""
+    def ends(self, new: New, asked: Asked, like: Likeness | None = None) -> np.ndarray:
+        """Ends of the intervals of new rows, ``[row, output, coverage, end]``, from rows that are ``like`` each."""
         levels, tails = asked.levels, Tails(asked.tails)
         scores, weight = self.scores(new.sizes)
-        self._warn_of_few(weight, levels, asked)
-        width = new.widths
-        out = np.empty((*new.P.shape, *levels.shape))
-        for j, (r, w) in enumerate(zip(scores.T, weight.T, strict=True)):
-            below, above = (-np.abs(r), np.abs(r)) if tails.symmetric else (r, r)
-            q = np.stack([lower(below, w, levels[:, 0]), upper(above, w, levels[:, 1])], axis=-1)
-            out[:, j] = new.P[:, j, None, None] + width[:, j, None, None] * q
+        width, out = new.widths, np.empty((*new.P.shape, *levels.shape))
+        for rows, factor, own in (like or Likeness()).parts(weight, asked.levels):
+            for j, (r, w) in enumerate(zip(scores.T, weight.T, strict=True)):
+                below, above = (-np.abs(r), np.abs(r)) if tails.symmetric else (r, r)
+                low, high = lower(below, factor * w, levels[:, 0], own), upper(above, factor * w, levels[:, 1], own)
+                reach = width[rows, j, None, None] * np.stack([low, high], axis=-1)
+                out[rows, j] = new.P[rows, j, None, None] + reach
         return out
 
-    def jackknife(self, leaning: Leaning, X: Any, P: np.ndarray, asked: Asked) -> np.ndarray:
+    def jackknife(
+        self, leaning: Leaning, X: Any, P: np.ndarray, asked: Asked, like: Likeness | None = None
+    ) -> np.ndarray:
         """The same by jackknife+, from what new rows lean on every row that was left out."""
         assert self.rows is not None
-        self._warn_of_few(self._counted(self.rows.studentised, self.rows), asked.levels, asked)
-        return jackknife_ends(leaning, self.rows, X, P, asked.levels, Tails(asked.tails))
-
-    def _warn_of_few(self, weight: np.ndarray, levels: np.ndarray, asked: Asked) -> None:
-        total = float(weight.sum(axis=0).min())
-        if not borne(total, levels):
-            warnings.warn(
-                f"so few rows support a coverage of at most {max((total - 1.0) / (total + 1.0), 0.0):.2f}; intervals "
-                f"for coverage={asked.coverage} end at the largest errors seen, and are too narrow",
-                stacklevel=5,
-            )
+        out, tails = np.empty((*P.shape, *asked.levels.shape)), Tails(asked.tails)
+        for rows, factor, own in (like or Likeness()).parts(self.rows.weight[:, None], asked.levels):
+            counted = replace(self.rows, weight=factor * self.rows.weight)
+            out[rows] = jackknife_ends(leaning, counted, X[rows], P[rows], asked.levels, tails, own)
+        return out
 
 
 @dataclass(frozen=True)

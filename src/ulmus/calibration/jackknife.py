@@ -74,9 +74,19 @@ class MapLeaning:
 
 
 def jackknife_ends(
-    leaning: Leaning, held_out: HeldOut, X: Any, centre: np.ndarray, levels: np.ndarray, tails: Tails
+    leaning: Leaning,
+    held_out: HeldOut,
+    X: Any,
+    centre: np.ndarray,
+    levels: np.ndarray,
+    tails: Tails,
+    own: np.ndarray | float = 1.0,
 ) -> np.ndarray:
-    """Ends ``[row, output, coverage, end]`` about the predictions ``centre``; ``levels[coverage, end]``."""
+    """Ends ``[row, output, coverage, end]`` about the predictions ``centre``; ``levels[coverage, end]``.
+
+    ``own`` is the weight of the new row, or of each.
+    """
+    own = np.broadcast_to(own, len(centre))
     E = held_out.T - held_out.P
     taken = E if held_out.unit is None else E * held_out.unit[:, None]
     out = np.empty((*centre.shape, *levels.shape))
@@ -86,7 +96,7 @@ def jackknife_ends(
         left_out = centre[piece, None, :] - leans[:, :, None] * taken - lost
         for j, e in enumerate(E.T):
             below, above = (-np.abs(e), np.abs(e)) if tails.symmetric else (e, e)
-            low = lower(left_out[:, :, j] + below, held_out.weight, levels[:, 0])
-            high = upper(left_out[:, :, j] + above, held_out.weight, levels[:, 1])
+            low = lower(left_out[:, :, j] + below, held_out.weight, levels[:, 0], own[piece])
+            high = upper(left_out[:, :, j] + above, held_out.weight, levels[:, 1], own[piece])
             out[piece, j] = np.stack([low, high], axis=-1)
     return out

@@ -75,7 +75,7 @@ class Scale:
             return None
         unit = float(power_of_two(np.average(sizes, weights=weight)))
         a = np.bincount(place, weight * (sizes / unit)) / np.where(w > 0, w, 1.0)
-        Psi = _lifted(features, X[first])
+        Psi = lifted(features, X[first])
         centre = np.average(Psi, axis=0, weights=w)
         size = np.sqrt(np.average(np.sum((Psi - centre) ** 2, axis=1), weights=w)) or 1.0
         part = np.arange(len(first)) % PARTS if len(first) < MANY else None  # in the order of their keys, which is none
@@ -88,7 +88,7 @@ class Scale:
         """The size of errors of new rows."""
         out = np.empty(X.shape[0])
         for piece in engine.pieces(len(out), engine.block_rows(len(self.centre), np.float64)):
-            out[piece] = (_lifted(self.features, X[piece]) - self.centre) @ self.beta + self.intercept
+            out[piece] = (lifted(self.features, X[piece]) - self.centre) @ self.beta + self.intercept
         return np.clip(self.unit * np.exp(np.clip(out, -700.0, 700.0)), self.left_out.min(), self.left_out.max())
 
 
@@ -141,7 +141,8 @@ def _score(a: np.ndarray, g: np.ndarray) -> np.ndarray:
     return np.minimum(a[:, None] * np.exp(-g), MOST) - 1.0
 
 
-def _lifted(features: Lift, X: Any) -> np.ndarray:
+def lifted(features: Lift, X: Any) -> np.ndarray:
+    """Features of rows."""
     Psi = np.empty((X.shape[0], features.n_lifted))
     features.lift(X, Psi)
     return Psi

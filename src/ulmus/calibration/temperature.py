@@ -9,11 +9,13 @@ a floor: with :math:`\varepsilon = 1` probabilities are the frequencies, so that
 """
 
 import warnings
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
+from ulmus.calibration.sets import LabelScores
 from ulmus.exceptions import NumericalWarning
 from ulmus.solvers.robust import weighted_median
 
@@ -25,6 +27,35 @@ HALVINGS = 50
 NOTHING = 1 - 1e-3
 #: By how much the class of the largest score is ahead of one that is more frequent, relative to its probability.
 AHEAD = 1e-6
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """The factor a, ``ε π`` (what every class has at least), and the scores of rows left out behind them."""
+
+    factor: float
+    floor: np.ndarray | None = None
+    left_out: LabelScores | None = None
+
+    @classmethod
+    def of(cls, class_scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> "Temperature":
+        """Those that make the classes of rows that were left out most likely."""
+        return cls(*fit_temperature(class_scores, indices, weight))
+
+    def placed(self, places: np.ndarray, n_classes: int) -> "Temperature":
+        """The same among more classes, in which those that it knows stand at these places."""
+        if self.floor is None:
+            return self
+        floor = np.zeros(n_classes)
+        floor[places] = self.floor
+        return replace(self, floor=floor, left_out=None)  # scores have other columns
+
+
+@dataclass(frozen=True)
+class LogOdds(Temperature):
+    """Scores are log-odds as they are; a class that was seen so often can come again."""
+
+    count: np.ndarray | None = None
 
 
 def fit_temperature(class_scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> tuple[float, np.ndarray]:

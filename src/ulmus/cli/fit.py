@@ -12,6 +12,7 @@ from ulmus.cli.console import UsageError, check_outputs, say, show, warn, workin
 from ulmus.cli.memory import too_large
 from ulmus.cli.models import chosen_model, model_for, settled
 from ulmus.models._summary import summary
+from ulmus.models.fitted import keep_tuning
 from ulmus.persistence import save
 from ulmus.report import ready
 from ulmus.scores import Score, scores
@@ -93,7 +94,7 @@ def fit(
         with working(f"fitting all {len(y):,} rows"):
             final = settled(pipeline).fit(X, y)
             if hasattr(pipeline[-1], "tuning_"):
-                final[-1].tuning_ = pipeline[-1].tuning_
+                keep_tuning(final[-1], pipeline[-1].tuning_)
         say(f"fitted again to all {len(y):,} rows; the scores are those of the model of {len(y_fit):,}")
     chosen(final[-1])
     about = (X_test, y_test) if found else (X_fit, y_fit)

@@ -4,7 +4,8 @@ Models offer them as methods (``model.explain(X)`` and others); here is what doe
 as sums of weighted kernels. :func:`explain` is for pipelines: it answers in the columns of the table.
 """
 
+from ulmus.explain.effects import Effect
 from ulmus.explain.explanation import Explanation
 from ulmus.explain.pipelines import explain
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Effect", "Explanation", "explain"]

@@ -24,7 +24,7 @@ class Moved(Exception):
     """The model has learned on since the view was made."""
 
 
-class Guard:
+class Beside:
     """What stands beside a model: the lock of its learners, who is learning, the view, and what it was made from."""
 
     def __init__(self) -> None:
@@ -56,12 +56,12 @@ class Guard:
 
 
 # beside the models and not in them, so that no copy, file or clone has it
-_sides: "weakref.WeakKeyDictionary[Any, Guard]" = weakref.WeakKeyDictionary()
+_sides: "weakref.WeakKeyDictionary[Any, Beside]" = weakref.WeakKeyDictionary()
 
 
-def side_of(model: Any) -> Guard:
+def side_of(model: Any) -> Beside:
     found = _sides.get(model)
-    return _sides.setdefault(model, Guard()) if found is None else found
+    return _sides.setdefault(model, Beside()) if found is None else found
 
 
 def _after_fork() -> None:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ulmus import engine
 from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.calibration import fit_temperature
-from ulmus.codings import Indicators
+from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
 from ulmus.models._between import reads
@@ -21,6 +21,17 @@ from ulmus.models._heads import JudgedFolds, Means, Neighbours, Part
 from ulmus.models._metric import metric_for, seen_through
 from ulmus.models._references import Division, References
 from ulmus.tuning import fold_numbers
+
+
+class Indicators:
+    """0/1 columns, one per class, judged as the ±1 columns that they stand for."""
+
+    def numbers(self, T: np.ndarray) -> np.ndarray:
+        return T.argmax(axis=1)
+
+    def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:
+        """One loss per row."""
+        return OneVsAll(np.arange(T.shape[-1])).losses(2.0 * T - 1.0, 2.0 * P - 1.0, criterion)
 
 
 class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -55,12 +66,12 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         folds = fold_numbers(getattr(self, "cv", None), X, y, groups, True, sample_weight)
         X, y, weight, folds = self._weighed(X, y, sample_weight, folds)
-        T, _ = self._encode(y, weight)
+        T, _ = self._code(self._targets_of(y, y), y, weight)
 
         def rows_of(X: Any, folds: np.ndarray | None = None) -> Rows:
             return Rows(X, T, weight, left_out_together(X, T, weight), folds)
 
-        self._metric = metric_for(self, settings, lambda: rows_of(X, folds))
+        self._metric = metric_for(self, settings, lambda: rows_of(X, folds), self._coding)
         rows = rows_of(self._shown(X))
         with engine.threads_for(X.shape[0]):
             self._learn(rows, folds, check_random_state(self.random_state))
@@ -91,16 +102,21 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         seen = weight > 0
         return X[seen], y[seen], weight[seen], None if folds is None else folds[seen]
 
-    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, None]:
-        """One indicator column per class; no weights of its own."""
+    def _targets_of(self, y: np.ndarray, given: Any) -> np.ndarray:
+        """The classes, of which the model has so many components."""
         self._set_classes(np.unique(y))
-        return self._indicators(y), None
+        return self.classes_
 
-    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, None]:
-        """The same for more rows of known classes."""
-        unknown = np.setdiff1d(y, self.classes_)
+    def _known(self, name: str) -> np.ndarray | None:
+        return getattr(self, {"targets": "classes_", "metric": "_metric"}[name], None)
+
+    def _code(
+        self, targets: np.ndarray, y: np.ndarray, weight: np.ndarray | None, *, block: bool = False
+    ) -> tuple[np.ndarray, None]:
+        """One indicator column per class; no weights of its own."""
+        unknown = np.setdiff1d(y, targets)
         if len(unknown):
-            raise ValueError(f"labels {unknown.tolist()} are not among the known classes {self.classes_.tolist()}")
+            raise ValueError(f"labels {unknown.tolist()} are not among the known classes {targets.tolist()}")
         return self._indicators(y), None
 
     def _indicators(self, y: np.ndarray) -> np.ndarray:

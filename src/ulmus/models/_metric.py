@@ -56,7 +56,9 @@ def importances(A: np.ndarray) -> np.ndarray:
     return M / M.sum()
 
 
-def metric_for(model: Any, settings: Any, rows_of: Callable[[], Rows]) -> np.ndarray | None:
+def metric_for(
+    model: Any, settings: Any, rows_of: Callable[[], Rows], coding_of: Callable[[Rows], Coding]
+) -> np.ndarray | None:
     """The metric that ``settings`` ask for: None, the one that is given, or one that is learned from the rows.
 
     ``settings`` have the parameters of the kernel: those of the model, or of the estimator that it has members of.
@@ -67,7 +69,7 @@ def metric_for(model: Any, settings: Any, rows_of: Callable[[], Rows]) -> np.nda
     rows, seed = rows_of(), model.random_state
     return learn_metric(
         rows,
-        model._coding(rows),
+        coding_of(rows),
         settings.kernel,
         seed if isinstance(seed, np.random.RandomState) else np.random.RandomState(seed),
         form="diagonal" if metric == "auto" else metric,
@@ -104,7 +106,7 @@ def seen_through(A: np.ndarray | None, X: Any) -> Any:
 
 def metric_in_use(model: Any) -> np.ndarray:
     """The metric in use."""
-    A: np.ndarray | None = getattr(model, "_metric", None)
+    A: np.ndarray | None = model._known("metric") if hasattr(model, "_known") else getattr(model, "_metric", None)
     if A is None:
         raise AttributeError(f"this {type(model).__name__} has no metric; set metric='auto' to learn one")
     return A

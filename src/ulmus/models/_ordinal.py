@@ -1,18 +1,20 @@
 """The ordinal task: labels that have an order, and no other meaning."""
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import expit
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from ulmus.calibration import HeldOut, fit_temperature, probabilities
+from ulmus.calibration import HeldOut, LabelScores, LogOdds, Temperature, probabilities
 from ulmus.codings import Coding, Ordered, positions_in
 from ulmus.engine import Rows
-from ulmus.models._assembly import validated
-from ulmus.models._between import reads
-from ulmus.models._tasks import widened
+from ulmus.models._tasks import class_balance, label_sets, refuse_balance, refuse_one_class
+from ulmus.models.base import Model, validated
+from ulmus.models.choice import Training
+from ulmus.models.fitted import Fitted, FittedView, Outcome
 
 
 def declared_order(y: Any, categories: Any) -> np.ndarray | None:
@@ -31,19 +33,30 @@ def declared_order(y: Any, categories: Any) -> np.ndarray | None:
     return order
 
 
-class Ordinal(ClassifierMixin):
+class Ordinal(ClassifierMixin, Model):
     """Ordered labels: the ordered code, one ±1 column for every class but the lowest."""
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "absolute", "error", "squared")
-    floor_: np.ndarray
+    _set_methods: ClassVar[tuple[str, ...]] = ("ordered", "adaptive", "threshold")
+
+    classes_ = FittedView("classes_", "targets.classes")
+    present_ = FittedView("present_", "targets.present")
+    temperature_ = FittedView("temperature_", "certainty.factor")
+    floor_ = FittedView("floor_", "certainty.floor")
+    left_out_ = FittedView("left_out_", "certainty.left_out")
+    class_count_ = FittedView("class_count_", "certainty.count")
+
+    @property
+    def _by_log_odds(self) -> bool:
+        """Whether bits are log-odds: trained by the logistic loss."""
+        return getattr(self, "loss", "squared") == "logistic"
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
-        if reset:
-            self._declared = declared_order(y, self.categories)
-        y = y if y is None else np.asarray(y)
+        given, y = y, y if y is None else np.asarray(y)
         X, y = validated(self, X, y, reset=reset)
         check_classification_targets(y)
-        if self._declared is None:
+        known = None if reset else self._known("targets")
+        if not (known is not None and known.declared) and declared_order(given, self.categories) is None:
             self._check_numbers(y)
         return X, y
 
@@ -55,90 +68,73 @@ class Ordinal(ClassifierMixin):
                 "pandas ordered Categorical or polars Enum"
             )
 
-    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        self.classes_ = np.unique(y) if self._declared is None else self._declared
-        indices = positions_in(self.classes_, y)
-        self.present_ = np.unique(indices)
-        if len(self.present_) < 2:
+    def _targets_of(self, y: np.ndarray, given: Any) -> Ordered:
+        order = declared_order(given, self.categories)
+        classes = np.unique(y) if order is None else order
+        present = np.unique(positions_in(classes, y))
+        return Ordered(classes, present, self.decoding, order is not None)
+
+    def _announced(self, classes: Any) -> Ordered:
+        """What is known of targets when only their classes are."""
+        labels = np.asarray(classes)
+        if declared_order(classes, self.categories) is None:
+            self._check_numbers(labels)
+        return replace(self._targets_of(labels, classes), present=np.empty(0, int))
+
+    def _refuse(self, what: str) -> None:
+        if self._by_log_odds:
             raise ValueError(
-                f"{type(self).__name__} needs at least two classes; the rows (of positive weight) have only "
-                f"one class, {self.classes_[self.present_[0]]!r}"
+                f'{what} needs loss="squared", got loss="logistic": its weights change with every step, so sums over '
+                "rows do not suffice; fit rows in memory"
             )
-        T = self._code.encode(indices)
-        return T, None if self.class_weight is None else self._balance(y, weight)[indices]
 
-    def _balance(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-        """The weight of every class."""
-        balance = np.ones(len(self.classes_))
-        present = self.classes_[self.present_]
-        seen = compute_class_weight(self.class_weight, classes=present, y=y, sample_weight=weight)
-        if not (np.isfinite(seen).all() and (seen >= 0).all() and seen.any()):
-            raise ValueError(f"class weights must be non-negative, finite and not all zero, got {self.class_weight!r}")
-        balance[self.present_] = seen
-        return balance
+    def _code(self, targets: Ordered, y: np.ndarray, weight: np.ndarray | None, *, block: bool = False) -> Any:
+        if not block:
+            refuse_one_class(self, targets.classes[targets.present])
+        indices = targets.indices(y)
+        if block:
+            refuse_balance(self.class_weight)
+        T = targets.encode(indices)
+        if self.class_weight is None:
+            return T, None
+        balance = np.ones(len(targets.classes))
+        seen = targets.seeing(indices).present
+        balance[seen] = class_balance(self.class_weight, targets.classes[seen], y, weight)
+        return T, balance[indices]
 
-    # Rows that come in blocks
+    def _coding(self, targets: Ordered, rows: Rows) -> Coding:
+        return targets
 
-    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        code = self._code if hasattr(self, "present_") else Ordered(self.classes_, np.empty(0, int), self.decoding)
-        indices = code.indices(y)
-        if self.class_weight == "balanced":
-            raise ValueError(
-                'class_weight="balanced" needs to count all rows before the first is learned; for rows that come in '
-                "blocks give the weights as a dict"
-            )
-        self.present_ = code.seeing(indices).present
-        T = self._code.encode(indices)
-        return T, None if self.class_weight is None else self._balance(y, None)[indices]
+    def _train(self, training: Training) -> Outcome:
+        if not self._by_log_odds:
+            return super()._train(training)
+        from ulmus.models.bits import with_log_odds
 
-    def _grow(self, labels: Any) -> np.ndarray | None:
-        labels = np.asarray(labels)
-        if getattr(self, "_declared", None) is None:
-            self._declared = declared_order(labels, self.categories)
-        if self._declared is not None:
-            positions_in(self._declared, labels)
-            self.classes_ = self._declared
-            return None
-        self._check_numbers(labels)
-        if not hasattr(self, "classes_"):
-            self.classes_ = np.unique(labels)
-            return None
-        old, (code, M) = self.classes_, self._code.grown(labels)
-        if code.classes is old:
-            return None
-        self.classes_ = code.classes
-        if hasattr(self, "present_"):
-            self.present_ = code.present
-        if "floor_" in self.__dict__:
-            self.floor_ = widened(self.floor_, np.searchsorted(self.classes_, old), len(self.classes_))
-        return M
+        if self.C is None:
+            raise ValueError('loss="logistic" needs a penalty: C must be positive or "auto", got None')
+        return with_log_odds(self, super()._train(training), training)
 
-    def _identity(self, T: np.ndarray) -> np.ndarray:
-        return self._code.identity(T)
+    def _certainty(self, targets: Ordered, held_out: HeldOut, rows: Rows) -> Any:
+        if self._by_log_odds:
+            where = np.searchsorted(targets.present, targets.positions(rows.T))
+            return LogOdds(1.0, count=np.bincount(where, rows.weight).astype(float))
+        true = targets.positions(held_out.T)
+        found = Temperature.of(targets.ladder(held_out.P), np.searchsorted(targets.present, true), held_out.weight)
+        left_out = LabelScores(held_out.P, true, held_out.weight, held_out.variance)
+        return replace(found.placed(targets.present, len(targets.classes)), left_out=left_out)
 
-    @property
-    def _code(self) -> Ordered:
-        return Ordered(self.classes_, getattr(self, "present_", np.arange(len(self.classes_))), self.decoding)
-
-    def _coding(self, rows: Rows) -> Coding:
-        return self._code
-
-    def _calibrate(self, held_out: HeldOut) -> None:
-        true = np.searchsorted(self.present_, self._code.positions(held_out.T))
-        self.temperature_, floor = fit_temperature(self._code.ladder(held_out.P), true, held_out.weight)
-        self.floor_ = widened(floor, self.present_, len(self.classes_))
-
-    def _probabilities(self, bits: np.ndarray) -> np.ndarray:
-        """``P(y = k)`` of every class that was seen."""
-        temperature, floor = self.temperature_, self.__dict__.get("floor_")
-        return probabilities(self._code.ladder(bits), temperature, None if floor is None else floor[self.present_])
-
-    def _class_probabilities(self, bits: np.ndarray) -> np.ndarray:
-        P = np.zeros((len(bits), len(self.classes_)))
-        P[:, self.present_] = self._probabilities(bits)
+    def _class_probabilities(self, fitted: Fitted, bits: np.ndarray) -> np.ndarray:
+        """``P(y = k)``; 0 for classes that were never seen."""
+        targets, certainty = fitted.targets, fitted.certainty
+        P = np.zeros((len(bits), len(targets.classes)))
+        if isinstance(certainty, LogOdds):
+            assert certainty.count is not None
+            P[:, targets.present] = from_log_odds(targets, bits, certainty.count)
+        else:
+            floor = None if certainty.floor is None else certainty.floor[targets.present]
+            P[:, targets.present] = probabilities(targets.ladder(bits), certainty.factor, floor)
         return P
 
-    @reads
     def decision_function(self, X: Any) -> np.ndarray:
         """Score per class, the largest for the class that ``predict`` returns; one score for two classes.
 
@@ -153,13 +149,13 @@ class Ordinal(ClassifierMixin):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        bits = self._scores_of(X)
+        fitted = self._now("weights", *self._for_costs)
+        bits, targets = self._scores_of(X, fitted), fitted.targets
         if self.cost_matrix is not None:
-            scores = -self._class_probabilities(bits) @ self._costs()
-            return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-        return bits[:, 0] if len(self.classes_) == 2 else self._code.class_scores(bits)
+            scores = -self._class_probabilities(fitted, bits) @ self._costs(targets.classes)
+            return scores[:, 1] - scores[:, 0] if len(targets.classes) == 2 else scores
+        return bits[:, 0] if len(targets.classes) == 2 else targets.class_scores(bits)
 
-    @reads
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels: decoded, or of least expected cost where there is a ``cost_matrix``.
 
@@ -171,21 +167,32 @@ class Ordinal(ClassifierMixin):
         -------
         ndarray of shape (n_samples,)
         """
-        bits = self._scores_of(X)
+        fitted = self._now("weights", *self._for_costs)
+        bits, targets = self._scores_of(X, fitted), fitted.targets
         if self.cost_matrix is None:
-            return self._code.decode(bits)
-        return self.classes_[(self._class_probabilities(bits) @ self._costs()).argmin(axis=1)]
+            return targets.decode(bits)
+        costs = self._class_probabilities(fitted, bits) @ self._costs(targets.classes)
+        return targets.classes[costs.argmin(axis=1)]
 
-    def _costs(self) -> np.ndarray:
-        costs, M = np.asarray(self.cost_matrix, dtype=float), len(self.classes_)
+    @property
+    def _for_costs(self) -> tuple[str, ...]:
+        """What a decision needs beside weights."""
+        return () if self.cost_matrix is None else ("certainty",)
+
+    def _costs(self, classes: np.ndarray) -> np.ndarray:
+        costs, M = np.asarray(self.cost_matrix, dtype=float), len(classes)
         if costs.shape != (M, M) or not np.isfinite(costs).all():
             raise ValueError(
                 f"cost_matrix must be {M} × {M} finite numbers, cost_matrix[true, predicted], for the classes "
-                f"{self.classes_.tolist()}, got shape {costs.shape}"
+                f"{classes.tolist()}, got shape {costs.shape}"
             )
         return costs
 
-    @reads
+    def predict_set(self, X: Any, coverage: float = 0.95, *, method: str = "ordered", by_class: bool = False) -> Any:
+        return label_sets(self, X, coverage, method, by_class)
+
+    predict_set.__doc__ = label_sets.__doc__
+
     def predict_cumulative(self, X: Any) -> np.ndarray:
         r"""Probability that a class is reached, :math:`P(y \ge k)`.
 
@@ -200,12 +207,12 @@ class Ordinal(ClassifierMixin):
         ndarray of shape (n_samples, n_classes)
             The first column is 1; rows never increase.
         """
-        P = self._class_probabilities(self._scores_of(X))
+        fitted = self._now("weights", "certainty")
+        P = self._class_probabilities(fitted, self._scores_of(X, fitted))
         reached = np.minimum(np.cumsum(P[:, ::-1], axis=1)[:, ::-1], 1.0)
-        reached[:, : self.present_[0] + 1] = 1.0
+        reached[:, : fitted.targets.present[0] + 1] = 1.0
         return reached
 
-    @reads
     def predict_proba(self, X: Any) -> np.ndarray:
         r"""Class probabilities.
 
@@ -224,4 +231,15 @@ class Ordinal(ClassifierMixin):
         ndarray of shape (n_samples, n_classes)
             Rows sum to 1; classes never seen have probability 0.
         """
-        return self._class_probabilities(self._scores_of(X))
+        fitted = self._now("weights", "certainty")
+        return self._class_probabilities(fitted, self._scores_of(X, fitted))
+
+
+def from_log_odds(targets: Ordered, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Differences of ``P(y ≥ k) = σ(o_k)``; a share 1/(n + 1) is the frequency of the class in training.
+
+    Bits that were pooled leave nothing to the class between them, and a class that was seen can come again.
+    """
+    reached = np.pad(expit(targets.repaired(bits)), ((0, 0), (1, 1)), constant_values=((0, 0), (1.0, 0.0)))
+    total = count.sum()
+    return (total * -np.diff(reached, axis=1) + count / total) / (total + 1.0)

@@ -6,18 +6,13 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from ulmus import engine
-from ulmus.devices.tensors import received
-from ulmus.features.kernels import dense
-from ulmus.models._assembly import rechecked
-from ulmus.models._between import reads
+from ulmus.models._games import game_of
+from ulmus.models._without_rows import coordinates, without_rows
 
 if TYPE_CHECKING:
     from ulmus.explain import Explanation
-    from ulmus.explain.game import Game
 
 
-@reads
 def explain(
     self: Any,
     X: Any,
@@ -81,7 +76,7 @@ def explain(
         names=names,
         data=data,
         output_names=classes if classes is not None and len(classes) == outputs else None,
-        single=outputs == 1 and (classes is not None or self._single_output),
+        single=_one_score(self, outputs),
         interactions=interactions,
         method=method,
         rounds=rounds,
@@ -90,69 +85,61 @@ def explain(
     )
 
 
-def game_of(model: Any) -> "Game":
-    """The scores of a fitted model as a game of its inputs."""
-    if hasattr(model, "view_"):
-        return _view_game(model)
-    if hasattr(model, "alpha_"):
-        return _kernel_game(model, model.cross_kernel_, model.alpha_)
-    if hasattr(model, "landmark_weights_"):
-        return _kernel_game(model, model.cross_kernel_, model.landmark_weights_)
-    return _plain_game(model)
+def influences(self: Any, X: Any, X_train: Any = None, y_train: Any = None, sample_weight: Any = None) -> np.ndarray:
+    r"""What every training row adds to the answers: :math:`f(x) - f_{-i}(x)`, without a refit.
+
+    ``predict(X) - influences(X, ...)[:, i]`` is what a model fitted without row i would answer (``decision_function``
+    of classifiers). It is exact: equal to a fit without the row, with the same parameters (C, gamma, nodes, landmarks,
+    metric, class weights). Of adaptive models both stages are fitted without the row, in the same view, with the same
+    landmarks and partitions.
+
+    Parameters
+    ----------
+    X : array or frame of shape (n_samples, n_features)
+        Rows whose answers are asked about.
+    X_train, y_train : array or frame, and array
+        The rows and targets of the fit, all of them. Models with an exact kernel hold them and need not be given any.
+    sample_weight : array, optional
+        Their weights, where the fit had some. A row leaves with all its weight.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_train) or (n_samples, n_train, n_outputs)
+        Positive where the row raises the answer.
+    """
+    leaving, _ = without_rows(self, X_train, y_train, sample_weight)
+    out = leaving.effects(coordinates(self, X))
+    return out[:, :, 0] if _one_score(self, out.shape[2]) else out
 
 
-def _inputs(model: Any, X: Any) -> np.ndarray:
-    return dense(rechecked(model, received(X, model.device)), np.float64)
+def row_values(self: Any, X_train: Any = None, y_train: Any = None, sample_weight: Any = None) -> np.ndarray:
+    r"""What every training row is worth: by how much the loss of rows left out would rise without it.
+
+    .. math:: v_i = \sum_{j \ne i} w_j\left[\ell_j(f_{-ij}) - \ell_j(f_{-j})\right] - w_i\,\ell_i(f_{-i}),
+
+    what the row does for others less what itself is missed by, with the squared error of regressors and the log loss of
+    a classifier's probabilities, all of it by models that never saw the row they answer, in closed form. Rows that do
+    harm have negative values, mislabelled ones first: look at ``np.argsort(values)[:20]``.
+    Of adaptive models the loss of the row itself is that of both stages, and others feel its absence through the global
+    model alone.
+
+    Parameters
+    ----------
+    X_train, y_train : array or frame, and array
+        The rows and targets of the fit, all of them. Models with an exact kernel hold them and need not be given any.
+    sample_weight : array, optional
+        Their weights, where the fit had some.
+
+    Returns
+    -------
+    ndarray of shape (n_train,)
+    """
+    from ulmus.explain.influence import row_values as values_of
+
+    leaving, rows = without_rows(self, X_train, y_train, sample_weight)
+    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    return values_of(leaving, rows.T, w, self._row_loss(rows.T))
 
 
-def _plain_game(model: Any) -> "Game":
-    """Inputs as they are."""
-    from ulmus.explain.game import Game
-
-    def score(X: np.ndarray) -> np.ndarray:
-        return model._outputs(model._shown(X)) + model.intercept_
-
-    return Game(lambda X: _inputs(model, X), np.arange(model.n_features_in_), score, model.intercept_)
-
-
-def _kernel_game(model: Any, cross: Any, weights: np.ndarray) -> "Game":
-    """Inputs as a diagonal metric shows them, which the kernel takes one by one."""
-    from ulmus.explain.game import Game, kernel_products
-
-    metric = getattr(model, "_metric", None)
-    if metric is not None and metric.ndim == 2:
-        return _plain_game(model)
-
-    def score(U: np.ndarray) -> np.ndarray:
-        return model._outputs(U) + model.intercept_
-
-    return Game(
-        lambda X: dense(model._shown(_inputs(model, X)), np.float64),
-        np.arange(model.n_features_in_),
-        score,
-        model.intercept_,
-        kernel_products(cross, weights),
-        dense(cross.Z, np.float64),
-    )
-
-
-def _view_game(model: Any) -> "Game":
-    """Inputs as the view of an adaptive model shows them: each may have become several coordinates."""
-    from ulmus.explain.game import Game, kernel_products, local_products
-
-    view, local, cross = model.view_, model.local_, model.map_.cross_kernel_
-    weights = model.map_.weight_to_landmarks(model.beta_)
-    products = kernel_products(cross, weights)
-    if products is not None and local is not None:
-        leaves = local_products(local)
-        products = None if leaves is None else products + leaves
-
-    def see(X: Any) -> np.ndarray:
-        return np.asarray(view.transform(np.asarray(model._checked(X), dtype=np.float64)))
-
-    def score(U: np.ndarray) -> np.ndarray:
-        out = engine.apply(cross, U, weights, n_jobs=model.n_jobs)
-        return (out if local is None else out + local.predict(U, model.n_jobs)) + model.intercept_
-
-    owner = model._inputs[view.preparation.sources()[view.metric > 0]]
-    return Game(see, owner, score, model.intercept_, products, np.asarray(cross.Z, np.float64))
+def _one_score(model: Any, n_outputs: int) -> bool:
+    return n_outputs == 1 and (is_classifier(model) or bool(model.fitted_.targets.single))

@@ -1,7 +1,6 @@
-"""The robust task: what robust regressors do with targets, whatever their features are."""
+"""Robust regression: the task, and the family that fits a robust loss by Newton's method on the features of another."""
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -10,14 +9,15 @@ import numpy as np
 from sklearn.base import clone
 
 from ulmus import engine
-from ulmus.calibration import CALIBRATION_ROWS, HeldOut, RobustSpread, residual_kernel, variance_terms
+from ulmus.calibration import CALIBRATION_ROWS, HeldOut, RobustSpread, residual_kernel
 from ulmus.calibration.held_out import LEAST_REMAINDER
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import LOSSES, Loss
 from ulmus.models._tasks import Regression
-from ulmus.models.choice import Training
+from ulmus.models.choice import Choice, Training
+from ulmus.models.fitted import Fitted, Outcome, RobustFit, views
 from ulmus.solvers.line_search import WolfePowell
 from ulmus.solvers.newton import NewtonOptions
 from ulmus.solvers.own_landmarks import OwnLandmarks
@@ -37,31 +37,40 @@ from ulmus.tuning.robust import CRITERIA, TEMPER, TOO_FAR, PenaltySearch, Pilot,
 #: Features of the rough fit that tempers targets.
 PILOT_SIZE = 200
 
+#: Attributes of robust models, and the parts of a fit that they show.
+ROBUST: dict[str, Any] = views(
+    map="weights.plain.features",
+    beta="weights.plain.beta",
+    intercept="weights.plain.intercept",
+    tuning="weights.plain.tuning",
+    C="weights.C",
+    h="weights.h",
+    tau="weights.tau",
+    transition="weights.transition",
+    weights="weights.row_weights",
+    n_iter="weights.n_iter",
+    converged="weights.converged",
+    path="weights.path",
+    penalty_tuning="weights.penalty_tuning",
+)
 
-class _NotOffered:
-    """Says why a model does not have what others of its family have."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
+class NotOffered:
+    """Says why a model does not have what others of its features have."""
 
     def __get__(self, instance: Any, owner: type) -> Any:
         raise AttributeError(
-            f"{owner.__name__} has no {self.name}: its weights depend on every residual, not on sums of rows; "
-            f"use OSELMRegressor(loss=...) for streams"
+            f"{owner.__name__} has no partial_fit: its weights depend on every residual, not on sums of rows; "
+            "use OSELMRegressor(loss=...) for streams"
         )
 
 
 class Robust(Regression):
-    """What robust regressors share; the family they are mixed with knows the features."""
+    """What robust regressors share, whatever their features are."""
 
+    partial_fit = NotOffered()
+    _family: ClassVar["RobustFamily"]
     _target_sizes: ClassVar[tuple[float, float]] = (1e-290, 1e290)  # they are fitted in units of their own
-    _size_name: ClassVar[str]
-    _width_name: ClassVar[str]
-    weights_: np.ndarray
-    C_: Any
-
-    # Sums of rows do not suffice for a robust loss, so that none of what lives on them is offered.
-    partial_fit, unlearn, merge, blank_copy = (_NotOffered() for _ in range(4))
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the model.
@@ -82,10 +91,11 @@ class Robust(Regression):
         self
         """
         super().fit(X, y, sample_weight, groups)
-        if sample_weight is not None and len(self.weights_) < np.size(weight := np.asarray(sample_weight)):
-            seen, kept = weight > 0, self.weights_
-            self.weights_ = np.zeros((len(seen), *kept.shape[1:]))
-            self.weights_[seen] = kept
+        found: RobustFit = self.fitted_.weights
+        if sample_weight is not None and len(found.row_weights) < np.size(weight := np.asarray(sample_weight)):
+            every = np.zeros((len(weight), *found.row_weights.shape[1:]))
+            every[weight > 0] = found.row_weights
+            self.fitted_ = replace(self.fitted_, weights=replace(found, row_weights=every))
         return self
 
     @property
@@ -93,131 +103,14 @@ class Robust(Regression):
         """A constant unless it is refused: without one, robust residuals have no centre."""
         return self.fit_intercept == "auto" or bool(self.fit_intercept)
 
-    def _transitions(self, loss: Loss, n_outputs: int, scale: Any = 1.0) -> np.ndarray | None:
-        """The transition c of every output as given by h or tau, in units of ``scale``; None where the data tell."""
-        given = {"h": self.h, "tau": self.tau}
-        for name, value in given.items():
-            if name != loss.parameter and value != "auto":
-                use = f"its scale is {loss.parameter}" if loss.parameter else "it has no scale"
-                raise ValueError(f'{name}={value!r} has no meaning for loss="{loss.name}": {use}')
-        if loss.parameter is None:
-            return np.ones(n_outputs)
-        value = given[loss.parameter]
-        return None if value == "auto" else np.full(n_outputs, loss.transition(value)) / scale
+    def _certainty(self, targets: Any, held_out: HeldOut, rows: Rows) -> Any:
+        return RobustSpread.of(held_out)
 
-    def _newton_options(self) -> NewtonOptions:
-        search = WolfePowell(self.delta1, self.delta2, self.beta, self.rho, self.rho1)
-        tol = None if self.tol == "auto" else self.tol
-        return NewtonOptions(tol, self.max_iter, search, self.intercept_penalty)
-
-    def _train(self, training: Training) -> HeldOut:
-        rows, folds, rng = training.rows, training.folds, training.rng
-        loss, options = LOSSES[self.loss], self._newton_options()
-        units = Units.of(rows.T, rows.weight, self._intercept and not self.intercept_penalty)
-        targets, rows = rows.T, replace(rows, T=units.inside(rows.T))
-        scale = units.size if loss.parameter else 1.0
-        c = self._transitions(loss, rows.T.shape[1], scale)
-        mild = None
-        if loss.parameter and self._leaves_to_the_data():
-            mild, near = self._tempered(rows, scale, rng)
-            mildly = replace(rows, T=mild).take(near)
-            self._begin(self._training(mildly, None if folds is None else folds[near], rng))
-        else:
-            self._begin(self._training(rows, folds, rng))
-        penalty = Penalty(self.C_, self.C == "auto", scale)
-        problem, streamed = self._problems(rows)
-        newton_rows, start = begin(problem, streamed, loss, c, penalty, options, rng, mild)
-        if self.C == "auto":
-            search = PenaltySearch(newton_rows, problem, CRITERIA[self.criterion], options, folds, rng)
-            start, penalty, self.penalty_tuning_ = search.choose(start, penalty)
-        solution = units.outside(polish(newton_rows, loss, start, options))
-        rows = replace(rows, T=targets)
-        self._keep(solution, rows)
-        return self._held_out(solution, rows, rng)
-
-    def _tempered(self, rows: Rows, scale: Any, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-        """Targets whose outliers, by a rough robust fit to a sample, are brought near; rows without gross ones."""
-        sample, seed = pilot_sample(rows, rng), int(rng.randint(2**31 - 1))
-        size, width = getattr(self, self._size_name), getattr(self, self._width_name)
-        size = min(PILOT_SIZE, int(sample.effective_count)) if size == "auto" else size
-
-        def problem_of(width: float) -> Problem:
-            rough = clone(self).set_params(C=1.0, random_state=seed, **{self._size_name: size, self._width_name: width})
-            rough._begin(rough._training(sample, None, rng))
-            return rough._problems(sample)[0]
-
-        loss, search = LOSSES[self.loss], width == "auto"
-        c = self._transitions(loss, rows.T.shape[1], scale)
-        penalty = Penalty(1.0 if self.C == "auto" else self.C, self.C == "auto", scale)
-        options = NewtonOptions(bias_penalty=self.intercept_penalty)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NumericalWarning)
-            pilot = Pilot(sample, problem_of, loss, c, penalty, options, rng)
-            problem, found = pilot.choose(self._first_width(sample, rng) if search else width, climb=search)
-        fitted = engine.apply(problem.features, rows.X, found.beta, n_jobs=self.n_jobs) + found.intercept
-        near = ~gross(rows.T, rows.weight, fitted, TOO_FAR)
-        return tempered(rows.T, rows.weight, fitted, TEMPER), np.flatnonzero(near)
-
-    def _keep(self, solution: RobustSolution, rows: Rows) -> None:
-        """Weights, scales and the record of the run as attributes."""
-        loss, results = solution.loss, solution.results
-        single = self._single_output
-        self.beta_, self.intercept_ = solution.beta, solution.intercept
-        self.C_ = float(solution.C[0]) if single else solution.C
-        self.transition_ = float(solution.c[0]) if single else solution.c
-        if loss.parameter is not None:
-            values = np.array([loss.parameter_at(c) for c in solution.c])
-            setattr(self, f"{loss.parameter}_", float(values[0]) if single else values)
-        residual = solution.residual
-        self.weights_ = self._shape(loss.relative_weight(residual, solution.c))
-        self.n_iter_ = max(r.n_iter for r in results)
-        self.converged_ = all(r.converged for r in results)
-        self.path_ = results[0].path if single else [r.path for r in results]
-        total = float(len(rows)) if rows.weight is None else float(rows.weight.sum())
-        self._bend = np.array([r.curvature_sum for r in results]) / total
-        self._leverages = [r.leverage for r in results]
-        self._ready_to_predict(np.ptp(rows.T + residual, axis=0) / 2)
-        for r in results:
-            if not r.converged:
-                warnings.warn(
-                    f"Newton's method stopped after {len(r.path.step_length)} steps: the next one would have length "
-                    f"{r.path.step_norm[-1]:.2g}, above tol·max(transition_, ‖β‖) = {r.threshold:.2g} (gradient norm "
-                    f"{r.path.gradient_norm[-1]:.2g}); raise max_iter={self.max_iter}, or lower C",
-                    NumericalWarning,
-                    stacklevel=2,
-                )
-
-    def _held_out(self, solution: RobustSolution, rows: Rows, rng: np.random.RandomState) -> HeldOut:
-        """Approximate leave-one-out predictions of a sample of the rows."""
-        index, sample = np.arange(len(rows)), rows
-        if rows.effective_count > CALIBRATION_ROWS:
-            index, sample = distinct_sample(rows, CALIBRATION_ROWS, rng)
-        Phi = np.empty((len(sample), self.map_.n_lifted))
-        engine.transform(self.map_, sample.X, Phi, n_jobs=self.n_jobs)
-        residual, h = solution.residual[index], solution.leverages(Phi)
-        rest = residual_kernel(self.map_, sample.X, np.einsum("ij,ij->i", Phi, Phi))
-        own = OwnLandmarks.of(self.map_, sample)
-        if own is not None:
-            (residual, h), rest = solution.without_landmark(own, residual, h), own.residual_kernel(rest)
-        e = leave_one_out(solution.loss, solution.c, residual, h, sample.unit)
-        unit = 1.0 if sample.unit is None else sample.unit[:, None]
-        held = np.clip(unit * self._bend * h, 0.0, 1.0 - LEAST_REMAINDER)
-        variance = held / (1.0 - held) / unit + self._bend * np.reshape(self.C_, (1, -1)) * rest[:, None]
-        return HeldOut.by_others(sample, sample.T + e, variance)
-
-    def _calibrate(self, held_out: HeldOut) -> None:
-        self.spread_: Any = RobustSpread.of(held_out)
-
-    def _leaning(self) -> Any:
+    def _leaning(self, fitted: Fitted) -> Any:
         raise ValueError(
             'method="jackknife+" is exact for models by squares; robust losses leave rows out approximately: use '
             'method="normalised"'
         )
-
-    def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        terms = [variance_terms(self.map_, X, leverage, self.n_jobs) for leverage in self._leverages]
-        h, r = self._bend * np.column_stack([h for h, _ in terms]), terms[0][1]
-        return h, self._bend * np.reshape(self.C_, (1, -1)) * r[:, None]
 
     def outlier_scores(self, X: Any, y: Any) -> np.ndarray:
         """How many deviations of the noise every target lies from its prediction.
@@ -234,27 +127,170 @@ class Robust(Regression):
         -------
         ndarray of the shape of ``y``
         """
-        predicted = self.predict(X)
+        fitted: Fitted = self._now("certainty")
+        predicted = fitted.targets.shaped(self._scores_of(X, fitted))
         y = np.asarray(y, dtype=float)
         if y.shape != predicted.shape:
             raise ValueError(f"y must have the shape of the predictions, {predicted.shape}, got {y.shape}")
-        return np.abs(y - predicted) / self._shape(self.spread_.noise[None, :])[0]
+        return np.abs(y - predicted) / fitted.targets.shaped(fitted.certainty.noise[None, :])[0]
 
-    @abstractmethod
-    def _first_width(self, rows: Rows, rng: np.random.RandomState) -> float:
-        """Where the search for the width of the features starts."""
 
-    @abstractmethod
-    def _leaves_to_the_data(self) -> bool:
+class RobustFamily:
+    """The features of another family under a robust loss."""
+
+    def __init__(self, plain: Any, width_name: str, size_name: str) -> None:
+        self.plain, self.width_name, self.size_name = plain, width_name, size_name
+
+    def recipe(self, model: Any, metric: np.ndarray | None = None) -> Any:
+        """What is given of the map."""
+        return self.plain.recipe(model, metric)
+
+    def most_features(self, model: Any, rows: Rows) -> int:
+        """Features that a fit may come to use."""
+        return int(self.plain.most_features(model, rows))
+
+    def problems(self, model: Any, features: Any, rows: Rows) -> tuple[Problem, Problem]:
+        """The problem on the features of a map, and the same in the form that is cheapest to stream."""
+        found: tuple[Problem, Problem] = self.plain.problems(model, features, rows)
+        return found
+
+    def open(self, model: Any) -> bool:
         """Whether targets have a say in the features or in C."""
+        return any_auto((model.C, getattr(model, self.width_name), getattr(model, self.size_name)))
 
-    @abstractmethod
-    def _problems(self, rows: Rows) -> tuple[Problem, Problem]:
-        """The problem on the features of ``map_``, and the same in the form that is cheapest to stream."""
+    def fit(self, model: Any, training: Training) -> Outcome:
+        """Temper targets, choose the map by them, then C and the weights under the robust loss."""
+        rows, folds, rng = training.rows, training.folds, training.rng
+        loss, options = LOSSES[model.loss], newton_options(model)
+        units = Units.of(rows.T, rows.weight, model._intercept and not model.intercept_penalty)
+        T, rows = rows.T, replace(rows, T=units.inside(rows.T))
+        scale = units.size if loss.parameter else 1.0
+        c = transitions(model, loss, rows.T.shape[1], scale)
+        mild = None
+        if loss.parameter and self.open(model):
+            mild, near = self._tempered(model, rows, training, scale)
+            mildly = replace(rows, T=mild).take(near)
+            sample = model._training(training.targets, mildly, None if folds is None else folds[near], rng)
+        else:
+            sample = model._training(training.targets, rows, folds, rng)
+        plan = self.plain.begin(model, sample)
+        penalty = Penalty(plan.C, model.C == "auto", scale)
+        problem, streamed = self.problems(model, plan.features, rows)
+        newton_rows, start = begin(problem, streamed, loss, c, penalty, options, rng, mild)
+        penalty_tuning = None
+        if model.C == "auto":
+            search = PenaltySearch(newton_rows, problem, CRITERIA[model.criterion], options, folds, rng)
+            start, penalty, penalty_tuning = search.choose(start, penalty)
+        solution = units.outside(polish(newton_rows, loss, start, options))
+        rows = replace(rows, T=T)
+        found = self.weights(model, plan, solution, rows, training.targets.single)
+        held_out = self.held_out(model, found, solution, rows, rng)
+        return Outcome(replace(found, penalty_tuning=penalty_tuning), held_out)
 
-    @abstractmethod
-    def _ready_to_predict(self, scale: np.ndarray) -> None:
-        """Weights in the form in which predictions are made, for answers of this size."""
+    def _tempered(self, model: Any, rows: Rows, training: Training, scale: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Targets whose outliers, by a rough robust fit to a sample, are brought near; rows without gross ones."""
+        rng = training.rng
+        sample, seed = pilot_sample(rows, rng), int(rng.randint(2**31 - 1))
+        size, width = getattr(model, self.size_name), getattr(model, self.width_name)
+        size = min(PILOT_SIZE, int(sample.effective_count)) if size == "auto" else size
+
+        def problem_of(width: float) -> Problem:
+            given = {self.size_name: size, self.width_name: width}
+            rough = clone(model).set_params(C=1.0, random_state=seed, **given)
+            plan = self.plain.begin(rough, rough._training(training.targets, sample, None, rng))
+            problem: Problem = self.plain.problems(rough, plan.features, sample)[0]
+            return problem
+
+        loss, search = LOSSES[model.loss], width == "auto"
+        c = transitions(model, loss, rows.T.shape[1], scale)
+        penalty = Penalty(1.0 if model.C == "auto" else model.C, model.C == "auto", scale)
+        options = NewtonOptions(bias_penalty=model.intercept_penalty)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NumericalWarning)
+            pilot = Pilot(sample, problem_of, loss, c, penalty, options, rng)
+            start = float(self.recipe(model).start(sample, rng)) if search else width
+            problem, found = pilot.choose(start, climb=search)
+        fitted = engine.apply(problem.features, rows.X, found.beta, n_jobs=model.n_jobs) + found.intercept
+        near = ~gross(rows.T, rows.weight, fitted, TOO_FAR)
+        return tempered(rows.T, rows.weight, fitted, TEMPER), np.flatnonzero(near)
+
+    def weights(self, model: Any, plan: Choice, solution: RobustSolution, rows: Rows, single: bool) -> RobustFit:
+        """Weights, scales and the record of the run."""
+        loss, results, residual = solution.loss, solution.results, solution.residual
+        scale = np.ptp(rows.T + residual, axis=0) / 2
+        total = float(len(rows)) if rows.weight is None else float(rows.weight.sum())
+        relative = loss.relative_weight(residual, solution.c)
+        for r in results:
+            if not r.converged:
+                warnings.warn(
+                    f"Newton's method stopped after {len(r.path.step_length)} steps: the next one would have length "
+                    f"{r.path.step_norm[-1]:.2g}, above tol·max(transition_, ‖β‖) = {r.threshold:.2g} (gradient norm "
+                    f"{r.path.gradient_norm[-1]:.2g}); raise max_iter={model.max_iter}, or lower C",
+                    NumericalWarning,
+                    stacklevel=2,
+                )
+        return RobustFit(
+            plain=self.plain.of_beta(plan, solution.beta, solution.intercept, scale, "newton"),
+            C=_single(solution.C, single),
+            leverages=[r.leverage for r in results],
+            bend=np.array([r.curvature_sum for r in results]) / total,
+            transition=_single(solution.c, single),
+            **{name: _scale(loss, name, solution.c, single) for name in ("h", "tau")},
+            row_weights=relative[:, 0] if single else relative,
+            n_iter=max(r.n_iter for r in results),
+            converged=all(r.converged for r in results),
+            path=results[0].path if single else [r.path for r in results],
+        )
+
+    def held_out(
+        self, model: Any, found: RobustFit, solution: RobustSolution, rows: Rows, rng: np.random.RandomState
+    ) -> HeldOut:
+        """Approximate leave-one-out predictions of a sample of the rows."""
+        features, bend = found.plain.features, found.bend
+        index, sample = np.arange(len(rows)), rows
+        if rows.effective_count > CALIBRATION_ROWS:
+            index, sample = distinct_sample(rows, CALIBRATION_ROWS, rng)
+        Phi = np.empty((len(sample), features.n_lifted))
+        engine.transform(features, sample.X, Phi, n_jobs=model.n_jobs)
+        residual, h = solution.residual[index], solution.leverages(Phi)
+        rest = residual_kernel(features, sample.X, np.einsum("ij,ij->i", Phi, Phi))
+        own = OwnLandmarks.of(features, sample)
+        if own is not None:
+            (residual, h), rest = solution.without_landmark(own, residual, h), own.residual_kernel(rest)
+        e = leave_one_out(solution.loss, solution.c, residual, h, sample.unit)
+        unit = 1.0 if sample.unit is None else sample.unit[:, None]
+        held = np.clip(unit * bend * h, 0.0, 1.0 - LEAST_REMAINDER)
+        variance = held / (1.0 - held) / unit + bend * np.reshape(found.C, (1, -1)) * rest[:, None]
+        return HeldOut.by_others(sample, sample.T + e, variance)
+
+
+def transitions(model: Any, loss: Loss, n_outputs: int, scale: Any = 1.0) -> np.ndarray | None:
+    """The transition c of every output as given by h or tau, in units of ``scale``; None where the data tell."""
+    given = {"h": model.h, "tau": model.tau}
+    for name, value in given.items():
+        if name != loss.parameter and value != "auto":
+            use = f"its scale is {loss.parameter}" if loss.parameter else "it has no scale"
+            raise ValueError(f'{name}={value!r} has no meaning for loss="{loss.name}": {use}')
+    if loss.parameter is None:
+        return np.ones(n_outputs)
+    value = given[loss.parameter]
+    return None if value == "auto" else np.full(n_outputs, loss.transition(value)) / scale
+
+
+def newton_options(model: Any) -> NewtonOptions:
+    """How Newton's method goes."""
+    search = WolfePowell(model.delta1, model.delta2, model.beta, model.rho, model.rho1)
+    tol = None if model.tol == "auto" else model.tol
+    return NewtonOptions(tol, model.max_iter, search, model.intercept_penalty)
+
+
+def _single(values: np.ndarray, single: bool) -> Any:
+    return float(values[0]) if single else values
+
+
+def _scale(loss: Loss, name: str, c: np.ndarray, single: bool) -> Any:
+    """The scale of the loss by this name, if that is its own."""
+    return _single(np.array([loss.parameter_at(each) for each in c]), single) if loss.parameter == name else None
 
 
 def any_auto(values: Sequence[Any]) -> bool:

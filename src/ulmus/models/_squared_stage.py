@@ -120,4 +120,4 @@ class SquaredStages:
         kernel, ridge = self.work.view.kernel, choice.ridge
         n_jobs = self.work.n_jobs
         alphas = fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions, n_jobs, single=True)
-        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas))
+        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas), ridge)

@@ -16,7 +16,7 @@ from ulmus.features.dates import DateParts
 from ulmus.features.frames import frame_of
 from ulmus.features.table_encoder import TableEncoder
 from ulmus.features.written import Kind
-from ulmus.models._assembly import Assembly
+from ulmus.models.base import Model
 
 
 class TableInput:
@@ -43,7 +43,7 @@ class TableInput:
             self.encoder_.fit(X, sample_weight=sample_weight)
         return super().fit(X, y, sample_weight, groups)  # type: ignore[misc]
 
-    fit.__doc__ = Assembly.fit.__doc__
+    fit.__doc__ = Model.fit.__doc__
 
     def _encoder_for(self, names: list[str]) -> TableEncoder:
         """The encoder that was given, or a new one; columns that are named categories are some."""
@@ -63,11 +63,11 @@ class TableInput:
             self.feature_names_in_ = encoder.feature_names_in_
         return X, y
 
-    def _checked(self, X: Any) -> Any:
+    def _checked(self, X: Any, fitted: Any = None) -> Any:
         check_is_fitted(self)
         if self.encoder_ is None:
-            return super()._checked(X)  # type: ignore[misc]
-        return self._shown(self.encoder_.transform(X))  # type: ignore[attr-defined]
+            return super()._checked(X, fitted)  # type: ignore[misc]
+        return self.encoder_.transform(X)
 
     def _named(self, width: int, known: list[str]) -> np.ndarray:
         """Which columns ``categorical_features`` names."""
@@ -89,6 +89,7 @@ class TableInput:
     @classmethod
     def _migrated(cls, state: dict[str, Any]) -> dict[str, Any]:
         """Files of before: levels, days and cycles of a frame's columns were kept by the model itself."""
+        state = super()._migrated(state)  # type: ignore[misc]
         if "_levels" not in state:
             return state
         now = {key: value for key, value in state.items() if key not in ("_levels", "_timed", "_dated", "_dates")}

@@ -1,5 +1,6 @@
 """The tasks: what a model does with labels, whatever its features are."""
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -7,28 +8,61 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from ulmus.calibration import Asked, HeldOut, New, Spread, fit_temperature, probabilities
-from ulmus.codings import Coding, OneVsAll, Plain
+from ulmus.calibration import (
+    Asked,
+    HeldOut,
+    LabelScores,
+    New,
+    PredictiveDistribution,
+    Spread,
+    Temperature,
+    probabilities,
+)
+from ulmus.calibration.sets import check_method, prediction_sets
+from ulmus.codings import Coding, Numbers, OneVsAll, Plain
 from ulmus.engine import Rows
-from ulmus.models import _reasons
-from ulmus.models._assembly import validated
-from ulmus.models._between import reads
+from ulmus.models import _effects, _reasons
+from ulmus.models.base import Model, validated
+from ulmus.models.fitted import Fitted, FittedView
 from ulmus.statistics import SQUARABLE, refuse_sizes
 
-
-def widened(floor: np.ndarray, place: np.ndarray, n_classes: int) -> np.ndarray:
-    """What classes that stand at these places have at least, and nothing for the others."""
-    out = np.zeros(n_classes)
-    out[place] = floor
-    return out
+#: What a probability counts as in a log loss, at least.
+LEAST_PROBABILITY = 1e-15
 
 
-def is_single_output(model: Any) -> bool:
-    """Whether targets came as one column of numbers."""
-    return bool(model._single_output)
+def label_sets(model: Any, X: Any, coverage: float, method: str, by_class: bool) -> np.ndarray:
+    """Sets of classes that hold the true one with probability ``coverage``, from rows left out.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n_samples, n_features)
+    coverage : float, default=0.95
+    method : str
+        ``"adaptive"`` sets are large for rows that are hard to tell and never empty: classes in the order of their
+        probabilities, up to a total that left-out rows tell. ``"threshold"`` takes all classes above one probability:
+        the smallest sets on average, some of which may be empty. Ordinal models have ``"ordered"`` sets, the default
+        there, which have no gaps.
+    by_class : bool, default=False
+        Cover every class, not only the average row. Needs rows of every class: 19 for a coverage of 95 %.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_samples, n_classes)
+        Which classes, in the order of ``classes_``, are in the set of each row.
+    """
+    check_method(method, model._set_methods)
+    fitted = model._now("weights", "certainty")
+    P = model._class_probabilities(fitted, model._scores_of(X, fitted))
+    held = fitted.certainty.left_out
+    if held is None:
+        raise ValueError(
+            f"this {type(model).__name__} has no scores of rows left out: its loss is logistic, it comes from a file "
+            "of an earlier version, or has just learned of a new class; fit it by squares, or let it learn more rows"
+        )
+    return prediction_sets(P, model._class_probabilities(fitted, held.scores), held, coverage, method, by_class)
 
 
-class Regression(RegressorMixin):
+class Regression(RegressorMixin, Model):
     """Targets as they are; one or several outputs."""
 
     _default_intercept: ClassVar[bool] = True
@@ -36,39 +70,34 @@ class Regression(RegressorMixin):
     #: The largest target has to lie between these.
     _target_sizes: ClassVar[tuple[float, float]] = SQUARABLE
 
-    explain = _reasons.explain
+    spread_ = FittedView("spread_", "certainty")
+    explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
+    partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
+    left_out_importances = _effects.left_out_importances
+
+    def _row_loss(self, T: np.ndarray) -> Any:
+        """Squared error of scores of training rows, which are given by number."""
+        return lambda P, rows: ((P - T[rows]) ** 2).sum(axis=1)
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset, multi_output=True, y_numeric=True)
         return X, np.asarray(y, dtype=np.float64)
 
-    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        self._single_output = y.ndim == 1
-        T = y.reshape(len(y), -1)
-        refuse_sizes(T, *self._target_sizes)
+    def _targets_of(self, y: np.ndarray, given: Any) -> Numbers:
+        return Numbers(y.ndim == 1)
+
+    def _code(self, targets: Numbers, y: np.ndarray, weight: np.ndarray | None, *, block: bool = False) -> Any:
+        T = targets.encode(y)
+        least, most = self._target_sizes
+        refuse_sizes(T, 0.0 if block else least, most)  # other blocks may have larger ones
         return T, None
 
-    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        T = y.reshape(len(y), -1)
-        refuse_sizes(T, 0.0, self._target_sizes[1])  # other blocks may have larger ones
-        return T, None
-
-    def _grow(self, labels: Any) -> np.ndarray | None:
-        return None
-
-    def _identity(self, T: np.ndarray) -> np.ndarray:
-        return T
-
-    def _coding(self, rows: Rows) -> Coding:
+    def _coding(self, targets: Numbers, rows: Rows) -> Coding:
         return Plain.of(rows.T, rows.weight)
 
-    def _calibrate(self, held_out: HeldOut) -> None:
-        self.spread_ = Spread.of(held_out)
+    def _certainty(self, targets: Numbers, held_out: HeldOut, rows: Rows) -> Any:
+        return Spread.of(held_out)
 
-    def _shape(self, columns: np.ndarray) -> np.ndarray:
-        return columns[:, 0] if self._single_output else columns
-
-    @reads
     def predict(self, X: Any, return_std: bool = False) -> Any:
         r"""Predicted targets.
 
@@ -85,15 +114,24 @@ class Regression(RegressorMixin):
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Or a pair of them.
         """
-        scores = self._shape(self._scores_of(X))
         if not return_std:
-            return scores
-        h, rest = self._deviation_factors(self._checked(X))
-        return scores, self._shape(np.sqrt(h + rest).reshape(len(h), -1) * self.spread_.noise)
+            fitted = self._now("weights")
+            return fitted.targets.shaped(self._scores_of(X, fitted))
+        fitted = self._now("factor", "certainty")
+        X = self._checked(X, fitted)
+        h, rest = self._deviation_factors(X, fitted)
+        deviation = np.sqrt(h + rest).reshape(len(h), -1) * fitted.certainty.noise
+        return fitted.targets.shaped(self._outputs(X, fitted)), fitted.targets.shaped(deviation)
 
-    @reads
     def predict_interval(
-        self, X: Any, coverage: Any = 0.9, *, method: str = "normalised", tails: Any = "equal"
+        self,
+        X: Any,
+        coverage: Any = 0.9,
+        *,
+        method: str = "normalised",
+        tails: Any = "equal",
+        groups: Any = None,
+        shift: Any = None,
     ) -> np.ndarray:
         """Intervals that hold a new target with probability ``coverage``, from rows left out.
 
@@ -112,21 +150,70 @@ class Regression(RegressorMixin):
         tails : {"equal", "symmetric"} or float, default="equal"
             Ends such that as many targets lie below as above, or equally far from the prediction; a number is the
             share of misses that lie below, so that 0 gives an upper bound only, and 1 a lower bound only.
+        groups : int, str, list or callable, optional
+            Coverage within every group, not only on average: a column of X whose values are the groups (by its number,
+            or its name in a frame), several columns, or a function from rows, as the model is given them, to labels.
+        shift : "estimate" or callable, optional
+            For new rows that come from elsewhere than those of the training, while targets depend on rows as before:
+            a function from rows to how much more frequent they are among new rows than among those of the training, or
+            ``"estimate"``, which compares X, taken as a whole, with the rows left out.
 
         Returns
         -------
         ndarray of shape (n_samples, 2) or (n_samples, n_outputs, 2)
             Lower and upper ends. For a list of k coverages there is one more axis, of k, before the last.
         """
-        asked, X = Asked(coverage, method, tails), self._checked(X)
-        P = self._outputs(X) + self.intercept_
+        asked, fitted = Asked(coverage, method, tails, groups, shift), self._now("factor", "certainty")
+        X, spread, told = self._checked(X, fitted), fitted.certainty, (self._noise_features(fitted), self._seen)
+        P = self._outputs(X, fitted)
+        like = spread.like(asked, X, getattr(self, "feature_names_in_", None), *told)
         if method == "jackknife+":
-            ends = self.spread_.jackknife(self._leaning(), X, P, asked)
+            ends = spread.jackknife(self._leaning(fitted), X, P, asked, like)
         else:
-            sizes = self.spread_.sizes(self._noise_features, self._seen) if method == "normalised" else ()
-            ends = self.spread_.ends(New(P, sum(self._variance_factors(X)), sizes, self._seen(X)), asked)
-        ends = ends[:, 0] if self._single_output else ends
+            sizes = spread.sizes(*told) if method == "normalised" else ()
+            h, rest = self._variance_factors(X, fitted)
+            ends = spread.ends(New(P, h + rest, sizes, self._seen(X)), asked, like)
+        ends = fitted.targets.shaped(ends)
         return ends[..., 0, :] if np.ndim(coverage) == 0 else ends
+
+    def predict_distribution(self, X: Any, *, method: str = "normalised") -> PredictiveDistribution:
+        """The distribution of new targets: its cdf, quantiles (``ppf``), samples and ``crps``.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        method : {"normalised", "plain"}, default="normalised"
+            Whether errors are as large as at such rows, or nearly of one size; see :meth:`predict_interval`.
+
+        Returns
+        -------
+        PredictiveDistribution
+        """
+        if method not in ("normalised", "plain"):
+            raise ValueError(f'method must be "normalised" or "plain" for a distribution, got {method!r}')
+        fitted = self._now("factor", "certainty")
+        X, spread = self._checked(X, fitted), fitted.certainty
+        sizes = spread.sizes(self._noise_features(fitted), self._seen) if method == "normalised" else ()
+        h, rest = self._variance_factors(X, fitted)
+        new = New(self._outputs(X, fitted), h + rest, sizes, self._seen(X))
+        scores, weight = spread.scores(sizes)
+        return PredictiveDistribution(new.P, new.widths, scores, weight, fitted.targets.single)
+
+    def predict_quantiles(self, X: Any, q: Any = (0.05, 0.5, 0.95), *, method: str = "normalised") -> np.ndarray:
+        """Quantiles of new targets; they never cross.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        q : float or list of float, default=(0.05, 0.5, 0.95)
+        method : {"normalised", "plain"}, default="normalised"
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_quantiles) or (n_samples, n_outputs, n_quantiles)
+            Without the last axis for a single number.
+        """
+        return self.predict_distribution(X, method=method).ppf(q)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -134,11 +221,30 @@ class Regression(RegressorMixin):
         return tags
 
 
-class Classification(ClassifierMixin):
+class Classification(ClassifierMixin, Model):
     """One ±1 column per class (one for two classes); the largest score wins."""
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared", "gcv")
-    floor_: np.ndarray
+    _set_methods: ClassVar[tuple[str, ...]] = ("adaptive", "threshold")
+
+    classes_ = FittedView("classes_", "targets.classes")
+    temperature_ = FittedView("temperature_", "certainty.factor")
+    floor_ = FittedView("floor_", "certainty.floor")
+    left_out_ = FittedView("left_out_", "certainty.left_out")
+    explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
+    partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
+    left_out_importances = _effects.left_out_importances
+
+    def _row_loss(self, T: np.ndarray) -> Any:
+        """Log loss of scores of training rows, which are given by number."""
+        certainty = self._now("certainty").certainty
+        true = OneVsAll.class_scores(T).argmax(axis=1)
+
+        def loss(P: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            share = probabilities(OneVsAll.class_scores(P), certainty.factor, certainty.floor)
+            return -np.log(np.maximum(share[np.arange(len(P)), true[rows]], LEAST_PROBABILITY))
+
+        return loss
 
     explain = _reasons.explain
 
@@ -147,58 +253,32 @@ class Classification(ClassifierMixin):
         check_classification_targets(y)
         return X, y
 
-    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        self.classes_, indices = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least two classes; the rows (of positive weight) have only "
-                f"one class, {self.classes_[0]!r}"
-            )
-        T = OneVsAll(self.classes_).encode(indices)
+    def _targets_of(self, y: np.ndarray, given: Any) -> OneVsAll:
+        return OneVsAll(np.unique(y))
+
+    def _announced(self, classes: Any) -> OneVsAll:
+        """What is known of targets when only their classes are."""
+        return OneVsAll(np.unique(classes))
+
+    def _code(self, targets: OneVsAll, y: np.ndarray, weight: np.ndarray | None, *, block: bool = False) -> Any:
+        if not block:
+            refuse_one_class(self, targets.classes)
+        indices = targets.indices(y)
+        if block:
+            refuse_balance(self.class_weight)
+        T = targets.encode(indices)
         if self.class_weight is None:
             return T, None
-        return T, self._balance(y, weight)[indices]
+        return T, class_balance(self.class_weight, targets.classes, y, weight)[indices]
 
-    def _encode_more(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        code = OneVsAll(self.classes_)
-        indices = code.indices(y)
-        if self.class_weight == "balanced":
-            raise ValueError(
-                'class_weight="balanced" needs to count all rows before the first is learned; for rows that come in '
-                "blocks give the weights as a dict"
-            )
-        T = code.encode(indices)
-        return T, None if self.class_weight is None else self._balance(y, None)[indices]
+    def _coding(self, targets: OneVsAll, rows: Rows) -> Coding:
+        return targets
 
-    def _grow(self, labels: Any) -> np.ndarray | None:
-        if not hasattr(self, "classes_"):
-            self.classes_ = np.unique(labels)
-            return None
-        old, (code, M) = self.classes_, OneVsAll(self.classes_).grown(np.asarray(labels))
-        self.classes_ = code.classes
-        if M is not None and "floor_" in self.__dict__:
-            self.floor_ = widened(self.floor_, np.searchsorted(self.classes_, old), len(self.classes_))
-        return M
-
-    def _identity(self, T: np.ndarray) -> np.ndarray:
-        return OneVsAll(self.classes_).identity(T)
-
-    def _balance(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-        """The weight of every class."""
-        balance = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weight)
-        if not (np.isfinite(balance).all() and (balance >= 0).all() and balance.any()):
-            raise ValueError(f"class weights must be non-negative, finite and not all zero, got {self.class_weight!r}")
-        return balance
-
-    def _coding(self, rows: Rows) -> Coding:
-        return OneVsAll(self.classes_)
-
-    def _calibrate(self, held_out: HeldOut) -> None:
+    def _certainty(self, targets: OneVsAll, held_out: HeldOut, rows: Rows) -> Any:
         true = OneVsAll.class_scores(held_out.T).argmax(axis=1)
-        scores = OneVsAll.class_scores(held_out.P)
-        self.temperature_, self.floor_ = fit_temperature(scores, true, held_out.weight)
+        found = Temperature.of(OneVsAll.class_scores(held_out.P), true, held_out.weight)
+        return replace(found, left_out=LabelScores(held_out.P, true, held_out.weight, held_out.variance))
 
-    @reads
     def decision_function(self, X: Any) -> np.ndarray:
         """Score per class, or one score for two classes (positive means ``classes_[1]``).
 
@@ -213,7 +293,6 @@ class Classification(ClassifierMixin):
         scores = self._scores_of(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    @reads
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels.
 
@@ -225,10 +304,9 @@ class Classification(ClassifierMixin):
         -------
         ndarray of shape (n_samples,)
         """
-        scores = self._scores_of(X)
-        return OneVsAll(self.classes_).decode(scores)
+        fitted = self._now("weights")
+        return fitted.targets.decode(self._scores_of(X, fitted))
 
-    @reads
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities: ``softmax(temperature_ · scores)`` over ``floor_``, both fitted to leave-one-out scores.
 
@@ -244,5 +322,39 @@ class Classification(ClassifierMixin):
         ndarray of shape (n_samples, n_classes)
             Rows sum to 1; the largest entry is the class that ``predict`` returns.
         """
-        scores = self._scores_of(X)
-        return probabilities(OneVsAll.class_scores(scores), self.temperature_, self.__dict__.get("floor_"))
+        fitted = self._now("weights", "certainty")
+        return self._class_probabilities(fitted, self._scores_of(X, fitted))
+
+    def _class_probabilities(self, fitted: Fitted, scores: np.ndarray) -> np.ndarray:
+        return probabilities(OneVsAll.class_scores(scores), fitted.certainty.factor, fitted.certainty.floor)
+
+    def predict_set(self, X: Any, coverage: float = 0.95, *, method: str = "adaptive", by_class: bool = False) -> Any:
+        return label_sets(self, X, coverage, method, by_class)
+
+    predict_set.__doc__ = label_sets.__doc__
+
+
+def refuse_one_class(model: Any, classes: np.ndarray) -> None:
+    """A classifier needs two classes."""
+    if len(classes) < 2:
+        raise ValueError(
+            f"{type(model).__name__} needs at least two classes; the rows (of positive weight) have only "
+            f"one class, {classes[0]!r}"
+        )
+
+
+def refuse_balance(class_weight: Any) -> None:
+    """Rows that come in blocks cannot be counted before the first is learned."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        raise ValueError(
+            'class_weight="balanced" needs to count all rows before the first is learned; for rows that come in '
+            "blocks give the weights as a dict"
+        )
+
+
+def class_balance(class_weight: Any, classes: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """The weight of every class."""
+    balance = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=weight)
+    if not (np.isfinite(balance).all() and (balance >= 0).all() and balance.any()):
+        raise ValueError(f"class weights must be non-negative, finite and not all zero, got {class_weight!r}")
+    return balance

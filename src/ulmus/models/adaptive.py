@@ -12,28 +12,31 @@ from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
-from ulmus.calibration import HeldOut, decide, probabilities, refitted, variance_terms
+from ulmus.calibration import LEAST_REMAINDER, HeldOut, decide, probabilities, refitted, variance_terms
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_sample, gathered, row_keys
-from ulmus.models._assembly import Assembly
-from ulmus.models._between import reads
 from ulmus.models._effort import EFFORTS, Effort
 from ulmus.models._log_stage import LogStages, calibrated_loss
 from ulmus.models._squared_stage import SquaredStages
 from ulmus.models._stages import Stages, Work
 from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
+from ulmus.models.base import Model
 from ulmus.models.choice import Training
+from ulmus.models.fitted import Fitted, Outcome
 from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_LOSS, CLASS_WEIGHT, DECISION, LOSS_CRITERIA
 from ulmus.parameters import estimator
+from ulmus.solvers.own_landmarks import landmarks_among
 from ulmus.statistics import root_mean_square
-from ulmus.tuning.views import View, ViewSearch, parts_of
+from ulmus.tuning.views import View, ViewSearch, value_parts
 
 #: Rows at which the importance of features is measured.
 IMPORTANCE_ROWS = 1_000
+#: Rows that are no landmarks from which it is known how well rows are explained.
+ENOUGH = 100
 #: ``loss="auto"`` takes squares where they lower the log loss of held-out rows by more than this share.
 CLEARLY = 0.02
 #: Where rows are fewer than this many, or than so many for each column (up to a limit), a view adapts to the errors
@@ -46,10 +49,10 @@ def _clocks() -> tuple[float, float]:
     return time.perf_counter(), time.process_time()
 
 
-class AdaptiveFamily(Assembly):
+class AdaptiveModel(Model):
     """The parts in order: view, global model, local stage."""
 
-    # What Assembly asks of every model and this one decides by itself.
+    # What Model asks of every model and this one decides by itself.
     C: ClassVar[str] = "auto"
     fit_intercept: ClassVar[str] = "auto"
     cv: ClassVar[None] = None
@@ -64,15 +67,17 @@ class AdaptiveFamily(Assembly):
     def _spent(self) -> Effort:
         return self._plan or EFFORTS[self.effort]
 
-    def _train(self, training: Training) -> HeldOut:
+    def _train(self, training: Training) -> Outcome:
         rows, folds, rng = training.rows, training.folds, training.rng
         self._began = _clocks()
         # as one row each, copies have the coordinates of a weight to the last digit, and the search draws by them
         rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64), fold=folds))
-        held_out = self._train_on(rows, rng)
+        held_out = self._train_on(rows, rng, training.targets)
         seed = int(rng.randint(2**31 - 1))
         part = self._parts(rows, seed)
-        return held_out if part is None else refitted(rows, part, partial(self._another, seed))
+        if part is not None:
+            held_out = refitted(rows, part, partial(self._another, seed, training.targets))
+        return Outcome(None, held_out)
 
     def _parts(self, rows: Rows, seed: int) -> np.ndarray | None:
         """Parts of the rows to be left out of whole fits, where a view is learned from few rows."""
@@ -82,21 +87,22 @@ class AdaptiveFamily(Assembly):
         keys, place = np.unique(row_keys(rows.X, seed), return_inverse=True)
         return place % PARTS if len(keys) >= 2 * PARTS else None
 
-    def _another(self, seed: int, rows: Rows) -> Callable[[np.ndarray], np.ndarray]:
+    def _another(self, seed: int, targets: Any, rows: Rows) -> Callable[[np.ndarray], np.ndarray]:
         """A model like this one of other rows."""
         other = copy(self)
         other.verbose = 0
-        other._train_on(rows, np.random.RandomState(seed))
-        return lambda X: other._outputs(X) + other.intercept_
+        other._train_on(rows, np.random.RandomState(seed), targets)
+        return other._outputs
 
-    def _train_on(self, rows: Rows, rng: np.random.RandomState) -> HeldOut:
+    def _train_on(self, rows: Rows, rng: np.random.RandomState, targets: Any) -> HeldOut:
         table, rows = rows.X, replace(rows, place=np.arange(len(rows)))
         centre, scale = self._units(rows)
         rows = replace(rows, T=(rows.T - centre) / scale)
-        coding = self._coding(rows)
+        coding = self._coding(targets, rows)
         with engine.threads_for(self._spent.landmarks):
             self.view_, landmarks = self._choose_view(rows, coding, rng)
-            rows = replace(rows, X=self.view_.transform_learned(rows, parts_of(rows, rng)))
+            self._part_seed = int(rng.randint(2**31 - 1))
+            rows = replace(rows, X=self.view_.transform_learned(rows, value_parts(rows, self._part_seed)))
         stages = self._stages(rows, coding, landmarks, rng)
         self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
         self.local_ = None if stages.local is None else stages.local.scaled(scale)
@@ -118,6 +124,15 @@ class AdaptiveFamily(Assembly):
     def _by(self, kind: Any, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, **more: Any) -> Any:
         given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, self.n_jobs, self._say)
         return kind(Work(*given), **more)
+
+    def _learned_coordinates(self, rows: Rows) -> np.ndarray:
+        """Coordinates of the training rows, as the fit saw them; copies may stand apart."""
+        centre, scale = self._units(rows)
+        scaled = replace(rows, T=(rows.T - centre) / scale)
+        one_each = gathered(scaled)
+        many = len(np.unique(value_parts(one_each, self._part_seed))) == 1
+        part = np.full(len(rows), -1) if many else value_parts(replace(scaled, weight=None), self._part_seed)
+        return self.view_.transform_learned(scaled, part)
 
     def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Regression targets are fitted in units of their deviation, codes as they are."""
@@ -162,33 +177,49 @@ class AdaptiveFamily(Assembly):
         total = np.bincount(sources, weights=along, minlength=self._inputs.max() + 1)
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
 
-    def _outputs(self, X: Any) -> np.ndarray:
+    def _most_features(self, rows: Rows) -> int:
+        return 0
+
+    def _outputs(self, X: Any, fitted: Fitted | None = None) -> np.ndarray:
         U = self._seen(X)
         weights = self.map_.weight_to_landmarks(self.beta_)
         out = engine.apply(self.map_.cross_kernel_, U, weights, n_jobs=self.n_jobs)
         if self.local_ is not None:
             out += self.local_.predict(U, self.n_jobs)
+        out += self.intercept_
         return out
 
-    @property
-    def _noise_features(self) -> Any:
+    def _noise_features(self, fitted: Fitted) -> Any:
         return self.map_
 
     def _seen(self, X: Any) -> Any:
         return self.view_.transform(np.asarray(X, dtype=np.float64))
 
-    def _leaning(self) -> Any:
+    def _leaning(self, fitted: Fitted) -> Any:
         raise ValueError(
             f'method="jackknife+" needs every row to be left out alone, exactly, and {type(self).__name__} has no '
             'closed form for that; use method="normalised"'
         )
 
-    def _deviation_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _deviation_factors(self, X: Any, fitted: Fitted | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Those of the global model: it is what answers far from the data."""
         h, r = variance_terms(self.map_, self._seen(X), self._leverage, self.n_jobs)
         return h, self.C_ * r
 
-    def _variance_factors(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
+        rows = fitted.certainty.rows if is_regressor(self) else None
+        if rows is None or self._leverage is None:
+            raise ValueError(
+                f"is_far needs leverages, which {type(self).__name__} does not keep; use an AdaptiveRegressor, or an "
+                "NKELM model of the same inputs"
+            )
+        h, rest = self._deviation_factors(rows.X)
+        variance = h / np.maximum(1.0 - h, LEAST_REMAINDER) + rest
+        landmarks = landmarks_among(self.map_.landmarks_, Rows(self._seen(rows.X), rows.T))[0]
+        others = np.setdiff1d(np.arange(len(variance)), landmarks)  # a model knows its landmarks as no new row
+        return (variance[others], rows.weight[others]) if len(others) >= ENOUGH else (variance, rows.weight)
+
+    def _variance_factors(self, X: Any, fitted: Fitted | None = None) -> tuple[np.ndarray, np.ndarray]:
         zero = np.zeros(X.shape[0])
         return zero, zero
 
@@ -205,7 +236,7 @@ class AdaptiveFamily(Assembly):
 
 
 @estimator(ADAPTIVE | ADAPTIVE_RUN)
-class AdaptiveRegressor(TableInput, Regression, AdaptiveFamily):
+class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
     r"""Regression that learns its metric from the data and corrects itself locally.
 
     The prediction is :math:`f(x) + \frac1P\sum_p g_p(x)`: a Nyström model f (:class:`NKELMRegressor`) of the rows as
@@ -251,7 +282,7 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveFamily):
 
 
 @estimator(ADAPTIVE | CLASS_LOSS | DECISION | CLASS_WEIGHT | ADAPTIVE_RUN)
-class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
+class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
     r"""Classification that learns its metric from the data and corrects itself locally.
 
     Scores are :math:`f(x) + \frac1P\sum_p g_p(x)`, as those of :class:`AdaptiveRegressor`; f and the leaves minimise
@@ -302,11 +333,11 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
         if self.criterion not in allowed:
             raise ValueError(f"criterion must be one of {allowed} for loss={self.loss!r}, got {self.criterion!r}")
 
-    def _encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        T, balance = super()._encode(y, weight)
-        even = np.full((1, len(self.classes_)), 1.0 / len(self.classes_))
+    def _targets_of(self, y: np.ndarray, given: Any) -> OneVsAll:
+        targets = super()._targets_of(y, given)
+        even = np.full((1, len(targets.classes)), 1.0 / len(targets.classes))
         decide(even, self.decision, even[0])  # a matrix of the wrong shape is refused now, not after the fit
-        return T, balance
+        return targets
 
     @property
     def _view_judged(self) -> dict[str, Any]:
@@ -347,7 +378,6 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
             return super().predict(X)
         return self.classes_[decide(self.predict_proba(X), self.decision, self.class_prior_)]
 
-    @reads
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities: ``softmax(temperature_ · scores)`` over ``floor_``, both fitted to held-out scores.
 
@@ -363,5 +393,9 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveFamily):
         ndarray of shape (n_samples, n_classes)
             Rows sum to 1.
         """
-        scores = OneVsAll.class_scores(self._scores_of(X))
-        return probabilities(scores, self.temperature_, self.floor_, by_score=self.loss_ == "squared")
+        fitted = self._now("weights", "certainty")
+        return self._class_probabilities(fitted, self._scores_of(X, fitted))
+
+    def _class_probabilities(self, fitted: Fitted, scores: np.ndarray) -> np.ndarray:
+        scores, certainty = OneVsAll.class_scores(scores), fitted.certainty
+        return probabilities(scores, certainty.factor, certainty.floor, by_score=self.loss_ == "squared")

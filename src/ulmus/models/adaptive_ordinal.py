@@ -4,13 +4,13 @@ from typing import ClassVar
 
 from ulmus.models._ordinal import Ordinal
 from ulmus.models._tables import TableInput
-from ulmus.models.adaptive import AdaptiveFamily
+from ulmus.models.adaptive import AdaptiveModel
 from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, ORDERED
 from ulmus.parameters import estimator
 
 
 @estimator(ADAPTIVE | ORDERED | ADAPTIVE_RUN)
-class AdaptiveOrdinalClassifier(TableInput, Ordinal, AdaptiveFamily):
+class AdaptiveOrdinalClassifier(TableInput, Ordinal, AdaptiveModel):
     """Ordinal regression that learns its metric from the data and corrects itself locally.
 
     The bits of the ordered code (:class:`NKELMOrdinalClassifier`), fitted as :class:`AdaptiveRegressor` fits.

@@ -14,13 +14,18 @@ from ulmus.tuning import Tuner, Tuning
 
 @dataclass(frozen=True)
 class Training:
-    """All that a fit works on: rows, how their targets are coded, their folds, chance, and where it runs."""
+    """All that a fit works on: rows, how their targets are coded, their folds, chance, and where it runs.
+
+    ``metric`` is what the rows were seen through, if they were, and ``targets`` what the task knows of targets.
+    """
 
     rows: Rows
     coding: Coding
     folds: np.ndarray | None
     rng: np.random.RandomState
     backend: Any
+    metric: np.ndarray | None = None
+    targets: Any = None
 
     @property
     def labels(self) -> np.ndarray | None:

@@ -21,7 +21,7 @@ from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._metric import importances_in_use, metric_for_blocks, metric_in_use
 from ulmus.models._references import Division, References
 from ulmus.models.choice import Choice, RidgeSearch, Training, choose_from_sums
-from ulmus.models.choice import choose as choose_plan
+from ulmus.models.families import FeatureFamily
 from ulmus.models.options import (
     DISCRIMINANT_SEARCH,
     HEAD,
@@ -35,10 +35,26 @@ from ulmus.models.options import (
 from ulmus.parameters import COUNT, Parameter, estimator
 from ulmus.solvers.discriminant import solve_discriminant, with_classes
 from ulmus.solvers.path import RidgePath
-from ulmus.statistics import Extent, Statistics, Summary
-from ulmus.tuning import summarise
+from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.judge import FLAT
 from ulmus.tuning.search import LOG2_C
+
+
+class DiscriminantFamily(FeatureFamily):
+    """The features of a discriminant analysis: a random layer, or landmarks."""
+
+    def recipe(self, model: Any, metric: np.ndarray | None = None) -> Any:
+        if model.features == "random":
+            return RandomFeatures.of(model)
+        given = not isinstance(model.landmarks, str)
+        landmarks = model._shown(np.asarray(model.landmarks, dtype=np.float64)) if given else model.landmarks
+        return NystromFeatures.of(
+            model, n_landmarks=model.n_hidden, max_landmarks=model.max_hidden, landmarks=landmarks, rank=None
+        )
+
+    def begin(self, model: Any, training: Training, *, spare: bool = False) -> Choice:
+        model._seed = int(training.rng.randint(2**31 - 1))
+        return super().begin(model, training, spare=spare)
 
 
 @estimator(
@@ -153,23 +169,15 @@ class ENDA(DiscriminantModel):
 
     def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, seed: int | None = None) -> None:
         """Fit the projection and the head; models of the same ``seed`` are judged by the same rows."""
-        stats = self._begin(self._training(rows, folds, rng))
+        plan = self._family.begin(self, self._training(self.classes_, rows, folds, rng))
         self._seed = self._seed if seed is None else seed
-        summary = self._summarise(rows) if stats is None else Summary(stats)
-        self._solve(summary.total, References.of(rows, folds))
+        self._keep(plan)
+        stats = Host(self.n_jobs).statistics(self.map_, rows) if plan.statistics is None else plan.statistics
+        self._solve(stats, References.of(rows, folds))
 
     # The steps of a fit, for drivers that read rows block by block: begin, summarise, finish.
 
-    @property
-    def _recipe(self) -> Any:
-        """What is given of the map."""
-        if self.features == "random":
-            return RandomFeatures.of(self)
-        given = not isinstance(self.landmarks, str)
-        landmarks = self._shown(np.asarray(self.landmarks, dtype=np.float64)) if given else self.landmarks
-        return NystromFeatures.of(
-            self, n_landmarks=self.n_hidden, max_landmarks=self.max_hidden, landmarks=landmarks, rank=None
-        )
+    _family: ClassVar[Any] = DiscriminantFamily()
 
     @property
     def _ridge_search(self) -> RidgeSearch:
@@ -177,49 +185,35 @@ class ENDA(DiscriminantModel):
         return RidgeSearch(self.C, True, self.criterion, bool(self.verbose))
 
     def _training(
-        self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, backend: Any = None
+        self,
+        targets: Any,
+        rows: Rows,
+        folds: np.ndarray | None,
+        rng: np.random.RandomState,
+        backend: Any = None,
     ) -> Training:
-        return Training(rows, self._coding(rows), folds, rng, Host(self.n_jobs) if backend is None else backend)
-
-    def _begin(self, training: Training, *, spare: bool = False) -> Statistics | None:
-        """Choose and fit ``map_`` and ``C_`` on these rows; their sums, where the choice needed them."""
-        self._seed = int(training.rng.randint(2**31 - 1))
-        plan = choose_plan(self._recipe, self._ridge_search, training, spare=spare)
-        self._keep(plan)
-        setattr(self, f"{self._recipe.width_name}_", float(self._recipe.in_use(self.map_)[0]))
-        return plan.statistics
+        backend = Host(self.n_jobs) if backend is None else backend
+        return Training(rows, self._coding(rows), folds, rng, backend, getattr(self, "_metric", None), targets)
 
     def _keep(self, plan: Choice) -> None:
         self.map_, self.C_ = plan.features, plan.C
         if plan.tuning is not None:
             self.tuning_ = plan.tuning
+        recipe = self._family.recipe(self)
+        setattr(self, f"{recipe.width_name}_", float(recipe.in_use(self.map_)[0]))
+        setattr(self, f"{recipe.size_name}_", int(self.map_.n_lifted))
 
-    def _statistics(self, features: Any, rows: Rows) -> Statistics:
-        return Host(self.n_jobs).statistics(features, rows)
-
-    def _summed_form(self) -> tuple[Any, None]:
-        """What a driver may sum, and no factor to whiten the sum."""
-        return self.map_, None
-
-    def _extent(self, rows: Rows) -> Extent:
-        return Extent.of(rows.T)
-
-    def _summarise(self, rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None) -> Summary:
-        """Sums of a block of rows on ``map_``, per fold where the rows have fold numbers. They add."""
-        sums = summarise(lambda part: self._statistics(self.map_, part), rows, folds, n_folds)
-        return Summary(sums.total, sums.folds, self._extent(rows))
-
-    def _finish(self, summary: Summary, sample: Training, *, choose: bool = False, again: Any = None) -> None:
+    def _finish(
+        self, plan: Choice, summary: Summary, sample: Training, *, choose: bool = False, again: Any = None
+    ) -> None:
         """Directions from sums; the sample's rows, which are among those summed, become the neighbours.
 
         With ``choose``, what the model leaves open among C and its size is chosen first.
         """
         with engine.threads_for(summary.total.n_features):
             if choose:
-                width = getattr(self, f"{self._recipe.width_name}_")
-                plan = Choice(width, self.C_, self.map_, tuning=getattr(self, "tuning_", None))
-                plan, summary = choose_from_sums(plan, self._recipe, self._ridge_search, sample, summary)
-                self._keep(plan)
+                plan, summary = choose_from_sums(plan, self._family.recipe(self), self._ridge_search, sample, summary)
+            self._keep(plan)
             self._solve(summary.total, References.of(sample.rows, sample.folds))
         self._forget()
 
@@ -228,7 +222,6 @@ class ENDA(DiscriminantModel):
 
     def _solve(self, stats: Statistics, references: References) -> None:
         """Solve for the directions and set the head."""
-        setattr(self, f"{self._recipe.size_name}_", int(self.map_.n_lifted))
         self.statistics_ = stats
         found = solve_discriminant(stats, 0.0 if self.C_ is None else 1.0 / self.C_)
         p = self.n_components_
@@ -274,7 +267,7 @@ class ENDA(DiscriminantModel):
             if first:
                 self._learn(rows, None, check_random_state(self.random_state))
             else:
-                stats = self.statistics_ + self._statistics(self.map_, rows)
+                stats = self.statistics_ + Host(self.n_jobs).statistics(self.map_, rows)
                 self.C_ = penalty_by_gcv(stats) if self.C == "auto" else self.C
                 self._solve(stats, self._references.joined(References.of(rows)))
         self._forget()
@@ -300,7 +293,7 @@ class ENDA(DiscriminantModel):
             warnings.simplefilter("ignore", NumericalWarning)
             for division in divisions:
                 lost = references.losing(division.lost, len(self.classes_))
-                part = self._statistics(self.map_, lost) if len(lost) else None
+                part = Host(self.n_jobs).statistics(self.map_, lost) if len(lost) else None
                 stats = self.statistics_ if part is None else self.statistics_ - part
                 models.append(solve_discriminant(stats, self._gamma))
         # one pass over the rows for all folds

@@ -179,6 +179,6 @@ def combination(model: ENDAEnsemble) -> list[tuple[float, ENDA, np.ndarray]]:
 
 def _choices(member: ENDA) -> dict[str, Any]:
     """What the first member chose, as parameters for the others."""
-    width = member._recipe.width_name
+    width = member._family.recipe(member).width_name
     nodes = member.map_.n_hidden if member.features == "random" else member.map_.n_lifted
     return {"n_hidden": nodes, width: getattr(member, f"{width}_"), "C": member.C_}

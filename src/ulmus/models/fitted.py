@@ -1,35 +1,77 @@
 """What a fit has found is one frozen value; attributes of a model that end in ``_`` are views of it.
 
-A refit, and a refusal, is one assignment (or none) of ``fitted_``. What is derived from the value is computed at the
-first call and kept with it, so that it never outlives it.
+A refit, and a refusal, is one assignment (or none) of ``fitted_``, so that whoever reads a model while it learns sees
+the state before a block or after it, never between. What is derived from the value is computed at the first call and
+kept with it, so that it never outlives it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
+from ulmus.calibration import HeldOut, MapLeaning, variance_terms
+from ulmus.devices.accelerator import HIDDEN, on_device, resolve
+from ulmus.engine import Rows, apply
 from ulmus.features.kernels import CrossKernel
+from ulmus.models._metric import importances_in_use, metric_in_use
+from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.kernel_ridge import KernelVariance
+from ulmus.statistics import Extent
 from ulmus.tuning import Tuning
+
+#: Relative error that folded or narrowed weights may add to a prediction.
+PREDICTION_LOSS = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+#: Kernel values (or nodes) from which a prediction is worth sending to the GPU.
+WORTH_SENDING = 2e9
+#: Rows that are predicted without the engine's threads.
+FEW_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """All that a fit has found: weights, what targets are, how sure answers are, and the metric that features see by.
+
+    ``keys`` are hashes of the rows, for a model that may be asked to unlearn one. While a model learns on, the
+    ``certainty``, and the factor behind its weights, are None until somebody asks for them.
+    """
+
+    weights: Any
+    targets: Any
+    certainty: Any = None
+    metric: np.ndarray | None = None
+    keys: np.ndarray | None = None
+
+    def has(self, *needs: str) -> bool:
+        """Whether the parts that a reader needs are there: "weights", the "factor" behind them, the "certainty"."""
+        no_factor = "factor" in needs and getattr(self.weights, "leverage", ()) is None
+        return not (no_factor or ("certainty" in needs and self.certainty is None))
+
+
+_NONE = object()
+#: Parts of a fit that need more than its weights.
+_NEEDS = {"certainty": "certainty", "certificate": "factor", "leverage": "factor"}
 
 
 class FittedView:
     """An attribute of an estimator that shows a part of its ``fitted_``; there is none where that part is None."""
 
-    def __init__(self, part: str) -> None:
-        self.part = part
-
-    def __set_name__(self, owner: type, name: str) -> None:
+    def __init__(self, name: str, path: str) -> None:
         self.name = name
+        self.part, *self.inside = path.split(".")
+        self.need = next((_NEEDS[part] for part in path.split(".") if part in _NEEDS), "weights")
 
     def __get__(self, model: Any, owner: type | None = None) -> Any:
         if model is None:
             return self
-        fitted = vars(model).get("fitted_")
-        value = None if fitted is None else getattr(fitted, self.part)
-        if value is None:
+        try:
+            value = reduce(getattr, self.inside, model._part(self.part, self.need))
+        except (NotFittedError, AttributeError):
+            value = _NONE
+        if value is _NONE or (value is None and self.name != "C_"):  # no penalty is a value
             raise AttributeError(f"this {type(model).__name__} has no {self.name}")
         return value
 
@@ -37,8 +79,170 @@ class FittedView:
         raise AttributeError(f"{self.name} shows what the fit has found and cannot be set; fit again")
 
 
-#: What the parts of a kernel fit were called as attributes of a model, in their order.
-_ATTRIBUTES = ("cross_kernel_", "alpha_", "intercept_", "C_", "gamma_", "_weight", "_constant", "_narrow", "tuning_")
+class Derived:
+    """``fitted_`` of a model that learns on: derived when it is asked for, until the next block comes."""
+
+    def __get__(self, model: Any, owner: type) -> Fitted:
+        if model is None:
+            raise AttributeError(f"{owner.__name__} is a class; its models have a fitted_")
+        try:
+            found: Fitted = model._now("weights")
+        except NotFittedError as error:
+            raise AttributeError(f"this {owner.__name__} has learned nothing yet") from error
+        return found
+
+
+def views(**paths: str) -> dict[str, FittedView]:
+    """Attributes by name, each with the part of ``fitted_`` that it shows."""
+    return {f"{name}_": FittedView(f"{name}_", path) for name, path in paths.items()}
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The rows behind weights, so that a recursion can go on from them: how many, their weight, and their extent."""
+
+    n_rows: int
+    weight: float
+    extent: Extent | None
+
+    @classmethod
+    def of(cls, rows: Rows, extent: Extent) -> "Learned":
+        """Rows in memory."""
+        return cls(len(rows), float(len(rows) if rows.weight is None else rows.weight.sum()), extent)
+
+
+@dataclass(frozen=True)
+class RandomFit:
+    """A random layer and output weights β on its nodes: ``f(x) = h(x)β + b``.
+
+    ``narrow`` tells whether float32 rows may be predicted in float32.
+    """
+
+    features: Any
+    beta: np.ndarray
+    intercept: np.ndarray
+    C: Any
+    width: float
+    size: int
+    route: str
+    leverage: Any
+    narrow: bool
+    tuning: Tuning | None = None
+    learned: Learned | None = None
+
+    def form(self, dtype: Any = np.float64) -> tuple[Any, np.ndarray]:
+        """By what rows are predicted: features, and weights on them."""
+        return self.features, self.beta
+
+    def leaning(self, rows: HeldOut, n_jobs: int | None) -> Any:
+        """What predictions of new rows lean on every row that was left out."""
+        return MapLeaning.of(self.features, self.leverage, self.beta, rows)
+
+    def scores(self, X: Any, device: str, n_jobs: int | None) -> np.ndarray:
+        """``h(x)β`` of every row."""
+        narrow = X.dtype == np.float32 and self.narrow
+        if X.shape[0] > FEW_ROWS or narrow or device != "cpu":
+            return applied(device, self.features, X, self.beta, np.float32 if narrow else np.float64, n_jobs)
+        Phi = np.empty((X.shape[0], self.features.n_lifted))
+        self.features.lift(X, Phi)
+        return np.asarray(Phi @ self.beta)
+
+    def variance_factors(self, X: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """Leverage of rows, and what their features leave of the prior variance, times C."""
+        return variance_terms(self.features, X, self.leverage, n_jobs)
+
+
+@dataclass(frozen=True)
+class NystromFit:
+    """A Nyström map and weights on its features: ``f(x) = F̂(x)β + b``; where it keeps the digits, ``k_xz (R⁻ᵀβ) + b``.
+
+    ``landmark_weights`` are ``R⁻ᵀβ`` and ``folds_in`` the types in which they keep the digits. On the iterative route
+    there is no β, and ``features`` is the map of the first landmarks.
+    """
+
+    features: Any
+    beta: np.ndarray | None
+    intercept: np.ndarray
+    C: Any
+    width: float
+    size: int
+    route: str
+    leverage: Any
+    cross: CrossKernel
+    landmark_weights: np.ndarray
+    folds_in: tuple[Any, ...]
+    certificate: Certificate | None = None
+    tuning: Tuning | None = None
+    learned: Learned | None = None
+    n_iter: int = 1
+    residual: float | None = None
+
+    def form(self, dtype: Any = np.float64) -> tuple[Any, np.ndarray]:
+        """By what rows are predicted: kernel values and weights on them where these keep the digits, or the map."""
+        if dtype in self.folds_in:
+            return self.cross, self.landmark_weights
+        assert self.beta is not None
+        return self.features, self.beta
+
+    def leaning(self, rows: HeldOut, n_jobs: int | None) -> Any:
+        """What predictions of new rows lean on every row that was left out."""
+        assert self.beta is not None
+        return MapLeaning.of(self.features, self.leverage, self.beta, rows)
+
+    def scores(self, X: Any, device: str, n_jobs: int | None) -> np.ndarray:
+        """``F̂(x)β`` of every row."""
+        dtype = X.dtype.type if X.dtype.type in self.folds_in else np.float64
+        features, weights = self.form(dtype)
+        return applied(device, features, X, weights, dtype, n_jobs)
+
+    def variance_factors(self, X: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """Leverage of rows, and their residual kernel, times C."""
+        h, r = variance_terms(self.features, X, self.leverage, n_jobs)
+        return h, self.C * r
+
+
+@dataclass(frozen=True)
+class RobustFit:
+    """Weights under a robust loss: those of a plain fit, and the record of Newton's method.
+
+    ``bend`` is the mean curvature of the loss of each output; ``transition`` the error at which it turns straight.
+    """
+
+    plain: Any
+    C: Any
+    leverages: list[Any]
+    bend: np.ndarray
+    transition: Any
+    h: Any
+    tau: Any
+    row_weights: np.ndarray
+    n_iter: int
+    converged: bool
+    path: Any
+    penalty_tuning: Any = None
+
+    @property
+    def features(self) -> Any:
+        return self.plain.features
+
+    @property
+    def intercept(self) -> np.ndarray:
+        return np.asarray(self.plain.intercept)
+
+    def form(self, dtype: Any = np.float64) -> tuple[Any, np.ndarray]:
+        """By what rows are predicted: features, and weights on them."""
+        found: tuple[Any, np.ndarray] = self.plain.form(dtype)
+        return found
+
+    def scores(self, X: Any, device: str, n_jobs: int | None) -> np.ndarray:
+        """``φ(x)β`` of every row."""
+        return np.asarray(self.plain.scores(X, device, n_jobs))
+
+    def variance_factors(self, X: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the plain fit with the curvature of the loss for weights, for every output."""
+        terms = [variance_terms(self.plain.features, X, leverage, n_jobs) for leverage in self.leverages]
+        h, r = self.bend * np.column_stack([h for h, _ in terms]), terms[0][1]
+        return h, self.bend * np.reshape(self.C, (1, -1)) * r[:, None]
 
 
 @dataclass(frozen=True)
@@ -46,7 +250,8 @@ class KernelFit:
     """An exact kernel model: the kernel to its rows, dual weights α (one row each), and what they were solved with.
 
     ``weight`` are the weights of the rows, ``fit_intercept`` tells whether there was a constant, and ``narrow`` whether
-    float32 rows may be predicted in float32.
+    float32 rows may be predicted in float32. ``order`` tells which training row each of them was, where they were put
+    into another order.
     """
 
     cross: CrossKernel
@@ -58,6 +263,32 @@ class KernelFit:
     fit_intercept: bool
     narrow: bool
     tuning: Tuning | None = None
+    order: np.ndarray | None = None
+
+    @property
+    def features(self) -> CrossKernel:
+        """What rows are described by."""
+        return self.cross
+
+    def form(self, dtype: Any = np.float64) -> tuple[Any, np.ndarray]:
+        """By what rows are predicted: kernel values, and weights on them."""
+        return self.cross, self.alpha
+
+    def scores(self, X: Any, device: str, n_jobs: int | None) -> np.ndarray:
+        """``k_x α`` of every row."""
+        dtype = np.float32 if X.dtype == np.float32 and self.narrow else np.float64
+        return applied(device, self.cross, X, self.alpha, dtype, n_jobs)
+
+    def variance_factors(self, X: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """Variance of predictions in units of the noise's."""
+        variance = np.asarray(self._factored(n_jobs)(X))
+        return variance, np.zeros_like(variance)
+
+    def leaning(self, rows: HeldOut, n_jobs: int | None) -> Callable[[Any], tuple[np.ndarray, float]]:
+        """What predictions of rows lean on each of the last rows of the fit, those that were left out."""
+        system, n_last = self._factored(n_jobs), len(rows.T)
+        weight = np.ones(n_last) if self.weight is None else self.weight[len(self.weight) - n_last :]
+        return lambda X: (system.leans(X, n_last) / weight, 0.0)
 
     def _factored(self, n_jobs: int | None) -> KernelVariance:
         """The factored kernel system, computed at the first call."""
@@ -67,25 +298,83 @@ class KernelFit:
         found: KernelVariance = kept["_variance"]
         return found
 
-    def variance(self, X: Any, n_jobs: int | None) -> np.ndarray:
-        """Variance of predictions in units of the noise's."""
-        return np.asarray(self._factored(n_jobs)(X))
-
-    def leaning(self, n_last: int, n_jobs: int | None) -> Callable[[Any], tuple[np.ndarray, float]]:
-        """What predictions of rows lean on each of the last rows of the fit."""
-        system = self._factored(n_jobs)
-        weight = np.ones(n_last) if self.weight is None else self.weight[len(self.weight) - n_last :]
-        return lambda X: (system.leans(X, n_last) / weight, 0.0)
-
     def __getstate__(self) -> dict[str, Any]:
         """What was found, without what is derived from it."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
-    @classmethod
-    def of_attributes(cls, state: dict[str, Any]) -> dict[str, Any]:
-        """The state of a model that was saved when all of this was attributes of its own."""
-        if "alpha_" not in state:
-            return state
-        state = {"_weight": None, "_constant": False, "tuning_": None, **state}
-        found = cls(*(state.pop(name) for name in _ATTRIBUTES))
-        return {**state, "fitted_": found}
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a family's fit gives: weights, answers of rows that were left out, and a learner where rows go on."""
+
+    weights: Any
+    held_out: HeldOut
+    learner: Any = None
+
+
+def keep_tuning(model: Any, tuning: Tuning) -> None:
+    """Let a model show the search, in other rows, that its parameters come from."""
+    fitted = vars(model).get("fitted_")
+    if fitted is None:  # a discriminant model has attributes of its own
+        model.tuning_ = tuning
+        return
+    weights = fitted.weights
+    part = {"plain": replace(weights.plain, tuning=tuning)} if hasattr(weights, "plain") else {"tuning": tuning}
+    model.fitted_ = replace(fitted, weights=replace(weights, **part))
+
+
+def digits_kept(weights: np.ndarray, bound: float, scale: np.ndarray | float, dtype: Any) -> bool:
+    """Whether ``φ · weights`` with ``|φ| ≤ bound`` keeps its digits in this type, for answers that ``scale`` apart."""
+    worst = float(np.finfo(dtype).eps) * bound * np.abs(weights).sum(axis=0)
+    return bool((worst <= PREDICTION_LOSS[np.dtype(dtype)] * scale).all())
+
+
+def types_kept(cross: CrossKernel, weights: np.ndarray, scale: Any) -> tuple[Any, ...]:
+    """In which types weights on kernel values keep the digits of predictions of this size."""
+    bound = float(np.abs(cross.diagonal(cross.Z)).max())
+    return tuple(t for t in (np.float64, np.float32) if digits_kept(weights, bound, scale, t))
+
+
+def applied(device: str, features: Any, X: Any, weights: np.ndarray, dtype: Any, n_jobs: int | None) -> np.ndarray:
+    """``Φ(X) β`` where it is fastest: a model that was fitted on a GPU predicts without one too."""
+    work = float(X.shape[0]) * features.n_lifted
+    if device == HIDDEN or (device != "cpu" and work >= WORTH_SENDING and resolve("auto", np.inf) == "cuda"):
+        with on_device("cuda" if device != HIDDEN else device) as accelerator:
+            from ulmus.devices.direct import Driver
+
+            return Driver(accelerator).apply(features, X, weights)
+    return apply(features, X, weights, dtype=dtype, n_jobs=n_jobs)
+
+
+#: The metric that a kernel sees by.
+METRIC = {"metric_": property(metric_in_use), "feature_importances_": property(importances_in_use)}
+#: Attributes of the families, and the parts of a fit that they show.
+RANDOM: Mapping[str, Any] = views(
+    map="weights.features",
+    beta="weights.beta",
+    intercept="weights.intercept",
+    C="weights.C",
+    slope="weights.width",
+    n_hidden="weights.size",
+    route="weights.route",
+    tuning="weights.tuning",
+)
+NYSTROM: Mapping[str, Any] = {
+    **METRIC,
+    **{name: view for name, view in RANDOM.items() if name not in ("slope_", "n_hidden_")},
+    **views(
+        gamma="weights.width",
+        n_landmarks="weights.size",
+        cross_kernel="weights.cross",
+        landmark_weights="weights.landmark_weights",
+    ),
+}
+ITERATED: Mapping[str, Any] = {**NYSTROM, **views(n_iter="weights.n_iter", residual="weights.residual")}
+KERNEL: Mapping[str, Any] = METRIC | views(
+    cross_kernel="weights.cross",
+    alpha="weights.alpha",
+    intercept="weights.intercept",
+    C="weights.C",
+    gamma="weights.gamma",
+    tuning="weights.tuning",
+)

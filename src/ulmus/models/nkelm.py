@@ -1,15 +1,16 @@
 """NKELM: Nyström map + ridge."""
 
-from ulmus.models import _growing
-from ulmus.models._routes import IterativeFamily
-from ulmus.models._sequential import Sequential
+from ulmus.models import landmarks
 from ulmus.models._tasks import Classification, Regression
+from ulmus.models.fitted import ITERATED
+from ulmus.models.incremental import Incremental
+from ulmus.models.iterative import IterativeFamily
 from ulmus.models.options import CLASS_WEIGHT, ITERATIVE, NKELM, RUN
 from ulmus.parameters import estimator
 
 
-@estimator(NKELM | ITERATIVE | RUN, positional=1)
-class NKELMRegressor(Regression, IterativeFamily, Sequential):
+@estimator(NKELM | ITERATIVE | RUN, positional=1, shows=ITERATED)
+class NKELMRegressor(Incremental, Regression):
     r"""Kernel ridge regression made linear in the number of rows by landmark rows.
 
     :math:`f(x) = \hat F(x)\beta` with :math:`\hat F(x) = k_{xz}R^{-T}`, :math:`K_{zz} = RR^T` and
@@ -64,11 +65,13 @@ class NKELMRegressor(Regression, IterativeFamily, Sequential):
     True
     """
 
-    partial_fit = _growing.partial_fit
+    _family = IterativeFamily()
+    partial_fit = landmarks.partial_fit
+    residual_kernel, error_bound = landmarks.residual_kernel, landmarks.error_bound
 
 
-@estimator(NKELM | ITERATIVE | CLASS_WEIGHT | RUN, positional=1)
-class NKELMClassifier(Classification, IterativeFamily, Sequential):
+@estimator(NKELM | ITERATIVE | CLASS_WEIGHT | RUN, positional=1, shows=ITERATED)
+class NKELMClassifier(Incremental, Classification):
     r"""Kernel classification made linear in the number of rows by landmark rows.
 
     One ±1 target per class, fitted by ridge regression on Nyström features (see :class:`NKELMRegressor`); the largest
@@ -121,4 +124,6 @@ class NKELMClassifier(Classification, IterativeFamily, Sequential):
     True
     """
 
-    partial_fit = _growing.partial_fit
+    _family = IterativeFamily()
+    partial_fit = landmarks.partial_fit
+    residual_kernel, error_bound = landmarks.residual_kernel, landmarks.error_bound

@@ -1,20 +1,21 @@
 """OS-ELM: random layer + recursive ridge, for rows that never end."""
 
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ulmus import engine
-from ulmus._sklearn import fit_context
-from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.losses import LOSSES
-from ulmus.models._sequential import Sequential
-from ulmus.models._stream import OnlineState
 from ulmus.models._tasks import Classification, Regression
 from ulmus.models.choice import Training
-from ulmus.models.elm import RandomFamily
+from ulmus.models.families import RandomFamily
+from ulmus.models.fitted import RANDOM, Fitted, Outcome
+from ulmus.models.incremental import Incremental
 from ulmus.models.options import CLASS_WEIGHT, ONLINE_LOSS, OSELM, RUN_ON_CPU
+from ulmus.online import Learner
+from ulmus.online.learner import aged
 from ulmus.parameters import estimator
 from ulmus.solvers.ridge import Problem, fit_ridge
 
@@ -22,51 +23,35 @@ from ulmus.solvers.ridge import Problem, fit_ridge
 RECENT_ERRORS = 500
 #: Rounds of reweighting of the first rows.
 ROUNDS = 5
-#: Rows that are predicted without the engine's threads.
-_FEW_ROWS = 64
 
 
-class OnlineFamily(RandomFamily, Sequential):
-    """A random layer whose weights follow the rows."""
+class RecursiveFamily(RandomFamily):
+    """A random layer whose weights follow the rows: a fit is the first block that its learner learns."""
 
-    @property
-    def _warm_up_rows(self) -> int:  # type: ignore[override]
-        return self.warm_up
+    def fit(self, model: Any, training: Training) -> Outcome:
+        rows, folds, rng = training.rows, training.folds, training.rng
+        blank = Learner(model._new_memory(), announced=False, targets=training.targets, metric=training.metric)
+        learner = model._started(blank, rows, folds, rng)
+        solution, plan = learner.solution(), learner.plan
+        found = self.weights(model, plan, solution, learner.summary())
+        held_out = training.backend.left_out(plan.features, aged(rows, model.forgetting), solution, rng, plan.C)
+        return Outcome(found, held_out, learner)
 
-    @property
-    def _form(self) -> str:  # type: ignore[override]
-        return self.form
+    def weights(self, model: Any, plan: Any, solution: Any, source: Any) -> Any:
+        """In float64 for rows of every type: a row alone and in a block have the same answer."""
+        return replace(super().weights(model, plan, solution, source), narrow=False)
 
-    @property
-    def _forgetting(self) -> float:  # type: ignore[override]
-        return self.forgetting
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        if self.C is None and self.forgetting < 1.0:
+    def check(self, model: Any) -> None:
+        """Refuse parameters that do not go together."""
+        if model.C is None and model.forgetting < 1.0:
             raise ValueError(
-                f"forgetting={self.forgetting!r} with C=None would leave nothing to hold the weights in directions "
+                f"forgetting={model.forgetting!r} with C=None would leave nothing to hold the weights in directions "
                 "that rows no longer visit; give a penalty such as C=1e6"
             )
 
-    def _train(self, training: Training) -> HeldOut:
-        rows, folds, rng = training.rows, training.folds, training.rng
-        self.stream_ = OnlineState(self._new_memory(), announced=False)
-        self._start(rows, folds, rng)
-        solution = self._solution()
-        self._settle(solution, self._summary())
-        return training.backend.left_out(self.map_, self._aged(rows), solution, rng, self.C_)
 
-    def _outputs(self, X: Any) -> np.ndarray:
-        if X.shape[0] > _FEW_ROWS:
-            return super()._outputs(X)
-        Phi = np.empty((X.shape[0], self.map_.n_lifted))
-        self.map_.lift(X, Phi)
-        return Phi @ self.beta_
-
-
-@estimator(OSELM | ONLINE_LOSS | RUN_ON_CPU, positional=1)
-class OSELMRegressor(Regression, OnlineFamily):
+@estimator(OSELM | ONLINE_LOSS | RUN_ON_CPU, positional=1, shows=RANDOM)
+class OSELMRegressor(Incremental, Regression):
     r"""Regression on a random layer that goes on learning: one row, or one block, at a time.
 
     After any blocks, in any order, the weights are those of :class:`~ulmus.ELMRegressor` on all rows with the same map
@@ -116,6 +101,8 @@ class OSELMRegressor(Regression, OnlineFamily):
     True
     """
 
+    _family = RecursiveFamily()
+
     def _validate_params(self) -> None:
         super()._validate_params()
         if not LOSSES[self.loss].reweightable:
@@ -125,69 +112,49 @@ class OSELMRegressor(Regression, OnlineFamily):
                 f"reweighting does not lower it. Use one of {allowed}, or RobustELMRegressor on rows in memory"
             )
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Fit the model to rows in memory, oldest first, as a start.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n_samples, n_features)
-        y : array of shape (n_samples,) or (n_samples, n_outputs)
-        sample_weight : array of shape (n_samples,), optional
-        groups : array of shape (n_samples,), optional
-            Rows of one group are kept in one fold when parameters are chosen.
-
-        Returns
-        -------
-        self
-        """
-        self.__dict__.pop("_errors", None)
-        return super().fit(X, y, sample_weight, groups)
-
-    def _weighed(self, rows: Rows) -> Rows:
+    def _weighed(self, learner: Learner, rows: Rows) -> tuple[Rows, np.ndarray | None]:
         if self.loss == "squared":
-            return rows
-        if self.stream_.n_rows:
-            E = rows.T - engine.apply(self.map_, rows.X, self.beta_, n_jobs=self.n_jobs) - self.intercept_
-            weighed = rows.reweighted(self._loss_weights(E))
+            return rows, None
+        features, errors = learner.plan.features, learner.errors
+        if learner.n_rows:
+            weights = self._now("weights").weights
+            E = rows.T - engine.apply(features, rows.X, weights.beta, n_jobs=self.n_jobs) - weights.intercept
+            weighed = rows.reweighted(self._loss_weights(E, errors if errors is not None else np.abs(E)))
         else:
             weighed = rows
             for _ in range(ROUNDS):
-                solution = fit_ridge(Problem(self.map_, weighed, self.C_, self._intercept, self.n_jobs))
-                fitted = engine.apply(self.map_, rows.X, solution.beta, n_jobs=self.n_jobs) + solution.intercept
+                solution = fit_ridge(Problem(features, weighed, learner.plan.C, self._intercept, self.n_jobs))
+                fitted = engine.apply(features, rows.X, solution.beta, n_jobs=self.n_jobs) + solution.intercept
                 E = rows.T - fitted
-                self._errors = np.abs(E)
-                weighed = rows.reweighted(self._loss_weights(E))
-        self._errors = np.concatenate([getattr(self, "_errors", E[:0]), np.abs(E)])[-RECENT_ERRORS:]
-        return weighed
+                errors = np.abs(E)
+                weighed = rows.reweighted(self._loss_weights(E, errors))
+        known = E[:0] if errors is None else errors
+        return weighed, np.concatenate([known, np.abs(E)])[-RECENT_ERRORS:]
 
-    def _loss_weights(self, E: np.ndarray) -> np.ndarray:
+    def _loss_weights(self, E: np.ndarray, errors: np.ndarray) -> np.ndarray:
         """``f'(e)/e`` of every row, 1 for no error; with several outputs, of the root mean square of their errors."""
         loss = LOSSES[self.loss]
-        deviation = np.maximum(1.4826 * np.median(self._errors, axis=0), np.finfo(float).tiny)
+        deviation = np.maximum(1.4826 * np.median(errors, axis=0), np.finfo(float).tiny)
         if self.loss_scale == "auto":
             size, c = np.sqrt(np.mean((E / deviation) ** 2, axis=1)), loss.efficient
         else:
             size, c = np.sqrt(np.mean(E**2, axis=1)), float(self.loss_scale)
         return np.maximum(loss.relative_weight(size, c), np.finfo(float).eps)
 
-    def _leaning(self) -> Any:
+    def _leaning(self, fitted: Fitted) -> Any:
         if self.loss != "squared":
             raise ValueError(f'method="jackknife+" needs loss="squared", got {self.loss!r}; use method="normalised"')
-        return super()._leaning()
+        return super()._leaning(fitted)
 
-    def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        if self.loss != "squared":
+    def _refuse(self, what: str) -> None:
+        if what == "unlearn" and self.loss != "squared":
             raise ValueError(
                 f"unlearn needs loss='squared': the weight that loss={self.loss!r} gave to a row is not remembered"
             )
-        return super().unlearn(X, y, sample_weight)
-
-    unlearn.__doc__ = OnlineFamily.unlearn.__doc__
 
 
-@estimator(OSELM | CLASS_WEIGHT | RUN_ON_CPU, positional=1)
-class OSELMClassifier(Classification, OnlineFamily):
+@estimator(OSELM | CLASS_WEIGHT | RUN_ON_CPU, positional=1, shows=RANDOM)
+class OSELMClassifier(Incremental, Classification):
     r"""Classification on a random layer that goes on learning: one row, or one block, at a time.
 
     One ±1 target per class, learned as in :class:`OSELMRegressor`; the largest score wins. A class may appear at any
@@ -232,3 +199,5 @@ class OSELMClassifier(Classification, OnlineFamily):
     >>> bool(model.score(X[1500:], y[1500:]) > 0.85)
     True
     """
+
+    _family = RecursiveFamily()

@@ -1,13 +1,15 @@
 """Ordinal regression on rows that never end: the ordered code on a random layer with recursive ridge."""
 
 from ulmus.models._ordinal import Ordinal
-from ulmus.models.online import OnlineFamily
+from ulmus.models.fitted import RANDOM
+from ulmus.models.incremental import Incremental
+from ulmus.models.online import RecursiveFamily
 from ulmus.models.options import ORDERED, OSELM, RUN_ON_CPU
 from ulmus.parameters import estimator
 
 
-@estimator(OSELM | ORDERED | RUN_ON_CPU, positional=1)
-class OSELMOrdinalClassifier(Ordinal, OnlineFamily):
+@estimator(OSELM | ORDERED | RUN_ON_CPU, positional=1, shows=RANDOM)
+class OSELMOrdinalClassifier(Incremental, Ordinal):
     r"""Ordinal regression on a random layer that goes on learning: one row, or one block, at a time.
 
     The bits of :class:`~ulmus.ELMOrdinalClassifier`, "is it at least this class?", learned as in
@@ -61,3 +63,5 @@ class OSELMOrdinalClassifier(Ordinal, OnlineFamily):
     >>> model.predict([[-0.9, 0.0], [0.1, 0.1], [0.9, 0.9]]).tolist()
     [0, 1, 3]
     """
+
+    _family = RecursiveFamily()

@@ -10,7 +10,7 @@ from ulmus.features.random_layer import LAYER
 from ulmus.features.table_encoder import ENCODER
 from ulmus.losses import LOSSES
 from ulmus.models._effort import EFFORTS
-from ulmus.models._stream import FORMS
+from ulmus.online.learner import FORMS
 from ulmus.parameters import AUTO, COUNT, POSITIVE, SHARE, THREADS, Parameter, Parameters
 from ulmus.tuning import GCV
 from ulmus.tuning.metric import FORMS as METRIC_FORMS

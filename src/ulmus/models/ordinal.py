@@ -1,21 +1,17 @@
 """Ordinal models: the ordered code on a random layer, an exact kernel or Nyström features."""
 
-from typing import Any, Self
-
-import numpy as np
-
-from ulmus.models import _growing
-from ulmus.models._logistic import FeatureBits, KernelBits
-from ulmus.models._nystrom import NystromFamily
-from ulmus.models._sequential import Sequential
-from ulmus.models.elm import RandomFamily
+from ulmus.models import landmarks
+from ulmus.models._ordinal import Ordinal
+from ulmus.models.families import NystromFamily, RandomFamily
+from ulmus.models.fitted import KERNEL, NYSTROM, RANDOM
+from ulmus.models.incremental import Incremental
 from ulmus.models.kelm import KernelFamily
 from ulmus.models.options import BIT_LOSS, ELM, KELM, NKELM, ORDERED, RUN
 from ulmus.parameters import estimator
 
 
-@estimator(ELM | BIT_LOSS | ORDERED | RUN, positional=1)
-class ELMOrdinalClassifier(FeatureBits, RandomFamily, Sequential):
+@estimator(ELM | BIT_LOSS | ORDERED | RUN, positional=1, shows=RANDOM)
+class ELMOrdinalClassifier(Incremental, Ordinal):
     r"""Ordinal regression on a layer of random hidden nodes (ELMOR).
 
     One ±1 target for every class but the lowest, "is it at least this class?", fitted as in
@@ -70,9 +66,11 @@ class ELMOrdinalClassifier(FeatureBits, RandomFamily, Sequential):
     True
     """
 
+    _family = RandomFamily()
 
-@estimator(KELM | BIT_LOSS | ORDERED | RUN)
-class KELMOrdinalClassifier(KernelBits, KernelFamily):
+
+@estimator(KELM | BIT_LOSS | ORDERED | RUN, shows=KERNEL)
+class KELMOrdinalClassifier(Ordinal):
     r"""Ordinal regression with an exact kernel (KELMOR).
 
     One ±1 target for every class but the lowest, "is it at least this class?", all fitted by one factorisation of
@@ -125,9 +123,11 @@ class KELMOrdinalClassifier(KernelBits, KernelFamily):
     True
     """
 
+    _family = KernelFamily()
 
-@estimator(NKELM | BIT_LOSS | ORDERED | RUN, positional=1)
-class NKELMOrdinalClassifier(FeatureBits, NystromFamily, Sequential):
+
+@estimator(NKELM | BIT_LOSS | ORDERED | RUN, positional=1, shows=NYSTROM)
+class NKELMOrdinalClassifier(Incremental, Ordinal):
     r"""Ordinal regression with a kernel, linear in the number of rows by landmark rows.
 
     The bits of :class:`KELMOrdinalClassifier` on the Nyström features of :class:`NKELMRegressor`:
@@ -183,26 +183,6 @@ class NKELMOrdinalClassifier(FeatureBits, NystromFamily, Sequential):
     True
     """
 
-    def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, novelty: float | None = None
-    ) -> Self:
-        self._refuse_logistic("partial_fit")
-        return _growing.partial_fit(self, X, y, classes, sample_weight, novelty=novelty)
-
-    partial_fit.__doc__ = _growing.partial_fit.__doc__
-
-    def error_bound(self, X: Any) -> np.ndarray:
-        """How far the bits can be from those of the exact kernel model, at every row; see :class:`NKELMRegressor`.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Euclidean norm over the bits.
-        """
-        if self.loss != "squared":
-            raise ValueError(f'error_bound speaks of the closed form: it needs loss="squared", got {self.loss!r}')
-        return super().error_bound(X)
+    _family = NystromFamily()
+    partial_fit = landmarks.partial_fit
+    residual_kernel, error_bound = landmarks.residual_kernel, landmarks.error_bound

@@ -1,23 +1,26 @@
 """RobustELM and RobustNKELM: random layer or Nyström map + a robust loss + Newton's method."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
-
-from ulmus.engine import Rows
-from ulmus.features.widths import heuristic_gamma
-from ulmus.models._assembly import digits_kept
-from ulmus.models._nystrom import NystromFamily
-from ulmus.models._robust import Robust, any_auto
-from ulmus.models.elm import RandomFamily
+from ulmus.models import landmarks
+from ulmus.models._robust import ROBUST, Robust, RobustFamily
+from ulmus.models.families import NystromFamily, RandomFamily
+from ulmus.models.fitted import views
 from ulmus.models.options import ROBUST_ELM, ROBUST_NKELM
 from ulmus.parameters import estimator
-from ulmus.solvers.nystrom_ridge import summing_problem
-from ulmus.solvers.ridge import Problem
+
+#: What robust models of each kind of features show beside what all do.
+LAYER = ROBUST | views(slope="weights.plain.width", n_hidden="weights.plain.size")
+LANDMARKS = ROBUST | views(
+    gamma="weights.plain.width",
+    n_landmarks="weights.plain.size",
+    cross_kernel="weights.plain.cross",
+    landmark_weights="weights.plain.landmark_weights",
+)
 
 
-@estimator(ROBUST_ELM, positional=1)
-class RobustELMRegressor(Robust, RandomFamily):
+@estimator(ROBUST_ELM, positional=1, shows=LAYER)
+class RobustELMRegressor(Robust):
     r"""Regression on a layer of random hidden nodes that outlying targets do not pull off course.
 
     The output weights minimise :math:`\frac12\|\beta\|^2 + C\sum_i w_i f(h(x_i)\beta + b - t_i)` with a loss f that
@@ -74,26 +77,11 @@ class RobustELMRegressor(Robust, RandomFamily):
     True
     """
 
-    _size_name: ClassVar[str] = "n_hidden"
-    _width_name: ClassVar[str] = "slope"
-
-    def _leaves_to_the_data(self) -> bool:
-        return any_auto((self.C, self.slope, self.n_hidden))
-
-    def _first_width(self, rows: Rows, rng: np.random.RandomState) -> float:
-        return 1.0
-
-    def _problems(self, rows: Rows) -> tuple[Problem, Problem]:
-        problem = Problem(self.map_, rows, None, self._intercept, self.n_jobs)
-        return problem, problem
-
-    def _ready_to_predict(self, scale: np.ndarray) -> None:
-        self.n_hidden_ = self.map_.n_hidden
-        self._narrow = digits_kept(self.beta_, 1.0, scale, np.float32)
+    _family: ClassVar[RobustFamily] = RobustFamily(RandomFamily(), "slope", "n_hidden")
 
 
-@estimator(ROBUST_NKELM, positional=1)
-class RobustNKELMRegressor(Robust, NystromFamily):
+@estimator(ROBUST_NKELM, positional=1, shows=LANDMARKS)
+class RobustNKELMRegressor(Robust):
     r"""Kernel regression on landmark rows that outlying targets do not pull off course.
 
     Robust kernel regression in the span of the landmarks: the weights minimise
@@ -150,23 +138,5 @@ class RobustNKELMRegressor(Robust, NystromFamily):
     True
     """
 
-    _size_name: ClassVar[str] = "n_landmarks"
-    _width_name: ClassVar[str] = "gamma"
-
-    def _leaves_to_the_data(self) -> bool:
-        return any_auto((self.C, self.gamma, self.n_landmarks))
-
-    def _first_width(self, rows: Rows, rng: np.random.RandomState) -> float:
-        return float(heuristic_gamma(self.kernel, rows.X, rows.weight, rng))
-
-    def _problems(self, rows: Rows) -> tuple[Problem, Problem]:
-        problem = Problem(self.map_, rows, None, self._intercept, self.n_jobs)
-        return problem, summing_problem(problem, self.map_)
-
-    def _ready_to_predict(self, scale: np.ndarray) -> None:
-        self.n_landmarks_ = len(self.map_.landmarks_)
-        self._fold(scale)
-
-    @property
-    def error_bound(self) -> Any:
-        raise AttributeError("error_bound compares ridge models; there is none for robust losses")
+    _family: ClassVar[RobustFamily] = RobustFamily(NystromFamily(), "gamma", "n_landmarks")
+    residual_kernel = landmarks.residual_kernel

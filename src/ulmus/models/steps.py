@@ -4,6 +4,7 @@
 so that they may come from files, from partitions or from other machines.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,13 @@ from sklearn.utils import check_random_state
 
 from ulmus.engine import Lift, Rows
 from ulmus.losses import LOSSES, Loss
-from ulmus.models._robust import Robust
-from ulmus.models.choice import Training
+from ulmus.models._robust import Robust, newton_options
+from ulmus.models.choice import Choice, Training
+from ulmus.models.fitted import Fitted
 from ulmus.solvers.newton import NewtonOptions
 from ulmus.solvers.ridge import Gradient, Problem
 from ulmus.solvers.robust import RobustSolution
 from ulmus.statistics import Extent, Summary
-
-#: What ``begin`` fixes, by name.
-FIXED = ("map_", "C_", "tuning_", "gamma_", "slope_", "n_landmarks_", "n_hidden_", "_seed")
 
 
 class Steps:
@@ -46,14 +45,18 @@ class Steps:
     """
 
     training: Training
+    #: What :meth:`begin` has chosen: the map, C, and how they were found.
+    plan: Choice
+    #: What is known of targets.
+    targets: Any
 
     def __init__(self, model: Any) -> None:
-        if not hasattr(model, "_summed_form") or not hasattr(model, "cv"):
+        if not hasattr(getattr(model, "_family", None), "problems"):
             raise TypeError(
                 f"{type(model).__name__} cannot be fitted to a stream: it needs all rows at once; take a model with a "
                 "feature map, such as NKELM or ELM"
             )
-        self.model = model
+        self.model, self.targets = model, model._known("targets")
 
     def check(self) -> None:
         """Refuse parameters that are not valid."""
@@ -72,13 +75,14 @@ class Steps:
         return self.rows(X, y)
 
     def announce(self, y: np.ndarray, weight: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None]:
-        """Tell the model its classes and their weights (or targets): target columns, and the weight of each class."""
-        coded: tuple[np.ndarray, np.ndarray | None] = self.model._encode(y, weight)
+        """Learn what targets are from their classes (or values): target columns, and the weight of each class."""
+        self.targets = self.model._targets_of(y, y)
+        coded: tuple[np.ndarray, np.ndarray | None] = self.model._code(self.targets, y, weight)
         return coded
 
     def rows(self, X: Any, y: Any, weight: np.ndarray | None = None) -> Rows:
         """A block of rows with target columns."""
-        T, balance = self.model._encode_more(np.asarray(y))
+        T, balance = self.model._code(self.targets, np.asarray(y), None, block=True)
         rows = Rows(X, T, weight, None if weight is None else np.minimum(weight, 1.0))
         return rows if balance is None else rows.reweighted(balance)
 
@@ -89,7 +93,7 @@ class Steps:
 
     def most_features(self, rows: Rows) -> int:
         """Features that a fit may come to use."""
-        return int(self.model._recipe.most(rows))
+        return int(self.model._family.most_features(self.model, rows))
 
     def begin(
         self,
@@ -107,34 +111,31 @@ class Steps:
         :meth:`finish` can choose it on all rows.
         """
         rng = check_random_state(self.model.random_state if rng is None else rng)
-        self.training = self.model._training(sample, folds, rng, backend)
-        if hasattr(self.model, "stream_"):  # of an online model that has learned other rows
-            del self.model.stream_
-        if chosen is None:
-            self.model._begin(self.training, spare=spare)
-            self.training.backend.release(self.model.map_)
+        self.training = self.model._training(self.targets, sample, folds, rng, backend)
+        if chosen is not None:
+            self.plan, self.model._seed = chosen["plan"], chosen["seed"]
             return
-        for name, value in chosen.items():
-            setattr(self.model, name, value)
+        self.plan = replace(self.model._family.begin(self.model, self.training, spare=spare), statistics=None)
+        self.training.backend.release(self.plan.features)
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """What :meth:`begin` has fixed."""
-        return {name: getattr(self.model, name) for name in FIXED if hasattr(self.model, name)}
+        """What :meth:`begin` has fixed, for a file."""
+        return {"plan": self.plan, "seed": getattr(self.model, "_seed", None)}
 
     def summed_form(self) -> tuple[Lift, np.ndarray | None]:
         """What may be summed instead of the map, and the triangular factor that whitens the sum at the end."""
-        form: tuple[Lift, np.ndarray | None] = self.model._summed_form()
+        form: tuple[Lift, np.ndarray | None] = self.model._family.summed_form(self.plan.features)
         return form
 
     def extent(self, rows: Rows) -> Extent:
         """How far targets reach, and what else the end needs of rows beside their sums."""
-        extent: Extent = self.model._extent(rows)
+        extent: Extent = self.model._family.extent(self.plan.features, rows)
         return extent
 
     def summarise(self, rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None) -> Summary:
         """Sums of a block of rows, per fold where the rows have fold numbers. They add."""
-        sums: Summary = self.model._summarise(rows, folds, n_folds)
+        sums: Summary = self.model._family.summarise(self.model, self.plan, rows, folds, n_folds)
         return sums
 
     def finish(
@@ -151,15 +152,15 @@ class Steps:
         The sample is that of :meth:`begin` unless another is given. With ``choose``, what is left open among C and the
         size is chosen from the sums first. ``again`` wins back digits that they have lost.
         """
-        training = self.training
+        training, model = self.training, self.model
         if sample is not None:
-            training = self.model._training(sample, folds, training.rng, training.backend)
-        self.model._finish(summary, training, choose=choose, again=again)
-        return self.model
+            training = model._training(self.targets, sample, folds, training.rng, training.backend)
+        model._finish(self.plan, summary, training, choose=choose, again=again)
+        return model
 
     def __getstate__(self) -> dict[str, Any]:
         """What workers need: not the sample."""
-        return {"model": self.model}
+        return {name: value for name, value in vars(self).items() if name != "training"}
 
 
 class RobustSteps:
@@ -171,18 +172,20 @@ class RobustSteps:
     @property
     def method(self) -> tuple[Loss, NewtonOptions]:
         """The loss, and how Newton's method goes."""
-        return LOSSES[self.model.loss], self.model._newton_options()
-
-    def targets(self, sample: Rows) -> np.ndarray:
-        """Targets in the shape in which they came."""
-        return sample.T[:, 0] if self.model._single_output else sample.T
+        return LOSSES[self.model.loss], newton_options(self.model)
 
     def problems(self, sample: Rows) -> tuple[Problem, Problem]:
-        """The problem on the features of the map, and the same in the form that is cheapest to stream."""
-        problems: tuple[Problem, Problem] = self.model._problems(sample)
+        """The problem on the features of the pilot, and the same in the form that is cheapest to stream."""
+        features = self.model.fitted_.weights.features
+        problems: tuple[Problem, Problem] = self.model._family.problems(self.model, features, sample)
         return problems
 
     def finish(self, solution: RobustSolution, sample: Rows, rng: np.random.RandomState) -> None:
-        """Keep a solution, and calibrate it on the sample."""
-        self.model._keep(solution, sample)
-        self.model._calibrate(self.model._held_out(solution, sample, rng))
+        """Keep a solution in place of the pilot's, and calibrate it on the sample."""
+        model, pilot = self.model, self.model.fitted_
+        plain, targets = pilot.weights.plain, pilot.targets
+        plan = Choice(plain.width, plain.C, plain.features, tuning=plain.tuning)
+        found = model._family.weights(model, plan, solution, sample, targets.single)
+        held_out = model._family.held_out(model, found, solution, sample, rng)
+        found = replace(found, penalty_tuning=pilot.weights.penalty_tuning)
+        model._adopt(Fitted(found, targets, model._certainty(targets, held_out, sample)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ulmus.features.kernels import KERNELS, KernelParameters
 from ulmus.features.partition import Partition
-from ulmus.models.adaptive import AdaptiveFamily
+from ulmus.models.adaptive import AdaptiveModel
 from ulmus.onnx.graph import Graph
 from ulmus.onnx.preprocessing import Columns
 from ulmus.onnx.tables import Texts, encoded, prepared
@@ -17,7 +17,7 @@ from ulmus.onnx.trees import Tree, walk
 from ulmus.solvers.local import LocalKernels
 
 
-def coordinates(g: Graph, block: Columns, model: AdaptiveFamily) -> str:
+def coordinates(g: Graph, block: Columns, model: AdaptiveModel) -> str:
     """The rows as the kernel of the model sees them."""
     view = model.view_
     texts: Texts = {}

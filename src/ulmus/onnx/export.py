@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus._files import write_bytes
-from ulmus.models.adaptive import AdaptiveFamily
+from ulmus.models.adaptive import AdaptiveModel
 from ulmus.onnx.adaptive import coordinates
 from ulmus.onnx.graph import Graph
 from ulmus.onnx.models import convert
@@ -74,7 +74,7 @@ def export(
     for step in steps[:-1]:
         block = transform(g, block, step)
     last = steps[-1]
-    rows = coordinates(g, block, last) if isinstance(last, AdaptiveFamily) else matrix(g, block)
+    rows = coordinates(g, block, last) if isinstance(last, AdaptiveModel) else matrix(g, block)
     for name, (value, kind, width) in convert(g, rows, last).items():
         number = np.dtype(kind) == g.dtype
         shape: list[int | None] = [None] if width is None else [None, width]

@@ -1,16 +1,12 @@
-"""Models in ONNX operators: what a family computes (:data:`FAMILIES`) and what a task makes of it (:data:`TASKS`)."""
+"""Models in ONNX operators: weights on features, and what a task makes of the scores (:data:`TASKS`)."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ulmus.models._nystrom import NystromFamily, prediction_form
 from ulmus.models._ordinal import Ordinal
-from ulmus.models._tasks import Classification, Regression, is_single_output
-from ulmus.models.adaptive import AdaptiveFamily
-from ulmus.models.elm import RandomFamily
-from ulmus.models.kelm import KernelFamily
+from ulmus.models._tasks import Classification, Regression
 from ulmus.onnx.adaptive import local_kernels
 from ulmus.onnx.features import FEATURES, features
 from ulmus.onnx.graph import Graph
@@ -22,17 +18,15 @@ from ulmus.onnx.projections import PROJECTIONS, discriminant_outputs
 Outputs = dict[str, tuple[str, Any, int | None]]
 
 
-#: Family → its feature map, and the weights on those features.
-FAMILIES: dict[type, Callable[[Any], tuple[Any, np.ndarray]]] = {
-    RandomFamily: lambda model: (model.map_, model.beta_),
-    KernelFamily: lambda model: (model.cross_kernel_, model.alpha_),
-    NystromFamily: prediction_form,
-    AdaptiveFamily: lambda model: (model.map_, model.beta_),
-}
+def _form(model: Any) -> tuple[Any, np.ndarray]:
+    """The feature map of a model, and the weights on those features."""
+    weights = model.fitted_.weights
+    found: tuple[Any, np.ndarray] = (model.map_, model.beta_) if weights is None else weights.form()
+    return found
 
 
 def _regression(g: Graph, scores: str, model: Any) -> Outputs:
-    if is_single_output(model):
+    if model.fitted_.targets.single:
         return {"prediction": (g.Squeeze(scores, g.integers(1)), g.dtype, None)}
     return {"prediction": (scores, g.dtype, len(np.ravel(model.intercept_)))}
 
@@ -66,10 +60,6 @@ TASKS: dict[type, Callable[[Graph, str, Any], Outputs]] = {
 }
 
 
-def _row(table: dict[type, Any], model: Any) -> Any:
-    return next((row for kind, row in table.items() if isinstance(model, kind)), None)
-
-
 def convert(g: Graph, X: str, model: Any) -> Outputs:
     """The outputs of a fitted model or feature map for the rows ``X``, as its features take them."""
     if type(model) in FEATURES:
@@ -79,10 +69,10 @@ def convert(g: Graph, X: str, model: Any) -> Outputs:
         X = g.Mul(X, metric) if metric.ndim == 1 else g.MatMul(X, metric)
     if type(model) in PROJECTIONS:
         return discriminant_outputs(g, X, model)
-    family, task = _row(FAMILIES, model), _row(TASKS, model)
-    if family is None or task is None:
+    task = next((row for kind, row in TASKS.items() if isinstance(model, kind)), None)
+    if task is None:
         raise TypeError(f"{type(model).__name__} cannot be exported: it is neither a model nor a feature map of Ulmus")
-    fitted, weights = family(model)
+    fitted, weights = _form(model)
     Phi = features(g, X, fitted)
     if len(weights) == 1:  # two halves: a single constant factor would be rounded, see Graph
         Phi, weights = g.join(Phi, Phi), np.vstack([weights, weights]) / 2

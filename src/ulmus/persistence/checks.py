@@ -68,14 +68,29 @@ def check_state(cls: Any, state: dict[str, Any]) -> None:
 
 
 def migrated(cls: Any, state: dict[str, Any]) -> dict[str, Any]:
-    """A state as objects of this class have it now; what an older version kept apart is put together and checked."""
+    """A state as objects of this class have it now; what an older version kept apart is put together and checked.
+
+    A field that came later, with a default, has that.
+    """
+    if dataclasses.is_dataclass(cls):
+        later = {f.name: f.default for f in dataclasses.fields(cls) if f.default is not dataclasses.MISSING}
+        state = {**later, **state}
     move = getattr(cls, "_migrated", None)
     if move is None:
         return state
     now: dict[str, Any] = move(state)
     for name in now.keys() - state.keys():
-        check_state(type(now[name]), now[name].__getstate__())
+        _check_made(now[name])
     return now
+
+
+def _check_made(value: Any) -> None:
+    """Refuse what was put together of parts that do not fit, down to its parts."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        state: Any = value.__getstate__()
+        check_state(type(value), state)
+        for part in state.values():
+            _check_made(part)
 
 
 def check_parameters(cls: Any, given: dict[str, Any]) -> None:

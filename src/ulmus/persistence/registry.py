@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import Any
 
 _OURS = {
-    "calibration": "HeldOut RobustSpread Spread",
+    "calibration": "HeldOut LabelScores LogOdds RobustSpread Spread Temperature",
+    "codings": "Numbers OneVsAll Ordered",
     "engine": "Rows",
     "features.columns": "Reader",
     "features.kernels": "CrossKernel KernelParameters",
@@ -21,13 +22,13 @@ _OURS = {
     "features.text": "TextFeatures",
     "features.written": "Kind",
     "models._heads": "Means Neighbours",
-    "models._memory": "Memory",
     "models._references": "References",
     "models.adaptive": "AdaptiveClassifier AdaptiveRegressor",
     "models.adaptive_ordinal": "AdaptiveOrdinalClassifier",
     "models.elm": "ELMClassifier ELMRegressor",
     "models.enda": "ENDA",
-    "models.fitted": "KernelFit",
+    "models.choice": "Choice",
+    "models.fitted": "Fitted KernelFit Learned NystromFit RandomFit RobustFit",
     "models.enda_ensemble": "ENDAEnsemble",
     "models.kelm": "KELMClassifier KELMRegressor",
     "models.klda": "KLDA",
@@ -53,7 +54,10 @@ _OURS = {
     "tuning.views": "View",
 }
 #: Names in files of classes that have moved or are called otherwise since: a file outlives both.
-_MOVED = {"ulmus.models._stream.Stream": ("ulmus.models._stream", "OnlineState")}
+_MOVED = {
+    "ulmus.models._memory.Memory": ("ulmus.online.memory", "Memory"),
+    "ulmus.models._stream.Stream": ("ulmus.online.learner", "Learner"),
+}
 #: Of scikit-learn: transformers whose fitted state is arrays, numbers and strings, what holds them together, and
 #: splitters, which may be the value of ``cv``. None of them carries a function: a FunctionTransformer is what
 #: ``"passthrough"`` becomes, and may have none (``checks.FIXED``).
@@ -73,8 +77,6 @@ _SKLEARN = {
 
 #: What files of earlier versions do not have: parameters and attributes that came later, as those models had them.
 LATER: dict[str, dict[str, Any]] = {
-    "Spread": {"rows": None},
-    "RobustSpread": {"rows": None},
     "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared", "encoder": None},
     "AdaptiveOrdinalClassifier": {"encoder": None},
     "AdaptiveRegressor": {"encoder": None},

@@ -28,13 +28,14 @@ ROWS = 256
 
 @dataclass(frozen=True)
 class LocalKernels:
-    """The local stage: rows, one partition and its weights per round."""
+    """The local stage: rows, one partition and its weights per round; ``ridge`` is the penalty of squares."""
 
     kernel: str
     gamma: float
     U: np.ndarray
     partitions: tuple[Partition, ...]
     alphas: tuple[np.ndarray, ...]
+    ridge: float | None = None
 
     @property
     def nbytes(self) -> int:

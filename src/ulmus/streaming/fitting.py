@@ -180,7 +180,7 @@ def fit_stream(
     encoder = Encoder.of(steps, survey.y, survey.classes, survey.class_mass)
     sample = encoder.encode(survey.X, survey.y, survey.sample_weight, survey.sample_unit, "the sample")
     if isinstance(model, Robust):
-        fit_robust(model, stream, encoder, sample, survey.weight, rng)
+        fit_robust(model, stream, encoder, sample, steps.targets, survey.weight, rng)
         if names is not None:
             model.feature_names_in_ = np.array(names, dtype=object)
         return

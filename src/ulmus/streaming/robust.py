@@ -17,6 +17,7 @@ from scipy.linalg import solve_triangular
 from sklearn.base import clone
 
 from ulmus import engine
+from ulmus.codings import Numbers
 from ulmus.engine import Rows
 from ulmus.losses import Loss
 from ulmus.models.steps import RobustSteps
@@ -190,10 +191,12 @@ class Passes:
         return primal(found.moments, C, self.fit_intercept, bias_penalty)
 
 
-def fit_robust(model: Any, stream: Any, encoder: Encoder, sample: Rows, total: float, rng: Any) -> None:
+def fit_robust(
+    model: Any, stream: Any, encoder: Encoder, sample: Rows, targets: Numbers, total: float, rng: Any
+) -> None:
     """Fit a robust model: on the sample in memory, then on all rows, of this total weight, by passes."""
     weight = float(len(sample)) if sample.weight is None else float(sample.weight.sum())
-    _pilot(model, sample, total / weight, rng)
+    _pilot(model, sample, targets, total / weight, rng)
     steps = RobustSteps(model)
     loss, options = steps.method
     c, C = np.atleast_1d(model.transition_), np.atleast_1d(model.C_ if model.C == "auto" else float(model.C))
@@ -208,7 +211,7 @@ def fit_robust(model: Any, stream: Any, encoder: Encoder, sample: Rows, total: f
     steps.finish(solution, sample, rng)
 
 
-def _pilot(model: Any, sample: Rows, share: float, rng: np.random.RandomState) -> None:
+def _pilot(model: Any, sample: Rows, targets: Numbers, share: float, rng: np.random.RandomState) -> None:
     """The model of the sample; a C that is given is raised so that rows and penalty are balanced as they will be.
 
     One without a seed draws from ``rng``, whose seed a checkpoint keeps: its passes are of one map.
@@ -218,9 +221,8 @@ def _pilot(model: Any, sample: Rows, share: float, rng: np.random.RandomState) -
         pilot.set_params(random_state=deepcopy(rng))
     if model.C != "auto":
         pilot.set_params(C=model.C * share)
-    pilot.fit(sample.X, RobustSteps(model).targets(sample), sample.weight)
-    parameters = pilot.get_params(deep=False)
-    vars(model).update({k: v for k, v in vars(pilot).items() if k not in parameters})
+    pilot.fit(sample.X, targets.shaped(sample.T), sample.weight)
+    model.fitted_, model.n_features_in_ = pilot.fitted_, pilot.n_features_in_
 
 
 def _with_residual(result: NewtonResult, Phi: np.ndarray, t: np.ndarray, share: float) -> NewtonResult:

@@ -217,7 +217,7 @@ class AgainOverRows:
         tally, work = self._pass(features, weights, intercept)
         total = self.stream.reduce(f"correction-{self.count}", tally, work).total
         g = total[:-1] if R is None else solve_triangular(R, total[:-1], lower=True, check_finite=False)
-        C = self.steps.model.C_
+        C = self.steps.plan.C
         return (g if C is None else g - beta / C), total[-1]
 
     def _pass(self, features: Any, weights: np.ndarray, intercept: np.ndarray) -> tuple[Any, Callable[[Batch], Any]]:
@@ -231,7 +231,7 @@ class AgainOverRows:
 
     def triangular(self) -> TriangularStatistics:
         """The factor of the rows, by QR."""
-        features, encoder = self.steps.model.map_, self.encoder
+        features, encoder = self.steps.plan.features, self.encoder
 
         def work(batch: Batch) -> TriangularStatistics:
             return engine.triangular_statistics(features, encoder.rows(batch), n_jobs=1)

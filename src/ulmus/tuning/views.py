@@ -97,12 +97,16 @@ class View:
 
 
 def parts_of(rows: Rows, rng: np.random.RandomState) -> np.ndarray:
+    """The part of every row, drawn anew."""
+    return value_parts(rows, int(rng.randint(2**31 - 1)))
+
+
+def value_parts(rows: Rows, seed: int) -> np.ndarray:
     """The part of every row, by its values, so that equal rows share one; -1 for all where each stands for many.
 
     One of many copies tells nothing of its target to a mean over all of them, and a part of so few distinct rows would
     take too much from it. Folds are parts: what a row is told of a level must not come from its own group.
     """
-    seed = int(rng.randint(2**31 - 1))
     if rows.fold is None and rows.effective_count >= MANY * len(rows):
         return np.full(len(rows), -1)
     by_values = (row_keys(rows.X, seed) % np.uint64(PARTS)).astype(np.intp)

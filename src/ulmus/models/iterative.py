@@ -1,4 +1,4 @@
-"""Nyström models whose ``fit`` may take the iterative route: weights without a sum of L × L."""
+"""The iterative route of Nyström models: weights without a sum of L × L."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +14,14 @@ from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, dense
 from ulmus.features.landmarks import Draw, choose_landmarks
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_sample
-from ulmus.models._nystrom import NystromFamily
 from ulmus.models.choice import Training, prepared, search
+from ulmus.models.families import NystromFamily
+from ulmus.models.fitted import NystromFit, Outcome, types_kept
 from ulmus.solvers.conjugate_gradients import Iterated, warn_unless_converged
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.solvers.own_landmarks import landmarks_among
 from ulmus.solvers.path import leave_out
 from ulmus.solvers.ridge import Leverage, Solution, solve_statistics
-from ulmus.statistics import Summary
 
 #: Landmarks of the small map from which variances are taken, and rows of its sums, at most.
 COMPANION, COMPANION_ROWS = 1_000, 50_000
@@ -34,7 +34,7 @@ ENOUGH = 100
 def route_of(model: Any, training: Training) -> str:
     """``"direct"`` or ``"iterative"``: what was asked for, or what the table says (:mod:`ulmus.devices.routes`)."""
     rows, backend = training.rows, training.backend
-    size = model._recipe.size(rows, model.C)
+    size = model._family.recipe(model, training.metric).size(rows, model.C)
     named = isinstance(model.kernel, str)
     definite = not named or KERNELS[model.kernel].positive_definite
     possible = size != "auto" and model.rank is None and definite and size <= len(rows)
@@ -135,33 +135,34 @@ def _companion(
 class IterativeFamily(NystromFamily):
     """The direct route in the steps of the family, or conjugate gradients; ``partial_fit`` and streams are direct."""
 
-    def _train(self, training: Training) -> HeldOut:
-        if route_of(self, training) == "iterative":
-            return self._iterate(training)
-        return super()._train(training)
+    def fit(self, model: Any, training: Training) -> Outcome:
+        if route_of(model, training) == "iterative":
+            return self._iterate(model, training)
+        return super().fit(model, training)
 
-    def _iterate(self, training: Training) -> HeldOut:
+    def _iterate(self, model: Any, training: Training) -> Outcome:
         """Weights by conjugate gradients; the map kept is that of the first landmarks."""
-        for name in ("stream_", "beta_", "_fitted_on", "_fitted_keys"):
-            self.__dict__.pop(name, None)
-        recipe, rows = self._recipe, training.rows
-        size = recipe.size(rows, self.C)
+        recipe, rows = self.recipe(model, training.metric), training.rows
+        size = recipe.size(rows, model.C)
         make_map, width = prepared(recipe, training)
-        plan = search(recipe, self._ridge_search, training, make_map, width, min(size, self.max_landmarks))
-        self.C_ = plan.C
-        if plan.tuning is not None:
-            self.tuning_ = plan.tuning
-        fit = fit_iteratively(self, training, make_map(plan.width, size), plan.C)
-        self.cross_kernel_, self.map_, self.route_ = fit.cross, fit.companion, fit.route
-        self.gamma_, self.n_landmarks_ = fit.companion.gamma_, fit.cross.n_lifted
-        self.landmark_weights_, self.intercept_ = fit.found.a, fit.intercept
-        self.n_iter_, self.residual_ = fit.found.n_iter, fit.found.residual
-        self._leverage, self._certificate = fit.leverage, None
+        plan = search(recipe, model._ridge_search, training, make_map, width, min(size, model.max_landmarks))
+        fit = fit_iteratively(model, training, make_map(plan.width, size), plan.C)
         # there are no whitened weights to fall back on
-        self._folds_in = tuple(dict.fromkeys((np.float64, *self._types_kept(rows.target_reach))))
-        return fit.held_out
-
-    def _settle(self, solution: Solution, source: Rows | Summary) -> None:
-        super()._settle(solution, source)
-        self.n_iter_ = 1
-        self.__dict__.pop("residual_", None)
+        types = tuple(dict.fromkeys((np.float64, *types_kept(fit.cross, fit.found.a, rows.target_reach))))
+        found = NystromFit(
+            features=fit.companion,
+            beta=None,
+            intercept=fit.intercept,
+            C=plan.C,
+            width=fit.companion.gamma_,
+            size=fit.cross.n_lifted,
+            route=fit.route,
+            leverage=fit.leverage,
+            cross=fit.cross,
+            landmark_weights=fit.found.a,
+            folds_in=types,
+            tuning=plan.tuning,
+            n_iter=fit.found.n_iter,
+            residual=fit.found.residual,
+        )
+        return Outcome(found, fit.held_out)

@@ -1,0 +1,108 @@
+"""Mislabelled rows: how many of those whose labels were flipped have the lowest row values.
+
+    python -m experiments.sections.mislabelled [--rows 1500] [--seeds 0 1] [table ...]
+
+Development tables of the arena, on inner training rows. A twentieth of the labels is exchanged for another label, drawn
+at random; of the twentieth with the lowest row values (or the lowest out-of-bag margin of a random forest) the table
+tells the share that had been exchanged, as the mean over the seeds, with processor seconds of fit and values.
+"""
+
+import argparse
+import warnings
+from collections.abc import Callable
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import StandardScaler
+
+from experiments.runner.protocol import markdown
+from experiments.tables import DEVELOPMENT, FURTHER, SETS, load_table, part_of
+from ulmus import AdaptiveClassifier, KELMClassifier
+
+FLIPPED = 0.05
+
+
+def encoded(X: pd.DataFrame) -> np.ndarray:
+    """0/1 columns for levels, numbers with mean 0 and deviation 1."""
+    wide = SimpleImputer().fit_transform(pd.get_dummies(X).astype(float))
+    return np.asarray(StandardScaler().fit_transform(wide))
+
+
+def by_kelm(X: pd.DataFrame, y: np.ndarray, seed: int) -> np.ndarray:
+    return KELMClassifier(random_state=seed, n_jobs=1).fit(encoded(X), y).row_values()
+
+
+def by_adaptive(X: pd.DataFrame, y: np.ndarray, seed: int) -> np.ndarray:
+    return AdaptiveClassifier(loss="squared", random_state=seed, n_jobs=1).fit(X, y).row_values(X, y)
+
+
+def by_forest(X: pd.DataFrame, y: np.ndarray, seed: int) -> np.ndarray:
+    """Share of the votes of trees that did not see the row for its label, less that of the best other."""
+    P = RandomForestClassifier(500, oob_score=True, random_state=seed).fit(encoded(X), y).oob_decision_function_
+    index, rows = np.unique(y, return_inverse=True)[1], np.arange(len(y))
+    own = P[rows, index].copy()
+    P[rows, index] = -np.inf
+    return own - P.max(axis=1)
+
+
+JUDGES: dict[str, Callable[..., np.ndarray]] = {
+    "KELM": by_kelm,
+    "adaptive, squares": by_adaptive,
+    "random forest": by_forest,
+}
+
+
+def measured(name: str, n: int, seed: int) -> dict[str, np.ndarray] | None:
+    """Share found, and processor seconds; None for a table that is no classification."""
+    task: Any = load_table(f"{name}@{n}", seed, inner=True)
+    if task.regression:
+        return None
+    X, y = task.X.reset_index(drop=True), np.asarray(task.y)
+    rng = np.random.RandomState(seed)
+    flipped = rng.choice(len(y), round(FLIPPED * len(y)), replace=False)
+    classes = np.unique(y)
+    wrong = y.copy()
+    for i in flipped:
+        wrong[i] = rng.choice(classes[classes != y[i]])
+    out = {}
+    for who, values_of in JUDGES.items():
+        began = process_time()
+        worst = np.argsort(values_of(X, wrong, seed))[: len(flipped)]
+        out[who] = np.array([np.isin(worst, flipped).mean(), process_time() - began])
+    return out
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [name for name in (*SETS, *FURTHER) if part_of(name) == DEVELOPMENT]
+    parser.add_argument("tables", nargs="*", default=names)
+    parser.add_argument("--rows", type=int, default=1_500)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
+    given = parser.parse_args()
+    rows, shares = [], []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in given.tables:
+            try:
+                seen = [measured(name, given.rows, seed) for seed in given.seeds]
+            except Exception as error:  # a table that is not at hand
+                print(f"{name}: {type(error).__name__}: {error}"[:200])
+                continue
+            if seen[0] is None:
+                continue
+            mean = {who: np.mean([each[who] for each in seen if each], axis=0) for who in JUDGES}
+            shares.append([share for share, _ in mean.values()])
+            rows.append((name, *(f"{100 * share:.0f} %, {time:.1f} s" for share, time in mean.values())))
+            print(rows[-1], flush=True)
+    if shares:
+        rows.append(("**mean**", *(f"{100 * share:.0f} %" for share in np.mean(shares, axis=0))))
+    print(markdown(("table", *JUDGES), rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Which of the rows left out speak for a new one: all of them alike, those of its group, or by a ratio of densities."""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ulmus.calibration.conformal import borne
+from ulmus.calibration.shift import effective_count
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Labels of the groups, and ratios of densities, of the rows left out and of the new rows; None for neither."""
+
+    held_groups: np.ndarray | None = None
+    new_groups: np.ndarray | None = None
+    held_ratio: np.ndarray | None = None
+    new_ratio: np.ndarray | None = None
+
+    def parts(self, weight: np.ndarray, levels: np.ndarray) -> Iterator[tuple[Any, Any, Any]]:
+        """New rows, the factors on the weights of the rows left out, and the weights of the new rows themselves.
+
+        ``weight[row, output]`` are those of the rows left out. Groups of too few rows are given what all rows say.
+        """
+        ratio = 1.0 if self.held_ratio is None else self.held_ratio[:, None]
+        if self.new_groups is None:
+            sums = weight.sum(axis=0) if self.held_ratio is None else [effective_count(w) for w in (ratio * weight).T]
+            _warn_unless_borne(float(min(sums)), levels)
+            yield slice(None), np.ravel(ratio), self._own(slice(None))
+            return
+        assert self.held_groups is not None
+        few = list[Any]()
+        for label in np.unique(self.new_groups):
+            mine, rows = _equal(self.held_groups, label), np.flatnonzero(_equal(self.new_groups, label))
+            factor = np.ravel(ratio * mine[:, None])
+            if not borne(float((factor[:, None] * weight).sum(axis=0).min()), levels):
+                few.append(label)
+                factor = np.broadcast_to(np.ravel(ratio), len(mine))
+            yield rows, factor, self._own(rows)
+        if few:
+            named = ", ".join(map(str, few[:5])) + (", …" if len(few) > 5 else "")
+            warnings.warn(
+                f"{len(few)} groups have too few rows that were left out for such a coverage ({named}); their "
+                "intervals are those of all rows",
+                stacklevel=5,
+            )
+
+    def _own(self, rows: Any) -> Any:
+        return 1.0 if self.new_ratio is None else self.new_ratio[rows]
+
+
+def group_labels(groups: Any, X: Any, names: Any) -> np.ndarray:
+    """A label for every row, by a column (its number, or its name among these), several columns, or a function."""
+    if callable(groups):
+        labels = np.asarray(groups(X))
+        if labels.shape[:1] != X.shape[:1]:
+            raise ValueError(f"groups gave {len(labels)} labels for {X.shape[0]} rows")
+        return labels if labels.ndim == 1 else np.unique(labels, axis=0, return_inverse=True)[1]
+    columns = list(groups) if isinstance(groups, list | tuple) else [groups]
+    places = [_place(column, X.shape[1], names) for column in columns]
+    values = X[:, places]
+    values = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
+    return values[:, 0] if len(places) == 1 else np.array(["\t".join(map(str, row)) for row in values.tolist()])
+
+
+def _place(column: Any, width: int, names: Any) -> int:
+    known = [] if names is None else list(names)
+    if isinstance(column, str) and column in known:
+        return known.index(column)
+    if isinstance(column, int | np.integer) and not isinstance(column, bool) and -width <= column < width:
+        return int(column)
+    raise ValueError(
+        "groups must name a column of X (by its number, or its name in a frame), a list of columns, or be a function "
+        f"of rows that gives their groups, got {column!r}"
+    )
+
+
+def _equal(values: np.ndarray, label: Any) -> np.ndarray:
+    return values != values if label != label else values == label  # noqa: PLR0124  (a hole is a group too)
+
+
+def _warn_unless_borne(total: float, levels: np.ndarray) -> None:
+    if not borne(total, levels):
+        most = max((total - 1.0) / (total + 1.0), 0.0)
+        warnings.warn(
+            f"so few rows support a coverage of at most {most:.2f}; intervals end at the largest errors seen, and are "
+            "too narrow",
+            stacklevel=6,
+        )

@@ -1,0 +1,68 @@
+"""Rows behind answers: what an answer owes to each of them, and what the model does."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from ulmus import engine
+
+#: Numbers that are held at a time.
+HELD = 2_000_000
+#: Rows at which the training rows that were given are tried, and how far answers may be off, relative to the largest.
+TRIED, SAME = 20, 1e-5
+
+#: Scores of rows and row numbers → the loss of each.
+Loss = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class LeavesRows(Protocol):
+    """A model that can do without one of its rows."""
+
+    def answers(self, X: Any, T: np.ndarray) -> np.ndarray:
+        """Scores of rows, from the targets."""
+
+    def effects(self, X: Any) -> np.ndarray:
+        """``f(x) − f₋ᵢ(x)``: ``[row, training row, output]``."""
+
+    @property
+    def left_out(self) -> np.ndarray:
+        """Residuals of training rows under the models without them."""
+
+    def left_out_pairs(self, rows: slice) -> np.ndarray:
+        """Residuals of rows when they and another are left out: ``[row, the other, output]``."""
+
+
+def check_rows(model: LeavesRows, X: Any, T: np.ndarray, scores: Callable[[Any], np.ndarray]) -> None:
+    """Refuse rows that are not those of the fit: the model can be told from them."""
+    some = X[:TRIED]
+    expected = scores(some)
+    off = float(np.abs(model.answers(some, T) - expected).max())
+    size = max(float(np.abs(expected).max()), float(np.abs(T).max()))
+    if not off <= SAME * size:
+        raise ValueError(
+            "the rows, targets and weights that were given are not those that the model was fitted to: answers that "
+            f"follow from them are off by {off:.2g}, of answers up to {size:.2g}. Pass all rows of the last fit"
+        )
+
+
+def row_values(model: LeavesRows, T: np.ndarray, w: np.ndarray, loss: Loss) -> np.ndarray:
+    r"""By how much the total loss of rows left out would rise without each row.
+
+    .. math:: v_i = \sum_{j \ne i} w_j\left[\ell_j(f_{-ij}) - \ell_j(f_{-j})\right] - w_i\,\ell_i(f_{-i}).
+
+    What a row does for others, less what itself is missed by.
+    """
+    n = len(T)
+    everything = np.arange(n)
+    before = loss(T - model.left_out, everything)
+    values = -w * before
+    for rows in engine.pieces(n, max(1, HELD // (n * T.shape[1]))):
+        scores = T[rows, None] - model.left_out_pairs(rows)  # of rows, without every other
+        count = rows.stop - rows.start
+        place = np.repeat(everything[rows], n)
+        after = loss(scores.reshape(count * n, -1), place).reshape(count, n)
+        change = after - before[rows, None]
+        change[np.arange(count), everything[rows]] = 0.0
+        values += w[rows] @ change
+    return values

@@ -1,0 +1,112 @@
+r"""Two stages without a row: a global ridge model g, and local kernel ridge on what it leaves over.
+
+Without row i the global model is :math:`g_{-i} = g - c_i\,\epsilon_i` (:mod:`ulmus.explain.smoother`), so the leaves
+are fitted to :math:`r_j + c_i(x_j)\,\epsilon_i`, and row i leaves them too. In a leaf with
+:math:`B = (K + \lambda W^{-1})^{-1}` the answer is :math:`k_x B r`, and all of this is linear:
+
+.. math:: \ell_{-i}(x) = \ell(x) + \epsilon_i\,(k_x B\,c_i) - (k_x B)_i\,\eta_i,
+
+with the left-out residual :math:`\eta_i` of row i in its leaf, for the changed targets. View, landmarks, C, partitions,
+widths and penalties stay as they are.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ulmus.explain.smoother import TINY, Smoother
+from ulmus.features.kernels import CrossKernel, KernelParameters
+from ulmus.solvers.local import LocalKernels, leaf_kernel
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """Rows of a leaf, ``B``, and residuals of the rows when they are left out of both stages."""
+
+    rows: np.ndarray
+    B: np.ndarray
+    left_out: np.ndarray
+
+
+@dataclass(frozen=True)
+class TwoStages:
+    """A global smoother and the leaves behind it."""
+
+    smoother: Smoother
+    local: LocalKernels
+    U: np.ndarray
+    partitions: tuple[dict[int, _Leaf], ...]
+
+    @classmethod
+    def of(cls, smoother: Smoother, local: LocalKernels, U: np.ndarray, w: np.ndarray) -> "TwoStages":
+        """Fit the leaves again to the training coordinates ``U``, copies apart."""
+        assert local.ridge is not None
+        parts = []
+        for partition in local.partitions:
+            number = partition.leaves(U)
+            leaves = {}
+            for leaf in np.unique(number):
+                rows = np.flatnonzero(number == leaf)
+                K = leaf_kernel(local.kernel, local.gamma, U[rows])
+                K[np.diag_indices_from(K)] += local.ridge / w[rows]
+                leaves[int(leaf)] = _leaf(smoother, rows, np.linalg.inv(K), local.ridge / w[rows])
+            parts.append(leaves)
+        return cls(smoother, local, U, tuple(parts))
+
+    def answers(self, X: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """Scores of coordinates, from the targets."""
+        out = self.smoother.weights(X) @ T
+        for leaf, queries, kB in self._asked(X):
+            out[queries] += kB @ self.smoother.residual[leaf.rows] / len(self.partitions)
+        return out
+
+    def effects(self, X: np.ndarray) -> np.ndarray:
+        """``f(x) − f₋ᵢ(x)``: ``[row, training row, output]``."""
+        s, P = self.smoother, len(self.partitions)
+        out = s.weights(X)[:, :, None] * s.left_out
+        for leaf, queries, kB in self._asked(X):
+            moved = (kB @ s.own[leaf.rows]) @ s.right + kB.sum(axis=1)[:, None] * s.offset  # k_x B c_i
+            out[queries] -= moved[:, :, None] * s.left_out / P
+            out[np.ix_(queries, leaf.rows)] += kB[:, :, None] * leaf.left_out / P
+        return out
+
+    def _asked(self, X: np.ndarray) -> Any:
+        """Every leaf with the rows that fall into it, and their ``k_x B``."""
+        for partition, leaves in zip(self.local.partitions, self.partitions, strict=True):
+            number = partition.leaves(X)
+            for leaf in np.unique(number):
+                if int(leaf) not in leaves:
+                    continue
+                queries, one = np.flatnonzero(number == leaf), leaves[int(leaf)]
+                cross = CrossKernel(self.local.kernel, self.U[one.rows], KernelParameters(self.local.gamma))
+                K = np.empty((len(queries), len(one.rows)))
+                cross.lift(X[queries], K)
+                yield one, queries, K @ one.B
+
+    @property
+    def left_out(self) -> np.ndarray:
+        """Residuals of training rows under the models without them: the mean over the partitions."""
+        out = np.zeros(self.smoother.residual.shape)
+        for leaves in self.partitions:
+            for leaf in leaves.values():
+                out[leaf.rows] += leaf.left_out / len(self.partitions)
+        return out
+
+    def left_out_pairs(self, rows: slice) -> np.ndarray:
+        """Residuals of rows when they and another are left out; the other leaves the global model alone."""
+        change = self.smoother.left_out_pairs(rows) - self.smoother.left_out[rows, None]
+        return self.left_out[rows, None] + change
+
+
+def _leaf(smoother: Smoother, rows: np.ndarray, B: np.ndarray, ridge: np.ndarray) -> _Leaf:
+    s = smoother
+    H = -ridge[:, None] * B  # K B = I − λ W⁻¹ B
+    H[np.diag_indices_from(H)] += 1.0
+    right, epsilon = s.right[:, rows], s.left_out[rows]
+    own = 1.0 - s.remainder[rows]  # c_i(x_i)
+    moved = np.einsum("ij,ji->i", H @ s.own[rows], right) + H.sum(axis=1) * s.offset[rows]  # (K B c_i)_i
+    r = s.residual[rows]
+    target = r + own[:, None] * epsilon
+    fitted = H @ r + moved[:, None] * epsilon
+    return _Leaf(rows, B, (target - fitted) / np.maximum(ridge * B.diagonal(), TINY)[:, None])

@@ -1,0 +1,85 @@
+"""The scores of fitted models as games of their inputs."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ulmus import engine
+from ulmus.devices.tensors import received
+from ulmus.features.kernels import dense
+from ulmus.models._metric import seen_through
+from ulmus.models.base import rechecked
+
+if TYPE_CHECKING:
+    from ulmus.explain.game import Game
+
+
+def game_of(model: Any) -> "Game":
+    """The scores of a fitted model as a game of its inputs."""
+    if hasattr(model, "view_"):
+        return _view_game(model)
+    if hasattr(model, "alpha_"):
+        return _kernel_game(model, model.cross_kernel_, model.alpha_)
+    if hasattr(model, "landmark_weights_"):
+        return _kernel_game(model, model.cross_kernel_, model.landmark_weights_)
+    return _plain_game(model)
+
+
+def _inputs(model: Any, X: Any) -> np.ndarray:
+    return dense(rechecked(model, received(X, model.device)), np.float64)
+
+
+def _plain_game(model: Any) -> "Game":
+    """Inputs as they are."""
+    from ulmus.explain.game import Game
+
+    fitted = model._now("weights")
+
+    def score(X: np.ndarray) -> np.ndarray:
+        return np.asarray(model._outputs(seen_through(fitted.metric, X), fitted))
+
+    return Game(lambda X: _inputs(model, X), np.arange(model.n_features_in_), score, model.intercept_)
+
+
+def _kernel_game(model: Any, cross: Any, weights: np.ndarray) -> "Game":
+    """Inputs as a diagonal metric shows them, which the kernel takes one by one."""
+    from ulmus.explain.game import Game, kernel_products
+
+    fitted = model._now("weights")
+    metric = fitted.metric
+    if metric is not None and metric.ndim == 2:
+        return _plain_game(model)
+
+    def score(U: np.ndarray) -> np.ndarray:
+        return np.asarray(model._outputs(U, fitted))
+
+    return Game(
+        lambda X: dense(seen_through(metric, _inputs(model, X)), np.float64),
+        np.arange(model.n_features_in_),
+        score,
+        model.intercept_,
+        kernel_products(cross, weights),
+        dense(cross.Z, np.float64),
+    )
+
+
+def _view_game(model: Any) -> "Game":
+    """Inputs as the view of an adaptive model shows them: each may have become several coordinates."""
+    from ulmus.explain.game import Game, kernel_products, local_products
+
+    view, local, cross = model.view_, model.local_, model.map_.cross_kernel_
+    weights = model.map_.weight_to_landmarks(model.beta_)
+    products = kernel_products(cross, weights)
+    if products is not None and local is not None:
+        leaves = local_products(local)
+        products = None if leaves is None else products + leaves
+
+    def see(X: Any) -> np.ndarray:
+        return np.asarray(view.transform(np.asarray(model._checked(X), dtype=np.float64)))
+
+    def score(U: np.ndarray) -> np.ndarray:
+        out = engine.apply(cross, U, weights, n_jobs=model.n_jobs)
+        return (out if local is None else out + local.predict(U, model.n_jobs)) + model.intercept_
+
+    owner = model._inputs[view.preparation.sources()[view.metric > 0]]
+    return Game(see, owner, score, model.intercept_, products, np.asarray(cross.Z, np.float64))

@@ -1,0 +1,112 @@
+"""Fitted models as ones that can do without one of their rows."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from ulmus._sklearn import check_sample_weight
+from ulmus.engine import Rows
+from ulmus.features.kernels import CrossKernel, dense
+from ulmus.models._games import game_of
+
+
+def coordinates(model: Any, X: Any) -> np.ndarray:
+    """Rows as the features see them."""
+    seen = model._checked(X)
+    if hasattr(model, "view_"):
+        return np.asarray(model.view_.transform(np.asarray(seen, dtype=np.float64)))
+    return dense(seen, np.float64)
+
+
+def _training_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> Rows:
+    """The rows of the fit as they were given, coded and weighted as it did; rows of weight 0 are left out."""
+    if X is None or y is None:
+        raise ValueError(
+            f"{type(model).__name__} does not hold its training rows; pass those of the fit, "
+            "e.g. influences(X, X_train, y_train)"
+        )
+    X, y = dense(model._checked(X), np.float64), np.asarray(y)
+    if len(X) != len(y):
+        raise ValueError(f"X_train has {len(X)} rows and y_train has {len(y)}")
+    weight = None
+    if sample_weight is not None:
+        weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+    if not is_classifier(model):
+        return Rows(X, np.asarray(y, dtype=np.float64).reshape(len(y), -1), weight)
+    T, balance = model._code(model.fitted_.targets, y, weight)
+    rows = Rows(X, T, weight)
+    return rows if balance is None else rows.reweighted(balance)
+
+
+def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Rows]:
+    """The model as one that can do without its rows, and these."""
+    from ulmus.explain.influence import check_rows
+    from ulmus.explain.smoother import OneStage, Smoother
+    from ulmus.explain.stages import TwoStages
+
+    check_is_fitted(model)
+    if getattr(model, "loss_", "squared") != "squared":
+        raise ValueError(
+            "rows leave a model of squares in closed form, and this one minimises the log loss; fit it with "
+            'loss="squared", or take a KELM or NKELM model'
+        )
+    leverage = _leverage(model)
+    factored = hasattr(model, "alpha_") or leverage is not None
+    if not factored or getattr(model, "C_", 1.0) is None:
+        raise ValueError(
+            "rows leave ridge regression with a finite C in closed form; this model has none, or was fitted by a route "
+            'that keeps no factor: use solver="direct", and C="auto" or a number'
+        )
+    n_jobs = model.n_jobs
+    if hasattr(model, "alpha_"):
+        return _kernel_without_rows(model, X, y, sample_weight)
+    rows = _training_rows(model, X, y, sample_weight)
+    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    local = None
+    if hasattr(model, "view_"):
+        rows, local = replace(rows, X=model._learned_coordinates(rows)), model.local_
+        if local is not None and local.ridge is None:
+            raise ValueError("this model was saved by a version that kept no penalty of its local stage; fit it again")
+    smoother = Smoother.of_features(model.map_, leverage, rows.X, rows.T, w, n_jobs)
+    found: Any = OneStage(smoother) if local is None else TwoStages.of(smoother, local, rows.X, w)
+    check_rows(found, rows.X, rows.T, game_of(model).score if hasattr(model, "view_") else _scores(model))
+    return found, rows
+
+
+def _leverage(model: Any) -> Any:
+    """What tells the leverage of rows, by the factor of the fit; None where none was kept."""
+    if hasattr(model, "view_"):
+        return getattr(model, "_leverage", None)
+    return getattr(model._now("factor").weights, "leverage", None)
+
+
+def _scores(model: Any) -> Any:
+    fitted = model._now("weights")
+    return lambda U: model._outputs(U, fitted)
+
+
+def _kernel_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Rows]:
+    """An exact kernel holds its rows; their targets are what it misses them by, and what it says."""
+    from ulmus.explain.influence import check_rows
+    from ulmus.explain.smoother import OneStage, Smoother
+
+    fitted = model.fitted_.weights
+    if X is None:
+        held = dense(fitted.cross.Z, np.float64)
+        weight = np.ones(len(held)) if fitted.weight is None else fitted.weight
+        T = _scores(model)(held) + fitted.alpha / (fitted.C * weight)[:, None]
+        rows = Rows(held, T, fitted.weight)
+        if fitted.order is not None:
+            rows = rows.take(np.argsort(fitted.order))
+    else:
+        rows = _training_rows(model, X, y, sample_weight)
+    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    cross = CrossKernel(model.kernel, rows.X, fitted.cross.parameters)
+    smoother = Smoother.of_kernel(cross, fitted.C, rows.T, w, fit_intercept=fitted.fit_intercept, n_jobs=model.n_jobs)
+    found = OneStage(smoother)
+    check_rows(found, rows.X, rows.T, _scores(model))
+    return found, rows

@@ -1,0 +1,318 @@
+"""What every model shares: validate → code → choose and solve → calibrate, and the way back from rows to answers.
+
+A model **has** a family (random layer, exact kernel, Nyström), which knows features and weights; it **is** a task
+(regression, classification, ordinal), which knows targets. What a fit finds is one frozen value, ``fitted_``.
+"""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ulmus import engine
+from ulmus._sklearn import check_sample_weight, fit_context
+from ulmus.backend import Host
+from ulmus.calibration import HeldOut
+from ulmus.calibration.far import far
+from ulmus.codings import Coding
+from ulmus.devices.accelerator import backend_for
+from ulmus.devices.tensors import HostView, checked, on_host, received
+from ulmus.engine import Rows
+from ulmus.features.sampling import left_out_together
+from ulmus.models._metric import metric_for, seen_through
+from ulmus.models.choice import Choice, RidgeSearch, Training
+from ulmus.models.earlier import migrated
+from ulmus.models.fitted import Fitted, Outcome
+from ulmus.statistics import Summary
+from ulmus.tuning import GCV, fold_numbers
+
+
+class Model(BaseEstimator):
+    """The fixed order of work; the task and the family fill in the steps.
+
+    A **task** has ``_validate(X, y, reset)`` (rows and targets by scikit-learn's checks), ``_targets_of(y, given)``
+    (what targets are: a value), ``_code(targets, y, weight)`` (target columns, and the factors that the task itself
+    puts on the weights of rows), ``_coding(targets, rows)`` and ``_certainty(targets, held_out, rows)``.
+
+    A **family** has ``fit(model, training)``; what it gives has ``scores(X)`` and ``variance_factors(X)``.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    _family: ClassVar[Any] = None
+    _default_intercept: ClassVar[bool] = False
+    _criteria: ClassVar[tuple[str, ...]] = ("auto",)
+    #: What scikit-learn's checks are told of NaN.
+    _all_finite: ClassVar[Any] = True
+    #: Whether this is a copy that has a plan and has learned no row.
+    _is_blank: Any = False
+    fitted_: Fitted
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Dense arrays, pandas and polars frames, PyTorch tensors, or CSR rows.
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+            Targets or class labels.
+        sample_weight : array of shape (n_samples,), optional
+            A weight of k equals k copies of the row.
+        groups : array of shape (n_samples,), optional
+            Rows of one group are kept in one fold when parameters are chosen.
+
+        Returns
+        -------
+        self
+        """
+        X, y, sample_weight = received(X, self.device), on_host(y, self.device), on_host(sample_weight, self.device)
+        self._check_criterion()
+        if self.criterion == GCV and (self.cv is not None or groups is not None):
+            raise ValueError('criterion="gcv" has no folds; leave out cv and groups, or choose another criterion')
+        given = y
+        X, y = self._validate(X, y)
+        weight = None
+        if sample_weight is not None:
+            weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        folds = fold_numbers(self.cv, X, y, groups, is_classifier(self), weight)
+        if weight is not None and not weight.all():
+            seen = weight > 0
+            X, y, weight = X[seen], y[seen], weight[seen]
+            folds = None if folds is None else folds[seen]
+        targets = self._targets_of(y, given)
+        T, balance = self._code(targets, y, weight)
+
+        def rows_of(X: Any, folds: np.ndarray | None = None) -> Rows:
+            rows = Rows(X, T, weight, left_out_together(X, T, weight), folds)
+            return rows if balance is None else rows.reweighted(balance)
+
+        metric = None
+        if getattr(self, "metric", None) is not None:
+            coding_of = lambda rows: self._coding(targets, rows)  # noqa: E731
+            metric = metric_for(self, self, lambda: rows_of(dense_rows(X), folds), coding_of)
+        rows = rows_of(seen_through(metric, X))
+        if balance is not None:
+            folds = folds if folds is None else folds[balance > 0]
+        work = len(rows) * float(self._most_features(rows)) ** 2
+        with engine.threads_for(len(rows)), backend_for(self.device, self.n_jobs, work) as backend:
+            rng = check_random_state(self.random_state)
+            rows = backend.received(rows)
+            found = self._train(self._training(targets, rows, folds, rng, backend, metric))
+        certainty = self._certainty(targets, found.held_out, rows)
+        self._adopt(Fitted(found.weights, targets, certainty, metric), rows, found.learner)
+        return self
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if hasattr(self._family, "check"):
+            self._family.check(self)
+
+    def _check_criterion(self) -> None:
+        if self.criterion not in self._criteria:
+            raise ValueError(
+                f"criterion must be one of {self._criteria} for {type(self).__name__}, got {self.criterion!r}"
+            )
+
+    def _training(
+        self,
+        targets: Any,
+        rows: Rows,
+        folds: np.ndarray | None,
+        rng: np.random.RandomState,
+        backend: Any = None,
+        metric: np.ndarray | None = None,
+    ) -> Training:
+        """All that a fit to these rows works on; it runs on the CPU unless it is told otherwise."""
+        backend = Host(self.n_jobs) if backend is None else backend
+        return Training(rows, self._coding(targets, rows), folds, rng, backend, metric, targets)
+
+    def _train(self, training: Training) -> Outcome:
+        """Weights, and answers of rows by models that did not see them."""
+        found: Outcome = self._family.fit(self, training)
+        return found
+
+    def _finish(self, plan: Choice, summary: Summary, sample: Training, *, choose: bool, again: Any) -> None:
+        """Be the model of the rows that were summed; the sample, whose rows are among them, calibrates it."""
+        self._refuse("a fit from sums")
+        found = self._family.finish(self, plan, summary, sample, choose=choose, again=again)
+        certainty = self._certainty(sample.targets, found.held_out, sample.rows)
+        self._adopt(Fitted(found.weights, sample.targets, certainty))
+
+    def _adopt(self, fitted: Fitted, rows: Rows | None = None, learner: Any = None) -> None:
+        """Be the model of a fit to these rows."""
+        self.fitted_ = fitted
+
+    @property
+    def _ridge_search(self) -> RidgeSearch:
+        """How C is found."""
+        return RidgeSearch(self.C, self._intercept, self.criterion, bool(self.verbose))
+
+    def _most_features(self, rows: Rows) -> int:
+        """Features that the fit may come to use, by which the device is chosen."""
+        return int(self._family.most_features(self, rows))
+
+    @property
+    def _intercept(self) -> bool:
+        """Whether an intercept is fitted: as asked; under ``"auto"``, for regressors that choose C themselves."""
+        if self.fit_intercept == "auto":
+            return self._default_intercept and self.C == "auto"
+        return bool(self.fit_intercept)
+
+    def _forget(self, *names: str) -> None:
+        """Drop attributes, those of them that there are."""
+        for name in names:
+            self.__dict__.pop(name, None)
+
+    # What was fitted, and what it says of rows
+
+    def _now(self, *needs: str) -> Fitted:
+        """What was fitted, with the parts that a reader needs (see :meth:`Fitted.has`)."""
+        check_is_fitted(self)
+        return self.fitted_
+
+    def _known(self, name: str) -> Any:
+        """What is known of ``"targets"``, or the ``"metric"``, so far; None before there were any rows."""
+        fitted = vars(self).get("fitted_")
+        return None if fitted is None else getattr(fitted, name)
+
+    def _part(self, name: str, need: str) -> Any:
+        """A part of what was fitted, for an attribute that shows it."""
+        fixed = name in ("targets", "metric") or self._is_blank
+        return self._known(name) if fixed else getattr(self._now(need), name)
+
+    def _checked(self, X: Any, fitted: Fitted | None = None) -> Any:
+        """Rows as the features see them."""
+        fitted = self._now() if fitted is None else fitted
+        return seen_through(fitted.metric, rechecked(self, received(X, self.device)))
+
+    def _scores_of(self, X: Any, fitted: Fitted | None = None) -> np.ndarray:
+        fitted = self._now("weights") if fitted is None else fitted
+        return self._outputs(self._checked(X, fitted), fitted)
+
+    def _outputs(self, X: Any, fitted: Fitted) -> np.ndarray:
+        """Scores of checked rows."""
+        scores: np.ndarray = fitted.weights.scores(X, self.device, self.n_jobs)
+        scores += fitted.weights.intercept
+        return scores
+
+    def _variance_factors(self, X: Any, fitted: Fitted | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Leverage of checked rows under the model, and what their features leave of the prior variance, times C."""
+        fitted = self._now("factor") if fitted is None else fitted
+        terms: tuple[np.ndarray, np.ndarray] = fitted.weights.variance_factors(X, self.n_jobs)
+        return terms
+
+    def _deviation_factors(self, X: Any, fitted: Fitted | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Leverage and residual kernel of every row, in units of the noise's variance."""
+        return self._variance_factors(X, fitted)
+
+    def is_far(self, X: Any, rate: float = 0.01) -> np.ndarray:
+        """Rows that the training never saw the like of: the model extrapolates there, and should not be trusted.
+
+        The variance of a prediction (its leverage, and the residual kernel times C) is compared with that of rows left
+        out. The label, or target, has no say in it.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+        rate : float, default=0.01
+            Share of rows like those of the training that may be called far.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_samples,)
+        """
+        fitted = self._now("factor", "certainty")
+        X = self._checked(X, fitted)
+        held, weight = self._left_out_variance(fitted)
+        return far(np.asarray(sum(self._deviation_factors(X, fitted))), held, weight, rate)
+
+    def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
+        """Variances of predictions of rows by models without them, and weights."""
+        rows = getattr(fitted.certainty, "rows" if is_regressor(self) else "left_out", None)
+        if rows is None:
+            raise ValueError(f"this {type(self).__name__} knows nothing of rows left out; fit it again, by squares")
+        return rows.variance, rows.weight
+
+    def _seen(self, X: Any) -> Any:
+        """Checked rows as the features that tell how large errors are see them (:meth:`_noise_features`)."""
+        return X
+
+    def _noise_features(self, fitted: Fitted) -> Any:
+        """The features that tell how large errors are."""
+        return fitted.weights.features
+
+    def _leaning(self, fitted: Fitted) -> Any:
+        """What predictions of new rows lean on every row that was left out, for jackknife+."""
+        rows = fitted.certainty.rows
+        if rows is None or not rows.one_by_one:
+            raise ValueError(
+                'method="jackknife+" needs left-out predictions of single rows, and this model was calibrated on whole '
+                'folds, by the iterative route or by an earlier version; use method="normalised", or fit with '
+                'cv=None, no groups and solver="direct"'
+            )
+        return fitted.weights.leaning(rows, self.n_jobs)
+
+    if TYPE_CHECKING:  # what a task says
+
+        def _targets_of(self, y: np.ndarray, given: Any) -> Any: ...
+
+        def _code(self, targets: Any, y: np.ndarray, weight: np.ndarray | None, *, block: bool = False) -> Any: ...
+
+        def _coding(self, targets: Any, rows: Rows) -> Coding: ...
+
+        def _certainty(self, targets: Any, held_out: HeldOut, rows: Rows) -> Any: ...
+
+        def _announced(self, classes: Any) -> Any: ...
+
+    def _refuse(self, what: str) -> None:
+        """Say why a model cannot do this, where its weights are more than sums over rows."""
+
+    @classmethod
+    def _migrated(cls, state: dict[str, Any]) -> dict[str, Any]:
+        return migrated(cls, state)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(self._migrated(state))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not isinstance(getattr(self, "metric", None), str)
+        return tags
+
+
+def dense_rows(X: Any) -> Any:
+    """Rows that are on a GPU as an array, others as they are."""
+    return np.asarray(X) if isinstance(X, HostView) else X
+
+
+def validated(model: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+    """Rows and targets by scikit-learn's checks; rows that are on the GPU are checked there."""
+    if isinstance(X, HostView):
+        X = checked(X)
+        y = validate_data(model, X="no_validation", y=y, **options)
+        if len(y) != len(X):
+            raise ValueError(f"X has {len(X)} rows and y has {len(y)}")
+        model.n_features_in_ = X.shape[1]
+        return X, y
+    return validate_data(model, X, y, **_looked_at(model), **options)
+
+
+def _looked_at(model: Any) -> dict[str, Any]:
+    """What scikit-learn is to look at."""
+    return {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": model._all_finite}
+
+
+def rechecked(model: Any, X: Any) -> Any:
+    """Rows for a fitted model."""
+    if not isinstance(X, HostView):
+        return validate_data(model, X, reset=False, **_looked_at(model))
+    X = checked(X)
+    if X.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(model).__name__} is expecting {model.n_features_in_} features as "
+            "input"
+        )
+    return X

@@ -1,0 +1,196 @@
+"""Families with an explicit feature map: random layers and Nyström maps, with ridge weights on their features.
+
+Their fits are three steps: **begin** fixes the map, **summarise** turns rows into sums, **finish** turns sums into
+weights. ``fit`` takes them on rows in memory; any driver that reads rows block by block takes the same ones. A family
+has no state: it is given the model's parameters, and gives values.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ulmus import engine
+from ulmus.backend import Host
+from ulmus.calibration import FoldModels, fold_sample
+from ulmus.engine import Lift, Rows
+from ulmus.features.recipes import NystromFeatures, RandomFeatures
+from ulmus.models._metric import seen_through
+from ulmus.models.choice import Choice, Training, choose, choose_from_sums
+from ulmus.models.fitted import Learned, NystromFit, Outcome, RandomFit, digits_kept, types_kept
+from ulmus.solvers.certificate import Certificate
+from ulmus.solvers.nystrom_ridge import summed_form, summing_problem
+from ulmus.solvers.ridge import Gradient, Problem, Solution
+from ulmus.statistics import Extent, Summary
+from ulmus.tuning import summarise
+
+
+class FeatureFamily:
+    """What the families with a map share; they differ in the map, and in the form in which its weights predict."""
+
+    #: Values that stand in for "auto" while there are hardly any rows.
+    plain: ClassVar[dict[str, Any]]
+    #: Whether β is all that predictions need.
+    predicts_by_beta: ClassVar[bool] = False
+
+    def recipe(self, model: Any, metric: np.ndarray | None = None) -> Any:
+        """What is given of the map."""
+        raise NotImplementedError
+
+    def weights(self, model: Any, plan: Choice, solution: Solution, source: Rows | Summary) -> Any:
+        """A solution as the weights of a model; ``source`` are the rows, or the sums, behind it."""
+        raise NotImplementedError
+
+    def most_features(self, model: Any, rows: Rows) -> int:
+        """Features that a fit may come to use."""
+        return int(self.recipe(model).most(rows))
+
+    def fit(self, model: Any, training: Training) -> Outcome:
+        """Choose the map and C, solve, and predict rows by models that did not see them."""
+        return self.plain_fit(model, training)
+
+    def plain_fit(self, model: Any, training: Training) -> Outcome:
+        """The direct route, which a model of a few rows takes whatever it is."""
+        rows, folds, backend = training.rows, training.folds, training.backend
+        plan = self.begin(model, training)
+        solution = backend.fit_ridge(plan.features, rows, plan.C, model._intercept, plan.statistics)
+        found = self.weights(model, plan, solution, rows)
+        found = replace(found, learned=Learned.of(rows, self.fitted_extent(found, rows)))
+        if folds is None or plan.C is None:
+            return Outcome(found, backend.left_out(plan.features, rows, solution, training.rng, plan.C))
+        summary = summarise(partial(backend.host_statistics, plan.features), rows, folds)
+        models = FoldModels(folds, summary, plan.C, model._intercept)
+        return Outcome(found, fold_sample(plan.features, rows, models, training.rng))
+
+    def begin(self, model: Any, training: Training, *, spare: bool = False) -> Choice:
+        """Choose and fit the map, and C, on these rows; with their sums, where the choice needed them.
+
+        With ``spare`` a size that was to be chosen comes out twice as large as these rows ask for, so that
+        :meth:`finish` can choose it on more rows.
+        """
+        return choose(self.recipe(model, training.metric), model._ridge_search, training, spare=spare)
+
+    def summarise(
+        self, model: Any, plan: Choice, rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None
+    ) -> Summary:
+        """Sums of a block of rows, per fold where the rows have fold numbers. They add."""
+        statistics = partial(Host(model.n_jobs).statistics, plan.features)
+        sums = summarise(statistics, rows, folds, n_folds)
+        return Summary(sums.total, sums.folds, self.extent(plan.features, rows))
+
+    def finish(
+        self,
+        model: Any,
+        plan: Choice,
+        summary: Summary,
+        sample: Training,
+        *,
+        choose: bool = False,
+        again: Gradient | None = None,
+    ) -> Outcome:
+        """Weights from sums, and answers of a sample of the rows that are in them, left out.
+
+        With ``choose``, what the model leaves open among C and its size is chosen first: by the loss of the sample's
+        rows left out one by one, or fold by fold where it has folds and the summary too. ``again`` wins back digits
+        that the sums have lost (:func:`ulmus.solvers.ridge.fit_sums`). Sums that are on a device are solved there.
+        """
+        backend, folds = sample.backend, sample.folds
+        with engine.threads_for(summary.total.n_features):
+            if choose:
+                recipe = self.recipe(model, sample.metric)
+                plan, summary = choose_from_sums(plan, recipe, model._ridge_search, sample, summary)
+            solution = backend.fit_sums(plan.features, sample.rows, summary.total, plan.C, model._intercept, again)
+            kept = backend.on_host(summary.prefix(0))  # what is kept of sums are those of targets
+            found = self.weights(model, plan, solution, kept)
+            learned = Learned(summary.total.n_rows, summary.total.weight, summary.extent)
+            if folds is not None and summary.folds and plan.C is not None:
+                models = FoldModels(folds, backend.on_host(summary), plan.C, model._intercept)
+                held_out = fold_sample(plan.features, sample.rows, models, sample.rng)
+            else:
+                held_out = backend.left_out(plan.features, sample.rows, solution, sample.rng, plan.C)
+        return Outcome(replace(found, learned=learned), held_out)
+
+    def summed_form(self, features: Any) -> tuple[Lift, np.ndarray | None]:
+        """What a driver may sum instead of the map, and the triangular factor that whitens the sum at the end."""
+        return features, None
+
+    def extent(self, features: Any, rows: Rows) -> Extent:
+        """How far targets reach, and what else the end needs of rows beside their sums."""
+        return Extent.of(rows.T)
+
+    def fitted_extent(self, found: Any, rows: Rows) -> Extent:
+        """The extent of rows that were fitted just now."""
+        return self.extent(found.features, rows)
+
+    def problems(self, model: Any, features: Any, rows: Rows) -> tuple[Problem, Problem]:
+        """The problem on the features of a map, and the same in the form that is cheapest to stream."""
+        problem = Problem(features, rows, None, model._intercept, model.n_jobs)
+        return problem, problem
+
+
+class RandomFamily(FeatureFamily):
+    """A random layer and its output weights."""
+
+    plain: ClassVar[dict[str, Any]] = {"C": 1.0, "slope": 1.0, "n_hidden": 50}
+    predicts_by_beta: ClassVar[bool] = True
+
+    def recipe(self, model: Any, metric: np.ndarray | None = None) -> RandomFeatures:
+        return RandomFeatures.of(model)
+
+    def weights(self, model: Any, plan: Choice, solution: Solution, source: Rows | Summary) -> RandomFit:
+        scale, route = source.target_reach, solution.form
+        return self.of_beta(plan, solution.beta, solution.intercept, scale, route, solution.leverage)
+
+    def of_beta(
+        self, plan: Choice, beta: np.ndarray, intercept: np.ndarray, scale: Any, route: str, leverage: Any = None
+    ) -> RandomFit:
+        """Weights on the nodes of a plan, for answers of this size."""
+        width, size = RandomFeatures.in_use(plan.features)
+        narrow = digits_kept(beta, 1.0, scale, np.float32)
+        return RandomFit(plan.features, beta, intercept, plan.C, width, size, route, leverage, narrow, plan.tuning)
+
+
+class NystromFamily(FeatureFamily):
+    """Nyström features and their ridge weights."""
+
+    plain: ClassVar[dict[str, Any]] = {"C": 1.0, "n_landmarks": 50}
+
+    def recipe(self, model: Any, metric: np.ndarray | None = None) -> NystromFeatures:
+        landmarks = model.landmarks
+        if not isinstance(landmarks, str):
+            landmarks = seen_through(metric, np.asarray(landmarks, dtype=np.float64))
+        return NystromFeatures.of(model, landmarks=landmarks)
+
+    def weights(self, model: Any, plan: Choice, solution: Solution, source: Rows | Summary) -> NystromFit:
+        scale, route = source.target_reach, solution.form
+        found = self.of_beta(plan, solution.beta, solution.intercept, scale, route, solution.leverage)
+        certificate = Certificate.of(plan.features, source, plan.C, solution, fit_intercept=model._intercept)
+        return replace(found, certificate=certificate)
+
+    def of_beta(
+        self, plan: Choice, beta: np.ndarray, intercept: np.ndarray, scale: Any, route: str, leverage: Any = None
+    ) -> NystromFit:
+        """Weights on the features of a plan, folded into weights on kernel values, for answers of this size."""
+        features, cross = plan.features, plan.features.cross_kernel_
+        width, size = NystromFeatures.in_use(features)
+        folded = features.weight_to_landmarks(beta)
+        types = types_kept(cross, folded, scale)
+        return NystromFit(
+            features, beta, intercept, plan.C, width, size, route, leverage, cross, folded, types, tuning=plan.tuning
+        )
+
+    def summed_form(self, features: Any) -> tuple[Lift, np.ndarray | None]:
+        return summed_form(features)
+
+    def extent(self, features: Any, rows: Rows) -> Extent:
+        return Extent.of(rows.T, features.cross_kernel_.diagonal(rows.X), rows.weight)
+
+    def fitted_extent(self, found: NystromFit, rows: Rows) -> Extent:
+        known = found.certificate
+        assert known is not None
+        return replace(Extent.of(rows.T), diagonal_sum=known.diagonal_sum, diagonal_max=known.delta)
+
+    def problems(self, model: Any, features: Any, rows: Rows) -> tuple[Problem, Problem]:
+        problem = Problem(features, rows, None, model._intercept, model.n_jobs)
+        return problem, summing_problem(problem, features)
