@@ -1,5 +1,7 @@
 """An exported adaptive model says what ours says: columns of every kind, the metric, and the leaf of every row."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -25,7 +27,7 @@ from ulmus.tuning.views import Budget
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
 #: Small enough that a thousand rows have several leaves.
-SMALL = adaptive.Effort(Budget(300, 40, 400, 60, rounds=1), 60, 80, 80, 3, 8)
+SMALL = adaptive.Effort(Budget(300, 40, 400, 60, rounds=1, cuts=False), 60, 80, 80, 3, 8)
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +80,20 @@ def test_every_task_is_exported_with_its_local_stage(task, monkeypatch):
     lost = digits_lost(model)
     for dtype in TOLERANCE:
         assert_equal_outputs(model, Q, dtype, lost)
+
+
+def test_cuts_are_exported():
+    X, _ = wavy(600)
+    y = (X[:, 0] > 0.3) & (X[:, 1] < 800)
+    X[::11, 1] = np.nan
+    model = ulmus.AdaptiveClassifier(effort="fast", random_state=0)
+    model._plan = replace(SMALL, budget=replace(SMALL.budget, cuts=True))
+    cuts = model.fit(X, y).view_.preparation.cuts
+    assert cuts is not None
+    Q = X[:200].copy()
+    Q[: len(cuts), 0] = cuts.at  # on a cut, and right beside it
+    Q[len(cuts) : 2 * len(cuts), 0] = np.nextafter(cuts.at, np.inf)
+    assert_equal_outputs(model, Q, "float64", digits_lost(model))
 
 
 @pytest.mark.parametrize("rows", [1, 7])

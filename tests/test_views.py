@@ -14,10 +14,8 @@ from ulmus.tuning.views import FLAT, KERNELS, Budget, View, ViewSearch
 def search(X, T, final_landmarks=(600, 800), **budget):
     final = (final_landmarks, final_landmarks) if isinstance(final_landmarks, int) else final_landmarks
     numbers, rng = np.zeros(X.shape[1], bool), np.random.RandomState(0)
-    coding = Plain(T.std(axis=0))
-    return ViewSearch(
-        Rows(X, T), coding, numbers, rng, fit_intercept=True, budget=Budget(**budget, final_landmarks=final)
-    )
+    spent = Budget(**budget, final_landmarks=final, cuts=False)
+    return ViewSearch(Rows(X, T), Plain(T.std(axis=0)), numbers, rng, fit_intercept=True, budget=spent)
 
 
 def rough(n=900):
@@ -70,7 +68,7 @@ def test_an_additive_target_gets_a_flat_kernel_where_that_is_a_candidate(candida
     few = {"rows": 1000, "landmarks": 150, "metric_rows": 1500, "metric_landmarks": 200, "rounds": 1}
     found = search(X, T, **few, final_landmarks=400, additive=candidate)
     view = found.choose()
-    unit = found.search.unit(KERNELS[0], found._posed(view.preparation.columns.kind, found.rows)[1])
+    unit = found.search.unit(KERNELS[0], found._posed(view.preparation.columns.kind, found.rows, None)[1])
     flat = view.kernel == KERNELS[0] and view.gamma < 4 * FLAT * unit
     assert flat == candidate
 
@@ -128,7 +126,7 @@ def test_landmarks_are_too_many_when_half_of_them_do_as_well(target, saturated):
 def test_other_preparations_climb_only_where_the_best_leaves_the_heuristic_width():
     X, T = rough(600)
     found = search(X, T, rows=600, landmarks=80, rounds=0)
-    posed = {kind: found._posed(kind, found.rows)[1] for kind in found.budget.preparations}
+    posed = {kind: found._posed(kind, found.rows, None)[1] for kind in found.budget.preparations}
     noise = 0.5 * np.random.RandomState(1).normal(size=(600, 1))
     for target, climbed in ((lambda X: np.sin(X[:, :1]) + noise, False), (lambda X: X[:, :1], True)):
         climbs = found._climbs({kind: Rows(rows.X, target(rows.X)) for kind, rows in posed.items()})

@@ -54,6 +54,7 @@ ABLATIONS: dict[str, Make] = {
     "one kernel gets a metric": adaptive_less(kernels=1),
     "two rounds of the metric": adaptive_less(rounds=2),
     "kernels compared with few landmarks": adaptive_less(final_landmarks=(350, 350)),
+    "without cuts": adaptive_less(cuts=False),
     "without the additive candidate": adaptive_less(additive=False),
     "kernels compared on the rows of the metric": adaptive_less(fresh=False),
     "the global model does not grow": adaptive_less(grows=False),

@@ -9,6 +9,8 @@ r"""Numbers and categories made fit for a kernel: columns of comparable scale, w
 All end with unit deviation. A weight of k counts as k rows, which scikit-learn's ``QuantileTransformer`` and
 ``TargetEncoder`` cannot be told.
 
+Learned cuts of numbers may add 0/1 columns (:mod:`ulmus.features.cuts`).
+
 A missing number becomes the median of its column, beside a 0/1 column that says so where some were missing in training;
 a missing category is a level, or, where none was missing in training, one that was never seen.
 """
@@ -18,6 +20,8 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
+
+from ulmus.features.cuts import Cuts
 
 #: Points of a quantile curve, at most.
 KNOTS = 1000
@@ -197,7 +201,7 @@ class Category:
 
 @dataclass(frozen=True)
 class Preparation:
-    """A table as a kernel wants it: prepared numbers, marks of missing ones, then 0/1 columns, then target means."""
+    """A table as a kernel wants it: prepared numbers, marks of missing ones, cuts, 0/1 columns, target means."""
 
     numeric: np.ndarray
     categorical: np.ndarray
@@ -205,6 +209,7 @@ class Preparation:
     columns: Columns
     categories: tuple[Category, ...]
     mean_deviation: np.ndarray
+    cuts: Cuts | None = None
 
     @classmethod
     def of(
@@ -215,10 +220,12 @@ class Preparation:
         weight: np.ndarray | None,
         categorical: np.ndarray,
         like: "Preparation | None" = None,
+        cuts: Cuts | None = None,
     ) -> "Preparation":
         """Learn a preparation; ``categorical`` tells which columns hold codes of categories.
 
-        ``like`` is that of more rows than these, so that a sample gets the same columns as all.
+        ``like`` is that of more rows than these, so that a sample gets the same columns as all; ``cuts`` are
+        given, from :meth:`learn_cuts`.
         """
         w = np.ones(len(X)) if weight is None else weight
         numeric, codes = np.flatnonzero(~categorical), np.flatnonzero(categorical)
@@ -226,12 +233,22 @@ class Preparation:
         categories = tuple(Category.of(_codes(X, j), T, w, more) for j, more in zip(codes, known, strict=True))
         gaps = like.gaps if like is not None else Gaps.of(X[:, numeric], weight)
         columns = Columns.of(kind, gaps.filled(X[:, numeric]), weight)
-        prepared = cls(numeric, codes, gaps, columns, categories, np.empty(0))
+        prepared = cls(numeric, codes, gaps, columns, categories, np.empty(0), cuts)
         means = prepared._means(X)
         if means.shape[1]:
             deviation = np.sqrt(np.average((means - np.average(means, axis=0, weights=w)) ** 2, axis=0, weights=w))
             return replace(prepared, mean_deviation=np.where(deviation > 0, deviation, 1.0))
         return prepared
+
+    def learn_cuts(self, X: np.ndarray, T: np.ndarray, weight: np.ndarray | None) -> Cuts:
+        """Cuts of the numbers from rows; marks and levels divide these too, but are cut already."""
+        numbers = X[:, self.numeric]
+        columns = [self.gaps.filled(numbers), self.gaps.marks(numbers), *self._dummies(X)]
+        return Cuts.of(np.concatenate(columns, axis=1), T, weight, len(self.numeric))
+
+    def cut_columns(self, X: np.ndarray, cuts: Cuts) -> np.ndarray:
+        """What cuts say of rows."""
+        return cuts.transform(self.gaps.filled(X[:, self.numeric]))
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         """Rows that were not learned from."""
@@ -263,11 +280,15 @@ class Preparation:
         return np.concatenate(found, axis=1) if found else np.empty((len(X), 0))
 
     def _stack(self, X: np.ndarray, means: np.ndarray) -> np.ndarray:
-        dummies = [c.dummies(_codes(X, j)) for j, c in zip(self.categorical, self.categories, strict=True)]
         scaled = means / self.mean_deviation if means.shape[1] else means
         numbers = X[:, self.numeric]
-        prepared = self.columns.transform(self.gaps.filled(numbers))
-        return np.concatenate([prepared, self.gaps.marks(numbers), *dummies, scaled], axis=1)
+        filled = self.gaps.filled(numbers)
+        cuts = [] if self.cuts is None else [self.cuts.transform(filled)]
+        prepared = [self.columns.transform(filled), self.gaps.marks(numbers), *cuts, *self._dummies(X), scaled]
+        return np.concatenate(prepared, axis=1)
+
+    def _dummies(self, X: np.ndarray) -> list[np.ndarray]:
+        return [c.dummies(_codes(X, j)) for j, c in zip(self.categorical, self.categories, strict=True)]
 
     def names(self, columns: list[str], levels: dict[str, tuple[str, ...]]) -> list[str]:
         """Names of the output columns: of numbers, marks, levels; ``levels`` are the words behind codes."""
@@ -286,6 +307,7 @@ class Preparation:
     def sources(self) -> np.ndarray:
         """The input column of every output column."""
         out = [self.numeric, self.numeric[self.gaps.shown]]
+        out += [] if self.cuts is None else [self.numeric[self.cuts.column]]
         out += [np.full(len(c.shown), j) for j, c in zip(self.categorical, self.categories, strict=True)]
         outputs = [c.sums.shape[1] for c in self.categories]
         out += [

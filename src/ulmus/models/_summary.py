@@ -19,6 +19,7 @@ def _view(model: Any) -> dict[str, str]:
     metric = "learned" if (view.metric != 1).any() else "plain"
     return {
         "columns": view.preparation.columns.kind,
+        **({"cuts": f"{len(view.preparation.cuts)}"} if view.preparation.cuts is not None else {}),
         "metric": metric,
         "kernel": view.kernel,
         "gamma": f"{view.gamma:.4g}",

@@ -159,7 +159,8 @@ class AdaptiveModel(Model):
         kind = view.preparation.columns.kind
         self._say(f"view: {kind} columns, kernel {view.kernel}, {len(self.trials_)} trials")
         landmarks = self._spent.landmarks // (2 if search.saturated else 1)
-        preparation = Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical)
+        cuts = view.preparation.cuts
+        preparation = Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical, cuts=cuts)
         return replace(view, preparation=preparation), landmarks
 
     @property
@@ -174,7 +175,7 @@ class AdaptiveModel(Model):
         seen = self.view_.metric > 0
         along = average_outer_product(G, some.weight) * self.view_.metric[seen] ** 2
         sources = self._inputs[self.view_.preparation.sources()[seen]]
-        total = np.bincount(sources, weights=along, minlength=self._inputs.max() + 1)
+        total = np.bincount(sources, weights=along, minlength=self.n_features_in_)
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
 
     def _most_features(self, rows: Rows) -> int:

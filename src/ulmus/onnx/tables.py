@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ulmus.features.columns import Reader
+from ulmus.features.cuts import SIZE
 from ulmus.features.preparation import MISSING as NO_LEVEL
 from ulmus.features.preparation import Columns as Curves
 from ulmus.features.preparation import Preparation
@@ -58,8 +59,11 @@ def prepared(g: Graph, block: Columns, preparation: Preparation, texts: Texts) -
         numbers = select(g, block, preparation.numeric.tolist())
         X, gaps = g.join(*(_number(part) for part in numbers)), preparation.gaps
         missing = g.IsNaN(X)
-        parts.append(_curves(g, g.Where(missing, gaps.fills, X), preparation.columns))
+        filled, cuts = g.Where(missing, gaps.fills, X), preparation.cuts
+        parts.append(_curves(g, filled, preparation.columns))
         parts += [g.number(g.columns(missing, gaps.shown))] if len(gaps.shown) else []
+        if cuts is not None:
+            parts.append(g.Mul(g.number(g.Greater(g.columns(filled, cuts.column), cuts.at)), SIZE))
     for j, dummies, smoothed in _tables(preparation):
         (part,) = select(g, block, [int(j)])
         place = _place(g, part, preparation, int(j), texts.get(int(j)))

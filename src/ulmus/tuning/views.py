@@ -13,7 +13,8 @@ and which ``gamma`` to use on them.
    are rows enough, they are compared on some from which no metric was learned; otherwise few landmarks do when half of
    them tell that the lead hardly hangs on their number. For a log model (``by_log``) rougher ones than the chosen one
    get another chance, by the log loss of small log models on rows held out.
-4. Where half of the landmarks are as good as all, and rows are not many more than were sampled, the model needs no more
+4. Cuts (:mod:`ulmus.features.cuts`) are added where they lower the loss of rows that did not teach them.
+5. Where half of the landmarks are as good as all, and rows are not many more than were sampled, the model needs no more
    than half of those that it may have (``saturated``).
 """
 
@@ -24,6 +25,7 @@ import numpy as np
 from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import Rows
+from ulmus.features.cuts import Cuts
 from ulmus.features.metric import through
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.preparation import PARTS, PREPARATIONS, Preparation
@@ -46,6 +48,11 @@ HANDICAP = {"standard": 1.05}
 #: The smoother kernel is ahead for good when its lead is above so many times its standard error and what the last
 #: doubling of the landmarks gained for the rougher one.
 CHANCE, AHEAD = 3.0, 1.5
+#: Cuts are taken where they lower the loss by this share, on at least twice so many rows that did not teach them, and
+#: by this much: of rows that are all told apart there is nothing to gain.
+CUTS_CLEAR, CUTS_ROWS, CUTS_LOSS = 0.02, 100, 1e-4
+#: Standard errors that this must be, and rounds of the metric that cuts get, at most.
+CUTS_CHANCE, CUTS_ROUNDS = 2.0, 2
 #: Copies that a row stands for, on the average, when target means need not be kept from its own.
 MANY = 10
 #: Landmarks are too many when half of them lose less than this share, and others may gain when they lose more.
@@ -60,7 +67,8 @@ FINAL = np.arange(-4.0, 5.0)
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is spent on the choice; whether there is an ``additive`` candidate, and ``fresh`` rows compare views.
+    """How much is spent on the choice; whether there is an ``additive`` candidate, ``fresh`` rows compare views, and
+    ``cuts`` are tried.
 
     ``final_landmarks`` compare views: so many on rows that the metrics know, so many on fresh ones.
     """
@@ -75,6 +83,7 @@ class Budget:
     kernels: int = 2
     additive: bool = True
     fresh: bool = True
+    cuts: bool = True
     preparations: tuple[str, ...] = PREPARATIONS
 
 
@@ -120,11 +129,16 @@ def _apart(rows: Rows, most: int) -> tuple[Rows, Rows]:
 
     Either side needs two folds, so that one can be left out; of fewer than four, all rows are on the first.
     """
-    if rows.fold is None:
-        return rows[:most], rows[most:]
-    present = np.unique(rows.fold[rows.fold >= 0])
-    later = np.isin(rows.fold, present[(len(present) + 1) // 2 :]) & (len(present) >= 4)
+    later = _later(rows, most)
     return rows.take(~later)[:most], rows.take(later)
+
+
+def _later(rows: Rows, most: int) -> np.ndarray:
+    """Which rows come after the first so many, or are of the later folds."""
+    if rows.fold is None:
+        return np.arange(len(rows)) >= most
+    present = np.unique(rows.fold[rows.fold >= 0])
+    return np.isin(rows.fold, present[(len(present) + 1) // 2 :]) & (len(present) >= 4)
 
 
 def _best(trials: dict[str, Trial]) -> str:
@@ -221,8 +235,8 @@ class ViewSearch:
     def _sample(self, count: int) -> Rows:
         return shuffled_sample(self.rows, count, self.rng)
 
-    def _prepare(self, kind: str, rows: Rows) -> Preparation:
-        return Preparation.of(kind, rows.X, rows.T, rows.weight, self.categorical, self.whole)
+    def _prepare(self, kind: str, rows: Rows, cuts: Cuts | None = None) -> Preparation:
+        return Preparation.of(kind, rows.X, rows.T, rows.weight, self.categorical, self.whole, cuts)
 
     def _with_metric(self, views: list[View]) -> View:
         """The best view of a larger sample, when each has a metric of its own."""
@@ -231,7 +245,8 @@ class ViewSearch:
         known, others = _apart(drawn, most)
         # the metrics know the rows from which they are learned
         enough = self.budget.fresh and len(drawn) >= 3 * most // 2 and len(others) > 0
-        preparation, shown = self._posed(kind, known if enough else drawn[:most])
+        raw = known if enough else drawn[:most]
+        preparation, shown = self._posed(kind, raw)
         fresh = self._posed(kind, others)[1] if enough else None
         landmarks, rounds, again = self.budget.metric_landmarks, self.budget.rounds, self.budget.rounds_again
 
@@ -267,16 +282,63 @@ class ViewSearch:
         best = self._settled(shown, fresh, sharp, climbs, landmarks)
         if self.by_log and best > 0:  # few landmarks favour the smoother one: it needs no help
             best = self._by_log(shown if fresh is None else fresh, sharp[: best + 1], climbs)
-        self.C = climbs[best].best.best_C
-        if len(self.rows) <= 2 * most and climbs[best].best.size > 1:
-            full = climbs[best].best
-            half = self._trials(shown, [sharp[best]], [climbs[best]], full.size // 2)[0]
-            self.saturated = half.best_loss <= (1 + WORTH) * full.best_loss
-        return sharp[best]
+        chosen, climb = sharp[best], climbs[best]
+        if self.budget.cuts and self._cuts_pay(raw, shown, chosen, climb):
+            chosen, climb, shown = self._cut(raw, chosen, climb)
+        self.C = climb.best.best_C
+        if len(self.rows) <= 2 * most and climb.best.size > 1:
+            half = self._trials(shown, [chosen], [climb], climb.best.size // 2)[0]
+            self.saturated = half.best_loss <= (1 + WORTH) * climb.best.best_loss
+        return chosen
 
-    def _posed(self, kind: str, rows: Rows) -> tuple[Preparation, Rows]:
+    def _cuts_pay(self, raw: Rows, shown: Rows, view: View, near: Climb) -> bool:
+        """Whether cuts lower the loss of rows that did not teach them, by more than chance; either half teaches once.
+
+        ``shown`` are the ``raw`` rows as the view prepares them. Cuts are added to its metric, which may do without.
+        """
+        later = _later(raw, len(raw) // 2)
+        if min(later.sum(), (~later).sum()) < CUTS_ROWS:
+            return False
+        losses = []
+        for judged, teaching in ((later, raw.take(~later)), (~later, raw.take(later))):
+            cuts = self.whole.learn_cuts(teaching.X, teaching.T, teaching.weight)
+            if not view.metric[cuts.column].any():
+                return False
+            some, columns = shown.take(judged), self.whole.cut_columns(raw.X[judged], cuts)
+            with_cuts = replace(some, X=np.concatenate([some.X, columns], axis=1))
+            both = (some, view.metric), (with_cuts, np.append(view.metric, view.metric[cuts.column]))
+            losses.append([self._near(rows, A, view.kernel, near).row_losses for rows, A in both])
+            if losses[0][1].mean() > HOPEFUL * losses[0][0].mean():
+                return False
+        without, cut = np.concatenate(losses, axis=1)
+        gain = without - cut
+        chance = CUTS_CHANCE * gain.std() / np.sqrt(len(gain))
+        return bool(gain.mean() > max(CUTS_CLEAR * without.mean(), chance, CUTS_LOSS))
+
+    def _near(self, rows: Rows, metric: np.ndarray, kernel: str, near: Climb) -> Trial:
+        """A trial in a metric, at the width, relative to the heuristic one, and around the C of another."""
+        seen = replace(rows, X=through(rows.X, metric))
+        gamma, log2_C = near.factor * self.search.unit(kernel, seen), np.log2(near.best.best_C) + FINAL
+        landmarks = min(self.budget.metric_landmarks, len(rows) // 2)
+        by_squares = replace(self.search, criterion="squared")  # which tell more of a row than whether it is right
+        self.trials.append(by_squares.judge(seen, kernel, gamma, landmarks, log2_C, self.n_jobs).trial)
+        return self.trials[-1]
+
+    def _cut(self, raw: Rows, view: View, near: Climb) -> tuple[View, Climb, Rows]:
+        """The view with cuts, each of which begins with the weight of its column; and the rows as it prepares them."""
+        cuts = self.whole.learn_cuts(self.rows.X, self.rows.T, self.rows.weight)
+        preparation, shown = self._posed(view.preparation.columns.kind, raw, cuts)
+        first = len(preparation.numeric) + len(preparation.gaps.shown)
+        A = np.insert(view.metric, [first] * len(cuts), view.metric[cuts.column])
+        begun, landmarks = replace(shown, X=shown.X * A), self.budget.metric_landmarks
+        rounds = min(self.budget.rounds, CUTS_ROUNDS)
+        more, climb = self.search.sharpest(begun, view.kernel, near.factor, landmarks, rounds, self.n_jobs)
+        self.trials += climb.trials
+        return replace(view, preparation=preparation, metric=A * more, gamma=climb.best.width), climb, shown
+
+    def _posed(self, kind: str, rows: Rows, cuts: Cuts | None = None) -> tuple[Preparation, Rows]:
         """A preparation of these rows, and what it makes of them."""
-        preparation = self._prepare(kind, rows)
+        preparation = self._prepare(kind, rows, cuts)
         part = parts_of(rows, self.rng)
         return preparation, replace(rows, X=preparation.transform_learned(rows.X, rows.T, rows.weight, part))
 
