@@ -129,8 +129,9 @@ def test_features_in_double_in_single_or_by_blocks_give_the_same_model(kernel, m
     features = NystromMap(80, kernel=kernel, gamma=0.3, random_state=0).fit(X)
     rows = Rows(X, codes(y, 3))
     found = []
-    for kept, most in ((2**28, 0), (0, 1e9), (0, 0)):
-        monkeypatch.setattr(log_held, "KEPT_BYTES", kept)
+    monkeypatch.setattr(log_held, "KEPT_BYTES", 0)
+    for double, most in ((2**28, 0), (0, 1e9), (0, 0)):
+        monkeypatch.setattr(log_held, "SINGLE_BYTES", double)
         problem = posed(features, rows, most, 1)
         found.append((problem.rows.X, fit_softmax(replace(problem, C=3.0), tol=1e-8).F))
     assert [Phi.dtype for Phi, _ in found[:2]] == [np.float64, np.float32]

@@ -44,6 +44,11 @@ CLEARLY = 0.02
 FEW_ROWS, FEW_OF_COLUMN, FEW_AT_MOST, PARTS = 64, 4, 200, 5
 
 
+def _clocks() -> tuple[float, float]:
+    """Seconds on the clock, and of all processors."""
+    return time.perf_counter(), time.process_time()
+
+
 class AdaptiveModel(Model):
     """The parts in order: view, global model, local stage."""
 
@@ -65,7 +70,7 @@ class AdaptiveModel(Model):
 
     def _train(self, training: Training) -> Outcome:
         rows, folds, rng = training.rows, training.folds, training.rng
-        self._began = time.perf_counter()
+        self._began = _clocks()
         # as one row each, copies have the coordinates of a weight to the last digit, and the search draws by them
         rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64), fold=folds))
         held_out = self._train_on(rows, rng, training.targets)
@@ -221,7 +226,8 @@ class AdaptiveModel(Model):
 
     def _say(self, text: str) -> None:
         if self.verbose:
-            print(f"[{time.perf_counter() - self._began:6.1f} s] {text}")
+            wall, processor = (now - then for now, then in zip(_clocks(), self._began, strict=True))
+            print(f"[{wall:6.1f} s, {processor:6.1f} s of the processors] {text}")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
