@@ -86,7 +86,7 @@ def test_a_driver_may_leave_size_and_penalty_to_the_sums_of_all_rows():
     steps = Steps(model)
     rows_ = steps.read(X, y)
     steps.begin(rows_[:300], spare=True)
-    have = model.map_.n_lifted
+    have = steps.plan.features.n_lifted
     steps.finish(steps.summarise(rows_), choose=True)
     assert model.n_hidden_ in model.map_.prefix_sizes()
     assert model.n_hidden_ <= have

@@ -170,7 +170,7 @@ class AdaptiveModel(Model):
         seen = self.view_.metric > 0
         along = average_outer_product(G, some.weight) * self.view_.metric[seen] ** 2
         sources = self._inputs[self.view_.preparation.sources()[seen]]
-        total = np.bincount(sources, weights=along, minlength=self._inputs.max() + 1)
+        total = np.bincount(sources, weights=along, minlength=self.n_features_in_)
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
 
     def _most_features(self, rows: Rows) -> int:
