@@ -17,7 +17,7 @@ from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
-from ulmus.models import adaptive
+from ulmus.models import _effort
 from ulmus.models._log_global import KEPT
 from ulmus.models._log_stage import LEAF_TOLERANCE, calibrated_loss
 from ulmus.models._summary import summary
@@ -32,12 +32,12 @@ from ulmus.tuning.log_loss import best_trial, held_path
 from ulmus.tuning.views import Budget
 
 #: Small enough that a thousand rows have several leaves.
-SMALL = adaptive.Effort(Budget(300, 40, 400, 60, rounds=1), 60, 80, 80, 3, 8)
+SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1), 60, 80, 80, 3, 8)
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setitem(adaptive.EFFORTS, "fast", SMALL)
+    monkeypatch.setitem(_effort.EFFORTS, "fast", SMALL)
 
 
 def quick(**options):

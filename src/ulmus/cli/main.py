@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from ulmus.cli.console import USAGE, guarded
+from ulmus.cli.export import export
 
 #: A file that may be -.
 File = Annotated[str, Parameter(allow_leading_hyphen=True)]
@@ -375,26 +376,7 @@ def serve(
     run(model, host=host, port=port, threads=threads, max_bytes=max_bytes)
 
 
-@app.command
-def export(model: str, output: str, /, *, dtype: Literal["float32", "float64"] = "float32") -> None:
-    """Write a model as an ONNX file, its preprocessing included.
-
-    Parameters
-    ----------
-    model
-        A file that ``ulmus fit`` or ``ulmus.save`` wrote.
-    output
-        The ONNX file.
-    dtype
-        Type of the numbers that go in and come out.
-    """
-    from ulmus.cli.console import check_outputs, say
-    from ulmus.cli.models import load_model
-    from ulmus.onnx import export as run
-
-    check_outputs({"OUTPUT": output}, [model])
-    run(load_model(model)[1], output, dtype=dtype)
-    say(f"ONNX: {output}")
+app.command(export)
 
 
 def main(arguments: list[str] | None = None) -> int:

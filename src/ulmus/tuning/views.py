@@ -338,14 +338,12 @@ class ViewSearch:
 
     def _posed(self, kind: str, rows: Rows, cuts: Cuts | None = None) -> tuple[Preparation, Rows]:
         """A preparation of these rows, and what it makes of them."""
-        preparation = self._prepare(kind, rows, cuts)
-        part = parts_of(rows, self.rng)
+        preparation, part = self._prepare(kind, rows, cuts), parts_of(rows, self.rng)
         return preparation, replace(rows, X=preparation.transform_learned(rows.X, rows.T, rows.weight, part))
 
     def _settled(self, rows: Rows, fresh: Rows | None, views: list[View], climbs: list[Climb], landmarks: int) -> int:
         """Which of several views, the rougher first, is the best with as many landmarks as it takes to tell."""
-        losses = [climb.best.best_loss for climb in climbs]
-        best = int(np.argmin(losses))
+        best = int(np.argmin(losses := [climb.best.best_loss for climb in climbs]))
         # rougher ones than the best have more landmarks to hope for, smoother ones that its metric knows these rows
         reach = losses[best] * (HOPEFUL if fresh is not None else 0.0)
         asked = [k for k, loss in enumerate(losses) if k <= best or loss < reach]
@@ -398,6 +396,5 @@ class ViewSearch:
             near = np.log2(climb.best.best_C) + FINAL
             return self.search.judge(seen, view.kernel, view.gamma, count, near, n_jobs=1).trial
 
-        trials = list(engine.ordered_map(judge, zip(views, climbs, strict=False), self.n_jobs))
-        self.trials += trials
+        self.trials += (trials := list(engine.ordered_map(judge, zip(views, climbs, strict=False), self.n_jobs)))
         return trials
