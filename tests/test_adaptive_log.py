@@ -17,7 +17,7 @@ from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
-from ulmus.models import _effort
+from ulmus.models import _effort, adaptive
 from ulmus.models._log_global import KEPT
 from ulmus.models._log_stage import LEAF_TOLERANCE, calibrated_loss
 from ulmus.models._summary import summary
