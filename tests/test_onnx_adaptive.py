@@ -86,7 +86,7 @@ def test_cuts_are_exported():
     X, _ = wavy(600)
     y = (X[:, 0] > 0.3) & (X[:, 1] < 800)
     X[::11, 1] = np.nan
-    model = ulmus.AdaptiveClassifier(effort="fast", random_state=0)
+    model = ulmus.AdaptiveClassifier(effort="fast", random_state=1)
     model._plan = replace(SMALL, budget=replace(SMALL.budget, cuts=True))
     cuts = model.fit(X, y).view_.preparation.cuts
     assert cuts is not None
