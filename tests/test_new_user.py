@@ -13,7 +13,10 @@ import pytest
 import ulmus
 from test_cli import people
 
-SECTIONS = ("scores", "data", "choice", "errors", "calibration", "learning", "importance", "map", "unsure", "again")
+SECTIONS = (
+    *("scores", "data", "choice", "errors", "parts", "calibration", "learning", "importance", "dependence", "what-if"),
+    *("map", "unsure", "again"),
+)
 
 
 def ulmus_command(*arguments, folder):

@@ -19,7 +19,10 @@ from ulmus.scores import Answers, _balanced, interval, scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
-SECTIONS = ("scores", "data", "choice", "errors", "calibration", "learning", "importance", "map", "unsure", "again")
+SECTIONS = (
+    *("scores", "data", "choice", "errors", "parts", "calibration", "learning", "importance", "dependence", "what-if"),
+    *("map", "unsure", "again"),
+)
 NASTY = '<script>alert("x")</script>'
 
 

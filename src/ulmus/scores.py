@@ -32,14 +32,19 @@ class Score:
 
 @dataclass(frozen=True)
 class Answers:
-    """True targets, predictions, and the probabilities of the true classes; classes by their position."""
+    """True targets, predictions, and the probabilities of the true classes; classes by their position.
+
+    ``second`` are the probabilities of the second of two classes.
+    """
 
     y: np.ndarray
     predicted: np.ndarray
     probability: np.ndarray | None = None
+    second: np.ndarray | None = None
 
     def take(self, rows: np.ndarray) -> "Answers":
-        return Answers(self.y[rows], self.predicted[rows], None if self.probability is None else self.probability[rows])
+        more = (None if values is None else values[rows] for values in (self.probability, self.second))
+        return Answers(self.y[rows], self.predicted[rows], *more)
 
 
 def _known(probability: np.ndarray | None) -> np.ndarray:
@@ -64,6 +69,22 @@ def _kappa(a: Answers) -> float:
     return float(metrics.cohen_kappa_score(a.y, a.predicted, weights="quadratic"))
 
 
+def _of_two(measure: Callable[[np.ndarray, np.ndarray], Any]) -> Callable[[Answers], float]:
+    """A measure of how the second of two classes is told from the first; NaN where one of them is not there."""
+
+    def value(a: Answers) -> float:
+        truth = a.y == 1
+        known = (a.y < 2).all() and truth.any() and not truth.all()
+        return float(measure(truth, _known(a.second))) if known else float("nan")
+
+    return value
+
+
+def _f1(a: Answers) -> float:
+    both, either = np.sum((a.y == 1) & (a.predicted == 1)), np.sum(a.y == 1) + np.sum(a.predicted == 1)
+    return float(2 * both / either) if either else float("nan")
+
+
 Measure = tuple[str, str, Callable[[Answers], float]]
 
 REGRESSION: tuple[Measure, ...] = (
@@ -75,6 +96,12 @@ CLASSIFICATION: tuple[Measure, ...] = (
     ("accuracy", "higher", lambda a: float((a.y == a.predicted).mean())),
     ("balanced accuracy", "higher", _balanced),
     ("log loss", "lower", lambda a: float(-np.log(np.maximum(_known(a.probability), 1e-15)).mean())),
+)
+TWO_CLASSES: tuple[Measure, ...] = (
+    *CLASSIFICATION,
+    ("area under the ROC curve", "higher", _of_two(metrics.roc_auc_score)),
+    ("average precision", "higher", _of_two(metrics.average_precision_score)),
+    ("F1", "higher", _f1),
 )
 ORDINAL: tuple[Measure, ...] = (
     ("mean absolute error in ranks", "lower", lambda a: float(np.abs(a.y - a.predicted).mean())),
@@ -129,5 +156,9 @@ def answers_of(model: Any, last: Any, X: Any, y: np.ndarray) -> tuple[Answers, t
     truth = np.array([where.get(label, unknown) for label in y.tolist()])
     predicted = np.array([where[label] for label in model.predict(X).tolist()])
     P = np.column_stack([model.predict_proba(X), np.zeros(len(truth))])
-    measures = ORDINAL if isinstance(last, Ordinal) else CLASSIFICATION
-    return Answers(truth, predicted, P[np.arange(len(truth)), truth]), measures
+    of_true = P[np.arange(len(truth)), truth]
+    if isinstance(last, Ordinal):
+        return Answers(truth, predicted, of_true), ORDINAL
+    if len(where) != 2:
+        return Answers(truth, predicted, of_true), CLASSIFICATION
+    return Answers(truth, predicted, of_true, P[:, 1]), TWO_CLASSES

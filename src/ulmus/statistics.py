@@ -301,3 +301,20 @@ class TriangularStatistics:
         """The Gram form of the same rows."""
         R: Any = np.roll(self.factor, -1, axis=1)
         return Statistics(times_own_transpose(R.T), self.n_outputs, self.n_rows)
+
+
+#: Variance of one column over that of all others beyond which distances see it alone; rows that tell.
+DWARFS, DWARFING_ROWS = 1e4, 20_000
+
+
+def dwarfing(X: Any) -> tuple[int, float, float] | None:
+    """A column whose variance dwarfs that of all others together, its deviation and theirs; None without one."""
+    if not isinstance(X, np.ndarray) or X.shape[1] < 2:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = np.asarray(X[:DWARFING_ROWS], dtype=np.float64).var(axis=0)
+    if not np.isfinite(variance).all() or not (variance > 0).sum() > 1:
+        return None
+    largest = int(variance.argmax())
+    others = float(variance.sum() - variance[largest])
+    return (largest, float(np.sqrt(variance[largest])), others**0.5) if variance[largest] >= DWARFS * others else None

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from ulmus._files import SameFileError, refuse_inputs, refuse_same
-from ulmus.exceptions import NumericalWarning
+from ulmus.exceptions import DataWarning, LeftOutWarning, NumericalWarning
 
 #: Done; something unexpected; wrong use of a command; a table or a model file that cannot be used.
 OK, FAILED, USAGE, BAD_TABLE, BAD_MODEL = 0, 1, 2, 3, 4
@@ -103,7 +103,10 @@ def guarded(run: Callable[[], Any]) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", NumericalWarning)
-        warnings.showwarning = lambda message, *_, **__: warn(str(message))
+        warnings.simplefilter("always", DataWarning)
+        warnings.simplefilter("ignore", LeftOutWarning)  # the table of columns tells
+        told: set[str] = set()
+        warnings.showwarning = lambda message, *_, **__: _once(str(message), told)
         try:
             run()
         except (UsageError, SameFileError) as error:
@@ -118,6 +121,12 @@ def guarded(run: Callable[[], Any]) -> int:
             say("stopped", "red")
             return 130
     return OK
+
+
+def _once(text: str, told: set[str]) -> None:
+    if text not in told:
+        told.add(text)
+        warn(text)
 
 
 def _failed(error: BaseException, code: int) -> int:

@@ -2,23 +2,28 @@
 
 import resource
 import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import train_test_split
 
 from ulmus._numbers import number
 from ulmus.cli.console import UsageError, check_outputs, say, show, warn, working
 from ulmus.cli.memory import too_large
 from ulmus.cli.models import chosen_model, model_for, settled
+from ulmus.cli.roles import CRITERIA, METRICS, Extras, Roles, divided
+from ulmus.features.findings import copies, leaks, profile
 from ulmus.models._summary import summary
 from ulmus.models.fitted import keep_tuning
 from ulmus.persistence import save
 from ulmus.report import ready
+from ulmus.report.baselines import FIRST, Contender, baselines, ranked, verdict
+from ulmus.report.subject import Context
 from ulmus.scores import Score, scores
 from ulmus.tables import TableError
-from ulmus.tables.read import read_table
-from ulmus.tables.schema import Schema, frame, learn, row_names, target
+from ulmus.tables.read import files_of, read_table
+from ulmus.tables.schema import Schema, columns_as_arrays, frame, learn, row_names, target
+from ulmus.tables.vectorise import encoder
 
 #: Rows below which none are set aside for scores: the leave-one-out loss has to do.
 FEW_ROWS = 50
@@ -41,11 +46,16 @@ def fit(
     threads: int,
     verbose: bool,
     stream: bool,
+    roles: Roles | None = None,
+    compare: bool = True,
 ) -> None:
     """Fit, score, save and report."""
+    roles = roles or Roles()
     began = time.perf_counter()
     order = [c.strip() for c in categories.split(",")] if categories else None
     _check(data, test, order, model, holdout, output, report, stream)
+    if stream and roles != Roles():
+        raise UsageError("--stream knows no roles of columns; name them without it, or prepare the table first")
     if not stream and model != "adaptive" and too_large(data):
         say(f"{data} is large beside the free memory: it is streamed, as with --stream", "yellow")
         stream = True
@@ -66,33 +76,31 @@ def fit(
             verbose=verbose,
         )
         return
-    with working(f"reading {data}"):
-        batch = read_table(data)
-        schema = learn(batch, goal, task, order, decimal)
-        X, y = rows_of(batch, schema, data, decimal)
-        if schema.task != "regression" and len(np.unique(y)) < 2:
-            raise TableError(
-                f"all rows have the same value, {y[0]}: there is nothing to tell apart", file=data, column=goal
-            )
-        other = rows_of(read_table(test), schema, test, decimal) if test else None
-        del batch
+    read = _read(data, goal, task, order, test, decimal, roles)
+    schema, X, y, measure = read.schema, read.X, read.y, read.measure
     described(schema, X, y)
-    none = _undivided(y, schema, holdout)
-    if other is None and not none:
-        X_fit, X_test, y_fit, y_test = _divided(X, y, schema, holdout, seed)
-    else:
-        X_fit, y_fit = X, y
-        X_test, y_test = other if other is not None else (None, None)
+    fitted, X_test, y_test, none = _held_out(read, holdout, seed)
+    X_fit, y_fit = X.iloc[fitted], y[fitted]
+    if schema.task != "regression" and len(np.unique(y_fit)) < 2:
+        raise TableError("the rows that are left to fit have one class only", file=data, column=goal)
     name = chosen_model(model, schema)
     pipeline = model_for(schema, name, effort=effort, seed=seed, threads=threads, verbose=verbose)
+    pipeline[-1].set_params(**judged_by(roles, name, schema.task))
+    odd = findings(schema, X_fit, y_fit, X_test, y_test)
+    began_fit = time.perf_counter()
     with working(f"fitting {len(y_fit):,} rows"):
-        pipeline.fit(X_fit, y_fit)
+        pipeline.fit(X_fit, y_fit, **read.extras.take(fitted).fit_options(pipeline))
+    seconds = time.perf_counter() - began_fit
     found: list[Score] = [] if X_test is None else scores(pipeline, X_test, y_test)
-    shown(found, "the test file" if test else f"{len(y_test):,} rows set aside" if found else none, len(y_fit))
+    found.sort(key=lambda score: score.name != measure)
+    where = "the test file" if test else f"{len(y_test):,} rows set aside" if found else none
+    shown(found, where, len(y_fit))
+    rows = (X_fit, y_fit, X_test, y_test)
+    entries = compared(schema, found, seconds, rows, measure) if found and compare else []
     final = pipeline
-    if other is None and found:
+    if read.other is None and found:
         with working(f"fitting all {len(y):,} rows"):
-            final = settled(pipeline).fit(X, y)
+            final = settled(pipeline).fit(X, y, **read.extras.fit_options(pipeline))
             if hasattr(pipeline[-1], "tuning_"):
                 keep_tuning(final[-1], pipeline[-1].tuning_)
         say(f"fitted again to all {len(y):,} rows; the scores are those of the model of {len(y_fit):,}")
@@ -100,7 +108,57 @@ def fit(
     about = (X_test, y_test) if found else (X_fit, y_fit)
     options = f"--model {name}" + (f" --effort {effort}" if name == "adaptive" else "")
     command = command_line(data, schema, seed, options)
-    finished(pipeline, final, schema, len(y), found, about, output, report, command, began)
+    context = Context(
+        target=goal,
+        file=data,
+        n_rows=len(y),
+        n_fitted=len(y_fit),
+        where=where,
+        left_out=schema.left_out,
+        findings=tuple(odd),
+        entries=tuple(entries),
+        measure=measure,
+    )
+    finished(pipeline, final, schema, len(y), found, about, output, report, command, began, context)
+
+
+def _held_out(read: "Read", holdout: float, seed: int) -> tuple[np.ndarray, Any, Any, str]:
+    """Rows to fit, rows and targets for the scores, and why there are none."""
+    everything, none = np.arange(len(read.y)), _undivided(read.y, read.schema, holdout)
+    if read.other is not None:
+        return everything, *read.other, none
+    if none:
+        return everything, None, None, none
+    fitted, held = divided(read.y, read.extras, read.schema.task, holdout, seed)
+    return fitted, read.X.iloc[held], read.y[held], ""
+
+
+@dataclass(frozen=True)
+class Read:
+    """A table that was read: what it is, rows and targets, and those of a second one; what models are ranked by."""
+
+    schema: Schema
+    X: Any
+    y: np.ndarray
+    extras: Extras
+    other: tuple[Any, np.ndarray] | None
+    measure: str
+
+
+def _read(
+    data: str, goal: str, task: str, order: list[str] | None, test: str | None, decimal: str, roles: Roles
+) -> Read:
+    with working(f"reading {data}"):
+        batch = read_table(data)
+        schema = roles.noted(learn(batch, goal, task, order, decimal, roles.by_name(batch, goal)))
+        measure = measured_by(roles, schema)
+        X, y, extras = rows_and_extras(batch, schema, data, decimal, roles)
+        schema = replace(schema, profile=profile(columns_as_arrays(X)))
+        if schema.task != "regression" and len(np.unique(y)) < 2:
+            raise TableError(
+                f"all rows have the same value, {y[0]}: there is nothing to tell apart", file=data, column=goal
+            )
+        return Read(schema, X, y, extras, rows_of(read_table(test), schema, test, decimal) if test else None, measure)
 
 
 def _check(
@@ -124,7 +182,8 @@ def _check(
         raise UsageError("--stream reads the table twice, and standard input can be read once; save it to a file first")
     if not 0 <= holdout < 1:
         raise UsageError(f"--holdout is a share of the rows, at least 0 and below 1, got {holdout}")
-    check_outputs({"-o": output, "--report": report}, [data, test])
+    inputs = [file for path in (data, test) if path is not None for file in files_of(path)]
+    check_outputs({"-o": output, "--report": report}, inputs)
     if report:
         ready()
 
@@ -140,17 +199,20 @@ def finished(
     report: str | None,
     command: str,
     began: float,
+    context: Context | None = None,
 ) -> None:
     """Save the final model, report on it with the scores of the one that was scored, and tell what it took."""
     if output:
         notes = {"table": schema.to_json(), "rows": n_rows, "scores": [score.to_json() for score in found]}
+        if context is not None and context.entries:
+            notes["baselines"] = [entry.to_json() for entry in context.entries]
         save(final, output, notes=notes)
         say(f"model: {output}")
     if report:
         from ulmus.report import report as write_report
 
         with working("writing the report"):
-            write_report(model, *about, report, seen=not found, command=command, saved=final)
+            write_report(model, *about, report, seen=not found, command=command, saved=final, context=context)
         say(f"report: {report}")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     say(f"{time.perf_counter() - began:.1f} s, at most {memory:,.0f} MB")
@@ -158,6 +220,13 @@ def finished(
 
 def rows_of(batch: Any, schema: Schema, file: str, decimal: str = "auto") -> tuple[Any, np.ndarray]:
     """Features and target of a table, without the rows that have no target; the index says which rows they are."""
+    return rows_and_extras(batch, schema, file, decimal, Roles())[:2]
+
+
+def rows_and_extras(
+    batch: Any, schema: Schema, file: str, decimal: str, roles: Roles
+) -> tuple[Any, np.ndarray, Extras]:
+    """The same, with weights, groups and times."""
     X, (y, there) = frame(batch, schema, warn, decimal=decimal), target(batch, schema)
     X.index = row_names(batch, schema)
     if not there.all():
@@ -165,7 +234,7 @@ def rows_of(batch: Any, schema: Schema, file: str, decimal: str = "auto") -> tup
         X, y = X[there], y[there]
     if not len(y):
         raise TableError("no row has a target", file=file, column=schema.target)
-    return X, y
+    return X, y, Extras.of(batch, roles, schema, there)
 
 
 def _undivided(y: np.ndarray, schema: Schema, holdout: float) -> str:
@@ -183,10 +252,50 @@ def _undivided(y: np.ndarray, schema: Schema, holdout: float) -> str:
     return ""
 
 
-def _divided(X: Any, y: np.ndarray, schema: Schema, holdout: float, seed: int) -> Any:
-    counts = np.unique(y, return_counts=True)[1] if schema.task != "regression" else np.array([2])
-    fair = y if schema.task != "regression" and counts.min() >= 2 and len(counts) <= holdout * len(y) else None
-    return train_test_split(X, y, test_size=holdout, random_state=seed, stratify=fair)
+def measured_by(roles: Roles, schema: Schema) -> str:
+    """The name of the score by which models are ranked."""
+    if roles.metric is None:
+        return FIRST[schema.task]
+    name, regression, classification = METRICS[roles.metric]
+    wanted = regression if schema.task == "regression" else classification
+    if not wanted or (schema.task == "ordinal" and roles.metric not in ("accuracy", "log_loss")):
+        raise UsageError(f"--metric {roles.metric} is none of {schema.task}")
+    return name
+
+
+def judged_by(roles: Roles, name: str, task: str) -> dict[str, str]:
+    """Parameters by which a model is chosen for the metric that was asked for, where it can be."""
+    if roles.metric is None:
+        return {}
+    criterion = next(each for each in METRICS[roles.metric][1:] if each)
+    return {"criterion": criterion} if criterion in CRITERIA.get((name, task), ()) else {}
+
+
+def findings(schema: Schema, X: Any, y: np.ndarray, X_test: Any, y_test: Any) -> list[str]:
+    """Tell what is odd about the table: columns that tell the target, and copies among the rows held out."""
+    plain = encoder(schema.columns, prepared=False)
+    M = plain.fit_transform(X)
+    found = leaks(M, list(X.columns), plain.inputs_, y, schema.task != "regression")
+    if X_test is not None:
+        found += copies(M, y, plain.transform(X_test), y_test)
+    for finding in found:
+        warn(finding.text)
+    return [finding.text for finding in found]
+
+
+def compared(schema: Schema, found: list[Score], seconds: float, rows: Any, measure: str) -> list[Contender]:
+    """Ours among the baselines, as a small table."""
+    with working("fitting baselines"):
+        kinds = encoder(schema.columns).kinds
+        entries = baselines(*rows, classes=schema.task != "regression", kinds=kinds)
+    entries.append(Contender("ulmus", found, seconds, ours=True))
+    ordered = ranked(entries, measure)
+    lines = [(e.name, number(e.value(measure).value), f"{e.seconds:.1f} s") for e in ordered]
+    show("the same rows, by other models", lines, ("", measure, "time"))
+    said = verdict(entries, measure)
+    if said:
+        say(said, "yellow")
+    return ordered
 
 
 def described(schema: Schema, X: Any, y: np.ndarray, title: str = "") -> None:

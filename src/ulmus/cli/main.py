@@ -7,10 +7,13 @@ from typing import Annotated, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from ulmus.cli.console import USAGE, guarded
+from ulmus.cli.export import export
 
 #: A file that may be -.
 File = Annotated[str, Parameter(allow_leading_hyphen=True)]
 Output = Parameter(alias="-o", allow_leading_hyphen=True)
+
+Metric = Literal["r2", "rmse", "mae", "accuracy", "balanced_accuracy", "log_loss", "auc", "average_precision", "f1"]
 
 app = App(
     name="ulmus",
@@ -39,13 +42,24 @@ def fit(
     threads: int = -1,
     stream: Annotated[bool, Parameter(negative="")] = False,
     verbose: Annotated[bool, Parameter(negative="")] = False,
+    drop: list[str] | None = None,
+    categorical: list[str] | None = None,
+    numeric: list[str] | None = None,
+    text: list[str] | None = None,
+    date: list[str] | None = None,
+    id: list[str] | None = None,
+    weight: str | None = None,
+    group: str | None = None,
+    time: str | None = None,
+    metric: Metric | None = None,
+    baselines: bool = True,
 ) -> None:
     """Fit a model to a table, and tell how good it is.
 
     Parameters
     ----------
     data
-        The table: a file, or - for standard input.
+        The table: a file, a folder of tables, a pattern such as 'day-*.csv', or - for standard input.
     target
         The column to predict.
     task
@@ -77,9 +91,34 @@ def fit(
         the free memory are streamed without being told.
     verbose
         Tell what the search for parameters finds.
+    drop
+        Columns to leave out; repeat the option, or separate names by commas.
+    categorical
+        Columns that hold categories.
+    numeric
+        Columns that hold numbers.
+    text
+        Columns that hold free text.
+    date
+        Columns that hold dates.
+    id
+        Columns that name the rows: they are left out, and rows are called by them in the report.
+    weight
+        The column that holds the weights of the rows; scores are of rows that count alike.
+    group
+        The column that names groups of rows; whole groups are held out, for scores and for the choice of parameters.
+    time
+        A column of dates or numbers; the latest rows are held out for the scores.
+    metric
+        What the model is judged by: the first score, the order of the leaderboard, and, where the model can, the choice
+        of its parameters.
+    baselines
+        Whether a constant, a linear model and boosted trees are fitted too, for comparison.
     """
     from ulmus.cli.fit import fit as run
+    from ulmus.cli.roles import Roles
 
+    asked = {"drop": drop, "category": categorical, "number": numeric, "text": text, "date": date, "id": id}
     run(
         data,
         target,
@@ -96,6 +135,8 @@ def fit(
         threads=threads,
         verbose=verbose,
         stream=stream,
+        roles=Roles({kind: names for kind, names in asked.items() if names}, weight, group, time, metric),
+        compare=baselines,
     )
 
 
@@ -122,7 +163,7 @@ def predict(
     model
         A file that ``ulmus fit`` saved.
     data
-        The table: a file, or - for standard input.
+        The table: a file, a folder of tables, a pattern such as 'day-*.csv', or - for standard input.
     output
         Where the predictions go; - is standard output, as CSV.
     proba
@@ -306,25 +347,36 @@ def info(model: str, /) -> None:
 
 
 @app.command
-def export(model: str, output: str, /, *, dtype: Literal["float32", "float64"] = "float32") -> None:
-    """Write a model as an ONNX file, its preprocessing included.
+def serve(
+    model: str,
+    /,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    threads: int = 1,
+    max_bytes: int = 16 << 20,
+) -> None:
+    """Answer questions over HTTP: a page with a form, tables to upload, and JSON.
 
     Parameters
     ----------
     model
-        A file that ``ulmus fit`` or ``ulmus.save`` wrote.
-    output
-        The ONNX file.
-    dtype
-        Type of the numbers that go in and come out.
+        A file that ``ulmus fit`` saved.
+    host
+        Where to listen; only this machine reaches the default. There is no password: put a proxy before others.
+    port
+        The port.
+    threads
+        Threads of one prediction.
+    max_bytes
+        The longest request.
     """
-    from ulmus.cli.console import check_outputs, say
-    from ulmus.cli.models import load_model
-    from ulmus.onnx import export as run
+    from ulmus.cli.serve import serve as run
 
-    check_outputs({"OUTPUT": output}, [model])
-    run(load_model(model)[1], output, dtype=dtype)
-    say(f"ONNX: {output}")
+    run(model, host=host, port=port, threads=threads, max_bytes=max_bytes)
+
+
+app.command(export)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 
+from ulmus.tables.read import files_of
 from ulmus.tables.sniff import Source
 
 #: A table is streamed when its numbers take more than this share of the free memory: a fit holds several copies.
@@ -14,7 +15,7 @@ PACKED = 5
 
 def too_large(path: str) -> bool:
     """Whether a fit to all rows of a file could run out of memory."""
-    return path != "-" and numbers(path) > SHARE * free()
+    return path != "-" and sum(numbers(file) for file in files_of(path)) > SHARE * free()
 
 
 def numbers(path: str) -> int:

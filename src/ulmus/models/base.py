@@ -26,7 +26,7 @@ from ulmus.models.choice import Choice, RidgeSearch, Training
 from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import judged_by_others
 from ulmus.models.fitted import Fitted, Outcome
-from ulmus.statistics import Summary
+from ulmus.statistics import Summary, dwarfing
 from ulmus.tuning import GCV, fold_numbers
 
 
@@ -46,6 +46,8 @@ class Model(BaseEstimator):
     _criteria: ClassVar[tuple[str, ...]] = ("auto",)
     #: What scikit-learn's checks are told of NaN.
     _all_finite: ClassVar[Any] = True
+    #: Whether a column in other units than the rest changes what is learned.
+    _minds_scales: ClassVar[bool] = True
     #: Whether this is a copy that has a plan and has learned no row.
     _is_blank: Any = False
     fitted_: Fitted
@@ -83,6 +85,11 @@ class Model(BaseEstimator):
             seen = weight > 0
             X, y, weight = X[seen], y[seen], weight[seen]
             folds = None if folds is None else folds[seen]
+        if self._minds_scales and getattr(self, "metric", None) is None and dwarfing(X) is not None:
+            from ulmus.features.findings import scales
+
+            for finding in scales(X, getattr(self, "feature_names_in_", None)):
+                finding.warn()
         targets = self._targets_of(y, given)
         T, balance = self._code(targets, y, weight)
 

@@ -15,6 +15,7 @@ def report(
     seen: bool = False,
     command: str = "",
     saved: Any = None,
+    context: Any = None,
 ) -> None:
     """Write a report on a fitted model: one HTML page that needs no network.
 
@@ -39,6 +40,8 @@ def report(
     saved : estimator or Pipeline, optional
         The model as it is kept, where that is not ``model`` but one fitted to more rows. What was chosen is then told
         of it; scores, errors and importances are those of ``model``, and the report says so.
+    context : ulmus.report.subject.Context, optional
+        What is known beside the rows: file and target, columns that were left out, what is odd, other models.
 
     Examples
     --------
@@ -56,7 +59,7 @@ def report(
     from ulmus._files import write_text
     from ulmus.report.document import document
 
-    write_text(path, document(model, X, y, title=title, seen=seen, command=command, saved=saved))
+    write_text(path, document(model, X, y, title=title, seen=seen, command=command, saved=saved, context=context))
 
 
 def ready() -> None:

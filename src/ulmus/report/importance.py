@@ -1,10 +1,12 @@
 """Which columns matter: by shuffling them, and by the slope of models that measure it."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.inspection import permutation_importance
 
+from ulmus.exceptions import DataWarning
 from ulmus.report import figures as draw
 from ulmus.report.page import paragraph, table
 from ulmus.report.reasons import reasons_part
@@ -22,13 +24,24 @@ def importance_section(s: Subject) -> str:
     return _shuffled(s) + reasons_part(s) + _slopes(s)
 
 
-def _shuffled(s: Subject) -> str:
+def shuffled(s: Subject) -> Any:
+    """What shuffling each column costs, on some rows; None where columns are too many."""
     rows = _balanced(s)
     frame, y = s.frame.iloc[rows], s.y[rows]
     if frame.shape[1] > TOO_MANY:
-        return paragraph(f"There are {frame.shape[1]:,} columns; shuffling each would take long, and is left out.")
+        return None
     scoring = None if s.kind == "regression" else _log_likelihood
-    found = permutation_importance(s.estimator, s.rows(frame), y, scoring=scoring, n_repeats=SHUFFLES, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        return permutation_importance(
+            s.estimator, s.rows(frame), y, scoring=scoring, n_repeats=SHUFFLES, random_state=0
+        )
+
+
+def _shuffled(s: Subject) -> str:
+    found, frame = s.shuffled, s.frame
+    if found is None:
+        return paragraph(f"There are {frame.shape[1]:,} columns; shuffling each would take long, and is left out.")
     order = np.argsort(found.importances_mean)[::-1][:MANY]
     names = [str(frame.columns[j]) for j in order]
     what = "loss of R²" if s.kind == "regression" else "rise of log loss"

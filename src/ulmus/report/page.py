@@ -10,31 +10,40 @@ from typing import Any
 from ulmus._numbers import number
 
 STYLE = """
-:root{color-scheme:light}
+:root{color-scheme:light dark;--ink:#1a1a1a;--paper:#fff;--link:#0b4f8a;--line:#ccc;--soft:#f3f3f3;--quiet:#444;
+--note:#fff7e8}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:62rem;padding:1rem;font:1rem/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff}
+body{margin:0 auto;max-width:62rem;padding:1rem;font:1rem/1.5 system-ui,sans-serif;color:var(--ink);
+background:var(--paper)}
 h1{font-size:1.6rem;line-height:1.2;margin:.5rem 0}
-h2{font-size:1.2rem;margin:2rem 0 .5rem;padding-top:.5rem;border-top:2px solid #1a1a1a}
+h2{font-size:1.2rem;margin:2rem 0 .5rem;padding-top:.5rem;border-top:2px solid var(--ink)}
 p,li{max-width:44rem}
 nav{display:flex;flex-wrap:wrap;gap:.25rem 1rem;font-size:.9rem;margin:.5rem 0 1rem}
-a{color:#0b4f8a}
+a{color:var(--link)}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums;margin:.5rem 0}
-th,td{padding:.25rem .6rem;border-bottom:1px solid #ccc;text-align:left;vertical-align:top}
+th,td{padding:.25rem .6rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
 td.n,th.n{text-align:right}
 .wide td,.wide th{white-space:nowrap;max-width:22rem;overflow:hidden;text-overflow:ellipsis}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,19rem),1fr));gap:1rem}
 figure{margin:.5rem 0}
 figure svg{width:100%;height:auto;display:block}
-figcaption{font-size:.85rem;color:#444}
-pre{overflow-x:auto;background:#f3f3f3;padding:.75rem;font-size:.85rem}
-.note{border-left:4px solid #b36b00;padding:.25rem .75rem;background:#fff7e8}
+figcaption,.small{font-size:.85rem;color:var(--quiet)}
+pre{overflow-x:auto;background:var(--soft);padding:.75rem;font-size:.85rem}
+.note{border-left:4px solid #b36b00;padding:.25rem .75rem;background:var(--note)}
 #tip{position:fixed;display:none;max-width:18rem;padding:.4rem .6rem;background:#1a1a1a;color:#fff;font-size:.85rem;
 pointer-events:none;border-radius:.25rem;z-index:9;white-space:pre-line}
 figure.map{max-width:44rem}
 svg.icon,figure svg.icon{width:1em;height:1em;display:inline-block;vertical-align:-.1em}
 .map g[tabindex]:focus{outline:none}
 .map g[tabindex]:focus>*{stroke:#000;stroke-width:2.5}
+.panel{border:1px solid var(--line);border-radius:.4rem;padding:.75rem;margin:.5rem 0}
+.panel label{display:inline-flex;flex-wrap:wrap;align-items:center;gap:.4rem;margin:.2rem 1rem .2rem 0}
+.panel input[type=number]{width:6rem;font:inherit}
+.panel output{display:block;font-weight:600;margin:.4rem 0}
+@media screen and (prefers-color-scheme:dark){:root{--ink:#e8e8e8;--paper:#16181b;--link:#8cc4ff;--line:#444;
+--soft:#22262b;--quiet:#b5b5b5;--note:#3a2d12}
+figure svg:not(.icon){filter:invert(1) hue-rotate(180deg)}}
 @media print{nav,#tip{display:none!important}body{max-width:none;padding:0;font-size:10pt}
 section,figure,table{break-inside:avoid}h2{break-after:avoid}}
 """

@@ -10,11 +10,16 @@ import numpy as np
 import pandas as pd
 
 from ulmus.report import figures as draw
+from ulmus.report.baselines import ranked, verdict
 from ulmus.report.choice import choice_section
+from ulmus.report.dependence import dependence_section
 from ulmus.report.importance import importance_section
 from ulmus.report.map import map_section
 from ulmus.report.page import cell, figures, paragraph, table
+from ulmus.report.subgroups import subgroup_section, worst_section
 from ulmus.report.subject import Subject
+from ulmus.report.threshold import threshold_section
+from ulmus.report.what_if import what_if_section
 from ulmus.scores import scores
 
 #: Columns and rows that a table lists.
@@ -27,11 +32,34 @@ def score_section(s: Subject) -> str:
         (x.name, x.value, f"{cell(x.low)} … {cell(x.high)}", x.better)
         for x in scores(s.estimator, s.rows(s.frame), s.y)
     ]
+    rows.sort(key=lambda row: row[0] != s.context.measure)
     note = "The model was fitted to these very rows, so that the scores flatter it." if s.seen else ""
     text = "Measured on rows that the model has not seen; intervals are by resampling the rows."
-    return (paragraph(note, "note") if note else paragraph(text)) + table(
-        ("score", "value", "95 % interval", "better"), rows
+    return (
+        (paragraph(note, "note") if note else paragraph(text))
+        + table(("score", "value", "95 % interval", "better"), rows)
+        + _beside(s)
     )
+
+
+def _beside(s: Subject) -> str:
+    """Other models on the same rows."""
+    entries, measure = list(s.context.entries), s.context.measure
+    if not entries:
+        return ""
+    names = [score.name for score in entries[0].scores if all(score.name in _named(e) for e in entries)]
+    names.sort(key=lambda name: name != measure)
+    lines = [
+        (f"{e.name} (this model)" if e.ours else e.name, *(e.value(n).value for n in names), f"{e.seconds:.1f} s")
+        for e in ranked(entries, measure)
+    ]
+    said = verdict(entries, measure)
+    text = "Other models, fitted to the same rows and scored on the same others:"
+    return paragraph(text) + table(("model", *names, "time"), lines) + (paragraph(f"{said}.", "note") if said else "")
+
+
+def _named(entry: Any) -> set[str]:
+    return {score.name for score in entry.scores}
 
 
 def data_section(s: Subject) -> str:
@@ -52,7 +80,11 @@ def data_section(s: Subject) -> str:
     more = len(s.frame.columns) - MANY
     extra = paragraph(f"… and {more:,} more columns.") if more > 0 else ""
     text = f"{len(s.y):,} rows, {s.frame.shape[1]:,} columns. {_target(s)}"
-    return paragraph(text) + table(("column", "type", "distinct", "missing", "values"), rows) + extra
+    told = "".join(paragraph(finding, "note") for finding in s.context.findings)
+    gone = list(s.context.left_out.items())
+    out = paragraph("Columns that were left out, and why:") + table(("column", "reason"), gone[:MANY]) if gone else ""
+    columns = table(("column", "type", "distinct", "missing", "values"), rows)
+    return told + paragraph(text) + columns + extra + out
 
 
 def _target(s: Subject) -> str:
@@ -69,10 +101,10 @@ def error_section(s: Subject) -> str:
     if s.kind == "regression":
         if not s.one_output:
             return paragraph("There are several outputs; plot them one by one with matplotlib.")
-        return figures(*draw.residuals(s))
+        return figures(*draw.residuals(s)) + worst_section(s, _plain)
     if len(s.model.classes_) > draw.MAX_CLASSES:
         return paragraph(f"{len(s.model.classes_)} classes are too many for a picture.") + _confused(s)
-    return draw.confusion(s) + _confused(s)
+    return draw.confusion(s) + _confused(s) + worst_section(s, _plain)
 
 
 def _confused(s: Subject) -> str:
@@ -84,7 +116,8 @@ def _confused(s: Subject) -> str:
 
 def calibration_section(s: Subject) -> str:
     if s.kind != "regression":
-        return draw.reliability(s)
+        two = s.kind == "classification" and len(s.model.classes_) == 2
+        return draw.reliability(s) + (threshold_section(s) if two else "")
     if not s.one_output or not hasattr(s.model, "predict_interval"):
         return paragraph("This model gives no intervals of one output.")
     return draw.coverage(s)
@@ -162,9 +195,12 @@ SECTIONS: tuple[tuple[str, str, Callable[[Subject], str]], ...] = (
     ("data", "The data", data_section),
     ("choice", "What was chosen, and why", choice_section),
     ("errors", "Where it errs", error_section),
+    ("parts", "In which parts it errs more", subgroup_section),
     ("calibration", "Can its confidence be trusted?", calibration_section),
     ("learning", "Would a larger model help?", learning_section),
     ("importance", "Which columns matter", importance_section),
+    ("dependence", "How it depends on them", dependence_section),
+    ("what-if", "What if", what_if_section),
     ("map", "A map of the rows", map_section),
     ("unsure", "Where it is unsure", unsure_section),
 )

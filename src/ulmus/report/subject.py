@@ -1,6 +1,6 @@
 """What a report is about: a fitted model, rows, and what the model says of them, computed once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,21 @@ from ulmus.models._ordinal import Ordinal
 
 #: Rows behind figures and importances, at most.
 MAX_ROWS = 2_000
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where the rows come from and what is known beside them; everything may be left out."""
+
+    target: str = ""
+    file: str = ""
+    n_rows: int = 0
+    n_fitted: int = 0
+    where: str = ""
+    left_out: dict[str, str] = field(default_factory=dict)
+    findings: tuple[str, ...] = ()
+    entries: tuple[Any, ...] = ()
+    measure: str = ""
 
 
 @dataclass(frozen=True)
@@ -29,15 +44,19 @@ class Subject:
     seen: bool
     names: np.ndarray
     saved: Any = None
+    context: Context = field(default_factory=Context)
 
     @classmethod
-    def of(cls, estimator: Any, X: Any, y: Any, seen: bool, saved: Any = None) -> "Subject":
+    def of(
+        cls, estimator: Any, X: Any, y: Any, seen: bool, saved: Any = None, context: Context | None = None
+    ) -> "Subject":
         if not isinstance(X, pd.DataFrame):
             X = X.to_pandas() if hasattr(X, "to_pandas") else X.toarray() if hasattr(X, "toarray") else np.asarray(X)
             names = getattr(estimator, "feature_names_in_", None)
             if not isinstance(X, pd.DataFrame):
                 X = pd.DataFrame(X, columns=names if names is not None else [f"x{j}" for j in range(X.shape[1])])
-        return cls(estimator, X.reset_index(drop=True), np.asarray(y), seen, np.asarray(X.index, dtype=object), saved)
+        names = np.asarray(X.index, dtype=object)
+        return cls(estimator, X.reset_index(drop=True), np.asarray(y), seen, names, saved, context or Context())
 
     @property
     def model(self) -> Any:
@@ -102,6 +121,13 @@ class Subject:
     @cached_property
     def probability(self) -> np.ndarray:
         return np.asarray(self.model.predict_proba(self.features))
+
+    @cached_property
+    def shuffled(self) -> Any:
+        """Permutation importances of the columns; None where they are too many."""
+        from ulmus.report.importance import shuffled
+
+        return shuffled(self)
 
     @cached_property
     def sample(self) -> np.ndarray:

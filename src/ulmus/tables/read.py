@@ -1,12 +1,15 @@
 """Files → batches of columns. Text formats are read as text; what a column is, is told later, from all of it."""
 
 import csv
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
+from glob import glob
 from io import TextIOWrapper
 from itertools import count, islice
+from pathlib import Path
 from typing import Any
 
 from ulmus.engine import physical_memory
@@ -15,6 +18,8 @@ from ulmus.tables.sniff import Layout, Source
 
 #: Texts that mean that a value is missing.
 MISSING = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", "#N/A", "#NA", "<NA>")
+#: How the names of tables end, in folders.
+ENDINGS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx")
 #: Bytes of text in one batch.
 BATCH = 1 << 24
 #: Bytes of the longest row that is read, and of the largest batch. A file of a megabyte can unpack to one row of a
@@ -32,6 +37,16 @@ class TableBatch:
     columns: dict[str, Any]
     first_row: int
     file: str
+    #: Of batches that were joined: file, first row and number of rows of each.
+    parts: tuple[tuple[str, int, int], ...] = ()
+
+    def at(self, i: int) -> dict[str, Any]:
+        """File and row of the i-th row here, for errors."""
+        for file, first, n_rows in self.parts:
+            if i < n_rows:
+                return {"file": file, "row": first + i}
+            i -= n_rows
+        return {"file": self.file, "row": self.first_row + i}
 
     @property
     def n_rows(self) -> int:
@@ -66,7 +81,8 @@ def join_batches(batches: list[TableBatch]) -> TableBatch:
         return batches[0]
     names = dict.fromkeys(name for b in batches for name in b.columns)
     columns = {name: _joined([(b.columns.get(name), b.n_rows) for b in batches]) for name in names}
-    return TableBatch(columns, batches[0].first_row, batches[0].file)
+    parts = tuple((b.file, b.first_row, b.n_rows) for b in batches)
+    return TableBatch(columns, batches[0].first_row, batches[0].file, parts)
 
 
 def _joined(parts: list[tuple[Any, int]]) -> Any:
@@ -82,12 +98,44 @@ def _joined(parts: list[tuple[Any, int]]) -> Any:
     return pa.chunked_array(chunks, common)
 
 
+def files_of(path: str) -> list[str]:
+    """The files that a path names: itself, the tables in a folder, or what a pattern (``day-*.csv``) matches."""
+    if path != "-" and os.path.isdir(path):
+        found = sorted(str(file) for file in Path(path).iterdir() if _is_table(file))
+        if not found:
+            raise TableError(f"the folder holds no table ({', '.join(ENDINGS)}, compressed or not)", file=path)
+        return found
+    if any(sign in path for sign in "*?[") and not os.path.exists(path):
+        found = sorted(file for file in glob(path, recursive=True) if os.path.isfile(file))
+        if not found:
+            raise TableError("no file is called so", file=path)
+        return found
+    return [path]
+
+
+def _is_table(file: Path) -> bool:
+    known = any(suffix.lower() in ENDINGS for suffix in file.suffixes[-2:])
+    return known and file.is_file() and not file.name.startswith((".", "_"))
+
+
+def batch_of_rows(rows: list[dict[str, Any]], file: str = "") -> TableBatch:
+    """Rows that are JSON objects, of plain values; the first is row 1."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    table = _table(rows, names)
+    return TableBatch(dict(zip(table.column_names, table.columns, strict=True)), 1, file)
+
+
 def read_batches(path: str) -> Iterator[TableBatch]:
-    """A file, piece by piece. A file without rows is an error."""
+    """A file, or those of a folder or a pattern, piece by piece. A file without rows is an error."""
+    for file in files_of(path):
+        yield from _read_file(file)
+
+
+def _read_file(path: str) -> Iterator[TableBatch]:
     source = Source(path)
     layout = source.layout()
-    reader = {"csv": _csv, "jsonl": _json_lines, "parquet": _parquet}[layout.format]
-    row = 2 if layout.format == "csv" else 1
+    reader = {"csv": _csv, "jsonl": _json_lines, "parquet": _parquet, "xlsx": _workbook}[layout.format]
+    row = 2 if layout.format in ("csv", "xlsx") else 1
     rows = 0
     for table in reader(source, layout):
         if not table.num_rows:
@@ -96,9 +144,7 @@ def read_batches(path: str) -> Iterator[TableBatch]:
         yield TableBatch(dict(zip(names, table.columns, strict=True)), row + rows, source.name)
         rows += table.num_rows
     if not rows:
-        raise TableError(
-            "the file has no rows, only a header" if layout.format == "csv" else "no rows", file=source.name
-        )
+        raise TableError("the file has no rows, only a header" if row == 2 else "no rows", file=source.name)
 
 
 def unique_names(names: list[str]) -> list[str]:
@@ -254,6 +300,16 @@ def _parquet(source: Source, layout: Layout) -> Iterator[Any]:
             yield pa.table(batch)
     except (pa.ArrowInvalid, OSError) as error:
         raise TableError(f"not a whole Parquet file: {error}", file=source.name) from None
+
+
+def _workbook(source: Source, layout: Layout) -> Iterator[Any]:
+    from ulmus.tables.excel import rows_of_workbook
+
+    header, rows = rows_of_workbook(source)
+    names = unique_names(header)
+    for start in range(0, len(rows), 1 << 17):
+        some = rows[start : start + (1 << 17)]
+        yield _table([dict(zip(names, row, strict=True)) for row in some], dict.fromkeys(names))
 
 
 def _chunks(column: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ class Schema:
     left_out: dict[str, str] = field(default_factory=dict)
     categories: list[str] | None = None
     missing: dict[str, float] = field(default_factory=dict)
+    #: What the columns looked like (:func:`ulmus.features.findings.profile`).
+    profile: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """For a file; columns as a list, which keeps their order."""
@@ -124,8 +127,7 @@ def _refuse_target(batch: TableBatch, target: str, column: Any, kind: Kind) -> N
     row = int(wrong[0]) if len(wrong) else 0
     raise TableError(
         f"regression needs numbers, got {column[row].as_py()!r}; for classes use --task classification",
-        file=batch.file,
-        row=batch.first_row + row,
+        **batch.at(row),
         column=target,
     )
 
@@ -197,8 +199,13 @@ def frame(batch: TableBatch, schema: Schema, tell: Tell, *, decimal: str = "auto
             first = int(known.wrong[0])
             more = f" (and {len(known.wrong) - 1} more)" if len(known.wrong) > 1 else ""
             text = f"{column[first].as_py()!r} is not {_CALLED[kind.name]}; it counts as missing{more}"
-            tell(str(TableError(text, file=batch.file, row=batch.first_row + first, column=name)))
+            tell(str(TableError(text, **batch.at(first), column=name)))
     return pd.DataFrame(found, copy=False)
+
+
+def columns_as_arrays(X: Any) -> dict[str, np.ndarray]:
+    """The columns of a frame of :func:`frame`."""
+    return {str(name): X[name].to_numpy() for name in X.columns}
 
 
 def _refuse_turned(batch: TableBatch, schema: Schema, name: str, kind: Kind, known: Values) -> None:
@@ -213,8 +220,7 @@ def _refuse_turned(batch: TableBatch, schema: Schema, name: str, kind: Kind, kno
         raise TableError(
             f"{batch.column(name)[first].as_py()!r} is not {_CALLED[kind.name]} as the model knows it from training "
             f"({kind.form or 'plain'}), nor are {len(known.wrong)} of the {given} values here; {way}",
-            file=batch.file,
-            row=batch.first_row + first,
+            **batch.at(first),
             column=name,
         )
     many = n_missing > NEARLY_ALL * len(known.values) and len(known.values) >= ENOUGH
@@ -229,7 +235,7 @@ def _refuse_turned(batch: TableBatch, schema: Schema, name: str, kind: Kind, kno
 
 def row_names(batch: TableBatch, schema: Schema) -> np.ndarray:
     """What rows are called: their numbers in the file, with the value of a column that names them, if there is one."""
-    numbers = np.arange(batch.first_row, batch.first_row + batch.n_rows).astype(str).astype(object)
+    numbers = _row_numbers(batch)
     for name in schema.left_out:
         column = batch.columns.get(name)
         if column is not None and not column.null_count and len(column.cast("string").unique()) == len(column):
@@ -237,6 +243,15 @@ def row_names(batch: TableBatch, schema: Schema) -> np.ndarray:
                 [f"{row} ({text})" for row, text in zip(numbers, column.cast("string").to_pylist())], object
             )
     return numbers
+
+
+def _row_numbers(batch: TableBatch) -> np.ndarray:
+    """Numbers of the rows, with the file where there are several."""
+    parts = batch.parts or ((batch.file, batch.first_row, batch.n_rows),)
+    several = len({file for file, _, _ in parts}) > 1
+    before = [f"{Path(file).name} " if several else "" for file, _, _ in parts]
+    found = [f"{name}{first + i}" for name, (_, first, count) in zip(before, parts) for i in range(count)]
+    return np.asarray(found, dtype=object)
 
 
 def _missing(found: np.ndarray) -> np.ndarray:
@@ -256,8 +271,7 @@ def target(batch: TableBatch, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
             row = int(known.wrong[0])
             raise TableError(
                 f"{column[row].as_py()!r} is not a number",
-                file=batch.file,
-                row=batch.first_row + row,
+                **batch.at(row),
                 column=schema.target,
             )
         return known.values, np.isfinite(known.values)
@@ -273,8 +287,7 @@ def target(batch: TableBatch, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
         if len(strange):
             raise TableError(
                 f"{labels[strange[0]]!r} is not among the categories {', '.join(schema.categories)}",
-                file=batch.file,
-                row=batch.first_row + int(strange[0]),
+                **batch.at(int(strange[0])),
                 column=schema.target,
             )
     return labels.astype(str), there

@@ -34,7 +34,7 @@ COMPRESSIONS: dict[bytes, Callable[[Any], Any]] = {
 }
 #: First bytes of files that people have, and what to do with them.
 OTHERS = {
-    b"PK\x03\x04": "a workbook or a ZIP archive; save the sheet as CSV, or unpack the archive",
+    b"PK\x03\x04": "a ZIP archive, or a document of an office program; unpack it, or save the table as CSV",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
     b"SQLite format 3": "a database; export the table as CSV",
     b"%PDF": "a PDF document, not a table",
@@ -103,6 +103,8 @@ class Source:
             raise TableError("the file is empty", file=self.name)
         if sample.startswith(b"PAR1"):
             return Layout("parquet")
+        if sample.startswith(b"PK\x03\x04") and b"xl/" in sample:
+            return Layout("xlsx")
         for magic, words in OTHERS.items():
             if sample.startswith(magic):
                 raise TableError(words, file=self.name)

@@ -1,0 +1,99 @@
+"""What if: the columns that matter most are changed in a row, and the prediction moves.
+
+Answers are computed beforehand for all combinations of some values, so that the page needs no model.
+"""
+
+import json
+from html import escape
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ulmus.report.dependence import answers, called, grid, leading
+from ulmus.report.page import cell, paragraph
+from ulmus.report.subject import Subject
+
+#: Columns that can be changed, values of each, rows that can be chosen.
+COLUMNS, VALUES, ROWS = 3, 7, 6
+SCRIPT = """
+(function(){var box=document.getElementById('what-if-box');if(!box)return;
+var d=JSON.parse(box.getAttribute('data-answers')),row=document.getElementById('what-if-row'),
+out=document.getElementById('what-if-out'),was=document.getElementById('what-if-was'),
+sliders=[].slice.call(box.querySelectorAll('input[type=range]'));
+function show(){var r=+row.value,k=0,own=true;sliders.forEach(function(s,j){k=k*d.values[r][j].length+ +s.value;
+document.getElementById('what-if-'+j).textContent=d.values[r][j][s.value];if(+s.value!==d.at[r][j])own=false});
+out.textContent=d.called+': '+d.told[r][k]+(own?' (as it is)':'')}
+function choose(){var r=+row.value;sliders.forEach(function(s,j){s.max=d.values[r][j].length-1;s.value=d.at[r][j]});
+was.textContent=d.others[r];show()}
+row.addEventListener('change',choose);sliders.forEach(function(s){s.addEventListener('input',show)});choose()})();
+"""
+
+
+def what_if_section(s: Subject) -> str:
+    if not s.one_output:
+        return paragraph("There are several outputs; the panel is made for one.")
+    names = leading(s, COLUMNS)
+    if not names:
+        return paragraph("No column has several values to choose from.")
+    spread = np.linspace(0, len(s.frame) - 1, ROWS).astype(int)
+    rows = np.unique(np.argsort(answers(s, s.frame), kind="stable")[spread])
+    values, at, told, others = [], [], [], []
+    for i in rows:
+        choices = [_choices(s.frame[name], s.frame.at[i, name]) for name in names]
+        combined = list(product(*choices))
+        X = pd.concat([s.frame.iloc[[i]]] * len(combined), ignore_index=True)
+        for j, name in enumerate(names):
+            X[name] = _like_all([c[j] for c in combined], s.frame[name])
+        values.append([[_word(value) for value in choice] for choice in choices])
+        at.append([_place(choice, s.frame.at[i, name]) for choice, name in zip(choices, names, strict=True)])
+        told.append([cell(float(value)) for value in answers(s, X)])
+        rest = [f"{c}: {_word(s.frame.at[i, c])}" for c in s.frame.columns if c not in names][:12]
+        others.append("; ".join(rest))
+    data = json.dumps({"values": values, "at": at, "told": told, "others": others, "called": called(s)})
+    options = "".join(f'<option value="{k}">row {escape(str(s.names[i]))}</option>' for k, i in enumerate(rows))
+    fields = "".join(
+        f'<label>{escape(str(name))} <input type="range" min="0" max="{VALUES - 1}" step="1" value="0">'
+        f'<b id="what-if-{j}"></b></label>'
+        for j, name in enumerate(names)
+    )
+    text = (
+        "Choose a row, then change the columns that matter most; the other columns stay as they are in that row. Every "
+        "answer is the model's own, computed beforehand."
+    )
+    panel = (
+        f'<div id="what-if-box" class="panel" data-answers="{escape(data, quote=True)}">'
+        f'<label>row <select id="what-if-row">{options}</select></label>{fields}'
+        f'<output id="what-if-out"></output><p class="small" id="what-if-was"></p></div><script>{SCRIPT}</script>'
+    )
+    return paragraph(text) + panel
+
+
+def _choices(column: pd.Series, own: Any) -> list[Any]:
+    """Values to choose from, that of the row among them, in their order."""
+    found = grid(column, VALUES)
+    if not _gone(own) and own not in found:
+        found = [*found[: VALUES - 1], own]
+    found = sorted(found) if all(not isinstance(value, str) for value in found) else sorted(found, key=str)
+    return [own, *found] if _gone(own) else found
+
+
+def _place(choices: list[Any], own: Any) -> int:
+    return 0 if _gone(own) else choices.index(own)
+
+
+def _gone(value: Any) -> bool:
+    return value is None or value is pd.NaT or value == "" or (isinstance(value, float) and np.isnan(value))
+
+
+def _word(value: Any) -> str:
+    if _gone(value):
+        return "missing"
+    if isinstance(value, pd.Timestamp):
+        return f"{value:%Y-%m-%d}"
+    return cell(float(value)) if isinstance(value, float | np.floating) else str(value)[:40]
+
+
+def _like_all(values: list[Any], column: pd.Series) -> pd.Series:
+    return pd.Series(values).astype(column.dtype)

@@ -1,0 +1,5 @@
+"""A model behind HTTP: a form, uploads and a JSON endpoint, on this machine unless told otherwise. Needs starlette."""
+
+from ulmus.serving.app import Limits, application
+
+__all__ = ["Limits", "application"]

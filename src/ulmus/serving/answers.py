@@ -1,0 +1,124 @@
+"""Predictions for rows that come over the wire, by the rules and in the words of the command line."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from ulmus.tables import TableError
+from ulmus.tables.kinds import values
+from ulmus.tables.read import TableBatch, batch_of_rows
+from ulmus.tables.schema import Schema, frame
+
+
+@dataclass(frozen=True)
+class Question:
+    """Rows as JSON objects, and what is asked of them."""
+
+    rows: list[dict[str, Any]]
+    proba: bool = False
+    interval: float | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Predictions, and what else was asked for; ``warnings`` tells what counts as missing."""
+
+    predictions: list[Any]
+    probabilities: list[list[float]] | None = None
+    intervals: list[list[float]] | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A fitted pipeline and the schema of its table."""
+
+    model: Any
+    schema: Schema
+
+    @property
+    def classes(self) -> list[Any] | None:
+        """The classes, or None for numbers."""
+        return self.model[-1].classes_.tolist() if is_classifier(self.model[-1]) else None
+
+    def answer(self, question: Question) -> Answer:
+        """The answer to one question; a :class:`~ulmus.tables.TableError` tells what is wrong with its rows."""
+        told: list[str] = []
+        X = frame(self._batch(question.rows), self.schema, told.append)
+        return self._answered(X, question, told)
+
+    def answer_together(self, questions: list[Question]) -> list[Answer | TableError]:
+        """The answers to several, in one pass where nothing is wrong with any of them."""
+        joined = self._joined(questions)
+        if joined is None:
+            return [self._alone(question) for question in questions]
+        proba, levels = any(q.proba for q in questions), {q.interval for q in questions if q.interval is not None}
+        asked: list[float | None] = list(levels) or [None]
+        whole = {level: self._answered(joined, Question([], proba, level), []) for level in asked}
+        out: list[Answer | TableError] = []
+        start = 0
+        for question in questions:
+            stop = start + len(question.rows)
+            found = whole[question.interval if question.interval is not None else next(iter(whole))]
+            out.append(
+                Answer(
+                    found.predictions[start:stop],
+                    found.probabilities[start:stop] if question.proba and found.probabilities else None,
+                    found.intervals[start:stop] if question.interval is not None and found.intervals else None,
+                )
+            )
+            start = stop
+        return out
+
+    def _alone(self, question: Question) -> Answer | TableError:
+        try:
+            return self.answer(question)
+        except TableError as error:
+            return error
+
+    def _joined(self, questions: list[Question]) -> Any:
+        """One frame of all rows; None where one of them is to be told something."""
+        import pandas as pd
+
+        rows = [row for question in questions for row in question.rows]
+        if any(name not in row for row in rows for name in self.schema.columns):
+            return None
+        try:
+            batch = self._batch(rows)
+            found = {}
+            for name, kind in self.schema.columns.items():
+                known = values(batch.column(name), kind)
+                if len(known.wrong):
+                    return None
+                found[name] = known.values
+        except TableError:
+            return None
+        return pd.DataFrame(found, copy=False)
+
+    def _batch(self, rows: list[dict[str, Any]]) -> TableBatch:
+        if not rows:
+            raise TableError("no rows")
+        return batch_of_rows(rows)
+
+    def _answered(self, X: Any, question: Question, told: list[str]) -> Answer:
+        predicted = np.asarray(self.model.predict(X)).tolist()
+        probabilities = intervals = None
+        if question.proba:
+            probabilities = np.asarray(self.model.predict_proba(X)).tolist()
+        if question.interval is not None:
+            features = X
+            for _, step in self.model.steps[:-1]:
+                features = step.transform(features)
+            intervals = np.asarray(self.model[-1].predict_interval(features, coverage=question.interval)).tolist()
+        return Answer(predicted, probabilities, intervals, told)
+
+    def check(self, question: Question) -> None:
+        """Refuse what the model cannot give."""
+        if question.proba and self.classes is None:
+            raise TableError("proba is for classes, and this model predicts numbers; use interval")
+        if question.interval is not None and self.classes is not None:
+            raise TableError("interval is for numbers, and this model predicts classes; use proba")
+        if question.interval is not None and not 0 < question.interval < 1:
+            raise TableError(f"interval takes a number between 0 and 1, got {question.interval}")

@@ -1,0 +1,221 @@
+"""A model behind HTTP: a form, uploads and JSON, in the words of the command line."""
+
+import asyncio
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("starlette")
+import httpx
+
+import ulmus
+from ulmus.cli import main
+from ulmus.cli.console import OK
+from ulmus.persistence import describe
+from ulmus.serving import Limits, application
+from ulmus.serving.answers import Predictor, Question
+from ulmus.tables.schema import Schema
+
+pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+N = 200
+
+
+def people(seed=0):
+    rng = np.random.RandomState(seed)
+    frame = pd.DataFrame(
+        {
+            "age": rng.randint(18, 90, N),
+            "fee": [f"€ {p:.2f}" for p in rng.gamma(2, 20, N)],
+            "town": rng.choice(["Rome", "Köln", "Oslo"], N),
+            "since": (np.datetime64("2020-01-01") + rng.randint(0, 900, N)).astype(str),
+        }
+    )
+    frame["price"] = (frame["age"] / 3 + 5 * (frame["town"] == "Rome") + rng.normal(size=N)).round(2)
+    frame["kind"] = np.where(frame["price"] > 20, "dear", "cheap")
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    people().drop(columns="kind").to_csv(folder / "price.csv", index=False)
+    people().drop(columns="price").to_csv(folder / "kind.csv", index=False)
+    for name in ("price", "kind"):
+        fit = ["fit", str(folder / f"{name}.csv"), "--target", name, "--effort", "fast", "--no-baselines"]
+        assert main([*fit, "-o", str(folder / f"{name}.ulmus")]) == OK
+    return folder
+
+
+def app_of(folder, name="price", **options):
+    path = folder / f"{name}.ulmus"
+    return application(ulmus.load(path), Schema.from_json(describe(path).notes["table"], str(path)), **options)
+
+
+def ask(app, *requests, host="localhost"):
+    """Answers to (method, path, options), all asked at once."""
+
+    async def run():
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
+            return await asyncio.gather(*(client.request(m, path, **more) for m, path, more in requests))
+
+    return asyncio.run(run())
+
+
+def row(frame, i):
+    return json.loads(frame.drop(columns=["price", "kind"]).iloc[[i]].to_json(orient="records"))[0]
+
+
+def by_command(folder, name, frame, *options):
+    """What the command line predicts for these rows."""
+    given, out = folder / "given.csv", folder / "out.csv"
+    frame.to_csv(given, index=False)
+    assert main(["predict", str(folder / f"{name}.ulmus"), str(given), "-o", str(out), *options]) == OK
+    return pd.read_csv(out)
+
+
+def test_answers_are_those_of_the_command_line(folder):
+    new = people(1)
+    expected = by_command(folder, "price", new[:40], "--interval", "0.9")
+    one = [("POST", "/predict", {"json": row(new, i)}) for i in range(40)]
+    several = ("POST", "/predict", {"json": {"rows": [row(new, i) for i in range(40)], "interval": 0.9}})
+    *single, together = ask(app_of(folder), *one, several)
+    found = [answer.json()["predictions"][0] for answer in single]
+    np.testing.assert_allclose(found, expected["prediction"], rtol=1e-9)
+    np.testing.assert_allclose(together.json()["predictions"], expected["prediction"], rtol=1e-9)
+    np.testing.assert_allclose(together.json()["intervals"], expected[["low", "high"]], rtol=1e-9)
+
+
+def test_classes_come_with_their_probabilities(folder):
+    new = people(1)
+    expected = by_command(folder, "kind", new[:5], "--proba")
+    (answer,) = ask(
+        app_of(folder, "kind"), ("POST", "/predict", {"json": {"rows": [row(new, i) for i in range(5)], "proba": True}})
+    )
+    told = answer.json()
+    assert told["classes"] == ["cheap", "dear"]
+    assert told["predictions"] == expected["prediction"].tolist()
+    np.testing.assert_allclose(np.array(told["probabilities"])[:, 1], expected["probability of dear"], rtol=1e-9)
+
+
+def test_bad_rows_are_answered_in_the_words_of_the_command_line(folder, capsys):
+    good, bad = row(people(), 0), {**row(people(), 1), "age": "old"}
+    fine, wrong = ask(app_of(folder), ("POST", "/predict", {"json": good}), ("POST", "/predict", {"json": bad}))
+    assert fine.status_code == 200  # though they were asked together
+    assert wrong.status_code == 422
+    lines = folder / "bad.jsonl"
+    lines.write_text(json.dumps(bad))
+    capsys.readouterr()
+    assert main(["predict", str(folder / "price.ulmus"), str(lines)]) == 3
+    said = capsys.readouterr().err.replace("\n", "").partition(": ")[2]
+    assert wrong.json()["error"] in said.replace(f"{lines}, ", "")
+    assert (wrong.json()["row"], wrong.json()["column"]) == (1, "age")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        ({"content": b"{"}, 400, "not JSON"),
+        ({"content": b"3"}, 400, "a request is a row"),
+        ({"json": []}, 422, "no rows"),
+        ({"json": [3]}, 422, "a row must be a JSON object"),
+        ({"json": {"age": 3}}, 422, "there is no such column"),
+        ({"json": {"age": [3]}}, 422, "a value must be a number, a text, true, false or null"),
+        ({"json": {"rows": [], "wish": 1}}, 400, "no 'wish'"),
+        ({"json": {"rows": [{}], "proba": True}}, 422, "proba is for classes"),
+        ({"json": {"rows": [{}], "interval": 2}}, 422, "between 0 and 1"),
+        ({"json": [{}] * 11}, 413, "11 rows are more than the 10"),
+        ({"content": b" " * 3000}, 413, "longer than 2,000 bytes"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_answered_is_said(folder, options, code, words):
+    (answer,) = ask(app_of(folder, limits=Limits(2000, 10)), ("POST", "/predict", options))
+    assert answer.status_code == code
+    assert words in answer.json()["error"]
+
+
+def test_files_come_back_with_predictions(folder):
+    new = people(1)
+    expected = by_command(folder, "price", new, "--keep")
+    body = new.to_csv(index=False).encode()
+    good, bad = ask(app_of(folder), ("POST", "/csv", {"content": body}), ("POST", "/csv", {"content": b"a,b\n1\n"}))
+    (folder / "back.csv").write_bytes(good.content)
+    pd.testing.assert_frame_equal(pd.read_csv(folder / "back.csv"), expected)
+    assert bad.status_code == 422
+    assert bad.json()["error"].startswith("the file, row 2: the header has 2 fields and this row 1")
+
+
+def test_other_hosts_are_refused(folder):
+    (answer,) = ask(app_of(folder), ("GET", "/schema", {}), host="evil.example")
+    assert answer.status_code == 400
+    (answer,) = ask(app_of(folder, hosts=("here.example",)), ("GET", "/schema", {}), host="here.example")
+    assert answer.json()["target"] == "price"
+    assert [column["kind"] for column in answer.json()["columns"]] == ["number", "number", "category", "date"]
+
+
+def test_questions_that_wait_are_answered_together(folder):
+    path = folder / "price.ulmus"
+    predictor = Predictor(ulmus.load(path), Schema.from_json(describe(path).notes["table"], str(path)))
+    questions = [Question([row(people(), i)], interval=level) for i, level in enumerate([None, 0.9, 0.5, None])]
+    for question, answer in zip(questions, predictor.answer_together(questions), strict=True):
+        alone = predictor.answer(question)
+        np.testing.assert_allclose(answer.predictions, alone.predictions, rtol=1e-9)
+        assert (answer.intervals is None) == (question.interval is None)
+        if answer.intervals is not None:
+            np.testing.assert_allclose(answer.intervals, alone.intervals, rtol=1e-9)
+
+
+@pytest.fixture
+def server(folder):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ulmus", "serve", str(folder / "price.ulmus"), "--port", str(port)],
+        stderr=subprocess.PIPE,
+    )
+    for _ in range(600):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/schema", timeout=1).read()
+            break
+        except OSError:
+            time.sleep(0.1)
+    yield f"http://127.0.0.1:{port}"
+    process.terminate()
+    process.wait(timeout=30)
+
+
+def test_the_form_predicts_in_a_browser(server, browser, folder, tmp_path):
+    page = urllib.request.urlopen(server).read().decode()
+    assert 'name="town"' in page
+    probe = (
+        "<script>addEventListener('load',function(){var f=document.getElementById('row');f.elements['age'].value='50';"
+        "f.elements['fee'].value='€ 20';f.elements['town'].value='Rome';f.elements['since'].value='2021-05-01';"
+        "f.requestSubmit()})</script>"
+    )
+    # the page is served again with the probe, and its requests go to the server
+    probed = tmp_path / "probed.html"
+    text = page.replace("</body>", probe + "</body>").replace("connect-src 'self'", f"connect-src {server}")
+    probed.write_text(text.replace("fetch('", f"fetch('{server}/"), encoding="utf-8")
+    shown = browser(
+        "--disable-web-security",
+        f"--user-data-dir={tmp_path}",
+        "--virtual-time-budget=20000",
+        "--dump-dom",
+        url=probed.as_uri(),
+    )
+    told = re.search(r'<output id="answer"[^>]*>(.*?)</output>', shown.stdout, re.DOTALL)[1]
+    body = json.dumps({"age": 50, "fee": "€ 20", "town": "Rome", "since": "2021-05-01"}).encode()
+    request = urllib.request.Request(f"{server}/predict", body, {"Content-Type": "application/json"})
+    expected = json.loads(urllib.request.urlopen(request).read())["predictions"][0]
+    assert float(told.split()[0]) == pytest.approx(expected, rel=1e-4)
+    assert "(90 %:" in told
