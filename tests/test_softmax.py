@@ -13,6 +13,7 @@ from data import classification, rows
 from ulmus.engine import Lifted, Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
+from ulmus.solvers import log_metric
 from ulmus.solvers import softmax as module
 from ulmus.solvers.log_kernel import fit_kernel_softmax
 from ulmus.solvers.log_loss import losses, proportions, targets
@@ -288,3 +289,14 @@ def test_a_penalty_that_is_none_is_refused(C):
 def test_offsets_of_another_shape_are_refused():
     with pytest.raises(ValueError, match="offset must have shape"):
         LogProblem.of(np.ones((2, 1)), np.ones((2, 1)), 1.0, offset=np.zeros(2))
+
+
+def test_a_curvature_that_round_off_has_made_indefinite_still_has_a_factor():
+    rng = np.random.RandomState(0)
+    B = rng.normal(size=(20, 20))
+    A = B @ B.T
+    A -= (np.linalg.eigvalsh(A)[0] + 0.01 * np.linalg.eigvalsh(A)[-1]) * np.eye(20)  # a hundredth below 0
+    F = np.tril(log_metric.factored(A.copy()))
+    raised = F @ F.T - A
+    assert np.abs(raised - np.diag(raised.diagonal())).max() < 1e-10 * np.abs(A).max()
+    assert 0.0 < raised.diagonal().max() <= A.diagonal().max()

@@ -22,9 +22,10 @@ from ulmus._blas import solve_lower_transposed
 from ulmus._cholesky import cholesky_in_place, solve_factored
 from ulmus.solvers.log_loss import curvature, second_derivative
 
-#: A share of the diagonal that is added, tenfold more each time, where round-off leaves no factor.
+#: A share of the largest diagonal entry that is added, tenfold more each time, where round-off leaves no factor; up to
+#: all of it, as a metric only points the way.
 LIFT = 1e-13
-MAX_LIFTS = 12
+MAX_LIFTS = 15
 #: Order of the Hessian up to which it is taken as it is.
 DENSE = 700
 #: Eigenvalues of S below this share of the largest are those of rounding.
