@@ -114,7 +114,7 @@ def check_intervals(rng: np.random.Generator, name: str, n: int) -> str:
     kind = str(rng.choice(list(REGRESSORS)))
     size = 4 if kind in GROUPED and n >= 200 and rng.uniform() < 0.3 else 1
     # robust intervals are for rows that are no outliers
-    if kind.startswith("Robust") and not name.endswith(("smooth", "exact", "nothing", "widening")):
+    if kind.startswith("Robust") and not name.endswith(("smooth", "exact", "nothing", "widening", "inflated")):
         name = "gaussian smooth"
     repeats, shares, ratios = max(1, 400 // n), [], []
     for _ in range(repeats):

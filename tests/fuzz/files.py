@@ -7,6 +7,7 @@
 - *greedy* ones declare more than they hold. No load takes more memory than ``budget.allowance`` of its file, and none
   imports, opens or runs anything.
 - *shared* paths: threads that write to one path leave one of the files they wrote, and a reader never sees half of one.
+- two *processes*, forked or spawned, that save to, load from, predict into or checkpoint in one place do as well.
 """
 
 import errno
@@ -29,6 +30,7 @@ import numpy as np
 
 import ulmus
 from tests.fuzz._model_files import crafted, damaged, greedy, models
+from tests.fuzz._two_processes import two_processes
 from ulmus import _files, streaming
 
 
@@ -37,7 +39,7 @@ def check(seed: int) -> str:
     rng = random.Random(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return rng.choice((writers, writers, damaged, crafted, crafted, greedy, shared))(rng)
+        return rng.choice((writers, writers, damaged, crafted, crafted, greedy, shared, two_processes))(rng)
 
 
 # writers

@@ -11,10 +11,11 @@ from ulmus import engine
 from ulmus.engine import Lift, Rows
 from ulmus.features.kept import KeptMap
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.sampling import distinct_sample
+from ulmus.features.sampling import distinct_sample, row_keys
 from ulmus.solvers.own_landmarks import OwnLandmarks, WithoutLandmarks, can_leave, landmarks_among
 from ulmus.solvers.path import RidgePath, leave_out
 from ulmus.solvers.ridge import Solution
+from ulmus.solvers.robust import weighted_median
 from ulmus.statistics import Summary
 
 #: Rows whose leave-one-out predictions calibrate probabilities and intervals, at most.
@@ -31,7 +32,8 @@ class HeldOut:
     model that does not hold it, ``h₋ = h/(1 − u h)``, and what the features leave of the prior. New rows have the same.
     ``X`` are the rows as the model sees them, ``unit`` the weight u that each takes along; ``place`` says which rows
     they were, where inputs have been replaced; rows of one ``fold`` were left out together. ``one_by_one`` tells that
-    every row was left out alone, of a model in closed form.
+    every row was left out alone, of a model in closed form. ``residual`` is what a robust model that holds the rows
+    misses their targets by: small for a row that is merely far from others, and large for an outlier.
     """
 
     T: np.ndarray
@@ -43,6 +45,7 @@ class HeldOut:
     place: np.ndarray | None = None
     fold: np.ndarray | None = None
     one_by_one: bool = False
+    residual: np.ndarray | None = None
 
     @classmethod
     def of(cls, rows: Rows, residual: np.ndarray, remainder: np.ndarray, rest: Any = 0.0) -> "HeldOut":
@@ -176,16 +179,57 @@ def fold_sample(features: Any, rows: Rows, folds: FoldModels, rng: np.random.Ran
     return HeldOut.by_others(rows, P, h + folds.C * residual_kernel(features, rows.X, explained))
 
 
-def refitted(rows: Rows, part: np.ndarray, fit: Callable[[Rows], Callable[[np.ndarray], np.ndarray]]) -> HeldOut:
-    """Predictions of every part of the rows by a model that was chosen and fitted without it, their variance left out.
+#: From inputs to predictions and their variances, of a model that was fitted to rows.
+Refit = Callable[[Rows], Callable[[Any], tuple[np.ndarray, np.ndarray]]]
 
-    ``fit`` makes a function from inputs to predictions. What leave-one-out cannot tell is here: what a choice among
-    many models gains on the very rows by which it was made.
+
+def refitted(rows: Rows, part: np.ndarray, fit: Refit, one_by_one: HeldOut | None = None) -> HeldOut:
+    """Predictions of every part of the rows by a model that was chosen and fitted without it.
+
+    What leave-one-out cannot tell is here: what a choice among many models gains on the very rows by which it was made.
+    Models of other parts may be stiffer or softer than that of all rows, and better: their deviations
+    ``√(1 + h₋ + C r)`` are put in units in which the middle one is that of this model, by its rows left out
+    ``one_by_one``, and of both errors of a row the worse one counts.
     """
-    P = np.empty(rows.T.shape)
+    order, answers = np.argsort(part, kind="stable"), []
     for k in np.unique(part):
-        P[part == k] = fit(rows.take(np.flatnonzero(part != k)))(rows.X[part == k])
-    return HeldOut.by_others(rows, P, np.zeros(len(rows)))
+        tested = rows.take(np.flatnonzero(part == k))
+        P, variance = fit(rows.take(np.flatnonzero(part != k)))(tested.X)
+        if one_by_one is not None:
+            middle = _middle(one_by_one.variance, one_by_one.weight) / _middle(variance, tested.weight)
+            variance = (1.0 + variance.reshape(len(variance), -1)) * middle - 1.0
+        answers.append((P, variance))
+    P, variance = (np.concatenate(answer)[np.argsort(order)] for answer in zip(*answers, strict=True))
+    found = HeldOut.by_others(rows, P.reshape(rows.T.shape), variance)
+    return found if one_by_one is None else _worse(found, one_by_one)
+
+
+def _worse(a: HeldOut, b: HeldOut) -> HeldOut:
+    """Of two predictions of the same rows those with the larger errors, as ``b`` otherwise."""
+    worse = np.abs(a.studentised) > np.abs(b.studentised)
+    variances = (np.broadcast_to(each.variance.reshape(len(a.T), -1), a.T.shape) for each in (a, b))
+    return replace(b, P=np.where(worse, a.P, b.P), variance=np.where(worse, *variances), one_by_one=False)
+
+
+def _middle(variance: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    return np.array([weighted_median(1.0 + v, weight) for v in variance.reshape(len(variance), -1).T])
+
+
+def parts_of_few(rows: Rows, few: float, parts: int) -> np.ndarray | None:
+    """So many parts of the rows, each with targets of all sizes, copies in one.
+
+    None where rows are not few, or hardly any. Neither units nor orders matter.
+    """
+    if rows.effective_count >= few:
+        return None
+    keys, place = np.unique(row_keys(rows.X, 0), return_inverse=True)
+    if len(keys) < 2 * parts:
+        return None
+    least = np.full(len(keys), np.inf)
+    np.minimum.at(least, place, rows.T[:, 0])
+    rank = np.empty(len(keys), dtype=int)
+    rank[np.argsort(least, kind="stable")] = np.arange(len(keys))
+    return np.asarray(rank[place] % parts)
 
 
 def landmark_folds(features: Any, rows: Rows, numbers: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from ulmus.calibration.likeness import Likeness, group_labels
 from ulmus.calibration.scale import Scale, lifted
 from ulmus.calibration.shift import checked_ratio, density_ratio
 from ulmus.features.coarse import coarse
-from ulmus.solvers.robust import GROSS, deviations
+from ulmus.solvers.robust import GROSS, deviations, weighted_median
 from ulmus.statistics import root_mean_square
 
 METHODS = ("normalised", "jackknife+", "plain")
@@ -192,8 +192,8 @@ class Spread:
 class RobustSpread(Spread):
     """Noise level by the median absolute deviation of studentised leave-one-out residuals, per output.
 
-    Quantiles are those of the residuals within six deviations: what lies beyond is an outlier, and intervals are for
-    targets that are none.
+    Quantiles are those of the residuals within six deviations: what lies beyond, left out as well as fitted, is an
+    outlier, and intervals are for targets that are none.
     """
 
     @classmethod
@@ -202,5 +202,13 @@ class RobustSpread(Spread):
 
     @classmethod
     def _counted(cls, studentised: np.ndarray, held_out: HeldOut) -> np.ndarray:
-        clean = np.abs(studentised) <= GROSS * cls._noise(studentised, held_out)
+        clean = _near(studentised, held_out.weight, cls._noise(studentised, held_out))
+        if held_out.residual is not None:  # fitted well: the error of the row left out is the model's, not the target's
+            clean |= _near(held_out.residual, held_out.weight, cls._noise(held_out.studentised, held_out))
+        clean |= ~clean.any(axis=0)
         return np.where(clean, held_out.weight[:, None], 0.0)
+
+
+def _near(E: np.ndarray, weight: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Which errors lie within six deviations of their middle."""
+    return np.abs(E - np.array([weighted_median(e, weight) for e in E.T])) <= GROSS * noise

@@ -78,7 +78,8 @@ class Scale:
         Psi = lifted(features, X[first])
         centre = np.average(Psi, axis=0, weights=w)
         size = np.sqrt(np.average(np.sum((Psi - centre) ** 2, axis=1), weights=w)) or 1.0
-        part = np.arange(len(first)) % PARTS if len(first) < MANY else None  # in the order of their keys, which is none
+        # every part has errors of all sizes; keys of rows, which know units, have no say
+        part = np.argsort(np.argsort(a, kind="stable")) % PARTS if len(first) < MANY else None
         if fold is not None:
             part = np.unique(fold, return_inverse=True)[1][first] % PARTS
         beta, intercept, g = _fit((Psi - centre) / size, a, w, part)

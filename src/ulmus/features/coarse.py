@@ -21,7 +21,7 @@ def coarse(features: Any, size: int) -> Lift | None:
         return features if features.n_hidden <= size else features.prefix(direct + size)
     if isinstance(features, CrossKernel):
         Z, parameters = features.Z, features.parameters
-        Z = Z[distinct_rows(Z, size, None, np.random.RandomState(0))[0]]
+        Z = Z[_some(Z, size)]
         kernel = features.function if features.kernel is None else features.kernel.name
         short = NystromMap(len(Z), kernel=kernel, gamma=parameters.gamma)
         short.set_params(degree=parameters.degree, coef0=parameters.coef0)
@@ -29,7 +29,9 @@ def coarse(features: Any, size: int) -> Lift | None:
     else:
         if features.triangular and features.n_lifted <= size:
             return features
-        Z, parameters, width = features.landmarks_[:size], features.cross_kernel_.parameters, features.gamma_
+        Z, parameters, width = features.landmarks_, features.cross_kernel_.parameters, features.gamma_
+        every = isinstance(features.landmarks, str) and features.landmarks == "all"
+        Z = Z[_some(Z, size)] if every else Z[:size]
         short = clone(features).set_params(n_landmarks=len(Z), rank=None)
         if not isinstance(features.landmarks, str):
             short.set_params(landmarks="uniform")
@@ -41,3 +43,8 @@ def coarse(features: Any, size: int) -> Lift | None:
         except ValueError:  # no row has a kernel value with itself
             return None
     return short
+
+
+def _some(Z: np.ndarray, size: int) -> np.ndarray:
+    """So many rows, by keys that know no order of columns."""
+    return distinct_rows(np.sort(Z, axis=1), size, None, np.random.RandomState(0))[0]

@@ -158,6 +158,8 @@ class RobustFamily:
         """Whether targets have a say in the features or in C."""
         return any_auto((model.C, getattr(model, self.width_name), getattr(model, self.size_name)))
 
+    adapts = open
+
     def fit(self, model: Any, training: Training) -> Outcome:
         """Temper targets, choose the map by them, then C and the weights under the robust loss."""
         rows, folds, rng = training.rows, training.folds, training.rng
@@ -253,6 +255,7 @@ class RobustFamily:
         Phi = np.empty((len(sample), features.n_lifted))
         engine.transform(features, sample.X, Phi, n_jobs=model.n_jobs)
         residual, h = solution.residual[index], solution.leverages(Phi)
+        fitted = residual
         rest = residual_kernel(features, sample.X, np.einsum("ij,ij->i", Phi, Phi))
         own = OwnLandmarks.of(features, sample)
         if own is not None:
@@ -261,7 +264,7 @@ class RobustFamily:
         unit = 1.0 if sample.unit is None else sample.unit[:, None]
         held = np.clip(unit * bend * h, 0.0, 1.0 - LEAST_REMAINDER)
         variance = held / (1.0 - held) / unit + bend * np.reshape(found.C, (1, -1)) * rest[:, None]
-        return HeldOut.by_others(sample, sample.T + e, variance)
+        return replace(HeldOut.by_others(sample, sample.T + e, variance), residual=-fitted)
 
 
 def transitions(model: Any, loss: Loss, n_outputs: int, scale: Any = 1.0) -> np.ndarray | None:

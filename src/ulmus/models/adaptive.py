@@ -12,12 +12,12 @@ from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
-from ulmus.calibration import LEAST_REMAINDER, HeldOut, decide, probabilities, refitted, variance_terms
+from ulmus.calibration import LEAST_REMAINDER, HeldOut, decide, parts_of_few, probabilities, refitted, variance_terms
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.preparation import Preparation
-from ulmus.features.sampling import distinct_sample, gathered, row_keys
+from ulmus.features.sampling import distinct_sample, gathered
 from ulmus.models._effort import EFFORTS, Effort
 from ulmus.models._log_stage import LogStages, calibrated_loss
 from ulmus.models._squared_stage import SquaredStages
@@ -70,25 +70,24 @@ class AdaptiveModel(Model):
         rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64), fold=folds))
         held_out = self._train_on(rows, rng, training.targets)
         seed = int(rng.randint(2**31 - 1))
-        part = self._parts(rows, seed)
+        part = self._parts(rows)
         if part is not None:
             held_out = refitted(rows, part, partial(self._another, seed, training.targets))
         return Outcome(None, held_out)
 
-    def _parts(self, rows: Rows, seed: int) -> np.ndarray | None:
+    def _parts(self, rows: Rows) -> np.ndarray | None:
         """Parts of the rows to be left out of whole fits, where a view is learned from few rows."""
         few = max(FEW_ROWS, min(FEW_OF_COLUMN * rows.X.shape[1], FEW_AT_MOST))
         if not is_regressor(self) or rows.fold is not None or len(rows) >= few:
             return None
-        keys, place = np.unique(row_keys(rows.X, seed), return_inverse=True)
-        return place % PARTS if len(keys) >= 2 * PARTS else None
+        return parts_of_few(rows, np.inf, PARTS)
 
-    def _another(self, seed: int, targets: Any, rows: Rows) -> Callable[[np.ndarray], np.ndarray]:
+    def _another(self, seed: int, targets: Any, rows: Rows) -> Callable[[Any], Any]:
         """A model like this one of other rows."""
         other = copy(self)
         other.verbose = 0
         other._train_on(rows, np.random.RandomState(seed), targets)
-        return other._outputs
+        return lambda X: (other._outputs(X), np.zeros(len(X)))
 
     def _train_on(self, rows: Rows, rng: np.random.RandomState, targets: Any) -> HeldOut:
         table, rows = rows.X, replace(rows, place=np.arange(len(rows)))

@@ -24,6 +24,7 @@ from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import metric_for, seen_through
 from ulmus.models.choice import Choice, RidgeSearch, Training
 from ulmus.models.earlier import migrated
+from ulmus.models.few_rows import judged_by_others
 from ulmus.models.fitted import Fitted, Outcome
 from ulmus.statistics import Summary, dwarfing
 from ulmus.tuning import GCV, fold_numbers
@@ -139,7 +140,7 @@ class Model(BaseEstimator):
     def _train(self, training: Training) -> Outcome:
         """Weights, and answers of rows by models that did not see them."""
         found: Outcome = self._family.fit(self, training)
-        return found
+        return judged_by_others(self, training, found) if is_regressor(self) and self._family.adapts(self) else found
 
     def _finish(self, plan: Choice, summary: Summary, sample: Training, *, choose: bool, again: Any) -> None:
         """Be the model of the rows that were summed; the sample, whose rows are among them, calibrates it."""
@@ -257,8 +258,9 @@ class Model(BaseEstimator):
         if rows is None or not rows.one_by_one:
             raise ValueError(
                 'method="jackknife+" needs left-out predictions of single rows, and this model was calibrated on whole '
-                'folds, by the iterative route or by an earlier version; use method="normalised", or fit with '
-                'cv=None, no groups and solver="direct"'
+                "folds, by whole fits (few rows, and a width or size to choose), by the iterative route or by an "
+                'earlier version; use method="normalised", or fit with given parameters, cv=None, no groups and '
+                'solver="direct"'
             )
         return fitted.weights.leaning(rows, self.n_jobs)
 

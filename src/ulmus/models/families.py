@@ -46,6 +46,10 @@ class FeatureFamily:
         """Features that a fit may come to use."""
         return int(self.recipe(model).most(rows))
 
+    def adapts(self, model: Any) -> bool:
+        """Whether so much is chosen that few rows left out one by one say too little of the errors to come."""
+        return False
+
     def fit(self, model: Any, training: Training) -> Outcome:
         """Choose the map and C, solve, and predict rows by models that did not see them."""
         return self.plain_fit(model, training)
@@ -137,6 +141,10 @@ class RandomFamily(FeatureFamily):
 
     def recipe(self, model: Any, metric: np.ndarray | None = None) -> RandomFeatures:
         return RandomFeatures.of(model)
+
+    def adapts(self, model: Any) -> bool:
+        recipe = self.recipe(model)
+        return model.C is not None and (recipe.open_width or recipe.open_size)
 
     def weights(self, model: Any, plan: Choice, solution: Solution, source: Rows | Summary) -> RandomFit:
         scale, route = source.target_reach, solution.form

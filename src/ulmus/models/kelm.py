@@ -36,6 +36,10 @@ def _calibration_last(n: int, folds: np.ndarray | None) -> tuple[np.ndarray | No
 class KernelFamily:
     """The exact kernel and its dual weights."""
 
+    def adapts(self, model: Any) -> bool:
+        """Not to so few parameters (:meth:`ulmus.models.families.FeatureFamily.adapts`)."""
+        return False
+
     def fit(self, model: Any, training: Training) -> Outcome:
         """Choose gamma and C, solve, and predict rows by models that did not see them."""
         rows, folds = training.rows, training.folds

@@ -1,0 +1,42 @@
+"""Few rows and much to choose: a model adapts to the errors that choose it, and other fits must judge it."""
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ulmus.calibration import parts_of_few, refitted
+from ulmus.engine import Rows
+from ulmus.exceptions import NumericalWarning
+from ulmus.models.choice import Training
+from ulmus.models.fitted import Outcome
+
+#: Where rows are fewer, intervals stand on whole fits, each without one of so many parts of the rows.
+FEW_ROWS, PARTS = 500, 5
+
+
+def judged_by_others(model: Any, training: Training, found: Outcome) -> Outcome:
+    """The outcome with errors of rows left out of whole fits, where rows are few."""
+    rows = training.rows
+    whole = training.folds is None and not training.backend.is_gpu
+    part = parts_of_few(rows, FEW_ROWS, PARTS) if whole else None
+    if part is None:
+        return found
+    seed, quiet = int(training.rng.randint(2**31 - 1)), clone(model).set_params(verbose=0)
+
+    def fit(some: Rows) -> Any:
+        chance = np.random.RandomState(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NumericalWarning)
+            again = quiet._training(training.targets, some, None, chance, None, training.metric)
+            weights = model._family.fit(quiet, again).weights
+
+        def answer(X: Any) -> tuple[np.ndarray, np.ndarray]:
+            h, rest = weights.variance_factors(X, model.n_jobs)
+            return weights.scores(X, "cpu", model.n_jobs) + weights.intercept, np.reshape(h + rest, (len(h), -1))
+
+        return answer
+
+    return replace(found, held_out=refitted(rows, part, fit, found.held_out))
