@@ -17,7 +17,7 @@ from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
-from ulmus.models import adaptive
+from ulmus.models import _effort, adaptive
 from ulmus.models._log_global import KEPT
 from ulmus.models._log_stage import LEAF_TOLERANCE, calibrated_loss
 from ulmus.models._summary import summary
@@ -32,12 +32,12 @@ from ulmus.tuning.log_loss import best_trial, held_path
 from ulmus.tuning.views import Budget
 
 #: Small enough that a thousand rows have several leaves.
-SMALL = adaptive.Effort(Budget(300, 40, 400, 60, rounds=1), 60, 80, 80, 3, 8)
+SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1), 60, 80, 80, 3, 8)
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setitem(adaptive.EFFORTS, "fast", SMALL)
+    monkeypatch.setitem(_effort.EFFORTS, "fast", SMALL)
 
 
 def quick(**options):
@@ -129,8 +129,9 @@ def test_features_in_double_in_single_or_by_blocks_give_the_same_model(kernel, m
     features = NystromMap(80, kernel=kernel, gamma=0.3, random_state=0).fit(X)
     rows = Rows(X, codes(y, 3))
     found = []
-    for kept, most in ((2**28, 0), (0, 1e9), (0, 0)):
-        monkeypatch.setattr(log_held, "KEPT_BYTES", kept)
+    monkeypatch.setattr(log_held, "KEPT_BYTES", 0)
+    for double, most in ((2**28, 0), (0, 1e9), (0, 0)):
+        monkeypatch.setattr(log_held, "SINGLE_BYTES", double)
         problem = posed(features, rows, most, 1)
         found.append((problem.rows.X, fit_softmax(replace(problem, C=3.0), tol=1e-8).F))
     assert [Phi.dtype for Phi, _ in found[:2]] == [np.float64, np.float32]

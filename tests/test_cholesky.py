@@ -32,9 +32,22 @@ def test_the_first_minor_that_is_not_positive_is_named(panel):
 
 
 def test_a_matrix_in_the_wrong_order_or_type_is_refused():
-    for A in (np.ascontiguousarray(positive(5)), positive(5).astype(np.float32), np.zeros((3, 4), order="F")):
-        with pytest.raises(TypeError, match="square, float64 and in Fortran order"):
+    for A in (np.ascontiguousarray(positive(5)), positive(5).astype(complex), np.zeros((3, 4), order="F")):
+        with pytest.raises(TypeError, match="square, float64 or float32 and in Fortran order"):
             cholesky_in_place(A)
+    with pytest.raises(TypeError, match="square, float64 and in Fortran order"):
+        square_in_place(positive(5).astype(np.float32))
+
+
+@pytest.mark.parametrize("panel", [3, 10, 100])
+def test_a_single_precision_factor_is_that_of_the_same_numbers(panel):
+    A, B = positive(50), rows(50, 3, seed=1)
+    factor = A.astype(np.float32, order="F")
+    assert cholesky_in_place(factor, panel) == 0
+    assert relative_error(np.tril(factor), np.linalg.cholesky(A)) < 1e-6
+    solved = solve_factored(factor, B)
+    assert solved.dtype == np.float32
+    assert relative_error(solved, np.linalg.solve(A, B)) < 1e-5
 
 
 @pytest.mark.parametrize("panel", [1, 3, 10, 25, 49, 100])

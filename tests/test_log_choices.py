@@ -19,8 +19,11 @@ from ulmus.solvers.log_kernel import fit_kernel_softmax
 from ulmus.solvers.log_leave_out import left_out
 from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.log_loss import class_proportions, losses, targets
+from ulmus.solvers.log_metric import KroneckerMetric
 from ulmus.solvers.softmax import LogProblem, fit_softmax
-from ulmus.tuning.log_loss import CRITERIA, criterion_of, log_path
+from ulmus.tuning import log_held
+from ulmus.tuning.log_held import path_of
+from ulmus.tuning.log_loss import CRITERIA, best_trial, criterion_of, held_path, log_path
 
 
 def real(load):
@@ -174,3 +177,52 @@ def test_decisions_follow_costs():
         decide(P, np.ones((3, 3)))
     with pytest.raises(ValueError, match="decision must be"):
         decide(P, "best")
+
+
+def few_and_many(n=700, L=60, k=3):
+    rng = np.random.RandomState(0)
+    Phi = rng.normal(size=(n, L)) / np.arange(1, L + 1) ** 0.5
+    F = Phi @ rng.normal(size=(L, k)) * 2
+    y = (F + rng.gumbel(size=F.shape)).argmax(axis=1)
+    return Phi, 2.0 * np.eye(k)[y] - 1.0
+
+
+def test_a_path_of_few_rows_and_features_finds_a_C_as_good_as_that_of_all(monkeypatch):
+    Phi, T = few_and_many()
+    held, order = [np.where(np.arange(700) % 5 == 0, 1.0, 0.0)], np.random.RandomState(1).permutation(700)
+    problem = LogProblem.of(Phi, T, 1.0)
+    whole, gained = path_of(problem, 1.0, held, "log_loss", order)
+    assert gained == 0.0
+    for name, value in (("FEW_ROWS", 250), ("FEW_HELD", 100), ("FEW_FEATURES", 25)):
+        monkeypatch.setattr(log_held, name, value)
+    found, gained = path_of(problem, 1.0, held, "log_loss", order)
+    assert len(found) <= 2
+    assert found[best_trial(found)].loss < 1.03 * whole[best_trial(whole)].loss
+    assert gained > 0.1  # features and rows that were left out of the path matter here
+    alone = held_path(problem, [trial.C for trial in found], held, tol=1e-6)
+    for begun, fresh in zip(found, alone, strict=True):  # where a model begins does not matter
+        assert begun.loss == pytest.approx(fresh.loss, rel=1e-2)
+
+
+def test_a_loose_tolerance_is_kept_and_costs_fewer_passes():
+    Phi, T = few_and_many()
+    exact = fit_softmax(LogProblem.of(Phi, T, 10.0), tol=1e-10)
+    loose = fit_softmax(LogProblem.of(Phi, T, 10.0), tol=1e-2)
+    assert exact.value <= loose.value <= 1.02 * exact.value
+    assert 3 * loose.n_passes <= 2 * exact.n_passes
+
+
+def test_classes_that_are_alike_share_a_factor_and_others_do_not():
+    rng = np.random.RandomState(0)
+    Phi = rng.normal(size=(40, 6))
+    G, penalty = Phi.T @ Phi, np.full(6, 0.3)
+    V = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    apart = KroneckerMetric.of(G, V @ np.diag([0.0, 0.1, 0.4, 1.0]) @ V.T, penalty)
+    g = rng.normal(size=(6, 4))
+    M = np.kron(G, V @ np.diag([0.0, 0.1, 0.4, 1.0]) @ V.T) + 0.3 * np.eye(24)
+    assert_allclose(apart.inverse(g).ravel(), np.linalg.solve(M, g.ravel()), rtol=1e-8)
+    alike = KroneckerMetric.of(G, V @ np.diag([0.0, 0.5, 0.6, 0.9]) @ V.T, penalty)
+    assert [each is None for each in alike.factors] == [True, False]
+    mean = np.sqrt(0.5 * 0.9)
+    M = np.kron(G, V @ np.diag([0.0, mean, mean, mean]) @ V.T) + 0.3 * np.eye(24)
+    assert_allclose(alike.inverse(g).ravel(), np.linalg.solve(M, g.ravel()), rtol=1e-8)

@@ -16,7 +16,7 @@ import ulmus
 from test_onnx import TOLERANCE, assert_equal_outputs, opened, run
 from ulmus.features.partition import random_partition
 from ulmus.features.preparation import PREPARATIONS, Preparation
-from ulmus.models import adaptive
+from ulmus.models import _effort
 from ulmus.onnx.adaptive import _leaves, local_kernels
 from ulmus.onnx.graph import Graph
 from ulmus.onnx.tables import _curves
@@ -27,12 +27,12 @@ from ulmus.tuning.views import Budget
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
 #: Small enough that a thousand rows have several leaves.
-SMALL = adaptive.Effort(Budget(300, 40, 400, 60, rounds=1, cuts=False), 60, 80, 80, 3, 8)
+SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1, cuts=False), 60, 80, 80, 3, 8)
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setitem(adaptive.EFFORTS, "fast", SMALL)
+    monkeypatch.setitem(_effort.EFFORTS, "fast", SMALL)
 
 
 def evaluated(X, make, dtype=np.float64):
@@ -86,7 +86,7 @@ def test_cuts_are_exported():
     X, _ = wavy(600)
     y = (X[:, 0] > 0.3) & (X[:, 1] < 800)
     X[::11, 1] = np.nan
-    model = ulmus.AdaptiveClassifier(effort="fast", random_state=0)
+    model = ulmus.AdaptiveClassifier(effort="fast", random_state=1)
     model._plan = replace(SMALL, budget=replace(SMALL.budget, cuts=True))
     cuts = model.fit(X, y).view_.preparation.cuts
     assert cuts is not None

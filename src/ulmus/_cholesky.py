@@ -15,11 +15,13 @@ from scipy.linalg import cython_blas, cython_lapack
 from ulmus._blas import PANEL, routine
 
 _KINDS: dict[type, Any] = {bytes: ctypes.c_char, int: ctypes.c_int, float: ctypes.c_double}
+_SINGLE = {**_KINDS, float: ctypes.c_float}
 
 
 def _call(module: object, name: str, *arguments: Any) -> None:
-    """Call with every value as a pointer to it; addresses come as ``c_void_p``."""
-    kept = [_KINDS[type(a)](a) if type(a) in _KINDS else a for a in arguments]
+    """Call with every value as a pointer to it, numbers of the routine's type; addresses come as ``c_void_p``."""
+    kinds = _SINGLE if name[0] == "s" else _KINDS
+    kept = [kinds[type(a)](a) if type(a) in kinds else a for a in arguments]
     pointers = [a if isinstance(a, ctypes.c_void_p) else ctypes.cast(ctypes.byref(a), ctypes.c_void_p) for a in kept]
     routine(module, name, len(pointers))(*pointers)
 
@@ -33,43 +35,47 @@ def lower_factor(A: np.ndarray, panel: int = PANEL) -> tuple[np.ndarray, int]:
     return A, info
 
 
-def _address(A: np.ndarray) -> Callable[[int, int], ctypes.c_void_p]:
-    """Where an entry of a Fortran-ordered float64 matrix lies."""
+def _address(A: np.ndarray, types: tuple[Any, ...] = (np.float64, np.float32)) -> Callable[[int, int], ctypes.c_void_p]:
+    """Where an entry of a Fortran-ordered matrix lies."""
     n = len(A)
-    if A.dtype != np.float64 or not A.flags.f_contiguous or A.shape != (n, n):
-        raise TypeError("the matrix must be square, float64 and in Fortran order")
-    return lambda i, j: ctypes.c_void_p(A.ctypes.data + 8 * (i + j * n))
+    if A.dtype not in types or not A.flags.f_contiguous or A.shape != (n, n):
+        raise TypeError(f"the matrix must be square, {' or '.join(t.__name__ for t in types)} and in Fortran order")
+    return lambda i, j: ctypes.c_void_p(A.ctypes.data + A.itemsize * (i + j * n))
+
+
+def _letter(A: np.ndarray) -> str:
+    return "d" if A.dtype == np.float64 else "s"
 
 
 def cholesky_in_place(A: np.ndarray, panel: int = PANEL) -> int:
-    """Lower factor of a Fortran-ordered float64 matrix, over its lower triangle; the rest is left alone.
+    """Lower factor of a Fortran-ordered matrix of either type, over its lower triangle; the rest is left alone.
 
     Returns 0, or the order of the leading minor that is not positive definite (and the factor is then unfinished).
     """
-    n, at = len(A), _address(A)
+    n, at, letter = len(A), _address(A), _letter(A)
     step = n if n <= 2 * panel else panel
     for k in range(0, n, max(step, 1)):
         width = min(step, n - k)
         rest, below = n - k - width, k + width
         info = ctypes.c_int(0)
-        _call(cython_lapack, "dpotrf", b"L", width, at(k, k), n, info)
+        _call(cython_lapack, letter + "potrf", b"L", width, at(k, k), n, info)
         if info.value:
             return k + info.value
         if rest:
             # A21 ← A21 L11⁻ᵀ, A22 ← A22 − A21 A21ᵀ
-            _call(cython_blas, "dtrsm", b"R", b"L", b"T", b"N", rest, width, 1.0, at(k, k), n, at(below, k), n)
+            _call(cython_blas, letter + "trsm", b"R", b"L", b"T", b"N", rest, width, 1.0, at(k, k), n, at(below, k), n)
             for j in range(below, n, step):
-                _subtract(at, n, k, width, j, min(step, n - j))
+                _subtract(at, letter, n, k, width, j, min(step, n - j))
     return 0
 
 
 def solve_factored(L: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """``(LLᵀ)⁻¹ B`` for the lower triangle L of a Fortran-ordered float64 matrix."""
-    at, out = _address(L), np.array(B, dtype=np.float64, order="F")
+    """``(LLᵀ)⁻¹ B`` for the lower triangle L of a Fortran-ordered matrix, in its type."""
+    at, out = _address(L), np.array(B, dtype=L.dtype, order="F")
     info = ctypes.c_int(0)
     _call(
         cython_lapack,
-        "dpotrs",
+        _letter(L) + "potrs",
         b"L",
         len(L),
         out.shape[1],
@@ -82,20 +88,37 @@ def solve_factored(L: np.ndarray, B: np.ndarray) -> np.ndarray:
     return out
 
 
-def _subtract(at: Callable[[int, int], ctypes.c_void_p], n: int, k: int, width: int, j: int, columns: int) -> None:
+def _subtract(
+    at: Callable[[int, int], ctypes.c_void_p], letter: str, n: int, k: int, width: int, j: int, columns: int
+) -> None:
     """``A22 ← A22 − A21 A21ᵀ`` on some columns of the lower triangle: their square, and what is below it."""
     below = j + columns
-    _call(cython_blas, "dsyrk", b"L", b"N", columns, width, -1.0, at(j, k), n, 1.0, at(j, j), n)
+    _call(cython_blas, letter + "syrk", b"L", b"N", columns, width, -1.0, at(j, k), n, 1.0, at(j, j), n)
     if below < n:
         _call(
             cython_blas,
-            *("dgemm", b"N", b"T", n - below, columns, width, -1.0, at(below, k), n, at(j, k), n, 1.0, at(below, j), n),
+            *(
+                letter + "gemm",
+                b"N",
+                b"T",
+                n - below,
+                columns,
+                width,
+                -1.0,
+                at(below, k),
+                n,
+                at(j, k),
+                n,
+                1.0,
+                at(below, j),
+                n,
+            ),
         )
 
 
 def square_in_place(A: np.ndarray, panel: int = PANEL) -> None:
     """``LᵀL`` over the lower triangle L of a Fortran-ordered float64 matrix; the rest is left alone."""
-    n, at = len(A), _address(A)
+    n, at = len(A), _address(A, (np.float64,))
     for k in range(0, n, panel):
         width = min(panel, n - k)
         rest, below = n - k - width, k + width

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from ulmus.cli.console import USAGE, guarded
+from ulmus.cli.export import export
 
 #: A file that may be -.
 File = Annotated[str, Parameter(allow_leading_hyphen=True)]
@@ -200,6 +201,45 @@ def predict(
 
 
 @app.command
+def explain(
+    model: str,
+    data: File,
+    /,
+    *,
+    output: Annotated[str, Output] = "-",
+    background: str | None = None,
+    keep: Annotated[bool, Parameter(negative="")] = False,
+    decimal: Literal["auto", ".", ","] = "auto",
+    force: Annotated[bool, Parameter(negative="")] = False,
+    threads: int = -1,
+) -> None:
+    """Tell how much every column moves the predictions of a table's rows (Shapley values), a batch at a time.
+
+    Parameters
+    ----------
+    model
+        A file that ``ulmus fit`` saved.
+    data
+        The table: a file, or - for standard input.
+    output
+        Where the reasons go; - is standard output, as CSV.
+    background
+        A table of rows that stand for what is usual; the first 100 are taken. By default rows that the model holds.
+    keep
+        Keep the columns of the table beside the reasons.
+    decimal
+        How numbers are written here, with a decimal point or a comma; by default as they were in training.
+    force
+        Go on although a column is not what it was in training; what cannot be read counts as missing.
+    threads
+        How many threads; -1 is all.
+    """
+    from ulmus.cli.explain import explain as run
+
+    run(model, data, output, background=background, keep=keep, decimal=decimal, force=force, threads=threads)
+
+
+@app.command
 def reproduce(
     *documents: Literal["nkelm", "enda", "oselm", "kelmor", "newton", "all"],
     quick: Annotated[bool, Parameter(negative="")] = False,
@@ -336,26 +376,7 @@ def serve(
     run(model, host=host, port=port, threads=threads, max_bytes=max_bytes)
 
 
-@app.command
-def export(model: str, output: str, /, *, dtype: Literal["float32", "float64"] = "float32") -> None:
-    """Write a model as an ONNX file, its preprocessing included.
-
-    Parameters
-    ----------
-    model
-        A file that ``ulmus fit`` or ``ulmus.save`` wrote.
-    output
-        The ONNX file.
-    dtype
-        Type of the numbers that go in and come out.
-    """
-    from ulmus.cli.console import check_outputs, say
-    from ulmus.cli.models import load_model
-    from ulmus.onnx import export as run
-
-    check_outputs({"OUTPUT": output}, [model])
-    run(load_model(model)[1], output, dtype=dtype)
-    say(f"ONNX: {output}")
+app.command(export)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -32,6 +32,8 @@ def sources(transformer: Any, n_inputs: int) -> np.ndarray | None:
         return np.repeat(np.arange(n_inputs), _levels(transformer))
     if isinstance(transformer, SimpleImputer):
         return _imputed(transformer)
+    if isinstance(transformer, TableEncoder):
+        return np.asarray(transformer.inputs_)
     if isinstance(transformer, DateParts):
         return np.repeat(np.arange(n_inputs), [1 + 2 * len(periods) for periods in transformer.periods_])
     if isinstance(transformer, TableEncoder):

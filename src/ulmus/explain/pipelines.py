@@ -55,13 +55,13 @@ def explain(estimator: Any, X: Any, background: Any = None, **options: Any) -> E
     model, steps = estimator[-1], estimator[:-1]
     if "groups" in options:
         raise ValueError("columns of a table are grouped by themselves; leave groups out, or explain the last step")
-    names, data = _table(X)
+    names, data = table_of(X)
     owner = sources(steps, len(names)) if len(steps) else np.arange(len(names))
     if owner is None:
         return _by_exchange(estimator, X, background, names, data, **options)
     found = model.explain(
         steps.transform(X) if len(steps) else X,
-        None if background is None else steps.transform(background),
+        steps.transform(background) if background is not None and len(steps) else background,
         groups=owner,
         **options,
     )
@@ -84,7 +84,7 @@ def _padded(found: Explanation, wide: int) -> dict[str, Any]:
     }
 
 
-def _table(X: Any) -> tuple[list[str], np.ndarray]:
+def table_of(X: Any) -> tuple[list[str], np.ndarray]:
     frame = frame_of(X)
     if frame is not None:
         return [str(name) for name in frame.columns], np.asarray(frame.to_numpy(), dtype=object)
@@ -106,7 +106,7 @@ def _by_exchange(
             "a step of the pipeline mixes columns, so that only the table itself tells what is usual; pass some "
             "training rows, e.g. background=X_train[:100]"
         )
-    n, B, width = len(data), len(_table(background)[1]), len(names)
+    n, B, width = len(data), len(table_of(background)[1]), len(names)
 
     def score(U: np.ndarray) -> np.ndarray:
         scores = estimator.decision_function if is_classifier(estimator) else estimator.predict

@@ -232,11 +232,11 @@ def _with_values(X: Any, places: list[int], values: list[np.ndarray]) -> Any:
     columns = {name: column[[0] * n] for name, column in known.items()}
     for j, given in zip(places, values, strict=True):
         name = frame.columns[j]
-        columns[name] = _of_kind(known[name], given, frame.implementation)
+        columns[name] = of_kind(known[name], given, frame.implementation)
     return nw.from_dict(columns).to_native()
 
 
-def _of_kind(column: Any, values: np.ndarray, backend: Any) -> Any:
+def of_kind(column: Any, values: np.ndarray, backend: Any) -> Any:
     """A column of these values, of the kind of another; days become dates again."""
     kind = kind_of(column)
     if kind == "number":

@@ -30,10 +30,12 @@ class Effort:
 
 EFFORTS = {
     "fast": Effort(
-        Budget(1_500, 150, 2_500, 250, rounds=2, final_landmarks=(400, 400), kernels=1), 500, 700, 700, 2, 8
+        Budget(800, 100, 1_200, 128, rounds=2, rounds_again=1, final_landmarks=(250, 250), kernels=1),
+        *(300, 600, 600, 2, 8),
     ),
-    "default": Effort(Budget(), 1_000, 1_500, 2_000, 4, 8),
+    "default": Effort(Budget(), 600, 1_500, 1_600, 4, 8),
     "best": Effort(
-        Budget(4_000, 400, 8_000, 700, rounds=8, final_landmarks=(2_000, 2_000)), 2_000, 2_000, 2_500, 8, 16
+        Budget(3_000, 300, 8_000, 700, rounds=8, rounds_again=4, final_landmarks=(2_000, 2_000)),
+        *(2_000, 2_000, 2_500, 8, 16),
     ),
 }

@@ -7,6 +7,7 @@ import numpy as np
 from ulmus import engine
 from ulmus.devices.tensors import received
 from ulmus.features.kernels import dense
+from ulmus.features.metric import gradients
 from ulmus.models._metric import seen_through
 from ulmus.models.base import rechecked
 
@@ -83,3 +84,29 @@ def _view_game(model: Any) -> "Game":
 
     owner = model._inputs[view.preparation.sources()[view.metric > 0]]
     return Game(see, owner, score, model.intercept_, products, np.asarray(cross.Z, np.float64))
+
+
+def slopes_of(model: Any) -> Any:
+    """Coordinates → slopes of the scores along them, ``[row, coordinate, output]``, in the coordinates of the game."""
+    if hasattr(model, "view_"):
+        cross, weights = model.map_.cross_kernel_, model.map_.weight_to_landmarks(model.beta_)
+        return lambda U: gradients(cross, U, weights) + (0.0 if model.local_ is None else model.local_.gradients(U))
+    weights = model.alpha_ if hasattr(model, "alpha_") else getattr(model, "landmark_weights_", None)
+    metric = model._now("weights").metric
+    if weights is None or (metric is not None and metric.ndim == 2) or model.cross_kernel_.kernel is None:
+        return _differences(game_of(model))
+    return lambda U: gradients(model.cross_kernel_, U, weights)
+
+
+def _differences(game: "Game") -> Any:
+    """Slopes of scores without a known gradient, by central differences."""
+
+    def slopes(U: np.ndarray) -> np.ndarray:
+        out = []
+        for row in U:
+            step = 1e-6 * np.maximum(np.abs(row), 1.0)
+            ends = game.score(np.vstack([row + np.diag(step), row - np.diag(step)]))
+            out.append((ends[: len(row)] - ends[len(row) :]) / (2 * step[:, None]))
+        return np.stack(out)
+
+    return slopes

@@ -15,6 +15,8 @@ from ulmus.tuning.views import View
 
 #: Landmarks of the global model: half of the rows, but not less than this, nor more than the effort allows.
 MIN_LANDMARKS = 150
+#: Width and penalty are sought on leaves so many times smaller.
+SMALLER = 3
 #: Held-out rows that judge the local stage: a tenth of all, within these bounds.
 HELD = (500, 5_000)
 
@@ -57,8 +59,8 @@ def judge_local(
         search = LocalSearch(view.kernel, view.gamma, data, coding, criterion, n_jobs)
         size = effort.leaf(len(some))
         if not choices:
-            halves, leaves = (random_partition(some.X, rows_each, rng) for rows_each in (size // 2, size))
-            choice = search.choose(halves, leaves, effort.judged_leaves)
+            small, leaves = (random_partition(some.X, rows_each, rng) for rows_each in (size // SMALLER, size))
+            choice = search.choose(small, leaves, effort.judged_leaves)
         else:
             choice = search.judged(choices[0], random_partition(some.X, size, rng), effort.judged_leaves)
         parts.append(HeldOut.by_others(test.take(choice.rows), choice.P, np.zeros(len(choice.rows))))

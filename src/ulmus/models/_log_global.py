@@ -6,12 +6,15 @@ import numpy as np
 
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
+from ulmus.features.sampling import row_keys
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
-from ulmus.tuning.log_held import path_near, posed
-from ulmus.tuning.log_loss import HeldTrial, best_trial, weights_of
+from ulmus.tuning.log_held import STEP, padded, path_of, posed
+from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path, weights_of
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.views import View
 
+#: The weaker global model with which leaves are tried has its C two steps of the path, a factor of 16, below the best.
+WEAKER = 2
 #: What may be left of the objective of the model that is kept.
 KEPT = 3e-4
 #: Passes over the rows, at most, of a fit.
@@ -20,12 +23,16 @@ MAX_PASSES = 200
 
 @dataclass(frozen=True)
 class LogGlobal:
-    """Landmarks, the problem on all rows (its C is not yet chosen), the sets held out, and the trials of the path."""
+    """Landmarks, the problem on all rows (its C is not yet chosen), the sets held out, and the trials of the path.
+
+    ``gained`` is what all rows and landmarks lowered the loss by, beside few of both.
+    """
 
     landmark_map: NystromMap
     problem: LogProblem
     held: list[np.ndarray]
     trials: list[HeldTrial]
+    gained: float = 0.0
 
     @classmethod
     def of(
@@ -40,14 +47,19 @@ class LogGlobal:
         criterion: str,
         max_bytes: float,
         n_jobs: int | None,
+        smaller: "LogGlobal | None" = None,
     ) -> "LogGlobal":
-        """The path of one with so many landmarks."""
+        """The path of one with so many landmarks, or trials of the C of a ``smaller`` model, begun where that ended."""
         with quietly():
             fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=n_jobs)
             fitted.fit(rows.X, sample_weight=rows.weight)
             problem = posed(fitted, rows, max_bytes, n_jobs)
-            trials = path_near(problem, near_C, held, criterion)
-        return cls(fitted, problem, held, trials)
+            if smaller is not None:
+                C, begun = [trial.C for trial in smaller.trials], padded(smaller.trials[0], problem.features.n_lifted)
+                return cls(fitted, problem, held, held_path(problem, C, held, criterion=criterion, begun=begun))
+            order = np.argsort(row_keys(rows.X, seed), kind="stable")
+            trials, gained = path_of(problem, near_C, held, criterion, order)
+        return cls(fitted, problem, held, trials, gained)
 
     @property
     def size(self) -> int:
@@ -58,6 +70,12 @@ class LogGlobal:
     def best(self) -> int:
         """Place of the best C among the trials."""
         return best_trial(self.trials)
+
+    @property
+    def weaker(self) -> int | None:
+        """Place of the trial of a C at least so many steps below the best, if there is one."""
+        limit = self.trials[self.best].C / STEP ** (WEAKER - 0.5)
+        return max((i for i, trial in enumerate(self.trials) if limit >= trial.C), default=None)
 
     def fitted(self, trial: int) -> LogSolution:
         """The model of all rows with the C of a trial, begun at one without some rows."""

@@ -18,8 +18,8 @@ from ulmus.tuning.local import LOG, LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.log_held import log_held_sets
 from ulmus.tuning.metric import quietly
 
-#: The weaker global model with which leaves are tried has its C two steps of the path, a factor of 16, below the best.
-WEAKER = 2
+#: Where all rows and landmarks lower the loss by this share, beside few of both, more landmarks are tried.
+MORE = 0.04
 #: Width and penalty are sought on leaves so many times smaller.
 SMALLER = 4
 #: Another global model is followed where leaves on it, at width and penalty of the first, lose less than this factor.
@@ -39,21 +39,13 @@ class LogStages:
 
     def fit(self, landmarks: int) -> Stages:
         """Path, local stage, and the models of all rows."""
-        held = log_held_sets(self.work.rows, self.work.rng)
-        model = LogGlobal.of(
-            self.work.rows,
-            self.work.view,
-            landmarks_of(self.work.rows, landmarks),
-            int(self.work.rng.randint(2**31 - 1)),
-            held,
-            near_C=self.near_C,
-            criterion=self.work.criterion,
-            max_bytes=self.work.max_bytes,
-            n_jobs=self.work.n_jobs,
-        )
+        held, seed = log_held_sets(self.work.rows, self.work.rng), int(self.work.rng.randint(2**31 - 1))
+        model = self._global(landmarks_of(self.work.rows, landmarks), held, seed)
+        larger = 2 * self.work.effort.landmarks
+        if self.work.effort.grows and model.gained > MORE and 2 * model.size >= larger <= len(self.work.rows) // 8:
+            more = self._global(larger, held, seed, model)
+            model = min((model, more), key=lambda each: each.trials[each.best].loss)
         best = model.best
-        trial = model.trials[best]
-        self.work.say(f"global log model: {model.size} landmarks, C = {trial.C:.3g}, loss {trial.loss:.4g}")
         place, choice, held_out = best, None, self._held_scores(model, best)
         if self.work.effort.partitions and len(self.work.rows) > FEW:
             place, choice, judged = self._judged(model, best)
@@ -70,6 +62,23 @@ class LogStages:
         C = model.trials[place].C
         return Stages(model.landmark_map, C, solution.beta, solution.intercept, local, held_out)
 
+    def _global(self, size: int, held: list[np.ndarray], seed: int, smaller: LogGlobal | None = None) -> LogGlobal:
+        model = LogGlobal.of(
+            self.work.rows,
+            self.work.view,
+            size,
+            seed,
+            held,
+            near_C=self.near_C,
+            criterion=self.work.criterion,
+            max_bytes=self.work.max_bytes,
+            n_jobs=self.work.n_jobs,
+            smaller=smaller,
+        )
+        trial = model.trials[model.best]
+        self.work.say(f"global log model: {model.size} landmarks, C = {trial.C:.3g}, loss {trial.loss:.4g}")
+        return model
+
     def _held_scores(self, model: LogGlobal, trial: int) -> HeldOut:
         """Scores of the held-out rows by the global models that did not see them."""
         parts = []
@@ -84,7 +93,7 @@ class LogStages:
         Width, penalty and the global model are chosen on the first set, whether they pay is told by all of them.
         """
         effort, rng = self.work.effort, self.work.rng
-        places = [best] if best < WEAKER else [best, best - WEAKER]
+        places = [best] if model.weaker is None else [best, model.weaker]
         with quietly():
             searches = [self._search(model, place, 0) for place in places]
             U, size = searches[0].data.U, effort.leaf(len(searches[0].data.U))
@@ -153,6 +162,7 @@ class LogStages:
                 *(self.work.view.kernel, gamma, choice.ridge, some.X, some.T, offset, some.weight, partitions),
                 tol=LEAF_TOLERANCE,
                 n_jobs=self.work.n_jobs,
+                single=True,
             )
         return LocalKernels(self.work.view.kernel, gamma, some.X, partitions, tuple(alphas))
 

@@ -17,7 +17,7 @@ from ulmus.solvers.local import LocalKernels, fit_leaves
 from ulmus.tuning.local import LocalChoice
 
 #: Rows whose leave-one-out predictions choose the C of the global model.
-SCORED = 4_000
+SCORED = 2_500
 
 
 @dataclass(frozen=True)
@@ -118,5 +118,6 @@ class SquaredStages:
         rounds = rounds if len(rest) > size else 1  # there is but one way to put all rows into one leaf
         partitions = tuple(random_partition(rest.X, size, rng) for _ in range(rounds))
         kernel, ridge = self.work.view.kernel, choice.ridge
-        alphas = fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions, n_jobs=self.work.n_jobs)
+        n_jobs = self.work.n_jobs
+        alphas = fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions, n_jobs, single=True)
         return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas), ridge)

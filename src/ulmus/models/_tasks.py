@@ -21,7 +21,7 @@ from ulmus.calibration import (
 from ulmus.calibration.sets import check_method, prediction_sets
 from ulmus.codings import Coding, Numbers, OneVsAll, Plain
 from ulmus.engine import Rows
-from ulmus.models import _effects, _reasons
+from ulmus.models import _counterfactuals, _effects, _reasons
 from ulmus.models.base import Model, validated
 from ulmus.models.fitted import Fitted, FittedView
 from ulmus.statistics import SQUARABLE, refuse_sizes
@@ -73,7 +73,7 @@ class Regression(RegressorMixin, Model):
     spread_ = FittedView("spread_", "certainty")
     explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
     partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
-    left_out_importances = _effects.left_out_importances
+    left_out_importances, counterfactuals = _effects.left_out_importances, _counterfactuals.counterfactuals
 
     def _row_loss(self, T: np.ndarray) -> Any:
         """Squared error of scores of training rows, which are given by number."""
@@ -233,7 +233,7 @@ class Classification(ClassifierMixin, Model):
     left_out_ = FittedView("left_out_", "certainty.left_out")
     explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
     partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
-    left_out_importances = _effects.left_out_importances
+    left_out_importances, counterfactuals = _effects.left_out_importances, _counterfactuals.counterfactuals
 
     def _row_loss(self, T: np.ndarray) -> Any:
         """Log loss of scores of training rows, which are given by number."""

@@ -1,233 +1,25 @@
 """Adaptive models: a learned metric, a global Nyström model in it, and exact local kernels on what it leaves over."""
 
-import time
-from collections.abc import Callable
-from copy import copy
-from dataclasses import replace
-from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
-from ulmus.calibration import LEAST_REMAINDER, HeldOut, decide, parts_of_few, probabilities, refitted, variance_terms
+from ulmus.calibration import decide, probabilities
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
-from ulmus.features.metric import average_outer_product, gradients
-from ulmus.features.preparation import Preparation
-from ulmus.features.sampling import distinct_sample, gathered
-from ulmus.models._effort import EFFORTS, Effort
+from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models._log_stage import LogStages, calibrated_loss
-from ulmus.models._squared_stage import SquaredStages
-from ulmus.models._stages import Stages, Work
+from ulmus.models._stages import Stages
 from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
-from ulmus.models.base import Model
-from ulmus.models.choice import Training
-from ulmus.models.fitted import Fitted, Outcome
+from ulmus.models.fitted import Fitted
 from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_LOSS, CLASS_WEIGHT, DECISION, LOSS_CRITERIA
 from ulmus.parameters import estimator
-from ulmus.solvers.own_landmarks import landmarks_among
-from ulmus.statistics import root_mean_square
-from ulmus.tuning.views import View, ViewSearch, value_parts
 
-#: Rows at which the importance of features is measured.
-IMPORTANCE_ROWS = 1_000
-#: Rows that are no landmarks from which it is known how well rows are explained.
-ENOUGH = 100
 #: ``loss="auto"`` takes squares where they lower the log loss of held-out rows by more than this share.
 CLEARLY = 0.02
-#: Where rows are fewer than this many, or than so many for each column (up to a limit), a view adapts to the errors
-#: that choose it: intervals then stand on whole fits, each without one of so many parts of the rows.
-FEW_ROWS, FEW_OF_COLUMN, FEW_AT_MOST, PARTS = 64, 4, 200, 5
-
-
-class AdaptiveModel(Model):
-    """The parts in order: view, global model, local stage."""
-
-    # What Model asks of every model and this one decides by itself.
-    C: ClassVar[str] = "auto"
-    fit_intercept: ClassVar[str] = "auto"
-    cv: ClassVar[None] = None
-    device: ClassVar[str] = "cpu"
-    _minds_scales: ClassVar[bool] = False
-    _categorical: np.ndarray
-    _inputs: np.ndarray
-
-    #: Another plan than that of the effort, for experiments.
-    _plan: Effort | None = None
-
-    @property
-    def _spent(self) -> Effort:
-        return self._plan or EFFORTS[self.effort]
-
-    def _train(self, training: Training) -> Outcome:
-        rows, folds, rng = training.rows, training.folds, training.rng
-        self._began = time.perf_counter()
-        # as one row each, copies have the coordinates of a weight to the last digit, and the search draws by them
-        rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64), fold=folds))
-        held_out = self._train_on(rows, rng, training.targets)
-        seed = int(rng.randint(2**31 - 1))
-        part = self._parts(rows)
-        if part is not None:
-            held_out = refitted(rows, part, partial(self._another, seed, training.targets))
-        return Outcome(None, held_out)
-
-    def _parts(self, rows: Rows) -> np.ndarray | None:
-        """Parts of the rows to be left out of whole fits, where a view is learned from few rows."""
-        few = max(FEW_ROWS, min(FEW_OF_COLUMN * rows.X.shape[1], FEW_AT_MOST))
-        if not is_regressor(self) or rows.fold is not None or len(rows) >= few:
-            return None
-        return parts_of_few(rows, np.inf, PARTS)
-
-    def _another(self, seed: int, targets: Any, rows: Rows) -> Callable[[Any], Any]:
-        """A model like this one of other rows."""
-        other = copy(self)
-        other.verbose = 0
-        other._train_on(rows, np.random.RandomState(seed), targets)
-        return lambda X: (other._outputs(X), np.zeros(len(X)))
-
-    def _train_on(self, rows: Rows, rng: np.random.RandomState, targets: Any) -> HeldOut:
-        table, rows = rows.X, replace(rows, place=np.arange(len(rows)))
-        centre, scale = self._units(rows)
-        rows = replace(rows, T=(rows.T - centre) / scale)
-        coding = self._coding(targets, rows)
-        with engine.threads_for(self._spent.landmarks):
-            self.view_, landmarks = self._choose_view(rows, coding, rng)
-            self._part_seed = int(rng.randint(2**31 - 1))
-            rows = replace(rows, X=self.view_.transform_learned(rows, value_parts(rows, self._part_seed)))
-        stages = self._stages(rows, coding, landmarks, rng)
-        self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
-        self.local_ = None if stages.local is None else stages.local.scaled(scale)
-        with engine.threads_for(self.map_.n_lifted):
-            self.feature_importances_ = self._importances(rows, stages.beta)
-        self.beta_, self.intercept_ = stages.beta * scale, stages.intercept * scale + centre
-        self.memory_ = self.map_.landmarks_.nbytes + self.map_.whitening_.nbytes + self.beta_.nbytes
-        self.memory_ += 0 if self.local_ is None else self.local_.nbytes
-        self._say(f"done: the model holds {self.memory_ / 1e6:.1f} MB")
-        # intervals are as wide for one row as for another (_variance_factors), so residuals are taken as they are
-        plain = np.zeros(len(held_out.variance))
-        X = None if held_out.place is None else table[held_out.place]
-        return replace(held_out, X=X, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)
-
-    def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> Stages:
-        """Global model and local stage in the chosen view."""
-        return self._by(SquaredStages, rows, coding, rng, self.criterion, fit_intercept=self._intercept).fit(landmarks)
-
-    def _by(self, kind: Any, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, **more: Any) -> Any:
-        given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, self.n_jobs, self._say)
-        return kind(Work(*given), **more)
-
-    def _learned_coordinates(self, rows: Rows) -> np.ndarray:
-        """Coordinates of the training rows, as the fit saw them; copies may stand apart."""
-        centre, scale = self._units(rows)
-        scaled = replace(rows, T=(rows.T - centre) / scale)
-        one_each = gathered(scaled)
-        many = len(np.unique(value_parts(one_each, self._part_seed))) == 1
-        part = np.full(len(rows), -1) if many else value_parts(replace(scaled, weight=None), self._part_seed)
-        return self.view_.transform_learned(scaled, part)
-
-    def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Regression targets are fitted in units of their deviation, codes as they are."""
-        if not self._default_intercept:
-            return np.zeros(rows.T.shape[1]), np.ones(rows.T.shape[1])
-        mean = np.average(rows.T, axis=0, weights=rows.weight)
-        deviation = root_mean_square(rows.T - mean, rows.weight)
-        return mean, np.where(deviation > 0, deviation, 1.0)
-
-    def _choose_view(self, rows: Rows, coding: Any, rng: np.random.RandomState) -> tuple[View, int]:
-        """Choose on samples, then learn the preparation from all rows; and how many landmarks there is a use for."""
-        search = ViewSearch(
-            rows,
-            coding,
-            self._categorical,
-            rng,
-            fit_intercept=self._intercept,
-            **self._view_judged,
-            budget=self._spent.budget,
-            n_jobs=self.n_jobs,
-        )
-        view = search.choose()
-        self.trials_, self._view_C = tuple(search.trials), search.C
-        kind = view.preparation.columns.kind
-        self._say(f"view: {kind} columns, kernel {view.kernel}, {len(self.trials_)} trials")
-        landmarks = self._spent.landmarks // (2 if search.saturated else 1)
-        cuts = view.preparation.cuts
-        preparation = Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical, cuts=cuts)
-        return replace(view, preparation=preparation), landmarks
-
-    @property
-    def _view_judged(self) -> dict[str, Any]:
-        """What views are compared by."""
-        return {"criterion": self.criterion}
-
-    def _importances(self, rows: Rows, beta: np.ndarray) -> np.ndarray:
-        """Mean squared slope of the global model along each input, as shares."""
-        some = distinct_sample(rows, IMPORTANCE_ROWS, np.random.RandomState(0))[1]
-        G = gradients(self.map_.cross_kernel_, some.X, self.map_.weight_to_landmarks(beta))
-        seen = self.view_.metric > 0
-        along = average_outer_product(G, some.weight) * self.view_.metric[seen] ** 2
-        sources = self._inputs[self.view_.preparation.sources()[seen]]
-        total = np.bincount(sources, weights=along, minlength=self.n_features_in_)
-        return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
-
-    def _most_features(self, rows: Rows) -> int:
-        return 0
-
-    def _outputs(self, X: Any, fitted: Fitted | None = None) -> np.ndarray:
-        U = self._seen(X)
-        weights = self.map_.weight_to_landmarks(self.beta_)
-        out = engine.apply(self.map_.cross_kernel_, U, weights, n_jobs=self.n_jobs)
-        if self.local_ is not None:
-            out += self.local_.predict(U, self.n_jobs)
-        out += self.intercept_
-        return out
-
-    def _noise_features(self, fitted: Fitted) -> Any:
-        return self.map_
-
-    def _seen(self, X: Any) -> Any:
-        return self.view_.transform(np.asarray(X, dtype=np.float64))
-
-    def _leaning(self, fitted: Fitted) -> Any:
-        raise ValueError(
-            f'method="jackknife+" needs every row to be left out alone, exactly, and {type(self).__name__} has no '
-            'closed form for that; use method="normalised"'
-        )
-
-    def _deviation_factors(self, X: Any, fitted: Fitted | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Those of the global model: it is what answers far from the data."""
-        h, r = variance_terms(self.map_, self._seen(X), self._leverage, self.n_jobs)
-        return h, self.C_ * r
-
-    def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
-        rows = fitted.certainty.rows if is_regressor(self) else None
-        if rows is None or self._leverage is None:
-            raise ValueError(
-                f"is_far needs leverages, which {type(self).__name__} does not keep; use an AdaptiveRegressor, or an "
-                "NKELM model of the same inputs"
-            )
-        h, rest = self._deviation_factors(rows.X)
-        variance = h / np.maximum(1.0 - h, LEAST_REMAINDER) + rest
-        landmarks = landmarks_among(self.map_.landmarks_, Rows(self._seen(rows.X), rows.T))[0]
-        others = np.setdiff1d(np.arange(len(variance)), landmarks)  # a model knows its landmarks as no new row
-        return (variance[others], rows.weight[others]) if len(others) >= ENOUGH else (variance, rows.weight)
-
-    def _variance_factors(self, X: Any, fitted: Fitted | None = None) -> tuple[np.ndarray, np.ndarray]:
-        zero = np.zeros(X.shape[0])
-        return zero, zero
-
-    def _say(self, text: str) -> None:
-        if self.verbose:
-            print(f"[{time.perf_counter() - self._began:6.1f} s] {text}")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 @estimator(ADAPTIVE | ADAPTIVE_RUN)

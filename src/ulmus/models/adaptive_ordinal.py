@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
+from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models._ordinal import Ordinal
 from ulmus.models._tables import TableInput
-from ulmus.models.adaptive import AdaptiveModel
 from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, ORDERED
 from ulmus.parameters import estimator
 

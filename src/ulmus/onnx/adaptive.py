@@ -9,7 +9,7 @@ import numpy as np
 
 from ulmus.features.kernels import KERNELS, KernelParameters
 from ulmus.features.partition import Partition
-from ulmus.models.adaptive import AdaptiveModel
+from ulmus.models._adaptive import AdaptiveModel
 from ulmus.onnx.graph import Graph
 from ulmus.onnx.preprocessing import Columns
 from ulmus.onnx.tables import Texts, encoded, prepared

@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus._files import write_bytes
-from ulmus.models.adaptive import AdaptiveModel
+from ulmus.models._adaptive import AdaptiveModel
 from ulmus.onnx.adaptive import coordinates
 from ulmus.onnx.graph import Graph
 from ulmus.onnx.models import convert

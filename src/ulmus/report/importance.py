@@ -9,6 +9,7 @@ from sklearn.inspection import permutation_importance
 from ulmus.exceptions import DataWarning
 from ulmus.report import figures as draw
 from ulmus.report.page import paragraph, table
+from ulmus.report.reasons import reasons_part
 from ulmus.report.subject import Subject
 
 #: Columns that are listed.
@@ -20,7 +21,7 @@ ROWS, SHUFFLES = 500, 5
 
 
 def importance_section(s: Subject) -> str:
-    return _shuffled(s) + _slopes(s)
+    return _shuffled(s) + reasons_part(s) + _slopes(s)
 
 
 def shuffled(s: Subject) -> Any:

@@ -6,11 +6,13 @@ which there is a factor. Conjugate gradients sum the image of the direction as t
 length reads no rows. A pass over the rows is a product with H, or a gradient.
 
 * Directions are as exact as the point deserves: :math:`\|r\|_{M^{-1}} \le \eta\|g\|_{M^{-1}}`, with
-  :math:`\eta^2` what is left of the objective, so that the last steps converge faster than any rate.
+  :math:`\eta^2` what is left of the objective, so that the last steps converge faster than any rate; and no more exact
+  than it takes to end there.
 * M is made anew where the last direction took more passes than that costs, or took all that it may.
-* The run ends where :math:`\frac12 g^TM^{-1}g`, what the objective would still fall by if M were H, is below a share
-  ``tol`` of J, or of what J was to begin with (with separable classes and a weak penalty J itself goes to nothing); or
-  where no fall could be told from round-off.
+* The run ends where :math:`\frac12 g^TM^{-1}g`, what the objective would still fall by if M were H, times the factor
+  by which the last direction fell short of that (M is of other points, where the loss was more curved), is below a
+  share ``tol`` of J, or of what J was to begin with (with separable classes and a weak penalty J itself goes to
+  nothing); or where no fall could be told from round-off.
 
 Weights may be vectors of a space of which only inner products are known (dual weights of a kernel). So vectors and
 gradients are told apart: a gradient pairs with a vector, and M⁻¹ takes gradients to vectors.
@@ -27,6 +29,8 @@ from ulmus.solvers.line_search import EPS, Step, WolfePowell
 MAX_INNER = 60
 #: Directions are at least, and need not be more than, so exact.
 ROUGH, FINE = 0.3, 1e-3
+#: A direction that leaves so small a part of what may be left ends the run.
+ENOUGH = 4.0
 #: Where no more than this may be left of the objective, so many further steps are taken while the gradient falls.
 EXACT, POLISH = 1e-8, 3
 #: Falls of the objective below this share of it are round-off.
@@ -99,19 +103,23 @@ def minimise(
     F = objective.scores(v)
     value = first = objective.loss(F) + 0.5 * objective.inner(v, v)
     steps, passes, metrics, spent = 0, 1, 0, np.inf if fresh else 0.0
+    ratio = 1.0  # by which an M of other points understates what is left, as the last direction told
     while True:
         if spent > objective.metric_cost or spent >= MAX_INNER:
             objective.metric(F)
-            metrics, spent = metrics + 1, 0.0
+            metrics, spent, ratio = metrics + 1, 0.0, 1.0
         g = objective.gradient(F, v)
         Mg = objective.direction(g)
-        gap, passes = 0.5 * objective.pair(g, Mg), passes + 1
+        by_metric = 0.5 * objective.pair(g, Mg)
+        gap, passes = ratio * by_metric, passes + 1
         converged = gap <= tol * max(value, SMALL * first) or value <= NOTHING
         if converged or passes >= max_passes:
             break
-        eta = np.clip(np.sqrt(gap / max(value, SMALL * first)), FINE, ROUGH)
+        enough = tol * max(value, SMALL * first) / (ENOUGH * gap)
+        eta = np.clip(max(np.sqrt(gap / max(value, SMALL * first)), np.sqrt(enough)), FINE, ROUGH)
         d, shift, inner = newton_direction(objective, F, g, Mg, float(eta))
         passes, spent = passes + inner, spent + inner
+        ratio = max(ratio, -0.5 * objective.pair(g, d) / by_metric) if by_metric > 0 else ratio
         if -objective.pair(g, d) <= ROUND_OFF * value:
             converged = gap <= max(tol, np.sqrt(EPS)) * value
             break

@@ -76,6 +76,7 @@ class KernelObjective:
         own = K.diagonal()
         self.diagonal = own + JITTER * max(float(np.abs(own).max()), np.finfo(float).tiny)
         self.lifted, self.fresh = 0.0, True
+        self._at: tuple[np.ndarray, np.ndarray] | None = None
 
     def _frequencies(self) -> np.ndarray:
         return np.broadcast_to(log_odds(np.average(self.Y, axis=0, weights=self.w)), self.Y.shape)
@@ -105,7 +106,9 @@ class KernelObjective:
         return self._covector(self.pull(F), v[: self.n])
 
     def curve(self, F: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        P, U = proportions(F), self.image(d)
+        if self._at is None or self._at[0] is not F:  # a direction takes many products at one point
+            self._at = F, proportions(F)
+        P, U = self._at[1], self.image(d)
         E = P * (1.0 - P) * U if self.m == 1 else P * (U - (P * U).sum(axis=1, keepdims=True))
         return self._covector(E * self.w[:, None], d[: self.n]), U
 

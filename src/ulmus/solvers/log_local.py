@@ -11,7 +11,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.features.partition import Partition
-from ulmus.solvers.local import leaf_kernel
+from ulmus.solvers.local import leaf_kernel, precision_of
 from ulmus.solvers.log_kernel import fit_kernel_softmax
 
 #: What may be left of a leaf's objective: leaves are averaged, and digits beyond these are not seen.
@@ -31,10 +31,12 @@ def fit_log_leaves(
     leave_one_out: bool = False,
     tol: float = TOLERANCE,
     n_jobs: int | None = -1,
+    single: bool = False,
 ) -> tuple[list[np.ndarray], np.ndarray | None]:
     """Weights of every row, in the order of each partition; and scores by the leaves without it, mean of partitions.
 
     ``T`` are ±1 codes, ``ridge`` is λ. Scores of rows left out are offset and leaf; only the leaf is without the row.
+    With ``single``, leaves are factored in single precision where that is enough.
     """
     alphas: list[np.ndarray] = [np.empty(T.shape) for _ in partitions]
     left = [np.empty(T.shape) for _ in partitions] if leave_one_out else []
@@ -43,7 +45,8 @@ def fit_log_leaves(
     def work(leaf: tuple[int, np.ndarray, slice]) -> None:
         number, rows, place = leaf
         w = None if weight is None else weight[rows]
-        K = leaf_kernel(kernel, gamma, U[rows], workspace.array("K", (len(rows), len(rows)), np.float64))
+        n, dtype = len(rows), precision_of(len(rows), ridge, w) if single and not leave_one_out else np.float64
+        K = leaf_kernel(kernel, gamma, U[rows], workspace.array("K", (n, n), dtype))
         found = fit_kernel_softmax(
             K, T[rows], 1.0 / ridge, weight=w, offset=offset[rows], tol=tol, leave_one_out=leave_one_out
         )

@@ -9,8 +9,9 @@ matrix is replaced by its trace :math:`d_i = \sum_c p_{ic}(1-p_{ic})` times the 
 
 which is the Hessian itself for two classes, and for any number where all rows are equally unsure. In the columns of V
 it falls apart into k − 1 matrices :math:`s_jG + I/C` of order L (the last s is 0: scores that all rise together change
-nothing). With :math:`D = \frac12` and S = I it is Böhning's bound, above the Hessian at every point. Where Lk is small
-the Hessian itself is factored (:class:`DenseMetric`).
+nothing). Neighbouring s within a factor of :data:`ALIKE` share the factor of their geometric mean, and their columns
+are solved for together. With :math:`D = \frac12` and S = I it is Böhning's bound, above the Hessian at every point.
+Where Lk is small the Hessian itself is factored (:class:`DenseMetric`).
 """
 
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ MAX_LIFTS = 12
 DENSE = 700
 #: Eigenvalues of S below this share of the largest are those of rounding.
 NOTHING = 1e-12
+#: Eigenvalues of S that lie within this factor are taken for one: M points the way, no more.
+ALIKE = 2.0
 
 
 def class_curvature(P: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -50,11 +53,24 @@ def factored(A: np.ndarray) -> np.ndarray:
     raise np.linalg.LinAlgError("the curvature of the loss has no Cholesky factor; are the features finite?")
 
 
+def _alike(s: np.ndarray) -> list[slice]:
+    """Groups of rising eigenvalues, each within a factor of :data:`ALIKE`; those of rounding are one group."""
+    groups, first = [], 0
+    for j in range(1, len(s) + 1):
+        small = s[first] <= NOTHING * s[-1]
+        limit = NOTHING * s[-1] if small else ALIKE * s[first]
+        if j == len(s) or s[j] > limit:
+            groups.append(slice(first, j))
+            first = j
+    return groups
+
+
 @dataclass(frozen=True)
 class KroneckerMetric:
-    """``M``, factored: the ``factors`` of ``s_j G + diag(penalty)`` belong to the columns of ``V``."""
+    """``M``, factored: the ``factors`` of ``s G + diag(penalty)`` belong to groups of ``columns`` of ``V``."""
 
     V: np.ndarray
+    columns: tuple[slice, ...]
     factors: tuple[np.ndarray | None, ...]
     penalty: np.ndarray
 
@@ -62,33 +78,35 @@ class KroneckerMetric:
     def of(cls, G: np.ndarray, S: np.ndarray, penalty: np.ndarray) -> "KroneckerMetric":
         s, V = np.linalg.eigh(S)
         factors: list[np.ndarray | None] = []
-        for value in s:
-            if value <= NOTHING * s[-1]:
+        columns = _alike(s)
+        for group in columns:
+            low, high = s[group][[0, -1]]
+            if high <= NOTHING * s[-1]:
                 factors.append(None)
                 continue
-            A = value * G
+            A = (low if low == high else np.sqrt(low * high)) * G
             A[np.diag_indices_from(A)] += penalty
             factors.append(factored(A))
-        return cls(V, tuple(factors), penalty)
+        return cls(V, tuple(columns), tuple(factors), penalty)
 
     def inverse(self, g: np.ndarray) -> np.ndarray:
         """``M⁻¹g``; where nothing is known of the curvature, only the penalised weights move."""
         r = g @ self.V
-        free = np.where(self.penalty > 0, self.penalty, np.inf)
-        for j, factor in enumerate(self.factors):
-            r[:, j] = r[:, j] / free if factor is None else solve_factored(factor, r[:, [j]])[:, 0]
+        free = np.where(self.penalty > 0, self.penalty, np.inf)[:, None]
+        for group, factor in zip(self.columns, self.factors, strict=True):
+            r[:, group] = r[:, group] / free if factor is None else solve_factored(factor, r[:, group])
         return r @ self.V.T
 
     def leverage(self, Phi: np.ndarray) -> np.ndarray:
         """``φᵀM⁻¹φ`` of every row, ``[row, class, class]``."""
-        out = np.empty((len(Phi), len(self.factors)))
-        for j, factor in enumerate(self.factors):
+        out = np.empty((len(Phi), len(self.V)))
+        for group, factor in zip(self.columns, self.factors, strict=True):
             if factor is None:
-                out[:, j] = (Phi**2 / np.where(self.penalty > 0, self.penalty, np.inf)).sum(axis=1)
+                out[:, group] = (Phi**2 / np.where(self.penalty > 0, self.penalty, np.inf)).sum(axis=1)[:, None]
                 continue
             V = np.array(Phi, order="C")
             solve_lower_transposed(factor, V)
-            out[:, j] = np.einsum("ij,ij->i", V, V)
+            out[:, group] = np.einsum("ij,ij->i", V, V)[:, None]
         return (out[:, None, :] * self.V) @ self.V.T
 
 

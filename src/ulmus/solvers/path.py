@@ -26,6 +26,8 @@ from ulmus.statistics import Statistics
 
 #: Features above which leverages are computed in single precision, and the largest C·‖φ‖² for which they are.
 MANY, SINGLE_REACH = 256, 2.0**16
+#: Where models are only compared: features from which on, and what leverages may be off by.
+SEVERAL, ROUGH = 128, 3e-4
 
 #: ``(features, targets, weight of one copy)`` of rows → predictions ``[C, row, output]`` and leverages ``[C, row]``.
 LeaveOneOut = Callable[[np.ndarray, np.ndarray, np.ndarray | None], tuple[np.ndarray, np.ndarray]]
@@ -63,11 +65,18 @@ class Spectrum:
 class RidgePath(Spectrum):
     """Ridge solutions for every C from the statistics of the rows.
 
-    With a ``whitening`` (lower triangular R) the statistics are those of ``φ R⁻ᵀ``, and rows are given as ``φ``: no row
-    has to be whitened.
+    With a ``whitening`` (lower triangular R) the statistics are those of ``φ R⁻ᵀ``, and rows are given as ``φ``, of
+    entries near 1 at most: no row has to be whitened. With ``rough``, leverages may be off by :data:`ROUGH`.
     """
 
-    def __init__(self, stats: Statistics, *, fit_intercept: bool = False, whitening: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        stats: Statistics,
+        *,
+        fit_intercept: bool = False,
+        whitening: np.ndarray | None = None,
+        rough: bool = False,
+    ) -> None:
         used = stats.centred() if fit_intercept else stats
         self.centre = stats.feature_mean if fit_intercept else np.zeros(stats.n_features)
         self.target_mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
@@ -77,6 +86,7 @@ class RidgePath(Spectrum):
             if whitening is not None:
                 self.V = self.U.copy()
                 solve_lower(whitening, self.V, transposed=True)
+        self.rough = rough
         Z, square = self.U.T @ used.cross, np.diag(used.target)
         self.mean_square = float(np.trace(stats.gram)) / stats.weight
         super().__init__(np.maximum(s, 0.0), Z, square, stats.weight, fit_intercept=fit_intercept)
@@ -128,8 +138,13 @@ class RidgePath(Spectrum):
 
     def _single(self, C: np.ndarray) -> bool:
         """Whether single precision is enough for leverages; rows that are not white lose more in the rotation."""
+        highest = float(np.max(C, initial=0.0))
+        if self.rough and highest > 0 and len(self.s) >= SEVERAL:
+            size = np.sqrt(len(self.s)) if self.V is not self.U else np.sqrt(self.mean_square)  # of a row
+            lost = np.linalg.norm(self.V, axis=0) / np.sqrt(self.s + 1.0 / highest)
+            return 2.0 * float(np.finfo(np.float32).eps) * size * float(lost.max(initial=0.0)) <= ROUGH
         white = self.V is self.U and len(self.s) > MANY
-        return white and float(np.max(C, initial=0.0)) * self.mean_square <= SINGLE_REACH
+        return white and highest * self.mean_square <= SINGLE_REACH
 
 
 def leave_out(T: np.ndarray, residual: np.ndarray, remainder: np.ndarray) -> np.ndarray:

@@ -133,6 +133,7 @@ class FeatureObjective:
             self.penalty[: self.L] /= problem.scale**2
         self.gram = gram
         self.M: KroneckerMetric | DenseMetric | None = None
+        self._at: tuple[np.ndarray, np.ndarray] | None = None
         self._workspace = engine.Workspace()
         drawn = min(len(rows), METRIC_ROWS * max(self.L, 64))
         self._drawn = None if drawn == len(rows) else np.sort(np.random.RandomState(0).permutation(len(rows))[:drawn])
@@ -219,8 +220,14 @@ class FeatureObjective:
             LogProblem(Lifted(self.L), rows, problem.C, problem.fit_intercept, offset, problem.n_jobs)
         )
 
+    def _proportions(self, F: np.ndarray) -> np.ndarray:
+        """Those of the last scores are kept: a direction takes many products at one point."""
+        if self._at is None or self._at[0] is not F:
+            self._at = F, proportions(F)
+        return self._at[1]
+
     def curve(self, F: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        P, image = proportions(F), np.empty(F.shape)
+        P, image = self._proportions(F), np.empty(F.shape)
 
         def work(tile: slice, U: np.ndarray) -> np.ndarray:
             image[tile] = U
@@ -282,10 +289,12 @@ class FeatureObjective:
             index = self._drawn
             d = d[index] * (total / max(float(d[index].sum()), np.finfo(float).tiny))
         order = np.argsort(d)
-        kept = np.sort(order[int(np.searchsorted(np.cumsum(d[order]), sure * total)) :])
-        rows = problem.rows.take(index[kept])
-        rows = Rows(rows.X, np.empty((len(rows), 0)), d[kept])
-        stats = engine.gram_statistics(problem.features, rows, n_jobs=problem.n_jobs)
+        unsure = np.sort(order[int(np.searchsorted(np.cumsum(d[order]), sure * total)) :])
+        rows = problem.rows.take(index[unsure])
+        rows = Rows(rows.X, np.empty((len(rows), 0)), d[unsure])
+        kept = isinstance(problem.features, Lifted)  # the metric points the way: as exact as the features is enough
+        dtype = rows.X.dtype if kept and problem.whitening is None else np.float64
+        stats = engine.gram_statistics(problem.features, rows, dtype=dtype, n_jobs=problem.n_jobs)
         with engine.threads_for(self.L):
             stats = stats if problem.whitening is None else stats.whitened(problem.whitening)
         return stats.moments if problem.fit_intercept else np.ascontiguousarray(stats.moments[:-1, :-1])

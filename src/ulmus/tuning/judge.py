@@ -44,7 +44,8 @@ def _drawn_in(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
 class Judge:
     """Rows, how they are divided, which of them are scored (with which weights), and what counts as loss.
 
-    With a ``whitening`` rows are raw kernel values, and the sums are those of whitened ones.
+    With a ``whitening`` rows are raw kernel values, and the sums are those of whitened ones. A ``rough`` judge takes
+    leverages in single precision more often: it compares, and nothing is calibrated by it.
     """
 
     rows: Rows
@@ -57,6 +58,7 @@ class Judge:
     mass: np.ndarray | None = None
     n_jobs: int | None = -1
     whitening: np.ndarray | None = None
+    rough: bool = False
 
     def summarise(self, features: Lift) -> Summary:
         """Statistics of the rows, and of each fold."""
@@ -153,7 +155,8 @@ class Judge:
     def _paths(self, summary: Summary, size: int) -> list[RidgePath]:
         trained = [summary.total - part for part in summary.folds] or [summary.total]
         R = None if self.whitening is None else self.whitening[:size, :size]
-        return [RidgePath(stats.prefix(size), fit_intercept=self.fit_intercept, whitening=R) for stats in trained]
+        intercept = self.fit_intercept
+        return [RidgePath(s.prefix(size), fit_intercept=intercept, whitening=R, rough=self.rough) for s in trained]
 
     def _row_losses(self, asked: list[tuple[Surface, np.ndarray]], features: Lift) -> list[np.ndarray]:
         """Losses ``[C, scored row]`` of every surface at the log2 C asked of it; by GCV one loss for all rows."""

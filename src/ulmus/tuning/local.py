@@ -12,6 +12,7 @@ A *stage* says what a leaf fits and what counts as loss: squares, or the log los
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.features.partition import Partition
-from ulmus.solvers.local import solve_leaf
+from ulmus.solvers.local import LARGE, precision_of, solve_leaf
 from ulmus.solvers.log_kernel import fit_kernel_softmax
 from ulmus.tuning.log_loss import criterion_of
 
@@ -41,7 +42,7 @@ LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN = 3, (2,), 0.01
 LOG_HOPE = 1.01
 #: What may be left of a leaf's log loss while stages are compared.
 LOG_TOLERANCE = 5e-3
-#: Bytes of distances that are kept while widths are sought.
+#: Bytes of distances, in single precision, that are kept while widths are sought.
 KEPT_BYTES = 2**28
 
 
@@ -196,8 +197,12 @@ class _Leaves:
         self.tried: dict[tuple[int, int], tuple[float, np.ndarray]] = {}
         self.base = KernelParameters(search.gamma)
         size = sum(len(partition.rows(leaf)) * (len(partition.rows(leaf)) + len(held)) for leaf, held in self.tasks)
-        self._keeps = 8 * size <= KEPT_BYTES
+        self._keeps = 4 * size <= KEPT_BYTES
         self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {} if like is None else like._kept
+
+    def _type(self, task: int) -> Any:
+        """The type of kernel values: single in large leaves, which compare well enough by it."""
+        return np.float32 if len(self.partition.rows(self.tasks[task][0])) >= LARGE else np.float64
 
     def _distances(self, task: int) -> tuple[np.ndarray, np.ndarray]:
         """Between the rows of a leaf, and from held-out ones to them: the same for every width."""
@@ -206,9 +211,11 @@ class _Leaves:
         (leaf, held), data = self.tasks[task], self.search.data
         U = data.U[self.partition.rows(leaf)]
         cross = CrossKernel(self.search.kernel, U, self.base)
-        found = np.empty((len(U), len(U))), np.empty((len(held), len(U)))
-        for queries, out in zip((U, data.U_held[held]), found, strict=True):
+        exact = np.empty((len(U), len(U))), np.empty((len(held), len(U)))
+        for queries, out in zip((U, data.U_held[held]), exact, strict=True):
             cross.arguments(queries, out)
+        dtype = self._type(task)
+        found = exact[0].astype(dtype, copy=False), exact[1].astype(dtype, copy=False)
         if self._keeps:
             self._kept[task] = found
         return found
@@ -257,15 +264,18 @@ class _Leaves:
         def work(task: int) -> None:
             leaf, held = self.tasks[task]
             rows = self.partition.rows(leaf)
-            K, system = (workspace.array(name, (len(rows), len(rows)), np.float64) for name in ("K", "system"))
-            K_held = workspace.array("held", (len(held), len(rows)), np.float64)
+            K = workspace.array("K", (len(rows), len(rows)), self._type(task))
+            K_held = workspace.array("held", (len(held), len(rows)), self._type(task))
             for distances, values in zip(self._distances(task), (K, K_held), strict=True):
                 values[:] = distances
                 KERNELS[search.kernel].values(values, self.base, self.stage.widths[width])
             for i, step in enumerate(new):
+                ridge = float(self.stage.ridges[step])
+                weight = None if data.weight is None else data.weight[rows]
+                system = workspace.array("system", K.shape, precision_of(len(K), ridge, weight))
                 system[:] = K
-                alpha = self.stage.solve(system, data, rows, float(self.stage.ridges[step]))
-                out[i, starts[task] : starts[task + 1]] = data.P_held[held] + K_held @ alpha
+                alpha = self.stage.solve(system, data, rows, ridge)
+                out[i, starts[task] : starts[task + 1]] = data.P_held[held] + K_held @ alpha.astype(K.dtype, copy=False)
 
         largest_first = sorted(range(len(self.tasks)), key=lambda task: -len(self.partition.rows(self.tasks[task][0])))
         for _ in engine.ordered_map(work, largest_first, search.n_jobs):

@@ -12,7 +12,7 @@ from ulmus.features.kept import KEPT_BYTES
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import EQUAL, row_keys
 from ulmus.solvers.nystrom_ridge import summed_form
-from ulmus.solvers.softmax import LogProblem
+from ulmus.solvers.softmax import LogProblem, LogSolution
 from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path
 
 #: Steps of the path of C, and its ends. It begins two steps below the C with which squares were best in this view.
@@ -21,8 +21,12 @@ STEP, ENDS, BEHIND = 4.0, (2.0**-14, 2.0**28), 2
 FEW, SETS = 1_000, 5
 #: Beyond, one set of a tenth of the rows, within these bounds, and never more than a quarter.
 HELD = (500, 5_000)
-#: What may be left of the objective of models that are judged.
-JUDGED = 1e-3
+#: What may be left of the objective of models that are judged, and of smaller ones that tell where to look.
+JUDGED, GLANCED = 1e-3, 5e-3
+#: Rows to learn from, rows held out, and features with which the path is taken where there are more.
+FEW_ROWS, FEW_HELD, FEW_FEATURES = 2_500, 1_000, 200
+#: Features from so many bytes on are kept in single precision.
+SINGLE_BYTES = 2**22
 
 
 def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
@@ -75,14 +79,66 @@ def path_near(
     return trials
 
 
+def path_of(
+    problem: LogProblem, C: float, held: list[np.ndarray], criterion: str, order: np.ndarray
+) -> tuple[list[HeldTrial], float]:
+    """Trials of the best C, and of one two steps below, with all rows and features; and by how much few of both lost.
+
+    The path that finds it is taken with the first rows of this ``order`` and with the first features: features nest, so
+    that models of all of them begin where those ended. Small problems are taken whole, and so is their path.
+    """
+    n, L = problem.rows.X.shape[0], problem.features.n_lifted
+    if not isinstance(problem.features, Lifted) or (n <= 2 * FEW_ROWS and L <= 2 * FEW_FEATURES):
+        return path_near(problem, C, held, criterion), 0.0
+    few, some = _few_of(problem, held, order)
+    glances = path_near(few, C, some, criterion, tol=GLANCED)
+    place = best_trial(glances)
+    best, weaker = glances[place], glances[max(place - 2, 0)]
+    begun = padded(weaker, L) if len(some) == len(held) else None
+    around = sorted({weaker.C, best.C})
+    trials = held_path(problem, around, held, criterion=criterion, tol=JUDGED, begun=begun, patience=np.inf)
+    return trials, best.loss / trials[-1].loss - 1.0
+
+
+def _few_of(problem: LogProblem, held: list[np.ndarray], order: np.ndarray) -> tuple[LogProblem, list[np.ndarray]]:
+    """The problem of few rows and features, and the sets of rows that it holds out."""
+    chosen = order[: FEW_ROWS + FEW_HELD]
+    if len(held) == 1:
+        out = held[0][order] > 0
+        chosen = np.concatenate([order[~out][:FEW_ROWS], order[out][:FEW_HELD]])
+    chosen = np.sort(chosen)
+    few = first_features(problem, min(FEW_FEATURES, problem.features.n_lifted))
+    offset = None if problem.offset is None else problem.offset[chosen]
+    sets = [out[chosen] for out in held if out[chosen].any()]
+    return replace(few, rows=few.rows.take(chosen), offset=offset), sets
+
+
+def first_features(problem: LogProblem, count: int) -> LogProblem:
+    """The problem with the first features, which are in memory, only."""
+    R = None if problem.whitening is None else np.ascontiguousarray(problem.whitening[:count, :count])
+    rows = replace(problem.rows, X=np.ascontiguousarray(problem.rows.X[:, :count]))
+    return replace(problem, features=Lifted(count), rows=rows, whitening=R)
+
+
+def padded(trial: HeldTrial, count: int) -> HeldTrial:
+    """A trial of the first features as one of so many, the further weights being 0."""
+
+    def longer(solution: LogSolution) -> LogSolution:
+        beta = np.zeros((count, solution.beta.shape[1]))
+        beta[: len(solution.beta)] = solution.beta
+        return replace(solution, beta=beta, gram=None)
+
+    return replace(trial, loss=np.inf, solutions=tuple(longer(each) for each in trial.solutions))
+
+
 def posed(features: NystromMap, rows: Rows, max_bytes: float, n_jobs: int | None) -> LogProblem:
-    """The problem, features evaluated once: in float64, in float32 where that is too much, or in every pass anew."""
+    """The problem, features evaluated once, in float32 where there are many, or in every pass anew."""
     n, L = len(rows), features.n_lifted
     lift, whitening = summed_form(features)
-    if 8 * n * L <= KEPT_BYTES:
+    if 8 * n * L <= SINGLE_BYTES:
         dtype: Any = np.float64
-    elif 4 * n * L <= max_bytes:
-        dtype = np.float32
+    elif 4 * n * L <= max(max_bytes, KEPT_BYTES / 2):
+        dtype, whitening = np.float32, None  # white rows lose no digits of their products
     else:
         return LogProblem(lift, rows, 1.0, n_jobs=n_jobs, whitening=whitening)
     Phi = np.empty((n, L), dtype)

@@ -116,12 +116,13 @@ def held_path(
     criterion: str = "log_loss",
     tol: float = 1e-3,
     begun: HeldTrial | None = None,
+    patience: float = PATIENCE,
 ) -> list[HeldTrial]:
     """Models for every C in turn, each without one of several sets of rows, judged together on what they never saw.
 
     A set is the weight of every row that it holds out; scores come with those of all rows. Every model begins where
-    that of the last C (or of the trial ``begun``) ended; the path ends where the criterion has clearly risen. Only the
-    last trial keeps its Gram matrices.
+    that of the last C (or of the trial ``begun``) ended; the path ends where the criterion has risen by a share of
+    ``patience``. Only the last trial keeps its Gram matrices.
     """
     trials: list[HeldTrial] = []
     without = [replace(problem, rows=replace(problem.rows, weight=problem.weight - out)) for out in held]
@@ -142,7 +143,7 @@ def held_path(
             trials[-1] = replace(trials[-1], solutions=before)
         trials.append(HeldTrial(each, criterion_of(criterion, T, F, weight), solutions))
         lowest = min(lowest, trials[-1].loss)
-        if trials[-1].loss > (1 + PATIENCE) * lowest:
+        if trials[-1].loss > (1 + patience) * lowest:
             break
     return trials
 

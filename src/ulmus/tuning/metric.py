@@ -22,10 +22,10 @@ from ulmus.features.metric import average_outer_product, gradients, low_rank, pr
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.widths import heuristic_gamma
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
-from ulmus.solvers.path import RidgePath
 from ulmus.statistics import Statistics
 from ulmus.tuning.folds import renumbered
-from ulmus.tuning.judge import Judge, Trial
+from ulmus.tuning.judge import LIFTED_BYTES, Judge, Trial
+from ulmus.tuning.sketch import Distances, Sketch, has_distances, ridge_weights
 from ulmus.tuning.surface import lowest
 
 #: log2 of the C of a trial; the judge goes beyond the ends when the best is there.
@@ -38,8 +38,12 @@ FACTOR = 2.0
 MOST_WIDTHS = 8
 #: A width is left for its neighbour only when that is better by this share: flat kernels tie with ever larger C.
 GAIN = 0.01
+#: Rows that are left out one by one to judge a trial, at least; of more than twice as many, half of them.
+SCORED = 1_500
+#: Rows whose distances tell the heuristic width.
+UNIT_ROWS = 200
 #: Rows at which gradients are taken.
-GRADIENT_ROWS = 2_000
+GRADIENT_ROWS = 1_500
 #: A round of the metric may be worse by this factor without ending the search.
 PATIENCE = 1.005
 #: Share of the mean squared slope that the directions of a low-rank metric hold together.
@@ -61,7 +65,7 @@ class Judged:
     """A trial, with the map and the sums that it was made of."""
 
     trial: Trial
-    features: NystromMap
+    features: NystromMap | Sketch
     sums: Statistics
 
 
@@ -93,10 +97,48 @@ class MetricSearch:
         self, rows: Rows, kernel: str, gamma: float, landmarks: int, log2_C: np.ndarray, n_jobs: int | None
     ) -> Judged:
         """Losses of every C, by leave-one-out, or by folds where the rows have some."""
-        statistics, folds = partial(nystrom_statistics, n_jobs=n_jobs), renumbered(rows.fold)
-        judge = Judge(
-            rows, self.coding, statistics, self.fit_intercept, criterion=self.criterion, folds=folds, n_jobs=n_jobs
+        return self._judge(
+            rows, kernel, gamma, landmarks, log2_C, n_jobs, self._distances(rows, kernel, gamma, landmarks, n_jobs)
         )
+
+    def _distances(self, rows: Rows, kernel: str, gamma: float, landmarks: int, n_jobs: int | None) -> Distances | None:
+        """Between rows and landmarks, where they fit in memory."""
+        if 8 * len(rows) * min(landmarks, len(rows)) > LIFTED_BYTES:
+            return None
+        return Distances.of(rows.X, kernel, gamma, landmarks, self.shape, n_jobs)
+
+    def _judge(
+        self,
+        rows: Rows,
+        kernel: str,
+        gamma: float,
+        landmarks: int,
+        log2_C: np.ndarray,
+        n_jobs: int | None,
+        distances: Distances | None,
+        keep: bool = False,
+    ) -> Judged:
+        """The same, from distances, which are kept on demand; without them, or a factor, by a map of all digits."""
+        judge = Judge(
+            rows,
+            self.coding,
+            partial(nystrom_statistics, n_jobs=n_jobs),
+            self.fit_intercept,
+            criterion=self.criterion,
+            folds=renumbered(rows.fold),
+            n_jobs=n_jobs,
+            rough=True,
+        )
+        if rows.fold is None and len(rows) > SCORED:  # they come in random order
+            some = max(SCORED, len(rows) // 2)
+            judge = replace(judge, scored=np.arange(some), mass=judge.scored_weight[:some])
+        if distances is not None:
+            sketch = Sketch.of(distances, gamma / distances.cross.parameters.gamma, keep=keep)
+            if sketch is not None:
+                seen, sums = replace(rows, X=sketch.K), partial(sketch.statistics, n_jobs=n_jobs)
+                judge = replace(judge, rows=seen, statistics_of=sums, whitening=sketch.whitening_)
+                summary = judge.summarise(sketch.lifted)
+                return Judged(judge.trial("view", gamma, sketch.lifted, summary, log2_C), sketch, summary.total)
         first = rows.X[:landmarks]
         seen_by = NystromMap(len(first), landmarks=first, kernel=kernel, gamma=gamma, n_jobs=n_jobs, **self.shape)
         seen_by.fit(rows.X, sample_weight=rows.weight)
@@ -106,17 +148,20 @@ class MetricSearch:
 
     def unit(self, kernel: str, rows: Rows) -> float:
         """The heuristic width."""
-        return heuristic_gamma(kernel, rows.X, rows.weight, np.random.RandomState(self.seed))
+        return heuristic_gamma(kernel, rows.X, rows.weight, np.random.RandomState(self.seed), UNIT_ROWS)
 
     def climb(
         self, rows: Rows, kernel: str, factor: float, landmarks: int, n_jobs: int | None, first: Trial | None = None
     ) -> Climb:
         """Walk to the best width, from so many times the heuristic one; ``first`` is the trial there, if known."""
-        unit = self.unit(kernel, rows)
+        middle = factor * self.unit(kernel, rows)
         trials: dict[int, Trial] = {} if first is None else {0: first}
+        shared = self._distances(rows, kernel, middle, landmarks, n_jobs) if has_distances(kernel) else None
 
         def judge(step: int, log2_C: np.ndarray) -> Trial:
-            return self.judge(rows, kernel, unit * factor * FACTOR**step, landmarks, log2_C, n_jobs=1).trial
+            gamma = middle * FACTOR**step
+            distances = shared or self._distances(rows, kernel, gamma, landmarks, 1)
+            return self._judge(rows, kernel, gamma, landmarks, log2_C, 1, distances, keep=True).trial
 
         here = 0
         if first is None:
@@ -132,6 +177,42 @@ class MetricSearch:
             here = best
         return Climb(tuple(trials.values()), trials[here], factor * FACTOR**here)
 
+    def rounds(
+        self,
+        rows: Rows,
+        kernel: str,
+        factor: float,
+        landmarks: int,
+        rounds: int,
+        n_jobs: int | None,
+        last: Judged | None = None,
+        begin: np.ndarray | None = None,
+    ) -> list[tuple[np.ndarray, Trial]]:
+        """Metrics in turn, each from the gradients of the last predictor, and their trials.
+
+        The first is none, whose trial is ``last``, where it is known; then that to ``begin`` with. With the latter
+        alone, none is not tried.
+        """
+        d = rows.X.shape[1]
+        A, seen = np.ones(d) if self.form == "diagonal" else np.eye(d), rows
+        plain = begin is None or np.array_equal(begin, A)
+        if last is None:
+            A, seen = (A, rows) if begin is None else (begin, replace(rows, X=through(rows.X, begin)))
+            last, plain = self.judge(seen, kernel, factor * self.unit(kernel, seen), landmarks, LOG2_C, n_jobs), True
+        tried = [(A, last.trial)]
+        if begin is not None and not plain:
+            A = begin
+            last, seen = self._through(A, rows, kernel, factor, landmarks, n_jobs, last.trial)
+            tried.append((A, last.trial))
+        for _ in range(rounds):
+            A = self._sharpen(seen, A, last)
+            last, seen = self._through(A, rows, kernel, factor, landmarks, n_jobs, last.trial)
+            tried.append((A, last.trial))
+            losses = [trial.best_loss for _, trial in tried]
+            if losses[-1] > PATIENCE * min(losses) or (len(losses) > 2 and losses[-1] > (1 - GAIN) * losses[-2]):
+                break
+        return tried
+
     def sharpest(
         self,
         rows: Rows,
@@ -141,20 +222,10 @@ class MetricSearch:
         rounds: int,
         n_jobs: int | None,
         last: Judged | None = None,
+        begin: np.ndarray | None = None,
     ) -> tuple[np.ndarray, Climb]:
-        """Rounds of the metric at one width, then the best width for the best of them; ``last`` is of no metric."""
-        d = rows.X.shape[1]
-        A = np.ones(d) if self.form == "diagonal" else np.eye(d)
-        if last is None:
-            last = self.judge(rows, kernel, factor * self.unit(kernel, rows), landmarks, LOG2_C, n_jobs)
-        tried, seen = [(A, last.trial)], rows
-        for _ in range(rounds):
-            A = self._sharpen(seen, A, last)
-            last, seen = self._through(A, rows, kernel, factor, landmarks, n_jobs, last.trial)
-            tried.append((A, last.trial))
-            losses = [trial.best_loss for _, trial in tried]
-            if losses[-1] > PATIENCE * min(losses) or (len(losses) > 2 and losses[-1] > (1 - GAIN) * losses[-2]):
-                break
+        """Rounds of the metric at one width (see :meth:`rounds`), then the best width for the best of them."""
+        tried = self.rounds(rows, kernel, factor, landmarks, rounds, n_jobs, last, begin)
         best, trial = tried[lowest(np.array([trial.best_loss for _, trial in tried]))]  # the plainest of equals
         A, trials = self._trimmed(best, rows), [trial for _, trial in tried]
         if not np.array_equal(A, best):
@@ -184,8 +255,7 @@ class MetricSearch:
 
     def _sharpen(self, seen: Rows, A: np.ndarray, last: Judged) -> np.ndarray:
         """The next metric, from gradients of the predictor in this one."""
-        C = np.array([last.trial.best_C])
-        beta = RidgePath(last.sums, fit_intercept=self.fit_intercept).weights(C)[0][:, 0]
+        beta = ridge_weights(last.sums, last.trial.best_C, self.fit_intercept)
         some = slice(None, GRADIENT_ROWS)
         weight = None if seen.weight is None else seen.weight[some]
         G = gradients(last.features.cross_kernel_, seen.X[some], last.features.weight_to_landmarks(beta))

@@ -41,6 +41,8 @@ FLAT = 2.0**-6
 #: A view is looked at further while its loss is below so many times the best: the additive one on the few rows of the
 #: first stage, and all of them on rows that no metric knows.
 HOPEFUL = 1.05
+#: A metric that lowers the loss of few rows by this share is not compared with none on more of them.
+CLEARLY = 0.03
 #: Plain standardisation must be better by this factor: outliers hurt it more on rows that were not sampled.
 HANDICAP = {"standard": 1.05}
 #: The smoother kernel is ahead for good when its lead is above so many times its standard error and what the last
@@ -72,11 +74,12 @@ class Budget:
     """
 
     rows: int = 2_000
-    landmarks: int = 200
+    landmarks: int = 150
     metric_rows: int = 4_000
-    metric_landmarks: int = 350
+    metric_landmarks: int = 250
     rounds: int = 5
-    final_landmarks: tuple[int, int] = (600, 800)
+    rounds_again: int = 2
+    final_landmarks: tuple[int, int] = (600, 600)
     kernels: int = 2
     additive: bool = True
     fresh: bool = True
@@ -245,20 +248,30 @@ class ViewSearch:
         raw = known if enough else drawn[:most]
         preparation, shown = self._posed(kind, raw)
         fresh = self._posed(kind, others)[1] if enough else None
-        landmarks, rounds = self.budget.metric_landmarks, self.budget.rounds
+        landmarks, rounds, again = self.budget.metric_landmarks, self.budget.rounds, self.budget.rounds_again
 
         def first(view: View) -> Judged:
             return self.search.judge(shown, view.kernel, view.gamma, landmarks, LOG2_C, self.n_jobs)
 
-        def sharpest(each: tuple[View, Judged]) -> tuple[np.ndarray, Climb]:
+        few = shown[: self.budget.rows] if shown.fold is None else shown
+
+        def sharpest(each: tuple[View, Judged | None]) -> tuple[np.ndarray, Climb]:
             view, judged = each
             factor = view.gamma / self.search.unit(view.kernel, shown)
-            return self.search.sharpest(shown, view.kernel, factor, landmarks, rounds, self.n_jobs, judged)
+            tried = self.search.rounds(few, view.kernel, factor, self.budget.landmarks, rounds, self.n_jobs)
+            begin, best = min(tried, key=lambda one: one[1].best_loss)
+            if judged is None and best.best_loss > (1 - CLEARLY) * tried[0][1].best_loss:
+                judged = first(view)
+            return self.search.sharpest(shown, view.kernel, factor, landmarks, again, self.n_jobs, judged, begin)
 
-        begun = list(zip(views, engine.ordered_map(first, views, self.n_jobs), strict=True))
-        losses = [judged.trial.best_loss for _, judged in begun]
-        if len(views) > self.budget.kernels and losses[-1] > min(losses):
-            self.trials.append(begun.pop()[1].trial)  # the additive model does not lead
+        begun: list[tuple[View, Judged | None]] = [(view, None) for view in views]
+        if len(views) > self.budget.kernels:
+            plain = list(engine.ordered_map(first, views, self.n_jobs))
+            begun = list(zip(views, plain, strict=True))
+            losses = [judged.trial.best_loss for judged in plain]
+            if losses[-1] > min(losses):
+                begun.pop()  # the additive model does not lead
+                self.trials.append(plain[-1].trial)
         found = list(engine.ordered_map(sharpest, begun, self.n_jobs))
         self.trials += [trial for _, climb in found for trial in climb.trials]
         sharp = [
@@ -325,14 +338,12 @@ class ViewSearch:
 
     def _posed(self, kind: str, rows: Rows, cuts: Cuts | None = None) -> tuple[Preparation, Rows]:
         """A preparation of these rows, and what it makes of them."""
-        preparation = self._prepare(kind, rows, cuts)
-        part = parts_of(rows, self.rng)
+        preparation, part = self._prepare(kind, rows, cuts), parts_of(rows, self.rng)
         return preparation, replace(rows, X=preparation.transform_learned(rows.X, rows.T, rows.weight, part))
 
     def _settled(self, rows: Rows, fresh: Rows | None, views: list[View], climbs: list[Climb], landmarks: int) -> int:
         """Which of several views, the rougher first, is the best with as many landmarks as it takes to tell."""
-        losses = [climb.best.best_loss for climb in climbs]
-        best = int(np.argmin(losses))
+        best = int(np.argmin(losses := [climb.best.best_loss for climb in climbs]))
         # rougher ones than the best have more landmarks to hope for, smoother ones that its metric knows these rows
         reach = losses[best] * (HOPEFUL if fresh is not None else 0.0)
         asked = [k for k, loss in enumerate(losses) if k <= best or loss < reach]
@@ -385,6 +396,5 @@ class ViewSearch:
             near = np.log2(climb.best.best_C) + FINAL
             return self.search.judge(seen, view.kernel, view.gamma, count, near, n_jobs=1).trial
 
-        trials = list(engine.ordered_map(judge, zip(views, climbs, strict=False), self.n_jobs))
-        self.trials += trials
+        self.trials += (trials := list(engine.ordered_map(judge, zip(views, climbs, strict=False), self.n_jobs)))
         return trials

@@ -1,0 +1,107 @@
+r"""The nearest row whose answer is on the other side of a threshold, by analytic gradients.
+
+With :math:`m(x) \ge 0` on the side that is wanted, the row is moved to
+
+.. math:: x' = x + D^2 g\,\frac{g^T(x' - x) - m(x')}{g^T D^2 g}, \qquad g = \nabla m(x'),
+
+the nearest point of the tangent at the last one (Hasofer and Lind 1974; Rackwitz and Fiessler 1978), with the
+deviations D of the inputs as units, within the range of the data. Categories, dates and whatever else is no number come
+from rows of the data that are on that side already; each is set back to what it was as long as the answer stays there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+#: Rows of the data from which a search starts, and steps of it.
+STARTS, STEPS = 8, 60
+#: Bisections of the way back.
+HALVINGS = 40
+
+#: Numbers and takes (of other columns: from which row, 0 the own, 1 the other) of rows → margins.
+Margin = Callable[[np.ndarray, np.ndarray], np.ndarray]
+#: The same for one row → slopes of the margin along the numbers.
+Slope = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The search for one row: its numbers, their range and units, and which of them are whole."""
+
+    own: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    unit: np.ndarray
+    whole: np.ndarray
+
+    def distance(self, numbers: np.ndarray, takes: np.ndarray) -> float:
+        """Deviations of the numbers, as a sum of squares, and one for every other column that changes."""
+        return float((((numbers - self.own) / self.unit) ** 2).sum() + takes.sum())
+
+    def search(
+        self, other: np.ndarray, takes: np.ndarray, margin: Margin, slope: Slope
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """From a row on the wanted side to the nearest one that is found; None if it is not on that side."""
+        numbers = np.clip(other, self.low, self.high)
+
+        def there(numbers: np.ndarray, takes: np.ndarray) -> bool:
+            return bool(margin(numbers[None], takes[None])[0] >= 0)
+
+        if not there(numbers, takes):
+            return None
+        for k in np.flatnonzero(takes):
+            back = takes.copy()
+            back[k] = 0
+            takes = back if there(numbers, back) else takes
+        numbers = self._nearer(numbers, takes, there)
+        best = numbers
+        for _ in range(STEPS):
+            g, off = slope(numbers, takes), float(margin(numbers[None], takes[None])[0])
+            steep = float(g @ (self.unit**2 * g))
+            if not steep > 0:
+                break
+            step = self.own + self.unit**2 * g * (float(g @ (numbers - self.own)) - off) / steep
+            moved = np.clip(step, self.low, self.high)
+            for share in (1.0, 0.5, 0.25, 0.1):
+                tried = numbers + share * (moved - numbers)
+                if there(tried, takes):
+                    tried = self._nearer(tried, takes, there)
+                    if self.distance(tried, takes) < self.distance(best, takes) - 1e-12:
+                        break
+            else:
+                break
+            best = numbers = tried
+        best = self._fewer(best, takes, there)
+        return self._rounded(best, other, takes, there), takes
+
+    def _nearer(self, numbers: np.ndarray, takes: np.ndarray, there: Callable[..., bool]) -> np.ndarray:
+        """The last point on the wanted side on the straight way back."""
+        low, high = 0.0, 1.0
+        if there(self.own, takes):
+            return self.own.copy()
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if there(self.own + middle * (numbers - self.own), takes) else (middle, high)
+        return self.own + high * (numbers - self.own)
+
+    def _fewer(self, numbers: np.ndarray, takes: np.ndarray, there: Callable[..., bool]) -> np.ndarray:
+        """Numbers that need not change are as they were, the least changed first."""
+        for k in np.argsort(np.abs(numbers - self.own) / np.maximum(self.unit, 1e-300)):
+            back = numbers.copy()
+            back[k] = self.own[k]
+            numbers = back if there(back, takes) else numbers
+        return numbers
+
+    def _rounded(
+        self, numbers: np.ndarray, other: np.ndarray, takes: np.ndarray, there: Callable[..., bool]
+    ) -> np.ndarray:
+        """Whole numbers, rounded away from what they were, or as in the row from which the search started."""
+        if not self.whole.any():
+            return numbers
+        away = np.where(numbers > self.own, np.ceil(numbers), np.floor(numbers))
+        rounded = np.where(self.whole & (numbers != self.own), np.clip(away, self.low, self.high), numbers)
+        if there(rounded, takes):
+            return rounded
+        real = np.clip(np.where(self.whole, other, numbers), self.low, self.high)
+        return real if there(real, takes) else np.clip(other, self.low, self.high)

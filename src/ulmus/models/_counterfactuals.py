@@ -1,0 +1,202 @@
+"""Counterfactuals of a model: sees to rows, ranges and what is asked; the search is in ``explain``."""
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from ulmus.calibration import probabilities
+from ulmus.codings import OneVsAll
+from ulmus.features.frames import columns_of, frame_of, kind_of
+from ulmus.models._games import game_of, slopes_of
+
+#: Steps, in deviations, by which the slope of a coordinate along its input is taken.
+STEP = 1e-6
+#: How far beyond the threshold answers have to be, relative to it, so that round-off does not bring them back.
+CLEAR = 1e-7
+
+
+def counterfactuals(self: Any, X: Any, data: Any, *, threshold: Any = None, target: Any = None, fixed: Any = ()) -> Any:
+    r"""The nearest rows whose answers are on the other side: what would have to change.
+
+    A regressor's answer has to cross ``threshold`` (from whichever side it is on), a classifier's has to become the
+    class ``target``. Numbers stay within the range of ``data``, whole ones whole, and what is no number takes values
+    that rows of ``data`` have. Nearness counts numbers in deviations, and 1 for every other column that changes; few
+    inputs change. The row is nearest among those near where it was found, and not for certain the nearest of all.
+
+    Parameters
+    ----------
+    X : array or frame of shape (n_samples, n_features)
+        Rows whose answers are to change.
+    data : array or frame of shape (n_data, n_features)
+        Rows that say what is possible, such as the training rows. Some have to be on the other side.
+    threshold : float, optional
+        For regressors.
+    target : label, optional
+        For classifiers; with two classes, the other one by default.
+    fixed : list of int or str, optional
+        Inputs that cannot change.
+
+    Returns
+    -------
+    array or frame of shape (n_samples, n_features)
+        The rows, changed.
+    """
+    check_is_fitted(self)
+    wanted = _margin(self, threshold, target)
+    frame, known = frame_of(X), frame_of(data)
+    if (frame is None) != (known is None):
+        raise ValueError("X and data must both be frames, or both be arrays")
+    table = _Table(self, X, data, fixed)
+    rows = [table.changed(i, wanted) for i in range(table.n)]
+    if frame is None:
+        return np.concatenate(rows)
+    out = nw.concat([nw.from_native(row) for row in rows]).to_native()
+    if hasattr(X, "index"):
+        out.index = X.index
+    return out
+
+
+def _margin(model: Any, threshold: Any, target: Any) -> Any:
+    """Scores of rows, and of the row itself → margins, not negative where the answer is as wanted."""
+    if not is_classifier(model):
+        if not isinstance(threshold, int | float | np.number) or target is not None:
+            raise ValueError(f"a regressor's answer crosses a threshold: pass threshold=, a number; got {threshold!r}")
+        clear = CLEAR * max(abs(float(threshold)), float(np.abs(model.intercept_).max()), 1e-300)
+        return lambda S, own: (S[:, 0] - threshold) * (-1.0 if own[0] > threshold else 1.0) - clear
+    classes = list(model.classes_)
+    if threshold is not None or (target is None and len(classes) > 2) or (target is not None and target not in classes):
+        raise ValueError(f"a classifier's answer becomes another class: pass target=, one of {classes}; got {target!r}")
+
+    decided = _decided_by(model)
+
+    def margin(S: np.ndarray, own: np.ndarray) -> np.ndarray:
+        scores = decided(S)
+        k = int(decided(own[None])[0].argmin()) if target is None else classes.index(target)
+        return scores[:, k] - np.delete(scores, k, axis=1).max(axis=1) - CLEAR
+
+    return margin
+
+
+def _decided_by(model: Any) -> Any:
+    """Scores → numbers of which the largest decides: scores themselves, or probabilities where these do."""
+    decision = getattr(model, "decision", "accuracy")
+    if not isinstance(decision, str):
+        raise ValueError("counterfactuals know the decisions 'accuracy' and 'balanced', and no costs of errors")
+    if getattr(model, "loss_", "squared") == "squared" and decision == "accuracy":
+        return OneVsAll.class_scores
+    prior = model.class_prior_ if decision == "balanced" else 1.0
+    by_score = model.loss_ == "squared"
+    return lambda S: (
+        probabilities(OneVsAll.class_scores(S), model.temperature_, model.floor_, by_score=by_score) / prior
+    )
+
+
+class _Table:
+    """Rows and data side by side: which columns are numbers, their range, and rows put together from both."""
+
+    def __init__(self, model: Any, X: Any, data: Any, fixed: Any) -> None:
+        from ulmus.explain.effects import positions
+        from ulmus.explain.pipelines import table_of
+
+        self.model, self.X, self.data, self.game = model, X, data, game_of(model)
+        self.slopes = slopes_of(model)
+        names, values = table_of(X)
+        self.n, self.names = len(values), names
+        frame = frame_of(X)
+        if frame is None:
+            is_number = np.ones(len(names), bool)
+        else:
+            is_number = np.array([kind_of(column) == "number" for column in columns_of(frame).values()])
+        held = np.zeros(len(names), bool)
+        held[positions(list(fixed), getattr(model, "feature_names_in_", names))] = True
+        self.numeric = np.flatnonzero(is_number & ~held)
+        self.other = np.flatnonzero(~is_number & ~held)
+        self.numbers, self.known = (table_of(T)[1][:, self.numeric].astype(np.float64) for T in (X, data))
+        present = np.where(np.isfinite(self.known), self.known, np.nan)
+        self.low, self.high = np.nanmin(present, axis=0), np.nanmax(present, axis=0)
+        self.unit = np.nanstd(present, axis=0)
+        self.whole = np.array(
+            [bool((c[np.isfinite(c)] == np.round(c[np.isfinite(c)])).all()) for c in self.known.T], bool
+        )
+        self.scores = self.game.score(self.game.see(data))
+
+    def changed(self, i: int, wanted: Any) -> Any:
+        """The nearest row to the i-th that is on the wanted side."""
+        from ulmus.explain.counterfactual import STARTS, Nearest
+
+        own = self.numbers[i]
+        mine = self.game.score(self.game.see(_rows(self.X, [i])))[0]
+        if wanted(mine[None], mine)[0] >= 0:
+            return _rows(self.X, [i])
+        there = np.flatnonzero(wanted(self.scores, mine) >= 0)
+        if not len(there):
+            raise ValueError("no row of data is on the other side, so that nothing says what is possible there")
+        unit = np.where(self.unit > 0, self.unit, 1.0)
+        low, high = np.fmin(self.low, own), np.fmax(self.high, own)
+        search = Nearest(np.where(np.isfinite(own), own, self.low), low, high, unit, self.whole)
+        filled = np.where(np.isfinite(self.known), self.known, search.own)
+        away = (((filled[there] - search.own) / unit) ** 2).sum(axis=1)
+        best, nearest = None, np.inf
+        for j in there[np.argsort(away, kind="stable")[:STARTS]]:
+            found = search.search(
+                filled[j],
+                np.ones(len(self.other), int),
+                lambda N, takes, j=j: wanted(self.game.score(self._seen(i, j, N, takes)), mine),  # type: ignore[misc]
+                lambda N, takes, j=j: self._slope(i, j, N, takes, wanted, mine),  # type: ignore[misc]
+            )
+            if found is not None and search.distance(*found) < nearest:
+                best, nearest = self._row(i, j, found[0][None], found[1][None]), search.distance(*found)
+        if best is None:
+            raise ValueError(
+                "rows of data that are on the other side leave it when the fixed inputs are kept; fix fewer of them"
+            )
+        return best
+
+    def _row(self, i: int, j: int, N: np.ndarray, takes: np.ndarray) -> Any:
+        """Rows: the i-th, with these numbers, and columns that are taken from the j-th of the data."""
+        from ulmus.models._effects import of_kind
+
+        N = np.where(np.isfinite(self.numbers[i]), N, np.nan)  # what is missing stays so
+        frame = frame_of(self.X)
+        if frame is None:
+            out = np.repeat(np.asarray(_rows(self.X, [i]), dtype=np.float64), len(N), axis=0)
+            out[:, self.numeric] = N
+            return out
+        mine, theirs = columns_of(frame), columns_of(frame_of(self.data))
+        columns = {name: column[[int(i)] * len(N)] for name, column in mine.items()}
+        for k, place in enumerate(self.numeric):
+            columns[self.names[place]] = of_kind(mine[self.names[place]], N[:, k], frame.implementation)
+        for k, place in enumerate(self.other):
+            if takes[0, k]:
+                columns[self.names[place]] = theirs[self.names[place]][[int(j)] * len(N)]
+        return nw.from_dict(columns).to_native()
+
+    def _seen(self, i: int, j: int, N: np.ndarray, takes: np.ndarray) -> np.ndarray:
+        return self.game.see(self._row(i, j, N, takes))
+
+    def _slope(
+        self, i: int, j: int, numbers: np.ndarray, takes: np.ndarray, wanted: Any, mine: np.ndarray
+    ) -> np.ndarray:
+        """Along the numbers: slopes along coordinates, times those of the coordinates, which hang on one input each."""
+        step = STEP * np.where(self.unit > 0, self.unit, 1.0)
+        ends = np.clip(np.stack([numbers + step, numbers - step]), self.low, self.high)
+        U = self._seen(i, j, np.vstack([numbers[None], ends]), takes[None])
+        along = self.slopes(U[:1])[0]  # [coordinate, output]
+        score = self.game.score(U[:1])
+        reach = 1e-6 * max(1.0, float(np.abs(score).max()))
+        tried = wanted(np.vstack([score + reach * np.eye(score.shape[1]), score]), mine)
+        of_scores = (tried[:-1] - tried[-1]) / reach
+        move = (U[1] - U[2]) * (along @ of_scores)
+        total = np.bincount(self.game.owner, weights=move, minlength=len(self.names))[self.numeric]
+        width = ends[0] - ends[1]
+        return np.divide(total, width, out=np.zeros_like(total), where=width > 0)
+
+
+def _rows(X: Any, index: list[int]) -> Any:
+    frame = frame_of(X)
+    if frame is not None:
+        return frame[index].to_native()
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X)[index]

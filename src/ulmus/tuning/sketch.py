@@ -1,0 +1,107 @@
+r"""The features of a search: kernel values with some landmarks, whitened after they are summed.
+
+A choice between views does not hang on the last digits. So :math:`K_{zz} + \epsilon I = R R^T` is one plain Cholesky
+factor: no landmark is dropped or put off, and :math:`\epsilon` bounds what squaring raw kernel values multiplies
+round-off by (:mod:`ulmus.solvers.nystrom_ridge` keeps the digits of the model that is fitted in the end). Distances are
+the same for every width.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ulmus import engine
+from ulmus._blas import solve_lower
+from ulmus._cholesky import lower_factor, solve_factored
+from ulmus.engine import Lifted, Rows
+from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
+from ulmus.statistics import Statistics
+
+#: What is added to the diagonal of K_zz, in units of its largest entry.
+NUDGE = 1e-8
+
+
+@dataclass(frozen=True)
+class Distances:
+    """What a kernel is a function of, between rows and landmarks, the first of them: evaluated once for all widths."""
+
+    cross: CrossKernel
+    P: np.ndarray
+
+    @classmethod
+    def of(
+        cls, X: np.ndarray, kernel: str, gamma: float, landmarks: int, shape: dict[str, Any], n_jobs: int | None
+    ) -> "Distances":
+        cross = CrossKernel(kernel, X[:landmarks], KernelParameters(gamma, **shape))
+        return cls(cross, engine.transform(_Arguments(cross), X, np.empty((len(X), cross.n_lifted)), n_jobs=n_jobs))
+
+    def values(self, narrower: float, *, keep: bool) -> np.ndarray:
+        """Kernel values at a gamma so many times larger; without ``keep`` they are written over the distances."""
+        K = self.P.copy() if keep else self.P
+        assert self.cross.kernel is not None
+        self.cross.kernel.values(K, self.cross.parameters, narrower)
+        return K
+
+
+class _Arguments:
+    """The distances as features."""
+
+    def __init__(self, cross: CrossKernel) -> None:
+        self.cross, self.n_lifted = cross, cross.n_lifted
+
+    def lift(self, X: np.ndarray, out: np.ndarray) -> None:
+        self.cross.arguments(X, out)
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Landmarks, their factor, and the kernel values of rows with them."""
+
+    cross_kernel_: CrossKernel
+    whitening_: np.ndarray
+    K: np.ndarray
+
+    @classmethod
+    def of(cls, distances: Distances, narrower: float = 1.0, *, keep: bool = False) -> "Sketch | None":
+        """That of a gamma so many times larger; None where ``K_zz`` has no factor."""
+        cross = distances.cross
+        K, L, p = distances.values(narrower, keep=keep), cross.n_lifted, cross.parameters
+        if narrower != 1.0:
+            assert cross.kernel is not None
+            cross = CrossKernel(cross.kernel.name, cross.Z, KernelParameters(narrower * p.gamma, p.degree, p.coef0))
+        Kzz = 0.5 * (K[:L] + K[:L].T)
+        Kzz[np.diag_indices_from(Kzz)] += NUDGE * np.abs(Kzz.diagonal()).max()
+        R, info = lower_factor(np.asfortranarray(Kzz))
+        return None if info else cls(cross, np.ascontiguousarray(R), K)
+
+    @property
+    def lifted(self) -> Lifted:
+        """The features of rows that are kernel values."""
+        return Lifted(len(self.whitening_))
+
+    def statistics(self, features: Lifted, rows: Rows, n_jobs: int | None = 1) -> Statistics:
+        """Sums of whitened features, of rows that are kernel values."""
+        return engine.gram_statistics(features, rows, n_jobs=n_jobs).whitened(self.whitening_)
+
+    def weight_to_landmarks(self, beta: np.ndarray) -> np.ndarray:
+        """Weights of the landmarks that give the same predictions."""
+        a = np.array(beta, order="C")
+        solve_lower(self.whitening_, a, transposed=True)
+        return a
+
+
+def has_distances(kernel: str) -> bool:
+    """Whether one evaluation serves every width."""
+    return KERNELS[kernel].embedding in ("cityblock", "distance")
+
+
+def ridge_weights(stats: Statistics, C: float, fit_intercept: bool) -> np.ndarray:
+    """``(G + I/C)⁻¹B``, of centred sums where there is an intercept."""
+    used = stats.centred() if fit_intercept else stats
+    A = np.array(used.gram, order="F")
+    A[np.diag_indices_from(A)] += 1.0 / C
+    factor, info = lower_factor(A)
+    if info:
+        return np.linalg.lstsq(used.gram + np.eye(len(A)) / C, used.cross, rcond=None)[0]
+    return solve_factored(factor, used.cross)

@@ -1,0 +1,124 @@
+"""Counterfactuals: on the other side, valid, and as near as a search by brute force finds."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ulmus import AdaptiveClassifier, AdaptiveRegressor, ELMRegressor, KELMClassifier, KELMRegressor, NKELMRegressor
+from ulmus.models._games import game_of, slopes_of
+
+RNG = np.random.RandomState(0)
+X = RNG.uniform(-2, 2, size=(300, 2))
+Y = X[:, 0] ** 2 + np.sin(2 * X[:, 1])
+
+
+def nearest_on_a_grid(model, row, threshold, unit):
+    side = np.linspace(-2, 2, 401)
+    grid = np.column_stack([axis.ravel() for axis in np.meshgrid(side, side)])
+    above = model.predict(grid) >= threshold
+    wanted = grid[above if model.predict(row[None])[0] < threshold else ~above]
+    return np.sqrt((((wanted - row) / unit) ** 2).sum(axis=1).min())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: KELMRegressor(gamma=0.5, C=100.0),
+        lambda: NKELMRegressor(60, kernel="matern32", gamma=0.5, C=100.0, random_state=0),
+        lambda: NKELMRegressor(60, gamma=0.5, C=100.0, metric=np.eye(2) + 0.2, random_state=0),
+        lambda: ELMRegressor(60, random_state=0),
+    ],
+    ids=["kelm", "matern32", "full metric", "elm"],
+)
+def test_the_row_found_crosses_and_is_near_the_nearest(make):
+    model, unit = make().fit(X, Y), X.std(axis=0)
+    rows = X[:12]
+    found = model.counterfactuals(rows, X, threshold=1.5)
+    assert ((model.predict(rows) > 1.5) != (model.predict(found) > 1.5)).all()
+    assert (found >= X.min(axis=0)).all()
+    assert (found <= X.max(axis=0)).all()
+    ours = np.sqrt((((found - rows) / unit) ** 2).sum(axis=1))
+    best = np.array([nearest_on_a_grid(model, row, 1.5, unit) for row in rows])
+    assert np.mean(ours <= 1.1 * best + 0.01) >= 0.75
+    assert (ours <= 1.5 * best + 0.02).all()
+
+
+def people(n=500):
+    rng = np.random.RandomState(1)
+    frame = pd.DataFrame(
+        {
+            "income": rng.lognormal(3, 0.5, n),
+            "children": rng.randint(0, 4, n),
+            "job": rng.choice(["nurse", "clerk", "smith", "none"], n),
+            "since": pd.Timestamp("2015-01-01") + pd.to_timedelta(rng.randint(0, 3000, n), "D"),
+        }
+    )
+    score = np.log(frame["income"]) - 0.3 * frame["children"] + (frame["job"] == "nurse") - (frame["job"] == "none")
+    return frame, np.where(score + 0.1 * rng.normal(size=n) > 2.7, "granted", "refused")
+
+
+def test_rows_of_a_table_stay_valid():
+    frame, y = people()
+    model = AdaptiveClassifier(effort="fast", random_state=0).fit(frame, y)
+    refused = frame[model.predict(frame) == "refused"][:6].reset_index(drop=True)
+    refused.loc[0, "income"] = np.nan
+    found = model.counterfactuals(refused, frame, target="granted", fixed=["since"])
+    assert (model.predict(found) == "granted").all()
+    assert set(found["job"]) <= set(frame["job"])
+    assert (found["children"] == found["children"].round()).all()
+    assert found["since"].tolist() == refused["since"].tolist()
+    assert found["income"].dropna().between(frame["income"].min(), frame["income"].max()).all()
+    changed = (found.astype(str) != refused.astype(str)).sum(axis=1)
+    assert changed.min() >= 1
+    assert changed.mean() < 3
+    two = model.counterfactuals(refused[1:3], frame)  # the other class
+    assert (model.predict(two) == "granted").all()
+
+
+def test_rows_that_are_there_already_stay_as_they_are():
+    labels = np.digitize(Y, [0.5, 2.0])
+    model = KELMClassifier(gamma=0.5, C=100.0).fit(X, labels)
+    there = X[model.predict(X) == 2][:3]
+    assert model.counterfactuals(there, X, target=2).tolist() == there.tolist()
+    away = X[model.predict(X) == 0][:3]
+    assert model.predict(model.counterfactuals(away, X, target=2)).tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("make", [
+    lambda: KELMRegressor(gamma=0.5, C=100.0),
+    lambda: KELMRegressor(kernel="laplacian_l1", gamma=0.5, C=100.0, metric=[1.0, 0.5]),
+    lambda: AdaptiveRegressor(random_state=0),
+    lambda: ELMRegressor(60, random_state=0),
+], ids=["kelm", "metric", "adaptive", "elm"])  # fmt: skip
+def test_slopes_are_those_of_differences(make):
+    model = make().fit(X, Y + (np.floor(3 * X[:, 0]) % 2))
+    game = game_of(model)
+    U = game.see(X[:5] + 0.0123)
+    found, h = slopes_of(model)(U), 1e-6
+    for j in range(U.shape[1]):
+        step = h * np.eye(U.shape[1])[j]
+        np.testing.assert_allclose(found[:, j], (game.score(U + step) - game.score(U - step)) / (2 * h), atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "pass threshold="),
+        ({"threshold": 1.0, "target": "a"}, "crosses a threshold"),
+        ({"threshold": 1e6}, "no row of data is on the other side"),
+        ({"threshold": 1.5, "fixed": [0, 1]}, "fix fewer"),
+        ({"threshold": 1.5, "fixed": ["x7"]}, "no input 'x7'"),
+    ],
+    ids=["nothing", "class", "out of reach", "all fixed", "unknown"],
+)
+def test_what_cannot_be_is_refused(options, message):
+    model = KELMRegressor(gamma=0.5, C=100.0).fit(X, Y)
+    with pytest.raises(ValueError, match=message):
+        model.counterfactuals(X[:2], X, **options)
+
+
+def test_classes_have_to_be_known():
+    model = KELMClassifier(gamma=0.5, C=1.0).fit(X, np.digitize(Y, [0.5, 2.0]))
+    for options in ({}, {"target": "a"}, {"threshold": 1.0}):
+        with pytest.raises(ValueError, match="pass target="):
+            model.counterfactuals(X[:2], X, **options)

@@ -1,0 +1,127 @@
+"""The features of a search: what is cheaper in it gives the same choices as all digits."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from ulmus.codings import Plain
+from ulmus.engine import Rows
+from ulmus.features.partition import random_partition
+from ulmus.solvers.local import LARGE, fit_leaves, leaf_kernel, precision_of
+from ulmus.solvers.path import ROUGH, RidgePath
+from ulmus.statistics import Statistics
+from ulmus.tuning import metric as tuning_metric
+from ulmus.tuning.metric import FACTOR, MetricSearch
+from ulmus.tuning.sketch import Distances, Sketch, ridge_weights
+
+
+def noisy(n, d=3, seed=0):
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(n, d)).astype(np.float32).astype(np.float64)
+    return X, np.sin(2 * X[:, :1]) + 0.3 * rng.normal(size=(n, 1))
+
+
+def search(**more):
+    return MetricSearch(Plain(np.ones(1)), 0, True, **more)
+
+
+@pytest.mark.parametrize("kernel", ["laplacian_l1", "matern32", "rbf"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_trial_is_that_of_a_map_of_all_digits(kernel, weighted):
+    X, T = noisy(300)
+    rows = Rows(X, T, np.random.RandomState(1).randint(1, 4, 300).astype(float) if weighted else None)
+    grid = np.arange(-4.0, 9.0, 2.0)
+    lean = search().judge(rows, kernel, 0.4, 60, grid, 1)
+    exact = search()._judge(rows, kernel, 0.4, 60, grid, 1, None)
+    assert isinstance(lean.features, Sketch)
+    assert not isinstance(exact.features, Sketch)
+    assert_allclose(lean.trial.loss, exact.trial.loss, rtol=1e-4)
+
+
+def test_a_kernel_without_a_factor_falls_back_to_the_map():
+    X, T = noisy(80)
+    judged = search(shape={"coef0": -3.0}).judge(Rows(X, T), "sigmoid", 2.0, 40, np.zeros(1), 1)
+    assert not isinstance(judged.features, Sketch)
+
+
+@pytest.mark.parametrize("kernel", ["laplacian_l1", "matern32"])
+def test_distances_serve_every_width(kernel):
+    X, _ = noisy(90)
+    shared = Distances.of(X, kernel, 0.3, 30, {}, 1)
+    for factor in (0.5, 1.0, 4.0):
+        seen, alone = Sketch.of(shared, factor, keep=True), Sketch.of(Distances.of(X, kernel, factor * 0.3, 30, {}, 1))
+        assert_allclose(seen.K, alone.K, rtol=1e-12)
+        assert_allclose(seen.whitening_, alone.whitening_, rtol=1e-6, atol=1e-9)
+        assert seen.cross_kernel_.parameters.gamma == pytest.approx(factor * 0.3)
+
+
+def test_a_climb_judges_the_widths_that_it_names():
+    X, T = noisy(250)
+    rows, of = Rows(X, T), search()
+    climb = of.climb(rows, "matern32", 1.0, 40, 1)
+    assert len(climb.trials) >= 3
+    for trial in climb.trials:
+        again = of.judge(rows, "matern32", trial.width, 40, np.log2(trial.C), 1).trial
+        assert_allclose(np.interp(np.log2(trial.C), np.log2(again.C), again.loss), trial.loss, rtol=1e-6)
+    widths = np.log(sorted(trial.width for trial in climb.trials)) / np.log(FACTOR)
+    assert_allclose(np.diff(widths), 1.0)
+
+
+def test_of_many_rows_half_are_judged_and_all_are_learned_from(monkeypatch):
+    X, T = noisy(400)
+    whole = search().judge(Rows(X, T), "matern32", 0.4, 40, np.zeros(1), 1).trial
+    monkeypatch.setattr(tuning_metric, "SCORED", 100)
+    half = search().judge(Rows(X, T), "matern32", 0.4, 40, np.zeros(1), 1).trial
+    assert_allclose(half.row_losses, whole.row_losses[:200], rtol=1e-9)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_weights_of_one_penalty_are_those_of_the_path(fit_intercept):
+    rng = np.random.RandomState(0)
+    rows = np.column_stack([rng.normal(size=(70, 8)), rng.normal(size=(70, 2)), np.ones(70)])
+    stats = Statistics(rows.T @ rows, 2, 70)
+    path = RidgePath(stats, fit_intercept=fit_intercept).weights(np.array([3.0]))[0][:, 0]
+    assert_allclose(ridge_weights(stats, 3.0, fit_intercept), path, rtol=1e-9)
+
+
+def test_rough_leverages_are_off_by_no_more_than_they_say():
+    rng = np.random.RandomState(0)
+    Phi, T = rng.normal(size=(600, 160)) / 13, rng.normal(size=(600, 1))
+    rows = np.column_stack([Phi, T, np.ones(600)])
+    stats, C = Statistics(rows.T @ rows, 1, 600), np.array([1.0, 30.0])
+    exact, rough = RidgePath(stats), RidgePath(stats, rough=True)
+    assert rough._single(C)
+    assert not exact._single(C)
+    assert_allclose(rough.leave_one_out(C)(Phi, T, None)[1], exact.leave_one_out(C)(Phi, T, None)[1], atol=ROUGH)
+
+
+def test_a_metric_to_begin_with_is_the_first_to_be_tried():
+    X, T = noisy(200)
+    A, of, rows = np.array([1.0, 0.1, 0.1]), search(), Rows(X, T)
+    alone = of.rounds(rows, "matern32", 1.0, 30, 0, 1, begin=A)
+    beside = of.rounds(rows, "matern32", 1.0, 30, 0, 1, of.judge(rows, "matern32", 1.0, 30, np.zeros(1), 1), A)
+    assert [each[0].tolist() for each in alone] == [A.tolist()]
+    assert [each[0].tolist() for each in beside] == [[1.0, 1.0, 1.0], A.tolist()]
+
+
+def test_large_leaves_in_single_precision_give_nearly_the_same_answers():
+    rng = np.random.RandomState(0)
+    U, R = rng.normal(size=(700, 3)), rng.normal(size=(700, 1))
+    partition = random_partition(U, 700, rng)
+    assert precision_of(700, 0.1, None) == np.float32
+    assert precision_of(LARGE - 1, 0.1, None) == precision_of(700, 1e-4, None) == np.float64
+    assert precision_of(700, 0.1, np.array([1.0, 1e4])) == np.float64
+    (single,), (double,) = (
+        fit_leaves("matern32", 1.0, 0.1, U, R, None, [partition], single=single) for single in (True, False)
+    )
+    assert (single != double).any()
+    K = leaf_kernel("matern32", 1.0, U[partition.rows(0)])
+    assert_allclose(K @ single, K @ double, atol=1e-4)
+
+
+def test_a_leaf_is_evaluated_by_its_upper_triangle():
+    U = np.random.RandomState(0).normal(size=(300, 2))
+    whole, upper = leaf_kernel("laplacian_l1", 0.7, U), leaf_kernel("laplacian_l1", 0.7, U, mirrored=False)
+    reference = np.exp(-0.7 * np.abs(U[:, None] - U[None]).sum(axis=2))
+    assert_allclose(whole, reference, rtol=1e-12)
+    assert_allclose(np.triu(upper), np.triu(reference), rtol=1e-12)
