@@ -89,7 +89,7 @@ def test_frames_with_holes(frames):
 
 
 def test_a_hole_where_none_was_in_training_is_the_median():
-    X, y = holey(301)
+    X, y = holey(341)
     model = AdaptiveRegressor(effort="fast", categorical_features=[2], random_state=0).fit(X, y)
     new, filled = X[:20].copy(), X[:20].copy()
     new[:, 1], filled[:, 1] = np.nan, np.median(X[:, 1])

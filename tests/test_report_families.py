@@ -38,7 +38,7 @@ MODELS = {
 
 def sections_of(path):
     page = path.read_text(encoding="utf-8")
-    return dict(re.findall(r'<section id="(\w+)"><h2>[^<]*</h2>(.*?)</section>', page, re.DOTALL))
+    return dict(re.findall(r'<section id="([\w-]+)"><h2>[^<]*</h2>(.*?)</section>', page, re.DOTALL))
 
 
 @pytest.mark.parametrize("name", MODELS)
