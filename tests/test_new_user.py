@@ -14,7 +14,7 @@ import ulmus
 from test_cli import people
 
 SECTIONS = (
-    *("scores", "data", "choice", "errors", "parts", "calibration", "learning", "importance", "dependence", "what-if"),
+    *("scores", "data", "choice", "errors", "parts", "calibration", "learning", "importance", "dependence", "what_if"),
     *("map", "unsure", "again"),
 )
 

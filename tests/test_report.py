@@ -20,7 +20,7 @@ from ulmus.scores import Answers, _balanced, interval, scores
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
 SECTIONS = (
-    *("scores", "data", "choice", "errors", "parts", "calibration", "learning", "importance", "dependence", "what-if"),
+    *("scores", "data", "choice", "errors", "parts", "calibration", "learning", "importance", "dependence", "what_if"),
     *("map", "unsure", "again"),
 )
 NASTY = '<script>alert("x")</script>'

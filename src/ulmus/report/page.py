@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from ulmus._numbers import number
+from ulmus.report.scripts import THRESHOLD, WHAT_IF
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1a1a1a;--paper:#fff;--link:#0b4f8a;--line:#ccc;--soft:#f3f3f3;--quiet:#444;
@@ -83,7 +84,7 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<title>{escape(title)}</title><link rel="icon" href="data:,"><style>{STYLE}</style></head><body>'
         f"<h1>{escape(title)}</h1>{lead}<nav>{links}</nav><main>{parts}</main>"
-        f'<div id="tip" role="status"></div><script>{SCRIPT}</script></body></html>'
+        f'<div id="tip" role="status"></div><script>{SCRIPT}{THRESHOLD}{WHAT_IF}</script></body></html>'
     )
 
 

@@ -200,7 +200,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Subject], str]], ...] = (
     ("learning", "Would a larger model help?", learning_section),
     ("importance", "Which columns matter", importance_section),
     ("dependence", "How it depends on them", dependence_section),
-    ("what-if", "What if", what_if_section),
+    ("what_if", "What if", what_if_section),
     ("map", "A map of the rows", map_section),
     ("unsure", "Where it is unsure", unsure_section),
 )

@@ -9,21 +9,6 @@ from ulmus.report import figures as draw
 from ulmus.report.page import figure, figures, paragraph
 from ulmus.report.subject import Subject
 
-SCRIPT = """
-(function(){var box=document.getElementById('threshold-box');if(!box)return;
-var data=JSON.parse(box.getAttribute('data-rows')),alarm=document.getElementById('cost-alarm'),
-miss=document.getElementById('cost-miss'),slide=document.getElementById('threshold'),out=document.getElementById('threshold-out');
-function cost(t){var fp=0,fn=0,tp=0;for(var i=0;i<data.p.length;i++){var yes=data.p[i]>=t;
-if(yes&&data.y[i])tp++;else if(yes)fp++;else if(data.y[i])fn++}
-return {fp:fp,fn:fn,tp:tp,c:(fp*alarm.value+fn*miss.value)/data.p.length}}
-function best(){var b=[0.5,Infinity];for(var k=0;k<=200;k++){var c=cost(k/200).c;if(c<b[1]-1e-12)b=[k/200,c]}
-slide.value=b[0];show()}
-function show(){var t=+slide.value,r=cost(t),n=r.tp+r.fp,m=r.tp+r.fn;
-out.textContent='threshold '+t.toFixed(3)+': '+r.fp+' false alarms, '+r.fn+' misses, cost per row '+r.c.toFixed(4)+
-', precision '+(n?(r.tp/n).toFixed(3):'–')+', recall '+(m?(r.tp/m).toFixed(3):'–')}
-[alarm,miss].forEach(function(e){e.addEventListener('input',best)});slide.addEventListener('input',show);best()})();
-"""
-
 
 def threshold_section(s: Subject) -> str:
     """Curves, and a panel in which costs are set and the best threshold is found."""
@@ -53,6 +38,6 @@ def threshold_section(s: Subject) -> str:
         '<label>a false alarm costs <input id="cost-alarm" type="number" value="1" min="0" step="any"></label> '
         '<label>a miss costs <input id="cost-miss" type="number" value="1" min="0" step="any"></label> '
         '<label>threshold <input id="threshold" type="range" min="0" max="1" step="0.005" value="0.5"></label>'
-        f'<output id="threshold-out"></output></div><script>{SCRIPT}</script>'
+        f'<output id="threshold-out"></output></div>'
     )
     return both + paragraph(text) + panel

@@ -17,18 +17,6 @@ from ulmus.report.subject import Subject
 
 #: Columns that can be changed, values of each, rows that can be chosen.
 COLUMNS, VALUES, ROWS = 3, 7, 6
-SCRIPT = """
-(function(){var box=document.getElementById('what-if-box');if(!box)return;
-var d=JSON.parse(box.getAttribute('data-answers')),row=document.getElementById('what-if-row'),
-out=document.getElementById('what-if-out'),was=document.getElementById('what-if-was'),
-sliders=[].slice.call(box.querySelectorAll('input[type=range]'));
-function show(){var r=+row.value,k=0,own=true;sliders.forEach(function(s,j){k=k*d.values[r][j].length+ +s.value;
-document.getElementById('what-if-'+j).textContent=d.values[r][j][s.value];if(+s.value!==d.at[r][j])own=false});
-out.textContent=d.called+': '+d.told[r][k]+(own?' (as it is)':'')}
-function choose(){var r=+row.value;sliders.forEach(function(s,j){s.max=d.values[r][j].length-1;s.value=d.at[r][j]});
-was.textContent=d.others[r];show()}
-row.addEventListener('change',choose);sliders.forEach(function(s){s.addEventListener('input',show)});choose()})();
-"""
 
 
 def what_if_section(s: Subject) -> str:
@@ -65,7 +53,7 @@ def what_if_section(s: Subject) -> str:
     panel = (
         f'<div id="what-if-box" class="panel" data-answers="{escape(data, quote=True)}">'
         f'<label>row <select id="what-if-row">{options}</select></label>{fields}'
-        f'<output id="what-if-out"></output><p class="small" id="what-if-was"></p></div><script>{SCRIPT}</script>'
+        f'<output id="what-if-out"></output><p class="small" id="what-if-was"></p></div>'
     )
     return paragraph(text) + panel
 
