@@ -228,17 +228,16 @@ def test_ablations_differ_from_the_default_in_one_thing_each():
 
 
 @pytest.mark.slow
-def test_leaves_hold_no_more_rows_than_their_size():
+def test_leaves_of_few_rows_are_wide_unless_they_are_of_one_size():
     rng = np.random.RandomState(0)
-    X = rng.uniform(-1, 1, (3100, 2))
-    y = np.sign(np.sin(15 * X[:, 0]) * np.sin(15 * X[:, 1]))
+    X = rng.uniform(-1, 1, (1560, 2))  # one wide leaf, or two
+    y = np.sign(np.sin(12 * X[:, 0]) * np.sin(12 * X[:, 1]))
     task = Task("board", "regression", X, y, X, y)
     largest = {}
     for name in ("Adaptive", "leaves of one size"):
         local = ABLATIONS[name](task, 0).fit(X, y).local_
         largest[name] = max(np.diff(partition.starts).max() for partition in local.partitions)
-    assert 1_000 < largest["leaves of one size"] <= 1_500
-    assert 1_000 < largest["Adaptive"] <= 1_600
+    assert largest["leaves of one size"] <= 1_500 < largest["Adaptive"] <= 1_600
 
 
 @pytest.mark.parametrize("tested", [250, MANY_TESTED])

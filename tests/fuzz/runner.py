@@ -19,6 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus.json"
+OPEN = HERE / "open.json"
 #: Failures of a harness that are shown with their traceback; of more, the seed and the last line.
 SHOWN = 5
 
@@ -39,6 +40,13 @@ def harnesses():
 def corpus():
     """Name of a harness → seeds that once failed."""
     return json.loads(CORPUS.read_text())
+
+
+def open_cases():
+    """Name of a harness → seeds that fail still, with what is known of them."""
+    return {
+        name: {int(seed): why for seed, why in cases.items()} for name, cases in json.loads(OPEN.read_text()).items()
+    }
 
 
 def attempt(check, seed):

@@ -73,7 +73,8 @@ def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, R
             raise ValueError("this model was saved by a version that kept no penalty of its local stage; fit it again")
     smoother = Smoother.of_features(model.map_, leverage, rows.X, rows.T, w, n_jobs)
     found: Any = OneStage(smoother) if local is None else TwoStages.of(smoother, local, rows.X, w)
-    check_rows(found, rows.X, rows.T, game_of(model).score if hasattr(model, "view_") else _scores(model))
+    score = game_of(model).score if hasattr(model, "view_") else _scores(model)
+    check_rows(found, rows.X, rows.T, score, single=local is not None and local.solved_in_single(rows.weight))
     return found, rows
 
 

@@ -44,6 +44,11 @@ class LocalKernels:
         orders = sum(p.order.nbytes for p in self.partitions)
         return self.U.nbytes + orders + sum(alpha.nbytes for alpha in self.alphas)
 
+    def solved_in_single(self, weight: np.ndarray | None) -> bool:
+        """Whether a leaf of rows with these weights was factored in single precision."""
+        sizes = np.concatenate([np.diff(partition.starts) for partition in self.partitions])
+        return any(precision_of(int(size), self.ridge or 0.0, weight) == np.float32 for size in sizes)
+
     def scaled(self, factor: np.ndarray) -> "LocalKernels":
         """The stage with its answers multiplied."""
         return replace(self, alphas=tuple(factor * alpha for alpha in self.alphas))
