@@ -36,5 +36,11 @@ class Budget:
     def wider(self) -> "Budget":
         """The same with many rows and landmarks, and a narrower kernel, from the first on."""
         rows, landmarks = max(self.metric_rows, MANY_ROWS), max(self.final_landmarks[0], MANY_LANDMARKS)
-        sizes = {"rows": rows, "landmarks": landmarks, "metric_rows": rows, "metric_landmarks": landmarks}
-        return replace(self, **sizes, first_width=NARROW)
+        return replace(
+            self,
+            rows=rows,
+            landmarks=landmarks,
+            metric_rows=rows,
+            metric_landmarks=landmarks,
+            first_width=NARROW,
+        )
