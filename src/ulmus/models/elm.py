@@ -4,11 +4,11 @@ from ulmus.models._tasks import Classification, Regression
 from ulmus.models.families import RandomFamily
 from ulmus.models.fitted import RANDOM
 from ulmus.models.incremental import Incremental
-from ulmus.models.options import CLASS_WEIGHT, ELM, QUANTILE_LOSS, RUN
+from ulmus.models.options import CLASS_WEIGHT, ELM, MONOTONE, QUANTILE_LOSS, RUN
 from ulmus.parameters import estimator
 
 
-@estimator(ELM | QUANTILE_LOSS | RUN, positional=1, shows=RANDOM)
+@estimator(ELM | QUANTILE_LOSS | MONOTONE | RUN, positional=1, shows=RANDOM)
 class ELMRegressor(Incremental, Regression):
     r"""Regression on a layer of random hidden nodes: one linear solve.
 
@@ -54,7 +54,7 @@ class ELMRegressor(Incremental, Regression):
     _family = RandomFamily()
 
 
-@estimator(ELM | CLASS_WEIGHT | RUN, positional=1, shows=RANDOM)
+@estimator(ELM | CLASS_WEIGHT | MONOTONE | RUN, positional=1, shows=RANDOM)
 class ELMClassifier(Incremental, Classification):
     r"""Classification on a layer of random hidden nodes: one linear solve.
 

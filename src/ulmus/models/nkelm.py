@@ -5,11 +5,11 @@ from ulmus.models._tasks import Classification, Regression
 from ulmus.models.fitted import ITERATED
 from ulmus.models.incremental import Incremental
 from ulmus.models.iterative import IterativeFamily
-from ulmus.models.options import CLASS_WEIGHT, ITERATIVE, NKELM, QUANTILE_LOSS, RUN
+from ulmus.models.options import CLASS_WEIGHT, ITERATIVE, MONOTONE, NKELM, QUANTILE_LOSS, RUN
 from ulmus.parameters import estimator
 
 
-@estimator(NKELM | ITERATIVE | QUANTILE_LOSS | RUN, positional=1, shows=ITERATED)
+@estimator(NKELM | ITERATIVE | QUANTILE_LOSS | MONOTONE | RUN, positional=1, shows=ITERATED)
 class NKELMRegressor(Incremental, Regression):
     r"""Kernel ridge regression made linear in the number of rows by landmark rows.
 
@@ -70,7 +70,7 @@ class NKELMRegressor(Incremental, Regression):
     residual_kernel, error_bound = landmarks.residual_kernel, landmarks.error_bound
 
 
-@estimator(NKELM | ITERATIVE | CLASS_WEIGHT | RUN, positional=1, shows=ITERATED)
+@estimator(NKELM | ITERATIVE | CLASS_WEIGHT | MONOTONE | RUN, positional=1, shows=ITERATED)
 class NKELMClassifier(Incremental, Classification):
     r"""Kernel classification made linear in the number of rows by landmark rows.
 
