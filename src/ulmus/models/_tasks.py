@@ -8,22 +8,26 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from ulmus import engine
 from ulmus.calibration import (
     Asked,
     HeldOut,
     LabelScores,
+    LogScores,
     New,
     PredictiveDistribution,
     Spread,
     Temperature,
-    probabilities,
+    decide,
 )
 from ulmus.calibration.sets import check_method, prediction_sets
 from ulmus.codings import Coding, Numbers, OneVsAll, Plain
 from ulmus.engine import Rows
 from ulmus.models import _counterfactuals, _effects, _reasons
 from ulmus.models.base import Model, validated
-from ulmus.models.fitted import Fitted, FittedView
+from ulmus.models.choice import Training
+from ulmus.models.class_options import LOSS_CRITERIA
+from ulmus.models.fitted import Fitted, FittedView, Outcome
 from ulmus.statistics import SQUARABLE, refuse_sizes
 
 #: What a probability counts as in a log loss, at least.
@@ -224,12 +228,16 @@ class Regression(RegressorMixin, Model):
 class Classification(ClassifierMixin, Model):
     """One ±1 column per class (one for two classes); the largest score wins."""
 
-    _criteria: ClassVar[tuple[str, ...]] = ("auto", "error", "squared", "gcv")
+    #: What weights minimise, how classes are decided for, and their weights, where a model has no parameter for it.
+    loss: Any = "squared"
+    decision: Any = "accuracy"
+    class_weight: Any = None
     _set_methods: ClassVar[tuple[str, ...]] = ("adaptive", "threshold")
 
     classes_ = FittedView("classes_", "targets.classes")
     temperature_ = FittedView("temperature_", "certainty.factor")
     floor_ = FittedView("floor_", "certainty.floor")
+    class_prior_ = FittedView("class_prior_", "certainty.prior")
     left_out_ = FittedView("left_out_", "certainty.left_out")
     explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
     partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
@@ -241,12 +249,27 @@ class Classification(ClassifierMixin, Model):
         true = OneVsAll.class_scores(T).argmax(axis=1)
 
         def loss(P: np.ndarray, rows: np.ndarray) -> np.ndarray:
-            share = probabilities(OneVsAll.class_scores(P), certainty.factor, certainty.floor)
+            share = certainty.probabilities(OneVsAll.class_scores(P))
             return -np.log(np.maximum(share[np.arange(len(P)), true[rows]], LEAST_PROBABILITY))
 
         return loss
 
-    explain = _reasons.explain
+    @property
+    def _by_log(self) -> bool:
+        """Whether weights minimise the log loss."""
+        return bool(self.loss == "log")
+
+    @property
+    def _intercept(self) -> bool:
+        return self._by_log if self.fit_intercept == "auto" else bool(self.fit_intercept)
+
+    def _check_criterion(self) -> None:
+        allowed = LOSS_CRITERIA[self.loss]
+        if self.criterion not in allowed:
+            raise ValueError(
+                f"criterion must be one of {allowed} for {type(self).__name__} with loss={self.loss!r}, "
+                f"got {self.criterion!r}"
+            )
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validated(self, X, y, reset=reset)
@@ -263,6 +286,10 @@ class Classification(ClassifierMixin, Model):
     def _code(self, targets: OneVsAll, y: np.ndarray, weight: np.ndarray | None, *, block: bool = False) -> Any:
         if not block:
             refuse_one_class(self, targets.classes)
+            even = np.full((1, len(targets.classes)), 1.0 / len(targets.classes))
+            decide(even, self.decision, even[0])  # a matrix of the wrong shape is refused now, not after the fit
+            if self._by_log:
+                refuse_memory(len(y), len(targets.classes))
         indices = targets.indices(y)
         if block:
             refuse_balance(self.class_weight)
@@ -274,10 +301,32 @@ class Classification(ClassifierMixin, Model):
     def _coding(self, targets: OneVsAll, rows: Rows) -> Coding:
         return targets
 
+    def _train(self, training: Training) -> Outcome:
+        if not self._by_log:
+            return super()._train(training)
+        if self.C is None:
+            raise ValueError('loss="log" needs a penalty: C must be positive or "auto", got None')
+        found: Outcome = self._family.fit_log(self, training)
+        return found
+
+    def _refuse(self, what: str) -> None:
+        if self._by_log:
+            raise ValueError(
+                f'{what} needs loss="squared", got loss="log": its weights come from passes over all rows, and sums '
+                "over rows do not suffice; fit all rows again, or by streaming.fit where they do not fit in memory"
+            )
+
     def _certainty(self, targets: OneVsAll, held_out: HeldOut, rows: Rows) -> Any:
-        true = OneVsAll.class_scores(held_out.T).argmax(axis=1)
-        found = Temperature.of(OneVsAll.class_scores(held_out.P), true, held_out.weight)
-        return replace(found, left_out=LabelScores(held_out.P, true, held_out.weight, held_out.variance))
+        true, weight = OneVsAll.class_scores(held_out.T).argmax(axis=1), held_out.weight
+        found = self._probabilities_by(OneVsAll.class_scores(held_out.P), true, weight)
+        prior = np.average(0.5 * (1.0 + OneVsAll.class_scores(rows.T)), axis=0, weights=rows.weight)
+        return replace(found, left_out=LabelScores(held_out.P, true, weight, held_out.variance), prior=prior)
+
+    def _probabilities_by(self, scores: np.ndarray, true: np.ndarray, weight: np.ndarray) -> Temperature:
+        """How scores of rows become probabilities, from those of rows left out."""
+        if not self._by_log:
+            return Temperature.of(scores, true, weight)
+        return LogScores.own(scores, true, weight, 0.5 if scores.shape[1] == 2 else 1.0)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score per class, or one score for two classes (positive means ``classes_[1]``).
@@ -294,7 +343,7 @@ class Classification(ClassifierMixin, Model):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predicted labels.
+        """Predicted labels: the likeliest ones, or what ``decision`` makes of the probabilities.
 
         Parameters
         ----------
@@ -305,13 +354,19 @@ class Classification(ClassifierMixin, Model):
         ndarray of shape (n_samples,)
         """
         fitted = self._now("weights")
-        return fitted.targets.decode(self._scores_of(X, fitted))
+        plain = isinstance(self.decision, str) and self.decision == "accuracy"
+        if plain and getattr(fitted.certainty, "loss", "squared") == "squared":  # the largest score is the likeliest
+            return fitted.targets.decode(self._scores_of(X, fitted))
+        fitted = self._now("weights", "certainty")
+        P = self._class_probabilities(fitted, self._scores_of(X, fitted))
+        return fitted.targets.classes[decide(P, self.decision, fitted.certainty.prior)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities: ``softmax(temperature_ · scores)`` over ``floor_``, both fitted to leave-one-out scores.
+        """Class probabilities: ``softmax(temperature_ · scores)`` over ``floor_``, both fitted to left-out scores.
 
         The floor is a share of the classes' frequencies, so that probabilities are never worse than these on the rows
-        they were fitted to, and no single row decides about them.
+        they were fitted to, and no single row decides about them. Of a log model the softmax of its scores is taken as
+        it is, and only the floor is fitted; an adaptive one has a temperature too.
 
         Parameters
         ----------
@@ -320,18 +375,30 @@ class Classification(ClassifierMixin, Model):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Rows sum to 1; the largest entry is the class that ``predict`` returns.
+            Rows sum to 1; the largest entry is the class that ``predict`` returns by ``decision="accuracy"``.
         """
         fitted = self._now("weights", "certainty")
         return self._class_probabilities(fitted, self._scores_of(X, fitted))
 
     def _class_probabilities(self, fitted: Fitted, scores: np.ndarray) -> np.ndarray:
-        return probabilities(OneVsAll.class_scores(scores), fitted.certainty.factor, fitted.certainty.floor)
+        found: np.ndarray = fitted.certainty.probabilities(OneVsAll.class_scores(scores))
+        return found
 
     def predict_set(self, X: Any, coverage: float = 0.95, *, method: str = "adaptive", by_class: bool = False) -> Any:
         return label_sets(self, X, coverage, method, by_class)
 
     predict_set.__doc__ = label_sets.__doc__
+
+
+def refuse_memory(n_rows: int, n_classes: int, n_features: int = 0) -> None:
+    """A log model holds several arrays of rows × classes, and of features × classes."""
+    cells = 12 * n_rows * n_classes + 8 * n_features * (n_classes + n_features) + 4 * n_classes**2
+    present = engine.physical_memory()
+    if present is not None and 8 * cells > present:
+        raise MemoryError(
+            f"the log loss of {n_classes} classes and {n_rows} rows needs about {8 * cells / 2**30:.1f} GiB and this "
+            f'machine has {present / 2**30:.1f} GiB; use loss="squared", fewer features, or join rare classes'
+        )
 
 
 def refuse_one_class(model: Any, classes: np.ndarray) -> None:

@@ -27,7 +27,7 @@ from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import judged_by_others
 from ulmus.models.fitted import Fitted, Outcome
 from ulmus.statistics import Summary, dwarfing
-from ulmus.tuning import GCV, fold_numbers
+from ulmus.tuning import GCV, by_squares, fold_numbers
 
 
 class Model(BaseEstimator):
@@ -156,7 +156,7 @@ class Model(BaseEstimator):
     @property
     def _ridge_search(self) -> RidgeSearch:
         """How C is found."""
-        return RidgeSearch(self.C, self._intercept, self.criterion, bool(self.verbose))
+        return RidgeSearch(self.C, self._intercept, by_squares(self.criterion), bool(self.verbose))
 
     def _most_features(self, rows: Rows) -> int:
         """Features that the fit may come to use, by which the device is chosen."""
@@ -240,7 +240,7 @@ class Model(BaseEstimator):
     def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
         """Variances of predictions of rows by models without them, and weights."""
         rows = getattr(fitted.certainty, "rows" if is_regressor(self) else "left_out", None)
-        if rows is None:
+        if rows is None or getattr(fitted.certainty, "loss", "squared") == "log":
             raise ValueError(f"this {type(self).__name__} knows nothing of rows left out; fit it again, by squares")
         return rows.variance, rows.weight
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 _OURS = {
-    "calibration": "HeldOut LabelScores LogOdds RobustSpread Spread Temperature",
+    "calibration": "HeldOut LabelScores LogOdds LogScores RobustSpread Spread Temperature",
     "codings": "Numbers OneVsAll Ordered",
     "engine": "Rows",
     "features.columns": "Reader",
@@ -81,6 +81,10 @@ LATER: dict[str, dict[str, Any]] = {
     "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared", "encoder": None},
     "AdaptiveOrdinalClassifier": {"encoder": None},
     "AdaptiveRegressor": {"encoder": None},
+    "ELMClassifier": {"loss": "squared", "decision": "accuracy"},
+    "KELMClassifier": {"loss": "squared", "decision": "accuracy"},
+    "NKELMClassifier": {"loss": "squared", "decision": "accuracy"},
+    "OSELMClassifier": {"decision": "accuracy"},
     "Preparation": {"cuts": None},
 }
 

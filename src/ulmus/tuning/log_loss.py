@@ -73,27 +73,30 @@ def log_path(
     held: tuple[np.ndarray, np.ndarray] | None = None,
     tol: float = 1e-4,
     refits: int = 0,
+    begun: LogTrial | None = None,
 ) -> list[LogTrial]:
-    """Models for rising C, each begun where the last ended, until the criterion has clearly risen.
+    """Models for every C in turn, each begun where the last (or the trial ``begun``) ended, until one is clearly worse.
 
     They are judged by approximate leave-one-out on the rows ``scored`` (with weights ``mass``), or on rows that they
     never saw: ``held`` are the features ``Φ`` of those and their codes ``T``.
     """
     trials: list[LogTrial] = []
     start, gram = None, None
+    if begun is not None:
+        start, gram = weights_of(begun.solution, problem.fit_intercept), begun.solution.gram
+    lowest = np.inf if begun is None else begun.loss
     index = np.arange(len(problem.rows)) if scored is None else scored
-    for each in sorted(C):
+    for each in C:
         here = replace(problem, C=each)
         solution = fit_softmax(here, start=start, gram=gram, tol=tol)
-        start = np.vstack([solution.beta, solution.intercept]) if problem.fit_intercept else solution.beta
-        gram = solution.gram
+        start, gram = weights_of(solution, problem.fit_intercept), solution.gram
         if held is not None:
             F, T = held[0] @ solution.beta + solution.intercept, held[1]
         else:
             F, T = left_out(here, solution, index, refits=refits), problem.rows.T[index]
         weight = mass if mass is not None or held is not None else problem.weight[index]
         trials.append(LogTrial(each, criterion_of(criterion, T, F, weight), solution, F))
-        lowest = min(trial.loss for trial in trials)
+        lowest = min(lowest, trials[-1].loss)
         if trials[-1].loss > (1 + PATIENCE) * lowest:
             break
     return trials
@@ -152,7 +155,7 @@ def _beginning(solution: LogSolution, problem: LogProblem) -> dict[str, Any]:
     return {"start": weights_of(solution, problem.fit_intercept), "gram": solution.gram}
 
 
-def best_trial(trials: Sequence[HeldTrial]) -> int:
+def best_trial(trials: Sequence[Any]) -> int:
     """The smallest C whose criterion is practically the lowest."""
     lowest = min(trial.loss for trial in trials)
     return next(i for i, trial in enumerate(trials) if trial.loss <= (1 + FLAT) * lowest)
