@@ -65,6 +65,9 @@ ESTIMATORS = [
 VARIANTS = [
     TableEncoder(prepared=False),
     NKELMClassifier(metric="auto"),
+    ELMClassifier(loss="log"),
+    KELMClassifier(loss="log"),
+    NKELMClassifier(loss="log"),
     KELMRegressor(metric="auto"),
     ELMRegressor(C=None, n_hidden=10),
     ENDA(features="nystrom", head="mean"),

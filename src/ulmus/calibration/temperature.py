@@ -177,7 +177,7 @@ def _warn_of_nothing(loss: float) -> None:
         "scores of rows that were left out say no more of their classes than how frequent these are (log loss "
         f"{loss:.3g}); predict_proba returns nearly the frequencies. More rows, other features or a smaller C may help",
         NumericalWarning,
-        stacklevel=5,
+        stacklevel=6,
     )
 
 

@@ -261,13 +261,14 @@ class Classification(ClassifierMixin, Model):
 
     @property
     def _intercept(self) -> bool:
-        return self._by_log if self.fit_intercept == "auto" else bool(self.fit_intercept)
+        by_log = self._by_log and self._family is not None  # adaptive models choose their view without
+        return by_log if self.fit_intercept == "auto" else bool(self.fit_intercept)
 
     def _check_criterion(self) -> None:
         allowed = LOSS_CRITERIA[self.loss]
         if self.criterion not in allowed:
             raise ValueError(
-                f"criterion must be one of {allowed} for {type(self).__name__} with loss={self.loss!r}, "
+                f"criterion of {type(self).__name__} must be one of {allowed} for loss={self.loss!r}, "
                 f"got {self.criterion!r}"
             )
 
@@ -302,7 +303,7 @@ class Classification(ClassifierMixin, Model):
         return targets
 
     def _train(self, training: Training) -> Outcome:
-        if not self._by_log:
+        if not self._by_log or self._family is None:  # adaptive models have none, and stages of their own
             return super()._train(training)
         if self.C is None:
             raise ValueError('loss="log" needs a penalty: C must be positive or "auto", got None')

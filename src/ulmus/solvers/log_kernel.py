@@ -21,8 +21,9 @@ from scipy.linalg import lapack
 from ulmus._blas import mirror_upper
 from ulmus._cholesky import cholesky_in_place, solve_factored
 from ulmus.solvers.descent import Minimum, minimise
-from ulmus.solvers.log_leave_out import leave_out_each
-from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, targets
+from ulmus.solvers.log_leave_out import leave_out_each, leave_out_scores
+from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, second_derivative, targets
+from ulmus.solvers.log_metric import DENSE, DenseMetric, factored
 from ulmus.solvers.softmax import warn_unfinished
 
 #: Curvature of a row below this share of the largest possible is taken for that: a sure row may turn out to be wrong.
@@ -162,6 +163,17 @@ class KernelObjective:
             out[:, c] = self._leverage(first)
         return out
 
+    def class_leverages(self, F: np.ndarray) -> np.ndarray:
+        """``φᵀH⁻¹φ`` of every row by the Hessian itself, ``[row, class, class]``: features are the factor of K."""
+        K = np.tril(self.K, -1)
+        K += K.T
+        K[np.diag_indices(self.n)] = self.diagonal
+        Phi = np.column_stack([np.tril(factored(K)), np.ones(self.n)])
+        penalty = np.append(np.full(self.n, self.ridge), 0.0)
+        if not self.fit_intercept:
+            Phi, penalty = Phi[:, :-1], penalty[:-1]
+        return DenseMetric.of(Phi, proportions(F), self.w, penalty).leverage(Phi)
+
     def _leverage(self, first: int) -> np.ndarray:
         """``φᵀM⁻¹φ`` of rows by the factor: ``(r − r²(A⁻¹)_ii)/λ`` with ``A = K + diag(r)``, ``r = λ/wd``."""
         r = self.ridge / self.wd[first:]
@@ -203,8 +215,8 @@ def fit_kernel_softmax(
     """The minimiser for a kernel matrix, whose upper triangle is overwritten.
 
     With ``leave_one_out`` also the scores of rows (of so many ``last`` ones) by the model without them (without
-    ``unit`` of their weight), to second order, classes one by one with a factor for each; offsets are taken as they
-    are. ``begun`` is the solution for another penalty.
+    ``unit`` of their weight), to second order; of many rows classes are taken one by one, with a factor for each.
+    Offsets are taken as they are. ``begun`` is the solution for another penalty.
     """
     objective = KernelObjective(K, T, C, weight, offset, fit_intercept)
     v = objective.start()
@@ -222,8 +234,15 @@ def fit_kernel_softmax(
     if leave_one_out:
         first = 0 if last is None else n - last
         u = np.minimum(objective.w, 1.0) if unit is None else unit
-        F, P, h = found.F[first:], proportions(found.F[first:]), objective.leverages(found.F, first)
-        left_out = leave_out_each(F, P - objective.Y[first:], P, h, u[first:], objective.diagonal[first:] * C)
+        F, P = found.F[first:], proportions(found.F[first:])
+        E = P - objective.Y[first:]
+        if objective.m > 1 and n * objective.m <= DENSE:
+            left_out = leave_out_scores(
+                F, E, second_derivative(P), objective.class_leverages(found.F)[first:], u[first:]
+            )
+        else:
+            h = objective.leverages(found.F, first)
+            left_out = leave_out_each(F, E, P, h, u[first:], objective.diagonal[first:] * C)
     return DualLogSolution(
         found.v[:n].copy(), b, found.F, found.value, found.gap, found.converged, found.n_passes, left_out
     )

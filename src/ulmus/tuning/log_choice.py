@@ -33,6 +33,8 @@ KERNEL_ROWS = 1_000
 #: by this share.
 WIDTH_ROWS, WIDTH_FEATURES = 1_000, 250
 WIDTH_STEPS, MAX_WIDTHS, CLEARLY = (4.0, 2.0), 4, 0.01
+#: Of two penalties that differ by less than this share of the loss, the stronger one is taken.
+STEADIER = 0.01
 #: What may be left of the objective of models that are judged.
 JUDGED = 1e-4
 #: What may be left of the objective of a model that is kept: scores are then right to some 1e-6.
@@ -52,7 +54,7 @@ class LogChoice:
     @classmethod
     def of(cls, trials: list[Any], n_rows: int, start: np.ndarray | None = None) -> "LogChoice":
         """The best of some trials."""
-        best, order = trials[best_trial(trials)], np.argsort([trial.C for trial in trials])
+        best, order = trials[best_trial(trials, STEADIER)], np.argsort([trial.C for trial in trials])
         C, loss = (np.array([getattr(trials[i], name) for i in order]) for name in ("C", "loss"))
         return cls(best.C, best.loss, (C, loss), n_rows, start)
 
@@ -89,12 +91,12 @@ def choose_C(
                 return log_path(problem, values, criterion=criterion, tol=JUDGED, begun=begun)
 
             trials: list[Any] = around(run, near_C)
-            solution = trials[best_trial(trials)].solution
+            solution = trials[best_trial(trials, STEADIER)].solution
         else:
             seed = int(rng.randint(2**31 - 1))
             order = np.argsort(row_keys(some.X, seed), kind="stable")
             trials, _ = path_of(problem, near_C, log_held_sets(some, rng), criterion, order)
-            solution = trials[best_trial(trials)].solutions[0]
+            solution = trials[best_trial(trials, STEADIER)].solutions[0]
     return LogChoice.of(trials, len(some), weights_of(solution, fit_intercept))
 
 

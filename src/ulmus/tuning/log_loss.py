@@ -155,10 +155,10 @@ def _beginning(solution: LogSolution, problem: LogProblem) -> dict[str, Any]:
     return {"start": weights_of(solution, problem.fit_intercept), "gram": solution.gram}
 
 
-def best_trial(trials: Sequence[Any]) -> int:
-    """The smallest C whose criterion is practically the lowest."""
+def best_trial(trials: Sequence[Any], flat: float = FLAT) -> int:
+    """The smallest C whose criterion is practically the lowest, but for this share."""
     lowest = min(trial.loss for trial in trials)
-    return next(i for i, trial in enumerate(trials) if trial.loss <= (1 + FLAT) * lowest)
+    return next(i for i, trial in enumerate(trials) if trial.loss <= (1 + flat) * lowest)
 
 
 def weights_of(solution: LogSolution, fit_intercept: bool) -> np.ndarray:
