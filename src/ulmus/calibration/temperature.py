@@ -22,6 +22,7 @@ from scipy.special import log_softmax, softmax
 
 from ulmus.calibration.sets import LabelScores
 from ulmus.exceptions import NumericalWarning
+from ulmus.solvers.log_loss import frequencies
 from ulmus.solvers.robust import weighted_median
 
 #: log a is searched on this grid, for scores that typically differ by 1, and then between its points.
@@ -80,7 +81,7 @@ class LogScores(Temperature):
 
         With all of it probabilities are the frequencies, so that they are never worse than these on those rows.
         """
-        frequency, least = _frequencies(class_scores.shape[1], indices, weight)
+        frequency, least = frequencies(class_scores.shape[1], indices, weight)
         prior = frequency[indices]
         own = np.exp(log_softmax(factor * class_scores, axis=1)[np.arange(len(indices)), indices])
         share = _share(own, prior, weight, least)
@@ -98,7 +99,7 @@ class LogOdds(Temperature):
 
 def fit_temperature(class_scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> tuple[float, np.ndarray]:
     """The factor a, and ``ε π``, what every class has whatever the scores say; a weight of k counts as k rows."""
-    frequency, least = _frequencies(class_scores.shape[1], indices, weight)
+    frequency, least = frequencies(class_scores.shape[1], indices, weight)
     prior = frequency[indices]
     gap = weighted_median(np.ptp(class_scores, axis=1), weight) or float(np.ptp(class_scores, axis=1).max())
     if not gap > 0:
@@ -120,17 +121,6 @@ def fit_temperature(class_scores: np.ndarray, indices: np.ndarray, weight: np.nd
     if share > NOTHING:
         _warn_of_nothing(loss)
     return float(np.exp(log_a) / gap), share * frequency
-
-
-def _frequencies(n_classes: int, indices: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, float]:
-    """Frequencies of the classes, and the least share of them in probabilities.
-
-    One more row, which is of every class, keeps the ones away from 0 and the others away from certainty.
-    """
-    total = float(weight.sum())
-    count = max(total, float(len(weight)))
-    seen = np.bincount(indices, weight, minlength=n_classes) / total * count
-    return (seen + 1.0 / n_classes) / (count + 1.0), 1.0 / (count + 1.0)
 
 
 def _most(scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> float:

@@ -11,7 +11,7 @@ from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.kernels import dense
 from ulmus.features.sampling import shuffled_sample
-from ulmus.tuning import by_squares
+from ulmus.models.choice import by_squares
 from ulmus.tuning.metric import MetricSearch, quietly
 
 #: Rows and landmarks with which the first width is found, and those with which the metric is learned.

@@ -8,10 +8,11 @@ from ulmus import engine
 from ulmus.calibration import LogScores, Temperature
 from ulmus.engine import Rows
 from ulmus.models._adaptive import AdaptiveModel
+from ulmus.models._classification import Classification
 from ulmus.models._log_stage import LogStages, calibrated_loss
+from ulmus.models._regression import Regression
 from ulmus.models._stages import Stages
 from ulmus.models._tables import TableInput
-from ulmus.models._tasks import Classification, Regression
 from ulmus.models.class_options import CLASS_LOSS, DECISION
 from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_WEIGHT
 from ulmus.parameters import estimator

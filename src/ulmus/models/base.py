@@ -22,12 +22,12 @@ from ulmus.devices.tensors import HostView, checked, on_host, received
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import metric_for, seen_through
-from ulmus.models.choice import Choice, RidgeSearch, Training
+from ulmus.models.choice import Choice, RidgeSearch, Training, by_squares
 from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import judged_by_others
 from ulmus.models.fitted import Fitted, Outcome
 from ulmus.statistics import Summary, dwarfing
-from ulmus.tuning import GCV, by_squares, fold_numbers
+from ulmus.tuning import GCV, fold_numbers
 
 
 class Model(BaseEstimator):

@@ -9,8 +9,8 @@ import numpy as np
 from ulmus.calibration import CALIBRATION_ROWS, HeldOut
 from ulmus.devices.tensors import HostView
 from ulmus.engine import Rows
-from ulmus.features.sampling import distinct_sample
-from ulmus.models._tasks import refuse_memory
+from ulmus.features.sampling import distinct_sample, gathered
+from ulmus.models._classification import refuse_memory
 from ulmus.models.choice import Choice, Training
 from ulmus.models.fitted import Outcome
 from ulmus.solvers.log_leave_out import left_out
@@ -18,7 +18,7 @@ from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 from ulmus.tuning import Trial, Tuning
 from ulmus.tuning.log_choice import TOLERANCE, LogChoice, choose_C, choose_width, posed
 from ulmus.tuning.log_held import log_held_sets
-from ulmus.tuning.log_loss import HeldTrial, held_path
+from ulmus.tuning.log_loss import FLOORED, HeldTrial, held_path
 
 #: Where C alone is left to the data, it is sought near this one.
 NEAR_C = 16.0
@@ -31,14 +31,14 @@ def on_host(rows: Rows) -> Rows:
 
 def criterion_in_use(model: Any) -> str:
     """What is to be low on rows left out."""
-    return "log_loss" if model.criterion == "auto" else str(model.criterion)
+    return FLOORED if model.criterion in ("auto", "log_loss") else str(model.criterion)
 
 
 def fit_on_map(model: Any, training: Training) -> Outcome:
     """Weights on a feature map, and scores of rows by models without them."""
     family, began = model._family, time.perf_counter()
     plan = family.begin_log(model, training)
-    rows = replace(on_host(training.rows), fold=training.folds)
+    rows = gathered(replace(on_host(training.rows), fold=training.folds))
     refuse_memory(len(rows), rows.T.shape[1], plan.features.n_lifted)
     how: dict[str, Any] = {"fit_intercept": model._intercept, "n_jobs": model.n_jobs}
     start = None

@@ -1,6 +1,7 @@
 """ELM and RELM: random layer + least squares or ridge."""
 
-from ulmus.models._tasks import Classification, Regression
+from ulmus.models._classification import Classification
+from ulmus.models._regression import Regression
 from ulmus.models.class_options import CLASSES
 from ulmus.models.families import RandomFamily
 from ulmus.models.fitted import LOSS, RANDOM

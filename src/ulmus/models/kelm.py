@@ -10,7 +10,8 @@ from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters, dense
 from ulmus.features.recipes import NystromFeatures
-from ulmus.models._tasks import Classification, Regression
+from ulmus.models._classification import Classification
+from ulmus.models._regression import Regression
 from ulmus.models.choice import Choice, Training, search
 from ulmus.models.class_options import CLASSES
 from ulmus.models.fitted import KERNEL, LOSS, KernelFit, Outcome, digits_kept

@@ -1,7 +1,8 @@
 """NKELM: Nyström map + ridge."""
 
 from ulmus.models import landmarks
-from ulmus.models._tasks import Classification, Regression
+from ulmus.models._classification import Classification
+from ulmus.models._regression import Regression
 from ulmus.models.class_options import CLASSES
 from ulmus.models.fitted import ITERATED, LOSS
 from ulmus.models.incremental import Incremental

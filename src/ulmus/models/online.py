@@ -8,7 +8,8 @@ import numpy as np
 from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.losses import LOSSES
-from ulmus.models._tasks import Classification, Regression
+from ulmus.models._classification import Classification
+from ulmus.models._regression import Regression
 from ulmus.models.choice import Training
 from ulmus.models.class_options import DECISION
 from ulmus.models.families import RandomFamily

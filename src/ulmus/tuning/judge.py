@@ -32,11 +32,6 @@ GCV = "gcv"
 StatisticsOf = Callable[[Any, Rows], Statistics]
 
 
-def by_squares(criterion: str) -> str:
-    """The criterion by which a model of squares is judged in a search for the features of a log model."""
-    return "auto" if criterion in ("log_loss", "auc", "balanced") else criterion
-
-
 def _drawn_in(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Values with the outermost ones, a share of :data:`TAIL` at either end, replaced by the next."""
     order = np.argsort(values)

@@ -8,10 +8,12 @@ import numpy as np
 from scipy.stats import rankdata
 
 from ulmus.solvers.log_leave_out import left_out
-from ulmus.solvers.log_loss import class_proportions, losses, targets
+from ulmus.solvers.log_loss import class_proportions, frequencies, losses, targets
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 
 CRITERIA = ("log_loss", "error", "auc", "balanced")
+#: The log loss of probabilities that no n rows can make surer than 1/(n + 1).
+FLOORED = "floored"
 #: A further C is tried while the criterion has not risen by this share above its lowest.
 PATIENCE = 0.02
 #: Criteria that differ by less than this share are equal.
@@ -21,9 +23,15 @@ FLAT = 1e-3
 def criterion_of(criterion: str, T: np.ndarray, F: np.ndarray, weight: np.ndarray | None = None) -> float:
     """What is to be minimal, of ±1 codes and scores: log loss, error, 1 − AUC, or 1 − mean recall of the classes.
 
-    AUC of several classes is the mean of each against the rest. Equal scores count half.
+    AUC of several classes is the mean of each against the rest. Equal scores count half. :data:`FLOORED` is the log
+    loss of probabilities over the least floor that they will have, one row of each frequency: n rows that are all right
+    do not ask for more certainty than n rows can give.
     """
     w = np.ones(len(T)) if weight is None else weight
+    if criterion == FLOORED:
+        p, (frequency, least) = class_proportions(F), frequencies(max(2, T.shape[1]), _classes(T), w)
+        own, prior = p[np.arange(len(T)), _classes(T)], frequency[_classes(T)]
+        return -float(np.average(np.log((1 - least) * own + least * prior), weights=w))
     if criterion == "log_loss":
         return float(np.average(losses(targets(T), F), weights=w))
     P = class_proportions(F)
