@@ -69,7 +69,7 @@ class ViewsDisplay:
         return list(lines)
 
     def _draw_kernel(self, ax: Any) -> list[Any]:
-        samples = list(dict.fromkeys((t.n_rows, t.size) for t in self.trials))
+        samples = sorted({(t.n_rows, t.size) for t in self.trials})
         lines = []
         for (label, trials), (line, marker) in zip(self._looks.items(), _styles(len(self._looks)), strict=True):
             best: dict[int, float] = {}
