@@ -18,7 +18,7 @@ import ulmus
 from test_onnx import assert_equal_outputs
 from test_softmax import UGLY, codes, dense_newton, ugly
 from ulmus import ELMClassifier, KELMClassifier, NKELMClassifier, NumericalWarning, OSELMClassifier
-from ulmus.models._summary import summary
+from ulmus.models.summary import chosen as summary
 from ulmus.solvers.log_loss import losses, targets
 
 MODELS = {
@@ -160,7 +160,10 @@ def test_without_arguments_a_log_model_has_good_probabilities(Model):
     model = Model(loss="log", random_state=0).fit(X[::2], y[::2])
     assert log_loss(y[1::2], model.predict_proba(X[1::2])) < 0.16
     assert model.tuning_.C == model.C_
-    assert model.tuning_.trials[-1].stage == "log loss"
+    assert model.tuning_.trials[-1].stage == "log C"
+    told = {decision.name: decision for decision in model.summary().chosen}
+    assert told["C"].chosen == f"{model.C_:.4g}"
+    assert told["loss"].chosen == "log"
 
 
 @pytest.mark.parametrize("criterion", ["log_loss", "error", "auc", "balanced"])

@@ -65,19 +65,22 @@ def with_log_width(model: Any, recipe: Any, plan: Choice, training: Training, si
     def fitted(width: float, size: int, some: Rows) -> Any:
         return make(width, min(size, len(some))).fit(some.X, training.coding.numbers(some.T), some.weight)
 
-    width, C = choose_width(
+    width, C, trials = choose_width(
         *(fitted, rows, (plan.width, recipe.start(rows, training.rng)), plan.C, criterion_in_use(model), training.rng),
         size=size,
         fit_intercept=model._intercept,
         n_jobs=model.n_jobs,
     )
-    return width, replace(plan, C=C if model.C == "auto" else plan.C)
+    C, size = C if model.C == "auto" else plan.C, min(size, len(rows))
+    before = () if plan.tuning is None else plan.tuning.trials
+    lowest = min(trial.best_loss for trial in trials)
+    return width, replace(plan, C=C, tuning=Tuning((*before, *trials), float(width), size, C, lowest, 0.0))
 
 
 def with_log_C(plan: Choice, found: LogChoice, size: int, seconds: float) -> Choice:
     """The plan with the C that is best for the log loss, and with its path beside what was searched before."""
     before = () if plan.tuning is None else plan.tuning.trials
-    path = Trial("log loss", float(plan.width), size, found.n_rows, *found.tried, np.empty(0), seconds)
+    path = Trial("log C", float(plan.width), size, found.n_rows, *found.tried, np.empty(0), seconds)
     tuning = Tuning((*before, path), float(plan.width), size, found.C, found.loss, seconds)
     return replace(plan, C=found.C, tuning=tuning)
 

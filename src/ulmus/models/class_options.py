@@ -1,7 +1,8 @@
 """The parameters of classifiers: what they minimise, how they decide, and the weights of classes."""
 
 from ulmus._sklearn import StrOptions
-from ulmus.models.options import ADAPTIVE, CLASS_WEIGHT, CRITERION, INTERCEPT
+from ulmus.models._adaptive_options import ADAPTIVE
+from ulmus.models.options import CLASS_WEIGHT, CRITERION, INTERCEPT
 from ulmus.parameters import Parameter, Parameters
 from ulmus.tuning import GCV
 

@@ -7,11 +7,11 @@ from ulmus.models.class_options import CLASSES
 from ulmus.models.fitted import ITERATED, LOSS
 from ulmus.models.incremental import Incremental
 from ulmus.models.iterative import IterativeFamily
-from ulmus.models.options import ITERATIVE, NKELM, RUN
+from ulmus.models.options import ITERATIVE, NKELM, QUANTILE_LOSS, RUN
 from ulmus.parameters import estimator
 
 
-@estimator(NKELM | ITERATIVE | RUN, positional=1, shows=ITERATED)
+@estimator(NKELM | ITERATIVE | QUANTILE_LOSS | RUN, positional=1, shows=ITERATED)
 class NKELMRegressor(Incremental, Regression):
     r"""Kernel ridge regression made linear in the number of rows by landmark rows.
 

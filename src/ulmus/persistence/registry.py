@@ -10,6 +10,7 @@ from typing import Any
 
 _OURS = {
     "calibration": "HeldOut LabelScores LogOdds LogScores RobustSpread Spread Temperature",
+    "calibration.curves": "Curves",
     "codings": "Numbers OneVsAll Ordered",
     "engine": "Rows",
     "features.columns": "Reader",
@@ -80,10 +81,12 @@ _SKLEARN = {
 LATER: dict[str, dict[str, Any]] = {
     "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared", "encoder": None},
     "AdaptiveOrdinalClassifier": {"encoder": None},
-    "AdaptiveRegressor": {"encoder": None},
+    "AdaptiveRegressor": {"encoder": None, "loss": "squared", "quantiles": (0.05, 0.5, 0.95)},
     "ELMClassifier": {"loss": "squared", "decision": "accuracy"},
+    "ELMRegressor": {"loss": "squared", "quantiles": (0.05, 0.5, 0.95)},
     "KELMClassifier": {"loss": "squared", "decision": "accuracy"},
     "NKELMClassifier": {"loss": "squared", "decision": "accuracy"},
+    "NKELMRegressor": {"loss": "squared", "quantiles": (0.05, 0.5, 0.95)},
     "OSELMClassifier": {"decision": "accuracy"},
     "Preparation": {"cuts": None},
 }

@@ -24,6 +24,7 @@ from ulmus.solvers.softmax import LogProblem
 from ulmus.tuning.log_held import around, log_held_sets, path_of
 from ulmus.tuning.log_loss import PATIENCE, LogTrial, best_trial, criterion_of, log_path, weights_of
 from ulmus.tuning.metric import quietly
+from ulmus.tuning.surface import Trial
 
 #: Rows up to which all are left out, and rows on which C is chosen, at most.
 LEFT_OUT, MOST = 2_000, 20_000
@@ -111,10 +112,11 @@ def choose_width(
     size: int,
     fit_intercept: bool,
     n_jobs: int | None,
-) -> tuple[float, float]:
-    """The width of the features near the best of these, and a C that is good with it, on some rows with few features.
+) -> tuple[float, float, tuple[Trial, ...]]:
+    """The width of the features near the best of these, a C that is good with it, and what was tried.
 
-    ``map_of(width, size, rows)`` is a fitted map. Steps are coarse first; a width that is hardly better is none.
+    Some rows with few features do; ``map_of(width, size, rows)`` is a fitted map. Steps are coarse first; a width that
+    is hardly better is none.
     """
     some = gathered(rows)
     some = some if len(some) <= WIDTH_ROWS else distinct_sample(some, WIDTH_ROWS, rng)[1]
@@ -135,7 +137,8 @@ def choose_width(
             if loss(best) > (1 - CLEARLY) * loss(here):
                 break
             here = best
-    return here, tried[here].C
+    seen = (Trial("log width", w, few, found.n_rows, *found.tried, np.empty(0)) for w, found in tried.items())
+    return here, tried[here].C, tuple(seen)
 
 
 @dataclass(frozen=True)
