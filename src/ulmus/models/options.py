@@ -347,6 +347,11 @@ MEMORY: Parameters = {
 }
 ADAPTIVE_RUN: Parameters = {
     **MEMORY,
+    "device": RUN["device"].but(
+        text="""Where the global model is summed, leaves are factored and large predictions are made: ``"cuda"`` is a
+        GPU (extra ``[gpu]``), ``"auto"`` takes one where there is one and the fit is large (some 10⁶ rows). The view
+        is chosen on the CPU in any case, and fitted attributes are NumPy arrays."""
+    ),
     **THREADS,
     "verbose": VERBOSE["verbose"].but(text="Print what every stage finds."),
 }

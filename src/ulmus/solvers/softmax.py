@@ -98,6 +98,10 @@ class LogProblem:
     def weight(self) -> np.ndarray:
         return np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight
 
+    def objective(self, gram: np.ndarray | None = None) -> Any:
+        """The objective, where the features are."""
+        return FeatureObjective(self, gram)
+
 
 @dataclass(frozen=True)
 class LogSolution:
@@ -246,6 +250,13 @@ class FeatureObjective:
     def pull(self, F: np.ndarray) -> np.ndarray:
         return (proportions(F) - self.Y) * self.w[:, None]
 
+    def slope(self, F: np.ndarray, shift: np.ndarray) -> float:
+        return float(np.vdot(self.pull(F), shift))
+
+    def fetched(self, F: np.ndarray) -> np.ndarray:
+        """Scores as an array."""
+        return F
+
     def inner(self, u: np.ndarray, v: np.ndarray) -> float:
         return float(self.penalty @ (u * v).sum(axis=1))
 
@@ -324,12 +335,12 @@ def fit_softmax(
     ``start`` are weights ``[β; b]`` nearby; ``gram`` is a matrix ``[Φ 1]ᵀ diag(d) [Φ 1]`` from another run on the same
     rows (the one of a solution), which is enough to begin with.
     """
-    objective = FeatureObjective(problem, gram)
+    objective = problem.objective(gram)
     scale = np.ones(objective.L) if problem.scale is None else problem.scale
     v = np.zeros((objective.size, objective.m)) if start is None else np.array(start)
     v[: objective.L] *= scale[:, None]
     if start is None and problem.fit_intercept and problem.offset is None:
-        v[-1] = log_odds(np.average(objective.Y, axis=0, weights=objective.w))
+        v[-1] = log_odds(np.average(targets(problem.rows.T), axis=0, weights=problem.weight))
     if objective.is_large:
         found = minimise_by_sample(objective, v, tol=tol, max_passes=max_passes)
     else:
@@ -343,7 +354,7 @@ def fit_softmax(
     return LogSolution(
         beta,
         b,
-        found.F,
+        objective.fetched(found.F),
         found.value,
         found.gap,
         bound,
