@@ -140,6 +140,11 @@ def test_leaves_of_the_log_loss_have_the_weights_of_the_cpu(monkeypatch, n_class
     assert max(map(relative_error, there, here)) < 1e-6
 
 
+def centred(F):
+    """Scores of several classes may all rise together."""
+    return F - F.mean(axis=1, keepdims=True) if F.shape[1] > 1 else F
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_the_log_loss_has_the_weights_of_the_cpu(monkeypatch, n_classes, fit_intercept):
@@ -153,11 +158,11 @@ def test_the_log_loss_has_the_weights_of_the_cpu(monkeypatch, n_classes, fit_int
     assert isinstance(there, softmax.DeviceLogProblem)
     expected, found = fit_softmax(here, tol=1e-14), fit_softmax(there, tol=1e-14)
     assert relative_error(found.beta, expected.beta) < 1e-6
-    assert relative_error(found.F, expected.F) < 1e-6
+    assert relative_error(centred(found.F), centred(expected.F)) < 1e-6
     again = fit_softmax(
         there, tol=1e-14, start=np.vstack([found.beta, found.intercept][: 1 + fit_intercept]), gram=found.gram
     )
-    assert relative_error(again.F, expected.F) < 1e-6
+    assert relative_error(centred(again.F), centred(expected.F)) < 1e-6
 
 
 def table(n=900):

@@ -15,7 +15,7 @@ KINDS = {"rbf": 0, "laplacian": 1, "matern32": 2, "laplacian_l1": 3}
 TILE = (64, 64, 4)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_a", "n_b", "d"])
 def _values(
     A, B, out, n_a, n_b, d, KIND: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip

@@ -161,8 +161,8 @@ RUN: Parameters = {
         "cpu",
         (StrOptions(set(DEVICES)), Hidden(StrOptions({HIDDEN}))),
         '{"auto", "cpu", "cuda"}',
-        """Where the rows are summed: ``"cuda"`` is a GPU (extra ``[gpu]``), ``"auto"`` takes one where there is one and
-        the fit is large. Fitted attributes are NumPy arrays in any case.""",
+        """Where the work that grows with the rows is done: ``"cuda"`` is a GPU (extra ``[gpu]``), ``"auto"`` takes one
+        where there is one and the fit is large. Fitted attributes are NumPy arrays in any case.""",
     ),
     **THREADS,
     **VERBOSE,
@@ -347,11 +347,7 @@ MEMORY: Parameters = {
 }
 ADAPTIVE_RUN: Parameters = {
     **MEMORY,
-    "device": RUN["device"].but(
-        text="""Where the global model is summed, leaves are factored and large predictions are made: ``"cuda"`` is a
-        GPU (extra ``[gpu]``), ``"auto"`` takes one where there is one and the fit is large (some 10⁶ rows). The view
-        is chosen on the CPU in any case, and fitted attributes are NumPy arrays."""
-    ),
+    "device": RUN["device"],
     **THREADS,
     "verbose": VERBOSE["verbose"].but(text="Print what every stage finds."),
 }
