@@ -44,10 +44,10 @@ class LogStages:
             more = self._global(larger, held, seed, model)
             model = min((model, more), key=lambda each: each.trials[each.best].loss)
         best = model.best
-        place, choice, held_out = best, None, self._held_scores(model, best)
+        place, choice, held_out, losses = best, None, self._held_scores(model, best), None
         if self.work.effort.partitions and len(self.work.rows) > FEW:
             place, choice, judged = self._judged(model, best)
-            kept = "kept" if choice.pays else "left out"
+            kept, losses = "kept" if choice.pays else "left out", (choice.loss, choice.loss_without)
             self.work.say(f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it ({kept})")
             if choice.pays:
                 held_out = judged
@@ -58,7 +58,8 @@ class LogStages:
         if local is None and choice is not None:  # no memory for it
             place, held_out, solution = best, self._held_scores(model, best), model.fitted(best)
         C = model.trials[place].C
-        return Stages(model.landmark_map, C, solution.beta, solution.intercept, local, held_out)
+        found = (model.landmark_map, C, solution.beta, solution.intercept, local, held_out)
+        return Stages(*found, local_losses=losses)
 
     def _global(self, size: int, held: list[np.ndarray], seed: int, smaller: LogGlobal | None = None) -> LogGlobal:
         model = LogGlobal.of(

@@ -1,28 +1,39 @@
 """Adaptive models: a learned metric, a global Nyström model in it, and exact local kernels on what it leaves over."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
-from ulmus.calibration import decide, probabilities
+from ulmus.calibration import HeldOut, decide, probabilities
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
+from ulmus.losses import check_levels
 from ulmus.models._adaptive import AdaptiveModel
+from ulmus.models._adaptive_options import (
+    ADAPTIVE,
+    ADAPTIVE_QUANTILES,
+    ADAPTIVE_RUN,
+    CLASS_LOSS,
+    DECISION,
+    LOSS_CRITERIA,
+)
 from ulmus.models._log_stage import LogStages, calibrated_loss
 from ulmus.models._stages import Stages
 from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
-from ulmus.models.fitted import Fitted
-from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_LOSS, CLASS_WEIGHT, DECISION, LOSS_CRITERIA
+from ulmus.models.choice import Training
+from ulmus.models.fitted import Fitted, Outcome
+from ulmus.models.options import CLASS_WEIGHT
 from ulmus.parameters import estimator
 
 #: ``loss="auto"`` takes squares where they lower the log loss of held-out rows by more than this share.
 CLEARLY = 0.02
 
 
-@estimator(ADAPTIVE | ADAPTIVE_RUN)
+@estimator(ADAPTIVE | ADAPTIVE_QUANTILES | ADAPTIVE_RUN)
 class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
     r"""Regression that learns its metric from the data and corrects itself locally.
 
@@ -46,6 +57,8 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
         Feature map of the global model; ``beta_``, ``intercept_`` and ``C_`` belong to it.
     local_ : LocalKernels or None
         The local stage; None where it did not pay.
+    local_losses_ : tuple of float, or None
+        Loss of held-out rows with a local stage and without one; None where none was tried.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each input in the mean squared slope of the global model.
     memory_ : int
@@ -67,6 +80,23 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
     True
     """
 
+    def _train(self, training: Training) -> Outcome:
+        levels = check_levels(self.quantiles) if self._by_quantiles else None
+        found = super()._train(training)
+        return found if levels is None else replace(found, held_out=self._moved_to_quantiles(found.held_out, levels))
+
+    def _moved_to_quantiles(self, held_out: HeldOut, levels: np.ndarray) -> HeldOut:
+        """Curves of the errors of rows left out; the model itself becomes that of the middle one."""
+        from ulmus.calibration.error_curves import error_curves
+
+        held_out = error_curves(self.map_, self._seen(held_out.X), held_out, levels)
+        curves = held_out.curves
+        assert curves is not None
+        one = slice(curves.middle, None, len(levels))
+        self.beta_[: len(curves.beta)] += curves.beta[:, one]
+        self.intercept_ = self.intercept_ + curves.intercept[one]
+        return held_out
+
 
 @estimator(ADAPTIVE | CLASS_LOSS | DECISION | CLASS_WEIGHT | ADAPTIVE_RUN)
 class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
@@ -87,6 +117,8 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
     classes_ : ndarray
     loss_ : str
         The loss that is in use.
+    losses_ : dict
+        With ``loss="auto"``: the log loss of held-out rows by either.
     class_prior_ : ndarray of shape (n_classes,)
         Share of every class in the weight of the training rows.
     temperature_ : float
@@ -99,6 +131,8 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
         Feature map of the global model; ``beta_``, ``intercept_`` and ``C_`` belong to it.
     local_ : LocalKernels or None
         The local stage; None where it did not pay.
+    local_losses_ : tuple of float, or None
+        Loss of held-out rows with a local stage and without one; None where none was tried.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each input in the mean squared slope of the global model.
     memory_ : int
@@ -146,6 +180,7 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
             squares = by_squares(rows, coding, landmarks, rng, backend)
             losses = [calibrated_loss(each.held_out) for each in (stages, squares)]
             self._say(f"log loss of held-out rows: {losses[0]:.4g} by log loss, {losses[1]:.4g} by squares")
+            self.losses_ = dict(zip(("log", "squared"), losses, strict=True))
             if losses[1] < (1 - CLEARLY) * losses[0]:
                 self.loss_, stages = "squared", squares
         return stages

@@ -26,6 +26,7 @@ from ulmus.models.choice import Choice, RidgeSearch, Training
 from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import judged_by_others
 from ulmus.models.fitted import Fitted, Outcome
+from ulmus.models.summary import FitSummary, html_view, summarised
 from ulmus.statistics import Summary, dwarfing
 from ulmus.tuning import GCV, fold_numbers
 
@@ -110,7 +111,7 @@ class Model(BaseEstimator):
             rows = self._sent(rows, backend)
             found = self._train(self._training(targets, rows, folds, rng, backend, metric))
         certainty = self._certainty(targets, found.held_out, rows)
-        self._adopt(Fitted(found.weights, targets, certainty, metric), rows, found.learner)
+        self._adopt(Fitted(found.weights, targets, certainty, metric, n_rows=len(rows)), rows, found.learner)
         return self
 
     def _validate_params(self) -> None:
@@ -139,6 +140,10 @@ class Model(BaseEstimator):
 
     def _train(self, training: Training) -> Outcome:
         """Weights, and answers of rows by models that did not see them."""
+        if self._by_quantiles:
+            from ulmus.models.quantiles import fit_with_quantiles
+
+            return fit_with_quantiles(self, training)
         found: Outcome = self._family.fit(self, training)
         return judged_by_others(self, training, found) if is_regressor(self) and self._family.adapts(self) else found
 
@@ -171,7 +176,7 @@ class Model(BaseEstimator):
     def _intercept(self) -> bool:
         """Whether an intercept is fitted: as asked; under ``"auto"``, for regressors that choose C themselves."""
         if self.fit_intercept == "auto":
-            return self._default_intercept and self.C == "auto"
+            return self._default_intercept and (self.C == "auto" or self._by_quantiles)
         return bool(self.fit_intercept)
 
     def _forget(self, *names: str) -> None:
@@ -180,6 +185,25 @@ class Model(BaseEstimator):
             self.__dict__.pop(name, None)
 
     # What was fitted, and what it says of rows
+
+    def summary(self) -> FitSummary:
+        """One screen about the fitted model; it prints as text, and shows as HTML in a notebook.
+
+        What was fitted on what, what was chosen against which alternatives, scores of rows that were left out, and the
+        leading inputs.
+
+        Returns
+        -------
+        FitSummary
+        """
+        return summarised(self)
+
+    def _repr_html_inner(self) -> str:
+        return html_view(self, super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        shown = super()._repr_mimebundle_(**options)
+        return {kind: html_view(self, text) if kind == "text/html" else text for kind, text in shown.items()}
 
     def _now(self, *needs: str) -> Fitted:
         """What was fitted, with the parts that a reader needs (see :meth:`Fitted.has`)."""
@@ -260,6 +284,11 @@ class Model(BaseEstimator):
     def _leaning(self, fitted: Fitted) -> Any:
         """What predictions of new rows lean on every row that was left out, for jackknife+."""
         rows = fitted.certainty.rows
+        if rows is not None and rows.curves is not None:
+            raise ValueError(
+                'method="jackknife+" is exact for models by squares; quantiles leave rows out approximately: use '
+                'method="normalised"'
+            )
         if rows is None or not rows.one_by_one:
             raise ValueError(
                 'method="jackknife+" needs left-out predictions of single rows, and this model was calibrated on whole '
@@ -281,8 +310,18 @@ class Model(BaseEstimator):
 
         def _announced(self, classes: Any) -> Any: ...
 
+    @property
+    def _by_quantiles(self) -> bool:
+        """Whether the model minimises the pinball loss."""
+        return getattr(self, "loss", None) == "quantile"
+
     def _refuse(self, what: str) -> None:
         """Say why a model cannot do this, where its weights are more than sums over rows."""
+        if self._by_quantiles:
+            raise ValueError(
+                f'{what} needs loss="squared", got loss="quantile": quantiles depend on every residual, so sums over '
+                "rows do not suffice; fit rows in memory"
+            )
 
     @classmethod
     def _migrated(cls, state: dict[str, Any]) -> dict[str, Any]:
