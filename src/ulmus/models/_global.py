@@ -1,5 +1,6 @@
 """The global model of the adaptive ones: a Nyström ridge in the chosen view, its C on rows left out, or folds."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,8 +12,8 @@ from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.kept import keep
 from ulmus.features.nystrom import NystromMap
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics, summed_form
-from ulmus.solvers.ridge import DOUBLE, Solution
+from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, fit_nystrom_sums, nystrom_statistics, summed_form
+from ulmus.solvers.ridge import DOUBLE, Gradient, Solution
 from ulmus.tuning.folds import summarise
 from ulmus.tuning.judge import Judge, Summary, Trial
 from ulmus.tuning.metric import quietly
@@ -80,6 +81,47 @@ class GlobalModel:
             precision=KEPT if len(seen) > MANY_ROWS else DOUBLE,
         )
         return cls(fitted, features, seen, sums, judge, trial, solution)
+
+    @classmethod
+    def of_sums(
+        cls,
+        fitted: NystromMap,
+        sample: Rows,
+        sums: Summary,
+        width: float,
+        *,
+        coding: Coding,
+        criterion: str,
+        scored: tuple[np.ndarray, np.ndarray],
+        fit_intercept: bool,
+        n_jobs: int | None,
+        again: Callable[[float], Gradient | None],
+    ) -> "GlobalModel":
+        """One whose rows, among them those of a sample, were summed elsewhere.
+
+        ``again`` is asked, for the C that was chosen, for what wins back digits that the sums have lost.
+        """
+        summed, whitening = summed_form(fitted)
+        judge = Judge(
+            sample,
+            coding,
+            partial(nystrom_statistics, n_jobs=n_jobs),
+            fit_intercept,
+            criterion=criterion,
+            scored=scored[0],
+            mass=scored[1],
+            n_jobs=n_jobs,
+            whitening=whitening,
+        )
+        trial = judge.trial("global", width, summed, sums, LOG2_C[::2])
+        C = trial.best_C
+        solution = fit_nystrom_sums(fitted, sample, sums.total, C, fit_intercept, again(C))
+        return cls(fitted, fitted, sample, sums, judge, trial, solution)
+
+    def without_rows(self, rows: Rows) -> Solution:
+        """The model without some of the rows that were summed."""
+        rest = self.sums.total - nystrom_statistics(self.features, rows, n_jobs=self.judge.n_jobs)
+        return fit_nystrom_sums(self.features, self.seen, rest, self.trial.best_C, self.judge.fit_intercept, None)
 
     @property
     def size(self) -> int:

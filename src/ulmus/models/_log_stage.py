@@ -39,6 +39,18 @@ class LogStages:
 
     def fit(self, landmarks: int) -> Stages:
         """Path, local stage, and the models of all rows."""
+        model, best, place, choice, held_out = self.chosen(landmarks)
+        solution = model.fitted(place)
+        local = None if choice is None else self._leaves(solution, choice)
+        if local is None and choice is not None:  # no memory for it
+            place, held_out, solution = best, self.held_scores(model, best), model.fitted(best)
+        C = model.trials[place].C
+        return Stages(model.landmark_map, C, solution.beta, solution.intercept, local, held_out)
+
+    def chosen(self, landmarks: int) -> tuple[LogGlobal, int, int, LocalChoice | None, HeldOut]:
+        """The global model with the places of its best trial and of that behind the leaves, the local stage that pays,
+        and scores of rows held out.
+        """
         held, seed = log_held_sets(self.work.rows, self.work.rng), int(self.work.rng.randint(2**31 - 1))
         model = self._global(landmarks_of(self.work.rows, landmarks), held, seed)
         larger = 2 * self.work.effort.landmarks
@@ -46,21 +58,13 @@ class LogStages:
             more = self._global(larger, held, seed, model)
             model = min((model, more), key=lambda each: each.trials[each.best].loss)
         best = model.best
-        place, choice, held_out = best, None, self._held_scores(model, best)
         if self.work.effort.partitions and len(self.work.rows) > FEW:
             place, choice, judged = self._judged(model, best)
             kept = "kept" if choice.pays else "left out"
             self.work.say(f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it ({kept})")
             if choice.pays:
-                held_out = judged
-            else:
-                place, choice = best, None
-        solution = model.fitted(place)
-        local = None if choice is None else self._leaves(solution, choice)
-        if local is None and choice is not None:  # no memory for it
-            place, held_out, solution = best, self._held_scores(model, best), model.fitted(best)
-        C = model.trials[place].C
-        return Stages(model.landmark_map, C, solution.beta, solution.intercept, local, held_out)
+                return model, best, place, choice, judged
+        return model, best, best, None, self.held_scores(model, best)
 
     def _global(self, size: int, held: list[np.ndarray], seed: int, smaller: LogGlobal | None = None) -> LogGlobal:
         model = LogGlobal.of(
@@ -79,7 +83,7 @@ class LogStages:
         self.work.say(f"global log model: {model.size} landmarks, C = {trial.C:.3g}, loss {trial.loss:.4g}")
         return model
 
-    def _held_scores(self, model: LogGlobal, trial: int) -> HeldOut:
+    def held_scores(self, model: LogGlobal, trial: int) -> HeldOut:
         """Scores of the held-out rows by the global models that did not see them."""
         parts = []
         for out, solution in zip(model.held, model.trials[trial].solutions, strict=True):
@@ -128,7 +132,7 @@ class LogStages:
         rows, rest = self.work.rows, model.problem.weight - out
         mask, left = out > 0, rest > 0
         test = replace(rows.take(mask), weight=out[mask])
-        some, offset = _together(replace(rows.take(left), weight=rest[left]), F[left], self.work.rng)
+        some, offset = together(replace(rows.take(left), weight=rest[left]), F[left], self.work.rng)
         data = Remainder(some.X, some.T, some.weight, test.X, test.T, F[mask], test.weight, offset)
         return LocalSearch(
             self.work.view.kernel,
@@ -147,7 +151,7 @@ class LogStages:
 
     def _leaves(self, solution: LogSolution, choice: LocalChoice) -> LocalKernels | None:
         """The local stage on all rows; None where it does not fit into memory."""
-        some, offset = _together(self.work.rows, solution.F, self.work.rng)
+        some, offset = together(self.work.rows, solution.F, self.work.rng)
         gamma = choice.width * self.work.view.gamma
         each = some.T.nbytes + 8 * len(some)
         rounds = min(self.work.effort.partitions, int((self.work.max_bytes - some.X.nbytes) // each))
@@ -167,7 +171,7 @@ class LogStages:
         return LocalKernels(self.work.view.kernel, gamma, some.X, partitions, tuple(alphas))
 
 
-def _together(rows: Rows, F: np.ndarray, rng: np.random.RandomState) -> tuple[Rows, np.ndarray]:
+def together(rows: Rows, F: np.ndarray, rng: np.random.RandomState) -> tuple[Rows, np.ndarray]:
     """Equal rows as one, with the mean of their codes, and their scores, which are equal."""
     m = rows.T.shape[1]
     both = merged(replace(rows, T=np.concatenate([rows.T, F], axis=1)), rng)

@@ -386,7 +386,7 @@ def minimise_by_sample(objective: FeatureObjective, v: np.ndarray, *, tol: float
     return replace(rest, n_passes=rest.n_passes + passes, n_steps=rest.n_steps + steps)
 
 
-def warn_unfinished(found: Minimum, C: float) -> None:
+def warn_unfinished(found: Any, C: float) -> None:
     """Say so when a run was stopped early."""
     if not found.converged:
         warnings.warn(

@@ -2,6 +2,8 @@
 
 The sample is drawn by row keys (:mod:`ulmus.features.sampling`): the rows with the smallest keys, each with the weight
 of all its copies. It is uniform over the distinct rows, and the same for any batches, any files and any order of them.
+A survey of ``pairs`` takes rows with equal inputs and other targets for rows of their own; one that ``allows_missing``
+values refuses infinite ones only.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ulmus.features.sampling import copies_agree, meet_by_chance, row_keys
+from ulmus.features.sampling import copies_agree, joint_keys, label_keys, meet_by_chance, row_keys
 from ulmus.streaming.arrays import joined
 from ulmus.streaming.batches import Batch
 from ulmus.streaming.errors import SourceError
@@ -52,6 +54,8 @@ class Survey:
     seed: int
     classifier: bool
     names: list[str] | None = None
+    pairs: bool = False
+    allows_missing: bool = False
     weighted: bool = False
     n_rows: int = 0
     weight: float = 0.0
@@ -68,11 +72,13 @@ class Survey:
 
     def look(self, batch: Batch) -> Candidates:
         """Check a batch, and pick the rows whose keys may be among the smallest."""
-        check_finite(batch, self.names)
+        check_finite(batch, self.names, missing=self.allows_missing)
         y = self._targets(batch)
         n = len(batch)
         weight = np.ones(n) if batch.weight is None else self._weights(batch)
         keys = row_keys(batch.X, self.seed, n_jobs=1)
+        if self.pairs:
+            keys = joint_keys(keys, label_keys(y))
         # a key that is not among the smallest so far never will be (the limit may have fallen since)
         limit = self.keys[-1] if len(self.keys) == self.count else np.uint64(self.limit)
         wanted = np.flatnonzero((weight > 0) & (keys <= limit))
@@ -162,7 +168,8 @@ class Survey:
 
     def fresh(self) -> "Survey":
         """A survey of the same kind without rows."""
-        return Survey(self.count, self.seed, self.classifier, self.names, limit=self.limit)
+        kind = (self.count, self.seed, self.classifier, self.names, self.pairs, self.allows_missing)
+        return Survey(*kind, limit=self.limit)
 
     def merge(self, other: "Survey") -> None:
         """Add the survey of other rows."""
@@ -209,6 +216,13 @@ class Survey:
             return None
         together = not meet_by_chance(self.X) and copies_agree(self.mass, self.mass, self.same)
         return self.same if together else self.unit
+
+    @property
+    def n_distinct(self) -> float:
+        """Distinct rows of the source: those of the sample, over the share of all keys that it reaches to."""
+        if self.whole:
+            return float(len(self.keys))
+        return min(float(self.n_rows), (len(self.keys) - 1) / (float(self.keys[-1]) / ALL))
 
     @property
     def whole(self) -> bool:
