@@ -1,11 +1,12 @@
 r"""Softmax and logistic regression on rows that are read pass by pass.
 
 Newton's method with the gradient of all rows and the Hessian of a sample of them that is in memory, as for very many
-rows in memory (:func:`ulmus.solvers.softmax.minimise_by_sample`). Scores are held of the sample alone, so that every
-value of the objective is a pass, and a step that does not lower it is shortened.
+rows in memory (:func:`ulmus.solvers.softmax.minimise_by_sample`). What the sample does not know of the curvature, the
+steps so far tell: their changes of the gradient correct its Hessian (L-BFGS). Scores are held of the sample alone, so
+that every value of the objective is a pass, and a step that does not lower it is shortened.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from ulmus.solvers.softmax import SAMPLED, FeatureObjective
 
 #: By which a step that does not lower the objective is shortened, and how often.
 SHORTER, SHORTENED = 0.25, 4
+#: Steps that are remembered.
+REMEMBERED = 10
 
 
 @dataclass(frozen=True)
@@ -66,9 +69,9 @@ def minimise_by_passes(
         return loss + 0.5 * few.inner(v, v), g + few.penalty[:, None] * v
 
     value, g = at(v)
-    passes = 1
+    passes, told = 1, list[tuple[np.ndarray, np.ndarray]]()
     while True:
-        d = direction(few, v, g)
+        d = direction(few, v, g, told[-REMEMBERED:])
         gap = -0.5 * few.pair(g, d)
         if gap <= tol * value or passes >= max_passes:
             break
@@ -77,6 +80,7 @@ def minimise_by_passes(
             end_value, end_g = at(v + length * d)
             passes, fell = passes + 1, end_value < value
             if fell:
+                told += [(length * d, end_g - g)] if few.pair(end_g - g, d) > 0 else []
                 v, value, g = v + length * d, end_value, end_g
                 break
             length *= SHORTER
@@ -85,9 +89,20 @@ def minimise_by_passes(
     return PassMinimum(v, value, gap / value if value > 0 else 0.0, bool(gap <= tol * value), passes)
 
 
-def direction(few: FeatureObjective, v: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """Newton's direction at ``v`` for the gradient ``g``, by the Hessian of the sample there."""
+def direction(
+    few: FeatureObjective, v: np.ndarray, g: np.ndarray, told: Sequence[tuple[np.ndarray, np.ndarray]] = ()
+) -> np.ndarray:
+    """Newton's direction at ``v`` for the gradient ``g``, by the Hessian of the sample there.
+
+    ``told`` are steps and the changes of the gradient along them, which the Hessian is corrected by.
+    """
     F = few.scores(v)
     few.metric(F)
+    g, shares = g.copy(), list[float]()
+    for s, y in reversed(told):
+        shares.append(few.pair(g, s) / few.pair(y, s))
+        g -= shares[-1] * y
     d: np.ndarray = newton_direction(few, F, g, few.direction(g), SAMPLED)[0]
+    for (s, y), share in zip(told, reversed(shares), strict=True):
+        d -= s * (share + few.pair(y, d) / few.pair(y, s))
     return d

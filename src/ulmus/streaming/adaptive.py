@@ -71,10 +71,12 @@ def fit_adaptive(
 
 def _sampled(encoder: Encoder, survey: Survey) -> Rows:
     """The rows of the sample, as a fit in memory would have them."""
-    y, weight = np.asarray(survey.y), survey.sample_weight
+    order = np.argsort(survey.number, kind="stable")  # that of the source: sums of the same rows are then the same
+    X, y = survey.X[order], np.asarray(survey.y)[order]
+    weight = None if survey.sample_weight is None else survey.sample_weight[order]
     told = y if encoder.classes is None else np.searchsorted(encoder.classes, y)
-    unit = left_out_together(survey.X, told.reshape(len(y), -1).astype(np.float64), weight)
-    return encoder.encode(survey.X, y, weight, unit, "the sample")
+    unit = left_out_together(X, told.reshape(len(y), -1).astype(np.float64), weight)
+    return encoder.encode(X, y, weight, unit, "the sample")
 
 
 def _judged(steps: AdaptiveSteps, stream: Any, encoder: Encoder, sample: Rows) -> tuple[LocalChoice, HeldOut] | None:

@@ -157,8 +157,7 @@ class Recorded:
     def __call__(self, batch: Batch) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         rows = self.seen.rows(batch)
         P = engine.apply(self.features, rows.X, self.weights, n_jobs=1) + self.intercept
-        numbers = batch.start + np.arange(len(rows))  # rows of weight 0 are gone, so that some numbers are unused
-        return records(rows, P, numbers), tuple(top.leaves(rows.X) for top in self.tops)
+        return records(rows, P, batch.numbers[: len(rows)]), tuple(top.leaves(rows.X) for top in self.tops)
 
 
 @dataclass

@@ -58,13 +58,14 @@ def fit(
     The source is read twice: once to check the rows, count classes and draw a sample, on which the feature map is
     chosen; once to sum. C and the number of features, where they are left open, are chosen from the sums of all rows.
     Where the sums have lost digits, it is read again to win them back. What is fitted is what ``model.fit`` would fit
-    to all rows with the same feature map, to 1e-10.
+    to all rows with the same feature map, to 1e-10. An adaptive model takes more passes, and its leaves are made from
+    rows on disk: in the checkpoint folder, or in the one for temporary files.
 
     Parameters
     ----------
     model : estimator
-        An ELM, NKELM or other model with a feature map; it is fitted in place. KELM holds every row and cannot. One
-        with ``device="cuda"`` has its batches summed on the GPU.
+        An ELM, NKELM or other model with a feature map, or an adaptive one; it is fitted in place. KELM holds every row
+        and cannot. One with ``device="cuda"`` has its batches summed on the GPU.
     source : path, folder, glob, list of paths, pyarrow dataset, array, tuple of arrays, or re-iterable
         Parquet, CSV and Arrow files; ``(X, y)`` or ``(X, y, weight)``, memory-mapped or not; one two-dimensional array
         with ``target`` the number of a column; or something that yields batches ``(X, y)`` or ``(X, y, weight)`` every
@@ -76,8 +77,8 @@ def fit(
     weight : str, optional
         Column of weights; a weight of k equals k copies of the row.
     preprocess : transformer, optional
-        Turns features of any kind (as a pandas frame, when they come from files) into numbers. One that is fitted
-        already is used as it is; else it is fitted first, by ``partial_fit`` on all rows if it has that, by ``fit`` on
+        Turns features of any kind (as a pandas frame, when they come from files) into numbers; adaptive models do so by
+        themselves. One that is fitted already is used as it is; else it is fitted first, by ``partial_fit`` on all rows if it has that, by ``fit`` on
         a sample if not. The result is then a ``Pipeline`` of it and the model.
     batch_rows : int, default=16384
         Rows that are multiplied together. A result is repeatable to the last bit for the same number.

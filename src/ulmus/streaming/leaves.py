@@ -60,7 +60,7 @@ class LeavesOnDisk:
         assert folder is not None
         rows, distinct = counts.n_rows * rounds * kind.itemsize, counts.n_distinct
         needed = rows + 8 * distinct * (steps.sample.X.shape[1] + rounds * (steps.sample.T.shape[1] + 1))
-        there = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+        there = sum(path.stat().st_size for name in ("rows-*.bin", "cell-*.npz") for path in folder.glob(name))
         require(folder, needed, there)
         shelves = Shelves(folder, kind, [top.n_leaves for top in recorded.tops])
         steps.say(f"leaves: {sum(shelves.n_cells)} cells, {needed / 1e9:.3g} GB of disk in {folder}")

@@ -30,7 +30,8 @@ MARGIN = 1.2
 class Candidates:
     """Distinct rows of a batch that may come into the sample, and what else is counted.
 
-    Of each row: the weight of all rows with its inputs, of those that share its target too, and of one copy.
+    Of each row: the weight of all rows with its inputs, of those that share its target too, and of one copy; and the
+    number of the first of its copies.
     """
 
     keys: np.ndarray
@@ -39,6 +40,7 @@ class Candidates:
     mass: np.ndarray
     same: np.ndarray
     unit: np.ndarray
+    number: np.ndarray
     n_rows: int
     weight: float
     weighted: bool
@@ -65,6 +67,7 @@ class Survey:
     mass: np.ndarray = field(default_factory=lambda: np.empty(0))
     same: np.ndarray = field(default_factory=lambda: np.empty(0))
     unit: np.ndarray = field(default_factory=lambda: np.empty(0))
+    number: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     classes: np.ndarray | None = None
     class_mass: np.ndarray = field(default_factory=lambda: np.empty(0))
     pending: list[Candidates] = field(default_factory=list)
@@ -99,6 +102,7 @@ class Survey:
             mass,
             same,
             np.minimum(weight[index], 1.0),
+            batch.numbers[index],
             seen,
             float(weight.sum()),
             batch.weight is not None,
@@ -177,7 +181,8 @@ class Survey:
         classes = np.empty(0) if other.classes is None else other.classes
         counts = (other.n_rows, other.weight, other.weighted, classes, other.class_mass)
         if other.n_rows:
-            self.add(Candidates(other.keys, other.X, np.asarray(other.y), other.mass, other.same, other.unit, *counts))
+            rows = (other.keys, other.X, np.asarray(other.y), other.mass, other.same, other.unit, other.number)
+            self.add(Candidates(*rows, *counts))
 
     def settle(self) -> None:
         """Bring the candidates that wait into the sample."""
@@ -194,6 +199,7 @@ class Survey:
         self.same = np.bincount(place, agreed, len(distinct))[: self.count]
         keep = first[: self.count]
         self.unit = np.concatenate([self.unit, *(p.unit for p in parts)])[keep]
+        self.number = np.concatenate([self.number, *(p.number for p in parts)])[keep]
         self.keys, self.mass, self.X, self.y = distinct[: self.count], mass[: self.count], X[keep], y[keep]
 
     def _add_classes(self, part: Candidates) -> None:
@@ -232,7 +238,7 @@ class Survey:
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays, and plain values."""
         self.settle()
-        arrays = {name: getattr(self, name) for name in ("keys", "mass", "same", "unit", "class_mass")}
+        arrays = {name: getattr(self, name) for name in ("keys", "mass", "same", "unit", "number", "class_mass")}
         if sparse.issparse(self.X):
             arrays |= {f"X_{k}": getattr(self.X, k) for k in ("data", "indices", "indptr")}
             arrays["X_shape"] = np.array(self.X.shape)
@@ -246,7 +252,7 @@ class Survey:
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
         """Go back to a dumped state."""
         self.keys, self.mass, self.same, self.unit = (arrays[name] for name in ("keys", "mass", "same", "unit"))
-        self.class_mass, self.weighted = arrays["class_mass"], notes["weighted"]
+        self.class_mass, self.number, self.weighted = arrays["class_mass"], arrays["number"], notes["weighted"]
         if "X_data" in arrays:
             parts = (arrays["X_data"], arrays["X_indices"], arrays["X_indptr"])
             self.X = sparse.csr_array(parts, shape=tuple(arrays["X_shape"]))
