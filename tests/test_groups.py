@@ -104,7 +104,7 @@ def test_a_local_stage_that_knows_the_siblings_is_not_kept():
 def test_a_local_stage_that_pays_for_new_groups_is_kept_and_calibrated_on_all_folds():
     rng = np.random.RandomState(0)
     X = rng.uniform(-3, 3, (2500, 2))
-    y = np.sin(5 * X[:, 0]) * np.cos(5 * X[:, 1]) + 0.05 * rng.normal(size=2500)
+    y = np.sin(9 * X[:, 0]) * np.cos(9 * X[:, 1]) + 0.05 * rng.normal(size=2500)
     model = AdaptiveRegressor(effort="fast", random_state=0).fit(X[:2000], y[:2000], groups=np.arange(2000) % 50)
     assert model.local_ is not None
     assert len(model.spread_.residuals) == 2000  # every row was left out once

@@ -23,7 +23,6 @@ RNG = np.random.RandomState(0)
 X = RNG.uniform(-1, 1, (N, 3))
 
 
-
 def clean(rows):
     """Waves that many landmarks do not follow, and leaves do."""
     return np.sin(7 * rows[:, 0]) * np.cos(7 * rows[:, 1]) + 0.1 * rows[:, 2]
@@ -212,12 +211,14 @@ def table(n=1_500):
     rng = np.random.RandomState(3)
     town = rng.randint(0, 60, n)
     effect = np.random.RandomState(4).standard_normal(60)
-    frame = pd.DataFrame({
-        "a": rng.standard_normal(n),
-        "b": np.where(rng.uniform(size=n) < 0.1, np.nan, rng.standard_normal(n)),
-        "town": np.array([f"town {k}" for k in range(60)])[town],
-        "day": pd.to_datetime("2024-01-01") + pd.to_timedelta(rng.randint(0, 700, n), unit="D"),
-    })
+    frame = pd.DataFrame(
+        {
+            "a": rng.standard_normal(n),
+            "b": np.where(rng.uniform(size=n) < 0.1, np.nan, rng.standard_normal(n)),
+            "town": np.array([f"town {k}" for k in range(60)])[town],
+            "day": pd.to_datetime("2024-01-01") + pd.to_timedelta(rng.randint(0, 700, n), unit="D"),
+        }
+    )
     y = effect[town] + np.sin(frame["a"]) + 0.1 * rng.standard_normal(n)
     return frame, y.to_numpy()
 
@@ -348,7 +349,7 @@ def test_more_rows_than_max_memory_holds_get_no_leaves():
 def test_too_little_disk_is_said_before_anything_is_written(tmp_path, monkeypatch, small_cells):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1_000))
-    with pytest.raises(CheckpointError, match="GB of disk in .*and .* GB are free"):
+    with pytest.raises(CheckpointError, match=r"GB of disk in .* and .* GB are free"):
         streaming.fit(model_of("Regressor"), (X, Y), checkpoint=tmp_path / "state", **SMALL)
     assert not list((tmp_path / "state").glob("*.bin"))
 

@@ -5,10 +5,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from ulmus import AdaptiveRegressor
 from ulmus.codings import Plain
 from ulmus.engine import Rows
+from ulmus.tuning.budget import Budget
 from ulmus.tuning.metric import MetricSearch
-from ulmus.tuning.views import FLAT, KERNELS, Budget, View, ViewSearch
+from ulmus.tuning.neighbours import told_by_neighbours
+from ulmus.tuning.views import FLAT, KERNELS, View, ViewSearch
 
 
 def search(X, T, final_landmarks=(600, 800), **budget):
@@ -163,3 +166,28 @@ def test_rows_that_no_metric_knows_decide_between_those_who_may_win(monkeypatch,
     assert found._settled(found.rows[:40], found.rows[40:], views, climbs, 20) == chosen
     assert [[views.index(view) for view in names] for _, names in given] == ([asked] if asked else [])
     assert all(len(rows) == 60 for rows, _ in given)
+
+
+def test_half_the_squared_difference_of_neighbours_is_the_variance_of_the_noise():
+    X = np.linspace(0, 1, 500)[:, None]
+    drawn = np.random.RandomState(0).normal(size=(500, 2))
+    assert told_by_neighbours(drawn, drawn[:, :1]) == pytest.approx(1 - apart(drawn, drawn[:, :1]))
+    opposite = np.where(np.arange(500) % 2, 1.0, -1.0)[:, None]
+    assert told_by_neighbours(X, opposite) == pytest.approx(-1)
+    assert told_by_neighbours(X, np.sin(6 * X)) > 0.999
+    assert told_by_neighbours(X, np.ones((500, 1))) == 0
+
+
+def apart(X, T):
+    """Half the mean squared difference to the nearest other row, over the variance, row by row."""
+    gaps = ((X[:, None] - X) ** 2).sum(axis=2) + np.where(np.eye(len(X)), np.inf, 0)
+    return ((T - T[gaps.argmin(axis=1)]) ** 2).mean() / (2 * T.var())
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(2000) % 50], ids=["rows", "groups"])
+def test_what_varies_too_fast_for_few_landmarks_is_found_with_more(groups):
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3, 3, (2500, 2))
+    y = np.sin(8 * X[:, 0]) * np.cos(8 * X[:, 1]) + 0.05 * rng.normal(size=2500)
+    model = AdaptiveRegressor(random_state=0).fit(X[:2000], y[:2000], groups=groups)
+    assert model.score(X[2000:], y[2000:]) > 0.7

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
+from ulmus.calibration.curves import Curves
 from ulmus.engine import Lift, Rows
 from ulmus.features.kept import KeptMap
 from ulmus.features.nystrom import NystromMap
@@ -33,7 +34,8 @@ class HeldOut:
     ``X`` are the rows as the model sees them, ``unit`` the weight u that each takes along; ``place`` says which rows
     they were, where inputs have been replaced; rows of one ``fold`` were left out together. ``one_by_one`` tells that
     every row was left out alone, of a model in closed form. ``residual`` is what a robust model that holds the rows
-    misses their targets by: small for a row that is merely far from others, and large for an outlier.
+    misses their targets by: small for a row that is merely far from others, and large for an outlier. ``curves`` are
+    the quantiles of a model that has fitted some.
     """
 
     T: np.ndarray
@@ -46,6 +48,7 @@ class HeldOut:
     fold: np.ndarray | None = None
     one_by_one: bool = False
     residual: np.ndarray | None = None
+    curves: Curves | None = None
 
     @classmethod
     def of(cls, rows: Rows, residual: np.ndarray, remainder: np.ndarray, rest: Any = 0.0) -> "HeldOut":
@@ -58,7 +61,9 @@ class HeldOut:
     def joined(cls, parts: Sequence["HeldOut"]) -> "HeldOut":
         """Those of several sets of rows as one."""
         columns: dict[str, list[Any]] = {
-            f.name: [getattr(part, f.name) for part in parts] for f in fields(cls) if f.name != "one_by_one"
+            f.name: [getattr(part, f.name) for part in parts]
+            for f in fields(cls)
+            if f.name not in ("one_by_one", "curves")
         }
         every: dict[str, Any] = {k: None if v[0] is None else np.concatenate(v) for k, v in columns.items()}
         return cls(**every)

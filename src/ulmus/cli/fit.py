@@ -178,7 +178,9 @@ def _check(
     if output == "-":
         raise UsageError("a model is a file: name one with -o; only tables go to standard output")
     if stream and data == "-":
-        raise UsageError("--stream reads the table several times, and standard input can be read once; save it to a file first")
+        raise UsageError(
+            "--stream reads the table several times, and standard input can be read once; save it to a file first"
+        )
     if not 0 <= holdout < 1:
         raise UsageError(f"--holdout is a share of the rows, at least 0 and below 1, got {holdout}")
     inputs = [file for path in (data, test) if path is not None for file in files_of(path)]

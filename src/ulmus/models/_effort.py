@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ulmus.tuning.views import Budget
+from ulmus.tuning.budget import Budget
 
 #: Up to so many rows, leaves are wide: the cost of all is that of the rows times the square of a leaf.
 FEW_ROWS = 20_000

@@ -170,9 +170,7 @@ class Regression(RegressorMixin, Model):
         if method == "jackknife+":
             ends = spread.jackknife(self._leaning(fitted), X, P, asked, like)
         else:
-            sizes = spread.sizes(*told) if method == "normalised" else ()
-            h, rest = self._variance_factors(X, fitted)
-            ends = spread.ends(New(P, h + rest, sizes, self._seen(X)), asked, like)
+            ends = spread.ends(self._new(X, P, fitted, method), asked, like)
         ends = fitted.targets.shaped(ends)
         return ends[..., 0, :] if np.ndim(coverage) == 0 else ends
 
@@ -193,11 +191,15 @@ class Regression(RegressorMixin, Model):
             raise ValueError(f'method must be "normalised" or "plain" for a distribution, got {method!r}')
         fitted = self._now("factor", "certainty")
         X, spread = self._checked(X, fitted), fitted.certainty
-        sizes = spread.sizes(self._noise_features(fitted), self._seen) if method == "normalised" else ()
+        new = self._new(X, self._outputs(X, fitted), fitted, method)
+        scores, weight = spread.scores(new.sizes, bent=new.knots is not None)
+        return PredictiveDistribution(new.P, new.widths, scores, weight, fitted.targets.single, new.knots)
+
+    def _new(self, X: Any, P: np.ndarray, fitted: Fitted, method: str) -> New:
+        """What is known of checked rows, whose predictions are P."""
         h, rest = self._variance_factors(X, fitted)
-        new = New(self._outputs(X, fitted), h + rest, sizes, self._seen(X))
-        scores, weight = spread.scores(sizes)
-        return PredictiveDistribution(new.P, new.widths, scores, weight, fitted.targets.single)
+        found: New = fitted.certainty.new(P, h + rest, X, method, self._noise_features(fitted), self._seen)
+        return found
 
     def predict_quantiles(self, X: Any, q: Any = (0.05, 0.5, 0.95), *, method: str = "normalised") -> np.ndarray:
         """Quantiles of new targets; they never cross.

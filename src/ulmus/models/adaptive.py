@@ -1,28 +1,39 @@
 """Adaptive models: a learned metric, a global Nyström model in it, and exact local kernels on what it leaves over."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
-from ulmus.calibration import decide, probabilities
+from ulmus.calibration import HeldOut, decide, probabilities
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
+from ulmus.losses import check_levels
 from ulmus.models._adaptive import AdaptiveModel
+from ulmus.models._adaptive_options import (
+    ADAPTIVE,
+    ADAPTIVE_QUANTILES,
+    ADAPTIVE_RUN,
+    CLASS_LOSS,
+    DECISION,
+    LOSS_CRITERIA,
+)
 from ulmus.models._log_stage import LogStages, calibrated_loss
 from ulmus.models._stages import Stages
 from ulmus.models._tables import TableInput
 from ulmus.models._tasks import Classification, Regression
-from ulmus.models.fitted import Fitted
-from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_LOSS, CLASS_WEIGHT, DECISION, LOSS_CRITERIA
+from ulmus.models.choice import Training
+from ulmus.models.fitted import Fitted, Outcome
+from ulmus.models.options import CLASS_WEIGHT
 from ulmus.parameters import estimator
 
 #: ``loss="auto"`` takes squares where they lower the log loss of held-out rows by more than this share.
 CLEARLY = 0.02
 
 
-@estimator(ADAPTIVE | ADAPTIVE_RUN)
+@estimator(ADAPTIVE | ADAPTIVE_QUANTILES | ADAPTIVE_RUN)
 class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
     r"""Regression that learns its metric from the data and corrects itself locally.
 
@@ -66,6 +77,23 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
     >>> bool(model.score(X[3000:], y[3000:]) > 0.5)
     True
     """
+
+    def _train(self, training: Training) -> Outcome:
+        levels = check_levels(self.quantiles) if self._by_quantiles else None
+        found = super()._train(training)
+        return found if levels is None else replace(found, held_out=self._moved_to_quantiles(found.held_out, levels))
+
+    def _moved_to_quantiles(self, held_out: HeldOut, levels: np.ndarray) -> HeldOut:
+        """Curves of the errors of rows left out; the model itself becomes that of the middle one."""
+        from ulmus.calibration.error_curves import error_curves
+
+        held_out = error_curves(self.map_, self._seen(held_out.X), held_out, levels)
+        curves = held_out.curves
+        assert curves is not None
+        one = slice(curves.middle, None, len(levels))
+        self.beta_[: len(curves.beta)] += curves.beta[:, one]
+        self.intercept_ = self.intercept_ + curves.intercept[one]
+        return held_out
 
 
 @estimator(ADAPTIVE | CLASS_LOSS | DECISION | CLASS_WEIGHT | ADAPTIVE_RUN)

@@ -139,6 +139,10 @@ class Model(BaseEstimator):
 
     def _train(self, training: Training) -> Outcome:
         """Weights, and answers of rows by models that did not see them."""
+        if self._by_quantiles:
+            from ulmus.models.quantiles import fit_with_quantiles
+
+            return fit_with_quantiles(self, training)
         found: Outcome = self._family.fit(self, training)
         return judged_by_others(self, training, found) if is_regressor(self) and self._family.adapts(self) else found
 
@@ -166,7 +170,7 @@ class Model(BaseEstimator):
     def _intercept(self) -> bool:
         """Whether an intercept is fitted: as asked; under ``"auto"``, for regressors that choose C themselves."""
         if self.fit_intercept == "auto":
-            return self._default_intercept and self.C == "auto"
+            return self._default_intercept and (self.C == "auto" or self._by_quantiles)
         return bool(self.fit_intercept)
 
     def _forget(self, *names: str) -> None:
@@ -255,6 +259,11 @@ class Model(BaseEstimator):
     def _leaning(self, fitted: Fitted) -> Any:
         """What predictions of new rows lean on every row that was left out, for jackknife+."""
         rows = fitted.certainty.rows
+        if rows is not None and rows.curves is not None:
+            raise ValueError(
+                'method="jackknife+" is exact for models by squares; quantiles leave rows out approximately: use '
+                'method="normalised"'
+            )
         if rows is None or not rows.one_by_one:
             raise ValueError(
                 'method="jackknife+" needs left-out predictions of single rows, and this model was calibrated on whole '
@@ -276,8 +285,18 @@ class Model(BaseEstimator):
 
         def _announced(self, classes: Any) -> Any: ...
 
+    @property
+    def _by_quantiles(self) -> bool:
+        """Whether the model minimises the pinball loss."""
+        return getattr(self, "loss", None) == "quantile"
+
     def _refuse(self, what: str) -> None:
         """Say why a model cannot do this, where its weights are more than sums over rows."""
+        if self._by_quantiles:
+            raise ValueError(
+                f'{what} needs loss="squared", got loss="quantile": quantiles depend on every residual, so sums over '
+                "rows do not suffice; fit rows in memory"
+            )
 
     @classmethod
     def _migrated(cls, state: dict[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from ulmus.models._tasks import Classification, Regression
 from ulmus.models.families import RandomFamily
 from ulmus.models.fitted import RANDOM
 from ulmus.models.incremental import Incremental
-from ulmus.models.options import CLASS_WEIGHT, ELM, RUN
+from ulmus.models.options import CLASS_WEIGHT, ELM, QUANTILE_LOSS, RUN
 from ulmus.parameters import estimator
 
 
-@estimator(ELM | RUN, positional=1, shows=RANDOM)
+@estimator(ELM | QUANTILE_LOSS | RUN, positional=1, shows=RANDOM)
 class ELMRegressor(Incremental, Regression):
     r"""Regression on a layer of random hidden nodes: one linear solve.
 

@@ -5,11 +5,11 @@ from ulmus.models._tasks import Classification, Regression
 from ulmus.models.fitted import ITERATED
 from ulmus.models.incremental import Incremental
 from ulmus.models.iterative import IterativeFamily
-from ulmus.models.options import CLASS_WEIGHT, ITERATIVE, NKELM, RUN
+from ulmus.models.options import CLASS_WEIGHT, ITERATIVE, NKELM, QUANTILE_LOSS, RUN
 from ulmus.parameters import estimator
 
 
-@estimator(NKELM | ITERATIVE | RUN, positional=1, shows=ITERATED)
+@estimator(NKELM | ITERATIVE | QUANTILE_LOSS | RUN, positional=1, shows=ITERATED)
 class NKELMRegressor(Incremental, Regression):
     r"""Kernel ridge regression made linear in the number of rows by landmark rows.
 

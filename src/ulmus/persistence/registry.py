@@ -10,6 +10,7 @@ from typing import Any
 
 _OURS = {
     "calibration": "HeldOut LabelScores LogOdds RobustSpread Spread Temperature",
+    "calibration.curves": "Curves",
     "codings": "Numbers OneVsAll Ordered",
     "engine": "Rows",
     "features.columns": "Reader",
@@ -80,7 +81,9 @@ _SKLEARN = {
 LATER: dict[str, dict[str, Any]] = {
     "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared", "encoder": None},
     "AdaptiveOrdinalClassifier": {"encoder": None},
-    "AdaptiveRegressor": {"encoder": None},
+    "AdaptiveRegressor": {"encoder": None, "loss": "squared", "quantiles": (0.05, 0.5, 0.95)},
+    "ELMRegressor": {"loss": "squared", "quantiles": (0.05, 0.5, 0.95)},
+    "NKELMRegressor": {"loss": "squared", "quantiles": (0.05, 0.5, 0.95)},
     "Preparation": {"cuts": None},
 }
 

@@ -78,8 +78,8 @@ def fit(
         Column of weights; a weight of k equals k copies of the row.
     preprocess : transformer, optional
         Turns features of any kind (as a pandas frame, when they come from files) into numbers; adaptive models do so by
-        themselves. One that is fitted already is used as it is; else it is fitted first, by ``partial_fit`` on all rows if it has that, by ``fit`` on
-        a sample if not. The result is then a ``Pipeline`` of it and the model.
+        themselves. One that is fitted already is used as it is; else it is fitted first, by ``partial_fit`` on all rows
+        if it has that, by ``fit`` on a sample if not. The result is then a ``Pipeline`` of it and the model.
     batch_rows : int, default=16384
         Rows that are multiplied together. A result is repeatable to the last bit for the same number.
     sample_rows : int, default=65536

@@ -5,7 +5,8 @@ and which ``gamma`` to use on them.
 
 1. The L1-Laplacian on every preparation, then Matérn-3/2 on the best of them, the width by climbing on a logarithmic
    scale (for other preparations only when the best at the heuristic width leaves it); and the L1-Laplacian so flat that
-   it is an additive model.
+   it is an additive model. Where all of this is hardly better than a constant, but nearest neighbours have like
+   targets, once more with more rows and landmarks: few of them see nothing of what varies fast.
 2. The metric, for every kernel that may be the best: gradients of the last predictor, on a larger sample, give the next
    ``A`` (:mod:`ulmus.features.metric`).
 3. Kernels are compared with their metrics, and with more landmarks: which one is better often turns with either. Few
@@ -28,11 +29,13 @@ from ulmus.engine import Rows
 from ulmus.features.cuts import Cuts
 from ulmus.features.metric import through
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.preparation import PARTS, PREPARATIONS, Preparation
+from ulmus.features.preparation import PARTS, Preparation
 from ulmus.features.sampling import row_keys, shuffled_sample
+from ulmus.tuning.budget import Budget
 from ulmus.tuning.judge import Trial
 from ulmus.tuning.log_held import log_held_sets, path_near, posed
 from ulmus.tuning.metric import LOG2_C, Climb, Judged, MetricSearch, quietly
+from ulmus.tuning.neighbours import told_by_neighbours
 
 #: The kernels that are tried; preparations are compared by the first.
 KERNELS = ("laplacian_l1", "matern32")
@@ -53,6 +56,9 @@ CHANCE, AHEAD = 3.0, 1.5
 CUTS_CLEAR, CUTS_ROWS, CUTS_LOSS = 0.02, 100, 1e-4
 #: Standard errors that this must be, and rounds of the metric that cuts get, at most.
 CUTS_CHANCE, CUTS_ROUNDS = 2.0, 2
+#: Views that are better than a constant by less than this share have found nothing, and there is something to be found
+#: where nearest neighbours tell so much of the targets' variance.
+NOTHING, TOLD = 0.05, 0.2
 #: Copies that a row stands for, on the average, when target means need not be kept from its own.
 MANY = 10
 #: Landmarks are too many when half of them lose less than this share, and others may gain when they lose more.
@@ -63,28 +69,6 @@ LOG_SETS, LOG_STEP, LOG_TOLERANCE = 2, 16.0, 1e-2
 LOG_CLEAR = 0.05
 #: Steps of log2 C from that of few landmarks; more landmarks want a smaller one.
 FINAL = np.arange(-4.0, 5.0)
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How much is spent on the choice; whether there is an ``additive`` candidate, ``fresh`` rows compare views, and
-    ``cuts`` are tried.
-
-    ``final_landmarks`` compare views: so many on rows that the metrics know, so many on fresh ones.
-    """
-
-    rows: int = 2_000
-    landmarks: int = 150
-    metric_rows: int = 4_000
-    metric_landmarks: int = 250
-    rounds: int = 5
-    rounds_again: int = 2
-    final_landmarks: tuple[int, int] = (600, 600)
-    kernels: int = 2
-    additive: bool = True
-    fresh: bool = True
-    cuts: bool = True
-    preparations: tuple[str, ...] = PREPARATIONS
 
 
 @dataclass(frozen=True)
@@ -175,7 +159,23 @@ class ViewSearch:
         # once, around the threads: filters of warnings are shared by all of them
         with quietly(), engine.threads_for(self.budget.metric_landmarks):
             views = self._plain()
+            if self._found_nothing() and self._neighbours_tell(views[0]):
+                self.budget = self.budget.wider
+                views = self._plain()
             return self._with_metric(views) if self._learns(views[0].metric) else views[0]
+
+    def _found_nothing(self) -> bool:
+        """Whether no trial is clearly better than a constant."""
+        T, weight = self.rows.T, self.rows.weight
+        constant = np.broadcast_to(np.average(T, axis=0, weights=weight), T.shape)
+        loss = float(np.average(self.search.coding.losses(T, constant, self.search.criterion), weights=weight))
+        return min(trial.best_loss for trial in self.trials) > (1 - NOTHING) * loss
+
+    def _neighbours_tell(self, view: View) -> bool:
+        """Whether rows side by side are alike, so that there is something to find: it varies too fast to be seen."""
+        sample = self._sample(self.budget.wider.rows)
+        part = parts_of(sample, self.rng)
+        return told_by_neighbours(view.transform_learned(sample, part), sample.T) > TOLD
 
     def _learns(self, metric: np.ndarray) -> bool:
         """Whether there is a metric to learn."""
@@ -208,11 +208,11 @@ class ViewSearch:
         return views
 
     def _climbs(self, posed: dict[str, Rows]) -> dict[str, Climb]:
-        """The best width on every preparation; where the heuristic one is the best, on the best of them alone."""
-        kernel, landmarks = KERNELS[0], self.budget.landmarks
+        """The best width on every preparation; where the first one is the best, on the best of them alone."""
+        kernel, landmarks, width = KERNELS[0], self.budget.landmarks, self.budget.first_width
 
         def first(kind: str) -> Trial:
-            gamma = self.search.unit(kernel, posed[kind])
+            gamma = width * self.search.unit(kernel, posed[kind])
             return self.search.judge(posed[kind], kernel, gamma, landmarks, LOG2_C, n_jobs=1).trial
 
         def climb(kind: str) -> Climb:
@@ -221,10 +221,10 @@ class ViewSearch:
 
         begun = dict(zip(posed, engine.ordered_map(first, posed, self.n_jobs), strict=True))
         best = _best(begun)
-        leader = self.search.climb(posed[best], kernel, 1.0, landmarks, self.n_jobs, begun[best])
+        leader = self.search.climb(posed[best], kernel, width, landmarks, self.n_jobs, begun[best])
         others = [kind for kind in posed if kind != best]
-        if leader.factor == 1.0:
-            return {best: leader} | {kind: Climb((begun[kind],), begun[kind], 1.0) for kind in others}
+        if leader.factor == width:
+            return {best: leader} | {kind: Climb((begun[kind],), begun[kind], width) for kind in others}
         return {best: leader} | dict(zip(others, engine.ordered_map(climb, others, self.n_jobs), strict=True))
 
     def _flat(self, rows: Rows) -> Trial:

@@ -1,0 +1,46 @@
+"""How much the search for a view may spend."""
+
+from dataclasses import dataclass, replace
+
+from ulmus.features.preparation import PREPARATIONS
+
+#: What a search begins with, at least, where few rows and landmarks have seen nothing, and with which width: where all
+#: losses are those of a constant, there is no slope to climb.
+MANY_ROWS, MANY_LANDMARKS, NARROW = 4_000, 600, 4.0
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much is spent on the choice; whether there is an ``additive`` candidate, ``fresh`` rows compare views, and
+    ``cuts`` are tried.
+
+    ``final_landmarks`` compare views: so many on rows that the metrics know, so many on fresh ones. Widths are tried
+    from ``first_width`` on, in units of the heuristic one.
+    """
+
+    rows: int = 2_000
+    landmarks: int = 150
+    metric_rows: int = 4_000
+    metric_landmarks: int = 250
+    rounds: int = 5
+    rounds_again: int = 2
+    final_landmarks: tuple[int, int] = (600, 600)
+    kernels: int = 2
+    additive: bool = True
+    fresh: bool = True
+    cuts: bool = True
+    preparations: tuple[str, ...] = PREPARATIONS
+    first_width: float = 1.0
+
+    @property
+    def wider(self) -> "Budget":
+        """The same with many rows and landmarks, and a narrower kernel, from the first on."""
+        rows, landmarks = max(self.metric_rows, MANY_ROWS), max(self.final_landmarks[0], MANY_LANDMARKS)
+        return replace(
+            self,
+            rows=rows,
+            landmarks=landmarks,
+            metric_rows=rows,
+            metric_landmarks=landmarks,
+            first_width=NARROW,
+        )
