@@ -13,8 +13,8 @@ from ulmus.cli.memory import too_large
 from ulmus.cli.models import chosen_model, model_for, settled
 from ulmus.cli.roles import CRITERIA, METRICS, Extras, Roles, divided
 from ulmus.features.findings import copies, leaks, profile
-from ulmus.models._summary import summary
 from ulmus.models.fitted import keep_tuning
+from ulmus.models.summary import chosen as chosen_values
 from ulmus.persistence import save
 from ulmus.report import ready
 from ulmus.report.baselines import FIRST, Contender, baselines, ranked, verdict
@@ -318,7 +318,7 @@ def _few(names: list[str], count: int = 6) -> str:
 
 
 def chosen(model: Any) -> None:
-    say(f"{type(model).__name__}: " + ", ".join(f"{name} = {value}" for name, value in summary(model).items()))
+    say(f"{type(model).__name__}: " + ", ".join(f"{name} = {value}" for name, value in chosen_values(model).items()))
 
 
 def shown(found: list[Score], where: str, n_fit: int) -> None:

@@ -109,6 +109,7 @@ class AdaptiveModel(Model):
         centre, scale = units
         self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
         self.local_ = None if stages.local is None else stages.local.scaled(scale)
+        self.local_losses_ = stages.local_losses
         with engine.threads_for(self.map_.n_lifted):
             self.feature_importances_ = self._importances(rows, stages.beta)
         self.beta_, self.intercept_ = stages.beta * scale, stages.intercept * scale + centre

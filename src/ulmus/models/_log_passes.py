@@ -41,13 +41,14 @@ class LogPasses:
     def begin(self, landmarks: int) -> None:
         """Choose landmarks and C by the sample's rows held out."""
         stages = LogStages(self.work, self.near_C)
-        model, best, place, _, held_out = stages.chosen(landmarks)
-        trials = [model.trials[place], model.trials[best]]
+        found = stages.chosen(landmarks)
+        model, best = found.model, found.model.best
+        trials = [model.trials[found.place], model.trials[best]]
         self.chosen = {
             "map": model.landmark_map,
             "C": tuple(trial.C for trial in trials),
             "start": tuple(weights_of(trial.solutions[0], True) for trial in trials),
-            "held_out": stages.held_scores(model, best) if place != best else held_out,
+            "held_out": stages.held_scores(model, best),
         }
 
     @property
@@ -120,7 +121,7 @@ class LogPasses:
         if self.chosen["C"][1] != self.C:
             self._fit(1, passes)
 
-    def stages(self, local: LocalKernels | None, held_out: HeldOut | None) -> Stages:
-        """All that was fitted."""
+    def stages(self, local: LocalKernels | None, held_out: HeldOut | None, losses: Any) -> Stages:
+        """All that was fitted; ``losses`` are those with leaves and without."""
         held_out = self.chosen["held_out"] if held_out is None else held_out
-        return Stages(self.landmark_map, self.C, *self.weights, local, held_out)
+        return Stages(self.landmark_map, self.C, *self.weights, local, held_out, local_losses=losses)

@@ -31,6 +31,19 @@ FEW = 300
 
 
 @dataclass(frozen=True)
+class LogChoice:
+    """The global model and the place of its trial that is in use, the local stage that pays (or None), scores of rows
+    held out, and the losses with and without leaves.
+    """
+
+    model: LogGlobal
+    place: int
+    choice: LocalChoice | None
+    held_out: HeldOut
+    losses: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
 class LogStages:
     """Global model and leaves by log loss."""
 
@@ -39,32 +52,33 @@ class LogStages:
 
     def fit(self, landmarks: int) -> Stages:
         """Path, local stage, and the models of all rows."""
-        model, best, place, choice, held_out = self.chosen(landmarks)
+        found = self.chosen(landmarks)
+        model, held_out, place, choice = found.model, found.held_out, found.place, found.choice
         solution = model.fitted(place)
         local = None if choice is None else self._leaves(solution, choice)
         if local is None and choice is not None:  # no memory for it
-            place, held_out, solution = best, self.held_scores(model, best), model.fitted(best)
+            place = model.best
+            held_out, solution = self.held_scores(model, place), model.fitted(place)
         C = model.trials[place].C
-        return Stages(model.landmark_map, C, solution.beta, solution.intercept, local, held_out)
+        fitted = (model.landmark_map, C, solution.beta, solution.intercept, local, held_out)
+        return Stages(*fitted, local_losses=found.losses)
 
-    def chosen(self, landmarks: int) -> tuple[LogGlobal, int, int, LocalChoice | None, HeldOut]:
-        """The global model with the places of its best trial and of that behind the leaves, the local stage that pays,
-        and scores of rows held out.
-        """
+    def chosen(self, landmarks: int) -> LogChoice:
+        """What rows held out say of C and of a local stage."""
         held, seed = log_held_sets(self.work.rows, self.work.rng), int(self.work.rng.randint(2**31 - 1))
         model = self._global(landmarks_of(self.work.rows, landmarks), held, seed)
         larger = 2 * self.work.effort.landmarks
         if self.work.effort.grows and model.gained > MORE and 2 * model.size >= larger <= len(self.work.rows) // 8:
             more = self._global(larger, held, seed, model)
             model = min((model, more), key=lambda each: each.trials[each.best].loss)
-        best = model.best
+        best, losses = model.best, None
         if self.work.effort.partitions and len(self.work.rows) > FEW:
             place, choice, judged = self._judged(model, best)
-            kept = "kept" if choice.pays else "left out"
+            kept, losses = "kept" if choice.pays else "left out", (choice.loss, choice.loss_without)
             self.work.say(f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it ({kept})")
             if choice.pays:
-                return model, best, place, choice, judged
-        return model, best, best, None, self.held_scores(model, best)
+                return LogChoice(model, place, choice, judged, losses)
+        return LogChoice(model, best, None, self.held_scores(model, best), losses)
 
     def _global(self, size: int, held: list[np.ndarray], seed: int, smaller: LogGlobal | None = None) -> LogGlobal:
         model = LogGlobal.of(

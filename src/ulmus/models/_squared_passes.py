@@ -100,8 +100,8 @@ class SquaredPasses:
         larger = self._fitted(self._map(size), passes)
         self.model = min((self.model, larger), key=lambda each: each.trial.best_loss)
 
-    def stages(self, local: LocalKernels | None, held_out: HeldOut | None) -> Stages:
-        """All that was fitted."""
+    def stages(self, local: LocalKernels | None, held_out: HeldOut | None, losses: Any) -> Stages:
+        """All that was fitted; ``losses`` are those with leaves and without."""
         assert self.model is not None
         model, solution = self.model, self.model.solution
         if held_out is None:
@@ -112,4 +112,5 @@ class SquaredPasses:
         return Stages(
             *(model.landmark_map, model.trial.best_C, solution.beta, solution.intercept, local, held_out),
             leverage=solution.leverage,
+            local_losses=losses,
         )

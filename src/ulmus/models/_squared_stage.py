@@ -46,6 +46,7 @@ class SquaredStages:
         return Stages(
             *(model.landmark_map, model.trial.best_C, solution.beta, solution.intercept, local, held_out),
             leverage=solution.leverage,
+            local_losses=None if choice is None else (choice.loss, choice.loss_without),
         )
 
     def _fit_global(

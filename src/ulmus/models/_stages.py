@@ -34,7 +34,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Stages:
-    """Landmarks, C, weights and constants of the global model, the local stage, and predictions of rows left out."""
+    """Landmarks, C, weights and constants of the global model, the local stage, and predictions of rows left out.
+
+    ``local_losses`` are those of rows held out with a local stage, and without one, where one was judged.
+    """
 
     landmark_map: NystromMap
     C: float
@@ -43,6 +46,7 @@ class Stages:
     local: LocalKernels | None
     held_out: HeldOut
     leverage: Any = None
+    local_losses: tuple[float, float] | None = None
 
 
 def landmarks_of(rows: Rows, most: int) -> int:

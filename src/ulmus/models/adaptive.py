@@ -57,6 +57,8 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
         Feature map of the global model; ``beta_``, ``intercept_`` and ``C_`` belong to it.
     local_ : LocalKernels or None
         The local stage; None where it did not pay.
+    local_losses_ : tuple of float, or None
+        Loss of held-out rows with a local stage and without one; None where none was tried.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each input in the mean squared slope of the global model.
     memory_ : int
@@ -115,6 +117,8 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
     classes_ : ndarray
     loss_ : str
         The loss that is in use.
+    losses_ : dict
+        With ``loss="auto"``: the log loss of held-out rows by either.
     class_prior_ : ndarray of shape (n_classes,)
         Share of every class in the weight of the training rows.
     temperature_ : float
@@ -127,6 +131,8 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
         Feature map of the global model; ``beta_``, ``intercept_`` and ``C_`` belong to it.
     local_ : LocalKernels or None
         The local stage; None where it did not pay.
+    local_losses_ : tuple of float, or None
+        Loss of held-out rows with a local stage and without one; None where none was tried.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each input in the mean squared slope of the global model.
     memory_ : int
@@ -173,6 +179,7 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
             squares = by_squares(rows, coding, landmarks, rng)
             losses = [calibrated_loss(each.held_out) for each in (stages, squares)]
             self._say(f"log loss of held-out rows: {losses[0]:.4g} by log loss, {losses[1]:.4g} by squares")
+            self.losses_ = dict(zip(("log", "squared"), losses, strict=True))
             if losses[1] < (1 - CLEARLY) * losses[0]:
                 self.loss_, stages = "squared", squares
         return stages

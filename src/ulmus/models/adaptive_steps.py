@@ -105,6 +105,8 @@ class AdaptiveSteps(Steps):
     stage: Any
     coordinates: Coordinates
     sample: Rows
+    #: Losses of the judged rows with leaves and without.
+    losses: tuple[float, float] | None = None
 
     def __init__(self, model: AdaptiveModel) -> None:
         self.model, self.targets = model, None
@@ -197,7 +199,7 @@ class AdaptiveSteps(Steps):
         model, rows = self.model, self.sample
         work = model._by(lambda work: work, rows, coding, self.rng, self._log_criterion)
         with engine.threads_for(model._spent.landmarks):
-            by_log = LogStages(work, model._view_C).chosen(self.landmarks)[-1]
+            by_log = LogStages(work, model._view_C).chosen(self.landmarks).held_out
         squared: Any = AdaptiveModel._stages(model, rows, coding, self.landmarks, self.rng)
         losses = [calibrated_loss(each) for each in (by_log, squared.held_out)]
         return "squared" if losses[1] < (1 - CLEARLY) * losses[0] else "log"
@@ -263,6 +265,7 @@ class AdaptiveSteps(Steps):
         if found is None:
             return None
         choice, held_out = found
+        self.losses = (choice.loss, choice.loss_without)
         kept = "kept" if choice.pays else "left out"
         self.model._say(f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it ({kept})")
         return (choice, held_out) if choice.pays else None
@@ -292,7 +295,7 @@ class AdaptiveSteps(Steps):
         """The model, calibrated on the rows of the regions, or on those of the sample where there are no leaves."""
         model, own = self.model, self.coordinates
         table = np.asarray(self.table.X) if held_out is None else self.judged_table
-        stages = self.stage.stages(local, held_out)
+        stages = self.stage.stages(local, held_out, self.losses)
         found = model._settle(stages, self.sample, (own.centre, own.scale), table)
         model._adopt(Fitted(None, self.targets, model._certainty(self.targets, found, self.sample)))
         return model

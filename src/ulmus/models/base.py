@@ -26,6 +26,7 @@ from ulmus.models.choice import Choice, RidgeSearch, Training
 from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import judged_by_others
 from ulmus.models.fitted import Fitted, Outcome
+from ulmus.models.summary import FitSummary, html_view, summarised
 from ulmus.statistics import Summary, dwarfing
 from ulmus.tuning import GCV, fold_numbers
 
@@ -110,7 +111,7 @@ class Model(BaseEstimator):
             rows = backend.received(rows)
             found = self._train(self._training(targets, rows, folds, rng, backend, metric))
         certainty = self._certainty(targets, found.held_out, rows)
-        self._adopt(Fitted(found.weights, targets, certainty, metric), rows, found.learner)
+        self._adopt(Fitted(found.weights, targets, certainty, metric, n_rows=len(rows)), rows, found.learner)
         return self
 
     def _validate_params(self) -> None:
@@ -179,6 +180,25 @@ class Model(BaseEstimator):
             self.__dict__.pop(name, None)
 
     # What was fitted, and what it says of rows
+
+    def summary(self) -> FitSummary:
+        """One screen about the fitted model; it prints as text, and shows as HTML in a notebook.
+
+        What was fitted on what, what was chosen against which alternatives, scores of rows that were left out, and the
+        leading inputs.
+
+        Returns
+        -------
+        FitSummary
+        """
+        return summarised(self)
+
+    def _repr_html_inner(self) -> str:
+        return html_view(self, super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        shown = super()._repr_mimebundle_(**options)
+        return {kind: html_view(self, text) if kind == "text/html" else text for kind, text in shown.items()}
 
     def _now(self, *needs: str) -> Fitted:
         """What was fitted, with the parts that a reader needs (see :meth:`Fitted.has`)."""

@@ -35,8 +35,8 @@ FEW_ROWS = 64
 class Fitted:
     """All that a fit has found: weights, what targets are, how sure answers are, and the metric that features see by.
 
-    ``keys`` are hashes of the rows, for a model that may be asked to unlearn one. While a model learns on, the
-    ``certainty``, and the factor behind its weights, are None until somebody asks for them.
+    ``keys`` are hashes of the ``n_rows`` rows, for a model that may be asked to unlearn one. While a model learns on,
+    the ``certainty``, and the factor behind its weights, are None until somebody asks for them.
     """
 
     weights: Any
@@ -44,6 +44,7 @@ class Fitted:
     certainty: Any = None
     metric: np.ndarray | None = None
     keys: np.ndarray | None = None
+    n_rows: int | None = None
 
     def has(self, *needs: str) -> bool:
         """Whether the parts that a reader needs are there: "weights", the "factor" behind them, the "certainty"."""
