@@ -3,7 +3,7 @@
 from ulmus._sklearn import StrOptions
 from ulmus.features.table_encoder import ENCODER
 from ulmus.models._effort import EFFORTS
-from ulmus.models.options import CRITERION, QUANTILE_LOSS, VERBOSE
+from ulmus.models.options import CRITERION, QUANTILE_LOSS, RUN, VERBOSE
 from ulmus.parameters import POSITIVE, THREADS, Parameter, Parameters
 from ulmus.tuning import GCV
 
@@ -79,6 +79,7 @@ MEMORY: Parameters = {
     )
 }
 ADAPTIVE_RUN: Parameters = {
+    "device": RUN["device"],
     **MEMORY,
     **THREADS,
     "verbose": VERBOSE["verbose"].but(text="Print what every stage finds."),

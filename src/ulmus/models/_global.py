@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import Rows
-from ulmus.features.kept import keep
 from ulmus.features.nystrom import NystromMap
+<<<<<<< HEAD
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, fit_nystrom_sums, nystrom_statistics, summed_form
 from ulmus.solvers.ridge import DOUBLE, Gradient, Solution
+=======
+from ulmus.solvers.ridge import DOUBLE, Solution
+>>>>>>> main
 from ulmus.tuning.folds import summarise
 from ulmus.tuning.judge import Judge, Summary, Trial
 from ulmus.tuning.metric import quietly
@@ -36,6 +38,7 @@ class GlobalModel:
     judge: Judge
     trial: Trial
     solution: Solution
+    backend: Any
 
     @classmethod
     def of(
@@ -49,38 +52,21 @@ class GlobalModel:
         criterion: str,
         scored: tuple[np.ndarray, np.ndarray],
         fit_intercept: bool,
-        n_jobs: int | None,
+        backend: Any,
     ) -> "GlobalModel":
         """Fit one with so many landmarks; ``scored`` are rows, and their weights, that choose C."""
         with quietly():
-            fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=n_jobs)
-            fitted.fit(rows.X, sample_weight=rows.weight)
-        features, seen = keep(fitted, rows, n_jobs)
-        sums = summarise(partial(nystrom_statistics, features, n_jobs=n_jobs), seen, seen.fold)
-        summed, whitening = summed_form(features)
-        judge = Judge(
-            seen,
-            coding,
-            partial(nystrom_statistics, n_jobs=n_jobs),
-            fit_intercept,
-            criterion=criterion,
-            folds=seen.fold,
-            scored=scored[0],
-            mass=scored[1],
-            n_jobs=n_jobs,
-            whitening=whitening,
-        )
-        trial = judge.trial("global", view.gamma, summed, sums, LOG2_C[::2])
-        solution = fit_nystrom_ridge(
-            features,
-            seen,
-            trial.best_C,
-            fit_intercept=fit_intercept,
-            n_jobs=n_jobs,
-            stats=sums.total,
-            precision=KEPT if len(seen) > MANY_ROWS else DOUBLE,
-        )
-        return cls(fitted, features, seen, sums, judge, trial, solution)
+            fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=backend.n_jobs)
+            backend.release(backend.adopt(fitted).fit(rows.X, sample_weight=rows.weight))
+        features, seen = backend.kept(fitted, rows)
+        sums = summarise(partial(backend.statistics, features), seen, seen.fold)
+        judged, whitening = backend.judged(features)
+        more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
+        judge = backend.judge(seen, coding, fit_intercept, criterion, seen.fold, **more)
+        trial = judge.trial("global", view.gamma, judged, sums, LOG2_C[::2])
+        precision = KEPT if len(seen) > MANY_ROWS else None
+        solution = backend.fit_ridge(features, seen, trial.best_C, fit_intercept, sums.total, precision)
+        return cls(fitted, features, seen, sums, judge, trial, solution, backend)
 
     @classmethod
     def of_sums(
@@ -131,29 +117,22 @@ class GlobalModel:
     @property
     def wants_more(self) -> bool:
         """Whether the second half of the landmarks gained so much that others may gain too."""
-        near, summed = np.log2(self.trial.best_C) + np.arange(-4.0, 5.0, 2.0), summed_form(self.features)[0]
-        half = self.judge.trial("global", self.trial.width, summed, self.sums, near, self.size // 2)
+        near, judged = np.log2(self.trial.best_C) + np.arange(-4.0, 5.0, 2.0), self.backend.judged(self.features)[0]
+        half = self.judge.trial("global", self.trial.width, judged, self.sums, near, self.size // 2)
         return self.trial.best_loss < (1 - WORTH) * half.best_loss
 
     def without(self, held: np.ndarray) -> Solution:
         """The model of the rows that are not held out, from the sums of all."""
-        n_jobs = self.judge.n_jobs
         weight = np.ones(len(self.seen)) if self.seen.weight is None else self.seen.weight
         train = replace(self.seen, weight=np.where(held, 0.0, weight))
-        gone = nystrom_statistics(self.features, self.seen.take(held), n_jobs=n_jobs)
-        return fit_nystrom_ridge(
-            self.features,
-            train,
-            self.trial.best_C,
-            fit_intercept=self.judge.fit_intercept,
-            n_jobs=n_jobs,
-            stats=self.sums.total - gone,
-            precision=JUDGED,
-        )
+        rest = self.sums.total - self.backend.statistics(self.features, self.seen.take(held))
+        C, intercept = self.trial.best_C, self.judge.fit_intercept
+        found: Solution = self.backend.fit_ridge(self.features, train, C, intercept, rest, JUDGED)
+        return found
 
     def predictions(self, *solutions: Solution) -> list[np.ndarray]:
         """Predictions of several models of the same features, by one pass over the rows."""
         weights = self.features.weight_to_landmarks(np.concatenate([one.beta for one in solutions], axis=1))
-        out = engine.apply(self.features.cross_kernel_, self.seen.X, weights, n_jobs=self.judge.n_jobs)
+        out = self.backend.apply(self.features.cross_kernel_, self.seen.X, weights)
         parts = np.split(out, len(solutions), axis=1)
         return [part + one.intercept for part, one in zip(parts, solutions, strict=True)]

@@ -7,12 +7,10 @@ import numpy as np
 from ulmus.calibration import HeldOut, fit_temperature, probabilities
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
-from ulmus.features.partition import random_partition
 from ulmus.features.sampling import merged
 from ulmus.models._log_global import LogGlobal
 from ulmus.models._stages import Stages, Work, landmarks_of
 from ulmus.solvers.local import LocalKernels
-from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.softmax import LogSolution
 from ulmus.tuning.local import LOG, LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.log_held import log_held_sets
@@ -90,7 +88,7 @@ class LogStages:
             near_C=self.near_C,
             criterion=self.work.criterion,
             max_bytes=self.work.max_bytes,
-            n_jobs=self.work.n_jobs,
+            backend=self.work.backend,
             smaller=smaller,
         )
         trial = model.trials[model.best]
@@ -115,7 +113,7 @@ class LogStages:
         with quietly():
             searches = [self._search(model, place, 0) for place in places]
             U, size = searches[0].data.U, effort.leaf(len(searches[0].data.U))
-            small, whole = (random_partition(U, rows_each, rng) for rows_each in (size // SMALLER, size))
+            small, whole = (self.work.backend.partition(U, rows_each, rng) for rows_each in (size // SMALLER, size))
             leaves = searches[0].leaves(small, SMALLER * effort.judged_leaves)
             which, found = 0, leaves.climb()
             lowest, start = leaves.tried[found][0], found
@@ -131,7 +129,7 @@ class LogStages:
             without = [searches[0].loss(searches[0].data.P_held[choice.rows], choice.rows)]
             for number in range(1, len(model.held)):
                 search = self._search(model, places[which], number)
-                partition = random_partition(search.data.U, effort.leaf(len(search.data.U)), rng)
+                partition = self.work.backend.partition(search.data.U, effort.leaf(len(search.data.U)), rng)
                 choices.append(search.judged(choice, partition, effort.judged_leaves))
                 parts.append(self._scores(search, choices[-1]))
                 plain = self._search(model, best, number)
@@ -174,14 +172,10 @@ class LogStages:
             return None
         size = self.work.effort.leaf(len(some))
         rounds = rounds if len(some) > size else 1  # there is but one way to put all rows into one leaf
-        partitions = tuple(random_partition(some.X, size, self.work.rng) for _ in range(rounds))
+        partitions = tuple(self.work.backend.partition(some.X, size, self.work.rng) for _ in range(rounds))
         with quietly():
-            alphas, _ = fit_log_leaves(
-                *(self.work.view.kernel, gamma, choice.ridge, some.X, some.T, offset, some.weight, partitions),
-                tol=LEAF_TOLERANCE,
-                n_jobs=self.work.n_jobs,
-                single=True,
-            )
+            given = (self.work.view.kernel, gamma, choice.ridge, some.X, some.T, offset, some.weight, partitions)
+            alphas = self.work.backend.fit_log_leaves(*given, LEAF_TOLERANCE)
         return LocalKernels(self.work.view.kernel, gamma, some.X, partitions, tuple(alphas))
 
 

@@ -164,19 +164,20 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
     def _view_judged(self) -> dict[str, Any]:
         return {"criterion": self.criterion} if self.loss == "squared" else {"by_log": True}
 
-    def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> Stages:
+    def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState, backend: Any) -> Stages:
         T = OneVsAll.class_scores(rows.T)
         self.class_prior_ = np.average(0.5 * (1.0 + T), axis=0, weights=rows.weight)
         by_squares = super()._stages
         if self.loss == "squared":
             self.loss_ = "squared"
-            return by_squares(rows, coding, landmarks, rng)
+            return by_squares(rows, coding, landmarks, rng, backend)
         criterion = "log_loss" if self.criterion == "auto" else str(self.criterion)
         with engine.threads_for(self._spent.landmarks):
-            stages: Stages = self._by(LogStages, rows, coding, rng, criterion, near_C=self._view_C).fit(landmarks)
+            work = self._work(rows, coding, rng, criterion, backend)
+            stages = LogStages(work, near_C=self._view_C).fit(landmarks)
         self.loss_ = "log"
         if self.loss == "auto":
-            squares = by_squares(rows, coding, landmarks, rng)
+            squares = by_squares(rows, coding, landmarks, rng, backend)
             losses = [calibrated_loss(each.held_out) for each in (stages, squares)]
             self._say(f"log loss of held-out rows: {losses[0]:.4g} by log loss, {losses[1]:.4g} by squares")
             self.losses_ = dict(zip(("log", "squared"), losses, strict=True))

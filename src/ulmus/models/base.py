@@ -108,7 +108,7 @@ class Model(BaseEstimator):
         work = len(rows) * float(self._most_features(rows)) ** 2
         with engine.threads_for(len(rows)), backend_for(self.device, self.n_jobs, work) as backend:
             rng = check_random_state(self.random_state)
-            rows = backend.received(rows)
+            rows = self._sent(rows, backend)
             found = self._train(self._training(targets, rows, folds, rng, backend, metric))
         certainty = self._certainty(targets, found.held_out, rows)
         self._adopt(Fitted(found.weights, targets, certainty, metric, n_rows=len(rows)), rows, found.learner)
@@ -162,6 +162,11 @@ class Model(BaseEstimator):
     def _ridge_search(self) -> RidgeSearch:
         """How C is found."""
         return RidgeSearch(self.C, self._intercept, self.criterion, bool(self.verbose))
+
+    def _sent(self, rows: Rows, backend: Any) -> Rows:
+        """The rows as the backend takes them."""
+        found: Rows = backend.received(rows)
+        return found
 
     def _most_features(self, rows: Rows) -> int:
         """Features that the fit may come to use, by which the device is chosen."""

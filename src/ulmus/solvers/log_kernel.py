@@ -99,6 +99,9 @@ class KernelObjective:
     def pull(self, F: np.ndarray) -> np.ndarray:
         return (proportions(F) - self.Y) * self.w[:, None]
 
+    def slope(self, F: np.ndarray, shift: np.ndarray) -> float:
+        return float(np.vdot(self.pull(F), shift))
+
     def _covector(self, E: np.ndarray, alpha: np.ndarray) -> np.ndarray:
         return np.vstack([E + self.ridge * alpha, E.sum(axis=0)])
 

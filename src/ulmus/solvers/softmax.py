@@ -12,7 +12,7 @@ only where that is cheaper than the passes it saves (:mod:`ulmus.solvers.descent
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,16 +21,15 @@ from ulmus import engine
 from ulmus._blas import solve_lower, solve_lower_transposed
 from ulmus.engine import Lift, Lifted, Rows
 from ulmus.exceptions import NumericalWarning
-from ulmus.solvers.descent import Minimum, minimise, newton_direction, step_length
+from ulmus.solvers.descent import Minimum, minimise
 from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, targets
 from ulmus.solvers.log_metric import DENSE, DenseMetric, KroneckerMetric, class_curvature
+from ulmus.solvers.sampled_descent import minimise_by_sample
 
 #: Passes after which a run is stopped, with a warning.
 MAX_PASSES = 500
 #: The metric is summed over so many rows per feature at most, drawn at random: it points the way, no more.
 METRIC_ROWS = 16
-#: How exact directions by the Hessian of a sample are, which is not exact itself.
-SAMPLED = 0.03
 #: Rows that are so sure that together they hold this share of the curvature are left out of the sum.
 SURE = 0.01
 #: Features beyond this size have squares that overflow.
@@ -97,6 +96,10 @@ class LogProblem:
     @property
     def weight(self) -> np.ndarray:
         return np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight
+
+    def objective(self, gram: np.ndarray | None = None) -> Any:
+        """The objective, where the features are."""
+        return FeatureObjective(self, gram)
 
 
 @dataclass(frozen=True)
@@ -246,6 +249,13 @@ class FeatureObjective:
     def pull(self, F: np.ndarray) -> np.ndarray:
         return (proportions(F) - self.Y) * self.w[:, None]
 
+    def slope(self, F: np.ndarray, shift: np.ndarray) -> float:
+        return float(np.vdot(self.pull(F), shift))
+
+    def fetched(self, F: np.ndarray) -> np.ndarray:
+        """Scores as an array."""
+        return F
+
     def inner(self, u: np.ndarray, v: np.ndarray) -> float:
         return float(self.penalty @ (u * v).sum(axis=1))
 
@@ -324,12 +334,12 @@ def fit_softmax(
     ``start`` are weights ``[β; b]`` nearby; ``gram`` is a matrix ``[Φ 1]ᵀ diag(d) [Φ 1]`` from another run on the same
     rows (the one of a solution), which is enough to begin with.
     """
-    objective = FeatureObjective(problem, gram)
+    objective = problem.objective(gram)
     scale = np.ones(objective.L) if problem.scale is None else problem.scale
     v = np.zeros((objective.size, objective.m)) if start is None else np.array(start)
     v[: objective.L] *= scale[:, None]
     if start is None and problem.fit_intercept and problem.offset is None:
-        v[-1] = log_odds(np.average(objective.Y, axis=0, weights=objective.w))
+        v[-1] = log_odds(np.average(targets(problem.rows.T), axis=0, weights=problem.weight))
     if objective.is_large:
         found = minimise_by_sample(objective, v, tol=tol, max_passes=max_passes)
     else:
@@ -343,7 +353,7 @@ def fit_softmax(
     return LogSolution(
         beta,
         b,
-        found.F,
+        objective.fetched(found.F),
         found.value,
         found.gap,
         bound,
@@ -354,6 +364,7 @@ def fit_softmax(
     )
 
 
+<<<<<<< HEAD
 def minimise_by_sample(objective: FeatureObjective, v: np.ndarray, *, tol: float, max_passes: int) -> Minimum:
     """Newton's method with the Hessian of a sample in memory, and the gradient of all rows: one pass a step.
 
@@ -387,6 +398,9 @@ def minimise_by_sample(objective: FeatureObjective, v: np.ndarray, *, tol: float
 
 
 def warn_unfinished(found: Any, C: float) -> None:
+=======
+def warn_unfinished(found: Minimum, C: float) -> None:
+>>>>>>> main
     """Say so when a run was stopped early."""
     if not found.converged:
         warnings.warn(

@@ -107,17 +107,13 @@ def _few_of(problem: LogProblem, held: list[np.ndarray], order: np.ndarray) -> t
         out = held[0][order] > 0
         chosen = np.concatenate([order[~out][:FEW_ROWS], order[out][:FEW_HELD]])
     chosen = np.sort(chosen)
-    few = first_features(problem, min(FEW_FEATURES, problem.features.n_lifted))
-    offset = None if problem.offset is None else problem.offset[chosen]
-    sets = [out[chosen] for out in held if out[chosen].any()]
-    return replace(few, rows=few.rows.take(chosen), offset=offset), sets
-
-
-def first_features(problem: LogProblem, count: int) -> LogProblem:
-    """The problem with the first features, which are in memory, only."""
+    count = min(FEW_FEATURES, problem.features.n_lifted)
+    rows = problem.rows.take(chosen)
+    rows = replace(rows, X=np.ascontiguousarray(rows.X[:, :count]))
     R = None if problem.whitening is None else np.ascontiguousarray(problem.whitening[:count, :count])
-    rows = replace(problem.rows, X=np.ascontiguousarray(problem.rows.X[:, :count]))
-    return replace(problem, features=Lifted(count), rows=rows, whitening=R)
+    offset = None if problem.offset is None else problem.offset[chosen]
+    few = LogProblem(Lifted(count), rows, problem.C, problem.fit_intercept, offset, problem.n_jobs, R, problem.scale)
+    return few, [out[chosen] for out in held if out[chosen].any()]
 
 
 def padded(trial: HeldTrial, count: int) -> HeldTrial:
