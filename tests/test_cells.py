@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from data import relative_error
+from ulmus.backend import Host
 from ulmus.engine import Lifted, Rows
 from ulmus.features.partition import grafted, random_partition
 from ulmus.features.preparation import Category
@@ -24,7 +25,7 @@ def rows_of(n=600, ties=False):
 
 def cells_of(solver, rows, top, number=0):
     leaf = top.leaves(rows.X)
-    return [solver.solve(rows.take(np.flatnonzero(leaf == k)), number, k, 1) for k in range(top.n_leaves)]
+    return [solver.solve(rows.take(np.flatnonzero(leaf == k)), number, k, Host(1)) for k in range(top.n_leaves)]
 
 
 @pytest.mark.parametrize("ties", [False, True])

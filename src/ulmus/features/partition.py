@@ -122,7 +122,6 @@ def grown(level: Level, leaf_rows: int, rng: np.random.RandomState) -> Partition
     )
 
 
-<<<<<<< HEAD
 def grafted(top: Partition, parts: Sequence[Partition]) -> Partition:
     """One tree of cuts: that of ``top``, whose leaves, in turn, are cut on by the trees of ``parts``.
 
@@ -154,29 +153,6 @@ def grafted(top: Partition, parts: Sequence[Partition]) -> Partition:
     )
 
 
-def _cut(
-    U: np.ndarray, rows: np.ndarray, directions: list[np.ndarray], rng: np.random.RandomState
-) -> tuple[int, float, np.ndarray] | None:
-    """Column (or direction), threshold, and which rows go right; None for rows that are all equal."""
-    V = U[rows]
-    deviation = V.std(axis=0)
-    total = deviation.sum()
-    quantile = rng.uniform(*CUT)
-    chance = rng.uniform()
-    if not total > 0:
-        return None
-    column = min(int(np.searchsorted(np.cumsum(deviation) / total, chance)), U.shape[1] - 1)
-    threshold, right = _at_quantile(V[:, column], quantile)
-    if LOPSIDED <= right.mean() <= 1 - LOPSIDED:
-        return column, threshold, right
-    direction = (rng.standard_normal(U.shape[1]) * (deviation > 0)).astype(U.dtype)
-    threshold, right = _at_quantile(np.einsum("ij,j->i", V, direction), quantile)
-    if not 0 < right.mean() < 1:
-        return None
-    directions.append(direction)
-    # between two rows: the product is not the same to the last digit wherever it is computed
-    return -len(directions), (threshold + np.einsum("ij,j->i", V[right], direction).min()) / 2, right
-=======
 def _cuts(
     level: Level, leaf_rows: int, rng: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -252,7 +228,6 @@ class RowsOfLevel:
             rows, right = self._rows[node], self._right[node]
             halves += [rows[~right], rows[right]]
         return RowsOfLevel(self.U, halves)
->>>>>>> main
 
 
 def _at_quantile(values: np.ndarray, quantile: float) -> tuple[float, np.ndarray]:

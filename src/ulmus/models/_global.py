@@ -10,12 +10,7 @@ import numpy as np
 from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
-<<<<<<< HEAD
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, fit_nystrom_sums, nystrom_statistics, summed_form
 from ulmus.solvers.ridge import DOUBLE, Gradient, Solution
-=======
-from ulmus.solvers.ridge import DOUBLE, Solution
->>>>>>> main
 from ulmus.tuning.folds import summarise
 from ulmus.tuning.judge import Judge, Summary, Trial
 from ulmus.tuning.metric import quietly
@@ -80,34 +75,26 @@ class GlobalModel:
         criterion: str,
         scored: tuple[np.ndarray, np.ndarray],
         fit_intercept: bool,
-        n_jobs: int | None,
+        backend: Any,
         again: Callable[[float], Gradient | None],
     ) -> "GlobalModel":
         """One whose rows, among them those of a sample, were summed elsewhere.
 
         ``again`` is asked, for the C that was chosen, for what wins back digits that the sums have lost.
         """
-        summed, whitening = summed_form(fitted)
-        judge = Judge(
-            sample,
-            coding,
-            partial(nystrom_statistics, n_jobs=n_jobs),
-            fit_intercept,
-            criterion=criterion,
-            scored=scored[0],
-            mass=scored[1],
-            n_jobs=n_jobs,
-            whitening=whitening,
-        )
-        trial = judge.trial("global", width, summed, sums, LOG2_C[::2])
+        judged, whitening = backend.judged(fitted)
+        more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
+        judge = backend.judge(sample, coding, fit_intercept, criterion, None, **more)
+        trial = judge.trial("global", width, judged, sums, LOG2_C[::2])
         C = trial.best_C
-        solution = fit_nystrom_sums(fitted, sample, sums.total, C, fit_intercept, again(C))
-        return cls(fitted, fitted, sample, sums, judge, trial, solution)
+        solution = backend.fit_sums(fitted, sample, sums.total, C, fit_intercept, again(C))
+        return cls(fitted, fitted, sample, sums, judge, trial, solution, backend)
 
     def without_rows(self, rows: Rows) -> Solution:
         """The model without some of the rows that were summed."""
-        rest = self.sums.total - nystrom_statistics(self.features, rows, n_jobs=self.judge.n_jobs)
-        return fit_nystrom_sums(self.features, self.seen, rest, self.trial.best_C, self.judge.fit_intercept, None)
+        rest, C = self.sums.total - self.backend.statistics(self.features, rows), self.trial.best_C
+        found: Solution = self.backend.fit_sums(self.features, self.seen, rest, C, self.judge.fit_intercept, None)
+        return found
 
     @property
     def size(self) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
+from ulmus.backend import Host
 from ulmus.calibration import HeldOut, leave_one_out_sample
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
@@ -61,7 +62,7 @@ class SquaredPasses:
                 criterion=self.work.criterion,
                 scored=self.chosen["scored"],
                 fit_intercept=self.fit_intercept,
-                n_jobs=self.work.n_jobs,
+                backend=Host(self.work.n_jobs),
                 again=lambda C: passes.again(landmarks, C),
             )
         trial = model.trial
@@ -87,7 +88,7 @@ class SquaredPasses:
             P = engine.apply(self.landmark_map.cross_kernel_, rows.X, P, n_jobs=self.work.n_jobs) + without.intercept
             return judge_local(
                 *(rows, held, [P], self.work.view, effort, self.work.coding, self.work.criterion, rng),
-                self.work.n_jobs,
+                Host(self.work.n_jobs),
             )
 
     def grown(self, passes: Any) -> None:

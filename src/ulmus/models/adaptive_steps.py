@@ -18,6 +18,7 @@ from scipy import sparse
 from sklearn.base import is_classifier
 
 from ulmus import engine
+from ulmus.backend import Host
 from ulmus.calibration import HeldOut
 from ulmus.engine import Lift, Rows
 from ulmus.features.metric import through
@@ -133,11 +134,15 @@ class AdaptiveSteps(Steps):
         """Columns become numbers by this encoder, which is fitted; None for rows that are numbers."""
         self.model.encoder_ = encoder
 
-    def fit_whole(self, rows: Rows, rng: np.random.RandomState) -> None:
+    def most_features(self, rows: Rows) -> int:
+        return int(self.model._most_features(rows))
+
+    def fit_whole(self, rows: Rows, rng: np.random.RandomState, backend: Any) -> None:
         """The model of rows that are all here, as ``fit`` makes it."""
         model = self.model
         with engine.threads_for(len(rows)):
-            found = model._train(model._training(self.targets, rows, None, rng))
+            rows = model._sent(rows, backend)
+            found = model._train(model._training(self.targets, rows, None, rng, backend))
         model._adopt(Fitted(None, self.targets, model._certainty(self.targets, found.held_out, rows)))
 
     # What the sample decides
@@ -172,16 +177,15 @@ class AdaptiveSteps(Steps):
         self.sample = self.coordinates.of(replace(self.table, place=np.arange(len(self.table))))
         coding = model._coding(self.targets, self.sample)
         loss = getattr(model, "loss", "squared") if chosen is None else chosen["loss"]
-        squares = {"fit_intercept": model._intercept}
-        criterion = model.criterion if loss == "squared" else self._log_criterion
         if loss == "auto":
             loss = self._better(coding)
+        criterion = model.criterion if loss == "squared" else self._log_criterion
+        work = model._work(self.sample, coding, rng, criterion, Host(model.n_jobs))
         with engine.threads_for(model._spent.landmarks):
             if loss == "squared":
-                self.stage = model._by(SquaredPasses, self.sample, coding, rng, criterion, **squares)
+                self.stage = SquaredPasses(work, fit_intercept=model._intercept)
             else:
-                more = {"total": self.counts.weight, "near_C": model._view_C}
-                self.stage = model._by(LogPasses, self.sample, coding, rng, criterion, **more)
+                self.stage = LogPasses(work, self.counts.weight, model._view_C)
             if chosen is None:
                 self.stage.begin(self.landmarks)
             else:
@@ -197,10 +201,10 @@ class AdaptiveSteps(Steps):
     def _better(self, coding: Any) -> str:
         """Which loss is better on the sample, as ``loss="auto"`` tells it."""
         model, rows = self.model, self.sample
-        work = model._by(lambda work: work, rows, coding, self.rng, self._log_criterion)
+        work = model._work(rows, coding, self.rng, self._log_criterion, Host(model.n_jobs))
         with engine.threads_for(model._spent.landmarks):
             by_log = LogStages(work, model._view_C).chosen(self.landmarks).held_out
-        squared: Any = AdaptiveModel._stages(model, rows, coding, self.landmarks, self.rng)
+        squared: Any = AdaptiveModel._stages(model, rows, coding, self.landmarks, self.rng, work.backend)
         losses = [calibrated_loss(each) for each in (by_log, squared.held_out)]
         return "squared" if losses[1] < (1 - CLEARLY) * losses[0] else "log"
 

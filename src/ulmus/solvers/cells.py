@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from ulmus.engine import Rows
-from ulmus.features.partition import Partition, grafted, random_partition
+from ulmus.features.partition import Partition, grafted
 from ulmus.features.sampling import merged
-from ulmus.solvers.local import LocalKernels, fit_leaves
-from ulmus.solvers.log_local import fit_log_leaves
+from ulmus.solvers.local import LocalKernels
 
 DIFFERENT = "the partitions of a local stage hold different rows: its cells are not those of one fit"
 
@@ -55,22 +54,22 @@ class CellSolver:
     seed: int
     tolerance: float | None = None
 
-    def solve(self, rows: Rows, partition: int, cell: int, n_jobs: int | None = -1) -> Cell:
+    def solve(self, rows: Rows, partition: int, cell: int, backend: Any) -> Cell:
         """The leaves of these rows, whose targets are followed by global predictions, and whose places number them.
 
-        Coordinates are kept of the first partition only: those of the others are the same.
+        Coordinates are kept of the first partition only: those of the others are the same. The ``backend`` cuts and
+        solves.
         """
         rng = np.random.RandomState([self.seed, partition, cell])
         rows = merged(rows, rng)
         m = rows.T.shape[1] // 2
         T, P = np.ascontiguousarray(rows.T[:, :m]), np.ascontiguousarray(rows.T[:, m:])
-        tree = random_partition(rows.X, self.leaf_rows, rng)
+        tree = backend.partition(rows.X, self.leaf_rows, rng)
         about = (self.kernel, self.gamma, self.ridge, rows.X)
         if self.tolerance is None:
-            (alpha,) = fit_leaves(*about, T - P, rows.weight, [tree], n_jobs, single=True)
+            (alpha,) = backend.fit_leaves(*about, T - P, rows.weight, [tree])
         else:
-            found = fit_log_leaves(*about, T, P, rows.weight, [tree], tol=self.tolerance, n_jobs=n_jobs, single=True)
-            (alpha,) = found[0]
+            (alpha,) = backend.fit_log_leaves(*about, T, P, rows.weight, [tree], self.tolerance)
         assert rows.place is not None
         return Cell(rows.place[tree.order], alpha, tree, rows.X[tree.order] if partition == 0 else None)
 

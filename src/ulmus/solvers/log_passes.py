@@ -16,7 +16,8 @@ from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.solvers.descent import newton_direction
 from ulmus.solvers.log_loss import losses, proportions, targets
-from ulmus.solvers.softmax import SAMPLED, FeatureObjective
+from ulmus.solvers.sampled_descent import SAMPLED
+from ulmus.solvers.softmax import FeatureObjective
 
 #: By which a step that does not lower the objective is shortened, and how often.
 SHORTER, SHORTENED = 0.25, 4

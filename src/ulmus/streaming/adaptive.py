@@ -39,12 +39,16 @@ def fit_adaptive(
     survey: Survey,
     encoder: Encoder,
     rng: np.random.RandomState,
+    backend: Any,
     leaves: Callable[..., LocalKernels],
 ) -> None:
-    """Fit an adaptive model; ``leaves`` makes the local stage of all rows, where one pays."""
+    """Fit an adaptive model; ``leaves`` makes the local stage of all rows, where one pays.
+
+    Leaves, and the model of a sample that is whole, are made by the ``backend``; passes are summed on the CPU.
+    """
     sample = _sampled(encoder, survey)
     if survey.whole:
-        steps.fit_whole(sample, rng)
+        steps.fit_whole(sample, rng, backend)
         return
     chosen, rng = _recalled(journal, "view", rng)
     steps.look(sample, rng, Counts(survey.n_rows, survey.n_distinct, survey.weight), chosen)
@@ -66,7 +70,7 @@ def fit_adaptive(
         steps.finish(None, None)
         return
     choice, held_out = judged
-    steps.finish(leaves(steps, seen, choice, rounds), held_out)
+    steps.finish(leaves(steps, seen, choice, rounds, backend), held_out)
 
 
 def _sampled(encoder: Encoder, survey: Survey) -> Rows:

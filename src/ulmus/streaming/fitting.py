@@ -207,7 +207,9 @@ def fit_stream(
         model.feature_names_in_ = np.array(names, dtype=object)
     encoder = Encoder.of(steps, survey.y, survey.classes, survey.class_mass)
     if isinstance(steps, AdaptiveSteps):
-        fit_adaptive(steps, stream, journal, survey, encoder, rng, leaves or LeavesOnDisk(stream, journal))
+        work = survey.n_rows * float(steps.most_features(Rows(survey.X, survey.y))) ** 2
+        with backend_for(device, model.n_jobs, work) as backend:
+            fit_adaptive(steps, stream, journal, survey, encoder, rng, backend, leaves or LeavesOnDisk(stream, journal))
         return
     sample = encoder.encode(survey.X, survey.y, survey.sample_weight, survey.sample_unit, "the sample")
     if isinstance(model, Robust):

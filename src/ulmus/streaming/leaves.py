@@ -30,7 +30,9 @@ class LeavesOnDisk:
     stream: Any
     journal: Journal
 
-    def __call__(self, steps: AdaptiveSteps, seen: Seen, choice: LocalChoice, rounds: int) -> LocalKernels:
+    def __call__(
+        self, steps: AdaptiveSteps, seen: Seen, choice: LocalChoice, rounds: int, backend: Any
+    ) -> LocalKernels:
         sample = steps.sample
         kind = record_type(sample.X.shape[1], sample.T.shape[1])
         most = CELL_SHARE * steps.max_bytes / kind.itemsize
@@ -41,7 +43,7 @@ class LeavesOnDisk:
             assert books.folder is not None
             saved = {name: books.load(name, arrays=False) for several in names for name in several}
             if not all(saved.values()):
-                self._solve(steps, Recorded.of(steps, seen, tops), kind, solver, saved, books)
+                self._solve(steps, Recorded.of(steps, seen, tops), kind, solver, saved, books, backend)
             n_rows = sum(found.rows for name in names[0] if (found := books.load(name, arrays=False)))
             cells = (map(_cell, [books] * len(several), several) for several in names)
             return solver.together(tops, cells, n_rows)
@@ -54,6 +56,7 @@ class LeavesOnDisk:
         solver: CellSolver,
         saved: dict[str, Saved | None],
         books: Journal,
+        backend: Any,
     ) -> None:
         """Write the rows, and solve the cells that are not solved yet."""
         folder, counts, rounds = books.folder, steps.counts, len(recorded.tops)
@@ -69,7 +72,7 @@ class LeavesOnDisk:
         with Progress("leaves", len(todo), self.stream.progress, unit="cells") as progress:
             for p, cell in todo:
                 if saved[f"cell-{p}-{cell}"] is None:
-                    found = solver.solve(shelves.cell(p, cell), p, cell, self.stream.n_jobs)
+                    found = solver.solve(shelves.cell(p, cell), p, cell, backend)
                     books.save(f"cell-{p}-{cell}", Saved(len(found.numbers), True, found.dump(), {}))
                 progress.advance(1)
         shelves.clear()
