@@ -34,9 +34,17 @@ ENOUGH = 100
 #: Where rows are fewer than this many, or than so many for each column (up to a limit), a view adapts to the errors
 #: that choose it: intervals then stand on whole fits, each without one of so many parts of the rows.
 FEW_ROWS, FEW_OF_COLUMN, FEW_AT_MOST, PARTS = 64, 4, 200, 5
+#: Bits of the units in which targets are fitted.
+UNIT_BITS = 20
 
 
-def _clocks() -> tuple[float, float]:
+def few_digits(values: np.ndarray) -> np.ndarray:
+    """The same numbers with so few bits that round-off is not among them."""
+    mantissa, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(np.round(mantissa * 2.0**UNIT_BITS), exponent - UNIT_BITS))
+
+
+def clocks() -> tuple[float, float]:
     """Seconds on the clock, and of all processors."""
     return time.perf_counter(), time.process_time()
 
@@ -61,7 +69,7 @@ class AdaptiveModel(Model):
 
     def _train(self, training: Training) -> Outcome:
         rows, folds, rng = training.rows, training.folds, training.rng
-        self._began = _clocks()
+        self._began = clocks()
         # as one row each, copies have the coordinates of a weight to the last digit, and the search draws by them
         rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64), fold=folds))
         held_out = self._train_on(rows, rng, training.targets, training.backend)
@@ -94,7 +102,11 @@ class AdaptiveModel(Model):
             self.view_, landmarks = self._choose_view(rows, coding, rng)
             self._part_seed = int(rng.randint(2**31 - 1))
             rows = replace(rows, X=self.view_.transform_learned(rows, value_parts(rows, self._part_seed)))
-        stages = self._stages(rows, coding, landmarks, rng, backend)
+        return self._settle(self._stages(rows, coding, landmarks, rng, backend), rows, (centre, scale), table)
+
+    def _settle(self, stages: Stages, rows: Rows, units: tuple[np.ndarray, np.ndarray], table: np.ndarray) -> HeldOut:
+        """Keep what was fitted to targets in these units; rows left out, which are some of a table, are given back."""
+        centre, scale = units
         self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
         self.local_ = None if stages.local is None else stages.local.scaled(scale)
         self.local_losses_ = stages.local_losses
@@ -128,12 +140,17 @@ class AdaptiveModel(Model):
         return self.view_.transform_learned(scaled, part)
 
     def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Regression targets are fitted in units of their deviation, codes as they are."""
+        """Regression targets are fitted in units of their deviation, codes as they are.
+
+        Units have few digits, so that they do not hang on the order in which rows are summed: samples are drawn by what
+        targets are in them.
+        """
         if not self._default_intercept:
             return np.zeros(rows.T.shape[1]), np.ones(rows.T.shape[1])
         mean = np.average(rows.T, axis=0, weights=rows.weight)
         deviation = root_mean_square(rows.T - mean, rows.weight)
-        return mean, np.where(deviation > 0, deviation, 1.0)
+        scale = few_digits(np.where(deviation > 0, deviation, 1.0))
+        return np.round(mean / scale * 2.0**UNIT_BITS) * 2.0**-UNIT_BITS * scale, scale
 
     def _choose_view(self, rows: Rows, coding: Any, rng: np.random.RandomState) -> tuple[View, int]:
         """Choose on samples, then learn the preparation from all rows; and how many landmarks there is a use for."""
@@ -223,7 +240,7 @@ class AdaptiveModel(Model):
 
     def _say(self, text: str) -> None:
         if self.verbose:
-            wall, processor = (now - then for now, then in zip(_clocks(), self._began, strict=True))
+            wall, processor = (now - then for now, then in zip(clocks(), self._began, strict=True))
             print(f"[{wall:6.1f} s, {processor:6.1f} s of the processors] {text}")
 
     def __sklearn_tags__(self) -> Any:
