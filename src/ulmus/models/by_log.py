@@ -16,7 +16,7 @@ from ulmus.models.fitted import Outcome
 from ulmus.solvers.log_leave_out import left_out
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 from ulmus.tuning import Trial, Tuning
-from ulmus.tuning.log_choice import TOLERANCE, LogChoice, choose_C, choose_width, posed
+from ulmus.tuning.log_choice import TOLERANCE, PenaltyChoice, choose_C, choose_width, posed
 from ulmus.tuning.log_held import log_held_sets
 from ulmus.tuning.log_loss import FLOORED, HeldTrial, held_path
 
@@ -77,7 +77,7 @@ def with_log_width(model: Any, recipe: Any, plan: Choice, training: Training, si
     return width, replace(plan, C=C, tuning=Tuning((*before, *trials), float(width), size, C, lowest, 0.0))
 
 
-def with_log_C(plan: Choice, found: LogChoice, size: int, seconds: float) -> Choice:
+def with_log_C(plan: Choice, found: PenaltyChoice, size: int, seconds: float) -> Choice:
     """The plan with the C that is best for the log loss, and with its path beside what was searched before."""
     before = () if plan.tuning is None else plan.tuning.trials
     path = Trial("log C", float(plan.width), size, found.n_rows, *found.tried, np.empty(0), seconds)

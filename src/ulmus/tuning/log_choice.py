@@ -43,7 +43,7 @@ TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
-class LogChoice:
+class PenaltyChoice:
     """The C, its loss on rows left out, all that were tried, and weights ``[β; b]`` from which a fit may begin."""
 
     C: float
@@ -53,7 +53,7 @@ class LogChoice:
     start: np.ndarray | None = None
 
     @classmethod
-    def of(cls, trials: list[Any], n_rows: int, start: np.ndarray | None = None) -> "LogChoice":
+    def of(cls, trials: list[Any], n_rows: int, start: np.ndarray | None = None) -> "PenaltyChoice":
         """The best of some trials."""
         best, order = trials[best_trial(trials, STEADIER)], np.argsort([trial.C for trial in trials])
         C, loss = (np.array([getattr(trials[i], name) for i in order]) for name in ("C", "loss"))
@@ -79,7 +79,7 @@ def choose_C(
     *,
     fit_intercept: bool,
     n_jobs: int | None,
-) -> LogChoice:
+) -> PenaltyChoice:
     """The C of a model on these features, sought near another; rows that have folds are judged fold by fold."""
     most = min(MOST, KEPT_BYTES // (8 * features.n_lifted))
     rows = gathered(rows)  # copies are a weight, so that both lead the same way
@@ -98,7 +98,7 @@ def choose_C(
             order = np.argsort(row_keys(some.X, seed), kind="stable")
             trials, _ = path_of(problem, near_C, log_held_sets(some, rng), criterion, order)
             solution = trials[best_trial(trials, STEADIER)].solutions[0]
-    return LogChoice.of(trials, len(some), weights_of(solution, fit_intercept))
+    return PenaltyChoice.of(trials, len(some), weights_of(solution, fit_intercept))
 
 
 def choose_width(
@@ -120,7 +120,7 @@ def choose_width(
     """
     some = gathered(rows)
     some = some if len(some) <= WIDTH_ROWS else distinct_sample(some, WIDTH_ROWS, rng)[1]
-    few, tried, C = min(size, WIDTH_FEATURES), dict[float, LogChoice](), near_C
+    few, tried, C = min(size, WIDTH_FEATURES), dict[float, PenaltyChoice](), near_C
 
     def loss(width: float) -> float:
         if width not in tried:
@@ -167,7 +167,7 @@ def choose_kernel_C(
     *,
     fit_intercept: bool,
     n_jobs: int | None,
-) -> LogChoice:
+) -> PenaltyChoice:
     """The C of an exact kernel model of these rows, left out one by one, or fold by fold; sought near another.
 
     Of many rows some are taken.
@@ -204,7 +204,7 @@ def choose_kernel_C(
         return trials
 
     with quietly():
-        return LogChoice.of(around(run, near_C), len(rows))
+        return PenaltyChoice.of(around(run, near_C), len(rows))
 
 
 def fit_exact(
