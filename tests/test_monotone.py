@@ -202,6 +202,10 @@ def test_what_cannot_be_monotone_is_refused_with_words():
         NKELMRegressor(20, solver="iterative", **given).fit(X, y)
     with pytest.raises(ValueError, match="quantile"):
         NKELMRegressor(20, loss="quantile", **given).fit(X, y)
+    with pytest.raises(ValueError, match='got loss="log"'):
+        NKELMClassifier(20, loss="log", **given).fit(X, y > 0)
+    with pytest.raises(ValueError, match="a stream needs sums"):
+        ulmus.streaming.fit(AdaptiveRegressor(monotonic_cst=[1, 0]), [(X, y)])
     with pytest.raises(ValueError, match="monotonic_cst"):
         NKELMRegressor(20, monotonic_cst=[2, 0]).fit(X, y)
     model = NKELMRegressor(20, **given).fit(X, y)

@@ -22,10 +22,11 @@ from ulmus.devices.tensors import HostView, checked, on_host, received
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import metric_for, seen_through
-from ulmus.models.choice import Choice, RidgeSearch, Training
+from ulmus.models.choice import Choice, RidgeSearch, Training, by_squares
 from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import judged_by_others
 from ulmus.models.fitted import Fitted, Outcome
+from ulmus.models.summary import FitSummary, html_view, summarised
 from ulmus.statistics import Summary, dwarfing
 from ulmus.tuning import GCV, fold_numbers
 
@@ -107,10 +108,10 @@ class Model(BaseEstimator):
         work = len(rows) * float(self._most_features(rows)) ** 2
         with engine.threads_for(len(rows)), backend_for(self.device, self.n_jobs, work) as backend:
             rng = check_random_state(self.random_state)
-            rows = backend.received(rows)
+            rows = self._sent(rows, backend)
             found = self._train(self._training(targets, rows, folds, rng, backend, metric))
         certainty = self._certainty(targets, found.held_out, rows)
-        self._adopt(Fitted(found.weights, targets, certainty, metric), rows, found.learner)
+        self._adopt(Fitted(found.weights, targets, certainty, metric, n_rows=len(rows)), rows, found.learner)
         return self
 
     def _validate_params(self) -> None:
@@ -166,7 +167,12 @@ class Model(BaseEstimator):
     @property
     def _ridge_search(self) -> RidgeSearch:
         """How C is found."""
-        return RidgeSearch(self.C, self._intercept, self.criterion, bool(self.verbose))
+        return RidgeSearch(self.C, self._intercept, by_squares(self.criterion), bool(self.verbose))
+
+    def _sent(self, rows: Rows, backend: Any) -> Rows:
+        """The rows as the backend takes them."""
+        found: Rows = backend.received(rows)
+        return found
 
     def _most_features(self, rows: Rows) -> int:
         """Features that the fit may come to use, by which the device is chosen."""
@@ -185,6 +191,25 @@ class Model(BaseEstimator):
             self.__dict__.pop(name, None)
 
     # What was fitted, and what it says of rows
+
+    def summary(self) -> FitSummary:
+        """One screen about the fitted model; it prints as text, and shows as HTML in a notebook.
+
+        What was fitted on what, what was chosen against which alternatives, scores of rows that were left out, and the
+        leading inputs.
+
+        Returns
+        -------
+        FitSummary
+        """
+        return summarised(self)
+
+    def _repr_html_inner(self) -> str:
+        return html_view(self, super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        shown = super()._repr_mimebundle_(**options)
+        return {kind: html_view(self, text) if kind == "text/html" else text for kind, text in shown.items()}
 
     def _now(self, *needs: str) -> Fitted:
         """What was fitted, with the parts that a reader needs (see :meth:`Fitted.has`)."""
@@ -250,7 +275,7 @@ class Model(BaseEstimator):
     def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
         """Variances of predictions of rows by models without them, and weights."""
         rows = getattr(fitted.certainty, "rows" if is_regressor(self) else "left_out", None)
-        if rows is None:
+        if rows is None or getattr(fitted.certainty, "loss", "squared") == "log":
             raise ValueError(f"this {type(self).__name__} knows nothing of rows left out; fit it again, by squares")
         return rows.variance, rows.weight
 

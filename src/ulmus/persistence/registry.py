@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 _OURS = {
-    "calibration": "HeldOut LabelScores LogOdds RobustSpread Spread Temperature",
+    "calibration": "HeldOut LabelScores LogOdds LogScores RobustSpread Spread Temperature",
     "calibration.curves": "Curves",
     "codings": "Numbers OneVsAll Ordered",
     "engine": "Rows",
@@ -83,10 +83,12 @@ LATER: dict[str, dict[str, Any]] = {
     "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared", "encoder": None},
     "AdaptiveOrdinalClassifier": {"encoder": None},
     "AdaptiveRegressor": {"encoder": None, **_QUANTILES, "monotonic_cst": None},
-    "ELMClassifier": {"monotonic_cst": None},
+    "ELMClassifier": {"loss": "squared", "decision": "accuracy", "monotonic_cst": None},
     "ELMRegressor": {**_QUANTILES, "monotonic_cst": None},
-    "NKELMClassifier": {"monotonic_cst": None},
+    "KELMClassifier": {"loss": "squared", "decision": "accuracy"},
+    "NKELMClassifier": {"loss": "squared", "decision": "accuracy", "monotonic_cst": None},
     "NKELMRegressor": {**_QUANTILES, "monotonic_cst": None},
+    "OSELMClassifier": {"decision": "accuracy"},
     "Preparation": {"cuts": None},
 }
 

@@ -45,7 +45,11 @@ def climbed(loss_at: Callable[[float], float], start: float, share: float = WORT
 
 @dataclass(frozen=True)
 class Trial:
-    """The losses of every C for one width and one size of the features."""
+    """The losses of every C for one width and one size of the features.
+
+    Trials of an adaptive model say which view it was too: how columns were prepared, the kernel, and whether it saw
+    them through a metric ("plain" or "learned").
+    """
 
     stage: str
     width: float
@@ -55,6 +59,9 @@ class Trial:
     loss: np.ndarray
     row_losses: np.ndarray = field(repr=False)
     seconds: float = 0.0
+    preparation: str = ""
+    kernel: str = ""
+    metric: str = ""
 
     @property
     def best(self) -> int:
