@@ -304,5 +304,9 @@ class AdaptiveSteps(Steps):
         model._adopt(Fitted(None, self.targets, model._certainty(self.targets, found, self.sample)))
         return model
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What workers need: neither the sample nor the model."""
+        return {"plan": self.plan}
+
 
 __all__ = ["AdaptiveSteps", "Coordinates", "Counts"]
