@@ -118,14 +118,6 @@ class AdaptiveSteps(Steps):
             raise TypeError(f"Sparse data is not supported by {type(self.model).__name__}; yield dense rows")
         return self.model._validate_numbers(X, y)
 
-    def announce(self, y: np.ndarray, weight: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None]:
-        """Learn what targets are; of classes, their shares too."""
-        codes, balance = super().announce(y, weight)
-        if weight is not None and hasattr(self.model, "decision"):
-            mass = weight if balance is None else weight * balance
-            self.model.class_prior_ = mass / mass.sum()
-        return codes, balance
-
     def table_encoder(self, names: list[str]) -> Any:
         """What makes the columns of a frame numbers, to be fitted and to be kept by the model (:meth:`encode_by`)."""
         return self.model._encoder_for(names)
@@ -143,7 +135,7 @@ class AdaptiveSteps(Steps):
         with engine.threads_for(len(rows)):
             rows = model._sent(rows, backend)
             found = model._train(model._training(self.targets, rows, None, rng, backend))
-        model._adopt(Fitted(None, self.targets, model._certainty(self.targets, found.held_out, rows)))
+        model._adopt(Fitted(None, self.targets, self.certainty(found.held_out, rows)))
 
     # What the sample decides
 
@@ -301,7 +293,7 @@ class AdaptiveSteps(Steps):
         table = np.asarray(self.table.X) if held_out is None else self.judged_table
         stages = self.stage.stages(local, held_out, self.losses)
         found = model._settle(stages, self.sample, (own.centre, own.scale), table)
-        model._adopt(Fitted(None, self.targets, model._certainty(self.targets, found, self.sample)))
+        model._adopt(Fitted(None, self.targets, self.certainty(found, self.sample)))
         return model
 
     def __getstate__(self) -> dict[str, Any]:

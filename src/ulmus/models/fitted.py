@@ -367,6 +367,8 @@ NYSTROM: Mapping[str, Any] = {
         landmark_weights="weights.landmark_weights",
     ),
 }
+#: What a classifier minimises.
+LOSS: Mapping[str, Any] = views(loss="certainty.loss")
 ITERATED: Mapping[str, Any] = {**NYSTROM, **views(n_iter="weights.n_iter", residual="weights.residual")}
 KERNEL: Mapping[str, Any] = METRIC | views(
     cross_kernel="weights.cross",
