@@ -298,5 +298,9 @@ class AdaptiveSteps(Steps):
         model._adopt(Fitted(None, self.targets, self.certainty(found, self.sample)))
         return model
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What workers need: neither the sample nor the model."""
+        return {"plan": self.plan}
+
 
 __all__ = ["AdaptiveSteps", "Coordinates", "Counts"]
