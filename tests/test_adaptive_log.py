@@ -20,7 +20,7 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.models import _effort, adaptive
 from ulmus.models._log_global import KEPT
 from ulmus.models._log_stage import LEAF_TOLERANCE, calibrated_loss
-from ulmus.models._summary import summary
+from ulmus.models.summary import chosen as summary
 from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.log_loss import losses, targets
 from ulmus.solvers.softmax import LogProblem, fit_softmax

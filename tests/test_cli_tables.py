@@ -9,7 +9,7 @@ import pytest
 import ulmus
 from ulmus.cli import main
 from ulmus.cli.console import BAD_MODEL, BAD_TABLE, OK
-from ulmus.models._summary import summary
+from ulmus.models.summary import chosen as summary
 from ulmus.persistence import describe
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")

@@ -1,5 +1,7 @@
 """What cannot be meant is refused, or told, in words that name it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -92,5 +94,7 @@ def test_displays_take_one_coordinate_and_say_what_they_cannot_draw():
     plt = pytest.importorskip("matplotlib.pyplot")
     display = plots.ProjectionDisplay.from_estimator(ENDA(20, random_state=0).fit(X, LABELS), X, LABELS, components=0)
     plt.close(display.figure_)
-    with pytest.raises(ValueError, match="trials_ holds what it tried"):
-        plots.TuningDisplay.from_estimator(AdaptiveRegressor(effort="fast", random_state=0).fit(X, Y))
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, Y)
+    model.trials_ = tuple(replace(trial, preparation="") for trial in model.trials_)  # as files of before have them
+    with pytest.raises(ValueError, match="names no trials; fit it again"):
+        plots.TuningDisplay.from_estimator(model)

@@ -13,9 +13,10 @@ from sklearn.preprocessing import StandardScaler
 import ulmus
 from data import classification, regression
 from pages import requests_of_the_page
+from ulmus.measures import Answers, _balanced, interval
 from ulmus.report.map import _halves, _mark, project, shown
 from ulmus.report.page import cell
-from ulmus.scores import Answers, _balanced, interval, scores
+from ulmus.scores import scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 

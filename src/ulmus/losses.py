@@ -21,7 +21,7 @@ count.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,37 @@ class Loss:
         """The value of the parameter whose transition is c."""
         with np.errstate(over="ignore", under="ignore"):  # τ = c² beyond what float64 holds
             return TRANSITIONS[self.parameter][1](c)
+
+
+@dataclass(frozen=True)
+class Pinball(Loss):
+    r"""The loss whose minimum is the quantile ``level``, with its corner rounded off.
+
+    With :math:`e = f - t` the pinball loss is :math:`\rho_q(t - f) = \frac12|e| + (\frac12 - q)\,e`: half of an
+    absolute error, tilted. Here :math:`|e|` is one of the losses of the table, which is :math:`|e|` beyond its c.
+    """
+
+    level: float = 0.5
+
+    @property
+    def _tilt(self) -> float:
+        return 0.5 - self.level
+
+    def value(self, x: Any, c: Any = 1.0) -> np.ndarray:
+        return 0.5 * super().value(x, c) + self._tilt * np.asarray(x)
+
+    def slope(self, x: Any, c: Any = 1.0) -> np.ndarray:
+        return 0.5 * super().slope(x, c) + self._tilt
+
+    def curvature(self, x: Any, c: Any = 1.0) -> np.ndarray:
+        return 0.5 * super().curvature(x, c)
+
+    def weight(self, x: Any, c: Any = 1.0) -> np.ndarray:
+        """How much a row counts in reweighted least squares: the tilt is a constant force, and no weight."""
+        return 0.5 * super().weight(x, c)
+
+    def bound(self, x: Any, c: Any = 1.0) -> np.ndarray:
+        return 0.5 * super().bound(x, c)
 
 
 #: Parameter → (its value → c, c → its value).
@@ -172,3 +203,18 @@ LOSSES: dict[str, Loss] = {
         Loss("squared", None, lambda t: t**2 / 2, np.ones_like, np.ones_like, steepest=np.inf),
     )
 }
+
+
+def pinball(level: float) -> Pinball:
+    """The smoothed pinball loss of a level: half of ``quartic``, tilted."""
+    base = LOSSES["quartic"]
+    facts = {each.name: getattr(base, each.name) for each in fields(base)}
+    return Pinball(**(facts | {"name": "quantile"}), level=level)
+
+
+def check_levels(quantiles: Any) -> np.ndarray:
+    """Levels of quantiles in ascending order; what is no level is refused."""
+    levels = np.unique(np.asarray(quantiles, dtype=float))
+    if np.ndim(quantiles) != 1 or not len(levels) or not ((levels > 0) & (levels < 1)).all():
+        raise ValueError(f"quantiles must be numbers between 0 and 1, such as (0.05, 0.5, 0.95), got {quantiles!r}")
+    return levels

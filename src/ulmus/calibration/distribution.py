@@ -5,7 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from ulmus import engine
 from ulmus.calibration.conformal import lower, upper
+from ulmus.calibration.curves import Knots
+
+#: Numbers that are held at a time.
+BLOCK = 2**22
 
 
 @dataclass(frozen=True)
@@ -13,7 +18,8 @@ class PredictiveDistribution:
     r"""Of every new row: :math:`f(x) + \sigma(x) R`, with R the normalised errors of rows left out, by their weights.
 
     ``location`` and ``width`` are those of the rows, ``[row, output]``; ``scores`` and ``weight`` those of the rows
-    left out, ``[row, output]``. Answers have the shape of predictions, ``single`` tells that there is one output.
+    left out, ``[row, output]``. Under a quantile loss the line :math:`f + \sigma R` is a broken one, through ``knots``.
+    Answers have the shape of predictions, ``single`` tells that there is one output.
     """
 
     location: np.ndarray
@@ -21,9 +27,33 @@ class PredictiveDistribution:
     scores: np.ndarray
     weight: np.ndarray
     single: bool = True
+    knots: Knots | None = None
+
+    def _points(self, j: int, r: np.ndarray, rows: Any = slice(None)) -> np.ndarray:
+        """Targets at scores ``r[row, place]``, or ``r[place]`` for all rows."""
+        if self.knots is not None:
+            return self.knots.targets(j, np.atleast_2d(r), rows)
+        return np.asarray(self.location[rows, j, None] + self.width[rows, j, None] * r)
+
+    def _places(self, j: int, y: np.ndarray) -> np.ndarray:
+        """Scores of targets, one for each row."""
+        if self.knots is not None:
+            return self.knots.scores(j, y)
+        return np.asarray((y - self.location[:, j]) / self.width[:, j])
 
     def _each(self) -> Any:
-        return zip(self.location.T, self.width.T, self.scores.T, self.weight.T, strict=True)
+        """Number, ranked scores and shares of every output."""
+        for j, (r, w) in enumerate(zip(self.scores.T, self.weight.T, strict=True)):
+            order = np.argsort(r, kind="stable")
+            yield j, r[order], w[order] / w.sum()
+
+    def _over_points(self, told: Any) -> np.ndarray:
+        """``told(points[row, place], shares, rows, j)`` of every row, some rows at a time."""
+        out = np.empty(self.location.shape)
+        for j, ranked, p in self._each():
+            for piece in engine.pieces(len(out), max(1, BLOCK // len(ranked))):
+                out[piece, j] = told(self._points(j, ranked, piece), p, piece, j)
+        return self._shaped(out.T)
 
     def _shaped(self, columns: Any) -> np.ndarray:
         columns = list(columns)
@@ -44,11 +74,10 @@ class PredictiveDistribution:
         -------
         ndarray of the shape of the predictions
         """
-        out = []
-        for t, (f, s, r, w) in zip(self._targets(y).T, self._each(), strict=True):
-            order = np.argsort(r)
-            mass = np.append(0.0, np.cumsum(w[order]))
-            out.append(mass[np.searchsorted(r[order], (t - f) / s, side="right")] / mass[-1])
+        out, T = [], self._targets(y)
+        for j, ranked, p in self._each():
+            mass = np.append(0.0, np.cumsum(p))
+            out.append(mass[np.searchsorted(ranked, self._places(j, T[:, j]), side="right")])
         return self._shaped(out)
 
     def ppf(self, q: Any) -> np.ndarray:
@@ -70,21 +99,19 @@ class PredictiveDistribution:
         if levels.ndim != 1 or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"quantiles must lie between 0 and 1, got {q!r}")
         out = []
-        for f, s, r, w in self._each():
+        for j, (r, w) in enumerate(zip(self.scores.T, self.weight.T, strict=True)):
             ends = np.where(levels > 0.5, upper(r, w, levels)[0], lower(r, w, levels)[0])
-            out.append(f[:, None] + s[:, None] * ends)
+            out.append(self._points(j, ends))
         found = self._shaped(out)
         return found[..., 0] if np.ndim(q) == 0 else found
 
     def mean(self) -> np.ndarray:
         """Mean of every row."""
-        return self._shaped(f + s * np.average(r, weights=w) for f, s, r, w in self._each())
+        return self._over_points(lambda points, p, rows, j: points @ p)
 
     def std(self) -> np.ndarray:
         """Standard deviation of every row: that of noise and prediction together, in units of the target."""
-        return self._shaped(
-            s * np.sqrt(np.average((r - np.average(r, weights=w)) ** 2, weights=w)) for f, s, r, w in self._each()
-        )
+        return self._over_points(lambda points, p, rows, j: np.sqrt((points - (points @ p)[:, None]) ** 2 @ p))
 
     def sample(self, size: int = 1, random_state: Any = None) -> np.ndarray:
         """Targets drawn for every row.
@@ -100,9 +127,8 @@ class PredictiveDistribution:
         """
         rng = random_state if isinstance(random_state, np.random.RandomState) else np.random.RandomState(random_state)
         out = []
-        for f, s, r, w in self._each():
-            drawn = r[rng.choice(len(r), (len(f), size), p=w / w.sum())]
-            out.append(f[:, None] + s[:, None] * drawn)
+        for j, ranked, p in self._each():
+            out.append(self._points(j, ranked[rng.choice(len(p), (len(self.location), size), p=p)]))
         return self._shaped(out)
 
     def crps(self, y: Any) -> np.ndarray:
@@ -116,14 +142,12 @@ class PredictiveDistribution:
         -------
         ndarray of the shape of the predictions
         """
-        out = []
-        for t, (f, s, r, w) in zip(self._targets(y).T, self._each(), strict=True):
-            order = np.argsort(r)
-            ranked, p = r[order], w[order] / w.sum()
-            mass, moment = np.append(0.0, np.cumsum(p)), np.append(0.0, np.cumsum(p * ranked))
-            z = (t - f) / s
-            k = np.searchsorted(ranked, z, side="right")
-            away = z * (2.0 * mass[k] - 1.0) + moment[-1] - 2.0 * moment[k]
-            among = 2.0 * np.dot(p, ranked * mass[:-1] - moment[:-1])
-            out.append(s * (away - 0.5 * among))
-        return self._shaped(out)
+        T = self._targets(y)
+
+        def score(points: np.ndarray, p: np.ndarray, rows: Any, j: int) -> np.ndarray:
+            away = np.abs(points - T[rows, j, None]) @ p
+            # points ascend: Σ_kl p_k p_l |Y_k − Y_l| = 2 Σ_k p_k Y_k (mass below − mass above)
+            below = np.cumsum(p) - p
+            return np.asarray(away - points @ (p * (2.0 * below + p - 1.0)))
+
+        return self._over_points(score)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
+from ulmus.calibration.curves import Curves
 from ulmus.engine import Lift, Rows
 from ulmus.features.kept import KeptMap
 from ulmus.features.nystrom import NystromMap
@@ -36,7 +37,8 @@ class HeldOut:
     they were, where inputs have been replaced; rows of one ``fold`` were left out together. ``one_by_one`` tells that
     every row was left out alone, of a model in closed form. ``residual`` is what a robust model that holds the rows
     misses their targets by: small for a row that is merely far from others, and large for an outlier. ``freedom`` are
-    the degrees of freedom, per row, of the model that holds all of them, where rows were left out of that.
+    the degrees of freedom, per row, of the model that holds all of them, where rows were left out of that. ``curves``
+    are the quantiles of a model that has fitted some.
     """
 
     T: np.ndarray
@@ -50,6 +52,7 @@ class HeldOut:
     one_by_one: bool = False
     residual: np.ndarray | None = None
     freedom: float = 0.0
+    curves: Curves | None = None
 
     @classmethod
     def of(cls, rows: Rows, residual: np.ndarray, remainder: np.ndarray, rest: Any = 0.0) -> "HeldOut":
@@ -64,7 +67,7 @@ class HeldOut:
         columns: dict[str, list[Any]] = {
             f.name: [getattr(part, f.name) for part in parts]
             for f in fields(cls)
-            if f.name not in ("one_by_one", "freedom")
+            if f.name not in ("one_by_one", "freedom", "curves")
         }
         every: dict[str, Any] = {k: None if v[0] is None else np.concatenate(v) for k, v in columns.items()}
         return cls(**every)

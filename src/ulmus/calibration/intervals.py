@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from ulmus.calibration.conformal import Tails, coverages, lower, upper
+from ulmus.calibration.curves import Curves, Knots
 from ulmus.calibration.held_out import HeldOut
 from ulmus.calibration.jackknife import Leaning, jackknife_ends
 from ulmus.calibration.likeness import Likeness, group_labels
@@ -48,20 +50,30 @@ class Asked:
 
 @dataclass(frozen=True)
 class New:
-    """New rows: predictions, ``h + C r``, and how large errors are there by ``sizes``, whose features see them as X."""
+    """New rows: predictions, ``h + C r``, and how large errors are there by ``sizes``, whose features see them as X.
+
+    Under a quantile loss scores are places on the lines through ``knots`` instead.
+    """
 
     P: np.ndarray
     variance: np.ndarray
     sizes: tuple[Scale | None, ...] = ()
     X: Any = None
+    knots: Knots | None = None
 
-    @property
+    @cached_property
     def widths(self) -> np.ndarray:
         """``s(x) √(1 + h + C r)``, ``[row, output]``: what scores are in units of."""
         out = np.broadcast_to(np.sqrt(1.0 + self.variance.reshape(len(self.P), -1)), self.P.shape)
         if not self.sizes:
             return out
         return out * np.column_stack([np.ones(len(out)) if size is None else size(self.X) for size in self.sizes])
+
+    def points(self, rows: Any, j: int, r: np.ndarray) -> np.ndarray:
+        """Targets of output j of some rows, at scores ``r[row, place]``."""
+        if self.knots is not None:
+            return self.knots.targets(j, r, rows)
+        return np.asarray(self.P[rows, j, None] + self.widths[rows, j, None] * r)
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,20 @@ class Spread:
             kept["_sizes"] = tuple(found)
         sizes: tuple[Scale | None, ...] = kept["_sizes"]
         return sizes
+
+    @property
+    def curves(self) -> Curves | None:
+        """Fitted quantiles, under a quantile loss."""
+        return None if self.rows is None else self.rows.curves
+
+    def new(self, P: np.ndarray, variance: np.ndarray, X: Any, method: str, features: Any, seen: Any) -> New:
+        """New rows ``X``, with their predictions and variances, by the features of the model, which see them so."""
+        if method != "normalised":
+            return New(P, variance)
+        X = seen(X)
+        if self.curves is None:
+            return New(P, variance, self.sizes(features, seen), X)
+        return New(P, variance, (), X, self.curves.knots(self.curves(X, P, features)))
 
     def like(self, asked: Asked, X: Any, names: Any, features: Any, seen: Callable[[Any], Any]) -> Likeness:
         """Which of the rows left out speak for new rows X; ``names`` are those of their columns."""
@@ -150,11 +176,16 @@ class Spread:
         end, at = upper if level > 0.5 else lower, np.array([level])
         return np.array([end(r, w, at)[0, 0] for r, w in zip(self.residuals.T, weight.T, strict=True)])
 
-    def scores(self, sizes: tuple[Scale | None, ...] = ()) -> tuple[np.ndarray, np.ndarray]:
+    def scores(self, sizes: tuple[Scale | None, ...] = (), *, bent: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Scores ``[row, output]`` of the rows left out, in units of these sizes, and weights with which they count.
 
-        Rows are in the order of ``rows``, or, where there are none, that of ``residuals``.
+        Rows are in the order of ``rows``, or, where there are none, that of ``residuals``. With ``bent`` they are
+        places on the lines through fitted quantiles.
         """
+        if bent and self.rows is not None and self.curves is not None:
+            lines, T = self.curves.knots(self.curves.left_out), self.rows.T
+            scores = np.column_stack([lines.scores(j, t) for j, t in enumerate(T.T)])
+            return scores, self._counted(scores, self.rows)
         if self.rows is None:
             return self.residuals, np.diff(self.mass, axis=0, prepend=0.0)
         scores = self.rows.studentised
@@ -166,14 +197,13 @@ class Spread:
     def ends(self, new: New, asked: Asked, like: Likeness | None = None) -> np.ndarray:
         """Ends of the intervals of new rows, ``[row, output, coverage, end]``, from rows that are ``like`` each."""
         levels, tails = asked.levels, Tails(asked.tails)
-        scores, weight = self.scores(new.sizes)
-        width, out = new.widths, np.empty((*new.P.shape, *levels.shape))
+        scores, weight = self.scores(new.sizes, bent=new.knots is not None)
+        out = np.empty((*new.P.shape, *levels.shape))
         for rows, factor, own in (like or Likeness()).parts(weight, asked.levels):
             for j, (r, w) in enumerate(zip(scores.T, weight.T, strict=True)):
                 below, above = (-np.abs(r), np.abs(r)) if tails.symmetric else (r, r)
                 low, high = lower(below, factor * w, levels[:, 0], own), upper(above, factor * w, levels[:, 1], own)
-                reach = width[rows, j, None, None] * np.stack([low, high], axis=-1)
-                out[rows, j] = new.P[rows, j, None, None] + reach
+                out[rows, j] = np.stack([new.points(rows, j, low), new.points(rows, j, high)], axis=-1)
         return out
 
     def jackknife(

@@ -5,7 +5,7 @@ import os
 from ulmus._numbers import number
 from ulmus.cli.console import show
 from ulmus.cli.models import load_model
-from ulmus.models._summary import summary
+from ulmus.models.summary import chosen
 from ulmus.tables.schema import Schema
 
 
@@ -18,7 +18,7 @@ def info(file: str) -> None:
         ("model", found.model),
         ("file", f"{os.path.getsize(file) / 1e6:.2f} MB, format {found.format}, SHA-256 {found.checksum[:16]}…"),
         ("made with", versions),
-        *summary(last).items(),
+        *chosen(last).items(),
     ]
     if "table" in found.notes:
         schema = Schema.from_json(found.notes["table"], file)

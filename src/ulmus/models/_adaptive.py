@@ -11,11 +11,15 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from ulmus import engine
+from ulmus.backend import Host
 from ulmus.calibration import LEAST_REMAINDER, HeldOut, parts_of_few, refitted, variance_terms
+from ulmus.devices.accelerator import predicting
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
+from ulmus.features.nystrom import NystromMap
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_sample, gathered
+from ulmus.features.widths import heuristic_gamma
 from ulmus.models._effort import EFFORTS, Effort
 from ulmus.models._squared_stage import SquaredStages
 from ulmus.models._stages import Stages, Work
@@ -23,9 +27,13 @@ from ulmus.models.base import Model
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Fitted, Outcome
 from ulmus.solvers.own_landmarks import landmarks_among
+from ulmus.solvers.ridge import Solution
 from ulmus.statistics import root_mean_square
+from ulmus.tuning.metric import quietly
 from ulmus.tuning.views import View, ViewSearch, value_parts
 
+#: The kernel of monotone models: what has kinks falls between them.
+SMOOTH = "rbf"
 #: Rows at which the importance of features is measured.
 IMPORTANCE_ROWS = 1_000
 #: Rows that are no landmarks from which it is known how well rows are explained.
@@ -33,9 +41,17 @@ ENOUGH = 100
 #: Where rows are fewer than this many, or than so many for each column (up to a limit), a view adapts to the errors
 #: that choose it: intervals then stand on whole fits, each without one of so many parts of the rows.
 FEW_ROWS, FEW_OF_COLUMN, FEW_AT_MOST, PARTS = 64, 4, 200, 5
+#: Bits of the units in which targets are fitted.
+UNIT_BITS = 20
 
 
-def _clocks() -> tuple[float, float]:
+def few_digits(values: np.ndarray) -> np.ndarray:
+    """The same numbers with so few bits that round-off is not among them."""
+    mantissa, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(np.round(mantissa * 2.0**UNIT_BITS), exponent - UNIT_BITS))
+
+
+def clocks() -> tuple[float, float]:
     """Seconds on the clock, and of all processors."""
     return time.perf_counter(), time.process_time()
 
@@ -47,7 +63,6 @@ class AdaptiveModel(Model):
     C: ClassVar[str] = "auto"
     fit_intercept: ClassVar[str] = "auto"
     cv: ClassVar[None] = None
-    device: ClassVar[str] = "cpu"
     _minds_scales: ClassVar[bool] = False
     _categorical: np.ndarray
     _inputs: np.ndarray
@@ -57,18 +72,20 @@ class AdaptiveModel(Model):
 
     @property
     def _spent(self) -> Effort:
-        return self._plan or EFFORTS[self.effort]
+        effort = self._plan or EFFORTS[self.effort]
+        # what leaves add is not monotone
+        return replace(effort, partitions=0) if self._is_monotone else effort
 
     def _train(self, training: Training) -> Outcome:
         rows, folds, rng = training.rows, training.folds, training.rng
-        self._began = _clocks()
+        self._began = clocks()
         # as one row each, copies have the coordinates of a weight to the last digit, and the search draws by them
         rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64), fold=folds))
-        held_out = self._train_on(rows, rng, training.targets)
+        held_out = self._train_on(rows, rng, training.targets, training.backend)
         seed = int(rng.randint(2**31 - 1))
         part = self._parts(rows)
         if part is not None:
-            held_out = refitted(rows, part, partial(self._another, seed, training.targets))
+            held_out = refitted(rows, part, partial(self._another, seed, training.targets, training.backend))
         return Outcome(None, held_out)
 
     def _parts(self, rows: Rows) -> np.ndarray | None:
@@ -78,14 +95,14 @@ class AdaptiveModel(Model):
             return None
         return parts_of_few(rows, np.inf, PARTS)
 
-    def _another(self, seed: int, targets: Any, rows: Rows) -> Callable[[Any], Any]:
+    def _another(self, seed: int, targets: Any, backend: Any, rows: Rows) -> Callable[[Any], Any]:
         """A model like this one of other rows."""
         other = copy(self)
         other.verbose = 0
-        other._train_on(rows, np.random.RandomState(seed), targets)
+        other._train_on(rows, np.random.RandomState(seed), targets, backend)
         return lambda X: (other._outputs(X), np.zeros(len(X)))
 
-    def _train_on(self, rows: Rows, rng: np.random.RandomState, targets: Any) -> HeldOut:
+    def _train_on(self, rows: Rows, rng: np.random.RandomState, targets: Any, backend: Any) -> HeldOut:
         table, rows = rows.X, replace(rows, place=np.arange(len(rows)))
         centre, scale = self._units(rows)
         rows = replace(rows, T=(rows.T - centre) / scale)
@@ -94,9 +111,17 @@ class AdaptiveModel(Model):
             self.view_, landmarks = self._choose_view(rows, coding, rng)
             self._part_seed = int(rng.randint(2**31 - 1))
             rows = replace(rows, X=self.view_.transform_learned(rows, value_parts(rows, self._part_seed)))
-        stages = self._stages(rows, coding, landmarks, rng)
+        stages = self._stages(rows, coding, landmarks, rng, backend)
+        if self._is_monotone:
+            stages = self._monotone(stages, rows, table, rng)
+        return self._settle(stages, rows, (centre, scale), table)
+
+    def _settle(self, stages: Stages, rows: Rows, units: tuple[np.ndarray, np.ndarray], table: np.ndarray) -> HeldOut:
+        """Keep what was fitted to targets in these units; rows left out, which are some of a table, are given back."""
+        centre, scale = units
         self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
         self.local_ = None if stages.local is None else stages.local.scaled(scale)
+        self.local_losses_ = stages.local_losses
         with engine.threads_for(self.map_.n_lifted):
             self.feature_importances_ = self._importances(rows, stages.beta)
         self.beta_, self.intercept_ = stages.beta * scale, stages.intercept * scale + centre
@@ -108,13 +133,41 @@ class AdaptiveModel(Model):
         X = None if held_out.place is None else table[held_out.place]
         return replace(held_out, X=X, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)
 
-    def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> Stages:
+    def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState, backend: Any) -> Stages:
         """Global model and local stage in the chosen view."""
-        return self._by(SquaredStages, rows, coding, rng, self.criterion, fit_intercept=self._intercept).fit(landmarks)
+        work = self._work(rows, coding, rng, self.criterion, backend)
+        return SquaredStages(work, fit_intercept=self._intercept).fit(landmarks)
 
-    def _by(self, kind: Any, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, **more: Any) -> Any:
-        given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, self.n_jobs, self._say)
-        return kind(Work(*given), **more)
+    def _monotone(self, stages: Stages, rows: Rows, table: np.ndarray, rng: np.random.RandomState) -> Stages:
+        """The global model with a smooth kernel, without falls along some columns of the table."""
+        from ulmus.models.monotone import MonotoneFit, column_signs
+
+        signs, self.monotone_violation_ = column_signs(self), 0.0
+        if signs is None:
+            return stages
+        if rows.T.shape[1] > 1:
+            raise ValueError("monotonic_cst does not go with several outputs: it needs one")
+        size, seed, host = stages.landmark_map.n_lifted, int(rng.randint(2**31 - 1)), Host(self.n_jobs)
+
+        def make(gamma: float) -> NystromMap:
+            made = NystromMap(size, kernel=SMOOTH, gamma=gamma, random_state=seed, n_jobs=self.n_jobs)
+            return made.fit(rows.X, sample_weight=rows.weight)
+
+        def solve(features: Any, C: float) -> Solution:
+            return host.fit_ridge(features, rows, C, self._intercept, None)
+
+        with quietly():
+            gamma = heuristic_gamma(SMOOTH, rows.X, rows.weight, rng)
+            fit = MonotoneFit(make, solve, rows, table, self.view_.transform, signs, seed, self.n_jobs)
+            found = fit.choose(2.0 * gamma, 1.0, open_width=True, open_C=True)
+        self.view_, self.monotone_violation_ = replace(self.view_, kernel=SMOOTH, gamma=found.width), found.fall
+        self._say(f"monotone: {SMOOTH} kernel, C = {found.C:.3g}, {found.n_binding} steps bind")
+        s = found.solution
+        return Stages(found.features, found.C, s.beta, s.intercept, None, found.held_out, s.leverage)
+
+    def _work(self, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, backend: Any) -> Work:
+        given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, backend, self._say)
+        return Work(*given)
 
     def _learned_coordinates(self, rows: Rows) -> np.ndarray:
         """Coordinates of the training rows, as the fit saw them; copies may stand apart."""
@@ -126,12 +179,17 @@ class AdaptiveModel(Model):
         return self.view_.transform_learned(scaled, part)
 
     def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Regression targets are fitted in units of their deviation, codes as they are."""
+        """Regression targets are fitted in units of their deviation, codes as they are.
+
+        Units have few digits, so that they do not hang on the order in which rows are summed: samples are drawn by what
+        targets are in them.
+        """
         if not self._default_intercept:
             return np.zeros(rows.T.shape[1]), np.ones(rows.T.shape[1])
         mean = np.average(rows.T, axis=0, weights=rows.weight)
         deviation = root_mean_square(rows.T - mean, rows.weight)
-        return mean, np.where(deviation > 0, deviation, 1.0)
+        scale = few_digits(np.where(deviation > 0, deviation, 1.0))
+        return np.round(mean / scale * 2.0**UNIT_BITS) * 2.0**-UNIT_BITS * scale, scale
 
     def _choose_view(self, rows: Rows, coding: Any, rng: np.random.RandomState) -> tuple[View, int]:
         """Choose on samples, then learn the preparation from all rows; and how many landmarks there is a use for."""
@@ -170,14 +228,18 @@ class AdaptiveModel(Model):
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
 
     def _most_features(self, rows: Rows) -> int:
-        return 0
+        return self._spent.leaf(len(rows))
+
+    def _sent(self, rows: Rows, backend: Any) -> Rows:
+        return rows  # what the backend works on are the rows as the view shows them
 
     def _outputs(self, X: Any, fitted: Fitted | None = None) -> np.ndarray:
         U = self._seen(X)
         weights = self.map_.weight_to_landmarks(self.beta_)
-        out = engine.apply(self.map_.cross_kernel_, U, weights, n_jobs=self.n_jobs)
-        if self.local_ is not None:
-            out += self.local_.predict(U, self.n_jobs)
+        with predicting(self.device, self.n_jobs, float(len(U)) * self._spent.leaf_rows) as backend:
+            out: np.ndarray = backend.apply(self.map_.cross_kernel_, U, weights)
+            if self.local_ is not None:
+                out += backend.answers(self.local_, U)
         out += self.intercept_
         return out
 
@@ -217,7 +279,7 @@ class AdaptiveModel(Model):
 
     def _say(self, text: str) -> None:
         if self.verbose:
-            wall, processor = (now - then for now, then in zip(_clocks(), self._began, strict=True))
+            wall, processor = (now - then for now, then in zip(clocks(), self._began, strict=True))
             print(f"[{wall:6.1f} s, {processor:6.1f} s of the processors] {text}")
 
     def __sklearn_tags__(self) -> Any:

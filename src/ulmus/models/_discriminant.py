@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ulmus import engine
 from ulmus._sklearn import check_sample_weight, fit_context
-from ulmus.calibration import fit_temperature
+from ulmus.calibration import LabelScores, fit_temperature
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
@@ -20,6 +20,7 @@ from ulmus.models._between import reads
 from ulmus.models._heads import JudgedFolds, Means, Neighbours, Part
 from ulmus.models._metric import metric_for, seen_through
 from ulmus.models._references import Division, References
+from ulmus.models.summary import FitSummary, html_view, summarised
 from ulmus.tuning import fold_numbers
 
 
@@ -76,6 +77,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         with engine.threads_for(X.shape[0]):
             self._learn(rows, folds, check_random_state(self.random_state))
         self._forget()
+        self.n_samples_fit_ = X.shape[0]
         return self
 
     def _settings(self) -> Any:
@@ -167,15 +169,23 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             if known.any():
                 a, floor[present] = fit_temperature(scores[known][:, present], place, judged.mass[known])
             self.head_: Neighbours | Means = Means(means, sharpness * a, floor)
+            self.left_out_ = self._judged_by_head(judged)
             return
         rows = references.weights().sum()
         if self.n_neighbors != "auto" and self.n_neighbors > rows:
             raise ValueError(
                 f"n_neighbors={self.n_neighbors} is more than the {rows:g} rows (by weight) that there are"
             )
-        self.n_neighbors_ = self._held_out().choose_k() if self.n_neighbors == "auto" else int(self.n_neighbors)
+        chosen = self._held_out() if self.n_neighbors == "auto" else None
+        self.n_neighbors_ = int(self.n_neighbors) if chosen is None else chosen.choose_k()
         labels, weight = references.labels, references.weight
         self.head_ = Neighbours(self._Z, labels, weight, self.n_neighbors_, len(self.classes_))
+        self.left_out_ = None if chosen is None else self._judged_by_head(chosen)
+
+    def _judged_by_head(self, judged: JudgedFolds) -> LabelScores:
+        """Probabilities of training rows that were judged as if they were new."""
+        P = self.head_.held_out(judged)
+        return LabelScores(P, judged.true, judged.mass, np.zeros(len(P)))
 
     def _held_out(self) -> JudgedFolds:
         """Training rows to judge by; only while the model is being fitted."""
@@ -203,6 +213,26 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
             self.__dict__.pop(name, None)
 
     _seed: int
+    left_out_: LabelScores | None
+
+    def summary(self) -> FitSummary:
+        """One screen about the fitted model; it prints as text, and shows as HTML in a notebook.
+
+        What was fitted on what, what was chosen against which alternatives, and scores of rows that were classified as
+        if they were new.
+
+        Returns
+        -------
+        FitSummary
+        """
+        return summarised(self)
+
+    def _repr_html_inner(self) -> str:
+        return html_view(self, super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        shown = super()._repr_mimebundle_(**options)
+        return {kind: html_view(self, text) if kind == "text/html" else text for kind, text in shown.items()}
 
     @property
     def _n_features_out(self) -> int:

@@ -19,7 +19,10 @@ from ulmus.tuning.views import View
 
 @dataclass(frozen=True)
 class Work:
-    """What the stages of one fit work on: rows as the view shows them, how they are judged, and what may be spent."""
+    """What the stages of one fit work on: rows as the view shows them, how they are judged, and what may be spent.
+
+    ``backend`` is where it is done.
+    """
 
     rows: Rows
     view: View
@@ -28,13 +31,22 @@ class Work:
     criterion: str
     max_bytes: float
     rng: np.random.RandomState
-    n_jobs: int | None
+    backend: Any
     say: Callable[[str], None]
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads of what is done on the CPU."""
+        found: int | None = self.backend.n_jobs
+        return found
 
 
 @dataclass(frozen=True)
 class Stages:
-    """Landmarks, C, weights and constants of the global model, the local stage, and predictions of rows left out."""
+    """Landmarks, C, weights and constants of the global model, the local stage, and predictions of rows left out.
+
+    ``local_losses`` are those of rows held out with a local stage, and without one, where one was judged.
+    """
 
     landmark_map: NystromMap
     C: float
@@ -43,6 +55,7 @@ class Stages:
     local: LocalKernels | None
     held_out: HeldOut
     leverage: Any = None
+    local_losses: tuple[float, float] | None = None
 
 
 def landmarks_of(rows: Rows, most: int) -> int:

@@ -1,28 +1,32 @@
 """Adaptive models: a learned metric, a global Nyström model in it, and exact local kernels on what it leaves over."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
-from ulmus.calibration import decide, probabilities
-from ulmus.codings import OneVsAll
+from ulmus.calibration import HeldOut, LogScores, Temperature
 from ulmus.engine import Rows
+from ulmus.losses import check_levels
 from ulmus.models._adaptive import AdaptiveModel
+from ulmus.models._adaptive_options import ADAPTIVE, ADAPTIVE_QUANTILES, ADAPTIVE_RUN
+from ulmus.models._classification import Classification
 from ulmus.models._log_stage import LogStages, calibrated_loss
+from ulmus.models._regression import Regression
 from ulmus.models._stages import Stages
 from ulmus.models._tables import TableInput
-from ulmus.models._tasks import Classification, Regression
-from ulmus.models.fitted import Fitted
-from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, CLASS_LOSS, CLASS_WEIGHT, DECISION, LOSS_CRITERIA
+from ulmus.models.choice import Training
+from ulmus.models.class_options import CLASS_LOSS, DECISION
+from ulmus.models.fitted import Outcome
+from ulmus.models.options import CLASS_WEIGHT, MONOTONE
 from ulmus.parameters import estimator
 
 #: ``loss="auto"`` takes squares where they lower the log loss of held-out rows by more than this share.
 CLEARLY = 0.02
 
 
-@estimator(ADAPTIVE | ADAPTIVE_RUN)
+@estimator(ADAPTIVE | ADAPTIVE_QUANTILES | MONOTONE | ADAPTIVE_RUN)
 class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
     r"""Regression that learns its metric from the data and corrects itself locally.
 
@@ -46,6 +50,8 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
         Feature map of the global model; ``beta_``, ``intercept_`` and ``C_`` belong to it.
     local_ : LocalKernels or None
         The local stage; None where it did not pay.
+    local_losses_ : tuple of float, or None
+        Loss of held-out rows with a local stage and without one; None where none was tried.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each input in the mean squared slope of the global model.
     memory_ : int
@@ -67,6 +73,25 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
     True
     """
 
+    def _train(self, training: Training) -> Outcome:
+        if self._by_quantiles and self._is_monotone:
+            raise ValueError('monotonic_cst goes with loss="squared", got loss="quantile"')
+        levels = check_levels(self.quantiles) if self._by_quantiles else None
+        found = super()._train(training)
+        return found if levels is None else replace(found, held_out=self._moved_to_quantiles(found.held_out, levels))
+
+    def _moved_to_quantiles(self, held_out: HeldOut, levels: np.ndarray) -> HeldOut:
+        """Curves of the errors of rows left out; the model itself becomes that of the middle one."""
+        from ulmus.calibration.error_curves import error_curves
+
+        held_out = error_curves(self.map_, self._seen(held_out.X), held_out, levels)
+        curves = held_out.curves
+        assert curves is not None
+        one = slice(curves.middle, None, len(levels))
+        self.beta_[: len(curves.beta)] += curves.beta[:, one]
+        self.intercept_ = self.intercept_ + curves.intercept[one]
+        return held_out
+
 
 @estimator(ADAPTIVE | CLASS_LOSS | DECISION | CLASS_WEIGHT | ADAPTIVE_RUN)
 class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
@@ -87,6 +112,8 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
     classes_ : ndarray
     loss_ : str
         The loss that is in use.
+    losses_ : dict
+        With ``loss="auto"``: the log loss of held-out rows by either.
     class_prior_ : ndarray of shape (n_classes,)
         Share of every class in the weight of the training rows.
     temperature_ : float
@@ -99,6 +126,8 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
         Feature map of the global model; ``beta_``, ``intercept_`` and ``C_`` belong to it.
     local_ : LocalKernels or None
         The local stage; None where it did not pay.
+    local_losses_ : tuple of float, or None
+        Loss of held-out rows with a local stage and without one; None where none was tried.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each input in the mean squared slope of the global model.
     memory_ : int
@@ -115,74 +144,28 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
     True
     """
 
-    def _check_criterion(self) -> None:
-        allowed = LOSS_CRITERIA[self.loss]
-        if self.criterion not in allowed:
-            raise ValueError(f"criterion must be one of {allowed} for loss={self.loss!r}, got {self.criterion!r}")
-
-    def _targets_of(self, y: np.ndarray, given: Any) -> OneVsAll:
-        targets = super()._targets_of(y, given)
-        even = np.full((1, len(targets.classes)), 1.0 / len(targets.classes))
-        decide(even, self.decision, even[0])  # a matrix of the wrong shape is refused now, not after the fit
-        return targets
-
     @property
     def _view_judged(self) -> dict[str, Any]:
         return {"criterion": self.criterion} if self.loss == "squared" else {"by_log": True}
 
-    def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> Stages:
-        T = OneVsAll.class_scores(rows.T)
-        self.class_prior_ = np.average(0.5 * (1.0 + T), axis=0, weights=rows.weight)
+    def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState, backend: Any) -> Stages:
         by_squares = super()._stages
         if self.loss == "squared":
             self.loss_ = "squared"
-            return by_squares(rows, coding, landmarks, rng)
+            return by_squares(rows, coding, landmarks, rng, backend)
         criterion = "log_loss" if self.criterion == "auto" else str(self.criterion)
         with engine.threads_for(self._spent.landmarks):
-            stages: Stages = self._by(LogStages, rows, coding, rng, criterion, near_C=self._view_C).fit(landmarks)
+            work = self._work(rows, coding, rng, criterion, backend)
+            stages = LogStages(work, near_C=self._view_C).fit(landmarks)
         self.loss_ = "log"
         if self.loss == "auto":
-            squares = by_squares(rows, coding, landmarks, rng)
+            squares = by_squares(rows, coding, landmarks, rng, backend)
             losses = [calibrated_loss(each.held_out) for each in (stages, squares)]
             self._say(f"log loss of held-out rows: {losses[0]:.4g} by log loss, {losses[1]:.4g} by squares")
+            self.losses_ = dict(zip(("log", "squared"), losses, strict=True))
             if losses[1] < (1 - CLEARLY) * losses[0]:
                 self.loss_, stages = "squared", squares
         return stages
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predicted labels: of the largest score, or what ``decision`` makes of the probabilities.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        if isinstance(self.decision, str) and self.decision == "accuracy" and self.loss_ == "squared":
-            return super().predict(X)
-        return self.classes_[decide(self.predict_proba(X), self.decision, self.class_prior_)]
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities: ``softmax(temperature_ · scores)`` over ``floor_``, both fitted to held-out scores.
-
-        The floor is a share of the classes' frequencies, so that probabilities are never worse than these on the rows
-        they were fitted to.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Rows sum to 1.
-        """
-        fitted = self._now("weights", "certainty")
-        return self._class_probabilities(fitted, self._scores_of(X, fitted))
-
-    def _class_probabilities(self, fitted: Fitted, scores: np.ndarray) -> np.ndarray:
-        scores, certainty = OneVsAll.class_scores(scores), fitted.certainty
-        return probabilities(scores, certainty.factor, certainty.floor, by_score=self.loss_ == "squared")
+    def _probabilities_by(self, scores: np.ndarray, true: np.ndarray, weight: np.ndarray) -> Temperature:
+        return (LogScores if self.loss_ == "log" else Temperature).of(scores, true, weight)

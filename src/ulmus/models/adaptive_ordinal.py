@@ -3,9 +3,10 @@
 from typing import ClassVar
 
 from ulmus.models._adaptive import AdaptiveModel
+from ulmus.models._adaptive_options import ADAPTIVE, ADAPTIVE_RUN
 from ulmus.models._ordinal import Ordinal
 from ulmus.models._tables import TableInput
-from ulmus.models.options import ADAPTIVE, ADAPTIVE_RUN, ORDERED
+from ulmus.models.options import ORDERED
 from ulmus.parameters import estimator
 
 

@@ -22,10 +22,11 @@ from ulmus.devices.tensors import HostView, checked, on_host, received
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import metric_for, seen_through
-from ulmus.models.choice import Choice, RidgeSearch, Training
+from ulmus.models.choice import Choice, RidgeSearch, Training, by_squares
 from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import judged_by_others
 from ulmus.models.fitted import Fitted, Outcome
+from ulmus.models.summary import FitSummary, html_view, summarised
 from ulmus.statistics import Summary, dwarfing
 from ulmus.tuning import GCV, fold_numbers
 
@@ -107,10 +108,10 @@ class Model(BaseEstimator):
         work = len(rows) * float(self._most_features(rows)) ** 2
         with engine.threads_for(len(rows)), backend_for(self.device, self.n_jobs, work) as backend:
             rng = check_random_state(self.random_state)
-            rows = backend.received(rows)
+            rows = self._sent(rows, backend)
             found = self._train(self._training(targets, rows, folds, rng, backend, metric))
         certainty = self._certainty(targets, found.held_out, rows)
-        self._adopt(Fitted(found.weights, targets, certainty, metric), rows, found.learner)
+        self._adopt(Fitted(found.weights, targets, certainty, metric, n_rows=len(rows)), rows, found.learner)
         return self
 
     def _validate_params(self) -> None:
@@ -139,7 +140,17 @@ class Model(BaseEstimator):
 
     def _train(self, training: Training) -> Outcome:
         """Weights, and answers of rows by models that did not see them."""
+        if self._by_quantiles:
+            from ulmus.models.quantiles import fit_with_quantiles
+
+            if self._is_monotone:
+                raise ValueError('monotonic_cst goes with loss="squared", got loss="quantile"')
+            return fit_with_quantiles(self, training)
         found: Outcome = self._family.fit(self, training)
+        if self._is_monotone:
+            from ulmus.models.monotone import fit_monotone
+
+            found = fit_monotone(self, training, found)
         return judged_by_others(self, training, found) if self._family.adapts(self, found) else found
 
     def _finish(self, plan: Choice, summary: Summary, sample: Training, *, choose: bool, again: Any) -> None:
@@ -158,7 +169,12 @@ class Model(BaseEstimator):
     @property
     def _ridge_search(self) -> RidgeSearch:
         """How C is found."""
-        return RidgeSearch(self.C, self._intercept, self.criterion, bool(self.verbose))
+        return RidgeSearch(self.C, self._intercept, by_squares(self.criterion), bool(self.verbose))
+
+    def _sent(self, rows: Rows, backend: Any) -> Rows:
+        """The rows as the backend takes them."""
+        found: Rows = backend.received(rows)
+        return found
 
     def _most_features(self, rows: Rows) -> int:
         """Features that the fit may come to use, by which the device is chosen."""
@@ -168,7 +184,7 @@ class Model(BaseEstimator):
     def _intercept(self) -> bool:
         """Whether an intercept is fitted: as asked; under ``"auto"``, for regressors that choose C themselves."""
         if self.fit_intercept == "auto":
-            return self._default_intercept and self.C == "auto"
+            return self._default_intercept and (self.C == "auto" or self._by_quantiles)
         return bool(self.fit_intercept)
 
     def _forget(self, *names: str) -> None:
@@ -177,6 +193,25 @@ class Model(BaseEstimator):
             self.__dict__.pop(name, None)
 
     # What was fitted, and what it says of rows
+
+    def summary(self) -> FitSummary:
+        """One screen about the fitted model; it prints as text, and shows as HTML in a notebook.
+
+        What was fitted on what, what was chosen against which alternatives, scores of rows that were left out, and the
+        leading inputs.
+
+        Returns
+        -------
+        FitSummary
+        """
+        return summarised(self)
+
+    def _repr_html_inner(self) -> str:
+        return html_view(self, super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        shown = super()._repr_mimebundle_(**options)
+        return {kind: html_view(self, text) if kind == "text/html" else text for kind, text in shown.items()}
 
     def _now(self, *needs: str) -> Fitted:
         """What was fitted, with the parts that a reader needs (see :meth:`Fitted.has`)."""
@@ -242,7 +277,7 @@ class Model(BaseEstimator):
     def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
         """Variances of predictions of rows by models without them, and weights."""
         rows = getattr(fitted.certainty, "rows" if is_regressor(self) else "left_out", None)
-        if rows is None:
+        if rows is None or getattr(fitted.certainty, "loss", "squared") == "log":
             raise ValueError(f"this {type(self).__name__} knows nothing of rows left out; fit it again, by squares")
         return rows.variance, rows.weight
 
@@ -257,12 +292,17 @@ class Model(BaseEstimator):
     def _leaning(self, fitted: Fitted) -> Any:
         """What predictions of new rows lean on every row that was left out, for jackknife+."""
         rows = fitted.certainty.rows
+        if rows is not None and rows.curves is not None:
+            raise ValueError(
+                'method="jackknife+" is exact for models by squares; quantiles leave rows out approximately: use '
+                'method="normalised"'
+            )
         if rows is None or not rows.one_by_one:
             raise ValueError(
                 'method="jackknife+" needs left-out predictions of single rows, and this model was calibrated on whole '
-                "folds, by whole fits (few rows, and a width or size to choose), by the iterative route or by an "
-                'earlier version; use method="normalised", or fit with given parameters, cv=None, no groups and '
-                'solver="direct"'
+                "folds, by whole fits (few rows, and a width or size to choose), by the iterative route, under "
+                'monotonic_cst or by an earlier version; use method="normalised", or fit with given parameters, '
+                'cv=None, no groups and solver="direct"'
             )
         return fitted.weights.leaning(rows, self.n_jobs)
 
@@ -278,8 +318,28 @@ class Model(BaseEstimator):
 
         def _announced(self, classes: Any) -> Any: ...
 
+    @property
+    def _by_quantiles(self) -> bool:
+        """Whether the model minimises the pinball loss."""
+        return getattr(self, "loss", None) == "quantile"
+
+    @property
+    def _is_monotone(self) -> bool:
+        """Whether answers must not fall, or rise, along some inputs."""
+        return getattr(self, "monotonic_cst", None) is not None
+
     def _refuse(self, what: str) -> None:
         """Say why a model cannot do this, where its weights are more than sums over rows."""
+        if self._is_monotone:
+            raise ValueError(
+                f"{what} needs sums over rows, which do not tell where answers fall: it does not go with "
+                "monotonic_cst; fit rows in memory"
+            )
+        if self._by_quantiles:
+            raise ValueError(
+                f'{what} needs loss="squared", got loss="quantile": quantiles depend on every residual, so sums over '
+                "rows do not suffice; fit rows in memory"
+            )
 
     @classmethod
     def _migrated(cls, state: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Ordinal bits under the logistic loss: the family chooses its features by squares, then Newton's method fits them."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +13,10 @@ from ulmus.features.sampling import distinct_sample
 from ulmus.models.choice import Choice, Training
 from ulmus.models.fitted import KernelFit, Outcome, digits_kept
 from ulmus.solvers.logistic import FeatureRidge, KernelRidge, Ridge, Weights, fit_logistic
-from ulmus.tuning.search import SHARE
+from ulmus.tuning.surface import climbed
 
 #: Rows on which C is chosen, at most, and how exact those models are.
 _TUNING_ROWS, _TUNING_TOLERANCE = 1_000, 1e-4
-#: Factors of 4 between the C of the squared loss and that of the logistic one, at most.
-_MAX_CLIMB = 6
 
 
 def with_log_odds(model: Any, squared: Outcome, training: Training) -> Outcome:
@@ -69,7 +66,7 @@ def _chosen_C(model: Any, found: Any, rows: Rows, rng: np.random.RandomState, ta
             near[j], P[:, j] = fit.at, fit.left_out
         return float(np.average(_losses(targets, model.criterion, sample.T, P), weights=sample.weight))
 
-    return _lowest(loss_at, found.C)
+    return climbed(loss_at, found.C)
 
 
 def _losses(targets: Ordered, criterion: str, T: np.ndarray, P: np.ndarray) -> np.ndarray:
@@ -81,21 +78,3 @@ def _losses(targets: Ordered, criterion: str, T: np.ndarray, P: np.ndarray) -> n
 
 def _bit(rows: Rows, j: int) -> Rows:
     return Rows(rows.X, rows.T[:, [j]], rows.weight, rows.unit)
-
-
-def _lowest(loss_at: Callable[[float], float], start: float) -> float:
-    """The best of ``start · 4^k`` by a climb that ends where a step gains less than 1 %, or after six steps."""
-    losses: dict[int, float] = {}
-
-    def at(k: int) -> float:
-        if k not in losses:
-            losses[k] = loss_at(start * 4.0**k)
-        return losses[k]
-
-    here = 0
-    while abs(here) < _MAX_CLIMB:
-        best = min((here - 1, here + 1), key=at)
-        if at(best) > (1 - SHARE) * at(here):
-            break
-        here = best
-    return start * 4.0**here

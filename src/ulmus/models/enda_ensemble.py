@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ulmus._sklearn import Interval
+from ulmus.calibration import LabelScores
 from ulmus.engine import Rows
 from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._metric import importances_in_use, metric_in_use
@@ -128,6 +129,10 @@ class ENDAEnsemble(DiscriminantModel):
         self.member_weights_ = combine(S, self.kappa)
         together = (np.tensordot(self.member_weights_, E, axes=1) ** 2).sum(axis=1)
         self.held_out_error_ = float(np.average(together, weights=mass))
+        self.left_out_ = LabelScores(
+            np.tensordot(self.member_weights_, E, axes=1) + np.eye(len(self.classes_))[judged.true],
+            *(judged.true, mass, np.zeros(len(mass))),
+        )
         self.members_ = [m for m, a in zip(members, self.member_weights_, strict=True) if a > 0]
         self._turn()
 

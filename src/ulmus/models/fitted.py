@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from ulmus.calibration import HeldOut, MapLeaning, variance_terms
-from ulmus.devices.accelerator import HIDDEN, on_device, resolve
+from ulmus.devices.accelerator import predicting
 from ulmus.engine import Rows, apply
 from ulmus.features.kernels import CrossKernel
 from ulmus.models._metric import importances_in_use, metric_in_use
@@ -25,8 +25,6 @@ from ulmus.tuning import Tuning
 
 #: Relative error that folded or narrowed weights may add to a prediction.
 PREDICTION_LOSS = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
-#: Kernel values (or nodes) from which a prediction is worth sending to the GPU.
-WORTH_SENDING = 2e9
 #: Rows that are predicted without the engine's threads.
 FEW_ROWS = 64
 
@@ -35,8 +33,8 @@ FEW_ROWS = 64
 class Fitted:
     """All that a fit has found: weights, what targets are, how sure answers are, and the metric that features see by.
 
-    ``keys`` are hashes of the rows, for a model that may be asked to unlearn one. While a model learns on, the
-    ``certainty``, and the factor behind its weights, are None until somebody asks for them.
+    ``keys`` are hashes of the ``n_rows`` rows, for a model that may be asked to unlearn one. While a model learns on,
+    the ``certainty``, and the factor behind its weights, are None until somebody asks for them.
     """
 
     weights: Any
@@ -44,6 +42,7 @@ class Fitted:
     certainty: Any = None
     metric: np.ndarray | None = None
     keys: np.ndarray | None = None
+    n_rows: int | None = None
 
     def has(self, *needs: str) -> bool:
         """Whether the parts that a reader needs are there: "weights", the "factor" behind them, the "certainty"."""
@@ -115,7 +114,8 @@ class Learned:
 class RandomFit:
     """A random layer and output weights β on its nodes: ``f(x) = h(x)β + b``.
 
-    ``narrow`` tells whether float32 rows may be predicted in float32.
+    ``narrow`` tells whether float32 rows may be predicted in float32, ``fall`` how far a model that is to be monotone
+    is not.
     """
 
     features: Any
@@ -129,6 +129,7 @@ class RandomFit:
     narrow: bool
     tuning: Tuning | None = None
     learned: Learned | None = None
+    fall: float | None = None
 
     def form(self, dtype: Any = np.float64) -> tuple[Any, np.ndarray]:
         """By what rows are predicted: features, and weights on them."""
@@ -176,6 +177,7 @@ class NystromFit:
     learned: Learned | None = None
     n_iter: int = 1
     residual: float | None = None
+    fall: float | None = None
 
     def form(self, dtype: Any = np.float64) -> tuple[Any, np.ndarray]:
         """By what rows are predicted: kernel values and weights on them where these keep the digits, or the map."""
@@ -338,12 +340,11 @@ def types_kept(cross: CrossKernel, weights: np.ndarray, scale: Any) -> tuple[Any
 def applied(device: str, features: Any, X: Any, weights: np.ndarray, dtype: Any, n_jobs: int | None) -> np.ndarray:
     """``Φ(X) β`` where it is fastest: a model that was fitted on a GPU predicts without one too."""
     work = float(X.shape[0]) * features.n_lifted
-    if device == HIDDEN or (device != "cpu" and work >= WORTH_SENDING and resolve("auto", np.inf) == "cuda"):
-        with on_device("cuda" if device != HIDDEN else device) as accelerator:
-            from ulmus.devices.direct import Driver
-
-            return Driver(accelerator).apply(features, X, weights)
-    return apply(features, X, weights, dtype=dtype, n_jobs=n_jobs)
+    with predicting(device, n_jobs, work) as backend:
+        if backend.name == "cpu":
+            return apply(features, X, weights, dtype=dtype, n_jobs=n_jobs)
+        found: np.ndarray = backend.apply(features, X, weights)
+        return found
 
 
 #: The metric that a kernel sees by.
@@ -358,6 +359,7 @@ RANDOM: Mapping[str, Any] = views(
     n_hidden="weights.size",
     route="weights.route",
     tuning="weights.tuning",
+    monotone_violation="weights.fall",
 )
 NYSTROM: Mapping[str, Any] = {
     **METRIC,
@@ -369,6 +371,8 @@ NYSTROM: Mapping[str, Any] = {
         landmark_weights="weights.landmark_weights",
     ),
 }
+#: What a classifier minimises.
+LOSS: Mapping[str, Any] = views(loss="certainty.loss")
 ITERATED: Mapping[str, Any] = {**NYSTROM, **views(n_iter="weights.n_iter", residual="weights.residual")}
 KERNEL: Mapping[str, Any] = METRIC | views(
     cross_kernel="weights.cross",

@@ -7,9 +7,7 @@ from ulmus.codings import DECODERS
 from ulmus.devices.accelerator import DEVICES, HIDDEN
 from ulmus.features.nystrom import KERNEL, LANDMARKS
 from ulmus.features.random_layer import LAYER
-from ulmus.features.table_encoder import ENCODER
 from ulmus.losses import LOSSES
-from ulmus.models._effort import EFFORTS
 from ulmus.online.learner import FORMS
 from ulmus.parameters import AUTO, COUNT, POSITIVE, SHARE, THREADS, Parameter, Parameters
 from ulmus.tuning import GCV
@@ -90,6 +88,35 @@ BIT_LOSS: Parameters = {
     )
 }
 
+QUANTILE_LOSS: Parameters = {
+    "loss": Parameter(
+        "squared",
+        (StrOptions({"squared", "quantile"}),),
+        '{"squared", "quantile"}',
+        r"""``"quantile"`` fits the quantiles of the targets, by the pinball loss and Newton's method: ``predict`` gives
+        the one nearest to the median, ``predict_quantiles``, ``predict_interval`` and ``predict_distribution`` stand on
+        all of them. Features are those of squares, and C has their units, see :mod:`ulmus.solvers.quantile`.""",
+    ),
+    "quantiles": Parameter(
+        (0.05, 0.5, 0.95),
+        ("array-like",),
+        "array-like of float",
+        """The levels that ``loss="quantile"`` fits. Others can be asked for as well: they lie between, or beyond.""",
+    ),
+}
+
+MONOTONE: Parameters = {
+    "monotonic_cst": Parameter(
+        None,
+        ("array-like", dict, None),
+        "array-like of int of shape (n_features,), dict or None",
+        """Inputs along which answers must not fall (1), must not rise (-1) or may do both (0); by name in a dict, the
+        others are 0. Of classifiers: the probability of the second of two classes. ``monotone_violation_`` is what is
+        left of falls on a fine grid within the range of the data, as a share of the answers' range; above 0 there is a
+        warning.""",
+    )
+}
+
 # How parameters are chosen
 
 INTERCEPT: Parameters = {
@@ -161,8 +188,8 @@ RUN: Parameters = {
         "cpu",
         (StrOptions(set(DEVICES)), Hidden(StrOptions({HIDDEN}))),
         '{"auto", "cpu", "cuda"}',
-        """Where the rows are summed: ``"cuda"`` is a GPU (extra ``[gpu]``), ``"auto"`` takes one where there is one and
-        the fit is large. Fitted attributes are NumPy arrays in any case.""",
+        """Where the work that grows with the rows is done: ``"cuda"`` is a GPU (extra ``[gpu]``), ``"auto"`` takes one
+        where there is one and the fit is large. Fitted attributes are NumPy arrays in any case.""",
     ),
     **THREADS,
     **VERBOSE,
@@ -278,77 +305,6 @@ NEWTON: Parameters = {
     ),
     "rho": Parameter(0.5, (SHARE,), "float", "Factor between the lengths that are tried."),
     "rho1": Parameter(0.5, (SHARE,), "float", "Factor of the way back from ``1/rho`` times the length that was found."),
-}
-
-# Adaptive models
-
-ADAPTIVE: Parameters = {
-    "effort": Parameter(
-        "default",
-        (StrOptions(set(EFFORTS)),),
-        '{"fast", "default", "best"}',
-        "How much time is spent: on the choice of the view, on landmarks, and on local partitions (2, 4 or 8).",
-    ),
-    "categorical_features": Parameter(
-        "from_dtype",
-        (StrOptions({"from_dtype"}), "array-like"),
-        '"from_dtype" or array-like',
-        """Columns that hold categories, by position or name, besides those of a frame that are some by their type or
-        their values.""",
-    ),
-    **ENCODER,
-    "criterion": CRITERION["criterion"].but(
-        kind='{"auto", "squared", "absolute", "error"}',
-        text="Loss by which everything is chosen; see :class:`~ulmus.NKELMRegressor`.",
-    ),
-}
-#: Of adaptive classifiers: loss → criteria by which the rest may be chosen.
-LOSS_CRITERIA = {
-    "log": ("auto", "log_loss", "error", "auc", "balanced"),
-    "auto": ("auto", "log_loss"),
-    "squared": ("auto", "error", "squared", GCV),
-}
-CLASS_LOSS: Parameters = {
-    "loss": Parameter(
-        "log",
-        (StrOptions(set(LOSS_CRITERIA)),),
-        '{"log", "squared", "auto"}',
-        """What global model and leaves minimise: ``"log"`` is softmax (logistic for two classes), ``"squared"`` squares
-        to ±1 codes, which are then turned into probabilities. ``"auto"`` fits both in the same view, for the time of
-        both, and keeps squares where they lower the log loss of held-out rows by more than 2 %.""",
-    ),
-    "criterion": ADAPTIVE["criterion"].but(
-        kind='{"auto", "log_loss", "error", "auc", "balanced", "squared"}',
-        allowed=(StrOptions({name for names in LOSS_CRITERIA.values() for name in names}),),
-        text="""What is to be low on held-out rows where C and the local stage of a log model are chosen: ``"auto"`` is
-        ``"log_loss"``; the others are the error, 1 − AUC, and 1 − the mean recall of the classes. For
-        ``loss="squared"`` everything is chosen by ``"auto"`` (an error count with soft edges), ``"error"`` or
-        ``"squared"``.""",
-    ),
-}
-DECISION: Parameters = {
-    "decision": Parameter(
-        "accuracy",
-        (StrOptions({"accuracy", "balanced"}), "array-like"),
-        '{"accuracy", "balanced"} or array of shape (n_classes, n_classes)',
-        """What ``predict`` makes of probabilities: the likeliest class, the one most above its share of the training
-        rows (for imbalanced classes: it maximises the mean recall), or that of least expected ``cost[true,
-        predicted]``. It takes no part in ``fit``.""",
-    )
-}
-MEMORY: Parameters = {
-    "max_memory": Parameter(
-        2.0,
-        (POSITIVE,),
-        "float",
-        """Gigabytes that the fitted model may hold. The local stage keeps the training rows; it gets fewer partitions,
-        or is left out, where it would need more.""",
-    )
-}
-ADAPTIVE_RUN: Parameters = {
-    **MEMORY,
-    **THREADS,
-    "verbose": VERBOSE["verbose"].but(text="Print what every stage finds."),
 }
 
 # Discriminant models

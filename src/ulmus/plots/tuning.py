@@ -9,6 +9,7 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ulmus.plots.views import ViewsDisplay
 from ulmus.tuning import Trial, Tuning
 
 #: Attribute that tells the family → name of its width, and what its size counts.
@@ -77,26 +78,30 @@ class TuningDisplay:
         self.loss_name = loss_name
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Sequence[Any] | None = None) -> Self:
+    def from_estimator(cls, estimator: Any, *, ax: Sequence[Any] | None = None) -> "Self | ViewsDisplay":
         """Draw the search of a fitted model.
 
         Parameters
         ----------
         estimator : estimator or Pipeline
-            A fitted ELM, KELM or NKELM model that chose something, or a pipeline that ends in one.
+            A fitted ELM, KELM, NKELM or adaptive model that chose something, or a pipeline that ends in one.
         ax : sequence of three matplotlib Axes, optional
-            Where to draw: loss against C, against size, against width. A new figure when not given.
+            Where to draw: loss against C, against size, against width; of an adaptive model by preparation of the
+            columns, by kernel and metric, against the width. A new figure when not given.
 
         Returns
         -------
         TuningDisplay
+            Or, of an adaptive model, an object with the same attributes.
         """
         model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
         check_is_fitted(model)
         name = type(model).__name__
         if not isinstance(getattr(model, "tuning_", None), Tuning):
+            if any(trial.preparation for trial in getattr(model, "trials_", ())):
+                return ViewsDisplay(model.trials_, model.view_).plot(_three_axes(ax))
             if hasattr(model, "trials_"):
-                raise ValueError(f"{name} has no single search to draw; trials_ holds what it tried")
+                raise ValueError(f"this {name} comes from a file of before, which names no trials; fit it again")
             given = {p: v for p, v in model.get_params(deep=False).items() if p in ("C", "gamma", "slope")}
             values = ", ".join(f"{p}={v!r}" for p, v in given.items())
             raise ValueError(

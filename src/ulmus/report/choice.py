@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.models._summary import summary
+from ulmus.models.summary import chosen
 from ulmus.plots import TuningDisplay
 from ulmus.report import figures as draw
 from ulmus.report.page import cell, figure, figures, paragraph, table
@@ -49,7 +49,7 @@ def choice_section(s: Subject) -> str:
 def _values(model: Any) -> list[tuple[str, str, str]]:
     given = model.get_params(deep=False)
     left = {name for name, value in given.items() if isinstance(value, str) and value == "auto"}
-    found = [(n, v, "chosen from the data") for n, v in summary(model).items() if n in left or n not in given]
+    found = [(n, v, "chosen from the data") for n, v in chosen(model).items() if n in left or n not in given]
     known = {name for name, _, _ in found}
     for name in SHOWN:
         value = given.get(name)

@@ -120,10 +120,10 @@ def leave_one_out(
 
 def weighted_median(values: np.ndarray, weight: np.ndarray | None) -> float:
     """The value with half of the weight on either side (the mean of two, where there are two)."""
-    return float(np.median(values)) if weight is None else _quantile(values, weight, 0.5)
+    return float(np.median(values)) if weight is None else weighted_quantile(values, weight, 0.5)
 
 
-def _quantile(values: np.ndarray, weight: np.ndarray | None, share: float) -> float:
+def weighted_quantile(values: np.ndarray, weight: np.ndarray | None, share: float) -> float:
     """The value with this share of the weight below (the mean of two, where there are two)."""
     order = np.argsort(values, kind="stable")
     mass = np.cumsum(np.ones(len(values)) if weight is None else weight[order])
@@ -159,7 +159,7 @@ def _deviation(e: np.ndarray, weight: np.ndarray | None) -> float:
         away = np.abs(e - middle)
         size = GAUSSIAN * weighted_median(away, weight)
         # not the widest distance: a single value may be any distance away
-        if size <= max(SAME * _quantile(away, weight, BULK), ROUND_OFF * abs(middle)):
+        if size <= max(SAME * weighted_quantile(away, weight, BULK), ROUND_OFF * abs(middle)):
             size = float(np.average(away, weights=weight))
             break
         near = away <= GROSS * size
@@ -275,7 +275,7 @@ def pilot(
     elif mild is None:
         mild = tempered(T, weight)
     soft = rows.with_targets(mild)
-    start = _tikhonov(soft, penalty.of(at) / at, rough)
+    start = tikhonov(soft, penalty.of(at) / at, rough)
     if known:
         return replace(start, loss=loss, c=at, C=penalty.of(at))
     noise = _noise(soft, start, mild - T)
@@ -301,7 +301,7 @@ def _noise(rows: NewtonRows, solution: RobustSolution, extra: np.ndarray | None 
     return deviations(left_out + extra[some], kept.weight, kept.T - extra[some])
 
 
-def _tikhonov(rows: NewtonRows, C: np.ndarray, options: NewtonOptions) -> RobustSolution:
+def tikhonov(rows: NewtonRows, C: np.ndarray, options: NewtonOptions) -> RobustSolution:
     """The ridge solution: one Newton step of the squared loss."""
     D, s = rows.n_features, rows.rows.T.shape[1]
     results = newton(rows, LOSSES["squared"], np.ones(s), C, np.zeros((D, s)), np.zeros(s), options)

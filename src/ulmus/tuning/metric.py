@@ -83,7 +83,7 @@ class MetricSearch:
     """Judges widths and metrics; rows are given with the coordinates that the kernel is to see.
 
     They come in random order. The first are the landmarks, whatever metric shows them: with landmarks of its own, a
-    metric could be better by luck.
+    metric could be better by luck. Trials are called by the ``preparation`` and the ``metric`` that they were seen by.
     """
 
     coding: Coding
@@ -92,6 +92,13 @@ class MetricSearch:
     criterion: str = "auto"
     form: str = "diagonal"
     shape: dict[str, Any] = field(default_factory=dict)
+    preparation: str = ""
+    metric: str = "plain"
+
+    def through(self, A: np.ndarray) -> "MetricSearch":
+        """The same search of rows that are given as a metric shows them."""
+        plain = np.array_equal(A, np.ones(len(A)) if A.ndim == 1 else np.eye(len(A)))
+        return replace(self, metric="plain" if plain else "learned")
 
     def judge(
         self, rows: Rows, kernel: str, gamma: float, landmarks: int, log2_C: np.ndarray, n_jobs: int | None
@@ -138,13 +145,18 @@ class MetricSearch:
                 seen, sums = replace(rows, X=sketch.K), partial(sketch.statistics, n_jobs=n_jobs)
                 judge = replace(judge, rows=seen, statistics_of=sums, whitening=sketch.whitening_)
                 summary = judge.summarise(sketch.lifted)
-                return Judged(judge.trial("view", gamma, sketch.lifted, summary, log2_C), sketch, summary.total)
+                trial = judge.trial("view", gamma, sketch.lifted, summary, log2_C)
+                return Judged(self._named(trial, kernel), sketch, summary.total)
         first = rows.X[:landmarks]
         seen_by = NystromMap(len(first), landmarks=first, kernel=kernel, gamma=gamma, n_jobs=n_jobs, **self.shape)
         seen_by.fit(rows.X, sample_weight=rows.weight)
         judge, features = judge.lifted(seen_by, raw=True)
         summary = judge.summarise(features)
-        return Judged(judge.trial("view", gamma, features, summary, log2_C), seen_by, summary.total)
+        trial = judge.trial("view", gamma, features, summary, log2_C)
+        return Judged(self._named(trial, kernel), seen_by, summary.total)
+
+    def _named(self, trial: Trial, kernel: str) -> Trial:
+        return replace(trial, preparation=self.preparation, kernel=kernel, metric=self.metric)
 
     def unit(self, kernel: str, rows: Rows) -> float:
         """The heuristic width."""
@@ -198,7 +210,8 @@ class MetricSearch:
         plain = begin is None or np.array_equal(begin, A)
         if last is None:
             A, seen = (A, rows) if begin is None else (begin, replace(rows, X=through(rows.X, begin)))
-            last, plain = self.judge(seen, kernel, factor * self.unit(kernel, seen), landmarks, LOG2_C, n_jobs), True
+            gamma, plain = factor * self.unit(kernel, seen), True
+            last = self.through(A).judge(seen, kernel, gamma, landmarks, LOG2_C, n_jobs)
         tried = [(A, last.trial)]
         if begin is not None and not plain:
             A = begin
@@ -233,7 +246,8 @@ class MetricSearch:
             trials.append(fewer)
             harmless = fewer.best_loss < PATIENCE * trial.best_loss
             A, trial = (A, fewer) if harmless or self.form == "low_rank" else (best, trial)
-        climb = self.climb(replace(rows, X=through(rows.X, A)), kernel, factor, landmarks, n_jobs, trial)
+        seen = replace(rows, X=through(rows.X, A))
+        climb = self.through(A).climb(seen, kernel, factor, landmarks, n_jobs, trial)
         return A, replace(climb, trials=(*trials, *climb.trials[1:]))
 
     def _through(
@@ -242,7 +256,7 @@ class MetricSearch:
         """A trial of the rows as a metric shows them, and those rows; a good C was ``near``."""
         seen = replace(rows, X=through(rows.X, A))
         grid = np.log2(near.best_C) + NEAR
-        return self.judge(seen, kernel, factor * self.unit(kernel, seen), landmarks, grid, n_jobs), seen
+        return self.through(A).judge(seen, kernel, factor * self.unit(kernel, seen), landmarks, grid, n_jobs), seen
 
     def _trimmed(self, A: np.ndarray, rows: Rows) -> np.ndarray:
         """The metric without what hardly matters in it."""

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ulmus import engine
+from ulmus._layout import text_table
+from ulmus._numbers import number
 from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_sample
@@ -26,6 +28,7 @@ from ulmus.solvers.objective import NewtonRows
 from ulmus.solvers.ridge import Problem
 from ulmus.solvers.robust import Penalty, RobustSolution, begin, deviations, polish, roughly
 from ulmus.tuning.judge import C_LIMITS, FLAT
+from ulmus.tuning.surface import lowest
 
 #: Deviations from a rough fit beyond which targets are brought back.
 TEMPER = 3.0
@@ -61,12 +64,20 @@ def pilot_sample(rows: Rows, rng: np.random.RandomState) -> Rows:
     return rows if rows.effective_count <= PILOT_ROWS else distinct_sample(rows, PILOT_ROWS, rng)[1]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RobustTuning:
     """The C that were tried (relative to the transition, where they were chosen) and their held-out losses."""
 
     C: np.ndarray
     loss: np.ndarray
+
+    def __repr__(self) -> str:
+        chosen = lowest(self.loss)
+        rows = [
+            (number(C), number(loss), "*" * (k == chosen))
+            for k, (C, loss) in enumerate(zip(self.C, self.loss, strict=True))
+        ]
+        return "\n".join(text_table(rows, ("C", "loss", "")))
 
 
 @dataclass

@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
+from ulmus._layout import html_table, text_table
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
 from ulmus.statistics import Statistics, Summary
+from ulmus.tuning.decisions import TRIAL_HEADER, trial_rows
 from ulmus.tuning.judge import GCV, Judge
 from ulmus.tuning.surface import C_LIMITS, FLAT, Trial
 
@@ -65,9 +67,9 @@ FEWEST = 64
 SCORED_ROWS = {"bounded": (4_000, 20_000), "unbounded": (16_000, 20_000)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tuning:
-    """What was searched and what was chosen."""
+    """What was searched and what was chosen; it prints as a small table."""
 
     trials: tuple[Trial, ...]
     width: float
@@ -81,6 +83,15 @@ class Tuning:
         rows = [(t.stage, t.width, t.size, C, loss) for t in self.trials for C, loss in zip(t.C, t.loss, strict=True)]
         names = ("stage", "width", "size", "C", "loss")
         return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+
+    def __repr__(self) -> str:
+        rows = trial_rows(self.trials, lambda t: t.stage != "width" and t.size == self.size)
+        head = f"{len(self.trials)} models judged on rows they did not hold, in {self.seconds:.1f} s; * is the choice"
+        return "\n".join([head, *text_table(rows, TRIAL_HEADER)])
+
+    def _repr_html_(self) -> str:
+        rows = trial_rows(self.trials, lambda t: t.stage != "width" and t.size == self.size)
+        return html_table(rows, TRIAL_HEADER)
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """The losses of one model for every C, and the grid of C that grows where the best value is."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -13,6 +14,8 @@ _WIDEN = 5
 #: Relative differences in loss below this are none.
 FLAT = 1e-3
 
+#: A climb goes by factors of four, so many at most, and ends where a step gains less than this share.
+MAX_CLIMB, WORTH_A_STEP = 6, 0.01
 #: Neighbouring values of log2 C may lie so far apart, beside the best as elsewhere.
 GAP = 2.0
 
@@ -22,9 +25,31 @@ def lowest(loss: np.ndarray) -> int:
     return int(np.flatnonzero(loss <= (1 + FLAT) * loss.min())[0])
 
 
+def climbed(loss_at: Callable[[float], float], start: float, share: float = WORTH_A_STEP) -> float:
+    """The best of ``start · 4^k`` by a climb that ends where a step gains less than this share, or after six steps."""
+    losses: dict[int, float] = {}
+
+    def at(k: int) -> float:
+        if k not in losses:
+            losses[k] = loss_at(start * 4.0**k)
+        return losses[k]
+
+    here = 0
+    while abs(here) < MAX_CLIMB:
+        best = min((here - 1, here + 1), key=at)
+        if at(best) > (1 - share) * at(here):
+            break
+        here = best
+    return start * 4.0**here
+
+
 @dataclass(frozen=True)
 class Trial:
-    """The losses of every C for one width and one size of the features."""
+    """The losses of every C for one width and one size of the features.
+
+    Trials of an adaptive model say which view it was too: how columns were prepared, the kernel, and whether it saw
+    them through a metric ("plain" or "learned").
+    """
 
     stage: str
     width: float
@@ -34,6 +59,9 @@ class Trial:
     loss: np.ndarray
     row_losses: np.ndarray = field(repr=False)
     seconds: float = 0.0
+    preparation: str = ""
+    kernel: str = ""
+    metric: str = ""
 
     @property
     def best(self) -> int:

@@ -147,8 +147,7 @@ class ViewSearch:
         by_log: bool = False,
     ) -> None:
         self.categorical, self.rng, self.n_jobs, self.budget = categorical, rng, n_jobs, budget
-        self.by_log = by_log
-        self.rows = rows
+        self.by_log, self.rows = by_log, rows
         self.whole = Preparation.of("standard", rows.X, rows.T, rows.weight, categorical)
         self.search = MetricSearch(coding, int(rng.randint(2**31 - 1)), fit_intercept, criterion)
         self.trials: list[Trial] = []
@@ -192,12 +191,11 @@ class ViewSearch:
         }
         climbs = self._climbs(posed)
         kind = _best({kind: climb.best for kind, climb in climbs.items()})
-        rough = climbs[kind]
+        rough, self.search = climbs[kind], replace(self.search, preparation=kind)
         smooth = self.search.climb(posed[kind], KERNELS[1], rough.factor, self.budget.landmarks, self.n_jobs)
         flat = self._flat(posed[kind])
         self.trials += [trial for found in (*climbs.values(), smooth) for trial in found.trials] + [flat]
-        metric = np.ones(posed[kind].X.shape[1])
-        self.C = rough.best.best_C
+        metric, self.C = np.ones(posed[kind].X.shape[1]), rough.best.best_C
         views = [
             View(prepared[kind], metric, k, t.width) for k, t in zip(KERNELS, (rough.best, smooth.best), strict=True)
         ]
@@ -210,18 +208,19 @@ class ViewSearch:
     def _climbs(self, posed: dict[str, Rows]) -> dict[str, Climb]:
         """The best width on every preparation; where the first one is the best, on the best of them alone."""
         kernel, landmarks, width = KERNELS[0], self.budget.landmarks, self.budget.first_width
+        called = {kind: replace(self.search, preparation=kind) for kind in posed}
 
         def first(kind: str) -> Trial:
             gamma = width * self.search.unit(kernel, posed[kind])
-            return self.search.judge(posed[kind], kernel, gamma, landmarks, LOG2_C, n_jobs=1).trial
+            return called[kind].judge(posed[kind], kernel, gamma, landmarks, LOG2_C, n_jobs=1).trial
 
         def climb(kind: str) -> Climb:
-            found = self.search.climb(posed[kind], kernel, leader.factor, landmarks, self.n_jobs)
+            found = called[kind].climb(posed[kind], kernel, leader.factor, landmarks, self.n_jobs)
             return replace(found, trials=(begun[kind], *found.trials))
 
         begun = dict(zip(posed, engine.ordered_map(first, posed, self.n_jobs), strict=True))
         best = _best(begun)
-        leader = self.search.climb(posed[best], kernel, width, landmarks, self.n_jobs, begun[best])
+        leader = called[best].climb(posed[best], kernel, width, landmarks, self.n_jobs, begun[best])
         others = [kind for kind in posed if kind != best]
         if leader.factor == width:
             return {best: leader} | {kind: Climb((begun[kind],), begun[kind], width) for kind in others}
@@ -230,7 +229,8 @@ class ViewSearch:
     def _flat(self, rows: Rows) -> Trial:
         """The additive model of these rows."""
         gamma = FLAT * self.search.unit(KERNELS[0], rows)
-        return self.search.judge(rows, KERNELS[0], gamma, self.budget.landmarks, LOG2_C, self.n_jobs).trial
+        trial = self.search.judge(rows, KERNELS[0], gamma, self.budget.landmarks, LOG2_C, self.n_jobs).trial
+        return replace(trial, kernel=f"{KERNELS[0]}, additive")
 
     def _sample(self, count: int) -> Rows:
         return shuffled_sample(self.rows, count, self.rng)
@@ -320,8 +320,9 @@ class ViewSearch:
         seen = replace(rows, X=through(rows.X, metric))
         gamma, log2_C = near.factor * self.search.unit(kernel, seen), np.log2(near.best.best_C) + FINAL
         landmarks = min(self.budget.metric_landmarks, len(rows) // 2)
-        by_squares = replace(self.search, criterion="squared")  # which tell more of a row than whether it is right
-        self.trials.append(by_squares.judge(seen, kernel, gamma, landmarks, log2_C, self.n_jobs).trial)
+        by_squares = replace(self.search.through(metric), criterion="squared")  # which tell more than who is right
+        trial = by_squares.judge(seen, kernel, gamma, landmarks, log2_C, self.n_jobs).trial
+        self.trials.append(replace(trial, stage="cuts"))
         return self.trials[-1]
 
     def _cut(self, raw: Rows, view: View, near: Climb) -> tuple[View, Climb, Rows]:
@@ -333,7 +334,7 @@ class ViewSearch:
         begun, landmarks = replace(shown, X=shown.X * A), self.budget.metric_landmarks
         rounds = min(self.budget.rounds, CUTS_ROUNDS)
         more, climb = self.search.sharpest(begun, view.kernel, near.factor, landmarks, rounds, self.n_jobs)
-        self.trials += climb.trials
+        self.trials += [replace(trial, stage="cuts") for trial in climb.trials]
         return replace(view, preparation=preparation, metric=A * more, gamma=climb.best.width), climb, shown
 
     def _posed(self, kind: str, rows: Rows, cuts: Cuts | None = None) -> tuple[Preparation, Rows]:
@@ -352,8 +353,7 @@ class ViewSearch:
         if len(asked) == 1 or (fresh is None and (not more or self._decided(rows, views, climbs))):
             return best
         known, unknown = self.budget.final_landmarks
-        judged, count = (rows, known) if fresh is None else (fresh, unknown)
-        trials = self._trials(judged, views, climbs, count)
+        trials = self._trials(*((rows, views, climbs, known) if fresh is None else (fresh, views, climbs, unknown)))
         return asked[int(np.argmin([trial.best_loss for trial in trials]))]
 
     def _by_log(self, rows: Rows, views: list[View], climbs: list[Climb]) -> int:
@@ -394,7 +394,7 @@ class ViewSearch:
             view, climb = each
             seen = replace(rows, X=through(rows.X, view.metric))
             near = np.log2(climb.best.best_C) + FINAL
-            return self.search.judge(seen, view.kernel, view.gamma, count, near, n_jobs=1).trial
+            return self.search.through(view.metric).judge(seen, view.kernel, view.gamma, count, near, n_jobs=1).trial
 
         self.trials += (trials := list(engine.ordered_map(judge, zip(views, climbs, strict=False), self.n_jobs)))
         return trials

@@ -1,0 +1,250 @@
+"""One screen about a fitted model: what was fitted on what, what was chosen against what, and how well it does."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from ulmus._layout import html_table, text_table
+from ulmus._numbers import number
+from ulmus.measures import CLASSIFICATION, ORDINAL, REGRESSION, TWO_CLASSES, Answers, Score, scored
+from ulmus.tuning import Tuning
+from ulmus.tuning.decisions import Decision, of_search, of_views
+
+#: Attributes that hold a choice.
+NAMES = ("n_landmarks_", "n_hidden_", "gamma_", "slope_", "C_", "n_components_", "n_neighbors_")
+#: Parameters that are told as they were given.
+GIVEN = ("kernel", "activation", "loss", "effort", "features", "head", "decoding", "forgetting")
+#: Attribute that tells the family → names of its width and its size.
+WIDTHS = {"n_hidden_": ("slope", "n_hidden"), "n_landmarks_": ("gamma", "n_landmarks")}
+#: Inputs and names that are shown, at most, and the length of a bar.
+INPUTS, FEW, BAR = 8, 6, 24
+FLATTERS = "These rows also took part in the choices, so that new rows may do a little worse; a test set tells."
+
+
+@dataclass(frozen=True)
+class FitSummary:
+    """What is to be said of a fitted model; it prints as one screen, and shows as HTML in a notebook.
+
+    Attributes
+    ----------
+    title : str
+        The model.
+    fitted : list of (name, value)
+        What was fitted on what.
+    chosen : list of Decision
+        What was chosen, its held-out loss, and the losses of what else was tried.
+    scores : list of Score
+        On rows that were left out, with 95 % intervals.
+    left_out : str
+        Which rows these are.
+    inputs : list of (name, share)
+        The leading inputs.
+    """
+
+    title: str
+    fitted: list[tuple[str, str]]
+    chosen: list[Decision]
+    scores: list[Score]
+    left_out: str
+    inputs: list[tuple[str, float]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        parts = [text_table(rows, header) for _, rows, header in self._tables()]
+        width = min(max(len(line) for part in parts for line in part), 120)
+        lines = [self.title, "=" * width]
+        for (caption, _, _), part in zip(self._tables(), parts, strict=True):
+            lines += [*([caption] if caption else []), *part, "-" * width]
+        return "\n".join([*lines[:-1], "=" * width, *([FLATTERS] if self.scores else [])])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        tables = "".join(
+            (f"<p><em>{caption}</em></p>" if caption else "") + html_table(rows, head)
+            for caption, rows, head in self._tables()
+        )
+        return f"<div><h4>{self.title}</h4>{tables}{f'<p>{FLATTERS}</p>' if self.scores else ''}</div>"
+
+    def _tables(self) -> list[tuple[str, Sequence[tuple[str, ...]], tuple[str, ...]]]:
+        """Caption, rows and header of each part."""
+        told = [(d.name, d.chosen, "" if np.isnan(d.loss) else number(d.loss), d.against, d.where) for d in self.chosen]
+        tables: list[Any] = [("", self.fitted, ())]
+        if told:
+            tables.append(("", told, ("chosen", "value", "loss", "against", "judged on")))
+        sure = [(s.name, number(s.value), f"{number(s.low)} … {number(s.high)}") for s in self.scores]
+        if sure:
+            tables.append((self.left_out, sure, ("", "value", "95 % interval")))
+        else:
+            tables.append(("", [(self.left_out,)], ()))
+        if self.inputs:
+            most = max(share for _, share in self.inputs) or 1.0
+            bars = [(name, f"{share:.3f}", "#" * round(BAR * share / most)) for name, share in self.inputs]
+            tables.append(("", bars, ("inputs", "share", "")))
+        return tables
+
+
+def summarised(model: Any) -> FitSummary:
+    """The summary of a fitted model."""
+    check_is_fitted(model)
+    answers, left_out = answers_left_out(model)
+    measures: Any = REGRESSION
+    if is_classifier(model):
+        measures = TWO_CLASSES if len(model.classes_) == 2 else CLASSIFICATION
+        measures = ORDINAL if hasattr(model, "present_") else measures
+    found = [] if answers is None else scored(answers, measures)
+    return FitSummary(type(model).__name__, _fitted(model), decisions(model), found, left_out, _inputs(model))
+
+
+def html_view(model: Any, diagram: str) -> str:
+    """What a notebook shows of a model: scikit-learn's diagram, and the summary where there is something to say."""
+    fitted = hasattr(model, "fitted_") or hasattr(model, "classes_")
+    return diagram + summarised(model)._repr_html_() if fitted else diagram
+
+
+def chosen(model: Any) -> dict[str, str]:
+    """Name → value of all that a fitted model has chosen, or was given in its place."""
+    values = {name.rstrip("_"): getattr(model, name, None) for name in NAMES}
+    found = {name: f"{value:.4g}" for name, value in values.items() if isinstance(value, Real)}
+    if getattr(model, "loss_", "squared") != "squared":
+        found["loss"] = model.loss_
+    return {**_view(model), **found, **_local(model)} if hasattr(model, "view_") else found
+
+
+def decisions(model: Any) -> list[Decision]:
+    """What was chosen, beside what else was tried; what was given has no loss."""
+    known, tuning = list[Decision](), getattr(model, "tuning_", None)
+    if isinstance(tuning, Tuning):
+        width, size = next((names for name, names in WIDTHS.items() if hasattr(model, name)), ("gamma", "landmarks"))
+        known = of_search(tuning, width, size)
+    if hasattr(model, "view_"):
+        view = chosen(model)
+        known = of_views(model.trials_, view["columns"], view["kernel"], view["metric"]) + _stages(model)
+    given = model.get_params(deep=False)
+    rest = {name: str(given[name]) for name in GIVEN if isinstance(given.get(name), str | float)} | chosen(model)
+    told = {d.name for d in known}
+    return known + [
+        Decision(name, value, np.nan, why="from the data" if given.get(name, "auto") == "auto" else "given")
+        for name, value in rest.items()
+        if name not in told
+    ]
+
+
+def answers_left_out(model: Any) -> tuple[Answers | None, str]:
+    """Answers of rows by models that did not hold them, and which rows these are."""
+    fitted = model._now("weights", "certainty") if hasattr(model, "_now") else None
+    if fitted is None:
+        held = getattr(model, "left_out_", None)
+        if held is None:
+            return None, "No row was left out: score rows that the model has not seen."
+        answers = Answers.of_classes(held.true, held.scores.argmax(axis=1), held.scores, held.weight)
+        return answers, f"{len(held.true):,} rows, classified as if they were new"
+    if is_classifier(model):
+        held = getattr(fitted.certainty, "left_out", None)
+        if held is None:
+            return None, "No row was left out: score rows that the model has not seen."
+        P = model._class_probabilities(fitted, held.scores)
+        return Answers.of_classes(held.true, P.argmax(axis=1), P, held.weight), _which(held)
+    rows = getattr(fitted.certainty, "rows", None)
+    if rows is None:
+        return None, "The file of an earlier version keeps no rows that were left out: score new ones."
+    return Answers(rows.T, rows.P, weight=rows.weight), _which(rows)
+
+
+def _which(held: Any) -> str:
+    """How rows were left out."""
+    how = "by models that did not see them"
+    if getattr(held, "one_by_one", False):
+        how = "one by one, exactly"
+    elif getattr(held, "fold", None) is not None:
+        how = "with their fold"
+    return f"{len(held.weight):,} rows left out, {how}"
+
+
+def _fitted(model: Any) -> list[tuple[str, str]]:
+    facts = [("rows", _count(n_rows(model))), ("columns", _columns(model))]
+    encoder = getattr(model, "encoder_", None)
+    if encoder is not None and encoder.left_out_:
+        left = [f"{name} ({why})" for name, why in encoder.left_out_.items()]
+        facts.append(("left out", "; ".join(left[:FEW]) + ("; …" if len(left) > FEW else "")))
+    if is_classifier(model):
+        facts.append(("classes", f"{len(model.classes_)}: {_few([str(label) for label in model.classes_])}"))
+    if hasattr(model, "memory_"):
+        facts.append(("size", f"{model.memory_ / 1e6:.1f} MB"))
+    return facts
+
+
+def n_rows(model: Any) -> int | None:
+    """Rows that a model was fitted to, as far as it knows."""
+    learner = getattr(model, "stream_", None)
+    if learner is not None:
+        return int(learner.n_rows if learner.waiting is None else len(learner.waiting))
+    fitted = getattr(model, "fitted_", None)
+    learned = getattr(getattr(fitted, "weights", None), "learned", None)
+    found = getattr(fitted, "n_rows", None) or getattr(model, "n_samples_fit_", None)
+    return found if learned is None or found is not None else int(learned.n_rows)
+
+
+def _count(n: int | None) -> str:
+    return "not known" if n is None else f"{n:,}"
+
+
+def _columns(model: Any) -> str:
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    kinds = getattr(getattr(model, "encoder_", None), "kinds_", None)
+    if kinds:
+        counts = Counter(kinds.values())
+        return f"{model.n_features_in_}: " + ", ".join(f"{count} × {kind}" for kind, count in counts.items())
+    return f"{model.n_features_in_}" + (f": {_few(names)}" if names else "")
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:FEW]) + (f", … ({len(names) - FEW} more)" if len(names) > FEW else "")
+
+
+def _inputs(model: Any) -> list[tuple[str, float]]:
+    shares = getattr(model, "feature_importances_", None)
+    if shares is None:
+        return []
+    names = getattr(model, "feature_names_in_", [f"x{k}" for k in range(len(shares))])
+    return [(str(names[k]), float(shares[k])) for k in np.argsort(-shares, kind="stable")[:INPUTS] if shares[k] > 0]
+
+
+def _view(model: Any) -> dict[str, str]:
+    view = model.view_
+    metric = "learned" if (view.metric != 1).any() else "plain"
+    return {
+        "columns": view.preparation.columns.kind,
+        **({"cuts": f"{len(view.preparation.cuts)}"} if view.preparation.cuts is not None else {}),
+        "metric": metric,
+        "kernel": view.kernel,
+        "gamma": f"{view.gamma:.4g}",
+        "n_landmarks": f"{model.map_.n_lifted}",
+        **({"loss": model.loss_} if hasattr(model, "loss_") else {}),
+    }
+
+
+def _local(model: Any) -> dict[str, str]:
+    if model.local_ is None:
+        return {"local stage": "left out"}
+    leaves = sum(partition.n_leaves for partition in model.local_.partitions)
+    return {"local stage": f"{leaves:,} leaves in {len(model.local_.partitions)} partitions"}
+
+
+def _stages(model: Any) -> list[Decision]:
+    """Whether an adaptive model has a local stage, and which loss it has."""
+    found, losses = [], getattr(model, "local_losses_", None)
+    if losses is not None:
+        stage, own = _local(model)["local stage"], 0 if model.local_ is not None else 1
+        other = ("without it", "with it")[own]
+        found.append(Decision("local stage", stage, losses[own], ((other, losses[1 - own]),), "rows held out"))
+    by_loss = getattr(model, "losses_", None)
+    if by_loss:
+        others = tuple((name, loss) for name, loss in by_loss.items() if name != model.loss_)
+        found.append(Decision("loss", model.loss_, by_loss[model.loss_], others, "rows held out"))
+    return found
