@@ -13,6 +13,7 @@ from ulmus.engine import Lift, Rows
 from ulmus.features.kept import KeptMap
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_sample, row_keys
+from ulmus.solvers.interpolation import without_own_row
 from ulmus.solvers.own_landmarks import OwnLandmarks, WithoutLandmarks, can_leave, landmarks_among
 from ulmus.solvers.path import RidgePath, leave_out
 from ulmus.solvers.ridge import Solution
@@ -145,7 +146,7 @@ def _without_met(held_out: HeldOut, features: Lift, rows: Rows, solution: Soluti
     for piece in engine.pieces(len(met), engine.block_rows(features.n_lifted, np.float64)):
         Phi = np.empty((len(met[piece]), features.n_lifted))
         features.lift(some.X[piece], Phi)
-        errors, variance[met[piece]] = solution.leverage.apart(Phi, solution.beta, weight[piece])
+        errors, variance[met[piece]] = without_own_row(solution.leverage, Phi, solution.beta, weight[piece])
         P[met[piece]] = some.T[piece] - errors
     return replace(held_out, P=P, variance=variance)
 

@@ -140,18 +140,6 @@ class Leverage:
         inside = cho_solve((self.root, True), self.rows @ V, check_finite=False) if len(self.rows) else self.rows @ V
         return self.C * (V - self.rows.T @ inside)
 
-    def apart(self, Phi: np.ndarray, beta: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Errors of rows that weights of smallest norm pass through, once they leave, and variances of predictions.
-
-        With ``u = w G⁺φ̃`` the weights without a row that no others determine (its leverage is 1) are
-        ``β − u (uᵀβ)/‖u‖²``: those of other rows are kept, and nothing is left in the direction that only this row saw.
-        So it is missed by ``uᵀβ/‖u‖²``, and predicted with the variance ``uᵀG⁺u/‖u‖⁴ − 1/w``.
-        """
-        U = self.inverse((Phi - self.centre).T) * weight
-        size = _squared_columns(U)
-        variance = np.einsum("ij,ij->j", U, self.inverse(U)) / size**2 - 1 / weight
-        return U.T @ beta / size[:, None], np.maximum(variance, 0.0)
-
 
 def _squared_columns(A: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->j", A, A)
