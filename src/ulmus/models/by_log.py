@@ -16,7 +16,7 @@ from ulmus.models.fitted import Outcome
 from ulmus.solvers.log_leave_out import left_out
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 from ulmus.tuning import Trial, Tuning
-from ulmus.tuning.log_choice import TOLERANCE, PenaltyChoice, choose_C, choose_width, posed
+from ulmus.tuning.log_choice import TOLERANCE, PenaltyChoice, choose_C, choose_width, unkept
 from ulmus.tuning.log_held import log_held_sets
 from ulmus.tuning.log_loss import FLOORED, HeldTrial, held_path
 
@@ -55,9 +55,12 @@ def fit_on_map(model: Any, training: Training, plan: Choice | None = None) -> Ou
     if plan is None:
         plan, start = chosen_plan(model, training)
     rows = gathered(replace(on_host(training.rows), fold=training.folds))
-    problem = posed(plan.features, rows, plan.C, model._intercept, model.n_jobs)
+    backend = training.backend
+    problem = backend.exact_log_problem(plan.features, rows, plan.C, model._intercept)
     solution = fit_softmax(problem, start=start, tol=TOLERANCE)
     weights = model._family.of_beta(plan, solution.beta, solution.intercept, 1.0, "newton")
+    if backend.is_gpu and rows.fold is None:  # some rows say how sure the model is, and the CPU has them
+        problem = unkept(plan.features, rows, plan.C, model._intercept, model.n_jobs)
     return Outcome(weights, held_scores(problem, solution, rows, training.rng))
 
 

@@ -19,7 +19,7 @@ from ulmus.models.fitted import Fitted
 from ulmus.models.steps import Steps
 from ulmus.solvers.log_passes import PassMinimum, minimise_by_passes
 from ulmus.solvers.softmax import METRIC_ROWS, LogSolution, fit_softmax, warn_unfinished
-from ulmus.tuning.log_choice import TOLERANCE, posed
+from ulmus.tuning.log_choice import TOLERANCE, posed_in_double
 from ulmus.tuning.metric import quietly
 
 #: Passes over all rows, at most, those for the last digits, and how near to its minimum the sample is at the start.
@@ -60,7 +60,7 @@ class LogSteps(Steps):
         self.few = replace(rows, fold=folds if folds is not None and len(rows) == len(folds) else None)
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         scaled = replace(self.few, weight=weight * (total / weight.sum()))
-        self.problem = posed(self.plan.features, scaled, self.plan.C, self.fit_intercept, self.model.n_jobs)
+        self.problem = posed_in_double(self.plan.features, scaled, self.plan.C, self.fit_intercept, self.model.n_jobs)
         with quietly():
             begun = fit_softmax(self.problem, tol=BEGUN)
         start = np.vstack([begun.beta, begun.intercept]) if self.fit_intercept else begun.beta
