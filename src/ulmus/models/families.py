@@ -91,6 +91,7 @@ class FeatureFamily:
         if ridge.open and not (recipe.open_width or recipe.open_size):
             ridge = replace(ridge, C=NEAR_C)  # nothing but C is open
         plan = replace(choose(recipe, ridge, training), statistics=None)
+        training.backend.release(plan.features)
         if not recipe.open_width:
             return plan
         size = getattr(plan.features, recipe.size_name)
@@ -98,7 +99,8 @@ class FeatureFamily:
         if width == plan.width:
             return plan
         features = prepared(recipe, training)[0](width, size)
-        return replace(plan, width=width, features=features.fit(training.rows.X, training.labels, training.rows.weight))
+        features.fit(training.rows.X, training.labels, training.rows.weight)
+        return replace(plan, width=width, features=training.backend.release(features))
 
     def begin(self, model: Any, training: Training, *, spare: bool = False) -> Choice:
         """Choose and fit the map, and C, on these rows; with their sums, where the choice needed them.
