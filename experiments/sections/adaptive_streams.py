@@ -83,8 +83,8 @@ def past_memory(section: Section, options: Options) -> None:
         about = (f"{r['peak']:,.0f}", f"{r['model']:,.0f}", f"{r['error']:.4f}")
         rows.append((way, f"{n:,}", f"{r['seconds']:.3g}", cost, *about))
     section.say(
-        f"`AdaptiveRegressor()`, {WIDTH} features, noise of deviation {NOISE}, Parquet files of {ROWS_PER_FILE:,} rows, one "
-        "thread. In memory the rows were loaded before; the peak is what came on top."
+        f"`AdaptiveRegressor()`, {WIDTH} features, noise of deviation {NOISE}, Parquet files of {ROWS_PER_FILE:,} "
+        "rows, one thread. In memory the rows were loaded before; the peak is what came on top."
     )
     heads = ("way", "rows", "processor s", "µs per row", "peak above start, MB", "model, MB", "error (RMSE)")
     section.say(markdown(heads, rows))
