@@ -114,13 +114,18 @@ class AdaptiveModel(Model):
         stages = self._stages(rows, coding, landmarks, rng, backend)
         if self._is_monotone:
             stages = self._monotone(stages, rows, table, rng)
+        if stages.local is not None:
+            stages = replace(stages, local=stages.local.scaled(scale))
         return self._settle(stages, rows, (centre, scale), table)
 
     def _settle(self, stages: Stages, rows: Rows, units: tuple[np.ndarray, np.ndarray], table: np.ndarray) -> HeldOut:
-        """Keep what was fitted to targets in these units; rows left out, which are some of a table, are given back."""
+        """Keep what was fitted to targets in these units (leaves are in those of the targets already).
+
+        Rows left out, which are some of a table, are given back.
+        """
         centre, scale = units
         self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
-        self.local_ = None if stages.local is None else stages.local.scaled(scale)
+        self.local_ = stages.local
         self.local_losses_ = stages.local_losses
         with engine.threads_for(self.map_.n_lifted):
             self.feature_importances_ = self._importances(rows, stages.beta)
