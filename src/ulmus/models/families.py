@@ -18,6 +18,7 @@ from ulmus.engine import Lift, Rows
 from ulmus.features.recipes import NystromFeatures, RandomFeatures
 from ulmus.models._metric import seen_through
 from ulmus.models.choice import Choice, Training, choose, choose_from_sums, prepared
+from ulmus.models.few_rows import chooses_on_hardly_any
 from ulmus.models.fitted import Learned, NystromFit, Outcome, RandomFit, digits_kept, types_kept
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import summed_form, summing_problem
@@ -51,7 +52,7 @@ class FeatureFamily:
 
     def adapts(self, model: Any, found: Outcome) -> bool:
         """Whether so much is chosen that few rows left out one by one say too little of the errors to come."""
-        return False
+        return chooses_on_hardly_any(model, found)
 
     def is_crowded(self, held_out: HeldOut) -> bool:
         """Whether weights have hardly fewer degrees of freedom than rows, and no prior speaks for what is between."""
@@ -180,7 +181,7 @@ class RandomFamily(FeatureFamily):
     def adapts(self, model: Any, found: Outcome) -> bool:
         recipe = self.recipe(model)
         open_map = model.C is not None and (recipe.open_width or recipe.open_size)
-        return open_map or self.is_crowded(found.held_out)
+        return open_map or self.is_crowded(found.held_out) or super().adapts(model, found)
 
     def is_crowded(self, held_out: HeldOut) -> bool:
         return held_out.freedom > CROWDED
