@@ -14,7 +14,7 @@ from typing import Any
 
 from ulmus.engine import physical_memory
 from ulmus.tables.errors import TableError
-from ulmus.tables.sniff import Layout, Source
+from ulmus.tables.sniff import DAMAGED, Layout, Source
 
 #: Texts that mean that a value is missing.
 MISSING = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", "#N/A", "#NA", "<NA>")
@@ -137,12 +137,16 @@ def _read_file(path: str) -> Iterator[TableBatch]:
     reader = {"csv": _csv, "jsonl": _json_lines, "parquet": _parquet, "xlsx": _workbook}[layout.format]
     row = 2 if layout.format in ("csv", "xlsx") else 1
     rows = 0
-    for table in reader(source, layout):
-        if not table.num_rows:
-            continue
-        names = unique_names(table.column_names)
-        yield TableBatch(dict(zip(names, table.columns, strict=True)), row + rows, source.name)
-        rows += table.num_rows
+    try:
+        for table in reader(source, layout):
+            if not table.num_rows:
+                continue
+            names = unique_names(table.column_names)
+            yield TableBatch(dict(zip(names, table.columns, strict=True)), row + rows, source.name)
+            rows += table.num_rows
+    except DAMAGED as error:
+        where = f"after row {row + rows - 1}" if rows else "from its start"
+        raise TableError(f"the compressed file is damaged, {where}: {error}", file=source.name) from None
     if not rows:
         raise TableError("the file has no rows, only a header" if row == 2 else "no rows", file=source.name)
 
