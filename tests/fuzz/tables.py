@@ -43,7 +43,22 @@ CELLS = (
     *("\t", "\u200b", "ß", "漢字", "🙂", "x" * 3000, "9" * 400, "-0", "+", "1 000", "(5)", "#REF!", "\ufeff", "Summe"),
 )
 #: Bytes that are put in.
-BYTES = (b'"', b",", b";", b"\t", b"\n", b"\r", b"\r\n", b"\0", b"\xff", b"\xef\xbb\xbf", b"\xc3", b"\x80", b"''", b"\\")
+BYTES = (
+    b'"',
+    b",",
+    b";",
+    b"\t",
+    b"\n",
+    b"\r",
+    b"\r\n",
+    b"\0",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"\xc3",
+    b"\x80",
+    b"''",
+    b"\\",
+)
 
 
 def check(seed: int) -> str:
@@ -56,7 +71,14 @@ def check(seed: int) -> str:
         data, out = Path(folder, "data.csv"), Path(folder, "out.csv" if command == "predict" else "out.ulmus")
         data.write_bytes(text)
         if command == "predict":
-            asked = ["predict", str(model(goal)), str(data), "-o", str(out), *rng.choice(((), ("--force",), ("--keep",)))]
+            asked = [
+                "predict",
+                str(model(goal)),
+                str(data),
+                "-o",
+                str(out),
+                *rng.choice(((), ("--force",), ("--keep",))),
+            ]
         else:
             asked = ["fit", str(data), "--target", goal, "-o", str(out), "--model", "nkelm", "--no-baselines"]
         said, code = told(asked)
@@ -67,12 +89,15 @@ def check(seed: int) -> str:
             answer = "answered"
             if command == "predict":
                 rows = list(csv.DictReader(io.StringIO(out.read_text())))
-                assert rows and all(row["prediction"] not in ("", "nan", None) for row in rows), "a prediction is missing"
+                assert rows and all(row["prediction"] not in ("", "nan", None) for row in rows), (
+                    "a prediction is missing"
+                )
         else:
             assert code == BAD_TABLE, f"exit code {code}: {said[-500:]}"
             assert left == ["data.csv"], left
             reason = [line for line in said.splitlines() if "error: " in line]
-            assert len(reason) == 1 and "Traceback" not in said, said[-2000:]
+            assert len(reason) == 1, said[-2000:]
+            assert "Traceback" not in said, said[-2000:]
             placed = re.search(r"\brow \d+|column ['\"]", reason[0]) is not None
             assert placed or any(words in reason[0] for words in WHOLE), reason[0]
             answer = "refused, with its place" if placed else "refused as a whole"
@@ -195,7 +220,10 @@ def _title(rng, rows):
 
 
 def _commas(rng, rows):
-    return [rows[0], *([cell.replace(".", ",") if re.fullmatch(r"[\d.]+", cell) else cell for cell in row] for row in rows[1:])]
+    return [
+        rows[0],
+        *([cell.replace(".", ",") if re.fullmatch(r"[\d.]+", cell) else cell for cell in row] for row in rows[1:]),
+    ]
 
 
 ROWS = (

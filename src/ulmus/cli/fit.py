@@ -12,6 +12,7 @@ from ulmus.cli.console import UsageError, check_outputs, say, show, warn, workin
 from ulmus.cli.memory import too_large
 from ulmus.cli.models import chosen_model, model_for, settled
 from ulmus.cli.roles import CRITERIA, METRICS, Extras, Roles, divided
+from ulmus.cli.watch import unwatched, watched
 from ulmus.features.findings import copies, leaks, profile
 from ulmus.models.fitted import keep_tuning
 from ulmus.models.summary import chosen as chosen_values
@@ -88,8 +89,9 @@ def fit(
     pipeline[-1].set_params(**judged_by(roles, name, schema.task))
     odd = findings(schema, X_fit, y_fit, X_test, y_test)
     began_fit = time.perf_counter()
-    with working(f"fitting {len(y_fit):,} rows"):
-        pipeline.fit(X_fit, y_fit, **read.extras.take(fitted).fit_options(pipeline))
+    with working(task := f"fitting {len(y_fit):,} rows") as progress:
+        watched(pipeline, progress, task).fit(X_fit, y_fit, **read.extras.take(fitted).fit_options(pipeline))
+    unwatched(pipeline)
     seconds = time.perf_counter() - began_fit
     found: list[Score] = [] if X_test is None else scores(pipeline, X_test, y_test)
     found.sort(key=lambda score: score.name != measure)
@@ -99,8 +101,9 @@ def fit(
     entries = compared(schema, found, seconds, rows, measure) if found and compare else []
     final = pipeline
     if read.other is None and found:
-        with working(f"fitting all {len(y):,} rows"):
-            final = settled(pipeline).fit(X, y, **read.extras.fit_options(pipeline))
+        with working(task := f"fitting all {len(y):,} rows") as progress:
+            final = watched(settled(pipeline), progress, task).fit(X, y, **read.extras.fit_options(pipeline))
+            unwatched(final)
             if hasattr(pipeline[-1], "tuning_"):
                 keep_tuning(final[-1], pipeline[-1].tuning_)
         say(f"fitted again to all {len(y):,} rows; the scores are those of the model of {len(y_fit):,}")

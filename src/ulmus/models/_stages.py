@@ -30,6 +30,7 @@ class Work:
     rng: np.random.RandomState
     n_jobs: int | None
     say: Callable[[str], None]
+    enter: Callable[[str], None]
 
 
 @dataclass(frozen=True)
