@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from data import classification, regression
 from ulmus import AdaptiveClassifier, AdaptiveRegressor, NKELMRegressor, datasets
+from ulmus.backend import Host
 from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features import kept as features_kept
@@ -91,7 +92,7 @@ def global_model(rows, view, size):
         "criterion": "auto",
         "scored": scored,
         "fit_intercept": True,
-        "n_jobs": 2,
+        "backend": Host(2),
     }
     return GlobalModel.of(rows, view, size, 0, **given)
 

@@ -14,9 +14,10 @@ from ulmus import engine
 from ulmus.devices import accelerator as accelerators
 from ulmus.devices import direct, tensors, triangles, whitening
 from ulmus.devices.accelerator import Accelerator, resolve
+from ulmus.devices.judge import TensorPath
 from ulmus.devices.kernel_ridge import fit_on_device
 from ulmus.devices.lifts import lift_on
-from ulmus.devices.statistics import DeviceSums, gram_statistics
+from ulmus.devices.statistics import DeviceSums, TensorStatistics, gram_statistics
 from ulmus.devices.tensors import DeviceRows, HostView
 from ulmus.engine import Rows
 from ulmus.features.activations import ACTIVATIONS
@@ -148,7 +149,7 @@ def test_every_C_has_the_predictions_and_leverages_of_the_path_on_the_cpu(fit_in
     Phi, T = rows(100, 12), rows(100, 2, seed=1)
     stats = Statistics.of(Phi, T)
     a = accelerator()
-    there = direct.TensorPath(direct.TensorStatistics(a, a.tensor(stats.moments), 2, 100), fit_intercept=fit_intercept)
+    there = TensorPath(TensorStatistics(a, a.tensor(stats.moments), 2, 100), fit_intercept=fit_intercept)
     C = 2.0 ** np.arange(-5, 10)
     fitted, h = there.predictions(a.tensor(Phi), C)
     here = RidgePath(stats, fit_intercept=fit_intercept)

@@ -3,6 +3,7 @@
 A fit asks its backend, and never where the arrays are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,14 +13,20 @@ from ulmus import engine
 from ulmus.calibration import HeldOut, leave_one_out_sample
 from ulmus.codings import Coding
 from ulmus.engine import Rows
+from ulmus.features.kept import KeptMap, keep
 from ulmus.features.kernels import CrossKernel
 from ulmus.features.nystrom import NystromMap
+from ulmus.features.partition import Partition, random_partition
 from ulmus.solvers.kernel_ridge import DualSolution, fit_kernel_ridge
+from ulmus.solvers.local import LocalKernels, fit_leaves
+from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.nystrom_iterative import HostNormal
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, fit_nystrom_sums, nystrom_statistics
-from ulmus.solvers.ridge import Gradient, Problem, Solution, fit_ridge, fit_sums
+from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, fit_nystrom_sums, nystrom_statistics, summed_form
+from ulmus.solvers.ridge import Gradient, Precision, Problem, Solution, fit_ridge, fit_sums
+from ulmus.solvers.softmax import LogProblem
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning import Judge
+from ulmus.tuning.log_held import posed
 
 
 @dataclass(frozen=True)
@@ -46,14 +53,24 @@ class Host:
         """Memory that a fit may use."""
         return engine.physical_memory() or np.inf
 
-    def judge(self, rows: Rows, coding: Coding, fit_intercept: bool, criterion: str, folds: np.ndarray | None) -> Judge:
+    def judge(
+        self, rows: Rows, coding: Coding, fit_intercept: bool, criterion: str, folds: np.ndarray | None, **more: Any
+    ) -> Judge:
         """Who tells how good a map and a C are, by rows that models did not see."""
         options: dict[str, Any] = {"criterion": criterion, "folds": folds, "n_jobs": self.n_jobs}
-        return Judge(rows, coding, self.statistics, fit_intercept, **options)
+        return Judge(rows, coding, self.statistics, fit_intercept, **options, **more)
+
+    def kept(self, features: NystromMap, rows: Rows) -> tuple[Any, Rows]:
+        """Map and rows for several passes: with kernel values evaluated once, where they fit in memory."""
+        return keep(features, rows, self.n_jobs)
+
+    def judged(self, features: Any) -> tuple[Any, np.ndarray | None]:
+        """Features as the judge takes them, and the whitening of those that are raw."""
+        return summed_form(features)
 
     def statistics(self, features: Any, rows: Rows) -> Statistics:
         """Sums of the features of rows."""
-        sums = nystrom_statistics if isinstance(features, NystromMap) else engine.gram_statistics
+        sums = nystrom_statistics if isinstance(features, NystromMap | KeptMap) else engine.gram_statistics
         return sums(features, rows, n_jobs=self.n_jobs)
 
     def host_statistics(self, features: Any, rows: Rows) -> Statistics:
@@ -65,11 +82,18 @@ class Host:
         return summary
 
     def fit_ridge(
-        self, features: Any, rows: Rows, C: float | None, fit_intercept: bool, stats: Statistics | None
+        self,
+        features: Any,
+        rows: Rows,
+        C: float | None,
+        fit_intercept: bool,
+        stats: Statistics | None,
+        precision: Precision | None = None,
     ) -> Solution:
         """Weights for rows in memory (from their sums, if given), by the form that keeps the digits."""
-        if isinstance(features, NystromMap):
-            return fit_nystrom_ridge(features, rows, C, fit_intercept=fit_intercept, n_jobs=self.n_jobs, stats=stats)
+        if isinstance(features, NystromMap | KeptMap):
+            options: dict[str, Any] = {"n_jobs": self.n_jobs, "stats": stats, "precision": precision}
+            return fit_nystrom_ridge(features, rows, C, fit_intercept=fit_intercept, **options)  # type: ignore[arg-type]
         return fit_ridge(Problem(features, rows, C, fit_intercept, self.n_jobs), stats)
 
     def fit_sums(
@@ -97,3 +121,48 @@ class Host:
     def left_out(self, features: Any, rows: Rows, solution: Solution, rng: Any, C: float | None) -> HeldOut:
         """Exact leave-one-out predictions of a sample of the rows."""
         return leave_one_out_sample(features, rows, solution, rng, C, n_jobs=self.n_jobs)
+
+    def apply(self, features: Any, X: Any, weights: np.ndarray) -> np.ndarray:
+        """``Φ(X) β``."""
+        return engine.apply(features, X, weights, n_jobs=self.n_jobs)
+
+    def partition(self, U: np.ndarray, leaf_rows: int, rng: np.random.RandomState) -> Partition:
+        """A random partition of rows into leaves of at most so many."""
+        return random_partition(U, leaf_rows, rng)
+
+    def fit_leaves(
+        self,
+        kernel: str,
+        gamma: float,
+        ridge: float,
+        U: np.ndarray,
+        R: np.ndarray,
+        weight: np.ndarray | None,
+        partitions: Sequence[Partition],
+    ) -> list[np.ndarray]:
+        """Weights of exact kernel ridge in every leaf, in the order of each partition."""
+        return fit_leaves(kernel, gamma, ridge, U, R, weight, partitions, self.n_jobs, single=True)
+
+    def fit_log_leaves(
+        self,
+        kernel: str,
+        gamma: float,
+        ridge: float,
+        U: np.ndarray,
+        T: np.ndarray,
+        offset: np.ndarray,
+        weight: np.ndarray | None,
+        partitions: Sequence[Partition],
+        tol: float,
+    ) -> list[np.ndarray]:
+        """The same in the log loss, beside the scores of another model."""
+        given: Any = (kernel, gamma, ridge, U, T, offset, weight, partitions)
+        return fit_log_leaves(*given, tol=tol, n_jobs=self.n_jobs, single=True)[0]
+
+    def answers(self, local: LocalKernels, U: np.ndarray) -> np.ndarray:
+        """Answers of a local stage to queries."""
+        return local.predict(U, self.n_jobs)
+
+    def log_problem(self, features: NystromMap, rows: Rows, max_bytes: float) -> LogProblem:
+        """The log loss on features of the rows, which are evaluated once where memory allows."""
+        return posed(features, rows, max_bytes, self.n_jobs)

@@ -13,7 +13,8 @@ from ulmus.cli.memory import too_large
 from ulmus.cli.models import chosen_model, model_for, settled
 from ulmus.cli.roles import CRITERIA, METRICS, Extras, Roles, divided
 from ulmus.cli.watch import unwatched, watched
-from ulmus.features.findings import copies, leaks, profile
+from ulmus.features.examine import check_table
+from ulmus.features.findings import profile
 from ulmus.models.fitted import keep_tuning
 from ulmus.models.summary import chosen as chosen_values
 from ulmus.persistence import save
@@ -54,10 +55,10 @@ def fit(
     roles = roles or Roles()
     began = time.perf_counter()
     order = [c.strip() for c in categories.split(",")] if categories else None
-    _check(data, test, order, model, holdout, output, report, stream)
+    _check(data, test, order, holdout, output, report, stream)
     if stream and roles != Roles():
         raise UsageError("--stream knows no roles of columns; name them without it, or prepare the table first")
-    if not stream and model != "adaptive" and too_large(data):
+    if not stream and too_large(data):
         say(f"{data} is large beside the free memory: it is streamed, as with --stream", "yellow")
         stream = True
     if stream:
@@ -68,6 +69,8 @@ def fit(
             goal,
             task=task,
             categories=order,
+            model=model,
+            effort=effort,
             test=test,
             output=output,
             report=report,
@@ -168,7 +171,6 @@ def _check(
     data: str,
     test: str | None,
     order: list[str] | None,
-    model: str,
     holdout: float,
     output: str | None,
     report: str | None,
@@ -179,10 +181,10 @@ def _check(
         raise UsageError(f"--categories takes at least two different names, lowest first, got {','.join(order)!r}")
     if output == "-":
         raise UsageError("a model is a file: name one with -o; only tables go to standard output")
-    if stream and model == "adaptive":
-        raise UsageError("--stream cannot fit an adaptive model, which holds its rows; leave --model out, or use nkelm")
     if stream and data == "-":
-        raise UsageError("--stream reads the table twice, and standard input can be read once; save it to a file first")
+        raise UsageError(
+            "--stream reads the table several times, and standard input can be read once; save it to a file first"
+        )
     if not 0 <= holdout < 1:
         raise UsageError(f"--holdout is a share of the rows, at least 0 and below 1, got {holdout}")
     inputs = [file for path in (data, test) if path is not None for file in files_of(path)]
@@ -275,12 +277,9 @@ def judged_by(roles: Roles, name: str, task: str) -> dict[str, str]:
 
 
 def findings(schema: Schema, X: Any, y: np.ndarray, X_test: Any, y_test: Any) -> list[str]:
-    """Tell what is odd about the table: columns that tell the target, and copies among the rows held out."""
-    plain = encoder(schema.columns, prepared=False)
-    M = plain.fit_transform(X)
-    found = leaks(M, list(X.columns), plain.inputs_, y, schema.task != "regression")
-    if X_test is not None:
-        found += copies(M, y, plain.transform(X_test), y_test)
+    """Tell what is odd about the table: columns that tell the target, copies among the rows held out, drift to them."""
+    task = "regression" if schema.task == "regression" else "classification"
+    found = check_table(X, y, X_test, y_test, task=task, encoder=encoder(schema.columns)).findings
     for finding in found:
         warn(finding.text)
     return [finding.text for finding in found]

@@ -4,6 +4,10 @@ What belongs where: :mod:`~ulmus.devices.accelerator` finds the device and watch
 :mod:`~ulmus.devices.tensors` brings rows to it, :mod:`~ulmus.devices.lifts` turns them into features there,
 :mod:`~ulmus.devices.statistics` sums them and :mod:`~ulmus.devices.direct` solves; :mod:`~ulmus.devices.iterative` is
 the operator of conjugate gradients, with its preconditioner in :mod:`~ulmus.devices.triangles` and its kernel products
-in :mod:`~ulmus.devices.triton_kernels`. Before a GPU is asked for, only :mod:`~ulmus.devices.accelerator`,
-:mod:`~ulmus.devices.tensors` and :mod:`~ulmus.devices.routes` are imported, without PyTorch.
+in :mod:`~ulmus.devices.triton_kernels`. Adaptive models grow their trees in :mod:`~ulmus.devices.partition` and solve
+leaves in batches (:mod:`~ulmus.devices.batches`, :mod:`~ulmus.devices.leaves`, :mod:`~ulmus.devices.log_leaves`), with
+kernel values from :mod:`~ulmus.devices.differences`; :mod:`~ulmus.devices.softmax` is their global log loss.
+
+Before a GPU is asked for, only :mod:`~ulmus.devices.accelerator`, :mod:`~ulmus.devices.tensors` and
+:mod:`~ulmus.devices.routes` are imported, without PyTorch.
 """

@@ -3,6 +3,7 @@
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import Any
 
 from ulmus.backend import Host
@@ -13,6 +14,8 @@ DEVICES = ("auto", "cpu", "cuda")
 HIDDEN = "torch"
 #: Multiply-adds below which ``"auto"`` stays on the CPU: starting PyTorch and the GPU takes seconds.
 WORTH_IT = 2e12
+#: Kernel values from which a prediction is sent to a GPU.
+WORTH_SENDING = 2e9
 #: Bytes of the buffer through which results come back.
 PINNED_BYTES = 2**25
 
@@ -139,3 +142,15 @@ def backend_for(device: str, n_jobs: int | None, work: float) -> Iterator[Any]:
         from ulmus.devices.direct import Driver
 
         yield Driver(accelerator, n_jobs)
+
+
+@contextmanager
+def predicting(device: str, n_jobs: int | None, work: float) -> Iterator[Any]:
+    """The backend of a prediction of so many kernel values: a model that was fitted on a GPU predicts without one."""
+    if device == HIDDEN or (device != "cpu" and work >= WORTH_SENDING and resolve("auto", inf) == "cuda"):
+        with on_device("cuda" if device != HIDDEN else device) as accelerator:
+            from ulmus.devices.direct import Driver
+
+            yield Driver(accelerator, n_jobs)
+        return
+    yield Host(n_jobs)

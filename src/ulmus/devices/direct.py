@@ -1,32 +1,39 @@
 """The direct route on the device: sums, one factorisation, every C, leave-one-out."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from ulmus import engine
 from ulmus.calibration import HeldOut, leave_one_out_sample, residual_kernel
 from ulmus.devices.accelerator import Accelerator
 from ulmus.devices.iterative import DeviceNormal, FusedKernel, fusable, fused_gradient
+from ulmus.devices.judge import DeviceJudge
 from ulmus.devices.kernel_ridge import fit_on_device
+from ulmus.devices.leaves import answers, fit_leaves
 from ulmus.devices.lifts import TensorLift, lift_on, whitened
+from ulmus.devices.log_leaves import fit_log_leaves
+from ulmus.devices.partition import DeviceLevel
 from ulmus.devices.routes import direct_bytes
+from ulmus.devices.softmax import log_problem
 from ulmus.devices.statistics import TensorStatistics, gradient, gram_statistics, require_finite
-from ulmus.devices.tensors import DeviceRows, block_rows, on_both_sides
+from ulmus.devices.tensors import DeviceRows, HostView, block_rows, on_both_sides
 from ulmus.devices.whitening import DeviceDecomposition
 from ulmus.engine import Rows
 from ulmus.features.kernels import KERNELS
 from ulmus.features.nystrom import NystromMap
+from ulmus.features.partition import Partition, grown
 from ulmus.solvers.kernel_ridge import DualSolution
+from ulmus.solvers.local import LocalKernels
 from ulmus.solvers.nystrom_ridge import GRAM_LIMIT, SUM_LIMIT, summed_form
-from ulmus.solvers.path import Spectrum, leave_out
 from ulmus.solvers.ridge import (
     DOUBLE,
     Leverage,
     NormalEquations,
+    Precision,
     Problem,
     Solution,
     fit_dual,
@@ -34,8 +41,9 @@ from ulmus.solvers.ridge import (
     settle,
 )
 from ulmus.solvers.ridge import fit_sums as fit_host_sums
+from ulmus.solvers.softmax import LogProblem
 from ulmus.statistics import Statistics, Summary
-from ulmus.tuning import GCV, Judge
+from ulmus.tuning import Judge
 
 #: Multiply-adds from which kernel values are rounded before they are squared.
 ROUNDING_PAYS = 1e13
@@ -56,9 +64,21 @@ class Driver:
         for known, there in self._rows:
             if known is rows:
                 return there
-        there = DeviceRows(self.accelerator, rows)
+        there = DeviceRows(self.accelerator, self._beside(rows))
         self._rows = [*self._rows[-1:], (rows, there)]
         return there
+
+    def _beside(self, rows: Rows) -> Rows:
+        """The rows with inputs that are on the device already, where they are."""
+        for known, there in self._rows:
+            if known.X is rows.X and there.inputs is not None:
+                return replace(rows, X=HostView(there.inputs, rows.X))
+        return rows
+
+    def inputs(self, X: np.ndarray) -> Any:
+        """All inputs as one tensor of the device."""
+        found = self._beside(Rows(X, np.empty((len(X), 0)))).X
+        return found.tensor.double() if isinstance(found, HostView) else self.matrix(X)
 
     def lift(self, features: Any) -> TensorLift:
         for known, there in self._lifts:
@@ -95,15 +115,33 @@ class Driver:
         features.__dict__.pop("_decompose", None)
         return features
 
-    def judge(self, rows: Rows, coding: Any, fit_intercept: bool, criterion: str, folds: np.ndarray | None) -> Judge:
+    def judge(
+        self, rows: Rows, coding: Any, fit_intercept: bool, criterion: str, folds: np.ndarray | None, **more: Any
+    ) -> Judge:
         """Who tells how good a map and a C are, by rows that models did not see."""
         options: dict[str, Any] = {"criterion": criterion, "folds": folds, "n_jobs": self.n_jobs, "driver": self}
-        return DeviceJudge(rows, coding, self.statistics, fit_intercept, **options)  # type: ignore[arg-type]
+        return DeviceJudge(rows, coding, self.statistics, fit_intercept, **options, **more)  # type: ignore[arg-type]
 
-    def fit_ridge(self, features: Any, rows: Rows, C: float | None, fit_intercept: bool, stats: Any) -> Solution:
+    def kept(self, features: NystromMap, rows: Rows) -> tuple[Any, Rows]:
+        """Map and rows for several passes: kernel values are made anew in each, which costs little here."""
+        return features, rows
+
+    def judged(self, features: Any) -> tuple[Any, None]:
+        """Features as the judge takes them, and the whitening of those that are raw."""
+        return features, None
+
+    def fit_ridge(
+        self,
+        features: Any,
+        rows: Rows,
+        C: float | None,
+        fit_intercept: bool,
+        stats: Any,
+        precision: Precision | None = None,
+    ) -> Solution:
         """Weights for rows in memory (from their sums, if given)."""
         self.release(features)
-        return fit_ridge(self, features, rows, C, fit_intercept=fit_intercept, n_jobs=self.n_jobs, stats=stats)
+        return fit_ridge(self, features, rows, C, fit_intercept=fit_intercept, stats=stats, precision=precision)
 
     def fit_sums(
         self, features: Any, sample: Rows, stats: Any, C: float | None, fit_intercept: bool, again: Any
@@ -160,12 +198,56 @@ class Driver:
     def apply(self, features: Any, X: Any, weights: np.ndarray) -> np.ndarray:
         """``Φ(X) β`` in float64."""
         lift, B = lift_on(self.accelerator, features), self.accelerator.tensor(weights)
-        rows = DeviceRows(self.accelerator, Rows(X, np.empty((X.shape[0], 0))), keep=False)
+        rows = DeviceRows(self.accelerator, self._beside(Rows(X, np.empty((X.shape[0], 0)))), keep=False)
         out = np.empty((X.shape[0], weights.shape[1]))
         for piece, block, _, _ in rows.blocks(block_rows(features.n_lifted)):
             out[piece] = self.accelerator.numpy(lift(block) @ B)
         require_finite(self.accelerator.torch, self.accelerator.torch.from_numpy(out))
         return out
+
+    def partition(self, U: np.ndarray, leaf_rows: int, rng: np.random.RandomState) -> Partition:
+        """A random partition (:func:`ulmus.features.partition.random_partition`)."""
+        return grown(DeviceLevel.root(self.accelerator, self.inputs(U)), leaf_rows, rng)
+
+    def fit_leaves(
+        self,
+        kernel: str,
+        gamma: float,
+        ridge: float,
+        U: np.ndarray,
+        R: np.ndarray,
+        weight: np.ndarray | None,
+        partitions: Sequence[Partition],
+    ) -> list[np.ndarray]:
+        """Weights of exact kernel ridge in every leaf, in the order of each partition."""
+        a = self.accelerator
+        given = self.inputs(U), a.tensor(R), None if weight is None else a.tensor(weight)
+        return fit_leaves(a, kernel, gamma, ridge, *given, partitions)
+
+    def fit_log_leaves(
+        self,
+        kernel: str,
+        gamma: float,
+        ridge: float,
+        U: np.ndarray,
+        T: np.ndarray,
+        offset: np.ndarray,
+        weight: np.ndarray | None,
+        partitions: Sequence[Partition],
+        tol: float,
+    ) -> list[np.ndarray]:
+        """The same in the log loss, beside the scores of another model."""
+        a = self.accelerator
+        given = self.inputs(U), a.tensor(T), a.tensor(offset), None if weight is None else a.tensor(weight)
+        return fit_log_leaves(a, kernel, gamma, ridge, *given, partitions, tol)
+
+    def answers(self, local: LocalKernels, U: np.ndarray) -> np.ndarray:
+        """Answers of a local stage to queries."""
+        return answers(self.accelerator, local, self.inputs(local.U), self.inputs(U))
+
+    def log_problem(self, features: NystromMap, rows: Rows, max_bytes: float) -> LogProblem:
+        """The log loss on features of the rows, which are evaluated once."""
+        return log_problem(self.accelerator, self.lift(features), features, self.rows(rows), max_bytes, self.n_jobs)
 
 
 def rounded_bits(n: int, L: int) -> int:
@@ -239,26 +321,30 @@ def fit_ridge(
     C: float | None,
     *,
     fit_intercept: bool,
-    n_jobs: int | None,
     stats: Any = None,
+    precision: Precision | None = None,
 ) -> Solution:
-    """Weights by sums and Cholesky on the device, corrected from the rows; on the CPU where that keeps no digits."""
-    problem = DeviceProblem(features, rows, C, fit_intercept, n_jobs, driver=driver)
+    """Weights by sums and Cholesky on the device, corrected from the rows; on the CPU where that keeps no digits.
+
+    Another ``precision`` than double says how many digits are worth another pass over the rows.
+    """
+    problem = DeviceProblem(features, rows, C, fit_intercept, driver.n_jobs, driver=driver)
     if len(rows) < features.n_lifted:
         return fit_dual(problem)
     stats = driver.statistics(features, rows) if stats is None else stats
-    precision = DOUBLE
+    wanted = precision or DOUBLE
     if sums_raw(features):
         problem = replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
-        if features.condition_ > SUM_LIMIT or rounded_bits(len(rows), features.n_lifted):
-            precision = replace(DOUBLE, correct=0.0)
+        lossy = features.condition_ > SUM_LIMIT or rounded_bits(len(rows), features.n_lifted)
+        if lossy and precision is None:
+            wanted = replace(DOUBLE, correct=0.0)
     try:
         system = DeviceNormalEquations(stats, C, fit_intercept)
-        solution = settle(problem, system, system.solution(), precision)
+        solution = settle(problem, system, system.solution(), wanted)
     except LinAlgError:
         solution = None
     if solution is None:
-        plain = Problem(features, rows, C, fit_intercept, n_jobs)
+        plain = Problem(features, rows, C, fit_intercept, driver.n_jobs)
         return fit_triangular(plain)
     return replace(solution, form=f"gram float64 {driver.accelerator.name}")
 
@@ -303,81 +389,3 @@ def fitted_values(
 
 def _dense(X: Any) -> Any:
     return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-
-
-class TensorPath:
-    """Ridge solutions for every C from one decomposition (:class:`ulmus.solvers.path.RidgePath`), on the device."""
-
-    def __init__(self, stats: TensorStatistics, fit_intercept: bool) -> None:
-        self.accelerator, self.fit_intercept = stats.accelerator, fit_intercept
-        torch = self.accelerator.torch
-        used = stats.centred() if fit_intercept else stats
-        self.centre = stats.feature_mean if fit_intercept else torch.zeros_like(stats.feature_mean)
-        self.target_mean = stats.target_mean if fit_intercept else torch.zeros_like(stats.target_mean)
-        self.constant = 1.0 / stats.weight if fit_intercept else 0.0
-        s, self.U = torch.linalg.eigh(used.gram)
-        self.s = s.clamp(min=0.0)
-        self.Z = self.U.T @ used.cross
-        self.total = stats.weight
-        self.target_square = self.accelerator.numpy(used.target.diagonal().contiguous())
-
-    @property
-    def spectrum(self) -> Spectrum:
-        """The eigenvalues in NumPy."""
-        a = self.accelerator
-        return Spectrum(
-            a.numpy(self.s), a.numpy(self.Z), self.target_square, self.total, fit_intercept=self.fit_intercept
-        )
-
-    def predictions(self, Phi: Any, C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Fitted values ``[C, row, output]`` and leverages ``[C, row]``."""
-        a = self.accelerator
-        A = (Phi - self.centre) @ self.U
-        shrink = 1.0 / (self.s[:, None] + a.tensor(1.0 / np.asarray(C, dtype=float))[None, :])
-        shrunk = (self.Z[:, None, :] * shrink[:, :, None]).reshape(len(self.s), -1)
-        fitted = (A @ shrunk).reshape(len(A), len(C), -1).permute(1, 0, 2) + self.target_mean
-        return a.numpy(fitted.contiguous()), a.numpy((A.square_() @ shrink).T.contiguous()) + self.constant
-
-
-@dataclass(frozen=True)
-class DeviceJudge(Judge):
-    """A judge whose paths and held-out predictions are computed on the device."""
-
-    driver: Any = field(default=None, repr=False)
-
-    def _paths(self, summary: Any, size: int) -> Any:
-        trained = [summary.total - part for part in summary.folds] or [summary.total]
-        return [TensorPath(stats.prefix(size), self.fit_intercept) for stats in trained]
-
-    def lifted(self, features: Any, *, raw: bool = False) -> tuple["DeviceJudge", Any]:
-        """Features are cheap here, and sending them is not: rows stay rows."""
-        return self, features
-
-    def _row_losses(self, asked: Any, features: Any) -> list[np.ndarray]:
-        """Losses ``[C, scored row]`` of every surface at the log2 C asked of it; by GCV one loss for all rows."""
-        if self.criterion == GCV:
-            return [self._gcv(surface.paths[0].spectrum, 2.0**more) for surface, more in asked]
-        index, most = self.scored_rows, max(len(more) for _, more in asked)
-        out = [np.empty((len(more), len(index))) for _, more in asked]
-        lift, a = self.driver.lift(features), self.driver.accelerator
-        for piece in engine.pieces(len(index), block_rows(max(features.n_lifted, most * self.rows.T.shape[1]))):
-            chosen = index[piece]
-            rows = self.rows.take(chosen)
-            Phi = lift(a.torch.from_numpy(np.ascontiguousarray(_dense(rows.X))).to(a.device))
-            for losses, (surface, more) in zip(out, asked, strict=True):
-                if len(more):
-                    P = self._held_out_there(surface.paths, Phi[:, : surface.size], rows, chosen, 2.0**more)
-                    losses[:, piece] = self.coding.losses(rows.T, P, self.criterion)
-        return out
-
-    def _held_out_there(self, paths: Any, Phi: Any, rows: Rows, chosen: np.ndarray, C: np.ndarray) -> np.ndarray:
-        """Predictions ``[C, row, output]`` of rows by models that did not see them."""
-        if self.folds is None:
-            fitted, h = paths[0].predictions(Phi, C)
-            return leave_out(rows.T, rows.T - fitted, 1.0 - (h if rows.unit is None else rows.unit * h))
-        P = np.empty((len(C), *rows.T.shape))
-        a = self.driver.accelerator
-        for k in np.unique(self.folds[chosen]):
-            tested = np.flatnonzero(self.folds[chosen] == k)
-            P[:, tested] = paths[k].predictions(Phi[a.tensor(tested, a.torch.int64)], C)[0]
-        return P

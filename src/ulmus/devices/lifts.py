@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ulmus.devices.accelerator import Accelerator
+from ulmus.devices.differences import values
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.kernels import CANCELLATION, HARMLESS, ROOTED, CrossKernel
 from ulmus.features.nystrom import NystromMap
@@ -64,6 +65,9 @@ def _repaired(torch: Any, P: Any, left: Any, right: Any, U: Any, V: Any, exact: 
 
 def _cross_kernel(accelerator: Accelerator, cross: CrossKernel, dtype: Any) -> TensorLift:
     torch, kernel, p = accelerator.torch, cross.kernel, cross.parameters
+    if kernel is not None and kernel.embedding == "cityblock":
+        right = (accelerator.tensor(cross.Z, dtype) * p.gamma).T.contiguous()[None]
+        return lambda X: values(accelerator, kernel.name, (X.to(dtype) * p.gamma).T.contiguous()[None], right)[0]
     if kernel is None or kernel.embedding not in _EMBEDDED:
         return _from_host(accelerator, cross, dtype)
     Z = accelerator.tensor(cross.Z, dtype)

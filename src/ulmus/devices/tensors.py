@@ -164,6 +164,11 @@ class DeviceRows:
     def __len__(self) -> int:
         return self.n
 
+    @property
+    def inputs(self) -> Any:
+        """All inputs, where they are on the device; None where they are sent block by block."""
+        return self._X
+
     def _bytes(self) -> int:
         size = 0 if isinstance(self.rows.X, HostView) else np.dtype(self.rows.X.dtype).itemsize * self.d
         return self.n * (size + 8 * self.s + 8)

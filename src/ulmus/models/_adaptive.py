@@ -11,6 +11,7 @@ from sklearn.base import is_regressor
 
 from ulmus import engine
 from ulmus.calibration import LEAST_REMAINDER, HeldOut, parts_of_few, refitted, variance_terms
+from ulmus.devices.accelerator import predicting
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
 from ulmus.features.preparation import Preparation
@@ -32,6 +33,14 @@ ENOUGH = 100
 #: Where rows are fewer than this many, or than so many for each column (up to a limit), a view adapts to the errors
 #: that choose it: intervals then stand on whole fits, each without one of so many parts of the rows.
 FEW_ROWS, FEW_OF_COLUMN, FEW_AT_MOST, PARTS = 64, 4, 200, 5
+#: Bits of the units in which targets are fitted.
+UNIT_BITS = 20
+
+
+def few_digits(values: np.ndarray) -> np.ndarray:
+    """The same numbers with so few bits that round-off is not among them."""
+    mantissa, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(np.round(mantissa * 2.0**UNIT_BITS), exponent - UNIT_BITS))
 
 
 class AdaptiveModel(Model):
@@ -41,7 +50,6 @@ class AdaptiveModel(Model):
     C: ClassVar[str] = "auto"
     fit_intercept: ClassVar[str] = "auto"
     cv: ClassVar[None] = None
-    device: ClassVar[str] = "cpu"
     _minds_scales: ClassVar[bool] = False
     _fit_stages: ClassVar[Mapping[str, float]] = {"view": 0.6, "global model": 0.15, "local stage": 0.25}
     _categorical: np.ndarray
@@ -58,11 +66,11 @@ class AdaptiveModel(Model):
         rows, folds, rng = training.rows, training.folds, training.rng
         # as one row each, copies have the coordinates of a weight to the last digit, and the search draws by them
         rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64), fold=folds))
-        held_out = self._train_on(rows, rng, training.targets)
+        held_out = self._train_on(rows, rng, training.targets, training.backend)
         seed = int(rng.randint(2**31 - 1))
         part = self._parts(rows)
         if part is not None:
-            held_out = refitted(rows, part, partial(self._another, seed, training.targets))
+            held_out = refitted(rows, part, partial(self._another, seed, training.targets, training.backend))
         return Outcome(None, held_out)
 
     def _parts(self, rows: Rows) -> np.ndarray | None:
@@ -72,14 +80,14 @@ class AdaptiveModel(Model):
             return None
         return parts_of_few(rows, np.inf, PARTS)
 
-    def _another(self, seed: int, targets: Any, rows: Rows) -> Callable[[Any], Any]:
+    def _another(self, seed: int, targets: Any, backend: Any, rows: Rows) -> Callable[[Any], Any]:
         """A model like this one of other rows."""
         other = copy(self)
         other.verbose, other._progress = 0, None
-        other._train_on(rows, np.random.RandomState(seed), targets)
+        other._train_on(rows, np.random.RandomState(seed), targets, backend)
         return lambda X: (other._outputs(X), np.zeros(len(X)))
 
-    def _train_on(self, rows: Rows, rng: np.random.RandomState, targets: Any) -> HeldOut:
+    def _train_on(self, rows: Rows, rng: np.random.RandomState, targets: Any, backend: Any) -> HeldOut:
         table, rows = rows.X, replace(rows, place=np.arange(len(rows)))
         centre, scale = self._units(rows)
         rows = replace(rows, T=(rows.T - centre) / scale)
@@ -90,7 +98,11 @@ class AdaptiveModel(Model):
             self._part_seed = int(rng.randint(2**31 - 1))
             rows = replace(rows, X=self.view_.transform_learned(rows, value_parts(rows, self._part_seed)))
         self._enter("global model")
-        stages = self._stages(rows, coding, landmarks, rng)
+        return self._settle(self._stages(rows, coding, landmarks, rng, backend), rows, (centre, scale), table)
+
+    def _settle(self, stages: Stages, rows: Rows, units: tuple[np.ndarray, np.ndarray], table: np.ndarray) -> HeldOut:
+        """Keep what was fitted to targets in these units; rows left out, which are some of a table, are given back."""
+        centre, scale = units
         self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
         self.local_ = None if stages.local is None else stages.local.scaled(scale)
         self.local_losses_ = stages.local_losses
@@ -105,13 +117,14 @@ class AdaptiveModel(Model):
         X = None if held_out.place is None else table[held_out.place]
         return replace(held_out, X=X, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)
 
-    def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState) -> Stages:
+    def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState, backend: Any) -> Stages:
         """Global model and local stage in the chosen view."""
-        return self._by(SquaredStages, rows, coding, rng, self.criterion, fit_intercept=self._intercept).fit(landmarks)
+        work = self._work(rows, coding, rng, self.criterion, backend)
+        return SquaredStages(work, fit_intercept=self._intercept).fit(landmarks)
 
-    def _by(self, kind: Any, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, **more: Any) -> Any:
-        given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, self.n_jobs)
-        return kind(Work(*given, self._say, self._enter), **more)
+    def _work(self, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, backend: Any) -> Work:
+        given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, backend)
+        return Work(*given, self._say, self._enter)
 
     def _learned_coordinates(self, rows: Rows) -> np.ndarray:
         """Coordinates of the training rows, as the fit saw them; copies may stand apart."""
@@ -123,12 +136,17 @@ class AdaptiveModel(Model):
         return self.view_.transform_learned(scaled, part)
 
     def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Regression targets are fitted in units of their deviation, codes as they are."""
+        """Regression targets are fitted in units of their deviation, codes as they are.
+
+        Units have few digits, so that they do not hang on the order in which rows are summed: samples are drawn by what
+        targets are in them.
+        """
         if not self._default_intercept:
             return np.zeros(rows.T.shape[1]), np.ones(rows.T.shape[1])
         mean = np.average(rows.T, axis=0, weights=rows.weight)
         deviation = root_mean_square(rows.T - mean, rows.weight)
-        return mean, np.where(deviation > 0, deviation, 1.0)
+        scale = few_digits(np.where(deviation > 0, deviation, 1.0))
+        return np.round(mean / scale * 2.0**UNIT_BITS) * 2.0**-UNIT_BITS * scale, scale
 
     def _choose_view(self, rows: Rows, coding: Any, rng: np.random.RandomState) -> tuple[View, int]:
         """Choose on samples, then learn the preparation from all rows; and how many landmarks there is a use for."""
@@ -167,14 +185,18 @@ class AdaptiveModel(Model):
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
 
     def _most_features(self, rows: Rows) -> int:
-        return 0
+        return self._spent.leaf(len(rows))
+
+    def _sent(self, rows: Rows, backend: Any) -> Rows:
+        return rows  # what the backend works on are the rows as the view shows them
 
     def _outputs(self, X: Any, fitted: Fitted | None = None) -> np.ndarray:
         U = self._seen(X)
         weights = self.map_.weight_to_landmarks(self.beta_)
-        out = engine.apply(self.map_.cross_kernel_, U, weights, n_jobs=self.n_jobs)
-        if self.local_ is not None:
-            out += self.local_.predict(U, self.n_jobs)
+        with predicting(self.device, self.n_jobs, float(len(U)) * self._spent.leaf_rows) as backend:
+            out: np.ndarray = backend.apply(self.map_.cross_kernel_, U, weights)
+            if self.local_ is not None:
+                out += backend.answers(self.local_, U)
         out += self.intercept_
         return out
 

@@ -1,18 +1,16 @@
 """The global model of the adaptive ones: a Nyström ridge in the chosen view, its C on rows left out, or folds."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import Rows
-from ulmus.features.kept import keep
 from ulmus.features.nystrom import NystromMap
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics, summed_form
-from ulmus.solvers.ridge import DOUBLE, Solution
+from ulmus.solvers.ridge import DOUBLE, Gradient, Solution
 from ulmus.tuning.folds import summarise
 from ulmus.tuning.judge import Judge, Summary, Trial
 from ulmus.tuning.metric import quietly
@@ -35,6 +33,7 @@ class GlobalModel:
     judge: Judge
     trial: Trial
     solution: Solution
+    backend: Any
 
     @classmethod
     def of(
@@ -48,38 +47,54 @@ class GlobalModel:
         criterion: str,
         scored: tuple[np.ndarray, np.ndarray],
         fit_intercept: bool,
-        n_jobs: int | None,
+        backend: Any,
     ) -> "GlobalModel":
         """Fit one with so many landmarks; ``scored`` are rows, and their weights, that choose C."""
         with quietly():
-            fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=n_jobs)
-            fitted.fit(rows.X, sample_weight=rows.weight)
-        features, seen = keep(fitted, rows, n_jobs)
-        sums = summarise(partial(nystrom_statistics, features, n_jobs=n_jobs), seen, seen.fold)
-        summed, whitening = summed_form(features)
-        judge = Judge(
-            seen,
-            coding,
-            partial(nystrom_statistics, n_jobs=n_jobs),
-            fit_intercept,
-            criterion=criterion,
-            folds=seen.fold,
-            scored=scored[0],
-            mass=scored[1],
-            n_jobs=n_jobs,
-            whitening=whitening,
-        )
-        trial = judge.trial("global", view.gamma, summed, sums, LOG2_C[::2])
-        solution = fit_nystrom_ridge(
-            features,
-            seen,
-            trial.best_C,
-            fit_intercept=fit_intercept,
-            n_jobs=n_jobs,
-            stats=sums.total,
-            precision=KEPT if len(seen) > MANY_ROWS else DOUBLE,
-        )
-        return cls(fitted, features, seen, sums, judge, trial, solution)
+            fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=backend.n_jobs)
+            backend.release(backend.adopt(fitted).fit(rows.X, sample_weight=rows.weight))
+        features, seen = backend.kept(fitted, rows)
+        sums = summarise(partial(backend.statistics, features), seen, seen.fold)
+        judged, whitening = backend.judged(features)
+        more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
+        judge = backend.judge(seen, coding, fit_intercept, criterion, seen.fold, **more)
+        trial = judge.trial("global", view.gamma, judged, sums, LOG2_C[::2])
+        precision = KEPT if len(seen) > MANY_ROWS else None
+        solution = backend.fit_ridge(features, seen, trial.best_C, fit_intercept, sums.total, precision)
+        return cls(fitted, features, seen, sums, judge, trial, solution, backend)
+
+    @classmethod
+    def of_sums(
+        cls,
+        fitted: NystromMap,
+        sample: Rows,
+        sums: Summary,
+        width: float,
+        *,
+        coding: Coding,
+        criterion: str,
+        scored: tuple[np.ndarray, np.ndarray],
+        fit_intercept: bool,
+        backend: Any,
+        again: Callable[[float], Gradient | None],
+    ) -> "GlobalModel":
+        """One whose rows, among them those of a sample, were summed elsewhere.
+
+        ``again`` is asked, for the C that was chosen, for what wins back digits that the sums have lost.
+        """
+        judged, whitening = backend.judged(fitted)
+        more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
+        judge = backend.judge(sample, coding, fit_intercept, criterion, None, **more)
+        trial = judge.trial("global", width, judged, sums, LOG2_C[::2])
+        C = trial.best_C
+        solution = backend.fit_sums(fitted, sample, sums.total, C, fit_intercept, again(C))
+        return cls(fitted, fitted, sample, sums, judge, trial, solution, backend)
+
+    def without_rows(self, rows: Rows) -> Solution:
+        """The model without some of the rows that were summed."""
+        rest, C = self.sums.total - self.backend.statistics(self.features, rows), self.trial.best_C
+        found: Solution = self.backend.fit_sums(self.features, self.seen, rest, C, self.judge.fit_intercept, None)
+        return found
 
     @property
     def size(self) -> int:
@@ -89,29 +104,22 @@ class GlobalModel:
     @property
     def wants_more(self) -> bool:
         """Whether the second half of the landmarks gained so much that others may gain too."""
-        near, summed = np.log2(self.trial.best_C) + np.arange(-4.0, 5.0, 2.0), summed_form(self.features)[0]
-        half = self.judge.trial("global", self.trial.width, summed, self.sums, near, self.size // 2)
+        near, judged = np.log2(self.trial.best_C) + np.arange(-4.0, 5.0, 2.0), self.backend.judged(self.features)[0]
+        half = self.judge.trial("global", self.trial.width, judged, self.sums, near, self.size // 2)
         return self.trial.best_loss < (1 - WORTH) * half.best_loss
 
     def without(self, held: np.ndarray) -> Solution:
         """The model of the rows that are not held out, from the sums of all."""
-        n_jobs = self.judge.n_jobs
         weight = np.ones(len(self.seen)) if self.seen.weight is None else self.seen.weight
         train = replace(self.seen, weight=np.where(held, 0.0, weight))
-        gone = nystrom_statistics(self.features, self.seen.take(held), n_jobs=n_jobs)
-        return fit_nystrom_ridge(
-            self.features,
-            train,
-            self.trial.best_C,
-            fit_intercept=self.judge.fit_intercept,
-            n_jobs=n_jobs,
-            stats=self.sums.total - gone,
-            precision=JUDGED,
-        )
+        rest = self.sums.total - self.backend.statistics(self.features, self.seen.take(held))
+        C, intercept = self.trial.best_C, self.judge.fit_intercept
+        found: Solution = self.backend.fit_ridge(self.features, train, C, intercept, rest, JUDGED)
+        return found
 
     def predictions(self, *solutions: Solution) -> list[np.ndarray]:
         """Predictions of several models of the same features, by one pass over the rows."""
         weights = self.features.weight_to_landmarks(np.concatenate([one.beta for one in solutions], axis=1))
-        out = engine.apply(self.features.cross_kernel_, self.seen.X, weights, n_jobs=self.judge.n_jobs)
+        out = self.backend.apply(self.features.cross_kernel_, self.seen.X, weights)
         parts = np.split(out, len(solutions), axis=1)
         return [part + one.intercept for part, one in zip(parts, solutions, strict=True)]

@@ -1,13 +1,13 @@
 """Whether a local stage pays, and which: judged on rows, or folds, that the global model behind it has not seen."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.engine import Rows
-from ulmus.features.partition import random_partition
 from ulmus.features.sampling import merged, row_keys
 from ulmus.models._effort import Effort
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
@@ -46,7 +46,7 @@ def judge_local(
     coding: Coding,
     criterion: str,
     rng: np.random.RandomState,
-    n_jobs: int | None,
+    backend: Any,
 ) -> tuple[LocalChoice, HeldOut]:
     """The best stage and its predictions of rows held out; ``P`` are those of global models that did not see each set.
 
@@ -56,13 +56,13 @@ def judge_local(
     for mask, predicted in zip(held, P, strict=True):
         test, some = rows.take(mask), merged(replace(rows, T=rows.T - predicted).take(~mask), rng)
         data = Remainder(some.X, some.T, some.weight, test.X, test.T, predicted[mask], test.weight)
-        search = LocalSearch(view.kernel, view.gamma, data, coding, criterion, n_jobs)
+        search = LocalSearch(view.kernel, view.gamma, data, coding, criterion, backend.n_jobs)
         size = effort.leaf(len(some))
         if not choices:
-            small, leaves = (random_partition(some.X, rows_each, rng) for rows_each in (size // SMALLER, size))
+            small, leaves = (backend.partition(some.X, rows_each, rng) for rows_each in (size // SMALLER, size))
             choice = search.choose(small, leaves, effort.judged_leaves)
         else:
-            choice = search.judged(choices[0], random_partition(some.X, size, rng), effort.judged_leaves)
+            choice = search.judged(choices[0], backend.partition(some.X, size, rng), effort.judged_leaves)
         parts.append(HeldOut.by_others(test.take(choice.rows), choice.P, np.zeros(len(choice.rows))))
         choices.append(choice)
     masses = [float(part.weight.sum()) for part in parts]

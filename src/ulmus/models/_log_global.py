@@ -1,6 +1,7 @@
 """The global log model of the adaptive ones: softmax on Nyström features in the chosen view, its C on rows held out."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import row_keys
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
-from ulmus.tuning.log_held import STEP, padded, path_of, posed
+from ulmus.tuning.log_held import STEP, padded, path_of
 from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path, weights_of
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.views import View
@@ -46,14 +47,14 @@ class LogGlobal:
         near_C: float,
         criterion: str,
         max_bytes: float,
-        n_jobs: int | None,
+        backend: Any,
         smaller: "LogGlobal | None" = None,
     ) -> "LogGlobal":
         """The path of one with so many landmarks, or trials of the C of a ``smaller`` model, begun where that ended."""
         with quietly():
-            fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=n_jobs)
-            fitted.fit(rows.X, sample_weight=rows.weight)
-            problem = posed(fitted, rows, max_bytes, n_jobs)
+            fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=backend.n_jobs)
+            backend.release(backend.adopt(fitted).fit(rows.X, sample_weight=rows.weight))
+            problem = backend.log_problem(fitted, rows, max_bytes)
             if smaller is not None:
                 C, begun = [trial.C for trial in smaller.trials], padded(smaller.trials[0], problem.features.n_lifted)
                 return cls(fitted, problem, held, held_path(problem, C, held, criterion=criterion, begun=begun))

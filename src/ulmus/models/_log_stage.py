@@ -7,12 +7,10 @@ import numpy as np
 from ulmus.calibration import HeldOut, fit_temperature, probabilities
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
-from ulmus.features.partition import random_partition
 from ulmus.features.sampling import merged
 from ulmus.models._log_global import LogGlobal
 from ulmus.models._stages import Stages, Work, landmarks_of
 from ulmus.solvers.local import LocalKernels
-from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.softmax import LogSolution
 from ulmus.tuning.local import LOG, LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.log_held import log_held_sets
@@ -31,6 +29,19 @@ FEW = 300
 
 
 @dataclass(frozen=True)
+class LogChoice:
+    """The global model and the place of its trial that is in use, the local stage that pays (or None), scores of rows
+    held out, and the losses with and without leaves.
+    """
+
+    model: LogGlobal
+    place: int
+    choice: LocalChoice | None
+    held_out: HeldOut
+    losses: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
 class LogStages:
     """Global model and leaves by log loss."""
 
@@ -39,6 +50,19 @@ class LogStages:
 
     def fit(self, landmarks: int) -> Stages:
         """Path, local stage, and the models of all rows."""
+        found = self.chosen(landmarks)
+        model, held_out, place, choice = found.model, found.held_out, found.place, found.choice
+        solution = model.fitted(place)
+        local = None if choice is None else self._leaves(solution, choice)
+        if local is None and choice is not None:  # no memory for it
+            place = model.best
+            held_out, solution = self.held_scores(model, place), model.fitted(place)
+        C = model.trials[place].C
+        fitted = (model.landmark_map, C, solution.beta, solution.intercept, local, held_out)
+        return Stages(*fitted, local_losses=found.losses)
+
+    def chosen(self, landmarks: int) -> LogChoice:
+        """What rows held out say of C and of a local stage."""
         held, seed = log_held_sets(self.work.rows, self.work.rng), int(self.work.rng.randint(2**31 - 1))
         model = self._global(landmarks_of(self.work.rows, landmarks), held, seed)
         larger = 2 * self.work.effort.landmarks
@@ -46,23 +70,14 @@ class LogStages:
             more = self._global(larger, held, seed, model)
             model = min((model, more), key=lambda each: each.trials[each.best].loss)
         self.work.enter("local stage")
-        best = model.best
-        place, choice, held_out, losses = best, None, self._held_scores(model, best), None
+        best, losses = model.best, None
         if self.work.effort.partitions and len(self.work.rows) > FEW:
             place, choice, judged = self._judged(model, best)
             kept, losses = "kept" if choice.pays else "left out", (choice.loss, choice.loss_without)
             self.work.say(f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it ({kept})")
             if choice.pays:
-                held_out = judged
-            else:
-                place, choice = best, None
-        solution = model.fitted(place)
-        local = None if choice is None else self._leaves(solution, choice)
-        if local is None and choice is not None:  # no memory for it
-            place, held_out, solution = best, self._held_scores(model, best), model.fitted(best)
-        C = model.trials[place].C
-        found = (model.landmark_map, C, solution.beta, solution.intercept, local, held_out)
-        return Stages(*found, local_losses=losses)
+                return LogChoice(model, place, choice, judged, losses)
+        return LogChoice(model, best, None, self.held_scores(model, best), losses)
 
     def _global(self, size: int, held: list[np.ndarray], seed: int, smaller: LogGlobal | None = None) -> LogGlobal:
         model = LogGlobal.of(
@@ -74,14 +89,14 @@ class LogStages:
             near_C=self.near_C,
             criterion=self.work.criterion,
             max_bytes=self.work.max_bytes,
-            n_jobs=self.work.n_jobs,
+            backend=self.work.backend,
             smaller=smaller,
         )
         trial = model.trials[model.best]
         self.work.say(f"global log model: {model.size} landmarks, C = {trial.C:.3g}, loss {trial.loss:.4g}")
         return model
 
-    def _held_scores(self, model: LogGlobal, trial: int) -> HeldOut:
+    def held_scores(self, model: LogGlobal, trial: int) -> HeldOut:
         """Scores of the held-out rows by the global models that did not see them."""
         parts = []
         for out, solution in zip(model.held, model.trials[trial].solutions, strict=True):
@@ -99,7 +114,7 @@ class LogStages:
         with quietly():
             searches = [self._search(model, place, 0) for place in places]
             U, size = searches[0].data.U, effort.leaf(len(searches[0].data.U))
-            small, whole = (random_partition(U, rows_each, rng) for rows_each in (size // SMALLER, size))
+            small, whole = (self.work.backend.partition(U, rows_each, rng) for rows_each in (size // SMALLER, size))
             leaves = searches[0].leaves(small, SMALLER * effort.judged_leaves)
             which, found = 0, leaves.climb()
             lowest, start = leaves.tried[found][0], found
@@ -115,7 +130,7 @@ class LogStages:
             without = [searches[0].loss(searches[0].data.P_held[choice.rows], choice.rows)]
             for number in range(1, len(model.held)):
                 search = self._search(model, places[which], number)
-                partition = random_partition(search.data.U, effort.leaf(len(search.data.U)), rng)
+                partition = self.work.backend.partition(search.data.U, effort.leaf(len(search.data.U)), rng)
                 choices.append(search.judged(choice, partition, effort.judged_leaves))
                 parts.append(self._scores(search, choices[-1]))
                 plain = self._search(model, best, number)
@@ -130,7 +145,7 @@ class LogStages:
         rows, rest = self.work.rows, model.problem.weight - out
         mask, left = out > 0, rest > 0
         test = replace(rows.take(mask), weight=out[mask])
-        some, offset = _together(replace(rows.take(left), weight=rest[left]), F[left], self.work.rng)
+        some, offset = together(replace(rows.take(left), weight=rest[left]), F[left], self.work.rng)
         data = Remainder(some.X, some.T, some.weight, test.X, test.T, F[mask], test.weight, offset)
         return LocalSearch(
             self.work.view.kernel,
@@ -149,7 +164,7 @@ class LogStages:
 
     def _leaves(self, solution: LogSolution, choice: LocalChoice) -> LocalKernels | None:
         """The local stage on all rows; None where it does not fit into memory."""
-        some, offset = _together(self.work.rows, solution.F, self.work.rng)
+        some, offset = together(self.work.rows, solution.F, self.work.rng)
         gamma = choice.width * self.work.view.gamma
         each = some.T.nbytes + 8 * len(some)
         rounds = min(self.work.effort.partitions, int((self.work.max_bytes - some.X.nbytes) // each))
@@ -158,18 +173,14 @@ class LogStages:
             return None
         size = self.work.effort.leaf(len(some))
         rounds = rounds if len(some) > size else 1  # there is but one way to put all rows into one leaf
-        partitions = tuple(random_partition(some.X, size, self.work.rng) for _ in range(rounds))
+        partitions = tuple(self.work.backend.partition(some.X, size, self.work.rng) for _ in range(rounds))
         with quietly():
-            alphas, _ = fit_log_leaves(
-                *(self.work.view.kernel, gamma, choice.ridge, some.X, some.T, offset, some.weight, partitions),
-                tol=LEAF_TOLERANCE,
-                n_jobs=self.work.n_jobs,
-                single=True,
-            )
+            given = (self.work.view.kernel, gamma, choice.ridge, some.X, some.T, offset, some.weight, partitions)
+            alphas = self.work.backend.fit_log_leaves(*given, LEAF_TOLERANCE)
         return LocalKernels(self.work.view.kernel, gamma, some.X, partitions, tuple(alphas))
 
 
-def _together(rows: Rows, F: np.ndarray, rng: np.random.RandomState) -> tuple[Rows, np.ndarray]:
+def together(rows: Rows, F: np.ndarray, rng: np.random.RandomState) -> tuple[Rows, np.ndarray]:
     """Equal rows as one, with the mean of their codes, and their scores, which are equal."""
     m = rows.T.shape[1]
     both = merged(replace(rows, T=np.concatenate([rows.T, F], axis=1)), rng)

@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
-from ulmus.calibration import FoldModels, HeldOut, fold_sample, leave_one_out_sample
+from ulmus.calibration import FoldModels, HeldOut, fold_sample
 from ulmus.engine import Rows
-from ulmus.features.partition import random_partition
 from ulmus.features.sampling import distinct_pairs, merged
 from ulmus.models._global import GlobalModel
 from ulmus.models._local_stage import held_sets, judge_local
 from ulmus.models._stages import Stages, Work, landmarks_of
-from ulmus.solvers.local import LocalKernels, fit_leaves
+from ulmus.solvers.local import LocalKernels
 from ulmus.tuning.local import LocalChoice
 
 #: Rows whose leave-one-out predictions choose the C of the global model.
@@ -62,7 +61,7 @@ class SquaredStages:
             criterion=self.work.criterion,
             scored=scored,
             fit_intercept=self.fit_intercept,
-            n_jobs=self.work.n_jobs,
+            backend=self.work.backend,
         )
         trial = model.trial
         self.work.say(f"global model: {model.size} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
@@ -82,10 +81,12 @@ class SquaredStages:
     def _left_out(self, model: GlobalModel, rng: np.random.RandomState) -> HeldOut:
         """Predictions of rows by global models that did not see them: without each of them, or without their fold."""
         if model.seen.fold is None:
-            return leave_one_out_sample(
-                model.features, model.seen, model.solution, rng, model.trial.best_C, n_jobs=self.work.n_jobs
+            found: HeldOut = self.work.backend.left_out(
+                model.features, model.seen, model.solution, rng, model.trial.best_C
             )
-        models = FoldModels(model.seen.fold, model.sums, model.trial.best_C, self.fit_intercept)
+            return found
+        sums = self.work.backend.on_host(model.sums)
+        models = FoldModels(model.seen.fold, sums, model.trial.best_C, self.fit_intercept)
         return fold_sample(model.features, model.seen, models, rng)
 
     def _judge_local(
@@ -95,7 +96,7 @@ class SquaredStages:
         if not held:
             return None, None
         choice, held_out = judge_local(
-            rows, held, P, self.work.view, self.work.effort, coding, self.work.criterion, rng, self.work.n_jobs
+            rows, held, P, self.work.view, self.work.effort, coding, self.work.criterion, rng, self.work.backend
         )
         self.work.say(
             f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it "
@@ -118,8 +119,7 @@ class SquaredStages:
             return None
         size = effort.leaf(len(rest))
         rounds = rounds if len(rest) > size else 1  # there is but one way to put all rows into one leaf
-        partitions = tuple(random_partition(rest.X, size, rng) for _ in range(rounds))
+        partitions = tuple(self.work.backend.partition(rest.X, size, rng) for _ in range(rounds))
         kernel, ridge = self.work.view.kernel, choice.ridge
-        n_jobs = self.work.n_jobs
-        alphas = fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions, n_jobs, single=True)
+        alphas = self.work.backend.fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions)
         return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas), ridge)

@@ -19,7 +19,10 @@ from ulmus.tuning.views import View
 
 @dataclass(frozen=True)
 class Work:
-    """What the stages of one fit work on: rows as the view shows them, how they are judged, and what may be spent."""
+    """What the stages of one fit work on: rows as the view shows them, how they are judged, and what may be spent.
+
+    ``backend`` is where it is done.
+    """
 
     rows: Rows
     view: View
@@ -28,9 +31,15 @@ class Work:
     criterion: str
     max_bytes: float
     rng: np.random.RandomState
-    n_jobs: int | None
+    backend: Any
     say: Callable[[str], None]
     enter: Callable[[str], None]
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads of what is done on the CPU."""
+        found: int | None = self.backend.n_jobs
+        return found
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ulmus.devices.tensors import HostView, checked, on_host, received
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import metric_for, seen_through
-from ulmus.models.choice import Choice, RidgeSearch, Training
+from ulmus.models.choice import Choice, RidgeSearch, Training, by_squares
 from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import judged_by_others
 from ulmus.models.fitted import Fitted, Outcome
@@ -115,7 +115,7 @@ class Model(CallbackSupport, BaseEstimator):
         with self._watched(X=X, y=y, metadata={"sample_weight": weight}):
             with engine.threads_for(len(rows)), backend_for(self.device, self.n_jobs, work) as backend:
                 rng = check_random_state(self.random_state)
-                rows = backend.received(rows)
+                rows = self._sent(rows, backend)
                 found = self._train(self._training(targets, rows, folds, rng, backend, metric))
             certainty = self._certainty(targets, found.held_out, rows)
             self._adopt(Fitted(found.weights, targets, certainty, metric, n_rows=len(rows)), rows, found.learner)
@@ -182,7 +182,12 @@ class Model(CallbackSupport, BaseEstimator):
     @property
     def _ridge_search(self) -> RidgeSearch:
         """How C is found."""
-        return RidgeSearch(self.C, self._intercept, self.criterion, bool(self.verbose))
+        return RidgeSearch(self.C, self._intercept, by_squares(self.criterion), bool(self.verbose))
+
+    def _sent(self, rows: Rows, backend: Any) -> Rows:
+        """The rows as the backend takes them."""
+        found: Rows = backend.received(rows)
+        return found
 
     def _most_features(self, rows: Rows) -> int:
         """Features that the fit may come to use, by which the device is chosen."""
@@ -285,7 +290,7 @@ class Model(CallbackSupport, BaseEstimator):
     def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
         """Variances of predictions of rows by models without them, and weights."""
         rows = getattr(fitted.certainty, "rows" if is_regressor(self) else "left_out", None)
-        if rows is None:
+        if rows is None or getattr(fitted.certainty, "loss", "squared") == "log":
             raise ValueError(f"this {type(self).__name__} knows nothing of rows left out; fit it again, by squares")
         return rows.variance, rows.weight
 

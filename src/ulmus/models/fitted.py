@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from ulmus.calibration import HeldOut, MapLeaning, variance_terms
-from ulmus.devices.accelerator import HIDDEN, on_device, resolve
+from ulmus.devices.accelerator import predicting
 from ulmus.engine import Rows, apply
 from ulmus.features.kernels import CrossKernel
 from ulmus.models._metric import importances_in_use, metric_in_use
@@ -25,8 +25,6 @@ from ulmus.tuning import Tuning
 
 #: Relative error that folded or narrowed weights may add to a prediction.
 PREDICTION_LOSS = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
-#: Kernel values (or nodes) from which a prediction is worth sending to the GPU.
-WORTH_SENDING = 2e9
 #: Rows that are predicted without the engine's threads.
 FEW_ROWS = 64
 
@@ -339,12 +337,11 @@ def types_kept(cross: CrossKernel, weights: np.ndarray, scale: Any) -> tuple[Any
 def applied(device: str, features: Any, X: Any, weights: np.ndarray, dtype: Any, n_jobs: int | None) -> np.ndarray:
     """``Φ(X) β`` where it is fastest: a model that was fitted on a GPU predicts without one too."""
     work = float(X.shape[0]) * features.n_lifted
-    if device == HIDDEN or (device != "cpu" and work >= WORTH_SENDING and resolve("auto", np.inf) == "cuda"):
-        with on_device("cuda" if device != HIDDEN else device) as accelerator:
-            from ulmus.devices.direct import Driver
-
-            return Driver(accelerator).apply(features, X, weights)
-    return apply(features, X, weights, dtype=dtype, n_jobs=n_jobs)
+    with predicting(device, n_jobs, work) as backend:
+        if backend.name == "cpu":
+            return apply(features, X, weights, dtype=dtype, n_jobs=n_jobs)
+        found: np.ndarray = backend.apply(features, X, weights)
+        return found
 
 
 #: The metric that a kernel sees by.
@@ -370,6 +367,8 @@ NYSTROM: Mapping[str, Any] = {
         landmark_weights="weights.landmark_weights",
     ),
 }
+#: What a classifier minimises.
+LOSS: Mapping[str, Any] = views(loss="certainty.loss")
 ITERATED: Mapping[str, Any] = {**NYSTROM, **views(n_iter="weights.n_iter", residual="weights.residual")}
 KERNEL: Mapping[str, Any] = METRIC | views(
     cross_kernel="weights.cross",

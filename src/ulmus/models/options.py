@@ -176,8 +176,8 @@ RUN: Parameters = {
         "cpu",
         (StrOptions(set(DEVICES)), Hidden(StrOptions({HIDDEN}))),
         '{"auto", "cpu", "cuda"}',
-        """Where the rows are summed: ``"cuda"`` is a GPU (extra ``[gpu]``), ``"auto"`` takes one where there is one and
-        the fit is large. Fitted attributes are NumPy arrays in any case.""",
+        """Where the work that grows with the rows is done: ``"cuda"`` is a GPU (extra ``[gpu]``), ``"auto"`` takes one
+        where there is one and the fit is large. Fitted attributes are NumPy arrays in any case.""",
     ),
     **THREADS,
     **VERBOSE,

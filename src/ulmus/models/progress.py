@@ -23,20 +23,21 @@ class FitProgress:
     model : estimator
     stages : mapping of str to float
         The stages in their order, and the share of the work that each takes, about.
-    **data
-        ``X``, ``y`` and ``metadata`` for callbacks.
     """
 
-    def __init__(self, model: Any, stages: Mapping[str, float] | None = None, **data: Any) -> None:
+    def __init__(self, model: Any, stages: Mapping[str, float] | None = None) -> None:
         self._model, self._stages = model, dict(stages or {})
         self._began = _clocks()
         self._entered: list[str] = []
         self._context: Any = None
         self._task: Any = None
-        if hasattr(model, "_skl_callbacks"):
-            self._context = model._init_callback_context(max_subtasks=len(self._stages))
-            self._context.call_on_fit_task_begin(estimator=model, **data)
         self._bar = _Bar(type(model).__name__) if model.verbose and self._stages and _watched() else None
+
+    def begin(self, **data: Any) -> None:
+        """The fit begins; ``data``, for callbacks, is ``X``, ``y`` and ``metadata``."""
+        if hasattr(self._model, "_skl_callbacks"):
+            self._context = self._model._init_callback_context(max_subtasks=len(self._stages))
+            self._context.call_on_fit_task_begin(estimator=self._model, **data)
 
     @property
     def share(self) -> float:
@@ -89,8 +90,9 @@ class FitProgress:
 @contextmanager
 def watching(model: Any, stages: Mapping[str, float], **data: Any) -> Iterator[FitProgress]:
     """The progress of a fit that happens inside, whole or broken off."""
-    progress = FitProgress(model, stages, **data)
+    progress = FitProgress(model, stages)
     try:
+        progress.begin(**data)
         yield progress
         progress.finish(reconstruction_attributes={}, **data)  # the model is fitted, as it stands
     finally:

@@ -37,8 +37,8 @@ STORED = (
     "float32",
     "float64",
 )
-#: Who watches a fit is no part of the model: scikit-learn's callbacks.
-WATCHING = ("_skl_callbacks",)
+#: Who watches a fit is no part of the model.
+WATCHING = ("_progress", "_skl_callbacks")
 #: Deepest nesting of lists and mappings in the state of one object.
 DEPTH = 64
 MT19937_WORDS = 624

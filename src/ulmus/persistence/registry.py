@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 _OURS = {
-    "calibration": "HeldOut LabelScores LogOdds RobustSpread Spread Temperature",
+    "calibration": "HeldOut LabelScores LogOdds LogScores RobustSpread Spread Temperature",
     "calibration.curves": "Curves",
     "codings": "Numbers OneVsAll Ordered",
     "engine": "Rows",
@@ -82,8 +82,12 @@ LATER: dict[str, dict[str, Any]] = {
     "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared", "encoder": None},
     "AdaptiveOrdinalClassifier": {"encoder": None},
     "AdaptiveRegressor": {"encoder": None, "loss": "squared", "quantiles": (0.05, 0.5, 0.95)},
+    "ELMClassifier": {"loss": "squared", "decision": "accuracy"},
     "ELMRegressor": {"loss": "squared", "quantiles": (0.05, 0.5, 0.95)},
+    "KELMClassifier": {"loss": "squared", "decision": "accuracy"},
+    "NKELMClassifier": {"loss": "squared", "decision": "accuracy"},
     "NKELMRegressor": {"loss": "squared", "quantiles": (0.05, 0.5, 0.95)},
+    "OSELMClassifier": {"decision": "accuracy"},
     "Preparation": {"cuts": None},
 }
 

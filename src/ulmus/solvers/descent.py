@@ -53,8 +53,8 @@ class ConvexObjective(Protocol):
     def loss(self, F: np.ndarray) -> float:
         """``Σ w ℓ(F)``."""
 
-    def pull(self, F: np.ndarray) -> np.ndarray:
-        """Derivative of the loss in the scores, row by row."""
+    def slope(self, F: np.ndarray, shift: np.ndarray) -> float:
+        """Derivative of the loss where scores are shifted like this."""
 
     def gradient(self, F: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Gradient at ``v``, whose scores are F."""
@@ -153,7 +153,7 @@ def step_length(
 
     def phi(t: float) -> tuple[float, float]:
         F_t, v_t = F + t * shift, v + t * d
-        slope = float(np.vdot(objective.pull(F_t), shift)) + objective.inner(v_t, d)
+        slope = objective.slope(F_t, shift) + objective.inner(v_t, d)
         return objective.loss(F_t) + 0.5 * objective.inner(v_t, v_t), slope
 
     return search.search(phi)
@@ -163,7 +163,7 @@ def newton_direction(
     objective: ConvexObjective, F: np.ndarray, g: np.ndarray, Mg: np.ndarray, eta: float
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Newton's direction, its image, and the passes it took."""
-    d, shift = np.zeros_like(Mg), np.zeros_like(F)
+    d, shift = np.zeros_like(Mg), 0.0 * F  # scores may be on a device
     r, z = -g, -Mg
     p, size = z, objective.pair(r, z)
     enough = eta**2 * size
@@ -174,7 +174,7 @@ def newton_direction(
             return (-Mg, objective.curve(F, -Mg)[1], count + 1) if count == 1 else (d, shift, count)
         a = size / bend
         d += a * p
-        shift += a * image
+        shift = shift + a * image
         r = r - a * Hp
         z = objective.direction(r)
         new = objective.pair(r, z)

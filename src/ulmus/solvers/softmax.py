@@ -12,7 +12,7 @@ only where that is cheaper than the passes it saves (:mod:`ulmus.solvers.descent
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,16 +21,15 @@ from ulmus import engine
 from ulmus._blas import solve_lower, solve_lower_transposed
 from ulmus.engine import Lift, Lifted, Rows
 from ulmus.exceptions import NumericalWarning
-from ulmus.solvers.descent import Minimum, minimise, newton_direction, step_length
+from ulmus.solvers.descent import minimise
 from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, targets
 from ulmus.solvers.log_metric import DENSE, DenseMetric, KroneckerMetric, class_curvature
+from ulmus.solvers.sampled_descent import minimise_by_sample
 
 #: Passes after which a run is stopped, with a warning.
 MAX_PASSES = 500
 #: The metric is summed over so many rows per feature at most, drawn at random: it points the way, no more.
 METRIC_ROWS = 16
-#: How exact directions by the Hessian of a sample are, which is not exact itself.
-SAMPLED = 0.03
 #: Rows that are so sure that together they hold this share of the curvature are left out of the sum.
 SURE = 0.01
 #: Features beyond this size have squares that overflow.
@@ -97,6 +96,10 @@ class LogProblem:
     @property
     def weight(self) -> np.ndarray:
         return np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight
+
+    def objective(self, gram: np.ndarray | None = None) -> Any:
+        """The objective, where the features are."""
+        return FeatureObjective(self, gram)
 
 
 @dataclass(frozen=True)
@@ -246,6 +249,13 @@ class FeatureObjective:
     def pull(self, F: np.ndarray) -> np.ndarray:
         return (proportions(F) - self.Y) * self.w[:, None]
 
+    def slope(self, F: np.ndarray, shift: np.ndarray) -> float:
+        return float(np.vdot(self.pull(F), shift))
+
+    def fetched(self, F: np.ndarray) -> np.ndarray:
+        """Scores as an array."""
+        return F
+
     def inner(self, u: np.ndarray, v: np.ndarray) -> float:
         return float(self.penalty @ (u * v).sum(axis=1))
 
@@ -324,12 +334,12 @@ def fit_softmax(
     ``start`` are weights ``[β; b]`` nearby; ``gram`` is a matrix ``[Φ 1]ᵀ diag(d) [Φ 1]`` from another run on the same
     rows (the one of a solution), which is enough to begin with.
     """
-    objective = FeatureObjective(problem, gram)
+    objective = problem.objective(gram)
     scale = np.ones(objective.L) if problem.scale is None else problem.scale
     v = np.zeros((objective.size, objective.m)) if start is None else np.array(start)
     v[: objective.L] *= scale[:, None]
     if start is None and problem.fit_intercept and problem.offset is None:
-        v[-1] = log_odds(np.average(objective.Y, axis=0, weights=objective.w))
+        v[-1] = log_odds(np.average(targets(problem.rows.T), axis=0, weights=problem.weight))
     if objective.is_large:
         found = minimise_by_sample(objective, v, tol=tol, max_passes=max_passes)
     else:
@@ -343,7 +353,7 @@ def fit_softmax(
     return LogSolution(
         beta,
         b,
-        found.F,
+        objective.fetched(found.F),
         found.value,
         found.gap,
         bound,
@@ -354,39 +364,7 @@ def fit_softmax(
     )
 
 
-def minimise_by_sample(objective: FeatureObjective, v: np.ndarray, *, tol: float, max_passes: int) -> Minimum:
-    """Newton's method with the Hessian of a sample in memory, and the gradient of all rows: one pass a step.
-
-    The sample's own minimum is where it starts. Where a step no longer lowers what is left of the objective to a half,
-    products with the Hessian of all rows take over (:func:`ulmus.solvers.descent.minimise`).
-    """
-    index, few = objective.sample()
-    begun = minimise(few, v, tol=max(tol, 1e-5), max_passes=max_passes)
-    v, passes, steps = begun.v, 1, 0
-    F, g = objective.sweep(v)
-    value, last = objective.loss(F) + 0.5 * objective.inner(v, v), np.inf
-    while True:
-        F_few = F[index]
-        d = newton_direction(few, F_few, g, few.direction(g), SAMPLED)[0]
-        gap = -0.5 * objective.pair(g, d)
-        if gap <= tol * value or gap > 0.5 * last or passes >= max_passes:
-            break
-        F_end, g_end = objective.sweep(v + d)
-        step = step_length(objective, F, F_end - F, v, d)
-        if step.length != 1.0:
-            F_end, g_end = objective.sweep(v + step.length * d)
-            passes += 1
-        passes, steps, last = passes + 1, steps + 1, gap
-        if not 0 < step.end_value < value:
-            break
-        v, F, g, value = v + step.length * d, F_end, g_end, step.end_value
-    if gap <= tol * value:
-        return Minimum(v, F, g, value, gap / value, True, steps, passes, begun.n_metrics)
-    rest = minimise(objective, v, tol=tol, max_passes=max(max_passes - passes, 1))
-    return replace(rest, n_passes=rest.n_passes + passes, n_steps=rest.n_steps + steps)
-
-
-def warn_unfinished(found: Minimum, C: float) -> None:
+def warn_unfinished(found: Any, C: float) -> None:
     """Say so when a run was stopped early."""
     if not found.converged:
         warnings.warn(

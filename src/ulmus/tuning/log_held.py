@@ -1,5 +1,6 @@
 r"""Choosing a log model on rows held out: which rows, the features of all, and the path of C."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -69,14 +70,23 @@ def path_near(
 
     There are ``most`` of either, at most.
     """
+
+    def run(values: list[float], begun: HeldTrial | None) -> list[HeldTrial]:
+        return held_path(problem, values[:most], held, criterion=criterion, tol=tol, begun=begun)
+
+    return around(run, C, step, behind)
+
+
+def around(run: Callable[[list[float], Any], list[Any]], C: float, step: float = STEP, behind: int = BEHIND) -> Any:
+    """Trials of rising C, from so many steps below this one, and of falling ones where the first is the best.
+
+    ``run`` takes them in turn, from a trial that it may begin at.
+    """
     low, high = (np.log(end) / np.log(step) for end in ENDS)
     first = np.clip(np.round(np.log(C) / np.log(step)) - behind, np.ceil(low), np.floor(high) - behind)
     above, below = step ** np.arange(first, np.floor(high) + 1), step ** np.arange(first - 1, np.ceil(low) - 1, -1)
-    trials = held_path(problem, above[:most].tolist(), held, criterion=criterion, tol=tol)
-    if best_trial(trials) == 0:
-        falling = held_path(problem, below[:most].tolist(), held, criterion=criterion, tol=tol, begun=trials[0])
-        trials = falling[::-1] + trials
-    return trials
+    trials = run(above.tolist(), None)
+    return run(below.tolist(), trials[0])[::-1] + trials if best_trial(trials) == 0 else trials
 
 
 def path_of(
@@ -107,17 +117,13 @@ def _few_of(problem: LogProblem, held: list[np.ndarray], order: np.ndarray) -> t
         out = held[0][order] > 0
         chosen = np.concatenate([order[~out][:FEW_ROWS], order[out][:FEW_HELD]])
     chosen = np.sort(chosen)
-    few = first_features(problem, min(FEW_FEATURES, problem.features.n_lifted))
-    offset = None if problem.offset is None else problem.offset[chosen]
-    sets = [out[chosen] for out in held if out[chosen].any()]
-    return replace(few, rows=few.rows.take(chosen), offset=offset), sets
-
-
-def first_features(problem: LogProblem, count: int) -> LogProblem:
-    """The problem with the first features, which are in memory, only."""
+    count = min(FEW_FEATURES, problem.features.n_lifted)
+    rows = problem.rows.take(chosen)
+    rows = replace(rows, X=np.ascontiguousarray(rows.X[:, :count]))
     R = None if problem.whitening is None else np.ascontiguousarray(problem.whitening[:count, :count])
-    rows = replace(problem.rows, X=np.ascontiguousarray(problem.rows.X[:, :count]))
-    return replace(problem, features=Lifted(count), rows=rows, whitening=R)
+    offset = None if problem.offset is None else problem.offset[chosen]
+    few = LogProblem(Lifted(count), rows, problem.C, problem.fit_intercept, offset, problem.n_jobs, R, problem.scale)
+    return few, [out[chosen] for out in held if out[chosen].any()]
 
 
 def padded(trial: HeldTrial, count: int) -> HeldTrial:

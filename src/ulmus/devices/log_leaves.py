@@ -1,0 +1,147 @@
+r"""The local stage in the log loss on the device: Newton's method in hundreds of leaves at a time.
+
+What :mod:`ulmus.solvers.log_local` does leaf by leaf: one factor of :math:`K + \lambda(WD)^{-1}`, D the curvature at
+the offsets, and conjugate gradients in its metric. All leaves of a batch take their steps together; those that have
+arrived stand still.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ulmus.devices.accelerator import Accelerator
+from ulmus.devices.batches import Factors, leaf_batches, scaled_columns
+from ulmus.devices.differences import scale_of
+from ulmus.devices.leaves import factored
+from ulmus.devices.log_loss import curvature, losses, proportions, turned
+from ulmus.features.partition import Partition
+from ulmus.solvers.descent import ENOUGH, FINE, MAX_INNER, ROUGH, SMALL
+from ulmus.solvers.local import leaf_kernel
+from ulmus.solvers.log_kernel import FLOOR, JITTER, bound, fit_kernel_softmax
+
+#: Steps of a batch; leaves that need more are solved on the CPU.
+MAX_STEPS = 40
+#: Halvings of a step, and the share of the slope by which the objective must fall.
+HALVINGS, FALL = 20, 1e-4
+
+
+def fit_log_leaves(
+    accelerator: Accelerator,
+    kernel: str,
+    gamma: float,
+    ridge: float,
+    U: Any,
+    T: Any,
+    offset: Any,
+    weight: Any,
+    partitions: Sequence[Partition],
+    tol: float,
+) -> list[np.ndarray]:
+    """Weights of every row, in the order of each partition; ``T`` are ±1 codes, all are on the device."""
+    torch, scale, alphas = accelerator.torch, scale_of(kernel, gamma), list[np.ndarray]()
+    Y = 0.5 * (1.0 + T)
+    weight = torch.ones_like(Y[:, 0]) if weight is None else weight
+    for partition in partitions:
+        order, alpha = accelerator.tensor(partition.order, torch.int64), torch.empty_like(T)
+        unfinished = list[int]()
+        for some, batch in leaf_batches(accelerator, partition, np.arange(partition.n_leaves)):
+            rows, inside = order[batch.place], batch.inside
+            w = torch.where(inside, weight[rows], 0.0)
+            stage = _Batch(torch, Y[rows], offset[rows], w, ridge)
+            stage.factors = factored(
+                accelerator, kernel, scaled_columns(torch, U, rows, inside, scale), stage.penalty + JITTER
+            )
+            found, arrived = stage.minimum(tol)
+            alpha[batch.place[inside]] = found[inside]
+            unfinished += some[~np.asarray(accelerator.numpy(arrived))].tolist()
+        out = np.asarray(accelerator.numpy(alpha))
+        for leaf in unfinished:
+            rows = accelerator.tensor(partition.rows(leaf), torch.int64)
+            K = leaf_kernel(kernel, gamma, np.asarray(accelerator.numpy(U[rows])))
+            T_leaf, O_leaf, w_leaf = (np.asarray(accelerator.numpy(a[rows])) for a in (T, offset, weight))
+            found = fit_kernel_softmax(K, T_leaf, 1.0 / ridge, weight=w_leaf, offset=O_leaf, tol=tol)
+            out[partition.starts[leaf] : partition.starts[leaf + 1]] = found.alpha
+        alphas.append(out)
+    return alphas
+
+
+class _Batch:
+    """The objectives of some leaves, ``Σ w ℓ(O + Kα) + λ αᵀKα / 2``; vectors carry their images ``Kα`` along."""
+
+    factors: Factors
+
+    def __init__(self, torch: Any, Y: Any, offset: Any, w: Any, ridge: float) -> None:
+        self.torch, self.Y, self.offset, self.w, self.ridge = torch, Y, offset, w, ridge
+        most = bound(Y.shape[2])
+        d = curvature(proportions(torch, offset)).clamp(FLOOR * most, most)
+        self.wd = torch.where(w > 0, w * d, 1.0)
+        self.penalty = ridge / self.wd
+
+    def _value(self, alpha: Any, image: Any) -> Any:
+        loss = (self.w * losses(self.torch, self.Y, self.offset + image)).sum(1)
+        return loss + 0.5 * self.ridge * _pair(alpha, image)
+
+    def _direction(self, z: Any) -> tuple[Any, Any]:
+        """``M⁻¹`` of a gradient, and its image ``(WD)⁻¹(z − λδ)``."""
+        wd = self.wd[:, :, None]
+        delta = self.factors.solve(z / wd)
+        return delta, (z - self.ridge * delta) / wd
+
+    def minimum(self, tol: float) -> tuple[Any, Any]:
+        """Weights, and which leaves have arrived."""
+        torch = self.torch
+        alpha = image = torch.zeros_like(self.Y)
+        first = value = self._value(alpha, image)
+        ratio, arrived = torch.ones_like(value), torch.zeros_like(value, dtype=torch.bool)
+        for _ in range(MAX_STEPS):
+            P = proportions(torch, self.offset + image)
+            z = self.w[:, :, None] * (P - self.Y) + self.ridge * alpha
+            Mz, KMz = self._direction(z)
+            by_metric = 0.5 * _pair(z, KMz)
+            left = tol * torch.maximum(value, SMALL * first)
+            arrived = arrived | (ratio * by_metric <= left)
+            if bool(arrived.all()):
+                break
+            gap = (ratio * by_metric).clamp(min=1e-300)
+            eta = torch.maximum((gap * tol / left).sqrt(), (left / (ENOUGH * gap)).sqrt()).clamp(FINE, ROUGH)
+            d, shift = self._newton(P, z, Mz, KMz, eta, arrived)
+            slope = _pair(z, shift)
+            ratio = torch.maximum(ratio, -0.5 * slope / by_metric.clamp(min=1e-300))
+            t = torch.where(arrived, 0.0, torch.ones_like(value))
+            for _ in range(HALVINGS):
+                end = self._value(alpha + t[:, None, None] * d, image + t[:, None, None] * shift)
+                far = end > value + FALL * t * slope + 64 * np.finfo(float).eps * value
+                if not bool(far.any()):
+                    break
+                t = torch.where(far, t / 2, t)
+            alpha, image = alpha + t[:, None, None] * d, image + t[:, None, None] * shift
+            value = end
+        return alpha, arrived
+
+    def _newton(self, P: Any, z: Any, Mz: Any, KMz: Any, eta: Any, arrived: Any) -> tuple[Any, Any]:
+        """Newton's direction and its image, by conjugate gradients."""
+        torch, w = self.torch, self.w[:, :, None]
+        d, shift = torch.zeros_like(z), torch.zeros_like(z)
+        r, p, image = -z, -Mz, -KMz
+        size = _pair(r, image)
+        enough, active = eta**2 * size, ~arrived
+        for _ in range(MAX_INNER):
+            Hp = w * turned(P, image) + self.ridge * p
+            bend = _pair(Hp, image)
+            active = active & (bend > 0)
+            a = torch.where(active, size / bend, 0.0)[:, None, None]
+            d, shift, r = d + a * p, shift + a * image, r - a * Hp
+            q, Kq = self._direction(r)
+            new = _pair(r, Kq)
+            active = active & (new > enough)
+            if not bool(active.any()):
+                break
+            more = torch.where(active, new / size, 0.0)[:, None, None]
+            p, image, size = q + more * p, Kq + more * image, torch.where(active, new, size)
+        return d, shift
+
+
+def _pair(a: Any, b: Any) -> Any:
+    """Inner products of every leaf."""
+    return (a * b).sum((1, 2))

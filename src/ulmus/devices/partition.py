@@ -1,0 +1,142 @@
+"""Random partitions grown on the device, a whole level of nodes at a time (:func:`ulmus.features.partition.grown`).
+
+The rows of a level stand node after node. Moments of the nodes are differences of running sums; one sort by value and
+one, stable, by node put every cut where it is looked up, and the halves of a node beside each other.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ulmus.devices.accelerator import Accelerator
+
+
+class DeviceLevel:
+    """Nodes of one level; ``columns[j]`` are the coordinates of all rows, centred only for their moments."""
+
+    dtype = np.float64
+
+    def __init__(self, accelerator: Accelerator, columns: Any, order: Any, sizes: np.ndarray) -> None:
+        self.accelerator, self.columns, self.order, self._sizes = accelerator, columns, order, sizes
+        self.n_columns = len(columns)
+        self.starts = np.append(0, np.cumsum(sizes))
+        self.left = np.zeros(len(sizes), np.intp)
+
+    @classmethod
+    def root(cls, accelerator: Accelerator, U: Any) -> "DeviceLevel":
+        """All rows in one node."""
+        order = accelerator.torch.arange(len(U), device=U.device)
+        return cls(accelerator, U.T.contiguous(), order, np.array([len(U)]))
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Rows of every node."""
+        return self._sizes
+
+    def _int(self, array: np.ndarray) -> Any:
+        return self.accelerator.tensor(array, self.accelerator.torch.int64)
+
+    def _places(self, nodes: np.ndarray) -> tuple[Any, Any]:
+        """Places of the rows of some nodes in the order, and the number of the node, among these, of each."""
+        torch = self.accelerator.torch
+        sizes = self._int(self._sizes[nodes])
+        which = torch.repeat_interleave(torch.arange(len(nodes), device=sizes.device), sizes)
+        begins = self._int(self.starts[nodes] - np.cumsum(self._sizes[nodes]) + self._sizes[nodes])
+        return torch.arange(len(which), device=sizes.device) + begins[which], which
+
+    def deviations(self, nodes: np.ndarray) -> np.ndarray:
+        """Deviation of every column in some nodes; exactly 0 where all values are equal."""
+        torch = self.accelerator.torch
+        if not len(nodes):
+            return np.empty((0, self.n_columns))
+        begin, end = self._int(self.starts[nodes]), self._int(self.starts[nodes] + self._sizes[nodes])
+        count, out = (end - begin).double(), []
+        for column in self.columns:
+            x = (column - column.mean())[self.order]
+            mean, square = (_between(torch, x**power, begin, end) / count for power in (1, 2))
+            steps = _between(torch, (x[1:] != x[:-1]).long(), begin, end - 1)
+            out.append(torch.where(steps > 0, (square - mean**2).clamp(min=0.0).sqrt(), 0.0))
+        return np.asarray(self.accelerator.numpy(torch.stack(out, dim=1)))
+
+    def cut(self, nodes: np.ndarray, column: np.ndarray, quantile: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Thresholds at these quantiles of a column, and how many rows go left."""
+        if not len(nodes):
+            return np.empty(0), np.empty(0, np.intp)
+        places, which = self._places(nodes)
+        threshold, left, _ = self._sorted(
+            nodes, places, which, self.columns[self._int(column)[which], self.order[places]], quantile
+        )
+        return threshold, left
+
+    def turn(self, nodes: np.ndarray, directions: np.ndarray, quantile: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same along directions, the threshold half way to the next value."""
+        places, which = self._places(nodes)
+        ways, rows = self.accelerator.tensor(directions), self.order[places]
+        along = self.accelerator.torch.zeros(len(rows), dtype=ways.dtype, device=ways.device)
+        for j, column in enumerate(self.columns):
+            along += column[rows] * ways[which, j]
+        threshold, left, above = self._sorted(nodes, places, which, along, quantile)
+        return (threshold + above) / 2, left
+
+    def _sorted(
+        self, nodes: np.ndarray, places: Any, which: Any, values: Any, quantile: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sort the rows of every node by these values: thresholds, rows on the left, and the values after those."""
+        torch = self.accelerator.torch
+        by_value = torch.argsort(values)
+        by_node = by_value[torch.argsort(which[by_value], stable=True)]
+        self.order[places] = self.order[places[by_node]]
+        values = values[by_node]
+        sizes = self._sizes[nodes]
+        begin = np.cumsum(sizes) - sizes
+        first, last = self._int(begin), self._int(begin + sizes - 1)
+        # the largest value is never the threshold: then it is the last one below it
+        top = values[last]
+        threshold = values[first + self._int(np.floor(quantile * (sizes - 1)).astype(np.intp))]
+        below_top = _first_not_below(torch, values, top, first, last + 1)
+        threshold = torch.where(threshold == top, values[torch.maximum(below_top - 1, first)], threshold)
+        after = _first_above(torch, values, threshold, first, last + 1)
+        above = torch.where(after <= last, values[torch.minimum(after, last)], torch.inf)
+        left = np.asarray(self.accelerator.numpy(after - first)).astype(np.intp)
+        self.left[nodes] = left
+        return np.asarray(self.accelerator.numpy(threshold)), left, np.asarray(self.accelerator.numpy(above))
+
+    def rows(self, nodes: np.ndarray) -> list[np.ndarray]:
+        """The rows of some nodes."""
+        if not len(nodes):
+            return []
+        found = np.asarray(self.accelerator.numpy(self.order[self._places(nodes)[0]])).astype(np.intp)
+        return np.split(found, np.cumsum(self._sizes[nodes])[:-1])
+
+    def divided(self, nodes: np.ndarray) -> "DeviceLevel":
+        """The halves of some nodes."""
+        halves = np.column_stack([self.left[nodes], self._sizes[nodes] - self.left[nodes]]).ravel()
+        return DeviceLevel(self.accelerator, self.columns, self.order[self._places(nodes)[0]], halves)
+
+
+def _between(torch: Any, values: Any, begin: Any, end: Any) -> Any:
+    """Sums of ``values[begin:end]``, from running ones."""
+    running = torch.cumsum(values, 0)
+    zero = torch.zeros_like(running[:1])
+    running = torch.cat([zero, running])
+    return running[end] - running[begin]
+
+
+def _first_above(torch: Any, values: Any, limit: Any, begin: Any, end: Any) -> Any:
+    """The first place in every stretch of rising values at which they are above a limit; its end where none is."""
+    return _bisected(torch, begin, end, lambda middle: values[middle] <= limit)
+
+
+def _first_not_below(torch: Any, values: Any, limit: Any, begin: Any, end: Any) -> Any:
+    return _bisected(torch, begin, end, lambda middle: values[middle] < limit)
+
+
+def _bisected(torch: Any, begin: Any, end: Any, before: Any) -> Any:
+    low, high = begin.clone(), end.clone()
+    for _ in range(int((end - begin).max()).bit_length()):
+        open_ = low < high
+        middle = torch.where(open_, (low + high) // 2, begin)
+        goes_on = before(middle) & open_
+        low = torch.where(goes_on, middle + 1, low)
+        high = torch.where(open_ & ~goes_on, middle, high)
+    return low

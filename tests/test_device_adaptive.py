@@ -1,0 +1,231 @@
+"""Adaptive models on a device: partitions, leaves, the log loss, and whole fits, beside the CPU's."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import ulmus
+from data import relative_error
+from gpu import DEVICE, accelerator, torch
+from ulmus.devices import batches, differences, log_leaves, softmax
+from ulmus.devices.direct import Driver
+from ulmus.devices.leaves import answers, leaves_of
+from ulmus.devices.partition import DeviceLevel
+from ulmus.engine import Rows
+from ulmus.features import kept
+from ulmus.features.nystrom import NystromMap
+from ulmus.features.partition import grown, random_partition
+from ulmus.models import _log_global, _log_stage
+from ulmus.models._effort import EFFORTS
+from ulmus.solvers import local, log_local
+from ulmus.solvers.softmax import LogProblem, fit_softmax
+from ulmus.tuning.local import LocalChoice
+
+LEAF_KERNELS = ("laplacian_l1", "matern32", "rbf", "laplacian")
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch):
+    """Several leaves in a batch, and several batches."""
+    monkeypatch.setattr(batches, "BATCH_BYTES", 8 * 4 * 60**2)
+
+
+def plain(rng, n, d):
+    return rng.normal(size=(n, d))
+
+
+def levels(rng, n, d):
+    return rng.randint(0, 4, (n, d)).astype(float)
+
+
+def mostly_zero(rng, n, d):
+    return np.where(rng.uniform(size=(n, d)) < 0.9, 0.0, rng.normal(size=(n, d)))
+
+
+def equal(rng, n, d):
+    return np.ones((n, d))
+
+
+@pytest.mark.parametrize("rows", [plain, levels, mostly_zero, equal], ids=lambda rows: rows.__name__)
+@pytest.mark.parametrize("seed", range(4))
+def test_partitions_have_the_cuts_of_the_cpu(rows, seed):
+    rng = np.random.RandomState(seed)
+    U, size = rows(rng, rng.randint(1, 900), rng.randint(1, 5)), rng.randint(1, 100)
+    here = random_partition(U, size, np.random.RandomState(seed))
+    there = grown(DeviceLevel.root(accelerator(), accelerator().tensor(U)), size, np.random.RandomState(seed))
+    for name in ("feature", "children", "starts"):
+        assert_array_equal(getattr(here, name), getattr(there, name))
+    assert_allclose(there.threshold, here.threshold, rtol=1e-12, atol=1e-14)
+    for leaf in range(here.n_leaves):
+        assert_array_equal(np.sort(here.rows(leaf)), np.sort(there.rows(leaf)))
+    queries = rows(rng, 200, U.shape[1])
+    assert_array_equal(leaves_of(accelerator(), here, accelerator().tensor(queries)).cpu(), here.leaves(queries))
+
+
+@pytest.mark.parametrize("kernel", LEAF_KERNELS)
+@pytest.mark.parametrize("fused", [False, True])
+def test_batched_kernel_values_are_those_of_the_formula(kernel, fused):
+    a, rng = accelerator(), np.random.RandomState(0)
+    A, B = rng.normal(size=(3, 5, 70)), rng.normal(size=(3, 5, 90))
+    found = differences.values(a, kernel, a.tensor(A), a.tensor(B), fused=fused).cpu().numpy()
+    D = A[:, :, :, None] - B[:, :, None, :]
+    r = np.abs(D).sum(1) if kernel == "laplacian_l1" else np.sqrt((D**2).sum(1))
+    formula = {"rbf": np.exp(-(r**2)), "matern32": (1 + r) * np.exp(-r)}.get(kernel, np.exp(-r))
+    assert_allclose(found, formula, rtol=1e-12, atol=1e-300)
+
+
+def stage(seed=0, n=600, outputs=2, size=60):
+    rng = np.random.RandomState(seed)
+    U, R, weight = rng.normal(size=(n, 3)), rng.normal(size=(n, outputs)), rng.uniform(0.5, 3, n)
+    return rng, U, R, weight, tuple(random_partition(U, size, rng) for _ in range(2))
+
+
+@pytest.mark.parametrize("kernel", LEAF_KERNELS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leaves_have_the_weights_of_the_cpu(kernel, weighted):
+    _, U, R, weight, partitions = stage()
+    weight = weight if weighted else None
+    here = local.fit_leaves(kernel, 0.7, 0.01, U, R, weight, partitions)
+    there = Driver(accelerator()).fit_leaves(kernel, 0.7, 0.01, U, R, weight, partitions)
+    assert max(map(relative_error, there, here)) < 1e-10
+
+
+def test_a_leaf_without_a_factor_gets_a_larger_penalty():
+    _, U, R, _, partitions = stage()
+    U[::2] = U[1::2]
+    (there, _) = Driver(accelerator()).fit_leaves("rbf", 1e-4, 1e-18, U, R, None, partitions)
+    assert np.isfinite(there).all()
+
+
+@pytest.mark.parametrize("panel", [7, 128])
+def test_panels_of_factors_solve_as_one(monkeypatch, panel):
+    monkeypatch.setattr(batches, "PANEL", panel)
+    generator = torch.Generator().manual_seed(0)
+    A = torch.randn(3, 50, 60, generator=generator, dtype=torch.float64)
+    A, B = A @ A.transpose(1, 2), torch.randn(3, 50, 2, generator=generator, dtype=torch.float64)
+    found = batches.Factors(torch, torch.linalg.cholesky(A)).solve(B)
+    assert_allclose(found, torch.linalg.solve(A, B), rtol=1e-9)
+
+
+@pytest.mark.parametrize("queries", [1, 40, 3000])
+def test_queries_are_answered_as_by_the_cpu(monkeypatch, queries):
+    monkeypatch.setattr("ulmus.devices.leaves.QUERIES", 50)
+    rng, U, R, _, partitions = stage()
+    for kernel in ("laplacian_l1", "matern32"):
+        alphas = tuple(local.fit_leaves(kernel, 0.7, 0.1, U, R, None, partitions))
+        found = local.LocalKernels(kernel, 0.7, U, partitions, alphas)
+        Q, a = rng.normal(size=(queries, 3)), accelerator()
+        assert relative_error(answers(a, found, a.tensor(U), a.tensor(Q)), found.predict(Q)) < 1e-10
+
+
+def codes(U, n_classes, rng):
+    label = np.digitize(U[:, 0] + rng.normal(size=len(U)), [0.0] if n_classes == 2 else [-0.5, 0.5])
+    return (2.0 * label - 1)[:, None] if n_classes == 2 else 2.0 * np.eye(3)[label] - 1
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("steps", [1, 40])
+def test_leaves_of_the_log_loss_have_the_weights_of_the_cpu(monkeypatch, n_classes, weighted, steps):
+    """After one step no leaf has arrived: then they are solved on the CPU."""
+    monkeypatch.setattr(log_leaves, "MAX_STEPS", steps)
+    rng, U, _, weight, partitions = stage(n=300)
+    T = codes(U, n_classes, rng)
+    offset = 0.5 * rng.normal(size=T.shape)
+    weight = weight if weighted else None
+    here, _ = log_local.fit_log_leaves("matern32", 0.7, 0.1, U, T, offset, weight, partitions, tol=1e-14)
+    there = Driver(accelerator()).fit_log_leaves("matern32", 0.7, 0.1, U, T, offset, weight, partitions, 1e-14)
+    assert max(map(relative_error, there, here)) < 1e-6
+
+
+def centred(F):
+    """Scores of several classes may all rise together."""
+    return F - F.mean(axis=1, keepdims=True) if F.shape[1] > 1 else F
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_log_loss_has_the_weights_of_the_cpu(monkeypatch, n_classes, fit_intercept):
+    monkeypatch.setattr(softmax, "SMALL", 0)
+    rng = np.random.RandomState(0)
+    X, weight = rng.normal(size=(400, 3)), rng.uniform(0.5, 2, 400)
+    rows, driver = Rows(X, codes(X, n_classes, rng), weight), Driver(accelerator())
+    features = NystromMap(30, kernel="laplacian_l1", gamma=0.5, random_state=0).fit(X)
+    there = replace(driver.log_problem(features, rows, np.inf), C=2.0, fit_intercept=fit_intercept)
+    here = LogProblem.nystrom(features, rows, 2.0, fit_intercept=fit_intercept)
+    assert isinstance(there, softmax.DeviceLogProblem)
+    expected, found = fit_softmax(here, tol=1e-14), fit_softmax(there, tol=1e-14)
+    assert relative_error(found.beta, expected.beta) < 1e-6
+    assert relative_error(centred(found.F), centred(expected.F)) < 1e-6
+    again = fit_softmax(
+        there, tol=1e-14, start=np.vstack([found.beta, found.intercept][: 1 + fit_intercept]), gram=found.gram
+    )
+    assert relative_error(centred(again.F), centred(expected.F)) < 1e-6
+
+
+def table(n=900):
+    """Numbers, a category, some numbers missing, waves that leaves find."""
+    rng = np.random.RandomState(0)
+    X = np.column_stack([rng.normal(size=(n, 3)), rng.randint(0, 5, n)])
+    y = np.sin(4 * X[:, 0]) + X[:, 1] ** 2 + (X[:, 3] % 3) * np.cos(3 * X[:, 1]) + 0.05 * rng.normal(size=n)
+    X[rng.uniform(size=n) < 0.1, 2] = np.nan
+    return X, y
+
+
+def fitted(kind, y, device, **given):
+    model = getattr(ulmus, kind)(
+        effort="fast", categorical_features=[3], device=device, random_state=0, n_jobs=1, **given
+    )
+    model._plan = replace(EFFORTS["fast"], landmarks=60, leaf_rows=150, wide_leaf_rows=150, grows=False)
+    return model.fit(table()[0][:700], y[:700])
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        ("AdaptiveRegressor", {}),
+        ("AdaptiveClassifier", {"loss": "squared"}),
+        ("AdaptiveClassifier", {"loss": "log"}),
+        ("AdaptiveOrdinalClassifier", {}),
+    ],
+    ids=["regressor", "squares", "log", "ordinal"],
+)
+def test_fits_have_the_predictions_of_the_cpu(monkeypatch, kind, given):
+    monkeypatch.setattr(softmax, "SMALL", 0)
+    for module, name in ((_log_stage, "LEAF_TOLERANCE"), (_log_global, "KEPT")):
+        monkeypatch.setattr(module, name, 1e-14)
+    monkeypatch.setattr(LocalChoice, "pays", True)
+    X, y = table()
+    y = y if kind == "AdaptiveRegressor" else np.digitize(y, [0.0, 1.0])
+    here, there = (fitted(kind, y, device, **given) for device in ("cpu", DEVICE))
+    assert there.local_ is not None
+    scores = here._scores_of(X[700:])
+    assert relative_error(there._scores_of(X[700:]), scores) < 1e-6
+    on_cpu = there.set_params(device="cpu")
+    assert relative_error(on_cpu._scores_of(X[700:]), scores) < 1e-6
+    for values in (there.beta_, there.intercept_, *there.local_.alphas, there.local_.U, there.map_.whitening_):
+        assert type(values) is np.ndarray
+    assert_array_equal(fitted(kind, y, DEVICE, **given).local_.alphas[0], there.local_.alphas[0])
+
+
+def test_groups_and_weights_are_those_of_the_cpu(monkeypatch):
+    monkeypatch.setattr(kept, "KEPT_BYTES", 0)  # where kernel values are kept, landmarks stay when their fold leaves
+    X, y = table(500)
+    rng = np.random.RandomState(1)
+    weight, groups = rng.uniform(0.5, 2, 500), rng.randint(0, 9, 500)
+    found = []
+    for device in ("cpu", DEVICE):
+        model = ulmus.AdaptiveRegressor(effort="fast", device=device, random_state=0, n_jobs=1)
+        found.append(model.fit(X, y, sample_weight=weight, groups=groups).predict(X, return_std=True))
+    for here, there in zip(*found, strict=True):
+        assert relative_error(there, here) < 1e-6
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="there is a GPU")
+def test_without_a_gpu_the_error_says_what_to_do():
+    X, y = table(100)
+    with pytest.raises(RuntimeError, match='device="auto"'):
+        ulmus.AdaptiveRegressor(device="cuda").fit(X, y)
+    assert ulmus.AdaptiveRegressor(effort="fast", device="auto").fit(X, y).predict(X).shape == (100,)
