@@ -145,7 +145,7 @@ def profile(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 def _present(column: np.ndarray) -> np.ndarray:
     """Values that are there: texts, or floats; moments become days."""
-    if column.dtype == object:
+    if column.dtype.kind in "OUS":
         return np.array([str(v) for v in column if v is not None and v == v and v != ""], dtype=str)  # noqa: PLR0124
     floats = as_days(column[:, None])[:, 0] if column.dtype.kind == "M" else column
     floats = floats.astype("timedelta64[us]").astype(float) / 86_400e6 if floats.dtype.kind == "m" else floats
