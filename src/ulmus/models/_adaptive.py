@@ -10,12 +10,15 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from ulmus import engine
+from ulmus.backend import Host
 from ulmus.calibration import LEAST_REMAINDER, HeldOut, parts_of_few, refitted, variance_terms
 from ulmus.devices.accelerator import predicting
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
+from ulmus.features.nystrom import NystromMap
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_sample, gathered
+from ulmus.features.widths import heuristic_gamma
 from ulmus.models._effort import EFFORTS, Effort
 from ulmus.models._squared_stage import SquaredStages
 from ulmus.models._stages import Stages, Work
@@ -23,9 +26,13 @@ from ulmus.models.base import Model
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Fitted, Outcome
 from ulmus.solvers.own_landmarks import landmarks_among
+from ulmus.solvers.ridge import Solution
 from ulmus.statistics import root_mean_square
+from ulmus.tuning.metric import quietly
 from ulmus.tuning.views import View, ViewSearch, value_parts
 
+#: The kernel of monotone models: what has kinks falls between them.
+SMOOTH = "rbf"
 #: Rows at which the importance of features is measured.
 IMPORTANCE_ROWS = 1_000
 #: Rows that are no landmarks from which it is known how well rows are explained.
@@ -60,7 +67,9 @@ class AdaptiveModel(Model):
 
     @property
     def _spent(self) -> Effort:
-        return self._plan or EFFORTS[self.effort]
+        effort = self._plan or EFFORTS[self.effort]
+        # what leaves add is not monotone
+        return replace(effort, partitions=0) if self._is_monotone else effort
 
     def _train(self, training: Training) -> Outcome:
         rows, folds, rng = training.rows, training.folds, training.rng
@@ -98,7 +107,10 @@ class AdaptiveModel(Model):
             self._part_seed = int(rng.randint(2**31 - 1))
             rows = replace(rows, X=self.view_.transform_learned(rows, value_parts(rows, self._part_seed)))
         self._enter("global model")
-        return self._settle(self._stages(rows, coding, landmarks, rng, backend), rows, (centre, scale), table)
+        stages = self._stages(rows, coding, landmarks, rng, backend)
+        if self._is_monotone:
+            stages = self._monotone(stages, rows, table, rng)
+        return self._settle(stages, rows, (centre, scale), table)
 
     def _settle(self, stages: Stages, rows: Rows, units: tuple[np.ndarray, np.ndarray], table: np.ndarray) -> HeldOut:
         """Keep what was fitted to targets in these units; rows left out, which are some of a table, are given back."""
@@ -121,6 +133,33 @@ class AdaptiveModel(Model):
         """Global model and local stage in the chosen view."""
         work = self._work(rows, coding, rng, self.criterion, backend)
         return SquaredStages(work, fit_intercept=self._intercept).fit(landmarks)
+
+    def _monotone(self, stages: Stages, rows: Rows, table: np.ndarray, rng: np.random.RandomState) -> Stages:
+        """The global model with a smooth kernel, without falls along some columns of the table."""
+        from ulmus.models.monotone import MonotoneFit, column_signs
+
+        signs, self.monotone_violation_ = column_signs(self), 0.0
+        if signs is None:
+            return stages
+        if rows.T.shape[1] > 1:
+            raise ValueError("monotonic_cst does not go with several outputs: it needs one")
+        size, seed, host = stages.landmark_map.n_lifted, int(rng.randint(2**31 - 1)), Host(self.n_jobs)
+
+        def make(gamma: float) -> NystromMap:
+            made = NystromMap(size, kernel=SMOOTH, gamma=gamma, random_state=seed, n_jobs=self.n_jobs)
+            return made.fit(rows.X, sample_weight=rows.weight)
+
+        def solve(features: Any, C: float) -> Solution:
+            return host.fit_ridge(features, rows, C, self._intercept, None)
+
+        with quietly():
+            gamma = heuristic_gamma(SMOOTH, rows.X, rows.weight, rng)
+            fit = MonotoneFit(make, solve, rows, table, self.view_.transform, signs, seed, self.n_jobs)
+            found = fit.choose(2.0 * gamma, 1.0, open_width=True, open_C=True)
+        self.view_, self.monotone_violation_ = replace(self.view_, kernel=SMOOTH, gamma=found.width), found.fall
+        self._say(f"monotone: {SMOOTH} kernel, C = {found.C:.3g}, {found.n_binding} steps bind")
+        s = found.solution
+        return Stages(found.features, found.C, s.beta, s.intercept, None, found.held_out, s.leverage)
 
     def _work(self, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, backend: Any) -> Work:
         given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, backend)

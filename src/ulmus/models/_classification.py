@@ -137,10 +137,13 @@ class Classification(ClassifierMixin, Model):
             return super()._train(training)
         if self.C is None:
             raise ValueError('loss="log" needs a penalty: C must be positive or "auto", got None')
+        if self._is_monotone:
+            raise ValueError('monotonic_cst goes with loss="squared", got loss="log"')
         found: Outcome = self._family.fit_log(self, training)
         return found
 
     def _refuse(self, what: str) -> None:
+        super()._refuse(what)
         if self._by_log:
             raise ValueError(
                 f'{what} needs loss="squared", got loss="log": its weights come from passes over all rows, and sums '

@@ -19,14 +19,14 @@ from ulmus.models._tables import TableInput
 from ulmus.models.choice import Training
 from ulmus.models.class_options import CLASS_LOSS, DECISION
 from ulmus.models.fitted import Outcome
-from ulmus.models.options import CLASS_WEIGHT
+from ulmus.models.options import CLASS_WEIGHT, MONOTONE
 from ulmus.parameters import estimator
 
 #: ``loss="auto"`` takes squares where they lower the log loss of held-out rows by more than this share.
 CLEARLY = 0.02
 
 
-@estimator(ADAPTIVE | ADAPTIVE_QUANTILES | ADAPTIVE_RUN)
+@estimator(ADAPTIVE | ADAPTIVE_QUANTILES | MONOTONE | ADAPTIVE_RUN)
 class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
     r"""Regression that learns its metric from the data and corrects itself locally.
 
@@ -74,6 +74,8 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
     """
 
     def _train(self, training: Training) -> Outcome:
+        if self._by_quantiles and self._is_monotone:
+            raise ValueError('monotonic_cst goes with loss="squared", got loss="quantile"')
         levels = check_levels(self.quantiles) if self._by_quantiles else None
         found = super()._train(training)
         return found if levels is None else replace(found, held_out=self._moved_to_quantiles(found.held_out, levels))

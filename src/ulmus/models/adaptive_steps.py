@@ -30,6 +30,7 @@ from ulmus.models._log_passes import LogPasses
 from ulmus.models._log_stage import LogStages, calibrated_loss
 from ulmus.models._squared_passes import SquaredPasses
 from ulmus.models.adaptive import CLEARLY
+from ulmus.models.base import Model
 from ulmus.models.choice import Choice
 from ulmus.models.fitted import Fitted
 from ulmus.models.progress import FitProgress
@@ -111,6 +112,7 @@ class AdaptiveSteps(Steps):
     losses: tuple[float, float] | None = None
 
     def __init__(self, model: AdaptiveModel) -> None:
+        Model._refuse(model, "a stream")
         self.model, self.targets = model, None
 
     def validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:

@@ -164,8 +164,14 @@ class Model(CallbackSupport, BaseEstimator):
         if self._by_quantiles:
             from ulmus.models.quantiles import fit_with_quantiles
 
+            if self._is_monotone:
+                raise ValueError('monotonic_cst goes with loss="squared", got loss="quantile"')
             return fit_with_quantiles(self, training)
         found: Outcome = self._family.fit(self, training)
+        if self._is_monotone:
+            from ulmus.models.monotone import fit_monotone
+
+            found = fit_monotone(self, training, found)
         return judged_by_others(self, training, found) if is_regressor(self) and self._family.adapts(self) else found
 
     def _finish(self, plan: Choice, summary: Summary, sample: Training, *, choose: bool, again: Any) -> None:
@@ -313,9 +319,9 @@ class Model(CallbackSupport, BaseEstimator):
         if rows is None or not rows.one_by_one:
             raise ValueError(
                 'method="jackknife+" needs left-out predictions of single rows, and this model was calibrated on whole '
-                "folds, by whole fits (few rows, and a width or size to choose), by the iterative route or by an "
-                'earlier version; use method="normalised", or fit with given parameters, cv=None, no groups and '
-                'solver="direct"'
+                "folds, by whole fits (few rows, and a width or size to choose), by the iterative route, under "
+                'monotonic_cst or by an earlier version; use method="normalised", or fit with given parameters, '
+                'cv=None, no groups and solver="direct"'
             )
         return fitted.weights.leaning(rows, self.n_jobs)
 
@@ -336,8 +342,18 @@ class Model(CallbackSupport, BaseEstimator):
         """Whether the model minimises the pinball loss."""
         return getattr(self, "loss", None) == "quantile"
 
+    @property
+    def _is_monotone(self) -> bool:
+        """Whether answers must not fall, or rise, along some inputs."""
+        return getattr(self, "monotonic_cst", None) is not None
+
     def _refuse(self, what: str) -> None:
         """Say why a model cannot do this, where its weights are more than sums over rows."""
+        if self._is_monotone:
+            raise ValueError(
+                f"{what} needs sums over rows, which do not tell where answers fall: it does not go with "
+                "monotonic_cst; fit rows in memory"
+            )
         if self._by_quantiles:
             raise ValueError(
                 f'{what} needs loss="squared", got loss="quantile": quantiles depend on every residual, so sums over '
