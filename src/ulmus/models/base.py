@@ -28,7 +28,7 @@ from ulmus.models.choice import Choice, RidgeSearch, Training, by_squares
 from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import judged_by_others
 from ulmus.models.fitted import Fitted, Outcome
-from ulmus.models.summary import FitSummary, html_view, summarised
+from ulmus.models.summary import html_view, summarised
 from ulmus.statistics import Summary, dwarfing
 from ulmus.tuning import GCV, fold_numbers
 
@@ -215,17 +215,7 @@ class Model(CallbackSupport, BaseEstimator):
 
     # What was fitted, and what it says of rows
 
-    def summary(self) -> FitSummary:
-        """One screen about the fitted model; it prints as text, and shows as HTML in a notebook.
-
-        What was fitted on what, what was chosen against which alternatives, scores of rows that were left out, and the
-        leading inputs.
-
-        Returns
-        -------
-        FitSummary
-        """
-        return summarised(self)
+    summary = summarised
 
     def _repr_html_inner(self) -> str:
         return html_view(self, super()._repr_html_inner())
