@@ -25,6 +25,7 @@ from ulmus.scores import Score, scores
 from ulmus.tables import TableError
 from ulmus.tables.read import files_of, read_table
 from ulmus.tables.schema import Schema, columns_as_arrays, frame, learn, row_names, target
+from ulmus.tables.totals import told_totals
 from ulmus.tables.vectorise import encoder
 
 #: Rows below which none are set aside for scores: the leave-one-out loss has to do.
@@ -156,6 +157,8 @@ def _read(
 ) -> Read:
     with working(f"reading {data}"):
         batch = read_table(data)
+        for text in told_totals(batch):
+            warn(text)
         schema = roles.noted(learn(batch, goal, task, order, decimal, roles.by_name(batch, goal)))
         measure = measured_by(roles, schema)
         X, y, extras = rows_and_extras(batch, schema, data, decimal, roles)

@@ -18,6 +18,8 @@ from ulmus.tables.sniff import DAMAGED, Layout, Source
 
 #: Texts that mean that a value is missing.
 MISSING = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", "#N/A", "#NA", "<NA>")
+#: Rows that may stand above a header.
+TITLES = 10
 #: How the names of tables end, in folders.
 ENDINGS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx")
 #: Bytes of text in one batch.
@@ -55,9 +57,20 @@ class TableBatch:
     def column(self, name: str) -> Any:
         if name in self.columns:
             return self.columns[name]
-        near = get_close_matches(name, list(self.columns), 1)
+        near, below = get_close_matches(name, list(self.columns), 1), self._header_below(name)
         hint = f"; did you mean {near[0]!r}?" if near else f"; there are {_few(list(self.columns))}"
+        if below is not None:
+            hint += f". The name stands in row {below}: take out what is above it, so that it is in the first row"
         raise TableError(f"there is no such column{hint}", file=self.file, column=name)
+
+    def _header_below(self, name: str) -> int | None:
+        """The row in which a name stands that is none of a column: titles, or another header, are above it."""
+        for i in range(min(TITLES, self.n_rows)):
+            for column in self.columns.values():
+                value = column[i].as_py()
+                if isinstance(value, str) and name in (part.strip(' "') for part in re.split(r"[,;\t|]", value)):
+                    return self.first_row + i
+        return None
 
 
 def read_table(path: str) -> TableBatch:
