@@ -232,6 +232,19 @@ class AdaptiveModel(Model):
         total = np.bincount(sources, weights=along, minlength=self.n_features_in_)
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
 
+    def coordinates(self, X: Any) -> np.ndarray:
+        """Rows as the kernel sees them: prepared, and in units of the learned metric.
+
+        Parameters
+        ----------
+        X : frame or array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_coordinates)
+        """
+        return np.asarray(self._seen(self._checked(X)))
+
     def _most_features(self, rows: Rows) -> int:
         return self._spent.leaf(len(rows))
 
