@@ -23,8 +23,8 @@ MAX_STALLS = 3
 def minimise_by_sample(objective: Any, v: np.ndarray, *, tol: float, max_passes: int) -> Minimum:
     """Newton's method with the Hessian of a sample in memory, and the gradient of all rows: one pass a step.
 
-    The sample's own minimum is where it starts, and the step after ``tol`` is reached is the last. Where steps no longer
-    leave less of the objective, products with the Hessian of all rows take over
+    The sample's own minimum is where it starts, and the step after ``tol`` is reached is the last. Where steps no
+    longer leave less of the objective, products with the Hessian of all rows take over
     (:func:`ulmus.solvers.descent.minimise`).
     """
     index, few = objective.sample()
