@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from ulmus import engine
 from ulmus.backend import Host
@@ -18,7 +19,6 @@ from ulmus.engine import Lift, Rows
 from ulmus.features.recipes import NystromFeatures, RandomFeatures
 from ulmus.models._metric import seen_through
 from ulmus.models.choice import Choice, Training, choose, choose_from_sums, prepared
-from ulmus.models.few_rows import chooses_on_hardly_any
 from ulmus.models.fitted import Learned, NystromFit, Outcome, RandomFit, digits_kept, types_kept
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import summed_form, summing_problem
@@ -28,6 +28,15 @@ from ulmus.tuning import summarise
 
 #: Degrees of freedom per row above which weights on random nodes nearly pass through their targets.
 CROWDED = 0.9
+
+#: Where rows are fewer, a width and a C are much to choose for a classifier.
+HARDLY_ANY = 100
+
+
+def chooses_on_hardly_any(model: Any, found: Outcome) -> bool:
+    """Whether a classifier has chosen its width, or C, on so few rows that their classes hardly speak against it."""
+    rows = max(len(found.held_out.T), float(found.held_out.weight.sum()))
+    return is_classifier(model) and rows < HARDLY_ANY and "auto" in (str(model.C), str(getattr(model, "gamma", None)))
 
 
 class FeatureFamily:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import clone, is_regressor
 
 from ulmus.calibration import parts_of_few, refitted
 from ulmus.engine import Rows
@@ -15,14 +15,6 @@ from ulmus.models.fitted import Outcome
 
 #: Where rows are fewer, intervals and probabilities stand on whole fits, each without one of so many parts of the rows.
 FEW_ROWS, PARTS = 500, 5
-#: Where rows are fewer, a width and a C are much to choose for a classifier.
-HARDLY_ANY = 100
-
-
-def chooses_on_hardly_any(model: Any, found: Outcome) -> bool:
-    """Whether a classifier has chosen its width, or C, on so few rows that their classes hardly speak against it."""
-    rows = max(len(found.held_out.T), float(found.held_out.weight.sum()))
-    return is_classifier(model) and rows < HARDLY_ANY and "auto" in (str(model.C), str(getattr(model, "gamma", None)))
 
 
 def judged_by_others(model: Any, training: Training, found: Outcome) -> Outcome:

@@ -14,7 +14,7 @@ from ulmus.models._classification import Classification
 from ulmus.models._regression import Regression
 from ulmus.models.choice import Choice, Training, search
 from ulmus.models.class_options import CLASSES
-from ulmus.models.few_rows import chooses_on_hardly_any
+from ulmus.models.families import chooses_on_hardly_any
 from ulmus.models.fitted import KERNEL, LOSS, KernelFit, Outcome, digits_kept
 from ulmus.models.options import KELM, RUN
 from ulmus.parameters import estimator
