@@ -92,13 +92,14 @@ class Regression(RegressorMixin, Model):
         X : array or sparse matrix of shape (n_samples, n_features)
         coverage : float or list of float, default=0.9
             How probable it shall be that the target lies inside; a list gives an interval for each.
-        method : {"normalised", "jackknife+", "plain"}, default="normalised"
+        method : {"normalised", "jackknife+", "cv+", "plain"}, default="normalised"
             ``"normalised"`` intervals are as wide as errors are large at such rows, by a model of the sizes of left-out
             residuals. ``"plain"`` ones are nearly as wide everywhere: f(x) + √(1 + h + C r) q, with the leverage h,
             the residual kernel r, and quantiles q of the studentised left-out residuals. ``"jackknife+"`` takes the
             quantiles of the predictions by the models without each row plus the errors of these; whatever the data,
             it covers 2 coverage − 1 at least. It is exact, and offered by models whose leave-one-out is: ELM, OSELM,
-            NKELM and KELM by squares, calibrated row by row.
+            NKELM and KELM by squares, calibrated row by row. ``"cv+"`` is the same with the models without each fold,
+            for ELM and NKELM models that were fitted with ``cv=`` or groups.
         tails : {"equal", "symmetric"} or float, default="equal"
             Ends such that as many targets lie below as above, or equally far from the prediction; a number is the
             share of misses that lie below, so that 0 gives an upper bound only, and 1 a lower bound only.
@@ -119,8 +120,9 @@ class Regression(RegressorMixin, Model):
         X, spread, told = self._checked(X, fitted), fitted.certainty, (self._noise_features(fitted), self._seen)
         P = self._outputs(X, fitted)
         like = spread.like(asked, X, getattr(self, "feature_names_in_", None), *told)
-        if method == "jackknife+":
-            ends = spread.jackknife(self._leaning(fitted), X, P, asked, like)
+        if method in ("jackknife+", "cv+"):
+            leaning = self._leaning(fitted) if method == "jackknife+" else self._fold_leaning(fitted)
+            ends = spread.jackknife(leaning, X, P, asked, like)
         else:
             ends = spread.ends(self._new(X, P, fitted, method), asked, like)
         ends = fitted.targets.shaped(ends)
