@@ -85,13 +85,14 @@ class FoldLeaning:
     held_out: HeldOut
 
     def __call__(self, X: Any) -> tuple[np.ndarray, Any]:
-        folds = self.held_out.folds
+        folds, fold = self.held_out.folds, self.held_out.fold
         assert folds is not None
+        assert fold is not None
         Phi = np.empty((X.shape[0], self.features.n_lifted))
         self.features.lift(X, Phi)
         P = Phi @ self.beta + self.intercept
         lost = P[:, None] - (np.einsum("ij,kjm->ikm", Phi, folds.beta, optimize=True) + folds.intercept)
-        place = np.searchsorted(folds.numbers, self.held_out.fold)
+        place = np.searchsorted(folds.numbers, fold)
         return np.zeros((len(P), len(place))), lost[:, place]
 
 
