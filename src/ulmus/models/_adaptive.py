@@ -1,7 +1,6 @@
 """What adaptive models share: view, global model, local stage, in this order."""
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -51,11 +50,6 @@ def few_digits(values: np.ndarray) -> np.ndarray:
     return np.asarray(np.ldexp(np.round(mantissa * 2.0**UNIT_BITS), exponent - UNIT_BITS))
 
 
-def clocks() -> tuple[float, float]:
-    """Seconds on the clock, and of all processors."""
-    return time.perf_counter(), time.process_time()
-
-
 class AdaptiveModel(Model):
     """The parts in order: view, global model, local stage."""
 
@@ -64,6 +58,7 @@ class AdaptiveModel(Model):
     fit_intercept: ClassVar[str] = "auto"
     cv: ClassVar[None] = None
     _minds_scales: ClassVar[bool] = False
+    _fit_stages: ClassVar[Mapping[str, float]] = {"view": 0.6, "global model": 0.15, "local stage": 0.25}
     _categorical: np.ndarray
     _inputs: np.ndarray
 
@@ -78,7 +73,6 @@ class AdaptiveModel(Model):
 
     def _train(self, training: Training) -> Outcome:
         rows, folds, rng = training.rows, training.folds, training.rng
-        self._began = clocks()
         # as one row each, copies have the coordinates of a weight to the last digit, and the search draws by them
         rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64), fold=folds))
         held_out = self._train_on(rows, rng, training.targets, training.backend)
@@ -98,7 +92,7 @@ class AdaptiveModel(Model):
     def _another(self, seed: int, targets: Any, backend: Any, rows: Rows) -> Callable[[Any], Any]:
         """A model like this one of other rows."""
         other = copy(self)
-        other.verbose = 0
+        other.verbose, other._progress = 0, None
         other._train_on(rows, np.random.RandomState(seed), targets, backend)
         return lambda X: (other._outputs(X), np.zeros(len(X)))
 
@@ -107,20 +101,27 @@ class AdaptiveModel(Model):
         centre, scale = self._units(rows)
         rows = replace(rows, T=(rows.T - centre) / scale)
         coding = self._coding(targets, rows)
+        self._enter("view")
         with engine.threads_for(self._spent.landmarks):
             self.view_, landmarks = self._choose_view(rows, coding, rng)
             self._part_seed = int(rng.randint(2**31 - 1))
             rows = replace(rows, X=self.view_.transform_learned(rows, value_parts(rows, self._part_seed)))
+        self._enter("global model")
         stages = self._stages(rows, coding, landmarks, rng, backend)
         if self._is_monotone:
             stages = self._monotone(stages, rows, table, rng)
+        if stages.local is not None:
+            stages = replace(stages, local=stages.local.scaled(scale))
         return self._settle(stages, rows, (centre, scale), table)
 
     def _settle(self, stages: Stages, rows: Rows, units: tuple[np.ndarray, np.ndarray], table: np.ndarray) -> HeldOut:
-        """Keep what was fitted to targets in these units; rows left out, which are some of a table, are given back."""
+        """Keep what was fitted to targets in these units (leaves are in those of the targets already).
+
+        Rows left out, which are some of a table, are given back.
+        """
         centre, scale = units
         self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
-        self.local_ = None if stages.local is None else stages.local.scaled(scale)
+        self.local_ = stages.local
         self.local_losses_ = stages.local_losses
         with engine.threads_for(self.map_.n_lifted):
             self.feature_importances_ = self._importances(rows, stages.beta)
@@ -166,8 +167,8 @@ class AdaptiveModel(Model):
         return Stages(found.features, found.C, s.beta, s.intercept, None, found.held_out, s.leverage)
 
     def _work(self, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, backend: Any) -> Work:
-        given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, backend, self._say)
-        return Work(*given)
+        given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, backend)
+        return Work(*given, self._say, self._enter)
 
     def _learned_coordinates(self, rows: Rows) -> np.ndarray:
         """Coordinates of the training rows, as the fit saw them; copies may stand apart."""
@@ -227,6 +228,19 @@ class AdaptiveModel(Model):
         total = np.bincount(sources, weights=along, minlength=self.n_features_in_)
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
 
+    def coordinates(self, X: Any) -> np.ndarray:
+        """Rows as the kernel sees them: prepared, and in units of the learned metric.
+
+        Parameters
+        ----------
+        X : frame or array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_coordinates)
+        """
+        return np.asarray(self._seen(self._checked(X)))
+
     def _most_features(self, rows: Rows) -> int:
         return self._spent.leaf(len(rows))
 
@@ -278,9 +292,12 @@ class AdaptiveModel(Model):
         return zero, zero
 
     def _say(self, text: str) -> None:
-        if self.verbose:
-            wall, processor = (now - then for now, then in zip(clocks(), self._began, strict=True))
-            print(f"[{wall:6.1f} s, {processor:6.1f} s of the processors] {text}")
+        if self._progress is not None:
+            self._progress.say(text)
+
+    def _enter(self, stage: str) -> None:
+        if self._progress is not None:
+            self._progress.enter(stage)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

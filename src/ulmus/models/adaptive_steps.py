@@ -25,7 +25,7 @@ from ulmus.features.metric import through
 from ulmus.features.partition import Partition, random_partition
 from ulmus.features.preparation import PARTS, Category
 from ulmus.features.sampling import gathered, left_out_together, row_keys
-from ulmus.models._adaptive import AdaptiveModel, clocks
+from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models._log_passes import LogPasses
 from ulmus.models._log_stage import LogStages, calibrated_loss
 from ulmus.models._squared_passes import SquaredPasses
@@ -33,6 +33,7 @@ from ulmus.models.adaptive import CLEARLY
 from ulmus.models.base import Model
 from ulmus.models.choice import Choice
 from ulmus.models.fitted import Fitted
+from ulmus.models.progress import FitProgress
 from ulmus.models.steps import Steps
 from ulmus.solvers.cells import CellSolver
 from ulmus.solvers.local import LocalKernels
@@ -144,7 +145,7 @@ class AdaptiveSteps(Steps):
     def look(self, sample: Rows, rng: np.random.RandomState, counts: Counts, chosen: dict[str, Any] | None) -> None:
         """Choose the view on a sample, or take what was ``chosen`` before."""
         model = self.model
-        model._began = clocks()
+        model._progress = FitProgress(model)
         self.table, self.rng, self.counts = gathered(replace(sample, X=np.asarray(sample.X, np.float64))), rng, counts
         rows = replace(self.table, place=np.arange(len(self.table)))
         centre, scale = model._units(rows)
@@ -269,7 +270,9 @@ class AdaptiveSteps(Steps):
         return (choice, held_out) if choice.pays else None
 
     def rounds(self, max_bytes: float) -> int:
-        """How many partitions fit into this memory."""
+        """How many partitions fit into this memory, which may be infinite."""
+        if np.isinf(max_bytes):
+            return int(self.effort.partitions if self.counts.n_distinct > self.leaf_rows else 1)
         n, (d, m) = self.counts.n_distinct, (self.sample.X.shape[1], self.sample.T.shape[1])
         count = min(self.effort.partitions, int((max_bytes - 8 * n * d) // (8 * n * (m + 1))))
         if self.effort.partitions and count < 1:
@@ -282,12 +285,12 @@ class AdaptiveSteps(Steps):
         most = len(self.sample) if cell_rows >= self.counts.n_distinct else max(1, int(cell_rows * share))
         return [random_partition(self.sample.X, most, self.rng) for _ in range(rounds)]
 
-    def solver(self, choice: LocalChoice) -> CellSolver:
-        """How cells become leaves."""
+    def solver(self, choice: LocalChoice, *, apart: bool = False) -> CellSolver:
+        """How cells become leaves; ``apart`` where every leaf is to have its rows in one place."""
         view = self.coordinates.view
         seed = int(self.rng.randint(2**31 - 1))
         about = (view.kernel, choice.width * view.gamma, choice.ridge, self.leaf_rows, seed)
-        return CellSolver(*about, self.stage.tolerance)
+        return CellSolver(*about, self.stage.tolerance, self.coordinates.scale, apart)
 
     def finish(self, local: LocalKernels | None, held_out: HeldOut | None) -> Any:  # type: ignore[override]
         """The model, calibrated on the rows of the regions, or on those of the sample where there are no leaves."""
@@ -296,6 +299,7 @@ class AdaptiveSteps(Steps):
         stages = self.stage.stages(local, held_out, self.losses)
         found = model._settle(stages, self.sample, (own.centre, own.scale), table)
         model._adopt(Fitted(None, self.targets, self.certainty(found, self.sample)))
+        model._forget("_progress")
         return model
 
     def __getstate__(self) -> dict[str, Any]:
