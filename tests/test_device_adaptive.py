@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import ulmus
 from data import relative_error
 from gpu import DEVICE, accelerator, torch
+from ulmus.backend import Host
 from ulmus.devices import batches, differences, log_leaves, softmax
 from ulmus.devices.direct import Driver
 from ulmus.devices.leaves import answers, leaves_of
@@ -20,6 +21,7 @@ from ulmus.features.partition import grown, random_partition
 from ulmus.models import _log_global, _log_stage
 from ulmus.models._effort import EFFORTS
 from ulmus.solvers import local, log_local
+from ulmus.solvers.cells import CellSolver
 from ulmus.solvers.softmax import LogProblem, fit_softmax
 from ulmus.tuning.local import LocalChoice
 
@@ -229,3 +231,17 @@ def test_without_a_gpu_the_error_says_what_to_do():
     with pytest.raises(RuntimeError, match='device="auto"'):
         ulmus.AdaptiveRegressor(device="cuda").fit(X, y)
     assert ulmus.AdaptiveRegressor(effort="fast", device="auto").fit(X, y).predict(X).shape == (100,)
+
+
+@pytest.mark.parametrize("tolerance", [None, 1e-6])
+def test_cells_of_a_stream_are_solved_as_on_the_cpu(tolerance):
+    rng = np.random.RandomState(0)
+    U = rng.normal(size=(200, 3))
+    T = np.where(rng.uniform(size=(200, 1)) < 0.5, 1.0, -1.0)
+    rows = Rows(U, np.hstack([T, 0.3 * rng.normal(size=(200, 1))]), place=np.arange(200))
+    solver = CellSolver("matern32", 0.5, 0.1, 60, 0, tolerance)
+    here, there = (solver.solve(rows, 0, 0, backend) for backend in (Host(1), Driver(accelerator())))
+    assert_array_equal(np.sort(there.numbers), np.sort(here.numbers))
+    assert_array_equal(there.partition.starts, here.partition.starts)
+    orders = np.argsort(here.numbers), np.argsort(there.numbers)
+    assert relative_error(there.alpha[orders[1]], here.alpha[orders[0]]) < (1e-8 if tolerance is None else 1e-2)
