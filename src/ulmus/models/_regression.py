@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from ulmus.calibration import Asked, HeldOut, New, PredictiveDistribution, Spread
+from ulmus.calibration import Asked, FoldLeaning, HeldOut, New, PredictiveDistribution, Spread
 from ulmus.codings import Coding, Numbers, Plain
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
@@ -141,6 +141,17 @@ class Regression(RegressorMixin, Model):
             NumericalWarning,
             stacklevel=3,
         )
+
+    def _fold_leaning(self, fitted: Fitted) -> Any:
+        """What predictions of new rows lose with the fold of every row that was left out, for CV+."""
+        rows, weights = fitted.certainty.rows, fitted.weights
+        known = rows is not None and rows.folds is not None and rows.curves is None and weights is not None
+        if not known or self._is_monotone:
+            raise ValueError(
+                'method="cv+" needs the models without each fold, and this one keeps none: fit an ELM or NKELM model '
+                'by squares with cv=5, or with groups, or use method="normalised"'
+            )
+        return FoldLeaning(weights.features, weights.beta, weights.intercept, rows)
 
     def predict_distribution(self, X: Any, *, method: str = "normalised") -> PredictiveDistribution:
         """The distribution of new targets: its cdf, quantiles (``ppf``), samples and ``crps``.

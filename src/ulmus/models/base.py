@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ulmus import engine
 from ulmus._sklearn import CallbackSupport, check_sample_weight, fit_context
 from ulmus.backend import Host
-from ulmus.calibration import FoldLeaning, HeldOut
+from ulmus.calibration import HeldOut
 from ulmus.calibration.far import far
 from ulmus.codings import Coding
 from ulmus.devices.accelerator import backend_for
@@ -316,17 +316,6 @@ class Model(CallbackSupport, BaseEstimator):
                 'cv=None, no groups and solver="direct"'
             )
         return fitted.weights.leaning(rows, self.n_jobs)
-
-    def _fold_leaning(self, fitted: Fitted) -> Any:
-        """What predictions of new rows lose with the fold of every row that was left out, for CV+."""
-        rows, weights = fitted.certainty.rows, fitted.weights
-        known = rows is not None and rows.folds is not None and rows.curves is None and weights is not None
-        if not known or self._is_monotone:
-            raise ValueError(
-                'method="cv+" needs the models without each fold, and this one keeps none: fit an ELM or NKELM model '
-                'by squares with cv=5, or with groups, or use method="normalised"'
-            )
-        return FoldLeaning(weights.features, weights.beta, weights.intercept, rows)
 
     if TYPE_CHECKING:  # what a task says
 
