@@ -42,11 +42,12 @@ def held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
 
 
 def few_to_calibrate(rows: Rows) -> bool:
-    """Whether the rows that judge the local stage are more than a tenth of all.
+    """Whether the rows that judge the local stage are more than a quarter of all.
 
-    Models without them are then worse than the model of all rows, and their errors too large for its intervals.
+    Models without them are then worse than the model of all rows, and their errors too large for its intervals. Of more
+    rows, ten further fits would cost as much as all the rest.
     """
-    return rows.fold is None and len(rows) < 10 * HELD[0]
+    return rows.fold is None and len(rows) < 4 * HELD[0]
 
 
 def left_out_by_parts(
