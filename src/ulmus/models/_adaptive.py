@@ -153,7 +153,8 @@ class AdaptiveModel(Model):
         self._say(f"view: {kind} columns, kernel {view.kernel}, {len(self.trials_)} trials")
         landmarks = self._spent.landmarks // (2 if search.saturated else 1)
         cuts = view.preparation.cuts
-        preparation = Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical, cuts=cuts)
+        whole = search.whole  # of all rows too: what is missing, and levels, need not be looked for again
+        preparation = Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical, whole, cuts)
         return replace(view, preparation=preparation), landmarks
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.engine import Rows
-from ulmus.features.sampling import merged, row_keys
+from ulmus.features.sampling import distinct_keys, merged
 from ulmus.models._effort import Effort
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.views import View
@@ -26,8 +26,7 @@ def held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
 
     One set, or every fold where there are folds: that of a tenth of the rows, or nearest to it, comes first.
     """
-    keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
-    distinct = np.unique(keys)
+    keys, distinct = distinct_keys(rows.X, int(rng.randint(2**31 - 1)))
     if len(distinct) <= 2 * MIN_LANDMARKS:
         return []
     count = min(int(np.clip(len(distinct) // 10, *HELD)), len(distinct) // 2)

@@ -10,7 +10,7 @@ from ulmus._blas import solve_lower_transposed
 from ulmus.engine import Lifted, Rows
 from ulmus.features.kept import KEPT_BYTES
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.sampling import EQUAL, row_keys
+from ulmus.features.sampling import EQUAL, distinct_keys
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.softmax import LogProblem, LogSolution
 from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path
@@ -38,8 +38,7 @@ def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
     w = np.ones(len(rows)) if rows.weight is None else rows.weight
     if rows.fold is not None:
         return [np.where(rows.fold == k, w, 0.0) for k in np.unique(rows.fold[rows.fold >= 0])]
-    keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
-    distinct, place = np.unique(keys, return_inverse=True)
+    keys, distinct = distinct_keys(rows.X, int(rng.randint(2**31 - 1)))
     n = len(distinct)
     one = np.ones(len(rows)) if rows.unit is None else rows.unit
     several = one < (1 - EQUAL) * w
@@ -49,9 +48,9 @@ def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
         dealt = one[:, None] * np.array([rng.multinomial(count, share) for count in copies])
         return list(dealt.T[: SETS if n <= FEW else 1])
     if n <= FEW:
-        sets = min(SETS, n)
+        sets, place = min(SETS, n), np.searchsorted(distinct, keys)
         return [np.where(place * sets // n == i, w, 0.0) for i in range(sets)]
-    return [np.where(place < min(int(np.clip(n // 10, *HELD)), n // 4), w, 0.0)]
+    return [np.where(keys < distinct[min(int(np.clip(n // 10, *HELD)), n // 4)], w, 0.0)]
 
 
 def path_near(
