@@ -20,7 +20,7 @@ SHARE = 0.1
 #: Distance from all rows, and from each other, of rows that pad a leaf, in units of the kernel's width.
 FAR = 1e6
 #: Rows of a factor that are solved for at a time.
-PANEL = 128
+PANEL = 256
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ def leaf_batches(
         first = stop
 
 
-def scaled_columns(torch: Any, U: Any, rows: Any, inside: Any, scale: float) -> Any:
-    """Scaled rows ``[batch, column, row]`` of these numbers; padding is far from everything."""
-    X = (U[rows] * scale).transpose(1, 2).contiguous()
+def scaled_columns(torch: Any, rows: Any, inside: Any, scale: float) -> Any:
+    """Rows ``[batch, row, column]`` scaled, as ``[batch, column, row]``; padding is far from everything."""
+    X = (rows * scale).transpose(1, 2).contiguous()
     if not bool(inside.all()):
         away = FAR * torch.arange(1, inside.shape[1] + 1, dtype=X.dtype, device=X.device)
         X[:, 0] = torch.where(inside, X[:, 0], X[:, 0].abs().amax() + away)

@@ -21,6 +21,7 @@ from ulmus.devices.routes import direct_bytes
 from ulmus.devices.softmax import log_problem
 from ulmus.devices.statistics import TensorStatistics, gradient, gram_statistics, require_finite
 from ulmus.devices.tensors import DeviceRows, HostView, block_rows, on_both_sides
+from ulmus.devices.trials import leaf_trials
 from ulmus.devices.whitening import DeviceDecomposition
 from ulmus.engine import Rows
 from ulmus.features.kernels import KERNELS
@@ -240,6 +241,10 @@ class Driver:
         a = self.accelerator
         given = self.inputs(U), a.tensor(T), a.tensor(offset), None if weight is None else a.tensor(weight)
         return fit_log_leaves(a, kernel, gamma, ridge, *given, partitions, tol)
+
+    def leaf_trials(self, *given: Any) -> np.ndarray:
+        """Predictions of held-out rows by leaves with several penalties (:func:`ulmus.devices.trials.leaf_trials`)."""
+        return leaf_trials(self.accelerator, *given)
 
     def answers(self, local: LocalKernels, U: np.ndarray) -> np.ndarray:
         """Answers of a local stage to queries."""

@@ -114,14 +114,14 @@ def _mass(x: np.ndarray, w: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     if w is None:
         x = np.sort(x)
         first = np.flatnonzero(np.append(True, x[1:] != x[:-1]))
-        values, mass = x[first], np.diff(np.append(first, len(x))).astype(np.float64)
+        values, mass = x[first], np.asarray(np.diff(np.append(first, len(x))), dtype=np.float64)
     else:
         values, place = np.unique(x, return_inverse=True)
-        mass = np.bincount(place, weights=w)
+        mass = np.asarray(np.bincount(place, weights=w), dtype=np.float64)
     # what differs by round-off alone is one value: a curve between such knots would be a cliff
     apart = np.diff(values) > ROUND_OFF * (np.abs(values[1:]) + values.std())
     if not apart.all():
-        mass = np.bincount(np.append(0, np.cumsum(apart)), weights=mass)
+        mass = np.asarray(np.bincount(np.append(0, np.cumsum(apart)), weights=mass), dtype=np.float64)
         values = values[np.append(True, apart)]
     return values, (np.cumsum(mass) - mass / 2) / mass.sum()
 

@@ -55,7 +55,8 @@ def judge_local(
     for mask, predicted in zip(held, P, strict=True):
         test, some = rows.take(mask), merged(replace(rows, T=rows.T - predicted).take(~mask), rng)
         data = Remainder(some.X, some.T, some.weight, test.X, test.T, predicted[mask], test.weight)
-        search = LocalSearch(view.kernel, view.gamma, data, coding, criterion, backend.n_jobs)
+        given = (view.kernel, view.gamma, data, coding, criterion, backend.n_jobs)
+        search = LocalSearch(*given, trials=backend.leaf_trials)
         size = effort.leaf(len(some))
         if not choices:
             small, leaves = (backend.partition(some.X, rows_each, rng) for rows_each in (size // SMALLER, size))
