@@ -14,7 +14,7 @@ from ulmus.devices.accelerator import Accelerator
 from ulmus.features.partition import Partition
 
 #: Bytes of the kernel matrices of a batch.
-BATCH_BYTES = 2**31
+BATCH_BYTES = 2**33
 #: Share of the free memory that they may take: a factor and right-hand sides lie beside them.
 SHARE = 0.1
 #: Distance from all rows, and from each other, of rows that pad a leaf, in units of the kernel's width.

@@ -1,4 +1,4 @@
-"""Widths and penalties of the local stage, judged on the device: some leaves, and the held-out rows that lie in them."""
+"""Widths and penalties of the local stage, judged on the device by held-out rows that lie in some leaves."""
 
 from collections.abc import Sequence
 

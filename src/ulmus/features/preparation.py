@@ -72,9 +72,8 @@ class Columns:
         else:
             curves = _of_columns(lambda x: _rank_curve(x, weight), X)
             plain = cls(kind, zero, one, tuple(k for k, _ in curves), tuple(v for _, v in curves))
-        Z = plain.transform(X)
-        mean = _mean(Z, weight)
-        deviation = np.sqrt(_mean(Z, weight, mean))
+        mean = _mean(X, weight, columns=plain)
+        deviation = np.sqrt(_mean(X, weight, mean, plain))
         # a column that is constant up to round-off stays at 0
         deviation = np.where(deviation > 1e-12 * np.maximum(np.abs(mean), 1e-300), deviation, np.inf)
         return cls(kind, plain.centre, plain.scale, plain.knots, plain.values, deviation)
@@ -97,11 +96,14 @@ def _of_columns(work: Callable[[np.ndarray], Any], X: np.ndarray) -> list[Any]:
     return list(engine.ordered_map(lambda j: work(X[:, j]), range(X.shape[1])))
 
 
-def _mean(X: np.ndarray, weight: np.ndarray | None, less: np.ndarray | None = None) -> np.ndarray:
-    """Mean of every column, or of its squared differences from a centre."""
+def _mean(
+    X: np.ndarray, weight: np.ndarray | None, less: np.ndarray | None = None, columns: "Columns | None" = None
+) -> np.ndarray:
+    """Mean of every column, prepared where that is asked for, or of its squared differences from a centre."""
 
     def total(piece: slice) -> np.ndarray:
-        V = X[piece] if less is None else (X[piece] - less) ** 2
+        V = X[piece] if columns is None else columns.transform(X[piece])
+        V = V if less is None else (V - less) ** 2
         return V.sum(axis=0) if weight is None else weight[piece] @ V
 
     mass = len(X) if weight is None else weight.sum()
@@ -261,8 +263,9 @@ class Preparation:
         numeric, codes = np.flatnonzero(~categorical), np.flatnonzero(categorical)
         known = like.categories if like is not None else (None,) * len(codes)
         categories = tuple(Category.of(_codes(X, j), T, w, more) for j, more in zip(codes, known, strict=True))
-        gaps = like.gaps if like is not None else Gaps.of(X[:, numeric], weight)
-        columns = Columns.of(kind, gaps.filled(X[:, numeric]), weight)
+        numbers = X if not len(codes) else X[:, numeric]
+        gaps = like.gaps if like is not None else Gaps.of(numbers, weight)
+        columns = Columns.of(kind, gaps.filled(numbers), weight)
         prepared = cls(numeric, codes, gaps, columns, categories, np.empty(0), cuts)
         means = prepared._means(X)
         if means.shape[1]:
@@ -324,7 +327,7 @@ class Preparation:
 
     def _stacked(self, X: np.ndarray, means: np.ndarray) -> np.ndarray:
         scaled = means / self.mean_deviation if means.shape[1] else means
-        numbers = X[:, self.numeric]
+        numbers = X if not len(self.categorical) else X[:, self.numeric]
         filled = self.gaps.filled(numbers)
         cuts = [] if self.cuts is None else [self.cuts.transform(filled)]
         prepared = [self.columns.transform(filled), self.gaps.marks(numbers), *cuts, *self._dummies(X), scaled]

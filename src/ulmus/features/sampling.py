@@ -65,7 +65,8 @@ def row_keys(X: Any, seed: int, n_jobs: int | None = -1) -> np.ndarray:
         keys = np.empty(X.shape[0], np.uint64)
 
         def work(tile: slice) -> None:
-            keys[tile] = _words(X[tile]) @ factors  # modulo 2⁶⁴
+            some = X[tile]
+            keys[tile] = some.words_by(factors) if isinstance(some, _Pairs) else _words(some) @ factors  # modulo 2⁶⁴
 
         tiles = list(engine.pieces(X.shape[0], engine.tile_rows(X.shape[1], np.float64)))
         for _ in engine.ordered_map(work, tiles, n_jobs):
@@ -90,7 +91,7 @@ def _weighted(rows: Rows, index: np.ndarray, mass: np.ndarray) -> Rows:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Inputs and what tells equal ones apart, side by side, some rows at a time."""
+    """Inputs and what tells equal ones apart, side by side, as keys see them."""
 
     X: np.ndarray
     told: np.ndarray
@@ -99,8 +100,13 @@ class _Pairs:
     def shape(self) -> tuple[int, int]:
         return len(self.X), self.X.shape[1] + self.told.shape[1]
 
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        return np.concatenate([self.X[rows], self.told[rows]], axis=1)
+    def __getitem__(self, rows: slice) -> "_Pairs":
+        return _Pairs(self.X[rows], self.told[rows])
+
+    def words_by(self, factors: np.ndarray) -> np.ndarray:
+        """Sums of words times factors, modulo 2⁶⁴."""
+        d = self.X.shape[1]
+        return np.asarray(_words(self.X) @ factors[:d] + _words(self.told) @ factors[d:])
 
 
 def _told(rows: Rows) -> np.ndarray:
