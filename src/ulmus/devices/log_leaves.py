@@ -2,7 +2,8 @@ r"""The local stage in the log loss on the device: Newton's method in hundreds o
 
 What :mod:`ulmus.solvers.log_local` does leaf by leaf: a factor of :math:`K + \lambda(WD)^{-1}`, D the curvature at
 the offsets, and conjugate gradients in its metric. All leaves of a batch take their steps together; those that have
-arrived stand still. A factor costs no more than some six solves here, so it is made anew where directions take more.
+arrived stand still. Leaves
+that have arrived are put aside, and factors are made anew where directions take long.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from ulmus.solvers.log_kernel import FLOOR, JITTER, bound, fit_kernel_softmax
 #: Steps of a batch; leaves that need more are solved on the CPU.
 MAX_STEPS = 40
 #: Products of a direction beyond which a new factor is worth its time.
-RENEWED = 6
+RENEWED = 25
 #: Halvings of a step, and the share of the slope by which the objective must fall.
 HALVINGS, FALL = 20, 1e-4
 
@@ -102,14 +103,16 @@ class _Batch:
         self.first = self.value = self._value(self.alpha, self.image)
         self.ratio = self.torch.ones_like(self.value)
         self.arrived = self.torch.zeros_like(self.value, dtype=self.torch.bool)
+        self.wd = w
         self._factors: Factors | None = None
 
     def some(self, leaves: Any) -> "_Batch":
         """Some of the leaves, where they stand."""
         X, Y, offset, w = (a[leaves] for a in (self.X, self.Y, self.offset, self.w))
         other = _Batch(self.accelerator, self.kernel, X, Y, offset, w, self.ridge)
-        for name in ("alpha", "image", "first", "value", "arrived"):
+        for name in ("alpha", "image", "first", "value", "arrived", "ratio", "wd"):
             setattr(other, name, getattr(self, name)[leaves])
+        other._factors = None if self._factors is None else self._factors.some(leaves)
         return other
 
     def _metric(self) -> None:

@@ -332,9 +332,8 @@ class ViewSearch:
         preparation, shown = self._posed(view.preparation.columns.kind, raw, cuts)
         first = len(preparation.numeric) + len(preparation.gaps.shown)
         A = np.insert(view.metric, [first] * len(cuts), view.metric[cuts.column])
-        begun, landmarks = replace(shown, X=shown.X * A), self.budget.metric_landmarks
-        given = (near.factor, landmarks, min(self.budget.rounds, CUTS_ROUNDS), self.n_jobs)
-        more, climb = self.search.sharpest(begun, view.kernel, *given)
+        given = (near.factor, self.budget.metric_landmarks, min(self.budget.rounds, CUTS_ROUNDS), self.n_jobs)
+        more, climb = self.search.sharpest(replace(shown, X=shown.X * A), view.kernel, *given)
         self.trials += [replace(trial, stage="cuts") for trial in climb.trials]
         return replace(view, preparation=preparation, metric=A * more, gamma=climb.best.width), climb, shown
 
