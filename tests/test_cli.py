@@ -144,7 +144,7 @@ def test_a_streamed_fit_is_as_good_and_reads_by_batches(folder, monkeypatch, tar
     people(600).drop(columns={"price": "kind", "kind": "price"}[target]).to_csv(folder / "long.csv", index=False)
     people(60, seed=1).to_csv(folder / "both.csv", index=False)
     values = []
-    for name, option in (("streamed.ulmus", ["--stream"]), ("whole.ulmus", ["--model", "nkelm"])):
+    for name, option in (("streamed.ulmus", ["--model", "nkelm", "--stream"]), ("whole.ulmus", ["--model", "nkelm"])):
         command = ["fit", str(folder / "long.csv"), "--target", target, "--test", str(folder / "both.csv")]
         assert main([*command, "-o", str(folder / name), *option]) == OK
         notes = describe(folder / name).notes

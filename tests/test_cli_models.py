@@ -1,4 +1,4 @@
-"""Which model ``ulmus fit`` takes: adaptive by default, NKELM when asked, for streams and for very wide tables."""
+"""Which model ``ulmus fit`` takes: adaptive by default, NKELM when asked and for very wide tables."""
 
 import numpy as np
 import pandas as pd
@@ -74,9 +74,10 @@ def test_a_table_that_is_large_beside_the_free_memory_is_streamed(folder, monkey
     monkeypatch.setattr(memory, "free", lambda: 8 * size - 8)
     assert main(fit) == OK
     assert "streamed" in capsys.readouterr().err
-    assert describe(out).model == "NKELMRegressor"
-    assert main([*fit, "--model", "adaptive", "--effort", "fast"]) == OK  # whoever insists gets it
     assert describe(out).model == "AdaptiveRegressor"
+    assert main([*fit, "--model", "nkelm"]) == OK
+    assert "streamed" in capsys.readouterr().err
+    assert describe(out).model == "NKELMRegressor"
 
 
 def test_the_size_of_a_table_is_told_without_reading_it(folder):  # noqa: F811
@@ -91,10 +92,16 @@ def test_the_size_of_a_table_is_told_without_reading_it(folder):  # noqa: F811
     assert memory.free() > 2**20
 
 
-def test_a_stream_cannot_be_adaptive(folder, capsys):  # noqa: F811
-    fit = ["fit", str(folder / "price.csv"), "--target", "price", "--stream", "--model", "adaptive"]
-    assert main(fit) == USAGE
-    assert "--stream cannot fit an adaptive model" in capsys.readouterr().err
+@pytest.mark.parametrize("target", ["price", "kind"])
+def test_a_streamed_table_gets_the_model_of_memory(folder, target):  # noqa: F811
+    people(60, seed=1).to_csv(folder / "both.csv", index=False)
+    fit = ["fit", str(folder / f"{target}.csv"), "--target", target, "--test", str(folder / "both.csv")]
+    answers = []
+    for name, option in (("streamed.ulmus", ["--stream"]), ("whole.ulmus", [])):
+        assert main([*fit, "--effort", "fast", "-o", str(folder / name), *option]) == OK
+        answers.append(predicted(folder, name, "new.csv", *(["--proba"] if target == "kind" else [])))
+    assert describe(folder / "streamed.ulmus").model.startswith("Adaptive")
+    pd.testing.assert_frame_equal(*answers, check_exact=True)
 
 
 def test_standard_input_cannot_be_read_twice(capsys):

@@ -307,7 +307,7 @@ def test_a_model_without_a_feature_map_is_refused_with_advice():
         streaming.fit(ulmus.KELMRegressor(), (X, Y))
 
 
-@pytest.mark.parametrize(("name", "value"), [("forgetting", 0.9), ("loss", "logistic")])
+@pytest.mark.parametrize(("name", "value"), [("forgetting", 0.9), ("loss", "quantile")])
 def test_what_sums_cannot_tell_is_refused(name, value):
     model = fixed.ELMRegressor(C=1.0)
     setattr(model, name, value)  # as online and ordinal models have them

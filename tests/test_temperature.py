@@ -129,3 +129,40 @@ def test_a_rare_class_among_noise_costs_no_more_than_its_frequency():
     share = np.bincount(y[:500]) / 500
     least = -np.log(share[y[500:]]).mean()
     assert log_loss(y[500:], model.predict_proba(X[500:])) < least + 0.03
+
+
+@pytest.mark.parametrize("n", [20, 200, 2000])
+@pytest.mark.parametrize("classes", [2, 5])
+def test_where_no_row_is_wrong_the_chance_of_an_error_is_that_of_the_rule_of_succession(n, classes):
+    """All rows alike: P(another class) is 1/(n + 2), not 0, but for the floor."""
+    y = np.arange(n) % classes
+    scores = np.where(y[:, None] == np.arange(classes), 1.0, -1.0)
+    a, _ = fit_temperature(scores, y, np.ones(n))
+    wrong = 1 - softmax(a * scores, axis=1)[np.arange(n), y]
+    np.testing.assert_allclose(wrong, 1 / (n + 2), rtol=1e-6)
+    assert a < np.log((n + 2.0) * classes)  # without the bound: as large as the search goes
+
+
+def test_the_bound_of_the_temperature_is_that_of_platts_targets_on_rows_that_are_right():
+    rng = np.random.RandomState(3)
+    margin = rng.uniform(0.2, 2.0, 300)
+    y = rng.randint(2, size=300)
+    scores = np.column_stack([-margin, margin]) * np.where(y == 1, 1.0, -1.0)[:, None]
+    a, _ = fit_temperature(scores, y, np.ones(300))
+    target, tried = 301 / 302, np.linspace(0.5, 1.5, 2001)
+
+    def loss(b):
+        p = 1 / (1 + np.exp(-2 * b * margin))
+        return -(target * np.log(p) + (1 - target) * np.log1p(-p)).mean()
+
+    assert a == pytest.approx(a * tried[np.argmin([loss(a * t) for t in tried])], rel=1e-3)
+
+
+def test_a_test_row_that_is_wrong_costs_less_where_the_rows_that_judged_were_all_right():
+    """Margins of some rows are small: after 500 right ones, a wrong one among them is no wonder."""
+    rng = np.random.RandomState(4)
+    margin, y = rng.beta(6, 1.5, 500), rng.randint(2, size=500)
+    scores = np.column_stack([-margin, margin]) * np.where(y == 1, 1.0, -1.0)[:, None]
+    a, floor = fit_temperature(scores, y, np.ones(500))
+    wrong = probabilities(np.array([[0.1, -0.1]]), a, floor)[0, 1]
+    assert wrong > 0.1

@@ -1,4 +1,7 @@
-"""Draw the pictures of ``docs/doubt.md``: ``python -m experiments.sections.doubt_picture [FOLDER]``."""
+"""Draw the pictures of ``docs/doubt.md``, and one of ``docs/reasons.md``.
+
+python -m experiments.sections.doubt_picture [FOLDER]
+"""
 
 import sys
 from pathlib import Path
@@ -50,8 +53,27 @@ def draw_quantiles(file: Path) -> None:
     plt.savefig(file)
 
 
+def draw_monotone(file: Path) -> None:
+    """Prices that rise with the size of a flat, from 60 rows: freely, and under ``monotonic_cst``."""
+    rng = np.random.RandomState(1)
+    size = np.sort(rng.uniform(20, 200, 60))
+    price = 150 + 250 * np.tanh((size - 60) / 50) + 50 * rng.normal(size=60)
+    grid = np.linspace(size[0], size[-1], 300)
+    plt.figure(figsize=(6, 3.4))
+    plt.plot(size, price, ".", color="0.55")
+    for cst, name, style in ((None, "free", "--"), ([1], "monotonic_cst=[1]", "-")):
+        model = NKELMRegressor(40, gamma=15.0, C=1000.0, fit_intercept=True, monotonic_cst=cst, random_state=0)
+        plt.plot(grid, model.fit(size[:, None] / 100, price).predict(grid[:, None] / 100), style, label=name)
+    plt.legend()
+    plt.xlabel("square metres")
+    plt.ylabel("price, thousands")
+    plt.tight_layout()
+    plt.savefig(file)
+
+
 if __name__ == "__main__":
     plt.rcParams["svg.hashsalt"] = "ulmus"
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DOCUMENT.parent / "images"
     draw(folder / "doubt.svg")
     draw_quantiles(folder / "quantiles.svg")
+    draw_monotone(folder / "monotone.svg")

@@ -1,22 +1,32 @@
 """Fits and predictions on Dask collections: one task per partition, sums merged in a tree, an ordinary model back."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import is_classifier
 
 from ulmus import engine
+from ulmus.backend import Host
+from ulmus.models._adaptive import AdaptiveModel
+from ulmus.models.adaptive_steps import AdaptiveSteps
+from ulmus.solvers.cells import Cell, CellSolver
+from ulmus.solvers.local import LocalKernels
 from ulmus.streaming._extras import need
+from ulmus.streaming.adaptive_passes import Recorded, Seen
+from ulmus.streaming.arrays import joined, taken
 from ulmus.streaming.batches import BATCH_ROWS, Batch
-from ulmus.streaming.fitting import check_model, fit_stream, random_numbers
+from ulmus.streaming.errors import SourceError
+from ulmus.streaming.fitting import check_model, fit_stream, random_numbers, survey_for
 from ulmus.streaming.journal import Journal
+from ulmus.streaming.leaves import CELL_ROWS
+from ulmus.streaming.preparation import Sample
 from ulmus.streaming.progress import Progress, Show
+from ulmus.streaming.shelves import rows_of
 from ulmus.streaming.stream import AnyTally
-from ulmus.streaming.survey import SAMPLE_ROWS, Survey
+from ulmus.streaming.survey import SAMPLE_ROWS
 
 #: Results that are merged by one task.
 FAN_IN = 8
@@ -39,16 +49,22 @@ def fit(
     A partition whose worker is lost is summed again elsewhere; sums are merged in a fixed order, so that the result is
     the same to the last bit. Data that are slow to make should be persisted first.
 
+    Rows of an adaptive model travel once for every partition of its local stage, to where their leaf is solved; leaves
+    come back here.
+
     Parameters
     ----------
     model : estimator
         As for :func:`ulmus.streaming.fit`; it is fitted in place and stays an ordinary local model.
     X : dask array of shape (n_samples, n_features), or dask dataframe
-    y : dask array, series or dataframe
-        With the partitions of ``X``; arrays are rechunked.
+        Adaptive models read columns of every kind of a dataframe; others want numbers.
+    y : dask array, series or dataframe, or str
+        With the partitions of ``X``; arrays are rechunked. The name of a column of ``X`` stands for that column, which
+        is then no input.
     client : distributed.Client, optional
         Default: the current one, or Dask's local scheduler when there is none.
-    sample_weight : dask array or series, optional
+    sample_weight : dask array or series, or str, optional
+        The name of a column of ``X`` stands for that column.
     sample_rows : int, default=65536
     progress : bool, "rich", "plain", callable or None, default=None
         See :func:`ulmus.streaming.fit`.
@@ -73,14 +89,31 @@ def fit(
             'the workers of a cluster sum on their CPUs, got device="cuda"; set device="cpu" (or "auto"), or fit the '
             "rows on one machine with streaming.fit, which sums on its GPU"
         )
-    partitions = Partitions.of(X, y, sample_weight, client, progress)
+    partitions = Partitions.of(*_named(X, y, sample_weight), client, progress)
     journal = Journal(None, {})
     rng, seed = random_numbers(model, journal)
-    survey = Survey(sample_rows, seed, is_classifier(model), partitions.names)
+    names = partitions.names
+    if isinstance(model, AdaptiveModel):
+        steps, encoder = AdaptiveSteps(model), None
+        if names is not None:
+            encoder, names = partitions.fitted(steps.table_encoder(names), sample_rows, seed), None
+            partitions.prepare = encoder.transform
+        steps.encode_by(encoder)
+    survey = survey_for(model, sample_rows, seed, names)
     if partitions.n_rows is not None:
         survey.expect(partitions.n_rows)
-    fit_stream(model, partitions, journal, rng, survey, partitions.names)
+    fit_stream(model, partitions, journal, rng, survey, names, leaves=LeavesOnCluster(partitions))
     return model
+
+
+def _named(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """Columns that are named, taken out of the inputs."""
+    names = [name for name in (y, weight) if isinstance(name, str)]
+    for name in names:
+        if name not in getattr(X, "columns", ()):
+            raise ValueError(f"X has no column {name!r}; it has {[str(c) for c in getattr(X, 'columns', ())]}")
+    y, weight = (X[name] if isinstance(name, str) else name for name in (y, weight))
+    return (X.drop(columns=names) if names else X), y, weight
 
 
 def predict(model: Any, X: Any, *, method: str = "predict") -> Any:
@@ -145,6 +178,7 @@ class Partitions:
     lengths: tuple[int, ...] | None = None
     client: Any = None
     progress: Show = None
+    prepare: Callable[[Any], Any] | None = None
 
     @classmethod
     def of(cls, X: Any, y: Any, weight: Any, client: Any, progress: Show) -> "Partitions":
@@ -171,7 +205,7 @@ class Partitions:
     def reduce(self, name: str, tally: AnyTally, work: Callable[[Batch], Any]) -> AnyTally:
         """One task per partition, then a tree of merges in a fixed order; what comes back is the state of one tally."""
         dask = need("dask", "dask")
-        held = dask.delayed(Task(tally, work), pure=False, traverse=False)
+        held = dask.delayed(Task(tally, work, self.prepare), pure=False, traverse=False)
         label = f"ulmus-{name}"
         leaves = [dask.delayed(Task.run, name=label)(held, k, *part) for k, part in enumerate(self.parts)]
         level = leaves
@@ -185,21 +219,40 @@ class Partitions:
         tally.restore(arrays, notes)
         return tally
 
+    def fitted(self, encoder: Any, sample_rows: int, seed: int) -> Any:
+        """An encoder of frames, fitted to a sample of about so many rows."""
+        dask = need("dask", "dask")
+        each = min(sample_rows, max(1_000, 4 * sample_rows // max(len(self.parts), 1)))
+        found = [dask.delayed(_sampled)(k, X, each, seed) for k, (X, _, _) in enumerate(self.parts)]
+        samples = [one for one in self.gathered("columns", found, "partitions") if len(one[0])]
+        if not samples:
+            raise SourceError("the source has no rows")
+        order = np.argsort(np.concatenate([keys for keys, _ in samples]), kind="stable")[:sample_rows]
+        return encoder.fit(taken(joined([frame for _, frame in samples]), order))
+
+    def gathered(self, name: str, tasks: list[Any], unit: str) -> list[Any]:
+        """Results of all tasks, which are counted as they end."""
+        return self._computed(name, tasks, tasks, (1,) * len(tasks), unit)
+
     def _compute(self, name: str, leaves: list[Any], root: Any) -> Any:
         """The root's result; leaves are counted as they end, by their rows where those are known."""
         lengths = self.lengths or (1,) * len(leaves)
-        rows = {leaf.key: int(length) for leaf, length in zip(leaves, lengths, strict=True)}
-        unit = "rows" if self.lengths else "partitions"
+        return self._computed(name, [root], leaves, lengths, "rows" if self.lengths else "partitions")[0]
+
+    def _computed(
+        self, name: str, wanted: list[Any], counted: list[Any], lengths: tuple[int, ...], unit: str
+    ) -> list[Any]:
+        rows = {task.key: int(length) for task, length in zip(counted, lengths, strict=True)}
         with Progress(name, sum(lengths), self.progress, unit=unit) as bar:
             if self.client is None:
-                callbacks = need("dask.callbacks", "dask")
+                callbacks, dask = need("dask.callbacks", "dask"), need("dask", "dask")
                 with callbacks.Callback(posttask=lambda key, *_: bar.advance(rows.get(key, 0))):
-                    return root.compute()
+                    return list(dask.compute(*wanted))
             distributed = need("distributed", "dask")
-            futures = self.client.compute([root, *leaves])
-            for future in distributed.as_completed(futures[1:]):
+            futures = self.client.compute([*wanted, *counted])
+            for future in distributed.as_completed(futures[len(wanted) :]):
                 bar.advance(rows[future.key])
-            return futures[0].result()
+            return [future.result() for future in futures[: len(wanted)]]
 
 
 def _current_client() -> Any:
@@ -231,21 +284,12 @@ class Task:
 
     tally: Any
     work: Callable[[Batch], Any]
+    prepare: Callable[[Any], Any] | None = None
 
     def run(self, number: int, X: Any, y: Any, weight: Any) -> Any:
         """The dumped tally of one partition."""
-        X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
-        if X.dtype not in (np.float32, np.float64):
-            X = X.astype(np.float64)
-        y, weight = np.asarray(y), None if weight is None else np.asarray(weight, dtype=np.float64).ravel()
-        if len(y) != X.shape[0]:
-            raise ValueError(f"partition {number} has {X.shape[0]} rows of X and {len(y)} of y")
         mine = self.tally.fresh()
-        batches = (
-            Batch(X[s], y[s], None if weight is None else weight[s], s.start, f"partition {number}")
-            for s in engine.pieces(X.shape[0], BATCH_ROWS)
-        )
-        for part in engine.ordered_map(self.work, batches, 1):
+        for part in engine.ordered_map(self.work, _batches(self.prepare, number, X, y, weight), 1):
             mine.add(part)
         return mine.dump()
 
@@ -257,6 +301,88 @@ class Task:
             other.restore(arrays, notes)
             total.merge(other)
         return total.dump()
+
+
+def _batches(prepare: Callable[[Any], Any] | None, number: int, X: Any, y: Any, weight: Any) -> Iterator[Batch]:
+    """The rows of a partition, as numbers."""
+    X = prepare(X) if prepare is not None and len(X) else X
+    X = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    y, weight = np.asarray(y), None if weight is None else np.asarray(weight, dtype=np.float64).ravel()
+    if len(y) != X.shape[0]:
+        raise ValueError(f"partition {number} has {X.shape[0]} rows of X and {len(y)} of y")
+    for s in engine.pieces(X.shape[0], BATCH_ROWS):
+        w = None if weight is None else weight[s]
+        yield Batch(X[s], y[s], w, s.start, f"partition {number}", part=number)
+
+
+def _sampled(number: int, X: Any, count: int, seed: int) -> tuple[np.ndarray, Any]:
+    """Keys and rows of a sample of a partition."""
+    sample = Sample(count, seed)
+    sample.add(Batch(X, None, None, 0, f"partition {number}", part=number))
+    return sample.keys, X if sample.X is None else sample.X
+
+
+@dataclass(frozen=True)
+class LeavesOnCluster:
+    """The local stage of an adaptive model: rows go to where their cells are solved, leaves come back.
+
+    Cells are dealt to groups. A task for every partition divides its rows among the groups, one for every group puts
+    together what it was given, in the order of the partitions, and solves its cells.
+    """
+
+    partitions: Partitions
+
+    def __call__(self, steps: AdaptiveSteps, seen: Seen, choice: Any, rounds: int, backend: Any) -> LocalKernels:
+        dask = need("dask", "dask")
+        parts, tops, solver = self.partitions.parts, steps.tops(rounds, CELL_ROWS), steps.solver(choice)
+        cells = [(p, cell) for p, top in enumerate(tops) for cell in range(top.n_leaves)]
+        count = min(len(cells), max(FAN_IN, len(parts)))
+        work = CellTask(Recorded.of(steps, seen, tops), solver, [cells[g::count] for g in range(count)])
+        held = dask.delayed(work, pure=False, traverse=False)
+        prepare = dask.delayed(self.partitions.prepare, pure=False, traverse=False)
+        divided = [
+            dask.delayed(CellTask.divide, name="ulmus-divide", nout=count)(held, prepare, k, *part)
+            for k, part in enumerate(parts)
+        ]
+        tasks = [
+            dask.delayed(CellTask.solve, name="ulmus-leaves")(held, g, [several[g] for several in divided])
+            for g in range(count)
+        ]
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            solved = self.partitions.gathered("leaves", tasks, "cells")
+        found = {name: Cell.restored(arrays) for group in solved for name, arrays in group.items()}
+        n_rows = sum(len(found[0, cell].numbers) for cell in range(tops[0].n_leaves))
+        return solver.together(tops, ([found[p, c] for c in range(top.n_leaves)] for p, top in enumerate(tops)), n_rows)
+
+
+@dataclass(frozen=True)
+class CellTask:
+    """What is done with the rows of a partition, and with those of a group of cells."""
+
+    recorded: Recorded
+    solver: CellSolver
+    groups: list[list[tuple[int, int]]]
+
+    def divide(self, prepare: Any, number: int, X: Any, y: Any, weight: Any) -> list[list[np.ndarray]]:
+        """The records of a partition, by group and cell."""
+        work = engine.ordered_map(self.recorded, _batches(prepare, number, X, y, weight), 1)
+        found = list(work)
+        if not found:
+            return [[] for _ in self.groups]
+        records = np.concatenate([rows for rows, _ in found])
+        place = [np.concatenate([cells[p] for _, cells in found]) for p in range(len(self.recorded.tops))]
+        return [[records[place[p] == cell] for p, cell in group] for group in self.groups]
+
+    def solve(self, number: int, divided: list[list[np.ndarray]]) -> dict[tuple[int, int], dict[str, np.ndarray]]:
+        """The leaves of a group of cells, whose rows come from all partitions."""
+        solved = {}
+        for k, (p, cell) in enumerate(self.groups[number]):
+            rows = rows_of(np.concatenate([part[k] for part in divided if part]))
+            solved[p, cell] = self.solver.solve(rows, p, cell, Host(1)).dump()
+        return solved
 
 
 __all__ = ["fit", "predict"]

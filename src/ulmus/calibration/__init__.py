@@ -19,7 +19,7 @@ from ulmus.calibration.intervals import Asked, New, RobustSpread, Spread
 from ulmus.calibration.jackknife import MapLeaning
 from ulmus.calibration.scale import Scale
 from ulmus.calibration.sets import LabelScores
-from ulmus.calibration.temperature import LogOdds, Temperature, fit_temperature, probabilities
+from ulmus.calibration.temperature import LogOdds, LogScores, Temperature, fit_temperature, probabilities
 
 __all__ = [
     "CALIBRATION_ROWS",
@@ -29,6 +29,7 @@ __all__ = [
     "HeldOut",
     "LabelScores",
     "LogOdds",
+    "LogScores",
     "MapLeaning",
     "New",
     "PredictiveDistribution",

@@ -6,10 +6,15 @@ with the frequencies :math:`\pi` of the classes. The factor a (the *temperature*
 those that make the labels most likely. The share is what makes a robust: scores of a few rows may be far off, where a
 model left to itself extrapolates, and for softmax alone one such row outweighs all others and drives a to 0. It also is
 a floor: with :math:`\varepsilon = 1` probabilities are the frequencies, so that a fit is never worse than these.
+
+Where no row is wrong, nothing would keep a from growing. By the rule of succession n rows that are right leave a chance
+of 1/(n + 2) that the next one is not, and so a is never larger than the best for the rows that are right when each
+counts as of its class by (n + 1)/(n + 2) only, as in Platt's scaling. Rows that are wrong could but lower that.
 """
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -17,6 +22,7 @@ from scipy.special import log_softmax, softmax
 
 from ulmus.calibration.sets import LabelScores
 from ulmus.exceptions import NumericalWarning
+from ulmus.solvers.log_loss import frequencies
 from ulmus.solvers.robust import weighted_median
 
 #: log a is searched on this grid, for scores that typically differ by 1, and then between its points.
@@ -31,24 +37,57 @@ AHEAD = 1e-6
 
 @dataclass(frozen=True)
 class Temperature:
-    """The factor a, ``ε π`` (what every class has at least), and the scores of rows left out behind them."""
+    """The factor a, ``ε π`` (what every class has at least), and the scores of rows left out behind them.
+
+    ``prior`` is the share of every class in the weight of the training rows.
+    """
 
     factor: float
     floor: np.ndarray | None = None
     left_out: LabelScores | None = None
+    prior: np.ndarray | None = None
+    #: What the scores were fitted by.
+    loss: ClassVar[str] = "squared"
 
     @classmethod
-    def of(cls, class_scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> "Temperature":
+    def of(cls, class_scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> Self:
         """Those that make the classes of rows that were left out most likely."""
         return cls(*fit_temperature(class_scores, indices, weight))
+
+    def probabilities(self, class_scores: np.ndarray) -> np.ndarray:
+        """Of every class; squares decide by the largest score, log models by the largest probability."""
+        return probabilities(class_scores, self.factor, self.floor, by_score=self.loss == "squared")
 
     def placed(self, places: np.ndarray, n_classes: int) -> "Temperature":
         """The same among more classes, in which those that it knows stand at these places."""
         if self.floor is None:
             return self
-        floor = np.zeros(n_classes)
+        floor, prior = np.zeros(n_classes), None if self.prior is None else np.zeros(n_classes)
         floor[places] = self.floor
-        return replace(self, floor=floor, left_out=None)  # scores have other columns
+        if prior is not None:
+            prior[places] = self.prior
+        return replace(self, floor=floor, prior=prior, left_out=None)  # scores have other columns
+
+
+@dataclass(frozen=True)
+class LogScores(Temperature):
+    """Scores are logarithms of probabilities: those of a model that was fitted by the log loss."""
+
+    loss: ClassVar[str] = "log"
+
+    @classmethod
+    def own(cls, class_scores: np.ndarray, indices: np.ndarray, weight: np.ndarray, factor: float) -> Self:
+        """Probabilities as the model has them, checked on rows left out: only the share of the frequencies is fitted.
+
+        With all of it probabilities are the frequencies, so that they are never worse than these on those rows.
+        """
+        frequency, least = frequencies(class_scores.shape[1], indices, weight)
+        prior = frequency[indices]
+        own = np.exp(log_softmax(factor * class_scores, axis=1)[np.arange(len(indices)), indices])
+        share = _share(own, prior, weight, least)
+        if share > NOTHING:
+            _warn_of_nothing(_loss((1 - share) * own + share * prior, weight))
+        return cls(factor, share * frequency)
 
 
 @dataclass(frozen=True)
@@ -60,10 +99,7 @@ class LogOdds(Temperature):
 
 def fit_temperature(class_scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> tuple[float, np.ndarray]:
     """The factor a, and ``ε π``, what every class has whatever the scores say; a weight of k counts as k rows."""
-    n_classes, total = class_scores.shape[1], float(weight.sum())
-    count = max(total, float(len(weight)))
-    # one more row, which is of every class, keeps frequencies away from 0 and shares away from certainty
-    frequency = (np.bincount(indices, weight, minlength=n_classes) / total * count + 1.0 / n_classes) / (count + 1.0)
+    frequency, least = frequencies(class_scores.shape[1], indices, weight)
     prior = frequency[indices]
     gap = weighted_median(np.ptp(class_scores, axis=1), weight) or float(np.ptp(class_scores, axis=1).max())
     if not gap > 0:
@@ -74,16 +110,42 @@ def fit_temperature(class_scores: np.ndarray, indices: np.ndarray, weight: np.nd
     def at(log_a: float) -> tuple[float, float]:
         """Mean log loss, and the share that makes it least."""
         own = np.exp(log_softmax(np.exp(log_a) / gap * class_scores, axis=1)[rows, indices])
-        share = _share(own, prior, weight, 1.0 / (count + 1.0))
+        share = _share(own, prior, weight, least)
         return _loss((1 - share) * own + share * prior, weight), share
 
     best = min(LOG_A, key=lambda log_a: at(log_a)[0])
     found = minimize_scalar(lambda log_a: at(log_a)[0], bounds=(best - 1, best + 1), method="bounded")
     log_a = float(found.x) if found.fun < at(best)[0] else float(best)
+    log_a = min(log_a, _most(class_scores / gap, indices, weight))
     loss, share = at(log_a)
     if share > NOTHING:
         _warn_of_nothing(loss)
     return float(np.exp(log_a) / gap), share * frequency
+
+
+def _most(scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> float:
+    """The log a that is best for the rows that are right when each may be of another class, by a chance of 1/(n + 2).
+
+    Where a is larger, ``Σ w (Σ_k p_k s_k − Σ_k q_k s_k)``, the slope of that loss, rises with it.
+    """
+    right = scores.argmax(axis=1) == indices
+    s, w, n_classes = scores[right], weight[right], scores.shape[1]
+    if not len(s):
+        return np.inf
+    own = s[np.arange(len(s)), indices[right]]
+    chance = 1.0 / (max(float(w.sum()), float(len(w))) + 2.0)
+    target = (1.0 - chance) * own + chance * (s.sum(axis=1) - own) / (n_classes - 1)
+    low, high = LOG_A[0] - 1.0, LOG_A[-1] + 1.0
+
+    def slope(log_a: float) -> float:
+        return float(w @ ((softmax(np.exp(log_a) * s, axis=1) * s).sum(axis=1) - target))
+
+    if slope(high) <= 0:
+        return np.inf
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if slope(middle) > 0 else (middle, high)
+    return high
 
 
 def _loss(p: np.ndarray, weight: np.ndarray) -> float:
@@ -105,7 +167,7 @@ def _warn_of_nothing(loss: float) -> None:
         "scores of rows that were left out say no more of their classes than how frequent these are (log loss "
         f"{loss:.3g}); predict_proba returns nearly the frequencies. More rows, other features or a smaller C may help",
         NumericalWarning,
-        stacklevel=5,
+        stacklevel=6,
     )
 
 

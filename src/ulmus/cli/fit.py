@@ -53,10 +53,10 @@ def fit(
     roles = roles or Roles()
     began = time.perf_counter()
     order = [c.strip() for c in categories.split(",")] if categories else None
-    _check(data, test, order, model, holdout, output, report, stream)
+    _check(data, test, order, holdout, output, report, stream)
     if stream and roles != Roles():
         raise UsageError("--stream knows no roles of columns; name them without it, or prepare the table first")
-    if not stream and model != "adaptive" and too_large(data):
+    if not stream and too_large(data):
         say(f"{data} is large beside the free memory: it is streamed, as with --stream", "yellow")
         stream = True
     if stream:
@@ -67,6 +67,8 @@ def fit(
             goal,
             task=task,
             categories=order,
+            model=model,
+            effort=effort,
             test=test,
             output=output,
             report=report,
@@ -165,7 +167,6 @@ def _check(
     data: str,
     test: str | None,
     order: list[str] | None,
-    model: str,
     holdout: float,
     output: str | None,
     report: str | None,
@@ -176,10 +177,10 @@ def _check(
         raise UsageError(f"--categories takes at least two different names, lowest first, got {','.join(order)!r}")
     if output == "-":
         raise UsageError("a model is a file: name one with -o; only tables go to standard output")
-    if stream and model == "adaptive":
-        raise UsageError("--stream cannot fit an adaptive model, which holds its rows; leave --model out, or use nkelm")
     if stream and data == "-":
-        raise UsageError("--stream reads the table twice, and standard input can be read once; save it to a file first")
+        raise UsageError(
+            "--stream reads the table several times, and standard input can be read once; save it to a file first"
+        )
     if not 0 <= holdout < 1:
         raise UsageError(f"--holdout is a share of the rows, at least 0 and below 1, got {holdout}")
     inputs = [file for path in (data, test) if path is not None for file in files_of(path)]

@@ -71,7 +71,7 @@ def fit(
         Ordered classes, lowest first, separated by commas.
     model
         The most accurate one (adaptive) or a small one that can learn on (nkelm). By default adaptive, and nkelm for
-        tables that are streamed or have more than 1,000 columns.
+        tables of more than 1,000 columns.
     effort
         How long an adaptive model searches.
     output
@@ -87,8 +87,8 @@ def fit(
     threads
         How many threads; -1 is all.
     stream
-        Read the table batch by batch, twice; scores are then on --test only. Tables that take more than an eighth of
-        the free memory are streamed without being told.
+        Read the table batch by batch, several times; scores are then on --test only. Tables that take more than an
+        eighth of the free memory are streamed without being told.
     verbose
         Tell what the search for parameters finds.
     drop

@@ -1,4 +1,4 @@
-"""``ulmus fit --stream``: tables that do not fit in memory, read batch by batch, twice."""
+"""``ulmus fit --stream``: tables that do not fit in memory, read batch by batch, pass after pass."""
 
 import time
 from collections.abc import Iterator
@@ -10,30 +10,36 @@ from sklearn.pipeline import Pipeline
 from ulmus import streaming
 from ulmus.cli.console import say, warn, working
 from ulmus.cli.fit import chosen, command_line, described, finished, rows_of, shown
-from ulmus.cli.models import model_for
+from ulmus.cli.memory import free
+from ulmus.cli.models import chosen_model, model_for
 from ulmus.scores import Score, scores
 from ulmus.tables.read import join_batches, read_batches, read_table
 from ulmus.tables.schema import Schema, frame, learn, target
 
 #: Rows from the beginning of the table by which columns are told apart and scaled.
 SAMPLE_ROWS = 200_000
+#: Share of the free memory that an adaptive model may hold.
+HELD = 1 / 4
 
 
 class Batches:
-    """Features and targets of a table, read anew each time; what is wrong with a column is told once."""
+    """Features and targets of a table, read anew each time; what is wrong with a column is told once.
 
-    def __init__(self, path: str, schema: Schema, columns: Any) -> None:
+    Features are made numbers by the ``columns``, if there are some, and are frames otherwise.
+    """
+
+    def __init__(self, path: str, schema: Schema, columns: Any = None) -> None:
         self.path, self.schema, self.columns = path, schema, columns
         self._told: set[str] = set()
         self.rows = 0
 
-    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
         rows = 0
         for batch in read_batches(self.path):
             X, (y, there) = frame(batch, self.schema, self._tell, force=True), target(batch, self.schema)
             rows += int(np.count_nonzero(there))
             if there.any():
-                yield np.asarray(self.columns.transform(X[there])), y[there]
+                yield X[there] if self.columns is None else np.asarray(self.columns.transform(X[there])), y[there]
         self.rows = rows
 
     def _tell(self, text: str) -> None:
@@ -49,6 +55,8 @@ def fit_stream(
     *,
     task: str,
     categories: list[str] | None,
+    model: str,
+    effort: str,
     test: str | None,
     output: str | None,
     report: str | None,
@@ -68,15 +76,18 @@ def fit_stream(
         sample = join_batches(first)
         schema = learn(sample, goal, task, categories, decimal)
         X, y = rows_of(sample, schema, data)
-        pipeline = model_for(schema, "nkelm", effort="default", seed=seed, threads=threads, verbose=verbose)
-        columns = pipeline[0].fit(X)
+        name = chosen_model(model, schema)
+        pipeline = model_for(schema, name, effort=effort, seed=seed, threads=threads, verbose=verbose)
+        columns = None if name == "adaptive" else pipeline[0].fit(X)
         described(schema, X, y, f"the first {len(y):,} rows")
         del sample, first, X, y
     batches = Batches(data, schema, columns)
+    if columns is None:  # leaves keep the rows, as many of them as there is memory for
+        pipeline[-1].set_params(max_memory=min(pipeline[-1].max_memory, HELD * free() / 1e9))
     with working(f"fitting {data}"):
-        model = streaming.fit(pipeline[-1], batches)
-    fitted = Pipeline([("columns", columns), ("model", model)])
-    chosen(model)
+        found_model = streaming.fit(pipeline[-1], batches)
+    fitted = Pipeline([*([] if columns is None else [("columns", columns)]), ("model", found_model)])
+    chosen(found_model)
     found: list[Score] = []
     rows_seen: tuple[Any, Any] = (None, None)
     if test:
@@ -88,7 +99,8 @@ def fit_stream(
     if report and not test:
         warn("there is no --test, so there is no report")
         report = None
-    command = command_line(data, schema, seed, "--stream")
+    options = f"--model {name}" + (f" --effort {effort}" if name == "adaptive" else "")
+    command = command_line(data, schema, seed, f"{options} --stream")
     finished(fitted, fitted, schema, batches.rows, found, rows_seen, output, report, command, began)
 
 

@@ -2,8 +2,7 @@ r"""The local stage in the log loss on the device: Newton's method in hundreds o
 
 What :mod:`ulmus.solvers.log_local` does leaf by leaf: a factor of :math:`K + \lambda(WD)^{-1}`, D the curvature at
 the offsets, and conjugate gradients in its metric. All leaves of a batch take their steps together; those that have
-arrived stand still. Leaves
-that have arrived are put aside, and factors are made anew where directions take long.
+arrived stand still and are put aside, and factors are made anew where directions take long.
 """
 
 from collections.abc import Sequence

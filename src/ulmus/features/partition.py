@@ -1,5 +1,6 @@
 """Random kd-partitions: rows that are near each other share a leaf, and every query finds its leaf."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -118,6 +119,37 @@ def grown(level: Level, leaf_rows: int, rng: np.random.RandomState) -> Partition
         np.array(directions, level.dtype).reshape(-1, level.n_columns),
         np.concatenate(leaves),
         np.append(0, np.cumsum([len(rows) for rows in leaves])),
+    )
+
+
+def grafted(top: Partition, parts: Sequence[Partition]) -> Partition:
+    """One tree of cuts: that of ``top``, whose leaves, in turn, are cut on by the trees of ``parts``.
+
+    Rows are numbered as if those of the parts stood one after the other.
+    """
+    nodes = len(top.feature) + np.append(0, np.cumsum([len(part.feature) for part in parts]))
+    leaves = np.append(0, np.cumsum([part.n_leaves for part in parts]))
+    turned = len(top.directions) + np.append(0, np.cumsum([len(part.directions) for part in parts]))
+    rows = np.append(0, np.cumsum([len(part.order) for part in parts]))
+
+    def root(leaf: int) -> int:
+        """The node, or the leaf, with which a part begins."""
+        return int(nodes[leaf]) if len(parts[leaf].feature) else -1 - int(leaves[leaf])
+
+    roots = np.array([root(leaf) for leaf in range(len(parts))], np.intp)
+    children = [np.where(top.children >= 0, top.children, roots[np.clip(-1 - top.children, 0, len(parts) - 1)])]
+    features = [top.feature]
+    for k, part in enumerate(parts):
+        inner, outer = part.children + nodes[k], part.children - leaves[k]
+        children.append(np.where(part.children >= 0, inner, outer))
+        features.append(np.where(part.feature >= 0, part.feature, part.feature - turned[k]))
+    return Partition(
+        np.concatenate(features),
+        np.concatenate([top.threshold, *(part.threshold for part in parts)]),
+        np.concatenate(children),
+        np.concatenate([top.directions, *(part.directions for part in parts)]),
+        np.concatenate([part.order + rows[k] for k, part in enumerate(parts)]),
+        np.append(0, np.cumsum(np.concatenate([np.diff(part.starts) for part in parts]))),
     )
 
 

@@ -15,7 +15,7 @@ A missing number becomes the median of its column, beside a 0/1 column that says
 a missing category is a level, or, where none was missing in training, one that was never seen.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -210,6 +210,14 @@ class Category:
         shown = like.shown if like is not None else levels[frequent[1:] if len(levels) == 2 else frequent]
         return cls(levels, shown, mass, sums, np.average(T, axis=0, weights=w))
 
+    def __add__(self, other: "Category") -> "Category":
+        """What both say: the levels of either."""
+        levels, place = np.unique(np.concatenate([self.levels, other.levels]), return_inverse=True)
+        mass = np.bincount(place, np.concatenate([self.mass, other.mass]), len(levels))
+        both = np.concatenate([self.sums, other.sums])
+        sums = np.stack([np.bincount(place, s, len(levels)) for s in both.T], axis=1)
+        return Category(levels, self.shown, mass, sums, sums.sum(axis=0) / mass.sum())
+
     @property
     def has_means(self) -> bool:
         """Two levels need no mean: their column says the same."""
@@ -295,16 +303,29 @@ class Preparation:
         ``part`` numbers the parts; equal rows must be in one part. Rows of part -1 get the means of all.
         """
         w = np.ones(len(X)) if weight is None else weight
+        less = {
+            int(k): self.categories_of(X[part == k], T[part == k], w[part == k]) for k in np.unique(part[part >= 0])
+        }
+        return self.transform_without(X, part, less)
+
+    def categories_of(self, X: np.ndarray, T: np.ndarray, weight: np.ndarray) -> tuple["Category | None", ...]:
+        """What these rows say of the categories that have target means; None for the others."""
+        pairs = zip(self.categorical, self.categories, strict=True)
+        return tuple(Category.of(_codes(X, j), T, weight) if known.has_means else None for j, known in pairs)
+
+    def transform_without(
+        self, X: np.ndarray, part: np.ndarray, less: Mapping[int, Sequence["Category | None"]]
+    ) -> np.ndarray:
+        """Rows with target means that are without what the rows of their own part say (:meth:`categories_of`)."""
         means = self._means(X)
         start = 0
-        for j, category in zip(self.categorical, self.categories, strict=True):
+        for column, (j, category) in enumerate(zip(self.categorical, self.categories, strict=True)):
             if not category.has_means:
                 continue
-            stop = start + T.shape[1]
+            stop = start + category.sums.shape[1]
             for k in np.unique(part[part >= 0]):
                 here = part == k
-                codes = _codes(X[here], j)
-                means[here, start:stop] = category.means(codes, Category.of(codes, T[here], w[here]))
+                means[here, start:stop] = category.means(_codes(X[here], j), less[int(k)][column])
             start = stop
         return self._stack(X, means)
 

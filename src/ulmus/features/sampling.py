@@ -5,6 +5,7 @@ smallest keys. It is uniform over the distinct rows, comes in random order (so t
 the same whether a row is repeated k times or weighs k, however rows are permuted, for dense and sparse input alike.
 """
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -194,7 +195,21 @@ def alone(rows: Rows) -> np.ndarray:
 
 def _keys_of_both(keys: np.ndarray, T: np.ndarray) -> np.ndarray:
     """Keys of inputs and targets together, from those of the inputs."""
-    return _mix(keys * _U(0x9E3779B97F4A7C15) + row_keys(T, 1))
+    return joint_keys(keys, row_keys(T, 1))
+
+
+def joint_keys(keys: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Keys of pairs, from the keys of either."""
+    return _mix(keys * _U(0x9E3779B97F4A7C15) + others)
+
+
+def label_keys(y: np.ndarray) -> np.ndarray:
+    """A 64-bit key per target: of numbers by their values, of other labels by what they are called."""
+    if y.dtype.kind in "biuf":
+        return row_keys(y.reshape(len(y), -1), 1)
+    labels, place = np.unique(y.astype(str), return_inverse=True)
+    called = [hashlib.blake2b(label.encode(), digest_size=8).digest() for label in labels]
+    return np.frombuffer(b"".join(called), np.uint64)[place.reshape(len(y), -1)].sum(axis=1, dtype=np.uint64)
 
 
 def _has_copies(X: Any) -> bool:
@@ -265,7 +280,7 @@ def gathered(rows: Rows) -> Rows:
 
 
 def merged(rows: Rows, rng: np.random.RandomState) -> Rows:
-    """Equal rows as one, with their mean target and their total weight."""
+    """Equal rows as one, with their mean target, their total weight, and the place of the first."""
     keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
     if rows.weight is None and not _meet(keys):
         return rows
@@ -273,4 +288,4 @@ def merged(rows: Rows, rng: np.random.RandomState) -> Rows:
     w = np.ones(len(rows)) if rows.weight is None else rows.weight
     mass = np.bincount(place, weights=w)
     T = np.column_stack([np.bincount(place, weights=w * t) / mass for t in rows.T.T])
-    return Rows(rows.X[first], T, mass)
+    return Rows(rows.X[first], T, mass, place=None if rows.place is None else rows.place[first])

@@ -11,12 +11,15 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from ulmus import engine
+from ulmus.backend import Host
 from ulmus.calibration import LEAST_REMAINDER, HeldOut, parts_of_few, refitted, variance_terms
 from ulmus.devices.accelerator import predicting
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients
+from ulmus.features.nystrom import NystromMap
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_sample, gathered
+from ulmus.features.widths import heuristic_gamma
 from ulmus.models._effort import EFFORTS, Effort
 from ulmus.models._squared_stage import SquaredStages
 from ulmus.models._stages import Stages, Work
@@ -24,9 +27,13 @@ from ulmus.models.base import Model
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Fitted, Outcome
 from ulmus.solvers.own_landmarks import landmarks_among
+from ulmus.solvers.ridge import Solution
 from ulmus.statistics import root_mean_square
+from ulmus.tuning.metric import quietly
 from ulmus.tuning.views import View, ViewSearch, value_parts
 
+#: The kernel of monotone models: what has kinks falls between them.
+SMOOTH = "rbf"
 #: Rows at which the importance of features is measured.
 IMPORTANCE_ROWS = 1_000
 #: Kernel values of leaves from which a prediction is sent to a GPU.
@@ -36,9 +43,17 @@ ENOUGH = 100
 #: Where rows are fewer than this many, or than so many for each column (up to a limit), a view adapts to the errors
 #: that choose it: intervals then stand on whole fits, each without one of so many parts of the rows.
 FEW_ROWS, FEW_OF_COLUMN, FEW_AT_MOST, PARTS = 64, 4, 200, 5
+#: Bits of the units in which targets are fitted.
+UNIT_BITS = 20
 
 
-def _clocks() -> tuple[float, float]:
+def few_digits(values: np.ndarray) -> np.ndarray:
+    """The same numbers with so few bits that round-off is not among them."""
+    mantissa, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(np.round(mantissa * 2.0**UNIT_BITS), exponent - UNIT_BITS))
+
+
+def clocks() -> tuple[float, float]:
     """Seconds on the clock, and of all processors."""
     return time.perf_counter(), time.process_time()
 
@@ -59,11 +74,13 @@ class AdaptiveModel(Model):
 
     @property
     def _spent(self) -> Effort:
-        return self._plan or EFFORTS[self.effort]
+        effort = self._plan or EFFORTS[self.effort]
+        # what leaves add is not monotone
+        return replace(effort, partitions=0) if self._is_monotone else effort
 
     def _train(self, training: Training) -> Outcome:
         rows, folds, rng = training.rows, training.folds, training.rng
-        self._began = _clocks()
+        self._began = clocks()
         # as one row each, copies have the coordinates of a weight to the last digit, and the search draws by them
         rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64), fold=folds))
         held_out = self._train_on(rows, rng, training.targets, training.backend)
@@ -97,6 +114,13 @@ class AdaptiveModel(Model):
             self._part_seed = int(rng.randint(2**31 - 1))
             rows = replace(rows, X=self.view_.transform_learned(rows, value_parts(rows, self._part_seed)))
         stages = self._stages(rows, coding, landmarks, rng, backend)
+        if self._is_monotone:
+            stages = self._monotone(stages, rows, table, rng)
+        return self._settle(stages, rows, (centre, scale), table)
+
+    def _settle(self, stages: Stages, rows: Rows, units: tuple[np.ndarray, np.ndarray], table: np.ndarray) -> HeldOut:
+        """Keep what was fitted to targets in these units; rows left out, which are some of a table, are given back."""
+        centre, scale = units
         self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
         self.local_ = None if stages.local is None else stages.local.scaled(scale)
         self.local_losses_ = stages.local_losses
@@ -116,6 +140,33 @@ class AdaptiveModel(Model):
         work = self._work(rows, coding, rng, self.criterion, backend)
         return SquaredStages(work, fit_intercept=self._intercept).fit(landmarks)
 
+    def _monotone(self, stages: Stages, rows: Rows, table: np.ndarray, rng: np.random.RandomState) -> Stages:
+        """The global model with a smooth kernel, without falls along some columns of the table."""
+        from ulmus.models.monotone import MonotoneFit, column_signs
+
+        signs, self.monotone_violation_ = column_signs(self), 0.0
+        if signs is None:
+            return stages
+        if rows.T.shape[1] > 1:
+            raise ValueError("monotonic_cst does not go with several outputs: it needs one")
+        size, seed, host = stages.landmark_map.n_lifted, int(rng.randint(2**31 - 1)), Host(self.n_jobs)
+
+        def make(gamma: float) -> NystromMap:
+            made = NystromMap(size, kernel=SMOOTH, gamma=gamma, random_state=seed, n_jobs=self.n_jobs)
+            return made.fit(rows.X, sample_weight=rows.weight)
+
+        def solve(features: Any, C: float) -> Solution:
+            return host.fit_ridge(features, rows, C, self._intercept, None)
+
+        with quietly():
+            gamma = heuristic_gamma(SMOOTH, rows.X, rows.weight, rng)
+            fit = MonotoneFit(make, solve, rows, table, self.view_.transform, signs, seed, self.n_jobs)
+            found = fit.choose(2.0 * gamma, 1.0, open_width=True, open_C=True)
+        self.view_, self.monotone_violation_ = replace(self.view_, kernel=SMOOTH, gamma=found.width), found.fall
+        self._say(f"monotone: {SMOOTH} kernel, C = {found.C:.3g}, {found.n_binding} steps bind")
+        s = found.solution
+        return Stages(found.features, found.C, s.beta, s.intercept, None, found.held_out, s.leverage)
+
     def _work(self, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, backend: Any) -> Work:
         given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, backend, self._say)
         return Work(*given)
@@ -130,12 +181,17 @@ class AdaptiveModel(Model):
         return self.view_.transform_learned(scaled, part)
 
     def _units(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Regression targets are fitted in units of their deviation, codes as they are."""
+        """Regression targets are fitted in units of their deviation, codes as they are.
+
+        Units have few digits, so that they do not hang on the order in which rows are summed: samples are drawn by what
+        targets are in them.
+        """
         if not self._default_intercept:
             return np.zeros(rows.T.shape[1]), np.ones(rows.T.shape[1])
         mean = np.average(rows.T, axis=0, weights=rows.weight)
         deviation = root_mean_square(rows.T - mean, rows.weight)
-        return mean, np.where(deviation > 0, deviation, 1.0)
+        scale = few_digits(np.where(deviation > 0, deviation, 1.0))
+        return np.round(mean / scale * 2.0**UNIT_BITS) * 2.0**-UNIT_BITS * scale, scale
 
     def _choose_view(self, rows: Rows, coding: Any, rng: np.random.RandomState) -> tuple[View, int]:
         """Choose on samples, then learn the preparation from all rows; and how many landmarks there is a use for."""
@@ -227,7 +283,7 @@ class AdaptiveModel(Model):
 
     def _say(self, text: str) -> None:
         if self.verbose:
-            wall, processor = (now - then for now, then in zip(_clocks(), self._began, strict=True))
+            wall, processor = (now - then for now, then in zip(clocks(), self._began, strict=True))
             print(f"[{wall:6.1f} s, {processor:6.1f} s of the processors] {text}")
 
     def __sklearn_tags__(self) -> Any:

@@ -1,5 +1,6 @@
 """The global model of the adaptive ones: a Nyström ridge in the chosen view, its C on rows left out, or folds."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
-from ulmus.solvers.ridge import DOUBLE, Solution
+from ulmus.solvers.ridge import DOUBLE, Gradient, Solution
 from ulmus.tuning.folds import summarise
 from ulmus.tuning.judge import Judge, Summary, Trial
 from ulmus.tuning.metric import quietly
@@ -61,6 +62,39 @@ class GlobalModel:
         precision = KEPT if len(seen) > MANY_ROWS else None
         solution = backend.fit_ridge(features, seen, trial.best_C, fit_intercept, sums.total, precision)
         return cls(fitted, features, seen, sums, judge, trial, solution, backend)
+
+    @classmethod
+    def of_sums(
+        cls,
+        fitted: NystromMap,
+        sample: Rows,
+        sums: Summary,
+        width: float,
+        *,
+        coding: Coding,
+        criterion: str,
+        scored: tuple[np.ndarray, np.ndarray],
+        fit_intercept: bool,
+        backend: Any,
+        again: Callable[[float], Gradient | None],
+    ) -> "GlobalModel":
+        """One whose rows, among them those of a sample, were summed elsewhere.
+
+        ``again`` is asked, for the C that was chosen, for what wins back digits that the sums have lost.
+        """
+        judged, whitening = backend.judged(fitted)
+        more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
+        judge = backend.judge(sample, coding, fit_intercept, criterion, None, **more)
+        trial = judge.trial("global", width, judged, sums, LOG2_C[::2])
+        C = trial.best_C
+        solution = backend.fit_sums(fitted, sample, sums.total, C, fit_intercept, again(C))
+        return cls(fitted, fitted, sample, sums, judge, trial, solution, backend)
+
+    def without_rows(self, rows: Rows) -> Solution:
+        """The model without some of the rows that were summed."""
+        rest, C = self.sums.total - self.backend.statistics(self.features, rows), self.trial.best_C
+        found: Solution = self.backend.fit_sums(self.features, self.seen, rest, C, self.judge.fit_intercept, None)
+        return found
 
     @property
     def size(self) -> int:

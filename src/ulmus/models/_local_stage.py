@@ -10,6 +10,7 @@ from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_keys, merged
 from ulmus.models._effort import Effort
+from ulmus.tuning.folds import held_count
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.views import View
 
@@ -17,8 +18,6 @@ from ulmus.tuning.views import View
 MIN_LANDMARKS = 150
 #: Width and penalty are sought on leaves so many times smaller.
 SMALLER = 3
-#: Held-out rows that judge the local stage: a tenth of all, within these bounds.
-HELD = (500, 5_000)
 
 
 def held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
@@ -29,7 +28,7 @@ def held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
     keys, distinct = distinct_keys(rows.X, int(rng.randint(2**31 - 1)))
     if len(distinct) <= 2 * MIN_LANDMARKS:
         return []
-    count = min(int(np.clip(len(distinct) // 10, *HELD)), len(distinct) // 2)
+    count = min(held_count(len(distinct)), len(distinct) // 2)
     if rows.fold is None:
         return [keys <= distinct[count - 1]]
     folds = [rows.fold == k for k in np.unique(rows.fold[rows.fold >= 0])]

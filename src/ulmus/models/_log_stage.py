@@ -29,6 +29,19 @@ FEW = 300
 
 
 @dataclass(frozen=True)
+class LogChoice:
+    """The global model and the place of its trial that is in use, the local stage that pays (or None), scores of rows
+    held out, and the losses with and without leaves.
+    """
+
+    model: LogGlobal
+    place: int
+    choice: LocalChoice | None
+    held_out: HeldOut
+    losses: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
 class LogStages:
     """Global model and leaves by log loss."""
 
@@ -37,29 +50,33 @@ class LogStages:
 
     def fit(self, landmarks: int) -> Stages:
         """Path, local stage, and the models of all rows."""
+        found = self.chosen(landmarks)
+        model, held_out, place, choice = found.model, found.held_out, found.place, found.choice
+        solution = model.fitted(place)
+        local = None if choice is None else self._leaves(solution, choice)
+        if local is None and choice is not None:  # no memory for it
+            place = model.best
+            held_out, solution = self.held_scores(model, place), model.fitted(place)
+        C = model.trials[place].C
+        fitted = (model.landmark_map, C, solution.beta, solution.intercept, local, held_out)
+        return Stages(*fitted, local_losses=found.losses)
+
+    def chosen(self, landmarks: int) -> LogChoice:
+        """What rows held out say of C and of a local stage."""
         held, seed = log_held_sets(self.work.rows, self.work.rng), int(self.work.rng.randint(2**31 - 1))
         model = self._global(landmarks_of(self.work.rows, landmarks), held, seed)
         larger = 2 * self.work.effort.landmarks
         if self.work.effort.grows and model.gained > MORE and 2 * model.size >= larger <= len(self.work.rows) // 8:
             more = self._global(larger, held, seed, model)
             model = min((model, more), key=lambda each: each.trials[each.best].loss)
-        best = model.best
-        place, choice, held_out, losses = best, None, self._held_scores(model, best), None
+        best, losses = model.best, None
         if self.work.effort.partitions and len(self.work.rows) > FEW:
             place, choice, judged = self._judged(model, best)
             kept, losses = "kept" if choice.pays else "left out", (choice.loss, choice.loss_without)
             self.work.say(f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it ({kept})")
             if choice.pays:
-                held_out = judged
-            else:
-                place, choice = best, None
-        solution = model.fitted(place)
-        local = None if choice is None else self._leaves(solution, choice)
-        if local is None and choice is not None:  # no memory for it
-            place, held_out, solution = best, self._held_scores(model, best), model.fitted(best)
-        C = model.trials[place].C
-        found = (model.landmark_map, C, solution.beta, solution.intercept, local, held_out)
-        return Stages(*found, local_losses=losses)
+                return LogChoice(model, place, choice, judged, losses)
+        return LogChoice(model, best, None, self.held_scores(model, best), losses)
 
     def _global(self, size: int, held: list[np.ndarray], seed: int, smaller: LogGlobal | None = None) -> LogGlobal:
         model = LogGlobal.of(
@@ -78,7 +95,7 @@ class LogStages:
         self.work.say(f"global log model: {model.size} landmarks, C = {trial.C:.3g}, loss {trial.loss:.4g}")
         return model
 
-    def _held_scores(self, model: LogGlobal, trial: int) -> HeldOut:
+    def held_scores(self, model: LogGlobal, trial: int) -> HeldOut:
         """Scores of the held-out rows by the global models that did not see them."""
         parts = []
         for out, solution in zip(model.held, model.trials[trial].solutions, strict=True):
@@ -127,7 +144,7 @@ class LogStages:
         rows, rest = self.work.rows, model.problem.weight - out
         mask, left = out > 0, rest > 0
         test = replace(rows.take(mask), weight=out[mask])
-        some, offset = _together(replace(rows.take(left), weight=rest[left]), F[left], self.work.rng)
+        some, offset = together(replace(rows.take(left), weight=rest[left]), F[left], self.work.rng)
         data = Remainder(some.X, some.T, some.weight, test.X, test.T, F[mask], test.weight, offset)
         return LocalSearch(
             self.work.view.kernel,
@@ -147,7 +164,7 @@ class LogStages:
 
     def _leaves(self, solution: LogSolution, choice: LocalChoice) -> LocalKernels | None:
         """The local stage on all rows; None where it does not fit into memory."""
-        some, offset = _together(self.work.rows, solution.F, self.work.rng)
+        some, offset = together(self.work.rows, solution.F, self.work.rng)
         gamma = choice.width * self.work.view.gamma
         each = some.T.nbytes + 8 * len(some)
         rounds = min(self.work.effort.partitions, int((self.work.max_bytes - some.X.nbytes) // each))
@@ -163,7 +180,7 @@ class LogStages:
         return LocalKernels(self.work.view.kernel, gamma, some.X, partitions, tuple(alphas))
 
 
-def _together(rows: Rows, F: np.ndarray, rng: np.random.RandomState) -> tuple[Rows, np.ndarray]:
+def together(rows: Rows, F: np.ndarray, rng: np.random.RandomState) -> tuple[Rows, np.ndarray]:
     """Equal rows as one, with the mean of their codes, and their scores, which are equal."""
     m = rows.T.shape[1]
     both = merged(replace(rows, T=np.concatenate([rows.T, F], axis=1)), rng)

@@ -11,6 +11,7 @@ from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.kernels import dense
 from ulmus.features.sampling import shuffled_sample
+from ulmus.models.choice import by_squares
 from ulmus.tuning.metric import MetricSearch, quietly
 
 #: Rows and landmarks with which the first width is found, and those with which the metric is learned.
@@ -74,7 +75,7 @@ def metric_for(
         seed if isinstance(seed, np.random.RandomState) else np.random.RandomState(seed),
         form="diagonal" if metric == "auto" else metric,
         fit_intercept=model._intercept,
-        criterion=settings.criterion,
+        criterion=by_squares(settings.criterion),
         n_jobs=model.n_jobs,
         degree=settings.degree,
         coef0=settings.coef0,

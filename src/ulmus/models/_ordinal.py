@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from ulmus.calibration import HeldOut, LabelScores, LogOdds, Temperature, probabilities
 from ulmus.codings import Coding, Ordered, positions_in
 from ulmus.engine import Rows
-from ulmus.models._tasks import class_balance, label_sets, refuse_balance, refuse_one_class
+from ulmus.models._classification import class_balance, label_sets, refuse_balance, refuse_one_class
 from ulmus.models.base import Model, validated
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Fitted, FittedView, Outcome

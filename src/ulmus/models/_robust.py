@@ -15,7 +15,7 @@ from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import LOSSES, Loss
-from ulmus.models._tasks import Regression
+from ulmus.models._regression import Regression
 from ulmus.models.choice import Choice, Training
 from ulmus.models.fitted import Fitted, Outcome, RobustFit, views
 from ulmus.solvers.line_search import WolfePowell

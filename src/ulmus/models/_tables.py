@@ -53,7 +53,12 @@ class TableInput:
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         encoder = self.encoder_
-        X, y = super()._validate(X if encoder is None else encoder.transform(X), y, reset)  # type: ignore[misc]
+        return self._validate_numbers(X if encoder is None else encoder.transform(X), y, reset)
+
+    def _validate_numbers(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
+        """Rows that are numbers and codes already, by the encoder if there is one."""
+        encoder = self.encoder_
+        X, y = super()._validate(X, y, reset)  # type: ignore[misc]
         if encoder is None:
             self._categorical, self._inputs = self._named(X.shape[1], []), np.arange(X.shape[1])
             return X, y

@@ -59,6 +59,11 @@ def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, R
             "rows leave a model of squares in closed form, and this one minimises the pinball loss; fit it with "
             'loss="squared"'
         )
+    if model._is_monotone:
+        raise ValueError(
+            "rows leave a free fit in closed form; under monotonic_cst other steps may bind without a row: fit it with "
+            "monotonic_cst=None"
+        )
     leverage = _leverage(model)
     factored = hasattr(model, "alpha_") or leverage is not None
     if not factored or getattr(model, "C_", 1.0) is None:

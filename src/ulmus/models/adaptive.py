@@ -4,36 +4,29 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
-from ulmus.calibration import HeldOut, decide, probabilities
-from ulmus.codings import OneVsAll
+from ulmus.calibration import HeldOut, LogScores, Temperature
 from ulmus.engine import Rows
 from ulmus.losses import check_levels
 from ulmus.models._adaptive import AdaptiveModel
-from ulmus.models._adaptive_options import (
-    ADAPTIVE,
-    ADAPTIVE_QUANTILES,
-    ADAPTIVE_RUN,
-    CLASS_LOSS,
-    DECISION,
-    LOSS_CRITERIA,
-)
+from ulmus.models._adaptive_options import ADAPTIVE, ADAPTIVE_QUANTILES, ADAPTIVE_RUN
+from ulmus.models._classification import Classification
 from ulmus.models._log_stage import LogStages, calibrated_loss
+from ulmus.models._regression import Regression
 from ulmus.models._stages import Stages
 from ulmus.models._tables import TableInput
-from ulmus.models._tasks import Classification, Regression
 from ulmus.models.choice import Training
-from ulmus.models.fitted import Fitted, Outcome
-from ulmus.models.options import CLASS_WEIGHT
+from ulmus.models.class_options import CLASS_LOSS, DECISION
+from ulmus.models.fitted import Outcome
+from ulmus.models.options import CLASS_WEIGHT, MONOTONE
 from ulmus.parameters import estimator
 
 #: ``loss="auto"`` takes squares where they lower the log loss of held-out rows by more than this share.
 CLEARLY = 0.02
 
 
-@estimator(ADAPTIVE | ADAPTIVE_QUANTILES | ADAPTIVE_RUN)
+@estimator(ADAPTIVE | ADAPTIVE_QUANTILES | MONOTONE | ADAPTIVE_RUN)
 class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
     r"""Regression that learns its metric from the data and corrects itself locally.
 
@@ -81,6 +74,8 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
     """
 
     def _train(self, training: Training) -> Outcome:
+        if self._by_quantiles and self._is_monotone:
+            raise ValueError('monotonic_cst goes with loss="squared", got loss="quantile"')
         levels = check_levels(self.quantiles) if self._by_quantiles else None
         found = super()._train(training)
         return found if levels is None else replace(found, held_out=self._moved_to_quantiles(found.held_out, levels))
@@ -149,24 +144,11 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
     True
     """
 
-    def _check_criterion(self) -> None:
-        allowed = LOSS_CRITERIA[self.loss]
-        if self.criterion not in allowed:
-            raise ValueError(f"criterion must be one of {allowed} for loss={self.loss!r}, got {self.criterion!r}")
-
-    def _targets_of(self, y: np.ndarray, given: Any) -> OneVsAll:
-        targets = super()._targets_of(y, given)
-        even = np.full((1, len(targets.classes)), 1.0 / len(targets.classes))
-        decide(even, self.decision, even[0])  # a matrix of the wrong shape is refused now, not after the fit
-        return targets
-
     @property
     def _view_judged(self) -> dict[str, Any]:
         return {"criterion": self.criterion} if self.loss == "squared" else {"by_log": True}
 
     def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState, backend: Any) -> Stages:
-        T = OneVsAll.class_scores(rows.T)
-        self.class_prior_ = np.average(0.5 * (1.0 + T), axis=0, weights=rows.weight)
         by_squares = super()._stages
         if self.loss == "squared":
             self.loss_ = "squared"
@@ -185,40 +167,5 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
                 self.loss_, stages = "squared", squares
         return stages
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predicted labels: of the largest score, or what ``decision`` makes of the probabilities.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        if isinstance(self.decision, str) and self.decision == "accuracy" and self.loss_ == "squared":
-            return super().predict(X)
-        return self.classes_[decide(self.predict_proba(X), self.decision, self.class_prior_)]
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities: ``softmax(temperature_ · scores)`` over ``floor_``, both fitted to held-out scores.
-
-        The floor is a share of the classes' frequencies, so that probabilities are never worse than these on the rows
-        they were fitted to.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Rows sum to 1.
-        """
-        fitted = self._now("weights", "certainty")
-        return self._class_probabilities(fitted, self._scores_of(X, fitted))
-
-    def _class_probabilities(self, fitted: Fitted, scores: np.ndarray) -> np.ndarray:
-        scores, certainty = OneVsAll.class_scores(scores), fitted.certainty
-        return probabilities(scores, certainty.factor, certainty.floor, by_score=self.loss_ == "squared")
+    def _probabilities_by(self, scores: np.ndarray, true: np.ndarray, weight: np.ndarray) -> Temperature:
+        return (LogScores if self.loss_ == "log" else Temperature).of(scores, true, weight)

@@ -22,7 +22,7 @@ from ulmus.devices.tensors import HostView, checked, on_host, received
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import metric_for, seen_through
-from ulmus.models.choice import Choice, RidgeSearch, Training
+from ulmus.models.choice import Choice, RidgeSearch, Training, by_squares
 from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import judged_by_others
 from ulmus.models.fitted import Fitted, Outcome
@@ -143,8 +143,14 @@ class Model(BaseEstimator):
         if self._by_quantiles:
             from ulmus.models.quantiles import fit_with_quantiles
 
+            if self._is_monotone:
+                raise ValueError('monotonic_cst goes with loss="squared", got loss="quantile"')
             return fit_with_quantiles(self, training)
         found: Outcome = self._family.fit(self, training)
+        if self._is_monotone:
+            from ulmus.models.monotone import fit_monotone
+
+            found = fit_monotone(self, training, found)
         return judged_by_others(self, training, found) if is_regressor(self) and self._family.adapts(self) else found
 
     def _finish(self, plan: Choice, summary: Summary, sample: Training, *, choose: bool, again: Any) -> None:
@@ -161,7 +167,7 @@ class Model(BaseEstimator):
     @property
     def _ridge_search(self) -> RidgeSearch:
         """How C is found."""
-        return RidgeSearch(self.C, self._intercept, self.criterion, bool(self.verbose))
+        return RidgeSearch(self.C, self._intercept, by_squares(self.criterion), bool(self.verbose))
 
     def _sent(self, rows: Rows, backend: Any) -> Rows:
         """The rows as the backend takes them."""
@@ -269,7 +275,7 @@ class Model(BaseEstimator):
     def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
         """Variances of predictions of rows by models without them, and weights."""
         rows = getattr(fitted.certainty, "rows" if is_regressor(self) else "left_out", None)
-        if rows is None:
+        if rows is None or getattr(fitted.certainty, "loss", "squared") == "log":
             raise ValueError(f"this {type(self).__name__} knows nothing of rows left out; fit it again, by squares")
         return rows.variance, rows.weight
 
@@ -292,9 +298,9 @@ class Model(BaseEstimator):
         if rows is None or not rows.one_by_one:
             raise ValueError(
                 'method="jackknife+" needs left-out predictions of single rows, and this model was calibrated on whole '
-                "folds, by whole fits (few rows, and a width or size to choose), by the iterative route or by an "
-                'earlier version; use method="normalised", or fit with given parameters, cv=None, no groups and '
-                'solver="direct"'
+                "folds, by whole fits (few rows, and a width or size to choose), by the iterative route, under "
+                'monotonic_cst or by an earlier version; use method="normalised", or fit with given parameters, '
+                'cv=None, no groups and solver="direct"'
             )
         return fitted.weights.leaning(rows, self.n_jobs)
 
@@ -315,8 +321,18 @@ class Model(BaseEstimator):
         """Whether the model minimises the pinball loss."""
         return getattr(self, "loss", None) == "quantile"
 
+    @property
+    def _is_monotone(self) -> bool:
+        """Whether answers must not fall, or rise, along some inputs."""
+        return getattr(self, "monotonic_cst", None) is not None
+
     def _refuse(self, what: str) -> None:
         """Say why a model cannot do this, where its weights are more than sums over rows."""
+        if self._is_monotone:
+            raise ValueError(
+                f"{what} needs sums over rows, which do not tell where answers fall: it does not go with "
+                "monotonic_cst; fit rows in memory"
+            )
         if self._by_quantiles:
             raise ValueError(
                 f'{what} needs loss="squared", got loss="quantile": quantiles depend on every residual, so sums over '

@@ -33,6 +33,11 @@ class Training:
         return self.coding.numbers(self.rows.T)
 
 
+def by_squares(criterion: str) -> str:
+    """The criterion by which squares are judged where the features of a log model are searched."""
+    return "auto" if criterion in ("log_loss", "auc", "balanced") else criterion
+
+
 @dataclass(frozen=True)
 class RidgeSearch:
     """What is given of a ridge regression: its penalty (or ``"auto"``), its constant, and how C is judged."""

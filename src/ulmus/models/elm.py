@@ -1,14 +1,16 @@
 """ELM and RELM: random layer + least squares or ridge."""
 
-from ulmus.models._tasks import Classification, Regression
+from ulmus.models._classification import Classification
+from ulmus.models._regression import Regression
+from ulmus.models.class_options import CLASSES
 from ulmus.models.families import RandomFamily
-from ulmus.models.fitted import RANDOM
+from ulmus.models.fitted import LOSS, RANDOM
 from ulmus.models.incremental import Incremental
-from ulmus.models.options import CLASS_WEIGHT, ELM, QUANTILE_LOSS, RUN
+from ulmus.models.options import ELM, MONOTONE, QUANTILE_LOSS, RUN
 from ulmus.parameters import estimator
 
 
-@estimator(ELM | QUANTILE_LOSS | RUN, positional=1, shows=RANDOM)
+@estimator(ELM | QUANTILE_LOSS | MONOTONE | RUN, positional=1, shows=RANDOM)
 class ELMRegressor(Incremental, Regression):
     r"""Regression on a layer of random hidden nodes: one linear solve.
 
@@ -54,7 +56,7 @@ class ELMRegressor(Incremental, Regression):
     _family = RandomFamily()
 
 
-@estimator(ELM | CLASS_WEIGHT | RUN, positional=1, shows=RANDOM)
+@estimator(ELM | CLASSES | MONOTONE | RUN, positional=1, shows={**RANDOM, **LOSS})
 class ELMClassifier(Incremental, Classification):
     r"""Classification on a layer of random hidden nodes: one linear solve.
 

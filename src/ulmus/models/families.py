@@ -17,7 +17,7 @@ from ulmus.calibration import FoldModels, fold_sample
 from ulmus.engine import Lift, Rows
 from ulmus.features.recipes import NystromFeatures, RandomFeatures
 from ulmus.models._metric import seen_through
-from ulmus.models.choice import Choice, Training, choose, choose_from_sums
+from ulmus.models.choice import Choice, Training, choose, choose_from_sums, prepared
 from ulmus.models.fitted import Learned, NystromFit, Outcome, RandomFit, digits_kept, types_kept
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import summed_form, summing_problem
@@ -66,6 +66,32 @@ class FeatureFamily:
         summary = summarise(partial(backend.host_statistics, plan.features), rows, folds)
         models = FoldModels(folds, summary, plan.C, model._intercept)
         return Outcome(found, fold_sample(plan.features, rows, models, training.rng))
+
+    def fit_log(self, model: Any, training: Training) -> Outcome:
+        """The same by the log loss."""
+        from ulmus.models.by_log import fit_on_map
+
+        return fit_on_map(model, training)
+
+    def begin_log(self, model: Any, training: Training) -> Choice:
+        """Choose and fit the map: by squares, and its width then near that by the log loss.
+
+        A C that is open is that with which the width was chosen.
+        """
+        from ulmus.models.by_log import NEAR_C, with_log_width
+
+        recipe, ridge = self.recipe(model, training.metric), model._ridge_search
+        if ridge.open and not (recipe.open_width or recipe.open_size):
+            ridge = replace(ridge, C=NEAR_C)  # nothing but C is open
+        plan = replace(choose(recipe, ridge, training), statistics=None)
+        if not recipe.open_width:
+            return plan
+        size = getattr(plan.features, recipe.size_name)
+        width, plan = with_log_width(model, recipe, plan, training, size)
+        if width == plan.width:
+            return plan
+        features = prepared(recipe, training)[0](width, size)
+        return replace(plan, width=width, features=features.fit(training.rows.X, training.labels, training.rows.weight))
 
     def begin(self, model: Any, training: Training, *, spare: bool = False) -> Choice:
         """Choose and fit the map, and C, on these rows; with their sums, where the choice needed them.

@@ -114,7 +114,8 @@ class Learned:
 class RandomFit:
     """A random layer and output weights β on its nodes: ``f(x) = h(x)β + b``.
 
-    ``narrow`` tells whether float32 rows may be predicted in float32.
+    ``narrow`` tells whether float32 rows may be predicted in float32, ``fall`` how far a model that is to be monotone
+    is not.
     """
 
     features: Any
@@ -128,6 +129,7 @@ class RandomFit:
     narrow: bool
     tuning: Tuning | None = None
     learned: Learned | None = None
+    fall: float | None = None
 
     def form(self, dtype: Any = np.float64) -> tuple[Any, np.ndarray]:
         """By what rows are predicted: features, and weights on them."""
@@ -175,6 +177,7 @@ class NystromFit:
     learned: Learned | None = None
     n_iter: int = 1
     residual: float | None = None
+    fall: float | None = None
 
     def form(self, dtype: Any = np.float64) -> tuple[Any, np.ndarray]:
         """By what rows are predicted: kernel values and weights on them where these keep the digits, or the map."""
@@ -356,6 +359,7 @@ RANDOM: Mapping[str, Any] = views(
     n_hidden="weights.size",
     route="weights.route",
     tuning="weights.tuning",
+    monotone_violation="weights.fall",
 )
 NYSTROM: Mapping[str, Any] = {
     **METRIC,
@@ -367,6 +371,8 @@ NYSTROM: Mapping[str, Any] = {
         landmark_weights="weights.landmark_weights",
     ),
 }
+#: What a classifier minimises.
+LOSS: Mapping[str, Any] = views(loss="certainty.loss")
 ITERATED: Mapping[str, Any] = {**NYSTROM, **views(n_iter="weights.n_iter", residual="weights.residual")}
 KERNEL: Mapping[str, Any] = METRIC | views(
     cross_kernel="weights.cross",

@@ -140,6 +140,14 @@ class IterativeFamily(NystromFamily):
             return self._iterate(model, training)
         return super().fit(model, training)
 
+    def fit_log(self, model: Any, training: Training) -> Outcome:
+        if model.solver == "iterative":
+            raise ValueError(
+                'solver="iterative" is a route of loss="squared"; loss="log" goes over its rows in any case: set '
+                'solver="auto" or "direct"'
+            )
+        return super().fit_log(model, training)
+
     def _iterate(self, model: Any, training: Training) -> Outcome:
         """Weights by conjugate gradients; the map kept is that of the first landmarks."""
         recipe, rows = self.recipe(model, training.metric), training.rows

@@ -1,5 +1,6 @@
 """KELM: exact kernel + ridge."""
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +10,12 @@ from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters, dense
 from ulmus.features.recipes import NystromFeatures
-from ulmus.models._tasks import Classification, Regression
+from ulmus.models._classification import Classification
+from ulmus.models._regression import Regression
 from ulmus.models.choice import Choice, Training, search
-from ulmus.models.fitted import KERNEL, KernelFit, Outcome, digits_kept
-from ulmus.models.options import CLASS_WEIGHT, KELM, RUN
+from ulmus.models.class_options import CLASSES
+from ulmus.models.fitted import KERNEL, LOSS, KernelFit, Outcome, digits_kept
+from ulmus.models.options import KELM, RUN
 from ulmus.parameters import estimator
 
 #: Rows whose leave-one-out predictions come with the solve.
@@ -62,6 +65,35 @@ class KernelFamily:
         last = replace(rows.take(slice(len(rows) - n_last, len(rows))), fold=last_folds)
         held_out = HeldOut.of(last, solution.residual, solution.remainder)
         return Outcome(found, replace(held_out, one_by_one=folds is None))
+
+    def fit_log(self, model: Any, training: Training) -> Outcome:
+        """The same by the log loss, with one factor of the kernel and a curvature."""
+        from ulmus.models.by_log import criterion_in_use, on_host, with_log_C, with_log_width
+        from ulmus.tuning.log_choice import choose_kernel_C, fit_exact
+
+        began, choice, recipe = time.perf_counter(), self._choose(model, training), NystromFeatures.of(model)
+        if recipe.open_width:
+            width, choice = with_log_width(model, recipe, choice, training, _TUNING_LANDMARKS)
+            choice = replace(choice, width=float(width))
+        rows, folds = replace(on_host(training.rows), fold=training.folds), training.folds
+        parameters = KernelParameters(choice.width, model.degree, model.coef0)
+        how: dict[str, Any] = {"fit_intercept": model._intercept, "n_jobs": model.n_jobs}
+        if model.C == "auto":
+            found = choose_kernel_C(
+                model.kernel, parameters, rows, choice.C, criterion_in_use(model), training.rng, **how
+            )
+            choice = with_log_C(choice, found, len(rows), time.perf_counter() - began)
+        order, n_last = _calibration_last(len(rows), folds)
+        rows = rows if order is None else rows.take(order)
+        cross = CrossKernel(model.kernel, dense(rows.X, np.float64), parameters)
+        solution, P = fit_exact(cross, rows, choice.C, n_last, **how)
+        narrow = digits_kept(solution.alpha, float(np.abs(cross.diagonal(cross.Z)).max()), 1.0, np.float32)
+        weights = KernelFit(
+            *(cross, solution.alpha, solution.intercept, choice.C, choice.width, rows.weight, model._intercept),
+            *(narrow, choice.tuning, order),
+        )
+        last = rows.take(slice(len(rows) - n_last, len(rows)))
+        return Outcome(weights, HeldOut.by_others(last, P, np.zeros(n_last)))
 
     def _choose(self, model: Any, training: Training) -> Choice:
         """Choose gamma and C on a Nyström model, which is this one when its landmarks are all the rows."""
@@ -119,7 +151,7 @@ class KELMRegressor(Regression):
     _family = KernelFamily()
 
 
-@estimator(KELM | CLASS_WEIGHT | RUN, shows=KERNEL)
+@estimator(KELM | CLASSES | RUN, shows={**KERNEL, **LOSS})
 class KELMClassifier(Classification):
     r"""Exact kernel classification: one ±1 target per class, :math:`f(x) = k_x (I/C + K)^{-1} T`, largest score wins.
 

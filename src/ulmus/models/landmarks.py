@@ -46,7 +46,7 @@ def error_bound(self: Any, X: Any) -> np.ndarray:
     ndarray of shape (n_samples,)
         Euclidean norm over the outputs.
     """
-    if getattr(self, "_by_log_odds", False):
+    if getattr(self, "loss", "squared") != "squared":
         raise ValueError(f'error_bound speaks of the closed form: it needs loss="squared", got {self.loss!r}')
     fitted = self._now("factor")
     X, weights = self._checked(X, fitted), fitted.weights

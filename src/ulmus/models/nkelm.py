@@ -1,15 +1,17 @@
 """NKELM: Nyström map + ridge."""
 
 from ulmus.models import landmarks
-from ulmus.models._tasks import Classification, Regression
-from ulmus.models.fitted import ITERATED
+from ulmus.models._classification import Classification
+from ulmus.models._regression import Regression
+from ulmus.models.class_options import CLASSES
+from ulmus.models.fitted import ITERATED, LOSS
 from ulmus.models.incremental import Incremental
 from ulmus.models.iterative import IterativeFamily
-from ulmus.models.options import CLASS_WEIGHT, ITERATIVE, NKELM, QUANTILE_LOSS, RUN
+from ulmus.models.options import ITERATIVE, MONOTONE, NKELM, QUANTILE_LOSS, RUN
 from ulmus.parameters import estimator
 
 
-@estimator(NKELM | ITERATIVE | QUANTILE_LOSS | RUN, positional=1, shows=ITERATED)
+@estimator(NKELM | ITERATIVE | QUANTILE_LOSS | MONOTONE | RUN, positional=1, shows=ITERATED)
 class NKELMRegressor(Incremental, Regression):
     r"""Kernel ridge regression made linear in the number of rows by landmark rows.
 
@@ -70,7 +72,7 @@ class NKELMRegressor(Incremental, Regression):
     residual_kernel, error_bound = landmarks.residual_kernel, landmarks.error_bound
 
 
-@estimator(NKELM | ITERATIVE | CLASS_WEIGHT | RUN, positional=1, shows=ITERATED)
+@estimator(NKELM | ITERATIVE | CLASSES | MONOTONE | RUN, positional=1, shows={**ITERATED, **LOSS})
 class NKELMClassifier(Incremental, Classification):
     r"""Kernel classification made linear in the number of rows by landmark rows.
 

@@ -8,8 +8,10 @@ import numpy as np
 from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.losses import LOSSES
-from ulmus.models._tasks import Classification, Regression
+from ulmus.models._classification import Classification
+from ulmus.models._regression import Regression
 from ulmus.models.choice import Training
+from ulmus.models.class_options import DECISION
 from ulmus.models.families import RandomFamily
 from ulmus.models.fitted import RANDOM, Fitted, Outcome
 from ulmus.models.incremental import Incremental
@@ -156,7 +158,7 @@ class OSELMRegressor(Incremental, Regression):
             )
 
 
-@estimator(OSELM | CLASS_WEIGHT | RUN_ON_CPU, positional=1, shows=RANDOM)
+@estimator(OSELM | DECISION | CLASS_WEIGHT | RUN_ON_CPU, positional=1, shows=RANDOM)
 class OSELMClassifier(Incremental, Classification):
     r"""Classification on a random layer that goes on learning: one row, or one block, at a time.
 

@@ -105,6 +105,18 @@ QUANTILE_LOSS: Parameters = {
     ),
 }
 
+MONOTONE: Parameters = {
+    "monotonic_cst": Parameter(
+        None,
+        ("array-like", dict, None),
+        "array-like of int of shape (n_features,), dict or None",
+        """Inputs along which answers must not fall (1), must not rise (-1) or may do both (0); by name in a dict, the
+        others are 0. Of classifiers: the probability of the second of two classes. ``monotone_violation_`` is what is
+        left of falls on a fine grid within the range of the data, as a share of the answers' range; above 0 there is a
+        warning.""",
+    )
+}
+
 # How parameters are chosen
 
 INTERCEPT: Parameters = {

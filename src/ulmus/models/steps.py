@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from ulmus.calibration import HeldOut
 from ulmus.engine import Lift, Rows
 from ulmus.losses import LOSSES, Loss
 from ulmus.models._robust import Robust, newton_options
@@ -49,6 +50,8 @@ class Steps:
     plan: Choice
     #: What is known of targets.
     targets: Any
+    #: Shares of the classes in the weight of all rows, where they were counted.
+    prior: np.ndarray | None = None
 
     def __init__(self, model: Any) -> None:
         if not hasattr(getattr(model, "_family", None), "problems"):
@@ -77,8 +80,19 @@ class Steps:
     def announce(self, y: np.ndarray, weight: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None]:
         """Learn what targets are from their classes (or values): target columns, and the weight of each class."""
         self.targets = self.model._targets_of(y, y)
-        coded: tuple[np.ndarray, np.ndarray | None] = self.model._code(self.targets, y, weight)
-        return coded
+        codes, balance = self.model._code(self.targets, y, weight)
+        if weight is not None:
+            mass = weight if balance is None else weight * balance
+            self.prior = mass / mass.sum()
+        return codes, balance
+
+    def certainty(self, held_out: HeldOut, sample: Rows) -> Any:
+        """How sure answers are, from rows left out; the shares of classes are those of all rows."""
+        return self._with_prior(self.model._certainty(self.targets, held_out, sample))
+
+    def _with_prior(self, certainty: Any) -> Any:
+        known = self.prior is not None and hasattr(self.model, "decision")
+        return replace(certainty, prior=self.prior) if known else certainty
 
     def rows(self, X: Any, y: Any, weight: np.ndarray | None = None) -> Rows:
         """A block of rows with target columns."""
@@ -156,6 +170,8 @@ class Steps:
         if sample is not None:
             training = model._training(self.targets, sample, folds, training.rng, training.backend)
         model._finish(self.plan, summary, training, choose=choose, again=again)
+        if hasattr(model, "decision"):
+            model.fitted_ = replace(model.fitted_, certainty=self._with_prior(model.fitted_.certainty))
         return model
 
     def __getstate__(self) -> dict[str, Any]:

@@ -111,6 +111,8 @@ def chosen(model: Any) -> dict[str, str]:
     """Name → value of all that a fitted model has chosen, or was given in its place."""
     values = {name.rstrip("_"): getattr(model, name, None) for name in NAMES}
     found = {name: f"{value:.4g}" for name, value in values.items() if isinstance(value, Real)}
+    if getattr(model, "loss_", "squared") != "squared":
+        found["loss"] = model.loss_
     return {**_view(model), **found, **_local(model)} if hasattr(model, "view_") else found
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from ulmus.models._classification import Classification
 from ulmus.models._ordinal import Ordinal
-from ulmus.models._tasks import Classification, Regression
+from ulmus.models._regression import Regression
 from ulmus.onnx.adaptive import local_kernels
 from ulmus.onnx.features import FEATURES, features
 from ulmus.onnx.graph import Graph

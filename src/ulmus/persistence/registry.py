@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 _OURS = {
-    "calibration": "HeldOut LabelScores LogOdds RobustSpread Spread Temperature",
+    "calibration": "HeldOut LabelScores LogOdds LogScores RobustSpread Spread Temperature",
     "calibration.curves": "Curves",
     "codings": "Numbers OneVsAll Ordered",
     "engine": "Rows",
@@ -77,13 +77,18 @@ _SKLEARN = {
 }
 
 
+_QUANTILES = {"loss": "squared", "quantiles": (0.05, 0.5, 0.95)}
 #: What files of earlier versions do not have: parameters and attributes that came later, as those models had them.
 LATER: dict[str, dict[str, Any]] = {
     "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared", "encoder": None},
     "AdaptiveOrdinalClassifier": {"encoder": None},
-    "AdaptiveRegressor": {"encoder": None, "loss": "squared", "quantiles": (0.05, 0.5, 0.95)},
-    "ELMRegressor": {"loss": "squared", "quantiles": (0.05, 0.5, 0.95)},
-    "NKELMRegressor": {"loss": "squared", "quantiles": (0.05, 0.5, 0.95)},
+    "AdaptiveRegressor": {"encoder": None, **_QUANTILES, "monotonic_cst": None},
+    "ELMClassifier": {"loss": "squared", "decision": "accuracy", "monotonic_cst": None},
+    "ELMRegressor": {**_QUANTILES, "monotonic_cst": None},
+    "KELMClassifier": {"loss": "squared", "decision": "accuracy"},
+    "NKELMClassifier": {"loss": "squared", "decision": "accuracy", "monotonic_cst": None},
+    "NKELMRegressor": {**_QUANTILES, "monotonic_cst": None},
+    "OSELMClassifier": {"decision": "accuracy"},
     "Preparation": {"cuts": None},
 }
 

@@ -21,16 +21,17 @@ from scipy.linalg import lapack
 from ulmus._blas import mirror_upper
 from ulmus._cholesky import cholesky_in_place, solve_factored
 from ulmus.solvers.descent import Minimum, minimise
-from ulmus.solvers.log_leave_out import leave_out_scores
+from ulmus.solvers.log_leave_out import leave_out_each, leave_out_scores
 from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, second_derivative, targets
+from ulmus.solvers.log_metric import DENSE, DenseMetric, factored
 from ulmus.solvers.softmax import warn_unfinished
 
 #: Curvature of a row below this share of the largest possible is taken for that: a sure row may turn out to be wrong.
 FLOOR = 0.02
 #: Multiplications of a factor in the time in which a solve fetches one of its entries from memory.
 MEMORY_FLOPS = 20
-#: The floor where rows are left out: there, the curvature is wanted as it is.
-LEAST = 1e-6
+#: The least curvature where rows are left out: there, it is wanted as it is.
+LEAST = 1e-10
 #: What is added to the diagonal of every kernel matrix, in units of its largest entry.
 JITTER = 1e-11
 #: Raised diagonals of a kernel matrix that has no factor, at most.
@@ -124,7 +125,10 @@ class KernelObjective:
         )
 
     def metric(self, F: np.ndarray, floor: float = FLOOR) -> None:
-        d = np.clip(curvature(proportions(F)), floor * bound(self.m), bound(self.m))
+        self._factor(np.clip(curvature(proportions(F)), floor * bound(self.m), bound(self.m)))
+
+    def _factor(self, d: np.ndarray) -> None:
+        """``K + λ(WD)⁻¹``, factored."""
         self.wd = self.w * d
         if not self.fresh:
             mirror_upper(self.K.T)
@@ -154,12 +158,31 @@ class KernelObjective:
             delta = delta - np.outer(self.u, b)
         return np.vstack([delta, b, rhs - b - self.ridge * delta / self.wd[:, None]])
 
-    def leverage(self) -> np.ndarray:
-        """``φᵀM⁻¹φ`` of every row: ``(r − r²(A⁻¹)_ii)/λ`` with ``A = K + diag(r)``, ``r = λ/wd``."""
-        r = self.ridge / self.wd
-        inverse = inverse_diagonal(self.factor)
+    def leverages(self, F: np.ndarray, first: int = 0) -> np.ndarray:
+        """``φᵀ(ΦᵀWD_cΦ + λI)⁻¹φ``, ``d_c = p_c(1 − p_c)``, at scores F: ``[row, class]``, from a row on."""
+        P, out = proportions(F), np.empty((self.n - first, self.m))
+        for c in range(self.m):
+            self._factor(np.maximum(P[:, c] * (1.0 - P[:, c]), LEAST))
+            out[:, c] = self._leverage(first)
+        return out
+
+    def class_leverages(self, F: np.ndarray) -> np.ndarray:
+        """``φᵀH⁻¹φ`` of every row by the Hessian itself, ``[row, class, class]``: features are the factor of K."""
+        K = np.tril(self.K, -1)
+        K += K.T
+        K[np.diag_indices(self.n)] = self.diagonal
+        Phi = np.column_stack([np.tril(factored(K)), np.ones(self.n)])
+        penalty = np.append(np.full(self.n, self.ridge), 0.0)
+        if not self.fit_intercept:
+            Phi, penalty = Phi[:, :-1], penalty[:-1]
+        return DenseMetric.of(Phi, proportions(F), self.w, penalty).leverage(Phi)
+
+    def _leverage(self, first: int) -> np.ndarray:
+        """``φᵀM⁻¹φ`` of rows by the factor: ``(r − r²(A⁻¹)_ii)/λ`` with ``A = K + diag(r)``, ``r = λ/wd``."""
+        r = self.ridge / self.wd[first:]
+        inverse = inverse_diagonal(self.factor[first:, first:])
         if self.fit_intercept:
-            inverse = inverse - self.u**2 / self.u.sum()
+            inverse = inverse - self.u[first:] ** 2 / self.u.sum()
         return np.maximum(r - r**2 * inverse, 0.0) / self.ridge
 
 
@@ -189,14 +212,20 @@ def fit_kernel_softmax(
     max_passes: int = 500,
     unit: np.ndarray | None = None,
     leave_one_out: bool = False,
+    last: int | None = None,
+    begun: DualLogSolution | None = None,
 ) -> DualLogSolution:
     """The minimiser for a kernel matrix, whose upper triangle is overwritten.
 
-    With ``leave_one_out`` also the scores of rows by the model without them (without ``unit`` of their weight), to
-    second order; offsets are taken as they are.
+    With ``leave_one_out`` also the scores of rows (of so many ``last`` ones) by the model without them (without
+    ``unit`` of their weight), to second order; of many rows classes are taken one by one, with a factor for each.
+    Offsets are taken as they are. ``begun`` is the solution for another penalty.
     """
     objective = KernelObjective(K, T, C, weight, offset, fit_intercept)
-    found: Minimum = minimise(objective, objective.start(), tol=tol, max_passes=max_passes)
+    v = objective.start()
+    if begun is not None:
+        v = np.vstack([begun.alpha, begun.intercept, K @ begun.alpha])
+    found: Minimum = minimise(objective, v, tol=tol, max_passes=max_passes)
     warn_unfinished(found, C)
     n, b = objective.n, found.v[objective.n]
     if objective.lifted:
@@ -206,12 +235,17 @@ def fit_kernel_softmax(
     b = b - (b.mean() if objective.m > 1 else 0.0) if fit_intercept else np.zeros(objective.m)
     left_out = None
     if leave_one_out:
-        P = proportions(found.F)
-        objective.metric(found.F, LEAST)
+        first = 0 if last is None else n - last
         u = np.minimum(objective.w, 1.0) if unit is None else unit
-        h = objective.leverage()
-        lever = h[:, None, None] * np.eye(objective.m)
-        left_out = leave_out_scores(found.F, P - objective.Y, second_derivative(P), lever, u)
+        F, P = found.F[first:], proportions(found.F[first:])
+        E = P - objective.Y[first:]
+        if objective.m > 1 and n * objective.m <= DENSE:
+            left_out = leave_out_scores(
+                F, E, second_derivative(P), objective.class_leverages(found.F)[first:], u[first:]
+            )
+        else:
+            h = objective.leverages(found.F, first)
+            left_out = leave_out_each(F, E, P, h, u[first:], objective.diagonal[first:] * C)
     return DualLogSolution(
         found.v[:n].copy(), b, found.F, found.value, found.gap, found.converged, found.n_passes, left_out
     )

@@ -7,7 +7,8 @@ second derivative A, one Newton step of the objective without a weight u of the 
 
 For two classes, and wherever Lk is small, H is the Hessian. Where it is too large to be factored, classes are taken one
 by one, against the rest: :math:`h_c = \phi^T(\Phi^TWD_c\Phi + I/C)^{-1}\phi` with :math:`d_c = p_c(1 - p_c)` and
-:math:`f_c + h_cue_c/(1 - uh_cd_c)`.
+:math:`f_c + h_cue_c/(1 - uh_cd_c)`. Of very many rows each moves little: there the metric of the descent, which is
+near H, stands for it, and the first order is enough.
 
 One step is exact to second order in what a row moves. Rows that move far, and weigh most in a log loss, may really be
 left out (``refits``).
@@ -22,7 +23,7 @@ from ulmus import engine
 from ulmus._blas import solve_lower_transposed
 from ulmus.exceptions import NumericalWarning
 from ulmus.solvers.log_loss import proportions, second_derivative
-from ulmus.solvers.log_metric import factored
+from ulmus.solvers.log_metric import KroneckerMetric, factored
 from ulmus.solvers.softmax import FeatureObjective, LogProblem, LogSolution, fit_softmax
 
 
@@ -35,10 +36,17 @@ def leave_out_scores(F: np.ndarray, E: np.ndarray, A: np.ndarray, lever: np.ndar
     return F + np.linalg.solve(left, pull[:, :, None])[:, :, 0]
 
 
-def leave_out_each(F: np.ndarray, E: np.ndarray, P: np.ndarray, h: np.ndarray, unit: np.ndarray) -> np.ndarray:
-    """``f_c + h_c u e_c / (1 − u h_c p_c(1 − p_c))``, every class against the rest; ``h[row, class]``."""
-    uh = unit[:, None] * h
-    return F + uh * E / np.maximum(1.0 - uh * P * (1.0 - P), np.finfo(float).eps)
+def leave_out_each(
+    F: np.ndarray, E: np.ndarray, P: np.ndarray, h: np.ndarray, unit: np.ndarray, most: np.ndarray
+) -> np.ndarray:
+    """``f_c + h_c u e_c / (1 − u h_c p_c(1 − p_c))``, every class against the rest; ``h[row, class]``.
+
+    ``h_c / (1 − …)`` is the leverage without the row. That of features is never above ``most``, without any row:
+    ``C‖φ‖²``; round-off must not make it so.
+    """
+    u, d = unit[:, None], P * (1.0 - P)
+    without = np.minimum(h / np.maximum(1.0 - u * h * d, np.finfo(float).eps), h + most[:, None])
+    return F + without * u * E
 
 
 def left_out(
@@ -53,7 +61,8 @@ def left_out(
     index = np.arange(len(problem.rows)) if rows is None else np.asarray(rows)
     unit = problem.rows.unit
     u = np.minimum(problem.weight, 1.0) if unit is None else unit
-    out = (_dense if objective.dense or objective.m == 1 else _each)(objective, solution.F, index, u[index])
+    way = _dense if objective.dense or objective.m == 1 else _by_metric if objective.is_large else _each
+    out = way(objective, solution.F, index, u[index])
     if refits:
         moved = np.abs(out - solution.F[index]).max(axis=1)
         for place in np.argsort(-moved, kind="stable")[:refits]:
@@ -77,21 +86,38 @@ def _dense(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.
     return out
 
 
+def _by_metric(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """To first order, ``f + Λue``, with leverages of the metric: one row among so many moves little."""
+    objective.metric(F)
+    M, out = objective.M, np.empty((len(index), objective.m))
+    assert isinstance(M, KroneckerMetric)
+
+    def work(piece: slice) -> None:
+        some = index[piece]
+        E = u[piece, None] * (proportions(F[some]) - objective.Y[some])
+        out[piece] = F[some] + M.leverage_of(objective.design(some), E)
+
+    for _ in engine.ordered_map(work, _shares(index, objective), objective.problem.n_jobs):
+        pass
+    return out
+
+
 def _each(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.ndarray) -> np.ndarray:
-    P, h = proportions(F), np.empty((len(index), objective.m))
+    P, h, most = proportions(F), np.empty((len(index), objective.m)), np.empty(len(index))
     for c in range(objective.m):
-        H = objective.weighted_gram(objective.w * P[:, c] * (1.0 - P[:, c]))
+        H = objective.weighted_gram(objective.w * P[:, c] * (1.0 - P[:, c]), 0.0)
         H[np.diag_indices_from(H)] += objective.penalty
         factor = factored(H)
 
         def work(piece: slice) -> None:
             V = objective.design(index[piece])
+            most[piece] = V[:, : objective.L] ** 2 @ (1.0 / objective.penalty[: objective.L])
             solve_lower_transposed(factor, V)  # noqa: B023
             h[piece, c] = np.einsum("ij,ij->i", V, V)  # noqa: B023
 
         for _ in engine.ordered_map(work, _shares(index, objective), objective.problem.n_jobs):
             pass
-    return leave_out_each(F[index], P[index] - objective.Y[index], P[index], h, u)
+    return leave_out_each(F[index], P[index] - objective.Y[index], P[index], h, u, most)
 
 
 def _shares(index: np.ndarray, objective: FeatureObjective) -> list[slice]:

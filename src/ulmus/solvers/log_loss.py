@@ -57,3 +57,14 @@ def log_odds(y: np.ndarray) -> np.ndarray:
         return np.log(y) - np.log1p(-y)
     f = np.log(y)
     return f - f.mean(axis=-1, keepdims=True)
+
+
+def frequencies(n_classes: int, indices: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, float]:
+    """Frequencies of the classes, and the least share of them in probabilities.
+
+    One more row, which is of every class, keeps the ones away from 0 and the others away from certainty.
+    """
+    total = float(weight.sum())
+    count = max(total, float(len(weight)))
+    seen = np.bincount(indices, weight, minlength=n_classes) / total * count
+    return (seen + 1.0 / n_classes) / (count + 1.0), 1.0 / (count + 1.0)

@@ -100,6 +100,14 @@ class KroneckerMetric:
 
     def leverage(self, Phi: np.ndarray) -> np.ndarray:
         """``φᵀM⁻¹φ`` of every row, ``[row, class, class]``."""
+        return (self._levers(Phi)[:, None, :] * self.V) @ self.V.T
+
+    def leverage_of(self, Phi: np.ndarray, E: np.ndarray) -> np.ndarray:
+        """``φᵀM⁻¹φ e`` of every row, ``[row, class]``, without a matrix for each."""
+        return (self._levers(Phi) * (E @ self.V)) @ self.V.T
+
+    def _levers(self, Phi: np.ndarray) -> np.ndarray:
+        """The same in the columns of V, where it is diagonal."""
         out = np.empty((len(Phi), len(self.V)))
         for group, factor in zip(self.columns, self.factors, strict=True):
             if factor is None:
@@ -108,7 +116,7 @@ class KroneckerMetric:
             V = np.array(Phi, order="C")
             solve_lower_transposed(factor, V)
             out[:, group] = np.einsum("ij,ij->i", V, V)[:, None]
-        return (out[:, None, :] * self.V) @ self.V.T
+        return out
 
 
 @dataclass(frozen=True)

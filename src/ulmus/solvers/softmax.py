@@ -21,7 +21,7 @@ from ulmus import engine
 from ulmus._blas import solve_lower, solve_lower_transposed
 from ulmus.engine import Lift, Lifted, Rows
 from ulmus.exceptions import NumericalWarning
-from ulmus.solvers.descent import Minimum, minimise
+from ulmus.solvers.descent import minimise
 from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, targets
 from ulmus.solvers.log_metric import DENSE, DenseMetric, KroneckerMetric, class_curvature
 from ulmus.solvers.sampled_descent import minimise_by_sample
@@ -364,7 +364,7 @@ def fit_softmax(
     )
 
 
-def warn_unfinished(found: Minimum, C: float) -> None:
+def warn_unfinished(found: Any, C: float) -> None:
     """Say so when a run was stopped early."""
     if not found.converged:
         warnings.warn(

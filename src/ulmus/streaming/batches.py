@@ -26,7 +26,8 @@ AHEAD = 4
 class Batch:
     """Rows as arrays (``X`` may be a frame when it is still to be preprocessed), and where they came from.
 
-    ``kept`` holds columns that are copied to the output.
+    ``kept`` holds columns that are copied to the output; ``part`` is the number of a partition whose rows are counted
+    apart.
     """
 
     X: Any
@@ -35,6 +36,7 @@ class Batch:
     start: int
     where: str
     kept: dict[str, Any] = field(default_factory=dict)
+    part: int = 0
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -42,6 +44,11 @@ class Batch:
     @property
     def stop(self) -> int:
         return self.start + len(self)
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """A number for every row, rising in the order of the source."""
+        return np.arange(self.start, self.stop) + (self.part << 40)
 
 
 class Chunk(Protocol):

@@ -15,13 +15,17 @@ from ulmus import engine
 from ulmus._fingerprint import fingerprint
 from ulmus.devices.accelerator import backend_for
 from ulmus.engine import Rows
+from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models._robust import Robust
+from ulmus.models.adaptive_steps import AdaptiveSteps
 from ulmus.models.steps import Steps
 from ulmus.persistence.codec import StateDecoder, StateEncoder
 from ulmus.persistence.file import library_version
+from ulmus.streaming.adaptive import fit_adaptive
 from ulmus.streaming.batches import BATCH_ROWS
 from ulmus.streaming.errors import CheckpointError, SourceError
 from ulmus.streaming.journal import PREPROCESS, Journal, Saved
+from ulmus.streaming.leaves import LeavesOnDisk
 from ulmus.streaming.preparation import fit_transformer
 from ulmus.streaming.progress import Show
 from ulmus.streaming.robust import fit_robust
@@ -54,13 +58,14 @@ def fit(
     The source is read twice: once to check the rows, count classes and draw a sample, on which the feature map is
     chosen; once to sum. C and the number of features, where they are left open, are chosen from the sums of all rows.
     Where the sums have lost digits, it is read again to win them back. What is fitted is what ``model.fit`` would fit
-    to all rows with the same feature map, to 1e-10.
+    to all rows with the same feature map, to 1e-10. An adaptive model takes more passes, and its leaves are made from
+    rows on disk: in the checkpoint folder, or in the one for temporary files.
 
     Parameters
     ----------
     model : estimator
-        An ELM, NKELM or other model with a feature map; it is fitted in place. KELM holds every row and cannot. One
-        with ``device="cuda"`` has its batches summed on the GPU.
+        An ELM, NKELM or other model with a feature map, or an adaptive one; it is fitted in place. KELM holds every row
+        and cannot. One with ``device="cuda"`` has its batches summed on the GPU.
     source : path, folder, glob, list of paths, pyarrow dataset, array, tuple of arrays, or re-iterable
         Parquet, CSV and Arrow files; ``(X, y)`` or ``(X, y, weight)``, memory-mapped or not; one two-dimensional array
         with ``target`` the number of a column; or something that yields batches ``(X, y)`` or ``(X, y, weight)`` every
@@ -72,9 +77,9 @@ def fit(
     weight : str, optional
         Column of weights; a weight of k equals k copies of the row.
     preprocess : transformer, optional
-        Turns features of any kind (as a pandas frame, when they come from files) into numbers. One that is fitted
-        already is used as it is; else it is fitted first, by ``partial_fit`` on all rows if it has that, by ``fit`` on
-        a sample if not. The result is then a ``Pipeline`` of it and the model.
+        Turns features of any kind (as a pandas frame, when they come from files) into numbers; adaptive models do so by
+        themselves. One that is fitted already is used as it is; else it is fitted first, by ``partial_fit`` on all rows
+        if it has that, by ``fit`` on a sample if not. The result is then a ``Pipeline`` of it and the model.
     batch_rows : int, default=16384
         Rows that are multiplied together. A result is repeatable to the last bit for the same number.
     sample_rows : int, default=65536
@@ -110,7 +115,9 @@ def fit(
         if not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name} must be a positive integer, got {value!r}")
     check_model(model)
-    opened = open_source(source, target=target, features=features, weight=weight, raw=preprocess is not None)
+    adaptive = isinstance(model, AdaptiveModel)  # which reads columns of every kind by itself
+    raw = preprocess is not None or adaptive
+    opened = open_source(source, target=target, features=features, weight=weight, raw=raw)
     identity: dict[str, Any] = {
         "ulmus": library_version(),
         "model": type(model).__name__,
@@ -128,17 +135,23 @@ def fit(
     with closing(journal):
         stream = Stream(opened, batch_rows, journal, n_jobs=model.n_jobs, progress=progress)
         rng, seed = random_numbers(model, journal)
-        if preprocess is not None:
-            preprocess = fit_transformer(
-                preprocess, opened, batch_rows=batch_rows, sample_rows=sample_rows, seed=seed, progress=progress
+        names, prepare = opened.feature_names, preprocess
+        if adaptive:
+            steps = AdaptiveSteps(model)
+            own = prepare is None and names is not None
+            prepare = steps.table_encoder(names or []) if own else prepare
+        if prepare is not None:
+            prepare = fit_transformer(
+                prepare, opened, batch_rows=batch_rows, sample_rows=sample_rows, seed=seed, progress=progress
             )
-            _compare_transformer(preprocess, journal)
-            stream.prepare = preprocess.transform
-        names = None if preprocess is not None else opened.feature_names
-        survey = Survey(sample_rows, seed, is_classifier(model), names)
+            _compare_transformer(prepare, journal)
+            stream.prepare, names = prepare.transform, None
+        if adaptive:
+            steps.encode_by(prepare if own else None)
+        survey = survey_for(model, sample_rows, seed, names)
         fit_stream(model, stream, journal, rng, survey, names, getattr(model, "device", "cpu"))
         stream.confirm()
-    return model if preprocess is None else Pipeline([("preprocess", preprocess), ("model", model)])
+    return model if preprocess is None else Pipeline([("preprocess", prepare), ("model", model)])
 
 
 def _compare_transformer(transformer: Any, journal: Journal) -> None:
@@ -155,6 +168,17 @@ def _compare_transformer(transformer: Any, journal: Journal) -> None:
         )
 
 
+def survey_for(model: Any, sample_rows: int, seed: int, names: list[str] | None) -> Survey:
+    """What the first pass looks at for a model: adaptive ones tell equal rows apart by targets, and know holes."""
+    adaptive = isinstance(model, AdaptiveModel)
+    return Survey(sample_rows, seed, is_classifier(model), names, pairs=adaptive, allows_missing=adaptive)
+
+
+def steps_of(model: Any) -> Steps:
+    """The steps in which a model is fitted."""
+    return AdaptiveSteps(model) if isinstance(model, AdaptiveModel) else Steps(model)
+
+
 def fit_stream(
     model: Any,
     stream: Any,
@@ -163,9 +187,13 @@ def fit_stream(
     survey: Survey,
     names: list[str] | None,
     device: str = "cpu",
+    leaves: Any = None,
 ) -> None:
-    """Survey, map, sums, weights; ``stream`` is anything that reduces rows to a tally as :class:`Stream` does."""
-    steps = Steps(model)
+    """Survey, map, sums, weights; ``stream`` is anything that reduces rows to a tally as :class:`Stream` does.
+
+    ``leaves`` makes the local stage of an adaptive model, where that is not to be made of rows on disk.
+    """
+    steps = steps_of(model)
     found: Survey | None = survey
     while found is not None:
         survey = stream.reduce("survey", found, found.look)
@@ -178,6 +206,11 @@ def fit_stream(
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
     encoder = Encoder.of(steps, survey.y, survey.classes, survey.class_mass)
+    if isinstance(steps, AdaptiveSteps):
+        work = survey.n_rows * float(steps.most_features(Rows(survey.X, survey.y))) ** 2
+        with backend_for(device, model.n_jobs, work) as backend:
+            fit_adaptive(steps, stream, journal, survey, encoder, rng, backend, leaves or LeavesOnDisk(stream, journal))
+        return
     sample = encoder.encode(survey.X, survey.y, survey.sample_weight, survey.sample_unit, "the sample")
     if isinstance(model, Robust):
         fit_robust(model, stream, encoder, sample, steps.targets, survey.weight, rng)
@@ -236,7 +269,9 @@ def _begin(
 
 def check_model(model: Any) -> None:
     """Refuse what cannot be streamed before anything is read."""
-    Steps(model).check()
+    steps_of(model).check()
+    if isinstance(model, AdaptiveModel):
+        return
     if getattr(model, "loss", "squared") != "squared" and not isinstance(model, Robust):
         raise ValueError(
             f'a stream is summed for loss="squared"; loss={model.loss!r} of {type(model).__name__} needs rows'

@@ -20,7 +20,7 @@ from ulmus._files import replacing
 from ulmus.streaming._lock import FolderLock
 from ulmus.streaming.errors import CheckpointError
 
-FORMAT = 3
+FORMAT = 4
 _HEADER = "header"
 #: Files of a folder that are not passes.
 SEED, PREPROCESS = "seed", "preprocess"
@@ -156,16 +156,16 @@ class Journal:
         assert self.folder is not None
         return self.folder / f"{name}.npz"
 
-    def load(self, name: str) -> Saved | None:
-        """The state of a pass, if it was ever saved."""
+    def load(self, name: str, *, arrays: bool = True) -> Saved | None:
+        """The state of a pass, if it was ever saved; without ``arrays``, only what is said of it."""
         if self.folder is None or not self._path(name).exists():
             return None
         path = self._path(name)
         try:
             with np.load(path, allow_pickle=False) as archive:
-                arrays = {key: archive[key] for key in archive.files}
-            header = json.loads(arrays.pop(_HEADER).tobytes())
-            return Saved(header["rows"], header["done"], arrays, header["notes"])
+                found = {key: archive[key] for key in (archive.files if arrays else [_HEADER])}
+            header = json.loads(found.pop(_HEADER).tobytes())
+            return Saved(header["rows"], header["done"], found, header["notes"])
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise CheckpointError(f"{path} is damaged ({error}); delete this file to do that pass again") from error
 

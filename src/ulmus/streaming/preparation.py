@@ -44,7 +44,7 @@ class Sample:
 
     def add(self, batch: Batch) -> None:
         """Take the rows with the smallest keys so far."""
-        keys = row_keys(np.arange(batch.start, batch.stop, dtype=np.float64)[:, None], self.seed)
+        keys = row_keys(batch.numbers.astype(np.float64)[:, None], self.seed)
         near = np.flatnonzero(keys < self.keys[-1]) if len(self.keys) == self.count else np.arange(len(keys))
         if not len(near):
             return

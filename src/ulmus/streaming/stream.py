@@ -165,17 +165,19 @@ class Stream:
         return replace(batch, X=X)
 
 
-def check_finite(batch: Batch, names: list[str] | None) -> None:
-    """Refuse missing and infinite values, with the file, the row and the column."""
+def check_finite(batch: Batch, names: list[str] | None, *, missing: bool = False) -> None:
+    """Refuse missing (unless they are allowed) and infinite values, with the file, the row and the column."""
     values = batch.X.data if sparse.issparse(batch.X) else batch.X
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
             return
-    if np.isfinite(values).all():
+    bad = np.isinf if missing else lambda a: ~np.isfinite(a)
+    if not bad(values).any():
         return
-    row, column = np.argwhere(~np.isfinite(batch.X.toarray() if sparse.issparse(batch.X) else batch.X))[0]
+    row, column = np.argwhere(bad(batch.X.toarray() if sparse.issparse(batch.X) else batch.X))[0]
     name = column if names is None or column >= len(names) else repr(names[column])
+    what = "an infinite value" if missing else "a missing (NaN) or infinite value"
     raise SourceError(
-        f"{batch.where}: row {batch.start + row} of the source has a missing (NaN) or infinite value in column {name}; "
+        f"{batch.where}: row {batch.start + row} of the source has {what} in column {name}; "
         "drop such rows, or pass preprocess=, a transformer that fills them in"
     )

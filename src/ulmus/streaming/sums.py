@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -68,10 +68,17 @@ class Encoder:
         return rows if self.balance is None else rows.reweighted(self.balance[index])
 
 
+class RowsOf(Protocol):
+    """Batches → rows that are summed."""
+
+    def rows(self, batch: Batch) -> Rows:
+        """Rows of positive weight."""
+
+
 class SummaryTally:
     """Sums of all rows, per fold where there are folds; whitened, where the map asks for it, at the end."""
 
-    def __init__(self, steps: Steps, encoder: Encoder, n_outputs: int, n_folds: int | None) -> None:
+    def __init__(self, steps: Steps, encoder: RowsOf, n_outputs: int, n_folds: int | None) -> None:
         self.steps, self.encoder, self.n_folds = steps, encoder, n_folds
         features, self.whitening = steps.summed_form()
         self.sums = GramSums(features, n_outputs)
@@ -201,7 +208,7 @@ class AgainOverRows:
 
     stream: Any
     steps: Steps
-    encoder: Encoder
+    encoder: RowsOf
     n_outputs: int
     count: int = field(default=0)
 

@@ -2,6 +2,8 @@
 
 The sample is drawn by row keys (:mod:`ulmus.features.sampling`): the rows with the smallest keys, each with the weight
 of all its copies. It is uniform over the distinct rows, and the same for any batches, any files and any order of them.
+A survey of ``pairs`` takes rows with equal inputs and other targets for rows of their own; one that ``allows_missing``
+values refuses infinite ones only.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ulmus.features.sampling import copies_agree, meet_by_chance, row_keys
+from ulmus.features.sampling import copies_agree, joint_keys, label_keys, meet_by_chance, row_keys
 from ulmus.streaming.arrays import joined
 from ulmus.streaming.batches import Batch
 from ulmus.streaming.errors import SourceError
@@ -28,7 +30,8 @@ MARGIN = 1.2
 class Candidates:
     """Distinct rows of a batch that may come into the sample, and what else is counted.
 
-    Of each row: the weight of all rows with its inputs, of those that share its target too, and of one copy.
+    Of each row: the weight of all rows with its inputs, of those that share its target too, and of one copy; and the
+    number of the first of its copies.
     """
 
     keys: np.ndarray
@@ -37,6 +40,7 @@ class Candidates:
     mass: np.ndarray
     same: np.ndarray
     unit: np.ndarray
+    number: np.ndarray
     n_rows: int
     weight: float
     weighted: bool
@@ -52,6 +56,8 @@ class Survey:
     seed: int
     classifier: bool
     names: list[str] | None = None
+    pairs: bool = False
+    allows_missing: bool = False
     weighted: bool = False
     n_rows: int = 0
     weight: float = 0.0
@@ -61,6 +67,7 @@ class Survey:
     mass: np.ndarray = field(default_factory=lambda: np.empty(0))
     same: np.ndarray = field(default_factory=lambda: np.empty(0))
     unit: np.ndarray = field(default_factory=lambda: np.empty(0))
+    number: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     classes: np.ndarray | None = None
     class_mass: np.ndarray = field(default_factory=lambda: np.empty(0))
     pending: list[Candidates] = field(default_factory=list)
@@ -68,11 +75,13 @@ class Survey:
 
     def look(self, batch: Batch) -> Candidates:
         """Check a batch, and pick the rows whose keys may be among the smallest."""
-        check_finite(batch, self.names)
+        check_finite(batch, self.names, missing=self.allows_missing)
         y = self._targets(batch)
         n = len(batch)
         weight = np.ones(n) if batch.weight is None else self._weights(batch)
         keys = row_keys(batch.X, self.seed, n_jobs=1)
+        if self.pairs:
+            keys = joint_keys(keys, label_keys(y))
         # a key that is not among the smallest so far never will be (the limit may have fallen since)
         limit = self.keys[-1] if len(self.keys) == self.count else np.uint64(self.limit)
         wanted = np.flatnonzero((weight > 0) & (keys <= limit))
@@ -93,6 +102,7 @@ class Survey:
             mass,
             same,
             np.minimum(weight[index], 1.0),
+            batch.numbers[index],
             seen,
             float(weight.sum()),
             batch.weight is not None,
@@ -162,7 +172,8 @@ class Survey:
 
     def fresh(self) -> "Survey":
         """A survey of the same kind without rows."""
-        return Survey(self.count, self.seed, self.classifier, self.names, limit=self.limit)
+        kind = (self.count, self.seed, self.classifier, self.names, self.pairs, self.allows_missing)
+        return Survey(*kind, limit=self.limit)
 
     def merge(self, other: "Survey") -> None:
         """Add the survey of other rows."""
@@ -170,7 +181,8 @@ class Survey:
         classes = np.empty(0) if other.classes is None else other.classes
         counts = (other.n_rows, other.weight, other.weighted, classes, other.class_mass)
         if other.n_rows:
-            self.add(Candidates(other.keys, other.X, np.asarray(other.y), other.mass, other.same, other.unit, *counts))
+            rows = (other.keys, other.X, np.asarray(other.y), other.mass, other.same, other.unit, other.number)
+            self.add(Candidates(*rows, *counts))
 
     def settle(self) -> None:
         """Bring the candidates that wait into the sample."""
@@ -187,6 +199,7 @@ class Survey:
         self.same = np.bincount(place, agreed, len(distinct))[: self.count]
         keep = first[: self.count]
         self.unit = np.concatenate([self.unit, *(p.unit for p in parts)])[keep]
+        self.number = np.concatenate([self.number, *(p.number for p in parts)])[keep]
         self.keys, self.mass, self.X, self.y = distinct[: self.count], mass[: self.count], X[keep], y[keep]
 
     def _add_classes(self, part: Candidates) -> None:
@@ -211,6 +224,13 @@ class Survey:
         return self.same if together else self.unit
 
     @property
+    def n_distinct(self) -> float:
+        """Distinct rows of the source: those of the sample, over the share of all keys that it reaches to."""
+        if self.whole:
+            return float(len(self.keys))
+        return min(float(self.n_rows), (len(self.keys) - 1) / (float(self.keys[-1]) / ALL))
+
+    @property
     def whole(self) -> bool:
         """Whether every distinct row is in the sample."""
         return len(self.keys) < self.count and self.limit == ALL
@@ -218,7 +238,7 @@ class Survey:
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays, and plain values."""
         self.settle()
-        arrays = {name: getattr(self, name) for name in ("keys", "mass", "same", "unit", "class_mass")}
+        arrays = {name: getattr(self, name) for name in ("keys", "mass", "same", "unit", "number", "class_mass")}
         if sparse.issparse(self.X):
             arrays |= {f"X_{k}": getattr(self.X, k) for k in ("data", "indices", "indptr")}
             arrays["X_shape"] = np.array(self.X.shape)
@@ -232,7 +252,7 @@ class Survey:
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
         """Go back to a dumped state."""
         self.keys, self.mass, self.same, self.unit = (arrays[name] for name in ("keys", "mass", "same", "unit"))
-        self.class_mass, self.weighted = arrays["class_mass"], notes["weighted"]
+        self.class_mass, self.number, self.weighted = arrays["class_mass"], arrays["number"], notes["weighted"]
         if "X_data" in arrays:
             parts = (arrays["X_data"], arrays["X_indices"], arrays["X_indptr"])
             self.X = sparse.csr_array(parts, shape=tuple(arrays["X_shape"]))

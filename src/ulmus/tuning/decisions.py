@@ -59,11 +59,12 @@ def of_search(tuning: "Tuning", width: str, size: str) -> list[Decision]:
     """The decisions of a search for C, the width and the size, which go by these names."""
     found, trials = [], tuning.trials
     sizes = {t.size: t for t in trials if t.stage in ("size", "C")}
-    last = sizes.get(tuning.size)
+    by_log = {stage: [t for t in trials if t.stage == f"log {stage}"] for stage in ("C", "width")}
+    last = by_log["C"][-1] if by_log["C"] else sizes.get(tuning.size)
     if last is not None and len(last.C) > 1:
         C = dict(zip(last.C.tolist(), last.loss.tolist(), strict=True))
         found.append(_near("C", tuning.C, C, f"{len(C)} values, {_rows(last)}"))
-    widths = [t for t in trials if t.stage == "width"]
+    widths = by_log["width"] or [t for t in trials if t.stage == "width"]
     if widths:
         level = [t for t in widths if (t.n_rows, t.size) == (widths[-1].n_rows, widths[-1].size)]
         losses = {t.width: t.best_loss for t in level}

@@ -1,5 +1,6 @@
 r"""Choosing a log model on rows held out: which rows, the features of all, and the path of C."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,14 +14,13 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import EQUAL, distinct_keys
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.softmax import LogProblem, LogSolution
+from ulmus.tuning.folds import held_count
 from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path
 
 #: Steps of the path of C, and its ends. It begins two steps below the C with which squares were best in this view.
 STEP, ENDS, BEHIND = 4.0, (2.0**-14, 2.0**28), 2
 #: Up to so many distinct rows, each of several sets is held out once.
 FEW, SETS = 1_000, 5
-#: Beyond, one set of a tenth of the rows, within these bounds, and never more than a quarter.
-HELD = (500, 5_000)
 #: What may be left of the objective of models that are judged, and of smaller ones that tell where to look.
 JUDGED, GLANCED = 1e-3, 5e-3
 #: Rows to learn from, rows held out, and features with which the path is taken where there are more.
@@ -50,7 +50,7 @@ def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
     if n <= FEW:
         sets, place = min(SETS, n), np.searchsorted(distinct, keys)
         return [np.where(place * sets // n == i, w, 0.0) for i in range(sets)]
-    return [np.where(keys < distinct[min(int(np.clip(n // 10, *HELD)), n // 4)], w, 0.0)]
+    return [np.where(keys < distinct[min(held_count(n), n // 4)], w, 0.0)]
 
 
 def path_near(
@@ -68,14 +68,23 @@ def path_near(
 
     There are ``most`` of either, at most.
     """
+
+    def run(values: list[float], begun: HeldTrial | None) -> list[HeldTrial]:
+        return held_path(problem, values[:most], held, criterion=criterion, tol=tol, begun=begun)
+
+    return around(run, C, step, behind)
+
+
+def around(run: Callable[[list[float], Any], list[Any]], C: float, step: float = STEP, behind: int = BEHIND) -> Any:
+    """Trials of rising C, from so many steps below this one, and of falling ones where the first is the best.
+
+    ``run`` takes them in turn, from a trial that it may begin at.
+    """
     low, high = (np.log(end) / np.log(step) for end in ENDS)
     first = np.clip(np.round(np.log(C) / np.log(step)) - behind, np.ceil(low), np.floor(high) - behind)
     above, below = step ** np.arange(first, np.floor(high) + 1), step ** np.arange(first - 1, np.ceil(low) - 1, -1)
-    trials = held_path(problem, above[:most].tolist(), held, criterion=criterion, tol=tol)
-    if best_trial(trials) == 0:
-        falling = held_path(problem, below[:most].tolist(), held, criterion=criterion, tol=tol, begun=trials[0])
-        trials = falling[::-1] + trials
-    return trials
+    trials = run(above.tolist(), None)
+    return run(below.tolist(), trials[0])[::-1] + trials if best_trial(trials) == 0 else trials
 
 
 def path_of(

@@ -8,10 +8,12 @@ import numpy as np
 from scipy.stats import rankdata
 
 from ulmus.solvers.log_leave_out import left_out
-from ulmus.solvers.log_loss import class_proportions, losses, targets
+from ulmus.solvers.log_loss import class_proportions, frequencies, losses, targets
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 
 CRITERIA = ("log_loss", "error", "auc", "balanced")
+#: The log loss of probabilities that no n rows can make surer than 1/(n + 1).
+FLOORED = "floored"
 #: A further C is tried while the criterion has not risen by this share above its lowest.
 PATIENCE = 0.02
 #: Criteria that differ by less than this share are equal.
@@ -21,9 +23,15 @@ FLAT = 1e-3
 def criterion_of(criterion: str, T: np.ndarray, F: np.ndarray, weight: np.ndarray | None = None) -> float:
     """What is to be minimal, of ±1 codes and scores: log loss, error, 1 − AUC, or 1 − mean recall of the classes.
 
-    AUC of several classes is the mean of each against the rest. Equal scores count half.
+    AUC of several classes is the mean of each against the rest. Equal scores count half. :data:`FLOORED` is the log
+    loss of probabilities over the least floor that they will have, one row of each frequency: n rows that are all right
+    do not ask for more certainty than n rows can give.
     """
     w = np.ones(len(T)) if weight is None else weight
+    if criterion == FLOORED:
+        p, (frequency, least) = class_proportions(F), frequencies(max(2, T.shape[1]), _classes(T), w)
+        own, prior = p[np.arange(len(T)), _classes(T)], frequency[_classes(T)]
+        return -float(np.average(np.log((1 - least) * own + least * prior), weights=w))
     if criterion == "log_loss":
         return float(np.average(losses(targets(T), F), weights=w))
     P = class_proportions(F)
@@ -73,27 +81,30 @@ def log_path(
     held: tuple[np.ndarray, np.ndarray] | None = None,
     tol: float = 1e-4,
     refits: int = 0,
+    begun: LogTrial | None = None,
 ) -> list[LogTrial]:
-    """Models for rising C, each begun where the last ended, until the criterion has clearly risen.
+    """Models for every C in turn, each begun where the last (or the trial ``begun``) ended, until one is clearly worse.
 
     They are judged by approximate leave-one-out on the rows ``scored`` (with weights ``mass``), or on rows that they
     never saw: ``held`` are the features ``Φ`` of those and their codes ``T``.
     """
     trials: list[LogTrial] = []
     start, gram = None, None
+    if begun is not None:
+        start, gram = weights_of(begun.solution, problem.fit_intercept), begun.solution.gram
+    lowest = np.inf if begun is None else begun.loss
     index = np.arange(len(problem.rows)) if scored is None else scored
-    for each in sorted(C):
+    for each in C:
         here = replace(problem, C=each)
         solution = fit_softmax(here, start=start, gram=gram, tol=tol)
-        start = np.vstack([solution.beta, solution.intercept]) if problem.fit_intercept else solution.beta
-        gram = solution.gram
+        start, gram = weights_of(solution, problem.fit_intercept), solution.gram
         if held is not None:
             F, T = held[0] @ solution.beta + solution.intercept, held[1]
         else:
             F, T = left_out(here, solution, index, refits=refits), problem.rows.T[index]
         weight = mass if mass is not None or held is not None else problem.weight[index]
         trials.append(LogTrial(each, criterion_of(criterion, T, F, weight), solution, F))
-        lowest = min(trial.loss for trial in trials)
+        lowest = min(lowest, trials[-1].loss)
         if trials[-1].loss > (1 + PATIENCE) * lowest:
             break
     return trials
@@ -152,10 +163,10 @@ def _beginning(solution: LogSolution, problem: LogProblem) -> dict[str, Any]:
     return {"start": weights_of(solution, problem.fit_intercept), "gram": solution.gram}
 
 
-def best_trial(trials: Sequence[HeldTrial]) -> int:
-    """The smallest C whose criterion is practically the lowest."""
+def best_trial(trials: Sequence[Any], flat: float = FLAT) -> int:
+    """The smallest C whose criterion is practically the lowest, but for this share."""
     lowest = min(trial.loss for trial in trials)
-    return next(i for i, trial in enumerate(trials) if trial.loss <= (1 + FLAT) * lowest)
+    return next(i for i, trial in enumerate(trials) if trial.loss <= (1 + flat) * lowest)
 
 
 def weights_of(solution: LogSolution, fit_intercept: bool) -> np.ndarray:

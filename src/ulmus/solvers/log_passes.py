@@ -1,0 +1,109 @@
+r"""Softmax and logistic regression on rows that are read pass by pass.
+
+Newton's method with the gradient of all rows and the Hessian of a sample of them that is in memory, as for very many
+rows in memory (:func:`ulmus.solvers.softmax.minimise_by_sample`). What the sample does not know of the curvature, the
+steps so far tell: their changes of the gradient correct its Hessian (L-BFGS). Scores are held of the sample alone, so
+that every value of the objective is a pass, and a step that does not lower it is shortened.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ulmus import engine
+from ulmus.engine import Rows
+from ulmus.solvers.descent import newton_direction
+from ulmus.solvers.log_loss import losses, proportions, targets
+from ulmus.solvers.sampled_descent import SAMPLED
+from ulmus.solvers.softmax import FeatureObjective
+
+#: By which a step that does not lower the objective is shortened, and how often.
+SHORTER, SHORTENED = 0.25, 4
+#: Steps that are remembered.
+REMEMBERED = 10
+
+
+@dataclass(frozen=True)
+class PassMinimum:
+    """Where the passes ended: ``gap`` is the share of the objective that is left to fall, by the sample's Hessian."""
+
+    v: np.ndarray
+    value: float
+    gap: float
+    converged: bool
+    n_passes: int
+
+
+def log_sums(features: Any, rows: Rows, weights: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    """``Σ w ℓ`` (first line, first column) and ``[Φ 1]ᵀ W (p − y)`` (below it), of a block of rows."""
+    L, m = features.n_lifted, rows.T.shape[1]
+    out, workspace = np.zeros((L + 2, m)), engine.Workspace()
+    for piece in engine.pieces(len(rows), engine.block_rows(L, np.float64)):
+        block = rows[piece]
+        for tile, Phi in engine.lifted_tiles(features, block, np.float64, workspace):
+            F, Y = Phi @ weights + intercept, targets(block.T[tile])
+            w = np.ones(len(F)) if block.weight is None else block.weight[tile]
+            E = (proportions(F) - Y) * w[:, None]
+            out[0, 0] += float(w @ losses(Y, F))
+            out[1:-1] += Phi.T @ E
+            out[-1] += E.sum(axis=0)
+    return out
+
+
+def minimise_by_passes(
+    few: FeatureObjective,
+    v: np.ndarray,
+    sweep: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    *,
+    tol: float,
+    max_passes: int,
+) -> PassMinimum:
+    """Descend from ``v``; ``few`` is the objective of a sample that weighs as much as all rows.
+
+    ``sweep`` gives ``Σ w ℓ`` of all rows at a point, and its gradient, without the penalty.
+    """
+
+    def at(v: np.ndarray) -> tuple[float, np.ndarray]:
+        loss, g = sweep(v)
+        return loss + 0.5 * few.inner(v, v), g + few.penalty[:, None] * v
+
+    value, g = at(v)
+    passes, told = 1, list[tuple[np.ndarray, np.ndarray]]()
+    while True:
+        d = direction(few, v, g, told[-REMEMBERED:])
+        gap = -0.5 * few.pair(g, d)
+        if gap <= tol * value or passes >= max_passes:
+            break
+        length, fell = 1.0, False
+        for _ in range(min(SHORTENED, max_passes - passes)):
+            end_value, end_g = at(v + length * d)
+            passes, fell = passes + 1, end_value < value
+            if fell:
+                told += [(length * d, end_g - g)] if few.pair(end_g - g, d) > 0 else []
+                v, value, g = v + length * d, end_value, end_g
+                break
+            length *= SHORTER
+        if not fell:
+            break
+    return PassMinimum(v, value, gap / value if value > 0 else 0.0, bool(gap <= tol * value), passes)
+
+
+def direction(
+    few: FeatureObjective, v: np.ndarray, g: np.ndarray, told: Sequence[tuple[np.ndarray, np.ndarray]] = ()
+) -> np.ndarray:
+    """Newton's direction at ``v`` for the gradient ``g``, by the Hessian of the sample there.
+
+    ``told`` are steps and the changes of the gradient along them, which the Hessian is corrected by.
+    """
+    F = few.scores(v)
+    few.metric(F)
+    g, shares = g.copy(), list[float]()
+    for s, y in reversed(told):
+        shares.append(few.pair(g, s) / few.pair(y, s))
+        g -= shares[-1] * y
+    d: np.ndarray = newton_direction(few, F, g, few.direction(g), SAMPLED)[0]
+    for (s, y), share in zip(told, reversed(shares), strict=True):
+        d -= s * (share + few.pair(y, d) / few.pair(y, s))
+    return d

@@ -1,0 +1,247 @@
+"""The C of a log model on features, or on a kernel, that are chosen already.
+
+Few rows are left out one by one, to second order, from the factor at the solution (:mod:`ulmus.solvers.log_leave_out`);
+of many a part is held out, and so are folds. Models of the path begin where the one before ended.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ulmus import engine
+from ulmus._blas import mirror_upper
+from ulmus.engine import Lifted, Rows
+from ulmus.features.kept import KEPT_BYTES
+from ulmus.features.kernels import CrossKernel, KernelParameters, dense
+from ulmus.features.nystrom import NystromMap
+from ulmus.features.sampling import distinct_sample, gathered, row_keys
+from ulmus.solvers.kernel_ridge import kernel_triangle
+from ulmus.solvers.log_kernel import DualLogSolution, fit_kernel_softmax
+from ulmus.solvers.nystrom_ridge import summed_form
+from ulmus.solvers.softmax import LogProblem
+from ulmus.tuning.log_held import around, log_held_sets, path_of
+from ulmus.tuning.log_loss import PATIENCE, LogTrial, best_trial, criterion_of, log_path, weights_of
+from ulmus.tuning.metric import quietly
+from ulmus.tuning.surface import Trial
+
+#: Rows up to which all are left out, and rows on which C is chosen, at most.
+LEFT_OUT, MOST = 2_000, 20_000
+#: Rows on which the C of an exact kernel is chosen, at most.
+KERNEL_ROWS = 1_000
+#: Rows and features, at most, on which a width is chosen, by factors, coarse ones first; a step has to lower the loss
+#: by this share.
+WIDTH_ROWS, WIDTH_FEATURES = 1_000, 250
+WIDTH_STEPS, MAX_WIDTHS, CLEARLY = (4.0, 2.0), 4, 0.01
+#: Of two penalties that differ by less than this share of the loss, the stronger one is taken.
+STEADIER = 0.01
+#: What may be left of the objective of models that are judged.
+JUDGED = 1e-4
+#: What may be left of the objective of a model that is kept: scores are then right to some 1e-6.
+TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class PenaltyChoice:
+    """The C, its loss on rows left out, all that were tried, and weights ``[β; b]`` from which a fit may begin."""
+
+    C: float
+    loss: float
+    tried: tuple[np.ndarray, np.ndarray]
+    n_rows: int
+    start: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, trials: list[Any], n_rows: int, start: np.ndarray | None = None) -> "PenaltyChoice":
+        """The best of some trials."""
+        best, order = trials[best_trial(trials, STEADIER)], np.argsort([trial.C for trial in trials])
+        C, loss = (np.array([getattr(trials[i], name) for i in order]) for name in ("C", "loss"))
+        return cls(best.C, best.loss, (C, loss), n_rows, start)
+
+
+def posed(features: Any, rows: Rows, C: float, fit_intercept: bool, n_jobs: int | None) -> LogProblem:
+    """The problem in double precision, features evaluated once where they fit in memory, or in every pass anew."""
+    lift, R = summed_form(features) if isinstance(features, NystromMap) else (features, None)
+    n, L = len(rows), lift.n_lifted
+    if 8 * n * L <= KEPT_BYTES:
+        rows = replace(rows, X=engine.transform(lift, rows.X, np.empty((n, L)), n_jobs=n_jobs))
+        lift = Lifted(L)
+    return LogProblem(lift, rows, C, fit_intercept, n_jobs=n_jobs, whitening=R)
+
+
+def choose_C(
+    features: Any,
+    rows: Rows,
+    near_C: float,
+    criterion: str,
+    rng: np.random.RandomState,
+    *,
+    fit_intercept: bool,
+    n_jobs: int | None,
+) -> PenaltyChoice:
+    """The C of a model on these features, sought near another; rows that have folds are judged fold by fold."""
+    most = min(MOST, KEPT_BYTES // (8 * features.n_lifted))
+    rows = gathered(rows)  # copies are a weight, so that both lead the same way
+    some = rows if len(rows) <= most else distinct_sample(rows, most, rng)[1]
+    problem = posed(features, some, near_C, fit_intercept, n_jobs)
+    with quietly():
+        if some.fold is None and len(some) <= LEFT_OUT:
+
+            def run(values: list[float], begun: LogTrial | None) -> list[LogTrial]:
+                return log_path(problem, values, criterion=criterion, tol=JUDGED, begun=begun)
+
+            trials: list[Any] = around(run, near_C)
+            solution = trials[best_trial(trials, STEADIER)].solution
+        else:
+            seed = int(rng.randint(2**31 - 1))
+            order = np.argsort(row_keys(some.X, seed), kind="stable")
+            trials, _ = path_of(problem, near_C, log_held_sets(some, rng), criterion, order)
+            solution = trials[best_trial(trials, STEADIER)].solutions[0]
+    return PenaltyChoice.of(trials, len(some), weights_of(solution, fit_intercept))
+
+
+def choose_width(
+    map_of: Callable[[float, int, Rows], Any],
+    rows: Rows,
+    widths: Sequence[float],
+    near_C: float,
+    criterion: str,
+    rng: np.random.RandomState,
+    *,
+    size: int,
+    fit_intercept: bool,
+    n_jobs: int | None,
+) -> tuple[float, float, tuple[Trial, ...]]:
+    """The width of the features near the best of these, a C that is good with it, and what was tried.
+
+    Some rows with few features do; ``map_of(width, size, rows)`` is a fitted map. Steps are coarse first; a width that
+    is hardly better is none.
+    """
+    some = gathered(rows)
+    some = some if len(some) <= WIDTH_ROWS else distinct_sample(some, WIDTH_ROWS, rng)[1]
+    few, tried, C = min(size, WIDTH_FEATURES), dict[float, PenaltyChoice](), near_C
+
+    def loss(width: float) -> float:
+        if width not in tried:
+            with quietly():
+                features = map_of(width, few, some)
+            tried[width] = choose_C(features, some, C, criterion, rng, fit_intercept=fit_intercept, n_jobs=n_jobs)
+        return tried[width].loss
+
+    here = min(widths, key=loss)
+    for step in WIDTH_STEPS:
+        for _ in range(MAX_WIDTHS):
+            C = tried[here].C
+            best = min((here / step, here * step), key=loss)
+            if loss(best) > (1 - CLEARLY) * loss(here):
+                break
+            here = best
+    seen = (Trial("log width", w, few, found.n_rows, *found.tried, np.empty(0)) for w, found in tried.items())
+    return here, tried[here].C, tuple(seen)
+
+
+@dataclass(frozen=True)
+class KernelTrial:
+    """One C of an exact kernel: the criterion of rows left out, and the solution."""
+
+    C: float
+    loss: float
+    solution: DualLogSolution
+
+
+def kernel_of(cross: CrossKernel, rows: Rows, n_jobs: int | None) -> np.ndarray:
+    """The kernel between the rows, both triangles."""
+    K, _ = kernel_triangle(cross, rows.X, n_jobs)
+    mirror_upper(K)
+    return K
+
+
+def choose_kernel_C(
+    kernel: Any,
+    parameters: KernelParameters,
+    rows: Rows,
+    near_C: float,
+    criterion: str,
+    rng: np.random.RandomState,
+    *,
+    fit_intercept: bool,
+    n_jobs: int | None,
+) -> PenaltyChoice:
+    """The C of an exact kernel model of these rows, left out one by one, or fold by fold; sought near another.
+
+    Of many rows some are taken.
+    """
+    rows = gathered(rows)
+    if len(rows) > KERNEL_ROWS:
+        rows = distinct_sample(rows, KERNEL_ROWS, rng)[1]
+    cross = CrossKernel(kernel, dense(rows.X, np.float64), parameters)
+    K, weight = kernel_of(cross, rows, n_jobs), np.ones(len(rows)) if rows.weight is None else rows.weight
+
+    def trial(C: float, begun: DualLogSolution | None) -> KernelTrial:
+        found = fit_kernel_softmax(
+            *(K.copy(), rows.T, C),
+            weight=rows.weight,
+            unit=rows.unit,
+            fit_intercept=fit_intercept,
+            tol=JUDGED,
+            leave_one_out=rows.fold is None,
+            begun=begun,
+        )
+        P = found.left_out if rows.fold is None else fold_scores(K, rows, C, fit_intercept, JUDGED)
+        assert P is not None
+        tested = ~np.isnan(P[:, 0])
+        return KernelTrial(C, criterion_of(criterion, rows.T[tested], P[tested], weight[tested]), found)
+
+    def run(values: list[float], begun: KernelTrial | None) -> list[KernelTrial]:
+        trials, lowest = [], np.inf if begun is None else begun.loss
+        for C in values:
+            begun = trial(C, None if begun is None else begun.solution)
+            trials.append(begun)
+            lowest = min(lowest, begun.loss)
+            if begun.loss > (1 + PATIENCE) * lowest:
+                break
+        return trials
+
+    with quietly():
+        return PenaltyChoice.of(around(run, near_C), len(rows))
+
+
+def fit_exact(
+    cross: CrossKernel, rows: Rows, C: float, n_last: int, *, fit_intercept: bool, n_jobs: int | None
+) -> tuple[DualLogSolution, np.ndarray]:
+    """The model on the kernel between the rows, and scores of the last ones without themselves, or without their fold.
+
+    Folds among the last rows stand there whole.
+    """
+    K = kernel_of(cross, rows, n_jobs)
+    P = None
+    if rows.fold is not None:
+        last = np.where(np.arange(len(rows)) >= len(rows) - n_last, rows.fold, -1)
+        P = fold_scores(K, replace(rows, fold=last), C, fit_intercept, TOLERANCE)[-n_last:]
+    solution = fit_kernel_softmax(
+        *(K, rows.T, C),
+        weight=rows.weight,
+        unit=rows.unit,
+        fit_intercept=fit_intercept,
+        tol=TOLERANCE,
+        leave_one_out=P is None,
+        last=n_last,
+    )
+    left = solution.left_out if P is None else P
+    assert left is not None
+    return solution, left
+
+
+def fold_scores(K: np.ndarray, rows: Rows, C: float, fit_intercept: bool, tol: float) -> np.ndarray:
+    """Scores of every row by the model without its fold; NaN for rows of none."""
+    assert rows.fold is not None
+    P = np.full(rows.T.shape, np.nan)
+    for k in np.unique(rows.fold[rows.fold >= 0]):
+        out, rest = np.flatnonzero(rows.fold == k), np.flatnonzero(rows.fold != k)
+        weight = None if rows.weight is None else rows.weight[rest]
+        found = fit_kernel_softmax(
+            K[np.ix_(rest, rest)], rows.T[rest], C, weight=weight, fit_intercept=fit_intercept, tol=tol
+        )
+        P[out] = K[np.ix_(out, rest)] @ found.alpha + found.intercept
+    return P

@@ -1,0 +1,217 @@
+"""Monotone models: the programme against a general solver, fine grids, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+
+import ulmus
+from ulmus import AdaptiveRegressor, ELMRegressor, NKELMClassifier, NKELMRegressor
+from ulmus.calibration import leave_one_out
+from ulmus.engine import Lifted, Rows
+from ulmus.solvers.monotone import Constraint, least_distance, made_monotone
+from ulmus.solvers.ridge import Problem, fit_ridge
+
+pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+
+
+def test_least_distance_is_what_a_general_solver_finds():
+    rng = np.random.RandomState(0)
+    for _ in range(5):
+        A = rng.normal(size=(12, 5))
+        A = A.T @ A + 0.1 * np.eye(5)
+        root = np.linalg.inv(np.linalg.cholesky(A)).T
+        beta, G, margin = rng.normal(size=5), rng.normal(size=(7, 5)), 0.1 * rng.uniform(size=7)
+        G[0] *= 1e-4
+        margin[0] *= 1e-4
+        found, binding = least_distance(beta, root, G, margin)
+        best = minimize(
+            lambda b, A=A, beta=beta: (b - beta) @ A @ (b - beta),
+            np.linalg.lstsq(G, margin + 1, rcond=None)[0],
+            jac=lambda b, A=A, beta=beta: 2 * A @ (b - beta),
+            constraints={"type": "ineq", "fun": lambda b, G=G, m=margin: G @ b - m, "jac": lambda b, G=G: G},
+            method="SLSQP",
+            options={"ftol": 1e-13, "maxiter": 500},
+        )
+        assert (G @ best.x >= margin - 1e-7).all()
+        np.testing.assert_allclose(found, best.x, atol=2e-5)
+        assert (G @ found >= margin - 1e-10).all()
+        np.testing.assert_allclose((G @ found)[binding], margin[binding], atol=1e-10)
+
+
+def test_weights_that_rise_already_stay_as_they_are():
+    beta, binding = least_distance(np.ones(3), np.eye(3), np.eye(3), np.zeros(3))
+    np.testing.assert_array_equal(beta, np.ones(3))
+    assert not binding.any()
+
+
+@pytest.mark.parametrize("n", [60, 12], ids=["primal", "dual"])
+def test_rows_leave_as_from_a_fit_in_which_the_same_steps_stay_level(n):
+    rng = np.random.RandomState(1)
+    X = rng.uniform(-1, 1, (n, 1))
+    Phi = np.cos(np.outer(X[:, 0], np.arange(1, 16)) + np.arange(15))
+
+    def lift(X):
+        return np.cos(np.outer(X[:, 0], np.arange(1, 16)) + np.arange(15))
+
+    y = np.tanh(2 * X) + 0.6 * rng.normal(size=(n, 1))
+    rows, C = Rows(Phi, y), 5.0
+    free = fit_ridge(Problem(Lifted(15), rows, C, True, 1))
+    values = np.unique(X[:, 0])
+    made = made_monotone(free, [Constraint(0, 1, values)], X, lift, lambda X, beta: lift(X) @ beta, 0)
+    assert made.n_binding > 0
+    held = leave_one_out(Lifted(15), rows, made.solution, C, n_jobs=1)
+    # the weights without row i in the subspace of the steps that bind, about the solution of all rows
+    W = made.solution.leverage.root
+    U, s, _ = np.linalg.svd(W)
+    N = U[:, s > 1e-9 * s[0]]
+    beta = made.solution.beta[:, 0]
+    for i in range(0, n, 5):
+        keep = np.arange(n) != i
+        F, t = Phi[keep], y[keep, 0]
+        centre, middle = F.mean(axis=0), t.mean()
+        H = (F - centre) @ N
+        rest = t - middle - (F - centre) @ beta
+        step = np.linalg.solve(H.T @ H + N.T @ N / C, H.T @ rest - N.T @ beta / C)
+        b = beta + N @ step
+        assert held.P[i, 0] == pytest.approx((Phi[i] - centre) @ b + middle, abs=1e-8)
+
+
+def rising(n, d, seed):
+    """A truth that rises along the first input and falls along the second; the others do as they like."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-2, 2, (n, d))
+    f = np.tanh(2 * X[:, 0]) - np.exp(0.5 * X[:, 1])
+    if d > 2:
+        f = f + np.sin(2 * X[:, 2])
+    return X, f + 0.4 * rng.normal(size=n), f
+
+
+def falls(score, X, column, sign, values=201):
+    """The largest fall of any row on a fine grid, as a share of the range."""
+    low, high = X[:, column].min(), X[:, column].max()
+    grid = np.repeat(X[:150], values, axis=0)
+    grid[:, column] = np.tile(np.linspace(low, high, values), 150)
+    F = score(grid).reshape(150, values)
+    return max(0.0, -(sign * np.diff(F, axis=1)).min() / np.ptp(F))
+
+
+MODELS = [
+    pytest.param(NKELMRegressor(60, random_state=0), id="nkelm"),
+    pytest.param(ELMRegressor(60, random_state=0), id="elm"),
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_monotone_truth_is_fitted_as_well_and_never_falls_on_a_fine_grid(model):
+    ratios = []
+    for seed in range(2):
+        X, y, _ = rising(500, 2, seed)
+        X_new, _, truth = rising(1500, 2, 100 + seed)
+        free = model.set_params(monotonic_cst=None).fit(X, y)
+        assert falls(free.predict, X, 0, 1) > 1e-4
+        error = np.mean((free.predict(X_new) - truth) ** 2)
+        bound = model.set_params(monotonic_cst=[1, -1]).fit(X, y)
+        inside = X_new[(X_new >= X.min(axis=0)).all(axis=1) & (X_new <= X.max(axis=0)).all(axis=1)]
+        for column, sign in ((0, 1), (1, -1)):
+            assert falls(bound.predict, X, column, sign) <= 1e-9
+            assert falls(bound.predict, inside, column, sign) <= 2e-5
+        assert bound.monotone_violation_ == 0.0
+        ratios.append(np.mean((bound.predict(X_new) - truth) ** 2) / error)
+    assert np.mean(ratios) < 1.02
+
+
+def test_intervals_of_monotone_models_cover():
+    X, y, _ = rising(700, 3, 5)
+    model = NKELMRegressor(100, monotonic_cst=[1, -1, 0], random_state=0).fit(X, y)
+    X_new, y_new, _ = rising(3000, 3, 6)
+    low, high = model.predict_interval(X_new, 0.9).T
+    assert ((low <= y_new) & (y_new <= high)).mean() == pytest.approx(0.9, abs=0.03)
+
+
+def test_probabilities_of_two_classes_are_monotone():
+    X, y, _ = rising(400, 2, 7)
+    model = NKELMClassifier(80, monotonic_cst=[1, -1], random_state=0).fit(X, y > 0)
+    probability = lambda X: model.predict_proba(X)[:, 1]  # noqa: E731
+    assert falls(probability, X, 0, 1) <= 1e-9
+    assert falls(probability, X, 1, -1) <= 1e-9
+    assert model.score(X, y > 0) > 0.7
+
+
+def test_inputs_are_named_in_a_dict_and_the_metric_may_stretch_them():
+    X, y, _ = rising(300, 3, 8)
+    frame = pd.DataFrame(X, columns=["up", "down", "any"])
+    model = NKELMRegressor(60, metric="auto", monotonic_cst={"up": 1, "down": -1}, random_state=0).fit(frame, y)
+    score = lambda X: model.predict(pd.DataFrame(X, columns=frame.columns))  # noqa: E731
+    assert falls(score, X, 0, 1) <= 1e-9
+    assert falls(score, X, 1, -1) <= 1e-9
+
+
+def test_adaptive_models_are_monotone_in_columns_of_a_frame():
+    X, y, _ = rising(400, 3, 9)
+    frame = pd.DataFrame(X, columns=["up", "down", "any"])
+    frame["colour"] = np.where(X[:, 2] > 0, "red", "blue")
+    given = {"effort": "fast", "random_state": 0}
+    model = AdaptiveRegressor(**given, monotonic_cst={"up": 1, "down": -1}).fit(frame, y)
+    assert model.local_ is None
+
+    def score(values):
+        made = pd.DataFrame(values, columns=["up", "down", "any"])
+        return model.predict(made.assign(colour=np.where(made["any"] > 0, "red", "blue")))
+
+    assert falls(score, X, 0, 1) <= max(2 * model.monotone_violation_, 1e-6)
+    assert falls(score, X, 1, -1) <= max(2 * model.monotone_violation_, 1e-6)
+    assert model.monotone_violation_ < 1e-3
+    told = model.explain(frame[:2], frame[:10])
+    np.testing.assert_allclose(told.values.sum(axis=1) + told.base_values, model.predict(frame[:2]), atol=1e-8)
+    with pytest.raises(ValueError, match="'colour', which is no number"):
+        AdaptiveRegressor(**given, monotonic_cst={"colour": 1}).fit(frame, y)
+
+
+def test_no_direction_is_the_free_fit():
+    X, y, _ = rising(200, 2, 10)
+    free = NKELMRegressor(40, random_state=0).fit(X, y)
+    same = NKELMRegressor(40, monotonic_cst=[0, 0], random_state=0).fit(X, y)
+    np.testing.assert_array_equal(free.predict(X), same.predict(X))
+
+
+def test_monotone_models_are_repeatable_and_come_back_from_files(tmp_path):
+    X, y, _ = rising(200, 2, 11)
+    made = [
+        NKELMRegressor(40, gamma=0.5, C=10.0, monotonic_cst=[1, 0], random_state=0, n_jobs=n).fit(X, y) for n in (1, 2)
+    ]
+    np.testing.assert_array_equal(made[0].predict(X), made[1].predict(X))
+    ulmus.save(made[0], tmp_path / "model.ulmus")
+    again = ulmus.load(tmp_path / "model.ulmus")
+    np.testing.assert_array_equal(made[0].predict(X), again.predict(X))
+    assert again.monotone_violation_ == made[0].monotone_violation_
+    np.testing.assert_array_equal(made[0].predict_interval(X), again.predict_interval(X))
+
+
+def test_what_cannot_be_monotone_is_refused_with_words():
+    X, y, _ = rising(120, 2, 12)
+    given = {"gamma": 0.5, "C": 1.0, "monotonic_cst": [1, 0], "random_state": 0}
+    with pytest.raises(ValueError, match="several outputs or classes"):
+        NKELMRegressor(20, **given).fit(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="sparse rows"):
+        NKELMRegressor(20, **given).fit(sparse.csr_array(X), y)
+    with pytest.raises(ValueError, match="several outputs or classes"):
+        NKELMClassifier(20, **given).fit(X, np.digitize(y, [-1, 0]))
+    with pytest.raises(ValueError, match="iterative"):
+        NKELMRegressor(20, solver="iterative", **given).fit(X, y)
+    with pytest.raises(ValueError, match="quantile"):
+        NKELMRegressor(20, loss="quantile", **given).fit(X, y)
+    with pytest.raises(ValueError, match='got loss="log"'):
+        NKELMClassifier(20, loss="log", **given).fit(X, y > 0)
+    with pytest.raises(ValueError, match="a stream needs sums"):
+        ulmus.streaming.fit(AdaptiveRegressor(monotonic_cst=[1, 0]), [(X, y)])
+    with pytest.raises(ValueError, match="monotonic_cst"):
+        NKELMRegressor(20, monotonic_cst=[2, 0]).fit(X, y)
+    model = NKELMRegressor(20, **given).fit(X, y)
+    with pytest.raises(ValueError, match="monotonic_cst"):
+        model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="monotonic_cst"):
+        model.influences(X[:1], X, y)
+    with pytest.raises(ValueError, match="jackknife"):
+        model.predict_interval(X, method="jackknife+")
