@@ -16,6 +16,8 @@ from ulmus.features.partition import Partition
 
 #: Bytes of the kernel matrices of a batch.
 BATCH_BYTES = 2**33
+#: Leaves of a batch are at least so large, in units of the largest, where there are more than a few.
+ALIKE, FEW = 0.9, 32
 #: Share of the free memory that they may take: a factor and right-hand sides lie beside them.
 SHARE = 0.1
 #: Distance from all rows, and from each other, of rows that pad a leaf, in units of the kernel's width.
@@ -52,6 +54,8 @@ def leaf_batches(
         high, wide = int(rows[order[first]]), int(sizes[order[first]])
         while stop < len(order):
             wide = max(wide, int(sizes[order[stop]]))
+            if beside is None and sizes[order[stop]] < ALIKE * high and stop - first >= FEW:
+                break
             if 8.0 * (stop + 1 - first) * max(high, 1) * wide > bytes_:
                 break
             stop += 1

@@ -200,6 +200,6 @@ def through(X: np.ndarray, A: np.ndarray) -> np.ndarray:
     def work(tile: slice) -> None:
         out[tile] = (X[tile] @ A if A.ndim == 2 else X[tile, seen] * A[seen]).astype(np.float32)
 
-    for _ in engine.ordered_map(work, engine.pieces(len(X), engine.tile_rows(X.shape[1], np.float64))):
+    for _ in engine.ordered_map(work, engine.pieces(len(X), engine.block_rows(X.shape[1], np.float64))):
         pass
     return out

@@ -27,6 +27,8 @@ from ulmus.features.cuts import Cuts
 
 #: Points of a quantile curve, at most.
 KNOTS = 1000
+#: Values of a column whose ranks are told apart: of more than twice as many, as many, evenly spaced by rank.
+MOST_RANKED = 2**19
 #: Ranks beyond these are as far out as it gets.
 RANKS = (0.001, 0.999)
 #: Rows that a target mean borrows from the overall mean.
@@ -107,7 +109,7 @@ def _mean(
         return V.sum(axis=0) if weight is None else weight[piece] @ V
 
     mass = len(X) if weight is None else weight.sum()
-    tiles = engine.pieces(len(X), engine.tile_rows(X.shape[1], np.float64))
+    tiles = engine.pieces(len(X), engine.block_rows(X.shape[1], np.float64))
     return np.asarray(sum(engine.ordered_map(total, tiles), np.zeros(X.shape[1])) / mass)
 
 
@@ -115,6 +117,8 @@ def _mass(x: np.ndarray, w: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Distinct values, and the mid-rank of each."""
     if w is None:
         x = np.sort(x)
+        step = max(1, len(x) // MOST_RANKED)
+        x = x[step // 2 :: step]  # of very many, every so manyth by rank
         first = np.flatnonzero(np.append(True, x[1:] != x[:-1]))
         values, mass = x[first], np.asarray(np.diff(np.append(first, len(x))), dtype=np.float64)
     else:
@@ -334,7 +338,7 @@ class Preparation:
         return np.concatenate(found, axis=1) if found else np.empty((len(X), 0))
 
     def _stack(self, X: np.ndarray, means: np.ndarray) -> np.ndarray:
-        tiles = list(engine.pieces(len(X), engine.tile_rows(X.shape[1], np.float64)))
+        tiles = list(engine.pieces(len(X), engine.block_rows(X.shape[1], np.float64)))
         if len(tiles) == 1:
             return self._stacked(X, means)
         out = np.empty((len(X), len(self.sources())))
