@@ -1,12 +1,17 @@
 """Few rows and much to choose: intervals stand on whole fits that never saw the rows they are judged on."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.metrics import log_loss
 
 import ulmus
-from ulmus.calibration import HeldOut, RobustSpread, parts_of_few, refitted
+from ulmus import ELMClassifier, ELMRegressor, NumericalWarning
+from ulmus.calibration import HeldOut, RobustSpread, leave_one_out, parts_of_few, refitted
 from ulmus.engine import Rows
 from ulmus.models.families import RandomFamily
+from ulmus.solvers.ridge import Solution
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
@@ -91,3 +96,56 @@ def test_robust_residuals_that_lie_close_together_far_from_0_are_no_outliers():
     away = np.array([[1.0], [1.001], [0.999], [1.0005]])
     spread = RobustSpread.of(HeldOut(T, T - away, np.zeros(4), np.ones(4)))
     assert spread.quantile(0.5) == pytest.approx([1.0], abs=1e-2)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("nodes", [30, 60])
+def test_rows_that_weights_pass_through_are_left_out_as_refits_leave_them_out(nodes, fit_intercept):
+    rng = np.random.RandomState(0)
+    X, w = rng.normal(size=(30, 3)), rng.choice([0.5, 1.0], size=30)
+    y = np.sin(X[:, 0]) + rng.normal(size=30)
+
+    def fitted(some):
+        model = ELMRegressor(nodes, C=None, slope=1.0, scale=1.0, fit_intercept=fit_intercept, random_state=0)
+        return model.fit(X[some], y[some], sample_weight=w[some])
+
+    model, others = fitted(np.arange(30)), [np.delete(np.arange(30), i) for i in range(30)]
+    weights, rows = model.fitted_.weights, Rows(X, y[:, None], w, np.minimum(w, 1.0))
+    solution = Solution(weights.beta, weights.intercept, "svd", 1.0, weights.leverage)
+    found = leave_one_out(weights.features, rows, solution, None)
+    by_refits = [fitted(some).predict(X[[i]])[0] for i, some in enumerate(others)]
+    np.testing.assert_allclose(found.P[:, 0], by_refits, rtol=1e-6, atol=1e-6)
+    # the variance is the sum of squares of what targets of others count for, each over its weight
+    counts = np.array([fitted_to_one(fitted, others[0], y, j).predict(X[[0]])[0] for j in others[0]])
+    assert found.variance[0].item() == pytest.approx((counts**2 / w[others[0]]).sum(), rel=1e-5)
+
+
+def fitted_to_one(fitted, some, y, j):
+    """The model of targets that are 0 but for one."""
+    kept = y.copy()
+    try:
+        y[:] = np.arange(len(y)) == j
+        return fitted(some)
+    finally:
+        y[:] = kept
+
+
+@pytest.mark.parametrize("C", [None, 1e6])
+def test_intervals_of_weights_that_nearly_pass_through_their_targets_come_with_a_warning(C):
+    rng = np.random.RandomState(0)
+    X, Q = rng.normal(size=(60, 3)), rng.normal(size=(300, 3))
+    y, t = (np.sin(Z[:, 0]) + Z[:, 1] * Z[:, 2] + 0.3 * rng.normal(size=len(Z)) for Z in (X, Q))
+    with pytest.warns(NumericalWarning, match="degrees of freedom for every row"):
+        low, high = ELMRegressor(120, C=C, slope=1.0, random_state=0).fit(X, y).predict_interval(Q).T
+    assert ((low <= t) & (t <= high)).mean() > 0.75
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ELMRegressor(20, C=C, slope=1.0, random_state=0).fit(X, y).predict_interval(Q)
+
+
+def test_probabilities_of_few_rows_come_from_whole_fits_without_them():
+    rng = np.random.RandomState(1)
+    X, Q = rng.normal(size=(80, 4)), rng.normal(size=(500, 4))
+    label, t = (Z.sum(axis=1) > 3.0 for Z in (X, Q))
+    P = ELMClassifier(random_state=0).fit(X, label).predict_proba(Q)
+    assert log_loss(t, P[:, 1]) < log_loss(t, np.full(len(t), label.mean()))

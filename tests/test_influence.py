@@ -225,10 +225,9 @@ def test_rows_of_another_fit_are_refused():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: AdaptiveClassifier(random_state=0),
         lambda: ELMClassifier(10, C=None, random_state=0),
     ],
-    ids=["log loss", "no penalty"],
+    ids=["no penalty"],
 )
 def test_models_whose_rows_cannot_leave_in_closed_form_say_so(make):
     with pytest.raises(ValueError, match="in closed form"):

@@ -309,8 +309,6 @@ def test_what_needs_sums_is_refused_with_words(name):
         model.merge(model)
     with pytest.raises(ValueError, match="fit it again, by squares"):
         model.is_far(X)
-    with pytest.raises(ValueError, match="minimises the log loss"):
-        model.influences(X, X, y)
     assert_array_equal(model.decision_function(X), before)
 
 

@@ -26,6 +26,7 @@ from ulmus.solvers.ridge import Gradient, Precision, Problem, Solution, fit_ridg
 from ulmus.solvers.softmax import LogProblem
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning import Judge
+from ulmus.tuning.log_choice import posed_in_double
 from ulmus.tuning.log_held import posed
 
 
@@ -168,3 +169,7 @@ class Host:
     def log_problem(self, features: NystromMap, rows: Rows, max_bytes: float) -> LogProblem:
         """The log loss on features of the rows, which are evaluated once where memory allows."""
         return posed(features, rows, max_bytes, self.n_jobs)
+
+    def exact_log_problem(self, features: Any, rows: Rows, C: float, fit_intercept: bool) -> LogProblem:
+        """The same with features in double precision, for weights that are kept as they are."""
+        return posed_in_double(features, rows, C, fit_intercept, self.n_jobs)

@@ -98,6 +98,11 @@ class Rows:
         """Number of rows, copies counted."""
         return len(self) if self.weight is None else max(len(self), float(self.weight.sum()))
 
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights; the number of rows where they have none."""
+        return float(len(self) if self.weight is None else self.weight.sum())
+
     def reweighted(self, factor: np.ndarray) -> "Rows":
         """Rows whose weights (and those of one copy) are multiplied; rows of weight 0 are gone."""
         weight, unit = (factor if a is None else a * factor for a in (self.weight, self.unit))

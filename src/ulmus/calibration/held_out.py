@@ -13,6 +13,7 @@ from ulmus.engine import Lift, Rows
 from ulmus.features.kept import KeptMap
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_sample, row_keys
+from ulmus.solvers.interpolation import without_own_row
 from ulmus.solvers.own_landmarks import OwnLandmarks, WithoutLandmarks, can_leave, landmarks_among
 from ulmus.solvers.path import RidgePath, leave_out
 from ulmus.solvers.ridge import Solution
@@ -23,6 +24,8 @@ from ulmus.statistics import Summary
 CALIBRATION_ROWS = 2_000
 #: Least ``1 − u h`` of a row, so that the variance of its prediction without it stays finite.
 LEAST_REMAINDER = 1e-12
+#: ``1 − u h``, and the share of the largest target, up to which the weights pass through a row, but for round-off.
+MET = (1e-6, 1e-9)
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,9 @@ class HeldOut:
     ``X`` are the rows as the model sees them, ``unit`` the weight u that each takes along; ``place`` says which rows
     they were, where inputs have been replaced; rows of one ``fold`` were left out together. ``one_by_one`` tells that
     every row was left out alone, of a model in closed form. ``residual`` is what a robust model that holds the rows
-    misses their targets by: small for a row that is merely far from others, and large for an outlier. ``curves`` are
-    the quantiles of a model that has fitted some.
+    misses their targets by: small for a row that is merely far from others, and large for an outlier. ``freedom`` are
+    the degrees of freedom, per row, of the model that holds all of them, where rows were left out of that. ``curves``
+    are the quantiles of a model that has fitted some.
     """
 
     T: np.ndarray
@@ -48,6 +52,7 @@ class HeldOut:
     fold: np.ndarray | None = None
     one_by_one: bool = False
     residual: np.ndarray | None = None
+    freedom: float = 0.0
     curves: Curves | None = None
 
     @classmethod
@@ -63,7 +68,7 @@ class HeldOut:
         columns: dict[str, list[Any]] = {
             f.name: [getattr(part, f.name) for part in parts]
             for f in fields(cls)
-            if f.name not in ("one_by_one", "curves")
+            if f.name not in ("one_by_one", "freedom", "curves")
         }
         every: dict[str, Any] = {k: None if v[0] is None else np.concatenate(v) for k, v in columns.items()}
         return cls(**every)
@@ -121,7 +126,29 @@ def leave_one_out(
         fitted, h = own.without(leverage.inverse, leverage.centre, solution.beta, fitted, h)
     remainder = 1.0 - (h if rows.unit is None else rows.unit * h)
     held_out = HeldOut.of(rows, rows.T - fitted, remainder, (0.0 if C is None else C) * rest)
+    held_out = replace(held_out, freedom=1.0 - float(remainder.mean()))
+    if C is None and len(met := _met(rows.T, rows.T - fitted, remainder)):
+        return _without_met(held_out, features, rows, solution, met)
     return replace(held_out, one_by_one=True)
+
+
+def _met(T: np.ndarray, residual: np.ndarray, remainder: np.ndarray) -> np.ndarray:
+    """Rows that weights pass through whatever their targets are, but for round-off."""
+    exactly = np.abs(residual).max(axis=1) <= MET[1] * np.abs(T).max(initial=0.0)
+    return np.flatnonzero((remainder <= MET[0]) & exactly)
+
+
+def _without_met(held_out: HeldOut, features: Lift, rows: Rows, solution: Solution, met: np.ndarray) -> HeldOut:
+    """The same, where weights of smallest norm pass through some targets: ``e/(1 − u h)`` is 0/0 there."""
+    some = rows.take(met)
+    weight = np.ones(len(met)) if some.weight is None else some.weight
+    P, variance = held_out.P.copy(), np.array(held_out.variance)
+    for piece in engine.pieces(len(met), engine.block_rows(features.n_lifted, np.float64)):
+        Phi = np.empty((len(met[piece]), features.n_lifted))
+        features.lift(some.X[piece], Phi)
+        errors, variance[met[piece]] = without_own_row(solution.leverage, Phi, solution.beta, weight[piece])
+        P[met[piece]] = some.T[piece] - errors
+    return replace(held_out, P=P, variance=variance)
 
 
 def _evaluate(
@@ -231,7 +258,7 @@ def parts_of_few(rows: Rows, few: float, parts: int) -> np.ndarray | None:
     if len(keys) < 2 * parts:
         return None
     least = np.full(len(keys), np.inf)
-    np.minimum.at(least, place, rows.T[:, 0])
+    np.minimum.at(least, place, rows.T @ np.arange(1.0, rows.T.shape[1] + 1))  # classes in order, each in all parts
     rank = np.empty(len(keys), dtype=int)
     rank[np.argsort(least, kind="stable")] = np.arange(len(keys))
     return np.asarray(rank[place] % parts)

@@ -18,7 +18,7 @@ from ulmus.devices.lifts import TensorLift, lift_on, whitened
 from ulmus.devices.log_leaves import fit_log_leaves
 from ulmus.devices.partition import DeviceLevel
 from ulmus.devices.routes import direct_bytes
-from ulmus.devices.softmax import log_problem
+from ulmus.devices.softmax import SMALL, log_problem
 from ulmus.devices.statistics import TensorStatistics, gradient, gram_statistics, require_finite
 from ulmus.devices.tensors import DeviceRows, HostView, block_rows, on_both_sides
 from ulmus.devices.trials import leaf_trials
@@ -45,6 +45,7 @@ from ulmus.solvers.ridge import fit_sums as fit_host_sums
 from ulmus.solvers.softmax import LogProblem
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning import Judge
+from ulmus.tuning.log_choice import posed_in_double
 
 #: Multiply-adds from which kernel values are rounded before they are squared.
 ROUNDING_PAYS = 1e13
@@ -253,6 +254,12 @@ class Driver:
     def log_problem(self, features: NystromMap, rows: Rows, max_bytes: float) -> LogProblem:
         """The log loss on features of the rows, which are evaluated once."""
         return log_problem(self.accelerator, self.lift(features), features, self.rows(rows), max_bytes, self.n_jobs)
+
+    def exact_log_problem(self, features: Any, rows: Rows, C: float, fit_intercept: bool) -> LogProblem:
+        """The same with features in double precision where they fit, for weights that are kept as they are."""
+        if len(rows) * features.n_lifted <= SMALL:
+            return posed_in_double(features, rows, C, fit_intercept, self.n_jobs)
+        return replace(self.log_problem(features, rows, np.inf), C=C, fit_intercept=fit_intercept)
 
 
 def rounded_bits(n: int, L: int) -> int:

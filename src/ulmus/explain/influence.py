@@ -10,8 +10,8 @@ from ulmus import engine
 #: Numbers that are held at a time.
 HELD = 2_000_000
 #: Rows at which the training rows that were given are tried, and how far answers may be off, relative to the largest:
-#: of exact solves, and of leaves that were solved in single precision.
-TRIED, SAME, SAME_SINGLE = 20, 1e-5, 1e-3
+#: of exact solves, and of leaves that were solved in single precision; of log models, which stop before the last digit.
+TRIED, SAME, SAME_SINGLE, SAME_LOG = 20, 1e-5, 1e-3, 0.05
 
 #: Scores of rows and row numbers → the loss of each.
 Loss = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -35,14 +35,14 @@ class LeavesRows(Protocol):
 
 
 def check_rows(
-    model: LeavesRows, X: Any, T: np.ndarray, scores: Callable[[Any], np.ndarray], *, single: bool = False
+    model: LeavesRows, X: Any, T: np.ndarray, scores: Callable[[Any], np.ndarray], *, within: float = SAME
 ) -> None:
     """Refuse rows that are not those of the fit: the model can be told from them."""
     some = X[:TRIED]
     expected = scores(some)
     off = float(np.abs(model.answers(some, T) - expected).max())
     size = max(float(np.abs(expected).max()), float(np.abs(T).max()))
-    if not off <= (SAME_SINGLE if single else SAME) * size:
+    if not off <= within * size:
         raise ValueError(
             "the rows, targets and weights that were given are not those that the model was fitted to: answers that "
             f"follow from them are off by {off:.2g}, of answers up to {size:.2g}. Pass all rows of the last fit"

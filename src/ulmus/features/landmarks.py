@@ -23,6 +23,8 @@ from ulmus.features.sampling import distinct_rows, row_keys
 POOL, POOL_BYTES = 10, 2**29
 #: How near to a row the centre of that row alone is, as a share of the largest entry.
 SAME = 1e-12
+#: Entries of a sparse pool that k-means makes dense: ties among few rows must not hang on how the rows are given.
+DENSE_POOL = 2**24
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ def _kmeans(draw: Draw) -> np.ndarray:
 
 def _centres(X: Any, weight: np.ndarray, count: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
     """A few passes of mini-batch k-means, from rows far apart, and the weight of the rows around each centre."""
+    X = dense(X, np.float64) if np.prod(X.shape) <= DENSE_POOL else X
     given = X
     # Far from the origin, distances lose their digits.
     offset = 0.0 if sparse.issparse(X) else X.mean(axis=0, dtype=np.float64)

@@ -11,7 +11,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from ulmus.calibration import HeldOut, LabelScores, LogOdds, Temperature, probabilities
 from ulmus.codings import Coding, Ordered, positions_in
 from ulmus.engine import Rows
-from ulmus.models._classification import class_balance, label_sets, refuse_balance, refuse_one_class
+from ulmus.models import _reasons
+from ulmus.models._classification import (
+    LEAST_PROBABILITY,
+    class_balance,
+    label_sets,
+    refuse_balance,
+    refuse_one_class,
+)
 from ulmus.models.base import Model, validated
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Fitted, FittedView, Outcome
@@ -39,6 +46,7 @@ class Ordinal(ClassifierMixin, Model):
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "absolute", "error", "squared")
     _set_methods: ClassVar[tuple[str, ...]] = ("ordered", "adaptive", "threshold")
 
+    explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
     classes_ = FittedView("classes_", "targets.classes")
     present_ = FittedView("present_", "targets.present")
     temperature_ = FittedView("temperature_", "certainty.factor")
@@ -50,6 +58,17 @@ class Ordinal(ClassifierMixin, Model):
     def _by_log_odds(self) -> bool:
         """Whether bits are log-odds: trained by the logistic loss."""
         return getattr(self, "loss", "squared") == "logistic"
+
+    def _row_loss(self, T: np.ndarray) -> Any:
+        """Log loss of bits of training rows, which are given by number."""
+        fitted = self._now("certainty")
+        true = fitted.targets.positions(T)
+
+        def loss(P: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            share = self._class_probabilities(fitted, P)[np.arange(len(P)), true[rows]]
+            return -np.log(np.maximum(share, LEAST_PROBABILITY))
+
+        return loss
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         given, y = y, y if y is None else np.asarray(y)

@@ -30,7 +30,8 @@ def explain(
     The value of an input is what the score rises by when the input becomes known, averaged over all orders in which
     inputs may become known and over the background rows that stand for the inputs that are not (the interventional
     value of the package ``shap``). Values and base value add up to the score: the prediction of a regressor, the
-    ``decision_function`` of a classifier. They are exact, in time that grows with the square of the inputs, for
+    ``decision_function`` of a classifier (log-odds under a log loss), the bits of an ordinal model, one for every class
+    that may be reached. They are exact, in time that grows with the square of the inputs, for
     ``kernel="rbf"`` and ``"laplacian_l1"`` with no metric or a diagonal one; for other models they are sampled.
 
     Parameters
@@ -75,7 +76,7 @@ def explain(
         n_inputs=n,
         names=names,
         data=data,
-        output_names=classes if classes is not None and len(classes) == outputs else None,
+        output_names=_score_names(classes, outputs),
         single=_one_score(self, outputs),
         interactions=interactions,
         method=method,
@@ -90,8 +91,8 @@ def influences(self: Any, X: Any, X_train: Any = None, y_train: Any = None, samp
 
     ``predict(X) - influences(X, ...)[:, i]`` is what a model fitted without row i would answer (``decision_function``
     of classifiers). It is exact: equal to a fit without the row, with the same parameters (C, gamma, nodes, landmarks,
-    metric, class weights). Of adaptive models both stages are fitted without the row, in the same view, with the same
-    landmarks and partitions.
+    metric, class weights). Under a log loss it is one Newton step towards that fit, and approximate. Of adaptive models
+    both stages are fitted without the row, in the same view, with the same landmarks and partitions.
 
     Parameters
     ----------
@@ -139,6 +140,13 @@ def row_values(self: Any, X_train: Any = None, y_train: Any = None, sample_weigh
     leaving, rows = without_rows(self, X_train, y_train, sample_weight)
     w = np.ones(len(rows)) if rows.weight is None else rows.weight
     return values_of(leaving, rows.T, w, self._row_loss(rows.T))
+
+
+def _score_names(classes: list[str] | None, outputs: int) -> list[str] | None:
+    """The classes, or of ordinal models the classes that are reached; none of a single score."""
+    if classes is None or outputs == 1:
+        return None
+    return classes if len(classes) == outputs else [f"≥ {label}" for label in classes[1:]]
 
 
 def _one_score(model: Any, n_outputs: int) -> bool:

@@ -1,5 +1,6 @@
 """The task of regression: targets that are numbers, whatever the features of a model are."""
 
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.base import RegressorMixin
 from ulmus.calibration import Asked, HeldOut, New, PredictiveDistribution, Spread
 from ulmus.codings import Coding, Numbers, Plain
 from ulmus.engine import Rows
+from ulmus.exceptions import NumericalWarning
 from ulmus.models import _counterfactuals, _effects, _reasons
 from ulmus.models.base import Model, validated
 from ulmus.models.fitted import Fitted, FittedView
@@ -116,6 +118,7 @@ class Regression(RegressorMixin, Model):
             Lower and upper ends. For a list of k coverages there is one more axis, of k, before the last.
         """
         asked, fitted = Asked(coverage, method, tails, groups, shift), self._now("factor", "certainty")
+        self._warn_of_crowding(fitted.certainty.rows)
         X, spread, told = self._checked(X, fitted), fitted.certainty, (self._noise_features(fitted), self._seen)
         P = self._outputs(X, fitted)
         like = spread.like(asked, X, getattr(self, "feature_names_in_", None), *told)
@@ -125,6 +128,17 @@ class Regression(RegressorMixin, Model):
             ends = spread.ends(self._new(X, P, fitted, method), asked, like)
         ends = fitted.targets.shaped(ends)
         return ends[..., 0, :] if np.ndim(coverage) == 0 else ends
+
+    def _warn_of_crowding(self, held_out: HeldOut | None) -> None:
+        if held_out is None or self._family is None or not self._family.is_crowded(held_out):
+            return
+        warnings.warn(
+            f"the weights have {held_out.freedom:.2f} degrees of freedom for every row and nearly pass through "
+            "the targets: errors of rows left out hardly tell those of new rows, and intervals may cover less than "
+            "they promise. Take fewer nodes, or a penalty (C)",
+            NumericalWarning,
+            stacklevel=3,
+        )
 
     def predict_distribution(self, X: Any, *, method: str = "normalised") -> PredictiveDistribution:
         """The distribution of new targets: its cdf, quantiles (``ppf``), samples and ``crps``.

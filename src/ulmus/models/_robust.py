@@ -158,7 +158,13 @@ class RobustFamily:
         """Whether targets have a say in the features or in C."""
         return any_auto((model.C, getattr(model, self.width_name), getattr(model, self.size_name)))
 
-    adapts = open
+    def adapts(self, model: Any, found: Outcome) -> bool:
+        """Whether errors of few rows left out one by one say too little."""
+        return self.open(model) or self.is_crowded(found.held_out)
+
+    def is_crowded(self, held_out: HeldOut) -> bool:
+        """Whether the plain family is."""
+        return bool(self.plain.is_crowded(held_out))
 
     def fit(self, model: Any, training: Training) -> Outcome:
         """Temper targets, choose the map by them, then C and the weights under the robust loss."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
@@ -11,6 +12,8 @@ from ulmus._sklearn import check_sample_weight
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, dense
 from ulmus.models._games import game_of
+from ulmus.solvers.log_loss import proportions
+from ulmus.solvers.ridge import Problem, fit_ridge
 
 
 def coordinates(model: Any, X: Any) -> np.ndarray:
@@ -44,16 +47,11 @@ def _training_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> Rows:
 
 def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Rows]:
     """The model as one that can do without its rows, and these."""
-    from ulmus.explain.influence import check_rows
+    from ulmus.explain.influence import SAME, SAME_SINGLE, check_rows
     from ulmus.explain.smoother import OneStage, Smoother
     from ulmus.explain.stages import TwoStages
 
     check_is_fitted(model)
-    if getattr(model, "loss_", "squared") != "squared":
-        raise ValueError(
-            "rows leave a model of squares in closed form, and this one minimises the log loss; fit it with "
-            'loss="squared", or take a KELM or NKELM model'
-        )
     if model._by_quantiles:
         raise ValueError(
             "rows leave a model of squares in closed form, and this one minimises the pinball loss; fit it with "
@@ -64,6 +62,8 @@ def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, R
             "rows leave a free fit in closed form; under monotonic_cst other steps may bind without a row: fit it with "
             "monotonic_cst=None"
         )
+    if _by_log(model):
+        return _log_without_rows(model, X, y, sample_weight)
     leverage = _leverage(model)
     factored = hasattr(model, "alpha_") or leverage is not None
     if not factored or getattr(model, "C_", 1.0) is None:
@@ -84,7 +84,45 @@ def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, R
     smoother = Smoother.of_features(model.map_, leverage, rows.X, rows.T, w, n_jobs)
     found: Any = OneStage(smoother) if local is None else TwoStages.of(smoother, local, rows.X, w)
     score = game_of(model).score if hasattr(model, "view_") else _scores(model)
-    check_rows(found, rows.X, rows.T, score, single=local is not None and local.solved_in_single(rows.weight))
+    single = local is not None and local.solved_in_single(rows.weight)
+    check_rows(found, rows.X, rows.T, score, within=SAME_SINGLE if single else SAME)
+    return found, rows
+
+
+def _by_log(model: Any) -> bool:
+    """Whether scores are log-odds that a log loss has fitted."""
+    return getattr(model, "loss_", None) == "log" or getattr(model, "loss", None) == "logistic"
+
+
+def _log_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Rows]:
+    """A log model as a ridge model of itself, which rows leave by one Newton step."""
+    from ulmus.explain.influence import SAME_LOG, check_rows
+    from ulmus.explain.log_rows import LogRows
+    from ulmus.explain.smoother import Smoother
+
+    if getattr(model, "local_", None) is not None:
+        raise ValueError(
+            "rows leave the global model of a log loss by a Newton step, and this model has a local stage behind it "
+            'for which there is none; fit it with loss="squared", or take an NKELM model with loss="log"'
+        )
+    adaptive = hasattr(model, "view_")
+    rows = _training_rows(model, X, y, sample_weight)
+    if adaptive:
+        rows = replace(rows, X=model._learned_coordinates(rows))
+    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    score = game_of(model).score if adaptive else _scores(model)
+    scores, intercept = score(rows.X), adaptive or bool(model._intercept)
+    shares = proportions(scores) if getattr(model, "loss_", None) == "log" else expit(scores)
+
+    def make(z: np.ndarray, d: np.ndarray) -> Smoother:
+        if hasattr(model, "alpha_"):
+            cross = CrossKernel(model.kernel, rows.X, model.cross_kernel_.parameters)
+            return Smoother.of_kernel(cross, model.C_, z, d, fit_intercept=intercept, n_jobs=model.n_jobs)
+        solved = fit_ridge(Problem(model.map_, Rows(rows.X, z, d), model.C_, intercept, model.n_jobs))
+        return Smoother.of_features(model.map_, solved.leverage, rows.X, z, d, model.n_jobs)
+
+    found = LogRows.of(scores, shares, rows.T, w, make)
+    check_rows(found, rows.X, rows.T, score, within=SAME_LOG)
     return found, rows
 
 

@@ -151,12 +151,14 @@ class Model(BaseEstimator):
             from ulmus.models.monotone import fit_monotone
 
             found = fit_monotone(self, training, found)
-        return judged_by_others(self, training, found) if is_regressor(self) and self._family.adapts(self) else found
+        return judged_by_others(self, training, found) if self._family.adapts(self, found) else found
 
     def _finish(self, plan: Choice, summary: Summary, sample: Training, *, choose: bool, again: Any) -> None:
         """Be the model of the rows that were summed; the sample, whose rows are among them, calibrates it."""
         self._refuse("a fit from sums")
         found = self._family.finish(self, plan, summary, sample, choose=choose, again=again)
+        if self._family.adapts(self, found) and np.isclose(summary.total.weight, sample.rows.total_weight):  # all rows
+            found = judged_by_others(self, sample, found)
         certainty = self._certainty(sample.targets, found.held_out, sample.rows)
         self._adopt(Fitted(found.weights, sample.targets, certainty))
 

@@ -16,7 +16,7 @@ from ulmus.models.fitted import Outcome
 from ulmus.solvers.log_leave_out import left_out
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 from ulmus.tuning import Trial, Tuning
-from ulmus.tuning.log_choice import TOLERANCE, PenaltyChoice, choose_C, choose_width, posed
+from ulmus.tuning.log_choice import TOLERANCE, PenaltyChoice, choose_C, choose_width, unkept
 from ulmus.tuning.log_held import log_held_sets
 from ulmus.tuning.log_loss import FLOORED, HeldTrial, held_path
 
@@ -34,20 +34,33 @@ def criterion_in_use(model: Any) -> str:
     return FLOORED if model.criterion in ("auto", "log_loss") else str(model.criterion)
 
 
-def fit_on_map(model: Any, training: Training) -> Outcome:
-    """Weights on a feature map, and scores of rows by models without them."""
-    family, began = model._family, time.perf_counter()
-    plan = family.begin_log(model, training)
-    rows = gathered(replace(on_host(training.rows), fold=training.folds))
+def chosen_plan(model: Any, training: Training) -> tuple[Choice, np.ndarray | None]:
+    """The map, its C, and weights from which a fit may begin where there are some."""
+    began, plan = time.perf_counter(), model._family.begin_log(model, training)
+    rows = replace(on_host(training.rows), fold=training.folds)
     refuse_memory(len(rows), rows.T.shape[1], plan.features.n_lifted)
-    how: dict[str, Any] = {"fit_intercept": model._intercept, "n_jobs": model.n_jobs}
+    if model.C != "auto":
+        return plan, None
+    found = choose_C(
+        *(plan.features, rows, plan.C, criterion_in_use(model), training.rng),
+        fit_intercept=model._intercept,
+        n_jobs=model.n_jobs,
+    )
+    return with_log_C(plan, found, plan.features.n_lifted, time.perf_counter() - began), found.start
+
+
+def fit_on_map(model: Any, training: Training, plan: Choice | None = None) -> Outcome:
+    """Weights on a feature map, and scores of rows by models without them; the ``plan`` may be made already."""
     start = None
-    if model.C == "auto":
-        found = choose_C(plan.features, rows, plan.C, criterion_in_use(model), training.rng, **how)
-        plan, start = with_log_C(plan, found, plan.features.n_lifted, time.perf_counter() - began), found.start
-    problem = posed(plan.features, rows, plan.C, **how)
+    if plan is None:
+        plan, start = chosen_plan(model, training)
+    rows = gathered(replace(on_host(training.rows), fold=training.folds))
+    backend = training.backend
+    problem = backend.exact_log_problem(plan.features, rows, plan.C, model._intercept)
     solution = fit_softmax(problem, start=start, tol=TOLERANCE)
-    weights = family.of_beta(plan, solution.beta, solution.intercept, 1.0, "newton")
+    weights = model._family.of_beta(plan, solution.beta, solution.intercept, 1.0, "newton")
+    if backend.is_gpu and rows.fold is None:  # some rows say how sure the model is, and the CPU has them
+        problem = unkept(plan.features, rows, plan.C, model._intercept, model.n_jobs)
     return Outcome(weights, held_scores(problem, solution, rows, training.rng))
 
 

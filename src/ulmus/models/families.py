@@ -13,7 +13,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.backend import Host
-from ulmus.calibration import FoldModels, fold_sample
+from ulmus.calibration import FoldModels, HeldOut, fold_sample
 from ulmus.engine import Lift, Rows
 from ulmus.features.recipes import NystromFeatures, RandomFeatures
 from ulmus.models._metric import seen_through
@@ -24,6 +24,9 @@ from ulmus.solvers.nystrom_ridge import summed_form, summing_problem
 from ulmus.solvers.ridge import Gradient, Problem, Solution
 from ulmus.statistics import Extent, Summary
 from ulmus.tuning import summarise
+
+#: Degrees of freedom per row above which weights on random nodes nearly pass through their targets.
+CROWDED = 0.9
 
 
 class FeatureFamily:
@@ -46,8 +49,12 @@ class FeatureFamily:
         """Features that a fit may come to use."""
         return int(self.recipe(model).most(rows))
 
-    def adapts(self, model: Any) -> bool:
+    def adapts(self, model: Any, found: Outcome) -> bool:
         """Whether so much is chosen that few rows left out one by one say too little of the errors to come."""
+        return False
+
+    def is_crowded(self, held_out: HeldOut) -> bool:
+        """Whether weights have hardly fewer degrees of freedom than rows, and no prior speaks for what is between."""
         return False
 
     def fit(self, model: Any, training: Training) -> Outcome:
@@ -84,6 +91,7 @@ class FeatureFamily:
         if ridge.open and not (recipe.open_width or recipe.open_size):
             ridge = replace(ridge, C=NEAR_C)  # nothing but C is open
         plan = replace(choose(recipe, ridge, training), statistics=None)
+        training.backend.release(plan.features)
         if not recipe.open_width:
             return plan
         size = getattr(plan.features, recipe.size_name)
@@ -91,7 +99,8 @@ class FeatureFamily:
         if width == plan.width:
             return plan
         features = prepared(recipe, training)[0](width, size)
-        return replace(plan, width=width, features=features.fit(training.rows.X, training.labels, training.rows.weight))
+        features.fit(training.rows.X, training.labels, training.rows.weight)
+        return replace(plan, width=width, features=training.backend.release(features))
 
     def begin(self, model: Any, training: Training, *, spare: bool = False) -> Choice:
         """Choose and fit the map, and C, on these rows; with their sums, where the choice needed them.
@@ -168,9 +177,13 @@ class RandomFamily(FeatureFamily):
     def recipe(self, model: Any, metric: np.ndarray | None = None) -> RandomFeatures:
         return RandomFeatures.of(model)
 
-    def adapts(self, model: Any) -> bool:
+    def adapts(self, model: Any, found: Outcome) -> bool:
         recipe = self.recipe(model)
-        return model.C is not None and (recipe.open_width or recipe.open_size)
+        open_map = model.C is not None and (recipe.open_width or recipe.open_size)
+        return open_map or self.is_crowded(found.held_out)
+
+    def is_crowded(self, held_out: HeldOut) -> bool:
+        return held_out.freedom > CROWDED
 
     def weights(self, model: Any, plan: Choice, solution: Solution, source: Rows | Summary) -> RandomFit:
         scale, route = source.target_reach, solution.form

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 
 from ulmus.calibration import parts_of_few, refitted
 from ulmus.engine import Rows
@@ -13,14 +13,19 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Outcome
 
-#: Where rows are fewer, intervals stand on whole fits, each without one of so many parts of the rows.
+#: Where rows are fewer, intervals and probabilities stand on whole fits, each without one of so many parts of the rows.
 FEW_ROWS, PARTS = 500, 5
 
 
 def judged_by_others(model: Any, training: Training, found: Outcome) -> Outcome:
-    """The outcome with errors of rows left out of whole fits, where rows are few."""
+    """The outcome with answers of rows left out of whole fits, where rows are few.
+
+    Intervals take the worse of these errors and of those of rows left out one by one; probabilities take these. Classes
+    that have weights of their own are left to leave-one-out: of a part, weights no longer add up to its rows.
+    """
     rows = training.rows
-    whole = training.folds is None and not training.backend.is_gpu
+    weighed = getattr(model, "class_weight", None) is not None
+    whole = training.folds is None and not weighed and not training.backend.is_gpu
     part = parts_of_few(rows, FEW_ROWS, PARTS) if whole else None
     if part is None:
         return found
@@ -39,4 +44,5 @@ def judged_by_others(model: Any, training: Training, found: Outcome) -> Outcome:
 
         return answer
 
-    return replace(found, held_out=refitted(rows, part, fit, found.held_out))
+    one_by_one = found.held_out if is_regressor(model) else None
+    return replace(found, held_out=refitted(rows, part, fit, one_by_one))

@@ -39,8 +39,12 @@ def _calibration_last(n: int, folds: np.ndarray | None) -> tuple[np.ndarray | No
 class KernelFamily:
     """The exact kernel and its dual weights."""
 
-    def adapts(self, model: Any) -> bool:
+    def adapts(self, model: Any, found: Outcome) -> bool:
         """Not to so few parameters (:meth:`ulmus.models.families.FeatureFamily.adapts`)."""
+        return False
+
+    def is_crowded(self, held_out: HeldOut) -> bool:
+        """Never: the kernel says what may be between rows."""
         return False
 
     def fit(self, model: Any, training: Training) -> Outcome:

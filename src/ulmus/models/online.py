@@ -43,8 +43,8 @@ class RecursiveFamily(RandomFamily):
         """In float64 for rows of every type: a row alone and in a block have the same answer."""
         return replace(super().weights(model, plan, solution, source), narrow=False)
 
-    def adapts(self, model: Any) -> bool:
-        return super().adapts(model) and model.forgetting == 1.0
+    def adapts(self, model: Any, found: Outcome) -> bool:
+        return super().adapts(model, found) and model.forgetting == 1.0
 
     def check(self, model: Any) -> None:
         """Refuse parameters that do not go together."""

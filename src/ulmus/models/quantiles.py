@@ -87,7 +87,7 @@ def _left_out(model: Any, training: Training, fit: _Fit) -> np.ndarray:
     features = fit.squared.weights.features
     if folds is not None:
         return _without_folds(model, folds, fit)
-    part = parts_of_few(rows, FEW_ROWS, PARTS) if family.adapts(model) or model.C == "auto" else None
+    part = parts_of_few(rows, FEW_ROWS, PARTS) if family.adapts(model, fit.squared) or model.C == "auto" else None
     if part is not None and len(held.T) == len(rows):
         return _by_whole_fits(model, training, part)
     sample = Rows(held.X, held.T, held.weight, held.unit)

@@ -23,6 +23,8 @@ from ulmus.solvers.softmax import FeatureObjective
 SHORTER, SHORTENED = 0.25, 4
 #: Steps that are remembered.
 REMEMBERED = 10
+#: What steps for the last digits leave of the objective.
+FINE = 1e-16
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,12 @@ def minimise_by_passes(
     *,
     tol: float,
     max_passes: int,
+    polish: int = 0,
 ) -> PassMinimum:
     """Descend from ``v``; ``few`` is the objective of a sample that weighs as much as all rows.
 
-    ``sweep`` gives ``Σ w ℓ`` of all rows at a point, and its gradient, without the penalty.
+    ``sweep`` gives ``Σ w ℓ`` of all rows at a point, and its gradient, without the penalty. With ``polish``, at most so
+    many more steps are taken at the end, too small to be seen in the objective, for what they leave of the gradient.
     """
 
     def at(v: np.ndarray) -> tuple[float, np.ndarray]:
@@ -87,7 +91,19 @@ def minimise_by_passes(
             length *= SHORTER
         if not fell:
             break
-    return PassMinimum(v, value, gap / value if value > 0 else 0.0, bool(gap <= tol * value), passes)
+    converged, best = bool(gap <= tol * value), (gap, v, value)
+    for _ in range(polish if converged else 0):
+        if gap <= FINE * value:
+            break
+        end_value, end_g = at(v + d)
+        passes += 1
+        told += [(d, end_g - g)] if few.pair(end_g - g, d) > 0 else []
+        v, value, g = v + d, end_value, end_g
+        d = direction(few, v, g, told[-REMEMBERED:])
+        gap = -0.5 * few.pair(g, d)
+        best = min(best, (gap, v, value), key=lambda each: each[0])
+    gap, v, value = best
+    return PassMinimum(v, value, gap / value if value > 0 else 0.0, converged, passes)
 
 
 def direction(

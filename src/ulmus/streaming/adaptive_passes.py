@@ -1,11 +1,10 @@
 """What the passes of an adaptive fit do with a batch, and what they add up."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from ulmus import engine
 from ulmus.engine import Rows
@@ -13,11 +12,11 @@ from ulmus.features.partition import Partition
 from ulmus.features.preparation import PARTS, Category
 from ulmus.features.sampling import gathered
 from ulmus.models.adaptive_steps import AdaptiveSteps, Coordinates
-from ulmus.solvers.log_passes import log_sums
 from ulmus.statistics import Summary
 from ulmus.streaming.batches import Batch
+from ulmus.streaming.log_loss import Sweep, log_sweep
 from ulmus.streaming.shelves import records
-from ulmus.streaming.sums import AgainOverRows, ArrayTally, Encoder, SummaryTally
+from ulmus.streaming.sums import AgainOverRows, Encoder, SummaryTally
 
 
 @dataclass(frozen=True)
@@ -182,36 +181,12 @@ class ViewPasses:
         steps = self.steps.planned(features, C)
         return AgainOverRows(self.stream, steps, self.encoder, self.n_outputs, 100 * (self.count - 1))
 
-    def log_sweep(
-        self, features: Any, whitening: np.ndarray | None, n_outputs: int
-    ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+    def log_sweep(self, features: Any, whitening: np.ndarray | None, n_outputs: int) -> Sweep:
         """The log loss of all rows at given weights, and its gradient, by one pass."""
-        encoder = self.encoder
+        counted = log_sweep(self.stream, self.encoder, features, whitening, n_outputs, first=self.swept)
 
         def sweep(v: np.ndarray) -> tuple[float, np.ndarray]:
-            beta, b = v[:-1], v[-1]
-            if whitening is not None:
-                beta = solve_triangular(whitening, beta, lower=True, trans=1, check_finite=False)
             self.swept += 1
-            tally = ArrayTally(np.zeros((features.n_lifted + 2, n_outputs)))
-            work = LogSums(encoder, features, beta, b)
-            total = self.stream.reduce(f"newton-{self.swept}", tally, work).total
-            g = total[1:].copy()
-            if whitening is not None:
-                g[:-1] = solve_triangular(whitening, g[:-1], lower=True, check_finite=False)
-            return float(total[0, 0]), g
+            return counted(v)
 
         return sweep
-
-
-@dataclass(frozen=True)
-class LogSums:
-    """The work of a pass for the log loss."""
-
-    encoder: Seen
-    features: Any
-    weights: np.ndarray
-    intercept: np.ndarray
-
-    def __call__(self, batch: Batch) -> np.ndarray:
-        return log_sums(self.features, self.encoder.rows(batch), self.weights, self.intercept)

@@ -18,6 +18,7 @@ from ulmus.engine import Rows
 from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models._robust import Robust
 from ulmus.models.adaptive_steps import AdaptiveSteps
+from ulmus.models.log_steps import LogSteps
 from ulmus.models.steps import Steps
 from ulmus.persistence.codec import StateDecoder, StateEncoder
 from ulmus.persistence.file import library_version
@@ -26,6 +27,7 @@ from ulmus.streaming.batches import BATCH_ROWS
 from ulmus.streaming.errors import CheckpointError, SourceError
 from ulmus.streaming.journal import PREPROCESS, Journal, Saved
 from ulmus.streaming.leaves import LeavesOnDisk
+from ulmus.streaming.log_loss import fit_log
 from ulmus.streaming.preparation import fit_transformer
 from ulmus.streaming.progress import Show
 from ulmus.streaming.robust import fit_robust
@@ -176,7 +178,9 @@ def survey_for(model: Any, sample_rows: int, seed: int, names: list[str] | None)
 
 def steps_of(model: Any) -> Steps:
     """The steps in which a model is fitted."""
-    return AdaptiveSteps(model) if isinstance(model, AdaptiveModel) else Steps(model)
+    if isinstance(model, AdaptiveModel):
+        return AdaptiveSteps(model)
+    return LogSteps(model) if getattr(model, "loss", "squared") == "log" else Steps(model)
 
 
 def fit_stream(
@@ -219,6 +223,11 @@ def fit_stream(
         return
     n_folds = None if model.cv is None else int(model.cv)
     folds = None if n_folds is None else fold_of(sample.X, n_folds)
+    if isinstance(steps, LogSteps):
+        _begin(steps, journal, sample, folds, rng, None, spare=False)
+        total = survey.weight if encoder.balance is None else float(survey.class_mass @ encoder.balance)
+        fit_log(steps, stream, encoder, total, survey.whole)
+        return
     n_outputs = sample.T.shape[1]
     work = 0.0 if device == "cpu" else survey.n_rows * float(steps.most_features(sample)) ** 2
     tally: Any
@@ -272,9 +281,15 @@ def check_model(model: Any) -> None:
     steps_of(model).check()
     if isinstance(model, AdaptiveModel):
         return
-    if getattr(model, "loss", "squared") != "squared" and not isinstance(model, Robust):
+    loss = getattr(model, "loss", "squared")
+    if loss not in ("squared", "log") and not isinstance(model, Robust):
         raise ValueError(
             f'a stream is summed for loss="squared"; loss={model.loss!r} of {type(model).__name__} needs rows'
+        )
+    if loss == "log" and (model.C is None or getattr(model, "device", "cpu") == "cuda"):
+        raise ValueError(
+            'the passes of loss="log" run on the CPU and need a penalty: set device="cpu" and C to a number or "auto", '
+            f"got device={model.device!r} and C={model.C!r}"
         )
     if getattr(model, "solver", "auto") == "iterative":
         raise ValueError(

@@ -60,13 +60,18 @@ class PenaltyChoice:
         return cls(best.C, best.loss, (C, loss), n_rows, start)
 
 
-def posed(features: Any, rows: Rows, C: float, fit_intercept: bool, n_jobs: int | None) -> LogProblem:
+def posed_in_double(features: Any, rows: Rows, C: float, fit_intercept: bool, n_jobs: int | None) -> LogProblem:
     """The problem in double precision, features evaluated once where they fit in memory, or in every pass anew."""
+    problem, (n, L) = unkept(features, rows, C, fit_intercept, n_jobs), (len(rows), features.n_lifted)
+    if 8 * n * L > KEPT_BYTES:
+        return problem
+    Phi = engine.transform(problem.features, rows.X, np.empty((n, L)), n_jobs=n_jobs)
+    return replace(problem, features=Lifted(L), rows=replace(rows, X=Phi))
+
+
+def unkept(features: Any, rows: Rows, C: float, fit_intercept: bool, n_jobs: int | None) -> LogProblem:
+    """The problem whose features are evaluated in every pass."""
     lift, R = summed_form(features) if isinstance(features, NystromMap) else (features, None)
-    n, L = len(rows), lift.n_lifted
-    if 8 * n * L <= KEPT_BYTES:
-        rows = replace(rows, X=engine.transform(lift, rows.X, np.empty((n, L)), n_jobs=n_jobs))
-        lift = Lifted(L)
     return LogProblem(lift, rows, C, fit_intercept, n_jobs=n_jobs, whitening=R)
 
 
@@ -84,7 +89,7 @@ def choose_C(
     most = min(MOST, KEPT_BYTES // (8 * features.n_lifted))
     rows = gathered(rows)  # copies are a weight, so that both lead the same way
     some = rows if len(rows) <= most else distinct_sample(rows, most, rng)[1]
-    problem = posed(features, some, near_C, fit_intercept, n_jobs)
+    problem = posed_in_double(features, some, near_C, fit_intercept, n_jobs)
     with quietly():
         if some.fold is None and len(some) <= LEFT_OUT:
 
