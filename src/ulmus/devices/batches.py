@@ -16,7 +16,7 @@ from ulmus.features.partition import Partition
 
 #: Bytes of the kernel matrices of a batch.
 BATCH_BYTES = 2**33
-#: Leaves of a batch are at least so large, in units of the largest, where there are more than a few.
+#: How large leaves of a batch are, in units of the largest; and how many need not be.
 ALIKE, FEW = 0.9, 32
 #: Share of the free memory that they may take: a factor and right-hand sides lie beside them.
 SHARE = 0.1
@@ -40,9 +40,16 @@ class LeafBatch:
 
 
 def leaf_batches(
-    accelerator: Accelerator, partition: Partition, leaves: np.ndarray, beside: np.ndarray | None = None
+    accelerator: Accelerator,
+    partition: Partition,
+    leaves: np.ndarray,
+    beside: np.ndarray | None = None,
+    alike: float = ALIKE,
 ) -> Iterator[tuple[np.ndarray, LeafBatch]]:
-    """Numbers of some leaves of similar size, and their rows; ``beside`` are rows that each is multiplied with."""
+    """Numbers of some leaves of similar size, and their rows; ``beside`` are rows that each is multiplied with.
+
+    All are at least ``alike`` times as large as the largest, where they are more than a few.
+    """
     torch, starts = accelerator.torch, partition.starts
     sizes = np.diff(starts)[leaves]
     rows = sizes if beside is None else beside
@@ -54,7 +61,7 @@ def leaf_batches(
         high, wide = int(rows[order[first]]), int(sizes[order[first]])
         while stop < len(order):
             wide = max(wide, int(sizes[order[stop]]))
-            if beside is None and sizes[order[stop]] < ALIKE * high and stop - first >= FEW:
+            if beside is None and sizes[order[stop]] < alike * high and stop - first >= FEW:
                 break
             if 8.0 * (stop + 1 - first) * max(high, 1) * wide > bytes_:
                 break

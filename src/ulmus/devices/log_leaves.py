@@ -47,7 +47,7 @@ def fit_log_leaves(
     for partition in partitions:
         order, alpha = accelerator.tensor(partition.order, torch.int64), torch.empty_like(T)
         unfinished = list[int]()
-        for some, batch in leaf_batches(accelerator, partition, np.arange(partition.n_leaves)):
+        for some, batch in leaf_batches(accelerator, partition, np.arange(partition.n_leaves), alike=0.0):
             rows, inside = order[batch.place], batch.inside
             X, w = scaled_columns(torch, U[rows], inside, scale), torch.where(inside, weight[rows], 0.0)
             found, arrived = log_minimum(accelerator, kernel, X, Y[rows], offset[rows], w, ridge, tol)
