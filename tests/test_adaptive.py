@@ -308,3 +308,22 @@ def test_one_leaf_is_fitted_once_and_few_rows_have_wide_leaves():
     model = AdaptiveRegressor(random_state=0).fit(*bumps(1500))
     assert model.local_ is not None
     assert [partition.n_leaves for partition in model.local_.partitions] == [1]
+
+
+def test_the_kernel_of_coordinates_is_that_of_the_global_model():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(300, 3))
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, X[:, 0] + np.sin(X[:, 1]))
+    K = pairwise_kernel(model.coordinates(X[:5]), model.map_.landmarks_, model.view_)
+    expected = K @ model.map_.weight_to_landmarks(model.beta_) + model.intercept_
+    if model.local_ is not None:
+        expected += model.local_(model.coordinates(X[:5]))
+    np.testing.assert_allclose(model.predict(X[:5]), expected[:, 0], rtol=1e-8)
+
+
+def pairwise_kernel(U, Z, view):
+    """The two kernels of views, from their formulas."""
+    if view.kernel == "laplacian_l1":
+        return np.exp(-view.gamma * np.abs(U[:, None] - Z).sum(axis=2))
+    r = np.sqrt(3.0) * view.gamma * np.sqrt(((U[:, None] - Z) ** 2).sum(axis=2))
+    return (1 + r) * np.exp(-r)

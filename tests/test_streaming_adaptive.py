@@ -1,6 +1,8 @@
 """An adaptive model of a stream is that of memory where the sample is whole, and exact, given its cuts, where not."""
 
+import pickle
 import shutil
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -417,6 +419,76 @@ def test_rows_that_wait_for_the_disk_change_nothing(tmp_path, monkeypatch, small
     expected = bits(fitted(None, "weights"))
     monkeypatch.setattr("ulmus.streaming.shelves.WAITING", 1)
     assert bits(fitted(None, "weights", batch_rows=300)) == expected
+
+
+# Leaves that stay in files
+
+
+@pytest.mark.parametrize("name", ["weights", "log loss"])
+def test_mapped_leaves_answer_as_leaves_in_memory(name, tmp_path, small_cells):
+    held = fitted(None, name)
+    mapped = fitted(None, name, leaves=tmp_path / "leaves")
+    assert isinstance(mapped.local_.U, np.memmap)
+    np.testing.assert_array_equal(scores(mapped), scores(held))
+    assert mapped.memory_ == held.memory_ - held.local_.nbytes
+    assert not [path.name for path in (tmp_path / "leaves").iterdir() if path.suffix != ".npy"]
+    for partition in mapped.local_.partitions:  # the rows of every leaf lie together
+        assert (np.diff(partition.order) == 1).all()
+    ulmus.save(mapped, tmp_path / "model.ulmus")
+    again = pickle.loads(pickle.dumps(mapped))
+    shutil.rmtree(tmp_path / "leaves")
+    for copy in (ulmus.load(tmp_path / "model.ulmus"), again):
+        np.testing.assert_array_equal(scores(copy), scores(held))
+
+
+def test_mapped_leaves_are_not_limited_by_memory(tmp_path, small_cells):
+    model = model_of("Regressor", max_memory=2e-5)
+    streaming.fit(model, (X, Y), leaves=tmp_path, **SMALL)
+    assert len(model.local_.partitions) == 2
+    assert np.corrcoef(model.predict(X), Y)[0, 1] > 0.95
+
+
+def test_a_fit_with_mapped_leaves_that_is_broken_off_ends_with_the_same_bits(tmp_path, small_cells):
+    options = {"leaves": tmp_path / "leaves", "checkpoint_rows": 500, "checkpoint_seconds": None}
+    with Points() as points:
+        expected = scores(fitted(tmp_path / "whole", "regression", **options))
+    shutil.rmtree(tmp_path / "leaves")
+    for share in (2, 4, 8):  # of what is left
+        with pytest.raises(Killed), Points(points.count // share):
+            fitted(tmp_path / "state", "regression", **options)
+    np.testing.assert_array_equal(scores(fitted(tmp_path / "state", "regression", **options)), expected)
+    with pytest.raises(CheckpointError, match="leaves"):
+        fitted(tmp_path / "state", "regression")
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
+    """Four times the rows take no more memory than a third of what these rows themselves would."""
+    monkeypatch.setattr(leaves, "CELL_ROWS", 2_000)
+    monkeypatch.setattr("ulmus.streaming.shelves.WAITING", 2**20)
+    width, peaks = 30, []
+
+    def batches(n):
+        for k in range(n // 1_000):
+            rng = np.random.RandomState(k)
+            rows = rng.uniform(-1, 1, (1_000, 3))
+            yield np.tile(rows, width // 3) + 0.01 * rng.standard_normal((1_000, width)), clean(rows)
+
+    for n in (8_000, 8_000, 32_000):  # the first run fills buffers that stay
+        tracemalloc.start()
+        model = model_of("Regressor", n_jobs=1)
+        options = {"sample_rows": 2_000, "batch_rows": 1_000, "progress": False}
+        streaming.fit(model, lambda n=n: batches(n), leaves=tmp_path / f"{n}-{len(peaks)}", **options)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert len(model.local_.U) == n * len(model.local_.partitions)
+        assert model.memory_ < 2e6
+    assert peaks[2] - peaks[1] < 24_000 * width * 8 / 3
+
+
+def test_leaves_of_a_model_without_leaves_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="NKELMRegressor has no leaves"):
+        streaming.fit(ulmus.NKELMRegressor(), (X, Y), leaves=tmp_path)
 
 
 def test_the_number_of_threads_changes_nothing(small_cells):

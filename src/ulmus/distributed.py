@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -333,6 +333,7 @@ class LeavesOnCluster:
     """
 
     partitions: Partitions
+    mapped: ClassVar[bool] = False
 
     def __call__(self, steps: AdaptiveSteps, seen: Seen, choice: Any, rounds: int, backend: Any) -> LocalKernels:
         dask = need("dask", "dask")

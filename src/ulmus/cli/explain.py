@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ulmus.cli.console import UsageError, check_outputs, console, say, warn, working
+from ulmus.cli.console import check_outputs, console, say, warn, working
 from ulmus.cli.models import load_model
 from ulmus.explain import Explanation
 from ulmus.explain import explain as explained
@@ -34,8 +34,6 @@ def explain(
     about, model = load_model(file)
     schema = Schema.from_json(about.notes.get("table"), file)
     model[-1].n_jobs = threads
-    if not hasattr(model[-1], "explain"):
-        raise UsageError(f"{file}: {type(model[-1]).__name__} cannot be explained; regressors and classifiers can")
     usual = None
     if background is not None:
         usual = frame(read_table(background), schema, warn, decimal=decimal, force=force)[:BACKGROUND]

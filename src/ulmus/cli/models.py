@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
@@ -60,7 +61,7 @@ def settled(pipeline: Pipeline) -> Pipeline:
         if isinstance(value, str) and value == "auto" and hasattr(model, f"{name}_")
     }
     if "fit_intercept" in model.get_params(deep=False):
-        chosen["fit_intercept"] = model._intercept
+        chosen["fit_intercept"] = bool(np.any(model.intercept_))
     again = clone(pipeline)
     again[-1].set_params(**chosen)
     return again

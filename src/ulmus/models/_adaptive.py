@@ -116,13 +116,18 @@ class AdaptiveModel(Model):
         stages = self._stages(rows, coding, landmarks, rng, backend)
         if self._is_monotone:
             stages = self._monotone(stages, rows, table, rng)
+        if stages.local is not None:
+            stages = replace(stages, local=stages.local.scaled(scale))
         return self._settle(stages, rows, (centre, scale), table)
 
     def _settle(self, stages: Stages, rows: Rows, units: tuple[np.ndarray, np.ndarray], table: np.ndarray) -> HeldOut:
-        """Keep what was fitted to targets in these units; rows left out, which are some of a table, are given back."""
+        """Keep what was fitted to targets in these units (leaves are in those of the targets already).
+
+        Rows left out, which are some of a table, are given back.
+        """
         centre, scale = units
         self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
-        self.local_ = None if stages.local is None else stages.local.scaled(scale)
+        self.local_ = stages.local
         self.local_losses_ = stages.local_losses
         with engine.threads_for(self.map_.n_lifted):
             self.feature_importances_ = self._importances(rows, stages.beta)
@@ -229,6 +234,19 @@ class AdaptiveModel(Model):
         sources = self._inputs[self.view_.preparation.sources()[seen]]
         total = np.bincount(sources, weights=along, minlength=self.n_features_in_)
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
+
+    def coordinates(self, X: Any) -> np.ndarray:
+        """Rows as the kernel sees them: prepared, and in units of the learned metric.
+
+        Parameters
+        ----------
+        X : frame or array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_coordinates)
+        """
+        return np.asarray(self._seen(self._checked(X)))
 
     def _most_features(self, rows: Rows) -> int:
         return self._spent.leaf(len(rows))

@@ -269,7 +269,9 @@ class AdaptiveSteps(Steps):
         return (choice, held_out) if choice.pays else None
 
     def rounds(self, max_bytes: float) -> int:
-        """How many partitions fit into this memory."""
+        """How many partitions fit into this memory, which may be infinite."""
+        if np.isinf(max_bytes):
+            return int(self.effort.partitions if self.counts.n_distinct > self.leaf_rows else 1)
         n, (d, m) = self.counts.n_distinct, (self.sample.X.shape[1], self.sample.T.shape[1])
         count = min(self.effort.partitions, int((max_bytes - 8 * n * d) // (8 * n * (m + 1))))
         if self.effort.partitions and count < 1:
@@ -282,12 +284,12 @@ class AdaptiveSteps(Steps):
         most = len(self.sample) if cell_rows >= self.counts.n_distinct else max(1, int(cell_rows * share))
         return [random_partition(self.sample.X, most, self.rng) for _ in range(rounds)]
 
-    def solver(self, choice: LocalChoice) -> CellSolver:
-        """How cells become leaves."""
+    def solver(self, choice: LocalChoice, *, apart: bool = False) -> CellSolver:
+        """How cells become leaves; ``apart`` where every leaf is to have its rows in one place."""
         view = self.coordinates.view
         seed = int(self.rng.randint(2**31 - 1))
         about = (view.kernel, choice.width * view.gamma, choice.ridge, self.leaf_rows, seed)
-        return CellSolver(*about, self.stage.tolerance)
+        return CellSolver(*about, self.stage.tolerance, self.coordinates.scale, apart)
 
     def finish(self, local: LocalKernels | None, held_out: HeldOut | None) -> Any:  # type: ignore[override]
         """The model, calibrated on the rows of the regions, or on those of the sample where there are no leaves."""

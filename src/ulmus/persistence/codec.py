@@ -103,6 +103,7 @@ class StateEncoder:
         return self._object(value, where)
 
     def _array(self, array: np.ndarray, where: str) -> dict[str, Any]:
+        array = np.asarray(array) if isinstance(array, np.memmap) else array  # its numbers, wherever they are
         code: dict[str, Any] = {"dtype": array.dtype.str, "shape": list(array.shape)}
         if array.dtype.kind in "OU":
             self.cost += text_cost(array.dtype, array.shape)

@@ -110,8 +110,8 @@ class Subject:
     def coordinates(self, rows: np.ndarray) -> np.ndarray:
         """Rows as numbers of comparable scale, as the model sees them where it prepares them itself."""
         X = self.features.iloc[rows] if hasattr(self.features, "iloc") else self.features[rows]
-        if hasattr(self.model, "view_"):
-            return np.asarray(self.model.view_.transform(np.asarray(self.model._checked(X), dtype=float)))
+        if hasattr(self.model, "coordinates"):
+            return np.asarray(self.model.coordinates(X))
         return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
 
     @cached_property

@@ -45,7 +45,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellSolver:
-    """How the rows of a cell become leaves; a ``tolerance`` is that of the log loss, without one it is squares."""
+    """How the rows of a cell become leaves; a ``tolerance`` is that of the log loss, without one it is squares.
+
+    Answers are multiplied by ``scale``. Coordinates are kept once, in the order of the first partition, or once for
+    every partition: then the rows of every leaf lie together (``apart``), as a file that is mapped wants them.
+    """
 
     kernel: str
     gamma: float
@@ -53,12 +57,13 @@ class CellSolver:
     leaf_rows: int
     seed: int
     tolerance: float | None = None
+    scale: Any = 1.0
+    apart: bool = False
 
     def solve(self, rows: Rows, partition: int, cell: int, backend: Any) -> Cell:
         """The leaves of these rows, whose targets are followed by global predictions, and whose places number them.
 
-        Coordinates are kept of the first partition only: those of the others are the same. The ``backend`` cuts and
-        solves.
+        The ``backend`` cuts and solves.
         """
         rng = np.random.RandomState([self.seed, partition, cell])
         rows = merged(rows, rng)
@@ -71,7 +76,8 @@ class CellSolver:
         else:
             (alpha,) = backend.fit_log_leaves(*about, T, P, rows.weight, [tree], self.tolerance)
         assert rows.place is not None
-        return Cell(rows.place[tree.order], alpha, tree, rows.X[tree.order] if partition == 0 else None)
+        U = rows.X[tree.order] if partition == 0 or self.apart else None
+        return Cell(rows.place[tree.order], self.scale * alpha, tree, U)
 
     def together(
         self,
@@ -85,8 +91,9 @@ class CellSolver:
         Arrays that grow with the rows are ``allocate``d by name, shape and type; a cell is held at a time.
         """
         partitions, alphas = list[Partition](), list[np.ndarray]()
+        copies = len(tops) if self.apart else 1
         U: Any = None
-        known, sorter = np.empty(n_rows, np.int64), np.empty(n_rows, np.intp)
+        first: Any = None
         for number, (top, several) in enumerate(zip(tops, cells, strict=True)):
             order, trees, end = allocate(f"order-{number}", (n_rows,), np.intp), list[Partition](), 0
             alpha: Any = None
@@ -98,23 +105,39 @@ class CellSolver:
                 if alpha is None:
                     alpha = allocate(f"alpha-{number}", (n_rows, cell.alpha.shape[1]), np.float64)
                 order[place], alpha[place] = cell.numbers, cell.alpha
-                if number == 0:
-                    assert cell.U is not None
-                    U = allocate("U", (n_rows, cell.U.shape[1]), np.float64) if U is None else U
-                    U[place] = cell.U
+                if cell.U is not None:
+                    U = allocate("U", (copies * n_rows, cell.U.shape[1]), np.float64) if U is None else U
+                    U[number * n_rows + place.start : number * n_rows + place.stop] = cell.U
                 trees.append(replace(cell.partition, order=np.empty(0, np.intp)))
             if end != n_rows:
                 raise RuntimeError(DIFFERENT)
-            if number == 0:
-                sorter[:] = np.argsort(order, kind="stable")
-                known[:] = order[sorter]
+            if self.apart:
+                order[:] = np.arange(number * n_rows, (number + 1) * n_rows)
+            elif number == 0:
+                first = _Places.of(order)
                 order[:] = np.arange(n_rows)
             else:
-                rank = np.minimum(np.searchsorted(known, order), n_rows - 1)
-                if (known[rank] != order).any():
-                    raise RuntimeError(DIFFERENT)
-                order[:] = sorter[rank]
+                order[:] = first.of_numbers(order)
             partitions.append(replace(grafted(top, trees), order=order))
             alphas.append(alpha)
         ridge = self.ridge if self.tolerance is None else None
         return LocalKernels(self.kernel, self.gamma, U, tuple(partitions), tuple(alphas), ridge)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where rows of these numbers, in rising order, stand."""
+
+    numbers: np.ndarray
+    places: np.ndarray
+
+    @classmethod
+    def of(cls, numbers: np.ndarray) -> "_Places":
+        places = np.argsort(numbers, kind="stable")
+        return cls(np.asarray(numbers[places]), places)
+
+    def of_numbers(self, wanted: np.ndarray) -> np.ndarray:
+        rank = np.minimum(np.searchsorted(self.numbers, wanted), len(self.numbers) - 1)
+        if (self.numbers[rank] != wanted).any():
+            raise RuntimeError(DIFFERENT)
+        return np.asarray(self.places[rank])

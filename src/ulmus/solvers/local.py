@@ -40,9 +40,9 @@ class LocalKernels:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the stage."""
-        orders = sum(p.order.nbytes for p in self.partitions)
-        return self.U.nbytes + orders + sum(alpha.nbytes for alpha in self.alphas)
+        """Bytes of the stage that are in memory: arrays that are mapped from files are not."""
+        arrays = (self.U, *(p.order for p in self.partitions), *self.alphas)
+        return sum(array.nbytes for array in arrays if not isinstance(array, np.memmap))
 
     def solved_in_single(self, weight: np.ndarray | None) -> bool:
         """Whether a leaf of rows with these weights was factored in single precision."""

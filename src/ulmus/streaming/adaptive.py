@@ -14,8 +14,7 @@ pass            what it comes to
 Then cells are read, cut into leaves and solved, one after the other (:mod:`ulmus.solvers.cells`).
 """
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,6 +31,18 @@ from ulmus.streaming.survey import Survey
 from ulmus.tuning.local import LocalChoice
 
 
+class MakeLeaves(Protocol):
+    """What makes the local stage of all rows."""
+
+    @property
+    def mapped(self) -> bool:
+        """Whether it stays in files, whatever its size."""
+
+    def __call__(
+        self, steps: AdaptiveSteps, seen: Seen, choice: LocalChoice, rounds: int, backend: Any
+    ) -> LocalKernels: ...
+
+
 def fit_adaptive(
     steps: AdaptiveSteps,
     stream: Any,
@@ -40,7 +51,7 @@ def fit_adaptive(
     encoder: Encoder,
     rng: np.random.RandomState,
     backend: Any,
-    leaves: Callable[..., LocalKernels],
+    leaves: MakeLeaves,
 ) -> None:
     """Fit an adaptive model; ``leaves`` makes the local stage of all rows, where one pays.
 
@@ -63,7 +74,7 @@ def fit_adaptive(
     seen = Seen(encoder, steps.coordinates)
     passes = ViewPasses(stream, steps, seen, sample.T.shape[1])
     steps.stage.fit(passes)
-    rounds = steps.rounds(steps.max_bytes)
+    rounds = steps.rounds(np.inf if leaves.mapped else steps.max_bytes)
     judged = _judged(steps, stream, encoder, sample) if rounds else None
     if judged is None:
         steps.stage.grown(passes)

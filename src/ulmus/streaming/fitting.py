@@ -53,6 +53,7 @@ def fit(
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float | None = 60.0,
     checkpoint_rows: int | None = None,
+    leaves: str | Path | None = None,
     progress: Show = None,
 ) -> Any:
     """Fit a model to rows that need not fit in memory.
@@ -92,6 +93,11 @@ def fit(
         parameters, another source or files that have changed is refused.
     checkpoint_seconds, checkpoint_rows : float or None, int or None, default=60 and None
         How often.
+    leaves : path, optional
+        Folder in which the leaves of an adaptive model stay. The model maps them instead of holding them: predictions
+        read the leaves that rows fall into, and ``max_memory`` limits their number no more. The folder is needed as
+        long as the model is used; one that is saved (or pickled) takes its leaves along. A model of so few rows that
+        the sample holds them all is in memory.
     progress : bool, "rich", "plain", callable or None, default=None
         Show rows, rate and time left: with rich or in one plain line on stderr. None does so on a terminal. A callable
         gets a :class:`Report` now and then.
@@ -117,6 +123,8 @@ def fit(
         if not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name} must be a positive integer, got {value!r}")
     check_model(model)
+    if leaves is not None and not isinstance(model, AdaptiveModel):
+        raise ValueError(f"leaves= is for adaptive models; {type(model).__name__} has no leaves")
     adaptive = isinstance(model, AdaptiveModel)  # which reads columns of every kind by itself
     raw = preprocess is not None or adaptive
     opened = open_source(source, target=target, features=features, weight=weight, raw=raw)
@@ -131,6 +139,7 @@ def fit(
             "parameters": _parameters(model),
             "preprocess": _plain("preprocess", preprocess),
             "source": opened.identity(thorough=True),
+            **({} if leaves is None else {"leaves": "mapped"}),
         }
     first_rows = getattr(opened, "first_rows", None)
     journal = Journal(checkpoint, identity, seconds=checkpoint_seconds, rows=checkpoint_rows, first_rows=first_rows)
@@ -151,9 +160,20 @@ def fit(
         if adaptive:
             steps.encode_by(prepare if own else None)
         survey = survey_for(model, sample_rows, seed, names)
-        fit_stream(model, stream, journal, rng, survey, names, getattr(model, "device", "cpu"))
+        on_disk = LeavesOnDisk(stream, journal, None if leaves is None else _folder(leaves))
+        fit_stream(model, stream, journal, rng, survey, names, getattr(model, "device", "cpu"), on_disk)
         stream.confirm()
     return model if preprocess is None else Pipeline([("preprocess", prepare), ("model", model)])
+
+
+def _folder(leaves: str | Path) -> Path:
+    """A folder that can be written."""
+    folder = Path(leaves)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CheckpointError(f"leaves={str(leaves)!r} must be a folder that can be written: {error}") from error
+    return folder
 
 
 def _compare_transformer(transformer: Any, journal: Journal) -> None:
@@ -195,7 +215,7 @@ def fit_stream(
 ) -> None:
     """Survey, map, sums, weights; ``stream`` is anything that reduces rows to a tally as :class:`Stream` does.
 
-    ``leaves`` makes the local stage of an adaptive model, where that is not to be made of rows on disk.
+    ``leaves`` makes the local stage of an adaptive model.
     """
     steps = steps_of(model)
     found: Survey | None = survey

@@ -1,13 +1,16 @@
 """The local stage of a stream: rows to disk by cell, then cell by cell from disk to leaves."""
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ulmus._files import UNFINISHED
 from ulmus.models.adaptive_steps import AdaptiveSteps
 from ulmus.solvers.cells import Cell, CellSolver
 from ulmus.solvers.local import LocalKernels
@@ -29,6 +32,12 @@ class LeavesOnDisk:
 
     stream: Any
     journal: Journal
+    #: Where the leaves stay, to be mapped; None for leaves in memory.
+    folder: Path | None = None
+
+    @property
+    def mapped(self) -> bool:
+        return self.folder is not None
 
     def __call__(
         self, steps: AdaptiveSteps, seen: Seen, choice: LocalChoice, rounds: int, backend: Any
@@ -37,16 +46,19 @@ class LeavesOnDisk:
         kind = record_type(sample.X.shape[1], sample.T.shape[1])
         most = CELL_SHARE * steps.max_bytes / kind.itemsize
         tops = steps.tops(rounds, float(np.clip(most, 4 * steps.leaf_rows, CELL_ROWS)))
-        solver = steps.solver(choice)
+        solver = steps.solver(choice, apart=self.mapped)
         names = [[f"cell-{p}-{cell}" for cell in range(top.n_leaves)] for p, top in enumerate(tops)]
-        with _scratch(self.journal) as books:
+        with _scratch(self.journal, self.folder) as books:
             assert books.folder is not None
             saved = {name: books.load(name, arrays=False) for several in names for name in several}
             if not all(saved.values()):
                 self._solve(steps, Recorded.of(steps, seen, tops), kind, solver, saved, books, backend)
             n_rows = sum(found.rows for name in names[0] if (found := books.load(name, arrays=False)))
             cells = (map(_cell, [books] * len(several), several) for several in names)
-            return solver.together(tops, cells, n_rows)
+            if self.folder is None:
+                return solver.together(tops, cells, n_rows)
+            files = MappedArrays(self.folder)
+            return files.settled(solver.together(tops, cells, n_rows, files.allocate))
 
     def _solve(
         self,
@@ -62,7 +74,8 @@ class LeavesOnDisk:
         folder, counts, rounds = books.folder, steps.counts, len(recorded.tops)
         assert folder is not None
         rows, distinct = counts.n_rows * rounds * kind.itemsize, counts.n_distinct
-        needed = rows + 8 * distinct * (steps.sample.X.shape[1] + rounds * (steps.sample.T.shape[1] + 1))
+        d, m, copies = steps.sample.X.shape[1], steps.sample.T.shape[1], rounds if self.mapped else 1
+        needed = rows + (2 if self.mapped else 1) * 8 * distinct * (copies * d + rounds * (m + 1))
         there = sum(path.stat().st_size for name in ("rows-*.bin", "cell-*.npz") for path in folder.glob(name))
         require(folder, needed, there)
         shelves = Shelves(folder, kind, [top.n_leaves for top in recorded.tops])
@@ -84,13 +97,41 @@ def _cell(books: Journal, name: str) -> Cell:
     return Cell.restored(saved.arrays)
 
 
+class MappedArrays:
+    """Arrays in files of a folder, written anew beside those of before, which take their place when all are whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._files: dict[str, Any] = {}
+
+    def allocate(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """An array to be written to."""
+        path = self.folder / f"{name}.npy{UNFINISHED}"
+        self._files[name] = np.lib.format.open_memmap(path, "w+", np.dtype(dtype), shape)
+        return np.asarray(self._files[name])
+
+    def settled(self, local: LocalKernels) -> LocalKernels:
+        """The stage, with its arrays mapped from the finished files."""
+        for name, array in self._files.items():
+            array.flush()
+            os.replace(self.folder / f"{name}.npy{UNFINISHED}", self.folder / f"{name}.npy")
+        self._files = {}
+        orders = [replace(p, order=self._mapped(f"order-{k}")) for k, p in enumerate(local.partitions)]
+        alphas = tuple(self._mapped(f"alpha-{k}") for k in range(len(local.alphas)))
+        return replace(local, U=self._mapped("U"), partitions=tuple(orders), alphas=alphas)
+
+    def _mapped(self, name: str) -> np.ndarray:
+        found: np.ndarray = np.load(self.folder / f"{name}.npy", mmap_mode="r")
+        return found
+
+
 @contextmanager
-def _scratch(journal: Journal) -> Iterator[Journal]:
-    """The checkpoint folder, or one that is deleted at the end."""
+def _scratch(journal: Journal, beside: Path | None) -> Iterator[Journal]:
+    """The checkpoint folder, or one that is deleted at the end: there, or among temporary files."""
     if journal.folder is not None:
         yield journal
         return
-    with tempfile.TemporaryDirectory(prefix="ulmus-leaves-") as folder:
+    with tempfile.TemporaryDirectory(prefix="ulmus-leaves-", dir=beside) as folder:
         books = Journal(folder, {})
         try:
             yield books
