@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in
         UnreadableWarning,
         UnseenLevelWarning,
     )
+    from ulmus.features.examine import TableCheck, check_table
     from ulmus.features.nystrom import NystromMap
     from ulmus.features.random_layer import RandomLayer
     from ulmus.features.table_encoder import TableEncoder
@@ -85,11 +86,13 @@ __all__ = [
     "RobustELMRegressor",
     "RobustNKELMRegressor",
     "ScaleWarning",
+    "TableCheck",
     "TableEncoder",
     "TuningDisplay",
     "UnreadableWarning",
     "UnseenLevelWarning",
     "WaterfallDisplay",
+    "check_table",
     "datasets",
     "distributed",
     "explain",
@@ -114,6 +117,7 @@ HOMES = {
         "UnreadableWarning",
         "UnseenLevelWarning",
     ),
+    "ulmus.features.examine": ("TableCheck", "check_table"),
     "ulmus.features.nystrom": ("NystromMap",),
     "ulmus.features.random_layer": ("RandomLayer",),
     "ulmus.features.table_encoder": ("TableEncoder",),

@@ -12,7 +12,9 @@ from ulmus.cli.console import UsageError, check_outputs, say, show, warn, workin
 from ulmus.cli.memory import too_large
 from ulmus.cli.models import chosen_model, model_for, settled
 from ulmus.cli.roles import CRITERIA, METRICS, Extras, Roles, divided
-from ulmus.features.findings import copies, leaks, profile
+from ulmus.cli.watch import unwatched, watched
+from ulmus.features.examine import check_table
+from ulmus.features.findings import profile
 from ulmus.models.fitted import keep_tuning
 from ulmus.models.summary import chosen as chosen_values
 from ulmus.persistence import save
@@ -23,6 +25,7 @@ from ulmus.scores import Score, scores
 from ulmus.tables import TableError
 from ulmus.tables.read import files_of, read_table
 from ulmus.tables.schema import Schema, columns_as_arrays, frame, learn, row_names, target
+from ulmus.tables.totals import told_totals
 from ulmus.tables.vectorise import encoder
 
 #: Rows below which none are set aside for scores: the leave-one-out loss has to do.
@@ -90,8 +93,9 @@ def fit(
     pipeline[-1].set_params(**judged_by(roles, name, schema.task))
     odd = findings(schema, X_fit, y_fit, X_test, y_test)
     began_fit = time.perf_counter()
-    with working(f"fitting {len(y_fit):,} rows"):
-        pipeline.fit(X_fit, y_fit, **read.extras.take(fitted).fit_options(pipeline))
+    with working(task := f"fitting {len(y_fit):,} rows") as progress:
+        watched(pipeline, progress, task).fit(X_fit, y_fit, **read.extras.take(fitted).fit_options(pipeline))
+    unwatched(pipeline)
     seconds = time.perf_counter() - began_fit
     found: list[Score] = [] if X_test is None else scores(pipeline, X_test, y_test)
     found.sort(key=lambda score: score.name != measure)
@@ -101,8 +105,9 @@ def fit(
     entries = compared(schema, found, seconds, rows, measure) if found and compare else []
     final = pipeline
     if read.other is None and found:
-        with working(f"fitting all {len(y):,} rows"):
-            final = settled(pipeline).fit(X, y, **read.extras.fit_options(pipeline))
+        with working(task := f"fitting all {len(y):,} rows") as progress:
+            final = watched(settled(pipeline), progress, task).fit(X, y, **read.extras.fit_options(pipeline))
+            unwatched(final)
             if hasattr(pipeline[-1], "tuning_"):
                 keep_tuning(final[-1], pipeline[-1].tuning_)
         say(f"fitted again to all {len(y):,} rows; the scores are those of the model of {len(y_fit):,}")
@@ -152,6 +157,8 @@ def _read(
 ) -> Read:
     with working(f"reading {data}"):
         batch = read_table(data)
+        for text in told_totals(batch):
+            warn(text)
         schema = roles.noted(learn(batch, goal, task, order, decimal, roles.by_name(batch, goal)))
         measure = measured_by(roles, schema)
         X, y, extras = rows_and_extras(batch, schema, data, decimal, roles)
@@ -273,12 +280,9 @@ def judged_by(roles: Roles, name: str, task: str) -> dict[str, str]:
 
 
 def findings(schema: Schema, X: Any, y: np.ndarray, X_test: Any, y_test: Any) -> list[str]:
-    """Tell what is odd about the table: columns that tell the target, and copies among the rows held out."""
-    plain = encoder(schema.columns, prepared=False)
-    M = plain.fit_transform(X)
-    found = leaks(M, list(X.columns), plain.inputs_, y, schema.task != "regression")
-    if X_test is not None:
-        found += copies(M, y, plain.transform(X_test), y_test)
+    """Tell what is odd about the table: columns that tell the target, copies among the rows held out, drift to them."""
+    task = "regression" if schema.task == "regression" else "classification"
+    found = check_table(X, y, X_test, y_test, task=task, encoder=encoder(schema.columns)).findings
     for finding in found:
         warn(finding.text)
     return [finding.text for finding in found]

@@ -27,10 +27,16 @@ DRIFTED, PARTS, ENOUGH = 0.25, 10, 100
 
 @dataclass(frozen=True)
 class Finding:
-    """A kind of warning and its words."""
+    """A kind of warning and its words, and the column that they are about."""
 
     kind: type[DataWarning]
     text: str
+    column: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The kind in a word."""
+        return self.kind.__name__.removesuffix("Warning").lower()
 
     def warn(self, level: int = 2) -> None:
         warnings.warn(self.text, self.kind, stacklevel=level + 1)
@@ -73,6 +79,7 @@ def leaks(M: np.ndarray, names: Sequence[str], inputs: np.ndarray, y: np.ndarray
                     LeakWarning,
                     f"column {name!r} alone tells the target ({measure} {told:.4f} on rows held out); will it be known "
                     "when a prediction is asked for?",
+                    str(name),
                 )
             )
     return found
@@ -138,8 +145,8 @@ def profile(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 def _present(column: np.ndarray) -> np.ndarray:
     """Values that are there: texts, or floats; moments become days."""
-    if column.dtype == object:
-        return np.array([str(value) for value in column if value is not None and value != ""], dtype=str)
+    if column.dtype.kind in "OUS":
+        return np.array([str(v) for v in column if v is not None and v == v and v != ""], dtype=str)  # noqa: PLR0124
     floats = as_days(column[:, None])[:, 0] if column.dtype.kind == "M" else column
     floats = floats.astype("timedelta64[us]").astype(float) / 86_400e6 if floats.dtype.kind == "m" else floats
     return np.asarray(floats[np.isfinite(floats)], dtype=np.float64)
@@ -163,7 +170,7 @@ def drift(was: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> list[Fin
         if "median" in was[name]:
             words = f"the median was {was[name]['median']:.4g} and is {np.median(there):.4g}"
         text = f"column {name!r} is not distributed as in training: {words} (stability index {index:.2f}"
-        found.append(Finding(DriftWarning, f"{text}, {DRIFTED} is much, {len(there)} rows)"))
+        found.append(Finding(DriftWarning, f"{text}, {DRIFTED} is much, {len(there)} rows)", name))
     return found
 
 

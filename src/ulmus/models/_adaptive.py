@@ -1,7 +1,6 @@
 """What adaptive models share: view, global model, local stage, in this order."""
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -53,11 +52,6 @@ def few_digits(values: np.ndarray) -> np.ndarray:
     return np.asarray(np.ldexp(np.round(mantissa * 2.0**UNIT_BITS), exponent - UNIT_BITS))
 
 
-def clocks() -> tuple[float, float]:
-    """Seconds on the clock, and of all processors."""
-    return time.perf_counter(), time.process_time()
-
-
 class AdaptiveModel(Model):
     """The parts in order: view, global model, local stage."""
 
@@ -66,6 +60,7 @@ class AdaptiveModel(Model):
     fit_intercept: ClassVar[str] = "auto"
     cv: ClassVar[None] = None
     _minds_scales: ClassVar[bool] = False
+    _fit_stages: ClassVar[Mapping[str, float]] = {"view": 0.6, "global model": 0.15, "local stage": 0.25}
     _categorical: np.ndarray
     _inputs: np.ndarray
 
@@ -80,7 +75,6 @@ class AdaptiveModel(Model):
 
     def _train(self, training: Training) -> Outcome:
         rows, folds, rng = training.rows, training.folds, training.rng
-        self._began = clocks()
         # as one row each, copies have the coordinates of a weight to the last digit, and the search draws by them
         rows = gathered(replace(rows, X=np.asarray(rows.X, dtype=np.float64), fold=folds))
         held_out = self._train_on(rows, rng, training.targets, training.backend)
@@ -100,7 +94,7 @@ class AdaptiveModel(Model):
     def _another(self, seed: int, targets: Any, backend: Any, rows: Rows) -> Callable[[Any], Any]:
         """A model like this one of other rows."""
         other = copy(self)
-        other.verbose = 0
+        other.verbose, other._progress = 0, None
         other._train_on(rows, np.random.RandomState(seed), targets, backend)
         return lambda X: (other._outputs(X), np.zeros(len(X)))
 
@@ -109,10 +103,12 @@ class AdaptiveModel(Model):
         centre, scale = self._units(rows)
         rows = replace(rows, T=(rows.T - centre) / scale)
         coding = self._coding(targets, rows)
+        self._enter("view")
         with engine.threads_for(self._spent.landmarks):
             self.view_, landmarks = self._choose_view(rows, coding, rng)
             self._part_seed = int(rng.randint(2**31 - 1))
             rows = replace(rows, X=self.view_.transform_learned(rows, value_parts(rows, self._part_seed)))
+        self._enter("global model")
         stages = self._stages(rows, coding, landmarks, rng, backend)
         if self._is_monotone:
             stages = self._monotone(stages, rows, table, rng)
@@ -173,8 +169,8 @@ class AdaptiveModel(Model):
         return Stages(found.features, found.C, s.beta, s.intercept, None, found.held_out, s.leverage)
 
     def _work(self, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, backend: Any) -> Work:
-        given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, backend, self._say)
-        return Work(*given)
+        given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, backend)
+        return Work(*given, self._say, self._enter)
 
     def _learned_coordinates(self, rows: Rows) -> np.ndarray:
         """Coordinates of the training rows, as the fit saw them; copies may stand apart."""
@@ -300,9 +296,12 @@ class AdaptiveModel(Model):
         return zero, zero
 
     def _say(self, text: str) -> None:
-        if self.verbose:
-            wall, processor = (now - then for now, then in zip(clocks(), self._began, strict=True))
-            print(f"[{wall:6.1f} s, {processor:6.1f} s of the processors] {text}")
+        if self._progress is not None:
+            self._progress.say(text)
+
+    def _enter(self, stage: str) -> None:
+        if self._progress is not None:
+            self._progress.enter(stage)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -20,7 +20,7 @@ from ulmus.models._between import reads
 from ulmus.models._heads import JudgedFolds, Means, Neighbours, Part
 from ulmus.models._metric import metric_for, seen_through
 from ulmus.models._references import Division, References
-from ulmus.models.summary import FitSummary, html_view, summarised
+from ulmus.models.summary import html_view, summarised
 from ulmus.tuning import fold_numbers
 
 
@@ -215,17 +215,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
     _seed: int
     left_out_: LabelScores | None
 
-    def summary(self) -> FitSummary:
-        """One screen about the fitted model; it prints as text, and shows as HTML in a notebook.
-
-        What was fitted on what, what was chosen against which alternatives, and scores of rows that were classified as
-        if they were new.
-
-        Returns
-        -------
-        FitSummary
-        """
-        return summarised(self)
+    summary = summarised
 
     def _repr_html_inner(self) -> str:
         return html_view(self, super()._repr_html_inner())

@@ -69,6 +69,7 @@ class LogStages:
         if self.work.effort.grows and model.gained > MORE and 2 * model.size >= larger <= len(self.work.rows) // 8:
             more = self._global(larger, held, seed, model)
             model = min((model, more), key=lambda each: each.trials[each.best].loss)
+        self.work.enter("local stage")
         best, losses = model.best, None
         if self.work.effort.partitions and len(self.work.rows) > FEW:
             place, choice, judged = self._judged(model, best)

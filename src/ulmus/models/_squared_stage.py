@@ -32,6 +32,7 @@ class SquaredStages:
         with engine.threads_for(self.work.effort.landmarks):
             scored = distinct_pairs(rows, SCORED, rng)
             model = self._fit_global(rows, coding, scored, landmarks, rng)
+            self.work.enter("local stage")
             held = held_sets(rows, rng) if self.work.effort.partitions else []
             P, *P_without = model.predictions(model.solution, *map(model.without, held))
             choice, held_out = self._judge_local(rows, held, P_without, coding, rng)

@@ -33,6 +33,7 @@ class Work:
     rng: np.random.RandomState
     backend: Any
     say: Callable[[str], None]
+    enter: Callable[[str], None]
 
     @property
     def n_jobs(self) -> int | None:

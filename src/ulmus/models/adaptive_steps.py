@@ -25,7 +25,7 @@ from ulmus.features.metric import through
 from ulmus.features.partition import Partition, random_partition
 from ulmus.features.preparation import PARTS, Category
 from ulmus.features.sampling import gathered, left_out_together, row_keys
-from ulmus.models._adaptive import AdaptiveModel, clocks
+from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models._log_passes import LogPasses
 from ulmus.models._log_stage import LogStages, calibrated_loss
 from ulmus.models._squared_passes import SquaredPasses
@@ -33,6 +33,7 @@ from ulmus.models.adaptive import CLEARLY
 from ulmus.models.base import Model
 from ulmus.models.choice import Choice
 from ulmus.models.fitted import Fitted
+from ulmus.models.progress import FitProgress
 from ulmus.models.steps import Steps
 from ulmus.solvers.cells import CellSolver
 from ulmus.solvers.local import LocalKernels
@@ -144,7 +145,7 @@ class AdaptiveSteps(Steps):
     def look(self, sample: Rows, rng: np.random.RandomState, counts: Counts, chosen: dict[str, Any] | None) -> None:
         """Choose the view on a sample, or take what was ``chosen`` before."""
         model = self.model
-        model._began = clocks()
+        model._progress = FitProgress(model)
         self.table, self.rng, self.counts = gathered(replace(sample, X=np.asarray(sample.X, np.float64))), rng, counts
         rows = replace(self.table, place=np.arange(len(self.table)))
         centre, scale = model._units(rows)
@@ -298,6 +299,7 @@ class AdaptiveSteps(Steps):
         stages = self.stage.stages(local, held_out, self.losses)
         found = model._settle(stages, self.sample, (own.centre, own.scale), table)
         model._adopt(Fitted(None, self.targets, self.certainty(found, self.sample)))
+        model._forget("_progress")
         return model
 
     def __getstate__(self) -> dict[str, Any]:

@@ -4,6 +4,8 @@ A model **has** a family (random layer, exact kernel, Nyström), which knows fea
 (regression, classification, ordinal), which knows targets. What a fit finds is one frozen value, ``fitted_``.
 """
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ulmus import engine
-from ulmus._sklearn import check_sample_weight, fit_context
+from ulmus._sklearn import CallbackSupport, check_sample_weight, fit_context
 from ulmus.backend import Host
 from ulmus.calibration import HeldOut
 from ulmus.calibration.far import far
@@ -26,12 +28,12 @@ from ulmus.models.choice import Choice, RidgeSearch, Training, by_squares
 from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import judged_by_others
 from ulmus.models.fitted import Fitted, Outcome
-from ulmus.models.summary import FitSummary, html_view, summarised
+from ulmus.models.summary import html_view, summarised
 from ulmus.statistics import Summary, dwarfing
 from ulmus.tuning import GCV, fold_numbers
 
 
-class Model(BaseEstimator):
+class Model(CallbackSupport, BaseEstimator):
     """The fixed order of work; the task and the family fill in the steps.
 
     A **task** has ``_validate(X, y, reset)`` (rows and targets by scikit-learn's checks), ``_targets_of(y, given)``
@@ -49,6 +51,10 @@ class Model(BaseEstimator):
     _all_finite: ClassVar[Any] = True
     #: Whether a column in other units than the rest changes what is learned.
     _minds_scales: ClassVar[bool] = True
+    #: Stages of a fit that are told, and the share of the work that each takes, about.
+    _fit_stages: ClassVar[Mapping[str, float]] = {}
+    #: Who is told of them, during a fit.
+    _progress: Any = None
     #: Whether this is a copy that has a plan and has learned no row.
     _is_blank: Any = False
     fitted_: Fitted
@@ -106,13 +112,28 @@ class Model(BaseEstimator):
         if balance is not None:
             folds = folds if folds is None else folds[balance > 0]
         work = len(rows) * float(self._most_features(rows)) ** 2
-        with engine.threads_for(len(rows)), backend_for(self.device, self.n_jobs, work) as backend:
-            rng = check_random_state(self.random_state)
-            rows = self._sent(rows, backend)
-            found = self._train(self._training(targets, rows, folds, rng, backend, metric))
-        certainty = self._certainty(targets, found.held_out, rows)
-        self._adopt(Fitted(found.weights, targets, certainty, metric, n_rows=len(rows)), rows, found.learner)
+        with self._watched(X=X, y=y, metadata={"sample_weight": weight}):
+            with engine.threads_for(len(rows)), backend_for(self.device, self.n_jobs, work) as backend:
+                rng = check_random_state(self.random_state)
+                rows = self._sent(rows, backend)
+                found = self._train(self._training(targets, rows, folds, rng, backend, metric))
+            certainty = self._certainty(targets, found.held_out, rows)
+            self._adopt(Fitted(found.weights, targets, certainty, metric, n_rows=len(rows)), rows, found.learner)
         return self
+
+    @contextmanager
+    def _watched(self, **data: Any) -> Iterator[None]:
+        """Tell callbacks, and people, of the fit inside, where they ask for it."""
+        if not (hasattr(self, "_skl_callbacks") or (self.verbose and self._fit_stages)):
+            yield
+            return
+        from ulmus.models.progress import watching
+
+        with watching(self, self._fit_stages, **data) as self._progress:
+            try:
+                yield
+            finally:
+                self._forget("_progress")
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -194,17 +215,7 @@ class Model(BaseEstimator):
 
     # What was fitted, and what it says of rows
 
-    def summary(self) -> FitSummary:
-        """One screen about the fitted model; it prints as text, and shows as HTML in a notebook.
-
-        What was fitted on what, what was chosen against which alternatives, scores of rows that were left out, and the
-        leading inputs.
-
-        Returns
-        -------
-        FitSummary
-        """
-        return summarised(self)
+    summary = summarised
 
     def _repr_html_inner(self) -> str:
         return html_view(self, super()._repr_html_inner())

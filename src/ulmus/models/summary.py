@@ -90,7 +90,15 @@ class FitSummary:
 
 
 def summarised(model: Any) -> FitSummary:
-    """The summary of a fitted model."""
+    """One screen about the fitted model; it prints as text, and shows as HTML in a notebook.
+
+    What was fitted on what, what was chosen against which alternatives, scores of rows that were left out, and the
+    leading inputs.
+
+    Returns
+    -------
+    FitSummary
+    """
     check_is_fitted(model)
     answers, left_out = answers_left_out(model)
     measures: Any = REGRESSION

@@ -37,6 +37,8 @@ STORED = (
     "float32",
     "float64",
 )
+#: Who watches a fit is no part of the model.
+WATCHING = ("_progress", "_skl_callbacks")
 #: Deepest nesting of lists and mappings in the state of one object.
 DEPTH = 64
 MT19937_WORDS = 624
@@ -131,7 +133,7 @@ class StateEncoder:
             self.cost += kernel_cost(arguments[1])
             entry = {"class": name, "arguments": [self.encode(a, f"{where}({i})") for i, a in enumerate(arguments)]}
         else:
-            state = value.__getstate__()
+            state = {k: v for k, v in value.__getstate__().items() if k not in WATCHING}
             self._check(cls, state, where)
             entry = {"class": name, "state": {k: self.encode(v, f"{where}.{k}") for k, v in sorted(state.items())}}
         self._open.discard(id(value))

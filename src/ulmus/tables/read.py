@@ -14,10 +14,12 @@ from typing import Any
 
 from ulmus.engine import physical_memory
 from ulmus.tables.errors import TableError
-from ulmus.tables.sniff import Layout, Source
+from ulmus.tables.sniff import DAMAGED, Layout, Source
 
 #: Texts that mean that a value is missing.
 MISSING = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", "#N/A", "#NA", "<NA>")
+#: Rows that may stand above a header.
+TITLES = 10
 #: How the names of tables end, in folders.
 ENDINGS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx")
 #: Bytes of text in one batch.
@@ -55,9 +57,20 @@ class TableBatch:
     def column(self, name: str) -> Any:
         if name in self.columns:
             return self.columns[name]
-        near = get_close_matches(name, list(self.columns), 1)
+        near, below = get_close_matches(name, list(self.columns), 1), self._header_below(name)
         hint = f"; did you mean {near[0]!r}?" if near else f"; there are {_few(list(self.columns))}"
+        if below is not None:
+            hint += f". The name stands in row {below}: take out what is above it, so that it is in the first row"
         raise TableError(f"there is no such column{hint}", file=self.file, column=name)
+
+    def _header_below(self, name: str) -> int | None:
+        """The row in which a name stands that is none of a column: titles, or another header, are above it."""
+        for i in range(min(TITLES, self.n_rows)):
+            for column in self.columns.values():
+                value = column[i].as_py()
+                if isinstance(value, str) and name in (part.strip(' "') for part in re.split(r"[,;\t|]", value)):
+                    return self.first_row + i
+        return None
 
 
 def read_table(path: str) -> TableBatch:
@@ -137,12 +150,16 @@ def _read_file(path: str) -> Iterator[TableBatch]:
     reader = {"csv": _csv, "jsonl": _json_lines, "parquet": _parquet, "xlsx": _workbook}[layout.format]
     row = 2 if layout.format in ("csv", "xlsx") else 1
     rows = 0
-    for table in reader(source, layout):
-        if not table.num_rows:
-            continue
-        names = unique_names(table.column_names)
-        yield TableBatch(dict(zip(names, table.columns, strict=True)), row + rows, source.name)
-        rows += table.num_rows
+    try:
+        for table in reader(source, layout):
+            if not table.num_rows:
+                continue
+            names = unique_names(table.column_names)
+            yield TableBatch(dict(zip(names, table.columns, strict=True)), row + rows, source.name)
+            rows += table.num_rows
+    except DAMAGED as error:
+        where = f"after row {row + rows - 1}" if rows else "from its start"
+        raise TableError(f"the compressed file is damaged, {where}: {error}", file=source.name) from None
     if not rows:
         raise TableError("the file has no rows, only a header" if row == 2 else "no rows", file=source.name)
 

@@ -6,6 +6,7 @@ import csv
 import gzip
 import lzma
 import sys
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BufferedReader, BytesIO, StringIO
@@ -32,6 +33,8 @@ COMPRESSIONS: dict[bytes, Callable[[Any], Any]] = {
     b"\xfd7zXZ\x00": lzma.open,
     b"\x28\xb5\x2f\xfd": _zstd,
 }
+#: What reading a damaged one raises, beside OSError.
+DAMAGED = (EOFError, lzma.LZMAError, zlib.error)
 #: First bytes of files that people have, and what to do with them.
 OTHERS = {
     b"PK\x03\x04": "a ZIP archive, or a document of an office program; unpack it, or save the table as CSV",
@@ -93,7 +96,7 @@ class Source:
         try:
             with self.open() as stream:
                 return stream.read(SAMPLE)
-        except (OSError, EOFError, lzma.LZMAError) as error:
+        except (OSError, *DAMAGED) as error:
             raise TableError(f"the compressed file is damaged: {error}", file=self.name) from None
 
     def layout(self) -> Layout:

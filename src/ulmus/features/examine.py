@@ -1,0 +1,134 @@
+"""What is odd about a table, told before a model is fitted to it: one function, for Python and for the command line."""
+
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ulmus._layout import html_table, text_table
+from ulmus.exceptions import LeftOutWarning
+from ulmus.features.findings import Finding, copies, drift, leaks, profile
+from ulmus.features.frames import columns_of, frame_of
+from ulmus.features.table_encoder import TableEncoder
+
+#: Whole numbers with at most so many distinct values are classes.
+FEW = 10
+TASKS = ("auto", "classification", "regression")
+
+
+@dataclass(frozen=True)
+class TableCheck:
+    """What is odd about a table; it prints as a small table, and shows as HTML in a notebook.
+
+    Attributes
+    ----------
+    kinds : dict of str to str
+        What every column is.
+    left_out : dict of str to str
+        Columns that a model leaves out (names of rows, constants, empty ones), and why.
+    findings : list of Finding
+        Columns that tell the target, copies among rows held out, drift; each has a ``kind`` (a class of warnings), a
+        ``text`` and the ``column``, where there is one.
+    """
+
+    kinds: dict[str, str]
+    left_out: dict[str, str] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    def warn(self) -> None:
+        """Warn of every finding."""
+        for finding in self.findings:
+            finding.warn()
+
+    def _rows(self) -> list[tuple[str, str]]:
+        counts = Counter(self.kinds.values())
+        rows = [("columns", ", ".join(f"{count} × {kind}" for kind, count in counts.items()))]
+        rows += [("left out", f"{name} ({why})") for name, why in self.left_out.items()]
+        rows += [(finding.name, finding.text) for finding in self.findings]
+        return rows if len(rows) > 1 else [*rows, ("", "nothing odd was found")]
+
+    def __str__(self) -> str:
+        return "\n".join(text_table(self._rows()))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows())
+
+
+def check_table(
+    X: Any, y: Any = None, X_new: Any = None, y_new: Any = None, *, task: str = "auto", encoder: Any = None
+) -> TableCheck:
+    """Tell what is odd about a table, as ``ulmus fit`` does.
+
+    Parameters
+    ----------
+    X : frame or array of shape (n_samples, n_features)
+        pandas or polars, or an array.
+    y : array of shape (n_samples,), optional
+        Targets; columns that tell them by themselves are found.
+    X_new : frame or array, optional
+        Rows held out, or new ones: is any column distributed otherwise?
+    y_new : array, optional
+        Targets of rows held out; copies of training rows among these are counted.
+    task : {"auto", "classification", "regression"}, default="auto"
+        What targets are. Words, truth values and whole numbers of at most ten distinct values are classes.
+    encoder : TableEncoder, optional
+        That says what some columns are.
+
+    Returns
+    -------
+    TableCheck
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, ulmus
+    >>> rng = np.random.RandomState(0)
+    >>> table = pd.DataFrame({"size": rng.normal(size=200), "id": range(200), "unit": "m"})
+    >>> price = 3 * table["size"] + rng.normal(size=200)
+    >>> table["tax"] = 0.19 * price
+    >>> print(ulmus.check_table(table[["size", "id", "unit"]], price))
+    columns   1 × number, 1 × id, 1 × constant
+    left out  id (names the rows: 200 distinct values in 200)
+    left out  unit (has only one value)
+    >>> [finding.column for finding in ulmus.check_table(table, price).findings]
+    ['tax']
+    """
+    if task not in TASKS:
+        raise ValueError(f"task must be one of {TASKS}, got {task!r}")
+    prepared = TableEncoder(random_state=0) if encoder is None else clone(encoder)
+    prepared.set_params(prepared=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeftOutWarning)
+        M = prepared.fit(X).transform(X)
+    found, names = list[Finding](), [str(name) for name in prepared.names_]
+    if y is not None:
+        y = np.asarray(y)
+        if len(y) != len(M):
+            raise ValueError(f"X has {len(M)} rows and y has {len(y)}")
+        found += leaks(M, names, prepared.inputs_, y, _classes(y) if task == "auto" else task == "classification")
+    if X_new is not None:
+        if y is not None and y_new is not None:
+            found += copies(M, y, prepared.transform(X_new), np.asarray(y_new))
+        kept = [name for name in names if name not in prepared.left_out_]
+        then, now = ({name: _values(each, names, name) for name in kept} for each in (X, X_new))
+        found += drift(profile(then), now)
+    return TableCheck(dict(prepared.kinds_), dict(prepared.left_out_), found)
+
+
+def _classes(y: np.ndarray) -> bool:
+    if y.dtype.kind not in "iuf":
+        return True
+    values = np.unique(y[np.isfinite(y)])
+    return bool(len(values) <= FEW and (values == np.round(values)).all())
+
+
+def _values(X: Any, names: list[str], name: str) -> np.ndarray:
+    """A column of a frame, or of an array."""
+    frame = frame_of(X)
+    if frame is None:
+        return np.asarray(X)[:, names.index(name)]
+    return np.asarray({str(k): v for k, v in columns_of(frame).items()}[name].to_numpy())
