@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import ulmus
 from data import relative_error
 from gpu import DEVICE, accelerator, torch
+from ulmus.backend import Host
 from ulmus.codings import Plain
 from ulmus.devices import batches, differences, log_leaves, softmax, trials
 from ulmus.devices.direct import Driver
@@ -21,6 +22,7 @@ from ulmus.features.partition import grown, random_partition
 from ulmus.models import _log_global, _log_stage
 from ulmus.models._effort import EFFORTS
 from ulmus.solvers import local, log_local
+from ulmus.solvers.cells import CellSolver
 from ulmus.solvers.softmax import LogProblem, fit_softmax
 from ulmus.tuning.local import LOG, SQUARES, LocalChoice, LocalSearch, Remainder
 
@@ -253,3 +255,17 @@ def test_leaves_are_judged_as_by_the_cpu(monkeypatch, by_log, weighted):
     for key, (loss, found) in here.tried.items():
         assert relative_error(there.tried[key][1], found) < 1e-6
         assert there.tried[key][0] == pytest.approx(loss, rel=1e-6)
+
+
+@pytest.mark.parametrize("tolerance", [None, 1e-6])
+def test_cells_of_a_stream_are_solved_as_on_the_cpu(tolerance):
+    rng = np.random.RandomState(0)
+    U = rng.normal(size=(200, 3))
+    T = np.where(rng.uniform(size=(200, 1)) < 0.5, 1.0, -1.0)
+    rows = Rows(U, np.hstack([T, 0.3 * rng.normal(size=(200, 1))]), place=np.arange(200))
+    solver = CellSolver("matern32", 0.5, 0.1, 60, 0, tolerance)
+    here, there = (solver.solve(rows, 0, 0, backend) for backend in (Host(1), Driver(accelerator())))
+    assert_array_equal(np.sort(there.numbers), np.sort(here.numbers))
+    assert_array_equal(there.partition.starts, here.partition.starts)
+    orders = np.argsort(here.numbers), np.argsort(there.numbers)
+    assert relative_error(there.alpha[orders[1]], here.alpha[orders[0]]) < (1e-8 if tolerance is None else 1e-2)

@@ -52,6 +52,7 @@ SECTIONS = {
     "ad": Entry("Threads on small products", "threads", "small_products", 9),
     "ae": Entry("Landmark strategies", "landmarks", "strategies", 3),
     "af": Entry("Ordered and robust discriminants", "enda_variants", "variants", 5),
-    "ag": Entry("GPU: adaptive models", "gpu_adaptive", "adaptive", 1),
+    "ag": Entry("Adaptive models past memory", "adaptive_streams", "past_memory", 1),
+    "ah": Entry("GPU: adaptive models", "gpu_adaptive", "adaptive", 1),
     "cpu": Entry("CPU: iterative beside direct, 8,000 and 20,000 landmarks", "iterative", "routes", 1),
 }

@@ -1,4 +1,4 @@
-"""Section (ag): adaptive models on a GPU: seconds, memory and errors beside boosted trees.
+"""Section (ah): adaptive models on a GPU: seconds, memory and errors beside boosted trees.
 
 Three tables: a million rows of ten features (that of section (ac)), ten million of 28 (that of sections (x) and (y)),
 and CovType, covtype.parquet in the folder ULMUS_DATA, a fifth of its rows for the test. *Boosted* is

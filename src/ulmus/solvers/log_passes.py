@@ -14,15 +14,12 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.engine import Rows
-from ulmus.solvers.descent import newton_direction
 from ulmus.solvers.log_loss import losses, proportions, targets
-from ulmus.solvers.sampled_descent import SAMPLED
+from ulmus.solvers.sampled_descent import REMEMBERED, corrected
 from ulmus.solvers.softmax import FeatureObjective
 
 #: By which a step that does not lower the objective is shortened, and how often.
 SHORTER, SHORTENED = 0.25, 4
-#: Steps that are remembered.
-REMEMBERED = 10
 #: What steps for the last digits leave of the objective.
 FINE = 1e-16
 
@@ -115,11 +112,4 @@ def direction(
     """
     F = few.scores(v)
     few.metric(F)
-    g, shares = g.copy(), list[float]()
-    for s, y in reversed(told):
-        shares.append(few.pair(g, s) / few.pair(y, s))
-        g -= shares[-1] * y
-    d: np.ndarray = newton_direction(few, F, g, few.direction(g), SAMPLED)[0]
-    for (s, y), share in zip(told, reversed(shares), strict=True):
-        d -= s * (share + few.pair(y, d) / few.pair(y, s))
-    return d
+    return corrected(few, F, g, told)

@@ -212,10 +212,10 @@ class FeatureObjective:
         return F, self._sum(work, problem.rows, v) + self.penalty[:, None] * v
 
     def sample(self) -> tuple[np.ndarray, "FeatureObjective"]:
-        """Some rows, and the objective on them, features in memory; they weigh as much as all."""
+        """Some rows, and the objective on them, which weigh as much as all; features are held in single precision."""
         problem, index = self.problem, self._drawn
         assert index is not None
-        Phi = self.design(index)[:, : self.L]
+        Phi = self.design(index)[:, : self.L].astype(np.float32)
         w = self.w[index] * (self.w.sum() / self.w[index].sum())
         offset = None if problem.offset is None else problem.offset[index]
         rows = Rows(Phi, problem.rows.T[index], w)

@@ -39,7 +39,7 @@ STEADIER = 0.01
 #: What may be left of the objective of models that are judged.
 JUDGED = 1e-4
 #: What may be left of the objective of a model that is kept: scores are then right to some 1e-6.
-TOLERANCE = 1e-12
+TOLERANCE = 1e-13
 
 
 @dataclass(frozen=True)
