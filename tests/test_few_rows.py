@@ -78,6 +78,9 @@ def test_parts_hold_targets_of_all_sizes_and_know_neither_units_nor_order():
     np.testing.assert_array_equal(part[np.argsort(y)], np.arange(50) % 5)
     order = np.random.default_rng(1).permutation(50)
     np.testing.assert_array_equal(parts_of_few(Rows(8 * X[order], 1e9 * y[order, None]), 200, 5), part[order])
+    labels = Rows(X, np.sign(y)[:, None])
+    other_units = Rows(X * [3.0, 0.1, 7e5], labels.T)
+    np.testing.assert_array_equal(parts_of_few(other_units, 200, 5), parts_of_few(labels, 200, 5))
 
 
 def test_copies_of_a_row_stand_in_one_part_and_many_rows_in_none():

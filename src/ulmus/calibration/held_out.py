@@ -11,6 +11,7 @@ from ulmus import engine
 from ulmus.calibration.curves import Curves
 from ulmus.engine import Lift, Rows
 from ulmus.features.kept import KeptMap
+from ulmus.features.kernels import dense
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_sample, row_keys
 from ulmus.solvers.interpolation import without_own_row
@@ -254,7 +255,9 @@ def parts_of_few(rows: Rows, few: float, parts: int) -> np.ndarray | None:
     """
     if rows.effective_count >= few:
         return None
-    keys, place = np.unique(row_keys(rows.X, 0), return_inverse=True)
+    X = dense(np.asarray(rows.X) if hasattr(rows.X, "rows_of_small_keys") else rows.X, np.float64)
+    ranks = np.column_stack([np.unique(column, return_inverse=True)[1] for column in X.T]).astype(float)
+    keys, place = np.unique(row_keys(ranks, 0), return_inverse=True)
     if len(keys) < 2 * parts:
         return None
     least = np.full(len(keys), np.inf)
