@@ -40,3 +40,16 @@ def test_errors_behind_intervals_are_no_smaller_than_targets_that_nothing_explai
     X, y = rng.normal(size=(40, 30)), rng.normal(size=40)
     model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
     assert np.sqrt(np.mean(model.spread_.residuals**2)) >= y.std()
+
+
+def test_errors_of_few_rows_left_out_are_those_of_new_rows():
+    """With a local stage they come from models of nine tenths of the rows, not from one of half of them."""
+    rng = np.random.RandomState(3)
+    X = rng.uniform(-1, 1, (2700, 2))
+    y = np.sin(9 * X[:, 0]) * np.cos(7 * X[:, 1]) + 0.02 * rng.normal(size=2700)
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X[:700], y[:700])
+    assert model.local_ is not None
+    rows = model.spread_.rows
+    assert len(rows.T) == 700
+    left_out, new = np.abs(rows.T - rows.P).mean(), np.abs(model.predict(X[700:]) - y[700:]).mean()
+    assert 0.75 * new < left_out < 1.35 * new

@@ -146,3 +146,30 @@ def test_models_whose_rows_do_not_leave_one_by_one_say_so(model, groups, says):
     model.fit(X, Y[:, 0], groups=np.arange(40) % 8 if groups else None)
     with pytest.raises(ValueError, match=says):
         model.predict_interval(Q, method="jackknife+")
+
+
+def test_cv_plus_is_made_of_real_refits_without_each_fold():
+    rng = np.random.RandomState(3)
+    X = rng.uniform(-2, 2, (90, 2))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=90)
+    new, landmarks = rng.uniform(-2, 2, (7, 2)), rng.uniform(-2, 2, (15, 2))
+    given = {"n_landmarks": 15, "landmarks": landmarks, "gamma": 0.5, "C": 3.0, "fit_intercept": True}
+    fold = np.arange(90) % 5
+    splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(5)]
+    model = NKELMRegressor(**given, cv=splits).fit(X, y)
+    left = np.empty((7, 90))
+    errors = np.empty(90)
+    for k, (train, test) in enumerate(splits):
+        refit = NKELMRegressor(**given).fit(X[train], y[train])
+        left[:, fold == k] = refit.predict(new)[:, None]
+        errors[test] = y[test] - refit.predict(X[test])
+    values = np.sort(left + errors, axis=1)
+    rank = int(np.ceil(0.95 * 91)) - 1
+    expected = np.column_stack([values[:, 90 - 1 - rank], values[:, rank]])
+    np.testing.assert_allclose(model.predict_interval(new, 0.9, method="cv+"), expected, atol=1e-8)
+
+
+def test_cv_plus_needs_folds():
+    X = np.random.RandomState(4).normal(size=(50, 2))
+    with pytest.raises(ValueError, match="keeps none"):
+        NKELMRegressor(10, random_state=0).fit(X, X[:, 0]).predict_interval(X, method="cv+")

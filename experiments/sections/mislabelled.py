@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from experiments.runner.protocol import markdown
 from experiments.tables import DEVELOPMENT, FURTHER, SETS, load_table, part_of
-from ulmus import AdaptiveClassifier, KELMClassifier
+from ulmus import AdaptiveClassifier, KELMClassifier, NKELMClassifier
 
 FLIPPED = 0.05
 
@@ -34,6 +34,12 @@ def encoded(X: pd.DataFrame) -> np.ndarray:
 
 def by_kelm(X: pd.DataFrame, y: np.ndarray, seed: int) -> np.ndarray:
     return KELMClassifier(random_state=seed, n_jobs=1).fit(encoded(X), y).row_values()
+
+
+def by_log(X: pd.DataFrame, y: np.ndarray, seed: int) -> np.ndarray:
+    """The log loss, whose rows leave by a Newton step."""
+    model = NKELMClassifier(loss="log", max_landmarks=300, random_state=seed, n_jobs=1)
+    return model.fit(encoded(X), y).row_values(encoded(X), y)
 
 
 def by_adaptive(X: pd.DataFrame, y: np.ndarray, seed: int) -> np.ndarray:
@@ -51,6 +57,7 @@ def by_forest(X: pd.DataFrame, y: np.ndarray, seed: int) -> np.ndarray:
 
 JUDGES: dict[str, Callable[..., np.ndarray]] = {
     "KELM": by_kelm,
+    "NKELM, log loss": by_log,
     "adaptive, squares": by_adaptive,
     "random forest": by_forest,
 }

@@ -6,6 +6,7 @@ from ulmus.calibration.held_out import (
     CALIBRATION_ROWS,
     LEAST_REMAINDER,
     FoldModels,
+    FoldWeights,
     HeldOut,
     fold_sample,
     leave_one_out,
@@ -16,7 +17,7 @@ from ulmus.calibration.held_out import (
     variance_terms,
 )
 from ulmus.calibration.intervals import Asked, New, RobustSpread, Spread
-from ulmus.calibration.jackknife import MapLeaning
+from ulmus.calibration.jackknife import FoldLeaning, MapLeaning
 from ulmus.calibration.scale import Scale
 from ulmus.calibration.sets import LabelScores
 from ulmus.calibration.temperature import LogOdds, LogScores, Temperature, fit_temperature, probabilities
@@ -25,7 +26,9 @@ __all__ = [
     "CALIBRATION_ROWS",
     "LEAST_REMAINDER",
     "Asked",
+    "FoldLeaning",
     "FoldModels",
+    "FoldWeights",
     "HeldOut",
     "LabelScores",
     "LogOdds",

@@ -30,6 +30,15 @@ MET = (1e-6, 1e-9)
 
 
 @dataclass(frozen=True)
+class FoldWeights:
+    """Weights on the features, and constants, of the models without each fold: ``beta[fold, feature, output]``."""
+
+    numbers: np.ndarray
+    beta: np.ndarray
+    intercept: np.ndarray
+
+
+@dataclass(frozen=True)
 class HeldOut:
     """Predictions of some rows by models that did not see them: targets, predictions, variances and weights.
 
@@ -40,7 +49,7 @@ class HeldOut:
     every row was left out alone, of a model in closed form. ``residual`` is what a robust model that holds the rows
     misses their targets by: small for a row that is merely far from others, and large for an outlier. ``freedom`` are
     the degrees of freedom, per row, of the model that holds all of them, where rows were left out of that. ``curves``
-    are the quantiles of a model that has fitted some.
+    are the quantiles of a model that has fitted some, ``folds`` the models by which rows of folds were predicted.
     """
 
     T: np.ndarray
@@ -55,6 +64,7 @@ class HeldOut:
     residual: np.ndarray | None = None
     freedom: float = 0.0
     curves: Curves | None = None
+    folds: FoldWeights | None = None
 
     @classmethod
     def of(cls, rows: Rows, residual: np.ndarray, remainder: np.ndarray, rest: Any = 0.0) -> "HeldOut":
@@ -69,7 +79,7 @@ class HeldOut:
         columns: dict[str, list[Any]] = {
             f.name: [getattr(part, f.name) for part in parts]
             for f in fields(cls)
-            if f.name not in ("one_by_one", "freedom", "curves")
+            if f.name not in ("one_by_one", "freedom", "curves", "folds")
         }
         every: dict[str, Any] = {k: None if v[0] is None else np.concatenate(v) for k, v in columns.items()}
         return cls(**every)
@@ -187,6 +197,7 @@ def fold_sample(features: Any, rows: Rows, folds: FoldModels, rng: np.random.Ran
         index, rows = distinct_sample(rows, CALIBRATION_ROWS, rng)
         number = number[index]
     P, h, explained = np.empty(rows.T.shape), np.empty(len(rows)), np.empty(len(rows))
+    weights = list[tuple[np.ndarray, np.ndarray]]()
     for k in np.unique(number):
         model = folds.without(k)
         beta, changes, leverage = model.beta, None, model.leverage
@@ -195,6 +206,7 @@ def fold_sample(features: Any, rows: Rows, folds: FoldModels, rng: np.random.Ran
             beta, changes = without.without(leverage.inverse, leverage.centre, beta)
         # an intercept is the mean target less that of the features
         intercept = model.intercept + leverage.centre @ (model.beta - beta)
+        weights.append((beta, np.broadcast_to(intercept, (rows.T.shape[1],))))
         of_fold = np.flatnonzero(number == k)
         for piece in engine.pieces(len(of_fold), engine.block_rows(features.n_lifted, np.float64)):
             index = of_fold[piece]
@@ -209,7 +221,10 @@ def fold_sample(features: Any, rows: Rows, folds: FoldModels, rng: np.random.Ran
                 less, by_these = changes(Phi)
                 h[index], explained[index] = np.maximum(h[index] - less, 0.0), explained[index] - by_these
     rows = replace(rows, fold=number)
-    return HeldOut.by_others(rows, P, h + folds.C * residual_kernel(features, rows.X, explained))
+    held_out = HeldOut.by_others(rows, P, h + folds.C * residual_kernel(features, rows.X, explained))
+    beta, intercept = (np.stack([each[k] for each in weights]) for k in range(2))
+    kept = FoldWeights(np.unique(number), beta, intercept)
+    return replace(held_out, folds=kept)
 
 
 #: From inputs to predictions and their variances, of a model that was fitted to rows.

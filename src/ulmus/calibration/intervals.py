@@ -18,7 +18,7 @@ from ulmus.features.coarse import coarse
 from ulmus.solvers.robust import GROSS, deviations, weighted_median
 from ulmus.statistics import root_mean_square
 
-METHODS = ("normalised", "jackknife+", "plain")
+METHODS = ("normalised", "jackknife+", "cv+", "plain")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ the last term with an intercept. Where the row leaves as a landmark too (:mod:`u
 :math:`A^{-1}\tilde\phi_i` loses its share along :math:`s = A^{-1}v`, and :math:`f` itself loses
 :math:`\tilde\phi(x)^Ts\,v^T\beta / v^Ts`.
 
+With folds, f₋ᵢ is the model without the fold of row i, whose weights are kept, and this is CV+.
+
 The interval is made of the quantiles of :math:`f_{-i}(x) + e_{-i}` over the rows (Barber, Candès, Ramdas, Tibshirani
 2021): whatever the data, a new target lies inside with probability :math:`1 - 2\alpha` at least, and nearly always
 with :math:`1 - \alpha`.
@@ -71,6 +73,27 @@ class MapLeaning:
         lost = np.zeros((*leans.shape, self.lost.shape[1]))
         lost[:, self.index] = (Phi @ self.directions)[:, :, None] * self.lost
         return leans, lost
+
+
+@dataclass(frozen=True)
+class FoldLeaning:
+    """Of a model that was calibrated in folds, for CV+: what its answers lose with the fold of every held-out row."""
+
+    features: Any
+    beta: np.ndarray
+    intercept: np.ndarray
+    held_out: HeldOut
+
+    def __call__(self, X: Any) -> tuple[np.ndarray, Any]:
+        folds, fold = self.held_out.folds, self.held_out.fold
+        assert folds is not None
+        assert fold is not None
+        Phi = np.empty((X.shape[0], self.features.n_lifted))
+        self.features.lift(X, Phi)
+        P = Phi @ self.beta + self.intercept
+        lost = P[:, None] - (np.einsum("ij,kjm->ikm", Phi, folds.beta, optimize=True) + folds.intercept)
+        place = np.searchsorted(folds.numbers, fold)
+        return np.zeros((len(P), len(place))), lost[:, place]
 
 
 def jackknife_ends(

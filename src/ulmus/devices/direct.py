@@ -24,7 +24,7 @@ from ulmus.devices.tensors import DeviceRows, HostView, block_rows, on_both_side
 from ulmus.devices.trials import leaf_trials
 from ulmus.devices.whitening import DeviceDecomposition
 from ulmus.engine import Rows
-from ulmus.features.kernels import KERNELS
+from ulmus.features.kernels import KERNELS, dense
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import Partition, grown
 from ulmus.solvers.kernel_ridge import DualSolution
@@ -389,7 +389,7 @@ def fitted_values(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fitted values, leverages and residual kernel of a few rows."""
     a = driver.accelerator
-    Phi = driver.lift(features)(a.tensor(np.ascontiguousarray(_dense(rows.X))))
+    Phi = driver.lift(features)(a.tensor(np.ascontiguousarray(dense(rows.X, np.float64))))
     fitted = a.numpy(Phi @ a.tensor(solution.beta)) + solution.intercept
     leverage, rest = solution.leverage, residual_kernel(features, rows.X, a.numpy((Phi**2).sum(1)))
     if leverage.spectral or leverage.rows is not None:
@@ -397,7 +397,3 @@ def fitted_values(
     V = (Phi - a.tensor(leverage.centre)).T
     h = a.numpy((a.torch.linalg.solve_triangular(a.tensor(leverage.root), V, upper=False) ** 2).sum(0))
     return fitted, h + leverage.constant, rest
-
-
-def _dense(X: Any) -> Any:
-    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)

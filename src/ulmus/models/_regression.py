@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from ulmus.calibration import Asked, HeldOut, New, PredictiveDistribution, Spread
+from ulmus.calibration import Asked, FoldLeaning, HeldOut, New, PredictiveDistribution, Spread
 from ulmus.codings import Coding, Numbers, Plain
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
@@ -94,13 +94,14 @@ class Regression(RegressorMixin, Model):
         X : array or sparse matrix of shape (n_samples, n_features)
         coverage : float or list of float, default=0.9
             How probable it shall be that the target lies inside; a list gives an interval for each.
-        method : {"normalised", "jackknife+", "plain"}, default="normalised"
+        method : {"normalised", "jackknife+", "cv+", "plain"}, default="normalised"
             ``"normalised"`` intervals are as wide as errors are large at such rows, by a model of the sizes of left-out
             residuals. ``"plain"`` ones are nearly as wide everywhere: f(x) + √(1 + h + C r) q, with the leverage h,
             the residual kernel r, and quantiles q of the studentised left-out residuals. ``"jackknife+"`` takes the
             quantiles of the predictions by the models without each row plus the errors of these; whatever the data,
             it covers 2 coverage − 1 at least. It is exact, and offered by models whose leave-one-out is: ELM, OSELM,
-            NKELM and KELM by squares, calibrated row by row.
+            NKELM and KELM by squares, calibrated row by row. ``"cv+"`` is the same with the models without each fold,
+            for ELM and NKELM models that were fitted with ``cv=`` or groups.
         tails : {"equal", "symmetric"} or float, default="equal"
             Ends such that as many targets lie below as above, or equally far from the prediction; a number is the
             share of misses that lie below, so that 0 gives an upper bound only, and 1 a lower bound only.
@@ -122,8 +123,9 @@ class Regression(RegressorMixin, Model):
         X, spread, told = self._checked(X, fitted), fitted.certainty, (self._noise_features(fitted), self._seen)
         P = self._outputs(X, fitted)
         like = spread.like(asked, X, getattr(self, "feature_names_in_", None), *told)
-        if method == "jackknife+":
-            ends = spread.jackknife(self._leaning(fitted), X, P, asked, like)
+        if method in ("jackknife+", "cv+"):
+            leaning = self._leaning(fitted) if method == "jackknife+" else self._fold_leaning(fitted)
+            ends = spread.jackknife(leaning, X, P, asked, like)
         else:
             ends = spread.ends(self._new(X, P, fitted, method), asked, like)
         ends = fitted.targets.shaped(ends)
@@ -139,6 +141,17 @@ class Regression(RegressorMixin, Model):
             NumericalWarning,
             stacklevel=3,
         )
+
+    def _fold_leaning(self, fitted: Fitted) -> Any:
+        """What predictions of new rows lose with the fold of every row that was left out, for CV+."""
+        rows, weights = fitted.certainty.rows, fitted.weights
+        known = rows is not None and rows.folds is not None and rows.curves is None and weights is not None
+        if not known or self._is_monotone:
+            raise ValueError(
+                'method="cv+" needs the models without each fold, and this one keeps none: fit an ELM or NKELM model '
+                'by squares with cv=5, or with groups, or use method="normalised"'
+            )
+        return FoldLeaning(weights.features, weights.beta, weights.intercept, rows)
 
     def predict_distribution(self, X: Any, *, method: str = "normalised") -> PredictiveDistribution:
         """The distribution of new targets: its cdf, quantiles (``ppf``), samples and ``crps``.

@@ -7,10 +7,11 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.calibration import FoldModels, HeldOut, fold_sample
+from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_pairs, merged
 from ulmus.models._global import GlobalModel
-from ulmus.models._local_stage import held_sets, judge_local
+from ulmus.models._local_stage import few_to_calibrate, held_sets, judge_local, left_out_by_parts
 from ulmus.models._stages import Stages, Work, landmarks_of
 from ulmus.solvers.local import LocalKernels
 from ulmus.tuning.local import LocalChoice
@@ -37,6 +38,8 @@ class SquaredStages:
             P, *P_without = model.predictions(model.solution, *map(model.without, held))
             choice, held_out = self._judge_local(rows, held, P_without, coding, rng)
             local = self._fit_local(rows, P, choice, rng)
+            if local is not None and choice is not None and isinstance(coding, Plain) and few_to_calibrate(rows):
+                held_out = self._left_out_by_parts(rows, model, choice, rng)
         if local is None:
             model = self._larger(model, rows, coding, scored, rng)
         with engine.threads_for(model.size):
@@ -104,22 +107,39 @@ class SquaredStages:
         )
         return choice, held_out
 
+    def _left_out_by_parts(
+        self, rows: Rows, model: GlobalModel, choice: LocalChoice, rng: np.random.RandomState
+    ) -> HeldOut:
+        """Predictions of rows by both stages without them, each with one partition."""
+
+        def without(mask: np.ndarray) -> np.ndarray:
+            return model.predictions(model.without(mask))[0]
+
+        def fit(some: Rows, P: np.ndarray) -> LocalKernels:
+            rest = merged(replace(some, T=some.T - P), rng)
+            return self._leaves(rest, choice, 1, rng)
+
+        return left_out_by_parts(rows, without, fit, rng, self.work.n_jobs)
+
+    def _leaves(self, rest: Rows, choice: LocalChoice, rounds: int, rng: np.random.RandomState) -> LocalKernels:
+        """Leaves of so many partitions, fitted to what a global model leaves over."""
+        size, gamma = self.work.effort.leaf(len(rest)), choice.width * self.work.view.gamma
+        rounds = rounds if len(rest) > size else 1  # there is but one way to put all rows into one leaf
+        partitions = tuple(self.work.backend.partition(rest.X, size, rng) for _ in range(rounds))
+        kernel, ridge = self.work.view.kernel, choice.ridge
+        alphas = self.work.backend.fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions)
+        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas), ridge)
+
     def _fit_local(
         self, rows: Rows, P: np.ndarray, choice: LocalChoice | None, rng: np.random.RandomState
     ) -> LocalKernels | None:
         """The local stage on what the global model, which predicts P, leaves over."""
         if choice is None or not choice.pays:
             return None
-        effort, gamma = self.work.effort, choice.width * self.work.view.gamma
         rest = merged(replace(rows, T=rows.T - P), rng)
         each = rest.T.nbytes + 8 * len(rest)
-        rounds = min(effort.partitions, int((self.work.max_bytes - rest.X.nbytes) // each))
+        rounds = min(self.work.effort.partitions, int((self.work.max_bytes - rest.X.nbytes) // each))
         if rounds < 1:
             self.work.say(f"local stage left out: it needs {(rest.X.nbytes + each) / 1e9:.2g} GB")
             return None
-        size = effort.leaf(len(rest))
-        rounds = rounds if len(rest) > size else 1  # there is but one way to put all rows into one leaf
-        partitions = tuple(self.work.backend.partition(rest.X, size, rng) for _ in range(rounds))
-        kernel, ridge = self.work.view.kernel, choice.ridge
-        alphas = self.work.backend.fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions)
-        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas), ridge)
+        return self._leaves(rest, choice, rounds, rng)

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 _OURS = {
-    "calibration": "HeldOut LabelScores LogOdds LogScores RobustSpread Spread Temperature",
+    "calibration": "FoldWeights HeldOut LabelScores LogOdds LogScores RobustSpread Spread Temperature",
     "calibration.curves": "Curves",
     "codings": "Numbers OneVsAll Ordered",
     "engine": "Rows",
