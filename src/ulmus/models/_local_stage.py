@@ -9,10 +9,10 @@ import numpy as np
 from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.engine import Rows
-from ulmus.features.sampling import distinct_keys, merged
+from ulmus.features.sampling import distinct_keys, merged, row_keys
 from ulmus.models._effort import Effort
 from ulmus.solvers.local import LocalKernels
-from ulmus.tuning.folds import held_count
+from ulmus.tuning.folds import FEWEST_HELD, held_count
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.views import View
 
@@ -44,7 +44,7 @@ def few_to_calibrate(rows: Rows) -> bool:
 
     Models without them are then worse than the model of all rows, and their errors too large for its intervals.
     """
-    return rows.fold is None and len(rows) < 10 * HELD[0]
+    return rows.fold is None and len(rows) < 10 * FEWEST_HELD
 
 
 def left_out_by_parts(

@@ -10,6 +10,9 @@ from sklearn.utils import check_consistent_length
 from ulmus.engine import Rows
 from ulmus.statistics import Statistics, Summary
 
+#: Rows that judge a local stage, at least.
+FEWEST_HELD = 500
+
 
 def summarise(
     statistics: Callable[[Rows], Statistics], rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None
@@ -96,4 +99,4 @@ def held_count(n_rows: int) -> int:
     A stage is judged in few leaves, and these are a smaller share the more rows there are: a fixed number of rows would
     leave a handful to judge by.
     """
-    return int(np.clip(n_rows // 10, 500, max(5_000, n_rows // 20)))
+    return int(np.clip(n_rows // 10, FEWEST_HELD, max(5_000, n_rows // 20)))
