@@ -71,9 +71,9 @@ def test_rows_that_judge_the_local_stage_are_in_none_of_the_fits_that_they_judge
     y = np.concatenate([y, y[:300]])
     seen = {}
 
-    def spy(kernel, gamma, data, *others):
+    def spy(kernel, gamma, data, *others, **more):
         seen.update(data=data)
-        return LocalSearch(kernel, gamma, data, *others)
+        return LocalSearch(kernel, gamma, data, *others, **more)
 
     LocalSearch = _local_stage.LocalSearch
     monkeypatch.setattr(_local_stage, "LocalSearch", spy)

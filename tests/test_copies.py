@@ -17,7 +17,8 @@ from ulmus import (
     RobustNKELMRegressor,
 )
 from ulmus.engine import Rows
-from ulmus.features.sampling import gathered, left_out_together
+from ulmus.features import sampling
+from ulmus.features.sampling import distinct_count, gathered, left_out_together, row_keys
 from ulmus.solvers.path import RidgePath
 from ulmus.statistics import Statistics
 
@@ -150,3 +151,16 @@ def test_the_kmeans_centre_of_a_row_alone_is_that_row(form):
     nearest = np.abs(Z[:, None] - X).max(axis=2).min(axis=1)  # distance of each centre from the row next to it
     assert (nearest == 0).sum() >= 4
     assert not ((nearest > 0) & (nearest < 1e-10)).any()
+
+
+def test_keys_of_pairs_are_those_of_both_side_by_side():
+    rng = np.random.RandomState(0)
+    X, T = rng.normal(size=(300, 3)), rng.normal(size=(300, 2))
+    assert_array_equal(row_keys(sampling._Pairs(X, T), 5), row_keys(np.concatenate([X, T], axis=1), 5))
+
+
+def test_distinct_rows_are_counted_as_far_as_it_is_asked():
+    X = np.repeat(np.random.RandomState(0).normal(size=(50, 2)), 30, axis=0)
+    for enough in (10, 49, 50, 51, 10_000):
+        found = distinct_count(X, enough)
+        assert found == 50 or enough <= found < 50

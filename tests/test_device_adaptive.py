@@ -10,7 +10,8 @@ import ulmus
 from data import relative_error
 from gpu import DEVICE, accelerator, torch
 from ulmus.backend import Host
-from ulmus.devices import batches, differences, log_leaves, softmax
+from ulmus.codings import Plain
+from ulmus.devices import batches, differences, log_leaves, softmax, trials
 from ulmus.devices.direct import Driver
 from ulmus.devices.leaves import answers, leaves_of
 from ulmus.devices.partition import DeviceLevel
@@ -23,7 +24,7 @@ from ulmus.models._effort import EFFORTS
 from ulmus.solvers import local, log_local
 from ulmus.solvers.cells import CellSolver
 from ulmus.solvers.softmax import LogProblem, fit_softmax
-from ulmus.tuning.local import LocalChoice
+from ulmus.tuning.local import LOG, SQUARES, LocalChoice, LocalSearch, Remainder
 
 LEAF_KERNELS = ("laplacian_l1", "matern32", "rbf", "laplacian")
 
@@ -231,6 +232,29 @@ def test_without_a_gpu_the_error_says_what_to_do():
     with pytest.raises(RuntimeError, match='device="auto"'):
         ulmus.AdaptiveRegressor(device="cuda").fit(X, y)
     assert ulmus.AdaptiveRegressor(effort="fast", device="auto").fit(X, y).predict(X).shape == (100,)
+
+
+@pytest.mark.parametrize("by_log", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leaves_are_judged_as_by_the_cpu(monkeypatch, by_log, weighted):
+    monkeypatch.setattr(trials, "BATCH_BYTES", 8 * 3 * 60**2)
+    rng, U, R, weight, (partition, _) = stage()
+    R = codes(U, 3, rng) if by_log else R
+    Q = rng.normal(size=(80, 3))
+    T, P = (R[:80], 0.3 * rng.normal(size=(80, R.shape[1])))
+    offset = 0.3 * rng.normal(size=R.shape)
+    data = Remainder(U, R, weight if weighted else None, Q, T, P, None, offset)
+    search = LocalSearch("matern32", 0.4, data, Plain.of(T, None), "log_loss" if by_log else "auto", 1, SQUARES)
+    search = replace(search, stage=replace(LOG, tolerance=1e-14)) if by_log else search
+    monkeypatch.setattr("ulmus.tuning.local.LOG_TOLERANCE", 1e-14)
+    here, there = (
+        each.leaves(partition, 5) for each in (search, replace(search, trials=Driver(accelerator()).leaf_trials))
+    )
+    for leaves in (here, there):
+        leaves.judge(2, [1, 3])
+    for key, (loss, found) in here.tried.items():
+        assert relative_error(there.tried[key][1], found) < 1e-6
+        assert there.tried[key][0] == pytest.approx(loss, rel=1e-6)
 
 
 @pytest.mark.parametrize("tolerance", [None, 1e-6])

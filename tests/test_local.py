@@ -11,6 +11,7 @@ from ulmus.codings import Plain
 from ulmus.features.partition import random_partition
 from ulmus.solvers.local import LocalKernels, fit_leaves, leaf_kernel, solve_leaf
 from ulmus.tuning import local as tuning_local
+from ulmus.tuning.folds import held_count
 from ulmus.tuning.local import FIRST_RIDGES, FIRST_WIDTH, RIDGES, WIDTHS, LocalSearch, Remainder, _Leaves
 
 
@@ -159,3 +160,7 @@ def test_widths_are_sought_on_the_side_that_gets_better(valley, seen):
     leaves.judge = judge
     assert leaves.climb() == (valley, 6)
     assert {width for width, _ in leaves.tried} == seen
+
+
+def test_the_more_rows_there_are_the_more_of_them_judge_the_local_stage():
+    assert [held_count(n) for n in (1_000, 20_000, 60_000, 10**5, 10**6)] == [500, 2_000, 5_000, 5_000, 50_000]

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm, rankdata
 
+from ulmus.features import preparation
 from ulmus.features.preparation import PREPARATIONS, PRIOR, Category, Columns, Preparation
 
 RNG = np.random.RandomState(0)
@@ -89,3 +90,15 @@ def test_an_unknown_level_has_no_column_and_the_overall_mean():
     row = preparation.transform(np.array([[-1.0]]))[0]
     assert_array_equal(row[:3], 0.0)
     assert_allclose(row[3] * preparation.mean_deviation[0], 7.0)
+
+
+@pytest.mark.parametrize("levels", [0, 7], ids=["continuous", "few levels"])
+def test_columns_of_very_many_values_are_known_by_evenly_spaced_ranks(monkeypatch, levels):
+    rng = np.random.RandomState(0)
+    x = rng.randint(0, levels, 20_000).astype(float) if levels else rng.standard_exponential(20_000)
+    exact = {kind: Columns.of(kind, x[:, None], None).transform(x[:, None]) for kind in ("clip", "quantile")}
+    monkeypatch.setattr(preparation, "MOST_RANKED", 2_000)
+    for kind, Z in exact.items():
+        found = Columns.of(kind, x[:, None], None).transform(x[:, None])
+        # one rank in 2,000, where a normal quantile moves fastest
+        assert np.abs(found - Z).max() < 1 / 2_000 / norm.pdf(norm.ppf(0.001))

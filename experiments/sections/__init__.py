@@ -53,5 +53,6 @@ SECTIONS = {
     "ae": Entry("Landmark strategies", "landmarks", "strategies", 3),
     "af": Entry("Ordered and robust discriminants", "enda_variants", "variants", 5),
     "ag": Entry("Adaptive models past memory", "adaptive_streams", "past_memory", 1),
+    "ah": Entry("GPU: adaptive models", "gpu_adaptive", "adaptive", 1),
     "cpu": Entry("CPU: iterative beside direct, 8,000 and 20,000 landmarks", "iterative", "routes", 1),
 }

@@ -37,6 +37,8 @@ class Host:
     n_jobs: int | None = -1
     name: ClassVar[str] = "cpu"
     is_gpu: ClassVar[bool] = False
+    #: Leaves of a search are judged by its own threads.
+    leaf_trials: ClassVar[None] = None
 
     def received(self, rows: Rows) -> Rows:
         """Rows as the backend takes them."""

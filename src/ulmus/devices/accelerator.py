@@ -145,9 +145,9 @@ def backend_for(device: str, n_jobs: int | None, work: float) -> Iterator[Any]:
 
 
 @contextmanager
-def predicting(device: str, n_jobs: int | None, work: float) -> Iterator[Any]:
+def predicting(device: str, n_jobs: int | None, work: float, worth: float = WORTH_SENDING) -> Iterator[Any]:
     """The backend of a prediction of so many kernel values: a model that was fitted on a GPU predicts without one."""
-    if device == HIDDEN or (device != "cpu" and work >= WORTH_SENDING and resolve("auto", inf) == "cuda"):
+    if device == HIDDEN or (device != "cpu" and work >= worth and resolve("auto", inf) == "cuda"):
         with on_device("cuda" if device != HIDDEN else device) as accelerator:
             from ulmus.devices.direct import Driver
 

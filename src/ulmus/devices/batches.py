@@ -5,6 +5,7 @@ matrix of such a leaf is its own, beside ones on the diagonal, and no mask is ne
 """
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,15 @@ from ulmus.devices.accelerator import Accelerator
 from ulmus.features.partition import Partition
 
 #: Bytes of the kernel matrices of a batch.
-BATCH_BYTES = 2**31
+BATCH_BYTES = 2**33
+#: How large leaves of a batch are, in units of the largest; and how many need not be.
+ALIKE, FEW = 0.9, 32
 #: Share of the free memory that they may take: a factor and right-hand sides lie beside them.
 SHARE = 0.1
 #: Distance from all rows, and from each other, of rows that pad a leaf, in units of the kernel's width.
 FAR = 1e6
 #: Rows of a factor that are solved for at a time.
-PANEL = 128
+PANEL = 256
 
 
 @dataclass(frozen=True)
@@ -37,9 +40,16 @@ class LeafBatch:
 
 
 def leaf_batches(
-    accelerator: Accelerator, partition: Partition, leaves: np.ndarray, beside: np.ndarray | None = None
+    accelerator: Accelerator,
+    partition: Partition,
+    leaves: np.ndarray,
+    beside: np.ndarray | None = None,
+    alike: float = ALIKE,
 ) -> Iterator[tuple[np.ndarray, LeafBatch]]:
-    """Numbers of some leaves of similar size, and their rows; ``beside`` are rows that each is multiplied with."""
+    """Numbers of some leaves of similar size, and their rows; ``beside`` are rows that each is multiplied with.
+
+    All are at least ``alike`` times as large as the largest, where they are more than a few.
+    """
     torch, starts = accelerator.torch, partition.starts
     sizes = np.diff(starts)[leaves]
     rows = sizes if beside is None else beside
@@ -51,6 +61,8 @@ def leaf_batches(
         high, wide = int(rows[order[first]]), int(sizes[order[first]])
         while stop < len(order):
             wide = max(wide, int(sizes[order[stop]]))
+            if beside is None and sizes[order[stop]] < alike * high and stop - first >= FEW:
+                break
             if 8.0 * (stop + 1 - first) * max(high, 1) * wide > bytes_:
                 break
             stop += 1
@@ -64,9 +76,9 @@ def leaf_batches(
         first = stop
 
 
-def scaled_columns(torch: Any, U: Any, rows: Any, inside: Any, scale: float) -> Any:
-    """Scaled rows ``[batch, column, row]`` of these numbers; padding is far from everything."""
-    X = (U[rows] * scale).transpose(1, 2).contiguous()
+def scaled_columns(torch: Any, rows: Any, inside: Any, scale: float) -> Any:
+    """Rows ``[batch, row, column]`` scaled, as ``[batch, column, row]``; padding is far from everything."""
+    X = (rows * scale).transpose(1, 2).contiguous()
     if not bool(inside.all()):
         away = FAR * torch.arange(1, inside.shape[1] + 1, dtype=X.dtype, device=X.device)
         X[:, 0] = torch.where(inside, X[:, 0], X[:, 0].abs().amax() + away)
@@ -83,6 +95,12 @@ class Factors:
         for p in self.panels:
             eye = torch.eye(p.stop - p.start, dtype=L.dtype, device=L.device).expand(len(L), -1, -1)
             self.inverses.append(torch.linalg.solve_triangular(L[:, p, p], eye, upper=False))
+
+    def some(self, which: Any) -> "Factors":
+        """Some of the factors."""
+        other = copy(self)
+        other.L, other.inverses = self.L[which], [inverse[which] for inverse in self.inverses]
+        return other
 
     def solve(self, B: Any) -> Any:
         """``(LLᵀ)⁻¹B`` of right-hand sides ``[batch, n, side]``."""

@@ -21,9 +21,10 @@ from ulmus.devices.routes import direct_bytes
 from ulmus.devices.softmax import SMALL, log_problem
 from ulmus.devices.statistics import TensorStatistics, gradient, gram_statistics, require_finite
 from ulmus.devices.tensors import DeviceRows, HostView, block_rows, on_both_sides
+from ulmus.devices.trials import leaf_trials
 from ulmus.devices.whitening import DeviceDecomposition
 from ulmus.engine import Rows
-from ulmus.features.kernels import KERNELS
+from ulmus.features.kernels import KERNELS, dense
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import Partition, grown
 from ulmus.solvers.kernel_ridge import DualSolution
@@ -242,6 +243,10 @@ class Driver:
         given = self.inputs(U), a.tensor(T), a.tensor(offset), None if weight is None else a.tensor(weight)
         return fit_log_leaves(a, kernel, gamma, ridge, *given, partitions, tol)
 
+    def leaf_trials(self, *given: Any) -> np.ndarray:
+        """Predictions of held-out rows by leaves with several penalties (:func:`ulmus.devices.trials.leaf_trials`)."""
+        return leaf_trials(self.accelerator, *given)
+
     def answers(self, local: LocalKernels, U: np.ndarray) -> np.ndarray:
         """Answers of a local stage to queries."""
         return answers(self.accelerator, local, self.inputs(local.U), self.inputs(U))
@@ -384,7 +389,7 @@ def fitted_values(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fitted values, leverages and residual kernel of a few rows."""
     a = driver.accelerator
-    Phi = driver.lift(features)(a.tensor(np.ascontiguousarray(_dense(rows.X))))
+    Phi = driver.lift(features)(a.tensor(np.ascontiguousarray(dense(rows.X, np.float64))))
     fitted = a.numpy(Phi @ a.tensor(solution.beta)) + solution.intercept
     leverage, rest = solution.leverage, residual_kernel(features, rows.X, a.numpy((Phi**2).sum(1)))
     if leverage.spectral or leverage.rows is not None:
@@ -392,7 +397,3 @@ def fitted_values(
     V = (Phi - a.tensor(leverage.centre)).T
     h = a.numpy((a.torch.linalg.solve_triangular(a.tensor(leverage.root), V, upper=False) ** 2).sum(0))
     return fitted, h + leverage.constant, rest
-
-
-def _dense(X: Any) -> Any:
-    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)

@@ -41,7 +41,7 @@ def fit_leaves(
             penalty = torch.full(batch.shape, float(ridge), dtype=U.dtype, device=U.device)
             if weight is not None:
                 penalty = torch.where(inside, ridge / weight[rows], penalty)
-            X = scaled_columns(torch, U, rows, inside, scale)
+            X = scaled_columns(torch, U[rows], inside, scale)
             factors = factored(accelerator, kernel, X, penalty)
             found = factors.solve(torch.where(inside[:, :, None], R[rows], 0.0))
             alpha[batch.place[inside]] = found[inside]
@@ -85,7 +85,7 @@ def answers(accelerator: Accelerator, local: LocalKernels, rows: Any, U: Any) ->
             asking = ahead < accelerator.tensor(many[some], torch.int64)[:, None]
             place = accelerator.tensor(begin[some], torch.int64)[:, None] + ahead
             queries = by_leaf[torch.where(asking, place, 0)]
-            mine = scaled_columns(torch, rows, order[batch.place], batch.inside, scale)
+            mine = scaled_columns(torch, rows[order[batch.place]], batch.inside, scale)
             K = values(accelerator, local.kernel, (U[queries] * scale).transpose(1, 2).contiguous(), mine)
             answered = K @ torch.where(batch.inside[:, :, None], alpha[batch.place], 0.0)
             out[queries[asking]] += answered[asking]

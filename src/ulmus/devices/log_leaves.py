@@ -1,8 +1,8 @@
 r"""The local stage in the log loss on the device: Newton's method in hundreds of leaves at a time.
 
-What :mod:`ulmus.solvers.log_local` does leaf by leaf: one factor of :math:`K + \lambda(WD)^{-1}`, D the curvature at
+What :mod:`ulmus.solvers.log_local` does leaf by leaf: a factor of :math:`K + \lambda(WD)^{-1}`, D the curvature at
 the offsets, and conjugate gradients in its metric. All leaves of a batch take their steps together; those that have
-arrived stand still.
+arrived stand still and are put aside, and factors are made anew where directions take long.
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,8 @@ from ulmus.solvers.log_kernel import FLOOR, JITTER, bound, fit_kernel_softmax
 
 #: Steps of a batch; leaves that need more are solved on the CPU.
 MAX_STEPS = 40
+#: Products of a direction beyond which a new factor is worth its time.
+RENEWED = 25
 #: Halvings of a step, and the share of the slope by which the objective must fall.
 HALVINGS, FALL = 20, 1e-4
 
@@ -45,14 +47,10 @@ def fit_log_leaves(
     for partition in partitions:
         order, alpha = accelerator.tensor(partition.order, torch.int64), torch.empty_like(T)
         unfinished = list[int]()
-        for some, batch in leaf_batches(accelerator, partition, np.arange(partition.n_leaves)):
+        for some, batch in leaf_batches(accelerator, partition, np.arange(partition.n_leaves), alike=0.0):
             rows, inside = order[batch.place], batch.inside
-            w = torch.where(inside, weight[rows], 0.0)
-            stage = _Batch(torch, Y[rows], offset[rows], w, ridge)
-            stage.factors = factored(
-                accelerator, kernel, scaled_columns(torch, U, rows, inside, scale), stage.penalty + JITTER
-            )
-            found, arrived = stage.minimum(tol)
+            X, w = scaled_columns(torch, U[rows], inside, scale), torch.where(inside, weight[rows], 0.0)
+            found, arrived = log_minimum(accelerator, kernel, X, Y[rows], offset[rows], w, ridge, tol)
             alpha[batch.place[inside]] = found[inside]
             unfinished += some[~np.asarray(accelerator.numpy(arrived))].tolist()
         out = np.asarray(accelerator.numpy(alpha))
@@ -66,17 +64,63 @@ def fit_log_leaves(
     return alphas
 
 
+def log_minimum(
+    accelerator: Accelerator, kernel: str, X: Any, Y: Any, offset: Any, w: Any, ridge: float, tol: float
+) -> tuple[Any, Any]:
+    """Weights ``[leaf, row, column]`` of leaves with scaled rows ``X``, and which leaves have arrived.
+
+    Leaves that have arrived are put aside where they are half of all.
+    """
+    torch = accelerator.torch
+    out, live = torch.zeros_like(Y), torch.arange(len(Y), device=Y.device)
+    batch = _Batch(accelerator, kernel, X, Y, offset, w, ridge)
+    for _ in range(MAX_STEPS):
+        batch.step(tol)
+        if bool((2 * batch.arrived.sum() >= len(live)).item()):
+            out[live] = batch.alpha
+            left = (~batch.arrived).nonzero()[:, 0]
+            live = live[left]
+            if not len(live):
+                break
+            batch = batch.some(left)
+    if len(live):
+        out[live] = batch.alpha
+    arrived = torch.ones(len(Y), dtype=torch.bool, device=Y.device)
+    arrived[live] = False
+    return out, arrived
+
+
 class _Batch:
     """The objectives of some leaves, ``Σ w ℓ(O + Kα) + λ αᵀKα / 2``; vectors carry their images ``Kα`` along."""
 
-    factors: Factors
+    def __init__(
+        self, accelerator: Accelerator, kernel: str, X: Any, Y: Any, offset: Any, w: Any, ridge: float
+    ) -> None:
+        self.accelerator, self.torch, self.kernel, self.X = accelerator, accelerator.torch, kernel, X
+        self.Y, self.offset, self.w, self.ridge = Y, offset, w, ridge
+        self.alpha = self.image = self.torch.zeros_like(Y)
+        self.first = self.value = self._value(self.alpha, self.image)
+        self.ratio = self.torch.ones_like(self.value)
+        self.arrived = self.torch.zeros_like(self.value, dtype=self.torch.bool)
+        self.wd = w
+        self._factors: Factors | None = None
 
-    def __init__(self, torch: Any, Y: Any, offset: Any, w: Any, ridge: float) -> None:
-        self.torch, self.Y, self.offset, self.w, self.ridge = torch, Y, offset, w, ridge
-        most = bound(Y.shape[2])
-        d = curvature(proportions(torch, offset)).clamp(FLOOR * most, most)
-        self.wd = torch.where(w > 0, w * d, 1.0)
-        self.penalty = ridge / self.wd
+    def some(self, leaves: Any) -> "_Batch":
+        """Some of the leaves, where they stand."""
+        X, Y, offset, w = (a[leaves] for a in (self.X, self.Y, self.offset, self.w))
+        other = _Batch(self.accelerator, self.kernel, X, Y, offset, w, self.ridge)
+        for name in ("alpha", "image", "first", "value", "arrived", "ratio", "wd"):
+            setattr(other, name, getattr(self, name)[leaves])
+        other._factors = None if self._factors is None else self._factors.some(leaves)
+        return other
+
+    def _metric(self) -> None:
+        """The factor of ``K + λ(WD)⁻¹``, D the curvature here."""
+        torch, most = self.torch, bound(self.Y.shape[2])
+        d = curvature(proportions(torch, self.offset + self.image)).clamp(FLOOR * most, most)
+        self.wd = torch.where(self.w > 0, self.w * d, 1.0)
+        self._factors = factored(self.accelerator, self.kernel, self.X, self.ridge / self.wd + JITTER)
+        self.ratio = torch.ones_like(self.value)
 
     def _value(self, alpha: Any, image: Any) -> Any:
         loss = (self.w * losses(self.torch, self.Y, self.offset + image)).sum(1)
@@ -85,48 +129,49 @@ class _Batch:
     def _direction(self, z: Any) -> tuple[Any, Any]:
         """``M⁻¹`` of a gradient, and its image ``(WD)⁻¹(z − λδ)``."""
         wd = self.wd[:, :, None]
-        delta = self.factors.solve(z / wd)
+        assert self._factors is not None
+        delta = self._factors.solve(z / wd)
         return delta, (z - self.ridge * delta) / wd
 
-    def minimum(self, tol: float) -> tuple[Any, Any]:
-        """Weights, and which leaves have arrived."""
-        torch = self.torch
-        alpha = image = torch.zeros_like(self.Y)
-        first = value = self._value(alpha, image)
-        ratio, arrived = torch.ones_like(value), torch.zeros_like(value, dtype=torch.bool)
-        for _ in range(MAX_STEPS):
-            P = proportions(torch, self.offset + image)
-            z = self.w[:, :, None] * (P - self.Y) + self.ridge * alpha
-            Mz, KMz = self._direction(z)
-            by_metric = 0.5 * _pair(z, KMz)
-            left = tol * torch.maximum(value, SMALL * first)
-            arrived = arrived | (ratio * by_metric <= left)
-            if bool(arrived.all()):
+    def step(self, tol: float) -> None:
+        """One step of Newton's method; leaves that have arrived stand still."""
+        torch, alpha, image, value = self.torch, self.alpha, self.image, self.value
+        if self._factors is None:
+            self._metric()
+        P = proportions(torch, self.offset + image)
+        z = self.w[:, :, None] * (P - self.Y) + self.ridge * alpha
+        Mz, KMz = self._direction(z)
+        by_metric = 0.5 * _pair(z, KMz)
+        left = tol * torch.maximum(value, SMALL * self.first)
+        self.arrived = self.arrived | (self.ratio * by_metric <= left)
+        gap = (self.ratio * by_metric).clamp(min=1e-300)
+        eta = torch.maximum((gap * tol / left).sqrt(), (left / (ENOUGH * gap)).sqrt()).clamp(FINE, ROUGH)
+        d, shift, inner = self._newton(P, z, Mz, KMz, eta)
+        slope = _pair(z, shift)
+        self.ratio = torch.maximum(self.ratio, -0.5 * slope / by_metric.clamp(min=1e-300))
+        t = torch.where(self.arrived, 0.0, torch.ones_like(value))
+        for _ in range(HALVINGS):
+            end = self._value(alpha + t[:, None, None] * d, image + t[:, None, None] * shift)
+            far = end > value + FALL * t * slope + 64 * np.finfo(float).eps * value
+            if not bool(far.any()):
                 break
-            gap = (ratio * by_metric).clamp(min=1e-300)
-            eta = torch.maximum((gap * tol / left).sqrt(), (left / (ENOUGH * gap)).sqrt()).clamp(FINE, ROUGH)
-            d, shift = self._newton(P, z, Mz, KMz, eta, arrived)
-            slope = _pair(z, shift)
-            ratio = torch.maximum(ratio, -0.5 * slope / by_metric.clamp(min=1e-300))
-            t = torch.where(arrived, 0.0, torch.ones_like(value))
-            for _ in range(HALVINGS):
-                end = self._value(alpha + t[:, None, None] * d, image + t[:, None, None] * shift)
-                far = end > value + FALL * t * slope + 64 * np.finfo(float).eps * value
-                if not bool(far.any()):
-                    break
-                t = torch.where(far, t / 2, t)
-            alpha, image = alpha + t[:, None, None] * d, image + t[:, None, None] * shift
-            value = end
-        return alpha, arrived
+            t = torch.where(far, t / 2, t)
+        self.alpha, self.image, self.value = alpha + t[:, None, None] * d, image + t[:, None, None] * shift, end
+        if inner > RENEWED:
+            self._factors = None
 
-    def _newton(self, P: Any, z: Any, Mz: Any, KMz: Any, eta: Any, arrived: Any) -> tuple[Any, Any]:
-        """Newton's direction and its image, by conjugate gradients."""
+    def _newton(self, P: Any, z: Any, Mz: Any, KMz: Any, eta: Any) -> tuple[Any, Any, int]:
+        """Newton's direction and its image, by conjugate gradients, and how many products it took."""
         torch, w = self.torch, self.w[:, :, None]
         d, shift = torch.zeros_like(z), torch.zeros_like(z)
         r, p, image = -z, -Mz, -KMz
         size = _pair(r, image)
-        enough, active = eta**2 * size, ~arrived
-        for _ in range(MAX_INNER):
+        enough, active = eta**2 * size, ~self.arrived
+        if not bool(active.any()):
+            return d, shift, 0
+        count = 0
+        while count < MAX_INNER:
+            count += 1
             Hp = w * turned(P, image) + self.ridge * p
             bend = _pair(Hp, image)
             active = active & (bend > 0)
@@ -139,7 +184,7 @@ class _Batch:
                 break
             more = torch.where(active, new / size, 0.0)[:, None, None]
             p, image, size = q + more * p, Kq + more * image, torch.where(active, new, size)
-        return d, shift
+        return d, shift, count
 
 
 def _pair(a: Any, b: Any) -> Any:

@@ -10,9 +10,12 @@ import numpy as np
 
 from ulmus.devices.accelerator import Accelerator
 
+#: Coordinates whose moments are taken at a time.
+MOMENT_CELLS = 2**28
+
 
 class DeviceLevel:
-    """Nodes of one level; ``columns[j]`` are the coordinates of all rows, centred only for their moments."""
+    """Nodes of one level; ``columns[j]`` are the coordinates of all rows."""
 
     dtype = np.float64
 
@@ -50,13 +53,18 @@ class DeviceLevel:
         if not len(nodes):
             return np.empty((0, self.n_columns))
         begin, end = self._int(self.starts[nodes]), self._int(self.starts[nodes] + self._sizes[nodes])
-        count, out = (end - begin).double(), []
-        for column in self.columns:
-            x = (column - column.mean())[self.order]
-            mean, square = (_between(torch, x**power, begin, end) / count for power in (1, 2))
-            steps = _between(torch, (x[1:] != x[:-1]).long(), begin, end - 1)
+        n, count, out = len(self.order), (end - begin).double()[None], []
+        width = max(1, MOMENT_CELLS // n)
+        for first in range(0, self.n_columns, width):
+            X = self.columns[first : first + width, self.order]
+            X -= X[:, :1].clone()  # running sums of numbers near 0 keep their digits
+            shift = n * torch.arange(len(X), device=X.device)[:, None]
+            mean, square = (_between(torch, V, begin + shift, end + shift) / count for V in (X, X**2))
+            changes = (X[:, 1:] != X[:, :-1]).to(torch.int32)
+            shift = (n - 1) * torch.arange(len(X), device=X.device)[:, None]
+            steps = _between(torch, changes, begin + shift, end - 1 + shift)
             out.append(torch.where(steps > 0, (square - mean**2).clamp(min=0.0).sqrt(), 0.0))
-        return np.asarray(self.accelerator.numpy(torch.stack(out, dim=1)))
+        return np.asarray(self.accelerator.numpy(torch.cat(out).T.contiguous()))
 
     def cut(self, nodes: np.ndarray, column: np.ndarray, quantile: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Thresholds at these quantiles of a column, and how many rows go left."""
@@ -93,8 +101,9 @@ class DeviceLevel:
         # the largest value is never the threshold: then it is the last one below it
         top = values[last]
         threshold = values[first + self._int(np.floor(quantile * (sizes - 1)).astype(np.intp))]
-        below_top = _first_not_below(torch, values, top, first, last + 1)
-        threshold = torch.where(threshold == top, values[torch.maximum(below_top - 1, first)], threshold)
+        if bool((threshold == top).any()):
+            below_top = _first_not_below(torch, values, top, first, last + 1)
+            threshold = torch.where(threshold == top, values[torch.maximum(below_top - 1, first)], threshold)
         after = _first_above(torch, values, threshold, first, last + 1)
         above = torch.where(after <= last, values[torch.minimum(after, last)], torch.inf)
         left = np.asarray(self.accelerator.numpy(after - first)).astype(np.intp)
@@ -115,10 +124,8 @@ class DeviceLevel:
 
 
 def _between(torch: Any, values: Any, begin: Any, end: Any) -> Any:
-    """Sums of ``values[begin:end]``, from running ones."""
-    running = torch.cumsum(values, 0)
-    zero = torch.zeros_like(running[:1])
-    running = torch.cat([zero, running])
+    """Sums of ``values[begin:end]``, counted through all rows of the matrix, from running ones."""
+    running = torch.nn.functional.pad(torch.cumsum(values.reshape(-1), 0), (1, 0))
     return running[end] - running[begin]
 
 

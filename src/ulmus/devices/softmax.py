@@ -1,7 +1,7 @@
 r"""Softmax and logistic regression with features and scores on the device (:mod:`ulmus.solvers.softmax`).
 
-Features are evaluated once, whitened, and stay; weights, which are few, are on the CPU, and so are factors of the
-metric. A pass over the rows is two products, and the metric is summed over all rows.
+Features are evaluated once, whitened, and stay; weights, which are few, are on the CPU. A pass over the rows is two
+products; the metric is summed over all rows and factored, with a factor for every class, on the device.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from ulmus.devices.tensors import DeviceRows, HostView, block_rows
 from ulmus.engine import Lifted
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.log_loss import targets
-from ulmus.solvers.log_metric import KroneckerMetric
+from ulmus.solvers.log_metric import LIFT, MAX_LIFTS, NOTHING
 from ulmus.solvers.softmax import LogProblem
 from ulmus.tuning.log_held import posed
 
@@ -35,7 +35,7 @@ class DeviceLogProblem(LogProblem):
 
     accelerator: Any = None
 
-    def objective(self, gram: np.ndarray | None = None) -> Any:
+    def objective(self, gram: Any = None) -> Any:
         """The objective, on the device."""
         return DeviceObjective(self, gram)
 
@@ -71,7 +71,7 @@ class DeviceObjective:
     metric_cost = METRIC_COST
     is_large = False
 
-    def __init__(self, problem: DeviceLogProblem, gram: np.ndarray | None = None) -> None:
+    def __init__(self, problem: DeviceLogProblem, gram: Any = None) -> None:
         a, rows = problem.accelerator, problem.rows
         self.problem, self.accelerator, self.torch = problem, a, a.torch
         self.Phi, self.Y, self.w = rows.X.tensor, a.tensor(targets(rows.T)), a.tensor(problem.weight)
@@ -81,7 +81,7 @@ class DeviceObjective:
         self.penalty = np.full(self.size, 1.0 / problem.C)
         self.penalty[self.L :] = 0.0
         self.gram = gram
-        self.M: KroneckerMetric | None = None
+        self.M: DeviceMetric | None = None
         self._at: tuple[Any, Any] | None = None
         if gram is not None:
             mean = (self.w @ self.Y) / self.w.sum()
@@ -151,7 +151,7 @@ class DeviceObjective:
             if self.problem.fit_intercept:
                 V = self.torch.cat([V, root[piece]], dim=1)
             G += (V.T @ V).double()
-        self.gram = np.asarray(self.accelerator.numpy(G))
+        self.gram = G
         self._factor(P)
 
     def _factor(self, P: Any) -> None:
@@ -160,5 +160,35 @@ class DeviceObjective:
         S = wP.T @ (1.0 - P) if self.m == 1 else self.torch.diag(wP.sum(0)) - wP.T @ P
         S = np.asarray(self.accelerator.numpy(S))
         S = S / total if total > 0 else np.eye(self.m) / self.m
-        with engine.threads_for(self.size):
-            self.M = KroneckerMetric.of(self.gram, S, self.penalty)
+        self.M = DeviceMetric(self.accelerator, self.gram, S, self.penalty)
+
+
+class DeviceMetric:
+    """``S ⊗ G + diag(penalty)`` (:class:`ulmus.solvers.log_metric.KroneckerMetric`), all its factors made at once."""
+
+    def __init__(self, accelerator: Accelerator, G: Any, S: np.ndarray, penalty: np.ndarray) -> None:
+        self.accelerator, torch = accelerator, accelerator.torch
+        s, self.V = np.linalg.eigh(S)
+        self.known = s > NOTHING * s[-1]
+        self.free = np.where(penalty > 0, penalty, np.inf)[:, None]
+        A = accelerator.tensor(s[self.known])[:, None, None] * G
+        diagonal = A.diagonal(dim1=1, dim2=2)
+        diagonal += accelerator.tensor(penalty)
+        top = diagonal.amax(1, keepdim=True).clamp(min=1e-300)
+        self.factors, info = torch.linalg.cholesky_ex(A)
+        lift = LIFT
+        for _ in range(MAX_LIFTS):
+            if not bool(info.any()):
+                return
+            diagonal += lift * top
+            self.factors, info = torch.linalg.cholesky_ex(A)
+            lift *= 10
+        raise np.linalg.LinAlgError("the curvature of the loss has no Cholesky factor; are the features finite?")
+
+    def inverse(self, g: np.ndarray) -> np.ndarray:
+        """``M⁻¹g``; where nothing is known of the curvature, only the penalised weights move."""
+        r = g @ self.V
+        known = self.accelerator.tensor(np.ascontiguousarray(r.T[self.known]))[:, :, None]
+        solved = self.accelerator.numpy(self.accelerator.torch.cholesky_solve(known, self.factors)[:, :, 0])
+        r[:, self.known], r[:, ~self.known] = solved.T, r[:, ~self.known] / self.free
+        return np.asarray(r @ self.V.T)

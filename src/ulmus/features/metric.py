@@ -194,5 +194,12 @@ def through(X: np.ndarray, A: np.ndarray) -> np.ndarray:
     Columns that a diagonal metric sets to 0 are left out. Samples and landmarks are drawn by what rows are
     (:mod:`ulmus.features.sampling`), so they must not hang on round-off.
     """
-    shown = X @ A if A.ndim == 2 else X * A if A.all() else X[:, A > 0] * A[A > 0]
-    return shown.astype(np.float32).astype(np.float64)
+    seen = slice(None) if A.ndim == 2 or A.all() else A > 0
+    out = np.empty((len(X), A.shape[1] if A.ndim == 2 else np.count_nonzero(A)))
+
+    def work(tile: slice) -> None:
+        out[tile] = (X[tile] @ A if A.ndim == 2 else X[tile, seen] * A[seen]).astype(np.float32)
+
+    for _ in engine.ordered_map(work, engine.pieces(len(X), engine.block_rows(X.shape[1], np.float64))):
+        pass
+    return out

@@ -15,17 +15,20 @@ A missing number becomes the median of its column, beside a 0/1 column that says
 a missing category is a level, or, where none was missing in training, one that was never seen.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
+from ulmus import engine
 from ulmus.features.cuts import Cuts
 
 #: Points of a quantile curve, at most.
 KNOTS = 1000
+#: Values of a column whose ranks are told apart: of more than twice as many, as many, evenly spaced by rank.
+MOST_RANKED = 2**19
 #: Ranks beyond these are as far out as it gets.
 RANKS = (0.001, 0.999)
 #: Rows that a target mean borrows from the overall mean.
@@ -60,21 +63,19 @@ class Columns:
     @classmethod
     def of(cls, kind: str, X: np.ndarray, weight: np.ndarray | None) -> "Columns":
         """Learn the columns of ``X``."""
-        w = np.ones(len(X)) if weight is None else weight
         zero, one = np.zeros(X.shape[1]), np.ones(X.shape[1])
         if kind == "standard":
-            plain = cls(kind, np.average(X, axis=0, weights=w), one)
+            plain = cls(kind, _mean(X, weight), one)
         elif kind == "clip":
-            quartiles = np.array([_quantiles(x, w, (0.25, 0.5, 0.75)) for x in X.T]).reshape(-1, 3)
+            quartiles = np.array(_of_columns(lambda x: _quantiles(x, weight, (0.25, 0.5, 0.75)), X)).reshape(-1, 3)
             centre, scale = quartiles[:, 1], quartiles[:, 2] - quartiles[:, 0]
-            deviation = np.sqrt(np.average((X - centre) ** 2, axis=0, weights=w))
+            deviation = np.sqrt(_mean(X, weight, centre))
             plain = cls(kind, centre, np.where(scale > 0, scale, np.where(deviation > 0, deviation, 1.0)))
         else:
-            curves = [_rank_curve(x, w) for x in X.T]
+            curves = _of_columns(lambda x: _rank_curve(x, weight), X)
             plain = cls(kind, zero, one, tuple(k for k, _ in curves), tuple(v for _, v in curves))
-        Z = plain.transform(X)
-        mean = np.average(Z, axis=0, weights=w)
-        deviation = np.sqrt(np.average((Z - mean) ** 2, axis=0, weights=w))
+        mean = _mean(X, weight, columns=plain)
+        deviation = np.sqrt(_mean(X, weight, mean, plain))
         # a column that is constant up to round-off stays at 0
         deviation = np.where(deviation > 1e-12 * np.maximum(np.abs(mean), 1e-300), deviation, np.inf)
         return cls(kind, plain.centre, plain.scale, plain.knots, plain.values, deviation)
@@ -92,22 +93,51 @@ class Columns:
         return Z if self.deviation is None else Z / self.deviation
 
 
-def _mass(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _of_columns(work: Callable[[np.ndarray], Any], X: np.ndarray) -> list[Any]:
+    """What a function says of every column; columns are shared among threads."""
+    return list(engine.ordered_map(lambda j: work(X[:, j]), range(X.shape[1])))
+
+
+def _mean(
+    X: np.ndarray, weight: np.ndarray | None, less: np.ndarray | None = None, columns: "Columns | None" = None
+) -> np.ndarray:
+    """Mean of every column, prepared where that is asked for, or of its squared differences from a centre."""
+
+    def total(piece: slice) -> np.ndarray:
+        V = X[piece] if columns is None else columns.transform(X[piece])
+        V = V if less is None else (V - less) ** 2
+        return V.sum(axis=0) if weight is None else weight[piece] @ V
+
+    mass = len(X) if weight is None else weight.sum()
+    tiles = engine.pieces(len(X), engine.block_rows(X.shape[1], np.float64))
+    return np.asarray(sum(engine.ordered_map(total, tiles), np.zeros(X.shape[1])) / mass)
+
+
+def _mass(x: np.ndarray, w: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Distinct values, and the mid-rank of each."""
-    values, place = np.unique(x, return_inverse=True)
+    if w is None:
+        x = np.sort(x)
+        step = max(1, len(x) // MOST_RANKED)
+        x = x[step // 2 :: step]  # of very many, every so manyth by rank
+        first = np.flatnonzero(np.append(True, x[1:] != x[:-1]))
+        values, mass = x[first], np.asarray(np.diff(np.append(first, len(x))), dtype=np.float64)
+    else:
+        values, place = np.unique(x, return_inverse=True)
+        mass = np.asarray(np.bincount(place, weights=w), dtype=np.float64)
     # what differs by round-off alone is one value: a curve between such knots would be a cliff
     apart = np.diff(values) > ROUND_OFF * (np.abs(values[1:]) + values.std())
-    group = np.append(0, np.cumsum(apart))
-    mass = np.bincount(group[place], weights=w)
-    return values[np.append(True, apart)], (np.cumsum(mass) - mass / 2) / mass.sum()
+    if not apart.all():
+        mass = np.asarray(np.bincount(np.append(0, np.cumsum(apart)), weights=mass), dtype=np.float64)
+        values = values[np.append(True, apart)]
+    return values, (np.cumsum(mass) - mass / 2) / mass.sum()
 
 
-def _quantiles(x: np.ndarray, w: np.ndarray, levels: tuple[float, ...]) -> np.ndarray:
+def _quantiles(x: np.ndarray, w: np.ndarray | None, levels: tuple[float, ...]) -> np.ndarray:
     values, rank = _mass(x, w)
     return np.interp(levels, rank, values)
 
 
-def _rank_curve(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _rank_curve(x: np.ndarray, w: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Knots and their normal quantiles."""
     values, rank = _mass(x, w)
     if len(values) > KNOTS:
@@ -126,19 +156,24 @@ class Gaps:
     @classmethod
     def of(cls, X: np.ndarray, weight: np.ndarray | None) -> "Gaps":
         """Learn the columns of ``X``."""
-        w = np.ones(len(X)) if weight is None else weight
-        missing = np.isnan(X)
-        fills = np.zeros(X.shape[1])
-        for j, there in enumerate(~missing.T):
-            if there.any():
-                fills[j] = _quantiles(X[there, j], w[there], (0.5,))[0]
-        return cls(fills, np.flatnonzero(missing.any(axis=0)))
+
+        def median(x: np.ndarray) -> tuple[float, bool]:
+            """That of the values that are there, and whether some are missing."""
+            missing = np.isnan(x)
+            if not missing.any():
+                return _quantiles(x, weight, (0.5,))[0], False
+            w = None if weight is None else weight[~missing]
+            return 0.0 if missing.all() else _quantiles(x[~missing], w, (0.5,))[0], True
+
+        found = _of_columns(median, X)
+        return cls(np.array([fill for fill, _ in found]), np.flatnonzero([shown for _, shown in found]))
 
     def filled(self, X: np.ndarray) -> np.ndarray:
         """Numbers with nothing missing."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not np.isnan(X.sum()):  # then nothing is missing
+                return X
         missing = np.isnan(X)
-        if not missing.any():
-            return X
         if missing[:, np.isnan(self.fills)].any():
             raise ValueError(
                 "numbers are missing in columns in which none was in training, and the model was saved by a version "
@@ -240,8 +275,9 @@ class Preparation:
         numeric, codes = np.flatnonzero(~categorical), np.flatnonzero(categorical)
         known = like.categories if like is not None else (None,) * len(codes)
         categories = tuple(Category.of(_codes(X, j), T, w, more) for j, more in zip(codes, known, strict=True))
-        gaps = like.gaps if like is not None else Gaps.of(X[:, numeric], weight)
-        columns = Columns.of(kind, gaps.filled(X[:, numeric]), weight)
+        numbers = X if not len(codes) else X[:, numeric]
+        gaps = like.gaps if like is not None else Gaps.of(numbers, weight)
+        columns = Columns.of(kind, gaps.filled(numbers), weight)
         prepared = cls(numeric, codes, gaps, columns, categories, np.empty(0), cuts)
         means = prepared._means(X)
         if means.shape[1]:
@@ -302,8 +338,21 @@ class Preparation:
         return np.concatenate(found, axis=1) if found else np.empty((len(X), 0))
 
     def _stack(self, X: np.ndarray, means: np.ndarray) -> np.ndarray:
+        tiles = list(engine.pieces(len(X), engine.block_rows(X.shape[1], np.float64)))
+        if len(tiles) == 1:
+            return self._stacked(X, means)
+        out = np.empty((len(X), len(self.sources())))
+
+        def work(tile: slice) -> None:
+            out[tile] = self._stacked(X[tile], means[tile])
+
+        for _ in engine.ordered_map(work, tiles):
+            pass
+        return out
+
+    def _stacked(self, X: np.ndarray, means: np.ndarray) -> np.ndarray:
         scaled = means / self.mean_deviation if means.shape[1] else means
-        numbers = X[:, self.numeric]
+        numbers = X if not len(self.categorical) else X[:, self.numeric]
         filled = self.gaps.filled(numbers)
         cuts = [] if self.cuts is None else [self.cuts.transform(filled)]
         prepared = [self.columns.transform(filled), self.gaps.marks(numbers), *cuts, *self._dummies(X), scaled]

@@ -66,7 +66,8 @@ def row_keys(X: Any, seed: int, n_jobs: int | None = -1) -> np.ndarray:
         keys = np.empty(X.shape[0], np.uint64)
 
         def work(tile: slice) -> None:
-            keys[tile] = _words(X[tile]) @ factors  # modulo 2⁶⁴
+            some = X[tile]
+            keys[tile] = some.words_by(factors) if isinstance(some, _Pairs) else _words(some) @ factors  # modulo 2⁶⁴
 
         tiles = list(engine.pieces(X.shape[0], engine.tile_rows(X.shape[1], np.float64)))
         for _ in engine.ordered_map(work, tiles, n_jobs):
@@ -91,7 +92,7 @@ def _weighted(rows: Rows, index: np.ndarray, mass: np.ndarray) -> Rows:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Inputs and what tells equal ones apart, side by side, some rows at a time."""
+    """Inputs and what tells equal ones apart, side by side, as keys see them."""
 
     X: np.ndarray
     told: np.ndarray
@@ -100,8 +101,13 @@ class _Pairs:
     def shape(self) -> tuple[int, int]:
         return len(self.X), self.X.shape[1] + self.told.shape[1]
 
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        return np.concatenate([self.X[rows], self.told[rows]], axis=1)
+    def __getitem__(self, rows: slice) -> "_Pairs":
+        return _Pairs(self.X[rows], self.told[rows])
+
+    def words_by(self, factors: np.ndarray) -> np.ndarray:
+        """Sums of words times factors, modulo 2⁶⁴."""
+        d = self.X.shape[1]
+        return np.asarray(_words(self.X) @ factors[:d] + _words(self.told) @ factors[d:])
 
 
 def _told(rows: Rows) -> np.ndarray:
@@ -139,7 +145,11 @@ def distinct_rows(
 def _distinct(X: Any, count: int, weight: np.ndarray | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
     keys, index = np.empty(0, np.uint64), np.empty(0, np.intp)
     mass: np.ndarray = np.empty(0)
-    for piece in engine.pieces(X.shape[0], PIECE_ROWS):
+    # few rows first: most of the others then need not be sorted
+    begin = min(PIECE_ROWS, 8 * count)
+    pieces = [slice(0, min(begin, X.shape[0]))]
+    pieces += [slice(begin + p.start, begin + p.stop) for p in engine.pieces(X.shape[0] - begin, PIECE_ROWS)]
+    for piece in pieces:
         new = row_keys(X[piece], seed)
         w = np.ones(len(new)) if weight is None else weight[piece]
         # a key that is not among the smallest so far never will be
@@ -204,9 +214,30 @@ def label_keys(y: np.ndarray) -> np.ndarray:
 
 def _has_copies(X: Any) -> bool:
     """Whether any two rows are equal."""
-    keys = row_keys(X, 0)
-    keys.sort()
+    return _meet(row_keys(X, 0))
+
+
+def _meet(keys: np.ndarray) -> bool:
+    """Whether any two keys are equal."""
+    keys = np.sort(keys)
     return any((keys[p][1:] == keys[p][:-1]).any() for p in _overlapping(len(keys)))
+
+
+def distinct_keys(X: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The key of every row, and those that there are, sorted."""
+    keys = row_keys(X, seed)
+    known = np.sort(keys)
+    return keys, known[np.append(True, known[1:] != known[:-1])[: len(known)]]
+
+
+def distinct_count(X: Any, enough: int) -> int:
+    """Number of distinct rows, or some number above ``enough`` where there are so many."""
+    rows = 2 * enough
+    while True:
+        count = len(distinct_keys(X[:rows], 0)[1])
+        if count >= enough or rows >= X.shape[0]:
+            return count
+        rows *= 8
 
 
 def _overlapping(n: int) -> Iterator[slice]:
@@ -251,9 +282,9 @@ def gathered(rows: Rows) -> Rows:
 def merged(rows: Rows, rng: np.random.RandomState) -> Rows:
     """Equal rows as one, with their mean target, their total weight, and the place of the first."""
     keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
+    if rows.weight is None and not _meet(keys):
+        return rows
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    if rows.weight is None and len(first) == len(rows):
-        return rows.take(first)
     w = np.ones(len(rows)) if rows.weight is None else rows.weight
     mass = np.bincount(place, weights=w)
     T = np.column_stack([np.bincount(place, weights=w * t) / mass for t in rows.T.T])

@@ -35,6 +35,8 @@ from ulmus.tuning.views import View, ViewSearch, value_parts
 SMOOTH = "rbf"
 #: Rows at which the importance of features is measured.
 IMPORTANCE_ROWS = 1_000
+#: Kernel values of leaves from which a prediction is sent to a GPU.
+WORTH_SENDING = 3e6
 #: Rows that are no landmarks from which it is known how well rows are explained.
 ENOUGH = 100
 #: Where rows are fewer than this many, or than so many for each column (up to a limit), a view adapts to the errors
@@ -210,7 +212,8 @@ class AdaptiveModel(Model):
         self._say(f"view: {kind} columns, kernel {view.kernel}, {len(self.trials_)} trials")
         landmarks = self._spent.landmarks // (2 if search.saturated else 1)
         cuts = view.preparation.cuts
-        preparation = Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical, cuts=cuts)
+        whole = search.whole  # of all rows too: what is missing, and levels, need not be looked for again
+        preparation = Preparation.of(kind, rows.X, rows.T, rows.weight, self._categorical, whole, cuts)
         return replace(view, preparation=preparation), landmarks
 
     @property
@@ -250,7 +253,8 @@ class AdaptiveModel(Model):
     def _outputs(self, X: Any, fitted: Fitted | None = None) -> np.ndarray:
         U = self._seen(X)
         weights = self.map_.weight_to_landmarks(self.beta_)
-        with predicting(self.device, self.n_jobs, float(len(U)) * self._spent.leaf_rows) as backend:
+        work = float(len(U)) * self._spent.leaf_rows
+        with predicting(self.device, self.n_jobs, work, WORTH_SENDING) as backend:
             out: np.ndarray = backend.apply(self.map_.cross_kernel_, U, weights)
             if self.local_ is not None:
                 out += backend.answers(self.local_, U)

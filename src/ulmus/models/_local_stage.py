@@ -9,9 +9,10 @@ import numpy as np
 from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.engine import Rows
-from ulmus.features.sampling import merged, row_keys
+from ulmus.features.sampling import distinct_keys, merged, row_keys
 from ulmus.models._effort import Effort
 from ulmus.solvers.local import LocalKernels
+from ulmus.tuning.folds import FEWEST_HELD, held_count
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.views import View
 
@@ -19,8 +20,6 @@ from ulmus.tuning.views import View
 MIN_LANDMARKS = 150
 #: Width and penalty are sought on leaves so many times smaller.
 SMALLER = 3
-#: Held-out rows that judge the local stage: a tenth of all, within these bounds.
-HELD = (500, 5_000)
 #: Parts of few rows, each left out of both stages for the sake of intervals.
 PARTS = 10
 
@@ -30,11 +29,10 @@ def held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
 
     One set, or every fold where there are folds: that of a tenth of the rows, or nearest to it, comes first.
     """
-    keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
-    distinct = np.unique(keys)
+    keys, distinct = distinct_keys(rows.X, int(rng.randint(2**31 - 1)))
     if len(distinct) <= 2 * MIN_LANDMARKS:
         return []
-    count = min(int(np.clip(len(distinct) // 10, *HELD)), len(distinct) // 2)
+    count = min(held_count(len(distinct)), len(distinct) // 2)
     if rows.fold is None:
         return [keys <= distinct[count - 1]]
     folds = [rows.fold == k for k in np.unique(rows.fold[rows.fold >= 0])]
@@ -47,7 +45,7 @@ def few_to_calibrate(rows: Rows) -> bool:
     Models without them are then worse than the model of all rows, and their errors too large for its intervals. Of more
     rows, ten further fits would cost as much as all the rest.
     """
-    return rows.fold is None and len(rows) < 4 * HELD[0]
+    return rows.fold is None and len(rows) < 4 * FEWEST_HELD
 
 
 def left_out_by_parts(
@@ -91,7 +89,8 @@ def judge_local(
     for mask, predicted in zip(held, P, strict=True):
         test, some = rows.take(mask), merged(replace(rows, T=rows.T - predicted).take(~mask), rng)
         data = Remainder(some.X, some.T, some.weight, test.X, test.T, predicted[mask], test.weight)
-        search = LocalSearch(view.kernel, view.gamma, data, coding, criterion, backend.n_jobs)
+        given = (view.kernel, view.gamma, data, coding, criterion, backend.n_jobs)
+        search = LocalSearch(*given, trials=backend.leaf_trials)
         size = effort.leaf(len(some))
         if not choices:
             small, leaves = (backend.partition(some.X, rows_each, rng) for rows_each in (size // SMALLER, size))

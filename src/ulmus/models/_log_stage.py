@@ -155,6 +155,7 @@ class LogStages:
             self.work.criterion,
             self.work.n_jobs,
             LOG,
+            self.work.backend.leaf_trials,
         )
 
     def _scores(self, search: LocalSearch, choice: LocalChoice) -> HeldOut:

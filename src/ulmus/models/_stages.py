@@ -10,7 +10,7 @@ from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.sampling import row_keys
+from ulmus.features.sampling import distinct_count
 from ulmus.models._effort import Effort
 from ulmus.models._local_stage import MIN_LANDMARKS
 from ulmus.solvers.local import LocalKernels
@@ -61,5 +61,4 @@ class Stages:
 
 def landmarks_of(rows: Rows, most: int) -> int:
     """Half of the distinct rows, within bounds."""
-    distinct = len(np.unique(row_keys(rows.X, 0)))
-    return min(most, max(MIN_LANDMARKS, distinct // 2))
+    return min(most, max(MIN_LANDMARKS, distinct_count(rows.X, 2 * most) // 2))

@@ -10,6 +10,9 @@ from sklearn.utils import check_consistent_length
 from ulmus.engine import Rows
 from ulmus.statistics import Statistics, Summary
 
+#: Rows that judge a local stage, at least.
+FEWEST_HELD = 500
+
 
 def summarise(
     statistics: Callable[[Rows], Statistics], rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None
@@ -88,3 +91,12 @@ def fold_numbers(
     if (number < 0).all():
         raise ValueError("cv gave no split; was it a generator that is used up? Pass a list of splits, or a splitter")
     return number
+
+
+def held_count(n_rows: int) -> int:
+    """Rows that judge a local stage: a tenth of all, at least 500; of more than 50,000, 5,000, or a twentieth.
+
+    A stage is judged in few leaves, and these are a smaller share the more rows there are: a fixed number of rows would
+    leave a handful to judge by.
+    """
+    return int(np.clip(n_rows // 10, FEWEST_HELD, max(5_000, n_rows // 20)))

@@ -67,7 +67,8 @@ class Remainder:
 class Stage:
     """What a leaf fits: where its width and penalty are sought, weights of its rows, and the loss of predictions.
 
-    ``solve`` may overwrite the kernel matrix of the leaf.
+    ``solve`` may overwrite the kernel matrix of the leaf; ``tolerance`` is what it may leave of a log loss, None for
+    squares.
     """
 
     widths: tuple[float, ...]
@@ -78,6 +79,7 @@ class Stage:
     hope: float
     solve: Callable[[np.ndarray, Remainder, np.ndarray, float], np.ndarray]
     loss: Callable[[Coding, str, np.ndarray, np.ndarray, np.ndarray | None], float]
+    tolerance: float | None = None
 
 
 def _solve_squares(K: np.ndarray, data: Remainder, rows: np.ndarray, ridge: float) -> np.ndarray:
@@ -100,7 +102,10 @@ def _log_criterion(coding: Coding, criterion: str, T: np.ndarray, P: np.ndarray,
 
 
 SQUARES = Stage(WIDTHS, RIDGES, FIRST_WIDTH, FIRST_RIDGES, GAIN, 1.0, _solve_squares, _mean_loss)
-LOG = Stage(LOG_WIDTHS, LOG_RIDGES, LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN, LOG_HOPE, _solve_log, _log_criterion)
+LOG = Stage(
+    *(LOG_WIDTHS, LOG_RIDGES, LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN, LOG_HOPE, _solve_log, _log_criterion),
+    LOG_TOLERANCE,
+)
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,7 @@ class LocalChoice:
 
 @dataclass(frozen=True)
 class LocalSearch:
-    """Judges (width, ridge) on some leaves of a partition."""
+    """Judges (width, ridge) on some leaves of a partition; ``trials`` does so elsewhere (``ulmus.devices.trials``)."""
 
     kernel: str
     gamma: float
@@ -140,6 +145,7 @@ class LocalSearch:
     criterion: str = "auto"
     n_jobs: int | None = -1
     stage: Stage = SQUARES
+    trials: Callable[..., np.ndarray] | None = None
 
     def choose(self, halves: Partition, partition: Partition, n_leaves: int) -> LocalChoice:
         """Width and penalty from leaves of half the size, then their loss on leaves of full size."""
@@ -256,6 +262,20 @@ class _Leaves:
         new = [step for step in steps if (width, step) not in self.tried]
         if not new:
             return
+        found = self._here(width, new) if self.search.trials is None else self._there(width, new, self.search.trials)
+        for step, P in zip(new, found, strict=True):
+            self.tried[width, step] = self.search.loss(P, self.rows), P
+
+    def _there(self, width: int, steps: list[int], trials: Callable[..., np.ndarray]) -> np.ndarray:
+        """Predictions ``[penalty, row, output]``, made where another backend works."""
+        search, stage = self.search, self.stage
+        ridges = [float(stage.ridges[step]) for step in steps]
+        tasks = [(self.partition.rows(leaf), held) for leaf, held in self.tasks]
+        gamma = stage.widths[width] * search.gamma
+        return trials(search.kernel, gamma, ridges, search.data, tasks, stage.tolerance)
+
+    def _here(self, width: int, new: list[int]) -> np.ndarray:
+        """Predictions ``[penalty, row, output]``, by threads."""
         search, data = self.search, self.search.data
         out = np.empty((len(new), len(self.rows), data.R.shape[1]))
         starts = np.append(0, np.cumsum([len(rows) for _, rows in self.tasks]))
@@ -280,5 +300,4 @@ class _Leaves:
         largest_first = sorted(range(len(self.tasks)), key=lambda task: -len(self.partition.rows(self.tasks[task][0])))
         for _ in engine.ordered_map(work, largest_first, search.n_jobs):
             pass
-        for i, step in enumerate(new):
-            self.tried[width, step] = search.loss(out[i], self.rows), out[i]
+        return out

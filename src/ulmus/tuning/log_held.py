@@ -11,17 +11,16 @@ from ulmus._blas import solve_lower_transposed
 from ulmus.engine import Lifted, Rows
 from ulmus.features.kept import KEPT_BYTES
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.sampling import EQUAL, row_keys
+from ulmus.features.sampling import EQUAL, distinct_keys
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.softmax import LogProblem, LogSolution
+from ulmus.tuning.folds import held_count
 from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path
 
 #: Steps of the path of C, and its ends. It begins two steps below the C with which squares were best in this view.
 STEP, ENDS, BEHIND = 4.0, (2.0**-14, 2.0**28), 2
 #: Up to so many distinct rows, each of several sets is held out once.
 FEW, SETS = 1_000, 5
-#: Beyond, one set of a tenth of the rows, within these bounds, and never more than a quarter.
-HELD = (500, 5_000)
 #: What may be left of the objective of models that are judged, and of smaller ones that tell where to look.
 JUDGED, GLANCED = 1e-3, 5e-3
 #: Rows to learn from, rows held out, and features with which the path is taken where there are more.
@@ -39,8 +38,7 @@ def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
     w = np.ones(len(rows)) if rows.weight is None else rows.weight
     if rows.fold is not None:
         return [np.where(rows.fold == k, w, 0.0) for k in np.unique(rows.fold[rows.fold >= 0])]
-    keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
-    distinct, place = np.unique(keys, return_inverse=True)
+    keys, distinct = distinct_keys(rows.X, int(rng.randint(2**31 - 1)))
     n = len(distinct)
     one = np.ones(len(rows)) if rows.unit is None else rows.unit
     several = one < (1 - EQUAL) * w
@@ -50,9 +48,9 @@ def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
         dealt = one[:, None] * np.array([rng.multinomial(count, share) for count in copies])
         return list(dealt.T[: SETS if n <= FEW else 1])
     if n <= FEW:
-        sets = min(SETS, n)
+        sets, place = min(SETS, n), np.searchsorted(distinct, keys)
         return [np.where(place * sets // n == i, w, 0.0) for i in range(sets)]
-    return [np.where(place < min(int(np.clip(n // 10, *HELD)), n // 4), w, 0.0)]
+    return [np.where(keys < distinct[min(held_count(n), n // 4)], w, 0.0)]
 
 
 def path_near(

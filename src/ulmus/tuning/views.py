@@ -54,8 +54,8 @@ CHANCE, AHEAD = 3.0, 1.5
 #: Cuts are taken where they lower the loss by this share, on at least twice so many rows that did not teach them, and
 #: by this much: of rows that are all told apart there is nothing to gain.
 CUTS_CLEAR, CUTS_ROWS, CUTS_LOSS = 0.02, 100, 1e-4
-#: Standard errors that this must be, and rounds of the metric that cuts get, at most.
-CUTS_CHANCE, CUTS_ROUNDS = 2.0, 2
+#: Standard errors that this must be; and rounds of the metric that cuts get, and rows that teach them, at most.
+CUTS_CHANCE, CUTS_ROUNDS, CUTS_TAUGHT = 2.0, 2, 200_000
 #: Views that are better than a constant by less than this share have found nothing, and there is something to be found
 #: where nearest neighbours tell so much of the targets' variance.
 NOTHING, TOLD = 0.05, 0.2
@@ -327,13 +327,13 @@ class ViewSearch:
 
     def _cut(self, raw: Rows, view: View, near: Climb) -> tuple[View, Climb, Rows]:
         """The view with cuts, each of which begins with the weight of its column; and the rows as it prepares them."""
-        cuts = self.whole.learn_cuts(self.rows.X, self.rows.T, self.rows.weight)
+        teaching = self.rows if len(self.rows) <= CUTS_TAUGHT else self._sample(CUTS_TAUGHT)
+        cuts = self.whole.learn_cuts(teaching.X, teaching.T, teaching.weight)
         preparation, shown = self._posed(view.preparation.columns.kind, raw, cuts)
         first = len(preparation.numeric) + len(preparation.gaps.shown)
         A = np.insert(view.metric, [first] * len(cuts), view.metric[cuts.column])
-        begun, landmarks = replace(shown, X=shown.X * A), self.budget.metric_landmarks
-        rounds = min(self.budget.rounds, CUTS_ROUNDS)
-        more, climb = self.search.sharpest(begun, view.kernel, near.factor, landmarks, rounds, self.n_jobs)
+        given = (near.factor, self.budget.metric_landmarks, min(self.budget.rounds, CUTS_ROUNDS), self.n_jobs)
+        more, climb = self.search.sharpest(replace(shown, X=shown.X * A), view.kernel, *given)
         self.trials += [replace(trial, stage="cuts") for trial in climb.trials]
         return replace(view, preparation=preparation, metric=A * more, gamma=climb.best.width), climb, shown
 
