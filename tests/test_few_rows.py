@@ -80,7 +80,11 @@ def test_parts_hold_targets_of_all_sizes_and_know_neither_units_nor_order():
     np.testing.assert_array_equal(parts_of_few(Rows(8 * X[order], 1e9 * y[order, None]), 200, 5), part[order])
     labels = Rows(X, np.sign(y)[:, None])
     other_units = Rows(X * [3.0, 0.1, 7e5], labels.T)
-    np.testing.assert_array_equal(parts_of_few(other_units, 200, 5), parts_of_few(labels, 200, 5))
+    by_label = parts_of_few(labels, 200, 5, by_label=True)
+    np.testing.assert_array_equal(parts_of_few(other_units, 200, 5, by_label=True), by_label)
+    np.testing.assert_array_equal(parts_of_few(Rows(X, -labels.T), 200, 5, by_label=True), by_label)
+    counts = np.bincount(by_label[y > 0], minlength=5)
+    assert counts.max() - counts.min() <= 1  # each part has as many of a class
 
 
 def test_copies_of_a_row_stand_in_one_part_and_many_rows_in_none():

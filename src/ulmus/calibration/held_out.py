@@ -263,10 +263,10 @@ def _middle(variance: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     return np.array([weighted_median(1.0 + v, weight) for v in variance.reshape(len(variance), -1).T])
 
 
-def parts_of_few(rows: Rows, few: float, parts: int) -> np.ndarray | None:
-    """So many parts of the rows, each with targets of all sizes, copies in one.
+def parts_of_few(rows: Rows, few: float, parts: int, *, by_label: bool = False) -> np.ndarray | None:
+    """So many parts of the rows, each with targets of all sizes (``by_label``: of all classes), copies in one.
 
-    None where rows are not few, or hardly any. Neither units nor orders matter.
+    None where rows are not few, or hardly any. Neither units nor orders matter, of labels neither.
     """
     if rows.effective_count >= few:
         return None
@@ -275,11 +275,26 @@ def parts_of_few(rows: Rows, few: float, parts: int) -> np.ndarray | None:
     keys, place = np.unique(row_keys(ranks, 0), return_inverse=True)
     if len(keys) < 2 * parts:
         return None
-    least = np.full(len(keys), np.inf)
-    np.minimum.at(least, place, rows.T @ np.arange(1.0, rows.T.shape[1] + 1))  # classes in order, each in all parts
-    rank = np.empty(len(keys), dtype=int)
-    rank[np.argsort(least, kind="stable")] = np.arange(len(keys))
-    return np.asarray(rank[place] % parts)
+    part = np.empty(len(keys), dtype=int)
+    if by_label:
+        kind = _kinds(rows.T, place, len(keys))
+        for each in np.unique(kind):
+            own = np.flatnonzero(kind == each)
+            part[own] = (np.arange(len(own)) + int(keys[own[0]] % np.uint64(parts))) % parts
+    else:
+        least = np.full(len(keys), np.inf)
+        np.minimum.at(least, place, rows.T[:, 0])
+        part[np.argsort(least, kind="stable")] = np.arange(len(keys)) % parts
+    return np.asarray(part[place])
+
+
+def _kinds(T: np.ndarray, place: np.ndarray, count: int) -> np.ndarray:
+    """The class of the rows at every place; one of its own for places where there are several."""
+    label = np.unique(T, axis=0, return_inverse=True)[1].ravel()
+    low, high = np.full(count, np.iinfo(int).max), np.full(count, -1)
+    np.minimum.at(low, place, label)
+    np.maximum.at(high, place, label)
+    return np.where(low == high, high, -1)
 
 
 def landmark_folds(features: Any, rows: Rows, numbers: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from scipy import sparse
 from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.kernels import dense
-from ulmus.features.sampling import shuffled_sample
+from ulmus.features.sampling import gathered, shuffled_sample
 from ulmus.models.choice import by_squares
 from ulmus.tuning.metric import MetricSearch, quietly
 
@@ -41,7 +41,7 @@ def learn_metric(
         raise ValueError("a metric is learned from gradients, and a callable kernel has none that is known; name one")
     if sparse.issparse(rows.X):
         raise TypeError("Sparse data is not supported where a metric is learned; pass X.toarray(), or metric=None")
-    rows = replace(rows, X=dense(rows.X, np.float64))
+    rows = gathered(replace(rows, X=dense(rows.X, np.float64)))
     if rows.X.shape[1] < 2:
         return np.ones(1) if form == "diagonal" else np.eye(1)
     search = MetricSearch(coding, int(rng.randint(2**31 - 1)), fit_intercept, criterion, form, shape)

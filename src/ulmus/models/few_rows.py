@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 
 from ulmus.calibration import parts_of_few, refitted
 from ulmus.engine import Rows
@@ -26,7 +26,7 @@ def judged_by_others(model: Any, training: Training, found: Outcome) -> Outcome:
     rows = training.rows
     weighed = getattr(model, "class_weight", None) is not None
     whole = training.folds is None and not weighed and not training.backend.is_gpu
-    part = parts_of_few(rows, FEW_ROWS, PARTS) if whole else None
+    part = parts_of_few(rows, FEW_ROWS, PARTS, by_label=is_classifier(model)) if whole else None
     if part is None:
         return found
     seed, quiet = int(training.rng.randint(2**31 - 1)), clone(model).set_params(verbose=0)
