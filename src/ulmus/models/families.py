@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from ulmus import engine
 from ulmus.backend import Host
@@ -28,15 +27,6 @@ from ulmus.tuning import summarise
 
 #: Degrees of freedom per row above which weights on random nodes nearly pass through their targets.
 CROWDED = 0.9
-
-#: Where rows are fewer, a width and a C are much to choose for a classifier.
-HARDLY_ANY = 100
-
-
-def chooses_on_hardly_any(model: Any, found: Outcome) -> bool:
-    """Whether a classifier has chosen its width, or C, on so few rows that their classes hardly speak against it."""
-    rows = max(len(found.held_out.T), float(found.held_out.weight.sum()))
-    return is_classifier(model) and rows < HARDLY_ANY and "auto" in (str(model.C), str(getattr(model, "gamma", None)))
 
 
 class FeatureFamily:
@@ -61,7 +51,7 @@ class FeatureFamily:
 
     def adapts(self, model: Any, found: Outcome) -> bool:
         """Whether so much is chosen that few rows left out one by one say too little of the errors to come."""
-        return chooses_on_hardly_any(model, found)
+        return False
 
     def is_crowded(self, held_out: HeldOut) -> bool:
         """Whether weights have hardly fewer degrees of freedom than rows, and no prior speaks for what is between."""
@@ -190,7 +180,7 @@ class RandomFamily(FeatureFamily):
     def adapts(self, model: Any, found: Outcome) -> bool:
         recipe = self.recipe(model)
         open_map = model.C is not None and (recipe.open_width or recipe.open_size)
-        return open_map or self.is_crowded(found.held_out) or super().adapts(model, found)
+        return open_map or self.is_crowded(found.held_out)
 
     def is_crowded(self, held_out: HeldOut) -> bool:
         return held_out.freedom > CROWDED

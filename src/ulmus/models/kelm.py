@@ -14,7 +14,6 @@ from ulmus.models._classification import Classification
 from ulmus.models._regression import Regression
 from ulmus.models.choice import Choice, Training, search
 from ulmus.models.class_options import CLASSES
-from ulmus.models.families import chooses_on_hardly_any
 from ulmus.models.fitted import KERNEL, LOSS, KernelFit, Outcome, digits_kept
 from ulmus.models.options import KELM, RUN
 from ulmus.parameters import estimator
@@ -41,8 +40,8 @@ class KernelFamily:
     """The exact kernel and its dual weights."""
 
     def adapts(self, model: Any, found: Outcome) -> bool:
-        """Whether so much is chosen that few rows left out one by one say too little of the errors to come."""
-        return chooses_on_hardly_any(model, found)
+        """Not to so few parameters (:meth:`ulmus.models.families.FeatureFamily.adapts`)."""
+        return False
 
     def is_crowded(self, held_out: HeldOut) -> bool:
         """Never: the kernel says what may be between rows."""
