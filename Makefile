@@ -41,7 +41,7 @@ $(VENV)-gpu/.tested: pyproject.toml
 
 test-gpu: $(VENV)-gpu/.tested
 	$(VENV)-gpu/bin/python -m pytest tests/test_devices.py tests/test_device_choices.py \
-	    tests/test_device_adaptive.py tests/test_device_streaming.py tests/test_triton.py
+	    tests/test_device_adaptive.py tests/test_device_log.py tests/test_device_streaming.py tests/test_triton.py
 
 # The corners of what is supported: the lowest versions that pyproject.toml names, and the newest there are.
 OLDEST := numpy==2.0.* scipy==1.13.* scikit-learn==1.6.* narwhals==2.0.* joblib==1.4.* threadpoolctl==3.5.*
