@@ -21,7 +21,7 @@ from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._metric import importances_in_use, metric_for_blocks, metric_in_use
 from ulmus.models._references import Division, References
 from ulmus.models.choice import Choice, RidgeSearch, Training, choose_from_sums
-from ulmus.models.families import FeatureFamily
+from ulmus.models.families import MapFamily
 from ulmus.models.options import (
     DISCRIMINANT_SEARCH,
     HEAD,
@@ -40,7 +40,7 @@ from ulmus.tuning.judge import FLAT
 from ulmus.tuning.search import LOG2_C
 
 
-class DiscriminantFamily(FeatureFamily):
+class DiscriminantFamily(MapFamily):
     """The features of a discriminant analysis: a random layer, or landmarks."""
 
     def recipe(self, model: Any, metric: np.ndarray | None = None) -> Any:

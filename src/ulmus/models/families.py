@@ -5,6 +5,7 @@ weights. ``fit`` takes them on rows in memory; any driver that reads rows block 
 has no state: it is given the model's parameters, and gives values.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -29,25 +30,58 @@ from ulmus.tuning import summarise
 CROWDED = 0.9
 
 
-class FeatureFamily:
-    """What the families with a map share; they differ in the map, and in the form in which its weights predict."""
+class MapFamily(ABC):
+    """What families with a map do before there are weights: the map is chosen, and rows are summed."""
+
+    @abstractmethod
+    def recipe(self, model: Any, metric: np.ndarray | None = None) -> Any:
+        """What is given of the map."""
+
+    def most_features(self, model: Any, rows: Rows) -> int:
+        """Features that a fit may come to use."""
+        return int(self.recipe(model).most(rows))
+
+    def begin(self, model: Any, training: Training, *, spare: bool = False) -> Choice:
+        """Choose and fit the map, and C, on these rows; with their sums, where the choice needed them.
+
+        With ``spare`` a size that was to be chosen comes out twice as large as these rows ask for, so that
+        :meth:`finish` can choose it on more rows.
+        """
+        return choose(self.recipe(model, training.metric), model._ridge_search, training, spare=spare)
+
+    def summarise(
+        self, model: Any, plan: Choice, rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None
+    ) -> Summary:
+        """Sums of a block of rows, per fold where the rows have fold numbers. They add."""
+        statistics = partial(Host(model.n_jobs).statistics, plan.features)
+        sums = summarise(statistics, rows, folds, n_folds)
+        return Summary(sums.total, sums.folds, self.extent(plan.features, rows))
+
+    def summed_form(self, features: Any) -> tuple[Lift, np.ndarray | None]:
+        """What a driver may sum instead of the map, and the triangular factor that whitens the sum at the end."""
+        return features, None
+
+    def extent(self, features: Any, rows: Rows) -> Extent:
+        """How far targets reach, and what else the end needs of rows beside their sums."""
+        return Extent.of(rows.T)
+
+    def problems(self, model: Any, features: Any, rows: Rows) -> tuple[Problem, Problem]:
+        """The problem on the features of a map, and the same in the form that is cheapest to stream."""
+        problem = Problem(features, rows, None, model._intercept, model.n_jobs)
+        return problem, problem
+
+
+class FeatureFamily(MapFamily):
+    """Families with ridge weights on a map; they differ in the map, and in the form in which its weights predict."""
 
     #: Values that stand in for "auto" while there are hardly any rows.
     plain: ClassVar[dict[str, Any]]
     #: Whether β is all that predictions need.
     predicts_by_beta: ClassVar[bool] = False
 
-    def recipe(self, model: Any, metric: np.ndarray | None = None) -> Any:
-        """What is given of the map."""
-        raise NotImplementedError
-
+    @abstractmethod
     def weights(self, model: Any, plan: Choice, solution: Solution, source: Rows | Summary) -> Any:
         """A solution as the weights of a model; ``source`` are the rows, or the sums, behind it."""
-        raise NotImplementedError
-
-    def most_features(self, model: Any, rows: Rows) -> int:
-        """Features that a fit may come to use."""
-        return int(self.recipe(model).most(rows))
 
     def adapts(self, model: Any, found: Outcome) -> bool:
         """Whether so much is chosen that few rows left out one by one say too little of the errors to come."""
@@ -102,22 +136,6 @@ class FeatureFamily:
         features.fit(training.rows.X, training.labels, training.rows.weight)
         return replace(plan, width=width, features=training.backend.release(features))
 
-    def begin(self, model: Any, training: Training, *, spare: bool = False) -> Choice:
-        """Choose and fit the map, and C, on these rows; with their sums, where the choice needed them.
-
-        With ``spare`` a size that was to be chosen comes out twice as large as these rows ask for, so that
-        :meth:`finish` can choose it on more rows.
-        """
-        return choose(self.recipe(model, training.metric), model._ridge_search, training, spare=spare)
-
-    def summarise(
-        self, model: Any, plan: Choice, rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None
-    ) -> Summary:
-        """Sums of a block of rows, per fold where the rows have fold numbers. They add."""
-        statistics = partial(Host(model.n_jobs).statistics, plan.features)
-        sums = summarise(statistics, rows, folds, n_folds)
-        return Summary(sums.total, sums.folds, self.extent(plan.features, rows))
-
     def finish(
         self,
         model: Any,
@@ -150,22 +168,9 @@ class FeatureFamily:
                 held_out = backend.left_out(plan.features, sample.rows, solution, sample.rng, plan.C)
         return Outcome(replace(found, learned=learned), held_out)
 
-    def summed_form(self, features: Any) -> tuple[Lift, np.ndarray | None]:
-        """What a driver may sum instead of the map, and the triangular factor that whitens the sum at the end."""
-        return features, None
-
-    def extent(self, features: Any, rows: Rows) -> Extent:
-        """How far targets reach, and what else the end needs of rows beside their sums."""
-        return Extent.of(rows.T)
-
     def fitted_extent(self, found: Any, rows: Rows) -> Extent:
         """The extent of rows that were fitted just now."""
         return self.extent(found.features, rows)
-
-    def problems(self, model: Any, features: Any, rows: Rows) -> tuple[Problem, Problem]:
-        """The problem on the features of a map, and the same in the form that is cheapest to stream."""
-        problem = Problem(features, rows, None, model._intercept, model.n_jobs)
-        return problem, problem
 
 
 class RandomFamily(FeatureFamily):
