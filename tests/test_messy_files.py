@@ -75,13 +75,106 @@ def test_a_total_below_the_rows_is_told_with_its_row(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("above", "row"), [("Quarter 1,,\n", 2), ("Report of sales 2024\n", 2)], ids=["two headers", "a title"]
+    "above",
+    ["Quarter 1,,\n", "Report of sales 2024\n", "\n\nReport, 2024\n\nby region\n", "\r\n", "sep=,\n\n"],
+    ids=["a merged cell", "a title", "titles and blank lines", "a blank line", "a separator that is named"],
 )
-def test_a_header_that_is_not_in_the_first_row_is_found(tmp_path, above, row):
+def test_what_stands_above_the_header_is_left_out_and_told(tmp_path, above):
+    text = above + lines("gross,tax,net", lambda i: f"{i},{i % 5},{2 * i}")
+    schema, X, y, said = learned(tmp_path, "net", text)
+    assert list(schema.columns) == ["gross", "tax"]
+    np.testing.assert_array_equal(X["gross"], np.arange(N))
+    np.testing.assert_array_equal(y, 2.0 * np.arange(N))
+    titles = [line.split(",")[0] for line in above.splitlines() if line.strip(",") and not line.startswith("sep=")]
+    assert [f"{title!r} stands above the header" in told for title, told in zip(titles, said, strict=True)] == [
+        True
+    ] * len(titles)
+
+
+def test_a_first_row_that_may_be_a_header_is_the_header(tmp_path):
+    """An index without a name, columns without names: what is below are rows."""
+    for header, row in (
+        (",y", lambda i: f"name {i % 7},{('yes', 'no')[i % 2]}"),
+        ("y,,", lambda i: f"{('yes', 'no')[i % 2]},red,{('b', 'c')[i // 2 % 2]}"),
+        ("y,,", lambda i: f"{('yes', 'no')[i % 2]},{i},{i + 1}"),
+    ):
+        _, X, y, said = learned(tmp_path, "y", lines(header, row))
+        assert (len(X), len(y), said) == (N, N, [])
+
+
+def test_a_name_that_stands_below_the_first_row_is_shown_where_it_stands(tmp_path):
     file = tmp_path / "table.csv"
-    file.write_text(above + lines("gross,tax,net", lambda i: f"{i},{i % 5},{2 * i}"))
-    with pytest.raises(TableError, match=f"The name stands in row {row}: take out what is above it"):
+    file.write_text("1,2,3\n" + lines("gross,tax,net", lambda i: f"{i},{i % 5},{2 * i}"))
+    with pytest.raises(TableError, match="The name stands in row 2: take out what is above it"):
         read_table(str(file)).column("net")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_blank_lines_are_rows_as_a_spreadsheet_counts(tmp_path, separator, end):
+    """The number that is told of a row is its place among the rows of the file, whatever is blank."""
+    rows, blank = ["a,b", "", "1,x", '2,"two\nlines"', "", "", "3,y", "oops,z", ""], np.random.RandomState(0)
+    rows += [f"{i},w" if blank.rand() < 0.7 else "" for i in range(60)]
+    file = tmp_path / "table.csv"
+    file.write_bytes(end.join(rows).replace(",", separator).encode())
+    batch = read_table(str(file))
+    assert batch.n_rows == sum(map(bool, rows)) - 1
+    for i in range(batch.n_rows):
+        assert rows[batch.at(i)["row"] - 1].split(",")[0] == batch.columns["a"][i].as_py()
+    said = []
+    frame(batch, learn(batch, "b"), said.append)
+    assert said == [f"{file}, row 8, column 'a': 'oops' is not a number; it counts as missing"]
+    file.write_bytes((end.join(rows) + f"{end}1,2,3{end}").replace(",", separator).encode())
+    with pytest.raises(TableError, match=f"row {len(rows) + 1}: the header has 2 fields and this row 3"):
+        read_table(str(file))
+
+
+def test_blank_rows_of_other_formats_are_counted_as_well(tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"a": 1}\n\n{"a": 2}\n\n\n{"a": 3}\n')
+    assert read_table(str(tmp_path / "t.jsonl")).numbers.tolist() == [1, 3, 6]
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row, value in ((2, "a"), (4, 1), (5, 2), (9, 3)):
+        book.active.cell(row, 1, value)
+    book.save(tmp_path / "t.xlsx")
+    assert read_table(str(tmp_path / "t.xlsx")).numbers.tolist() == [4, 5, 9]
+    for row, cells in enumerate((["Sales"], [], ["a", "b"], [1, 2], [3, 4]), 1):
+        for column, value in enumerate([*cells, None, None][:2], 1):
+            book.active.cell(row, column, value)
+    book.save(tmp_path / "t.xlsx")
+    batch = read_table(str(tmp_path / "t.xlsx"))
+    assert (list(batch.columns), batch.numbers.tolist()) == (["a", "b"], [4, 5, 9])
+    assert "row 1: 'Sales' stands above the header" in batch.told[0]
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [("a,b,y", "{0},x,{0}.5,"), ("a,b,y,", "{0},x,{0}.5,"), ("a,b,y,,", "{0},x,{0}.5")],
+    ids=["rows", "both", "header"],
+)
+def test_separators_at_the_end_make_no_columns_that_count(tmp_path, header, row):
+    schema, X, y, said = learned(tmp_path, "y", lines(header, lambda i: row.format(i)))
+    assert (list(schema.columns) == ["a"], set(schema.left_out) - {"column 4"}, said) == (True, {"b"}, [])
+    np.testing.assert_array_equal(X["a"], np.arange(N))
+    np.testing.assert_array_equal(y, np.arange(N) + 0.5)
+
+
+def test_a_name_over_two_lines_is_one_name(tmp_path):
+    schema, _, _, _ = learned(tmp_path, "net price", lines('"gross\nprice","net\r\nprice"', lambda i: f"{i},{i}.5"))
+    assert list(schema.columns) == ["gross price"]
+
+
+def test_a_quote_too_many_is_told(tmp_path):
+    text = lines("a,note,y", lambda i: f'{i},"note {i}",{i % 7}.5')
+    with pytest.raises(TableError, match=rf"row {N + 2}: a quote is left open here"):
+        learned(tmp_path, "y", text + '1,"cut of')
+    broken = text.replace('"note 7"', '"note 7', 1)
+    file = tmp_path / "table.csv"
+    file.write_text(broken.replace('"note 9"', 'note 9"', 1))
+    (told,) = read_table(str(file)).told
+    assert "row 9, column 'note': a value of 2 lines that read like rows" in told
+    file.write_text(lines("a,note,y", lambda i: f'{i},"Dear all,\nthis, and that\nYours",{i % 7}.5'))
+    assert read_table(str(file)).told == ()
 
 
 def test_a_header_that_comes_again_is_told_with_its_row(tmp_path):
