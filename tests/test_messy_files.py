@@ -1,12 +1,16 @@
 """Files as they come from offices: what they hold is read, and what cannot be meant is told with its row."""
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 
+import ulmus
 from ulmus.tables import TableError
+from ulmus.tables.doubtful import told_dates, told_totals
 from ulmus.tables.read import read_table
 from ulmus.tables.schema import frame, learn, target
-from ulmus.tables.totals import told_totals
 
 N = 60
 RNG = np.random.RandomState(0)
@@ -153,7 +157,7 @@ def test_blank_rows_of_other_formats_are_counted_as_well(tmp_path):
     ids=["rows", "both", "header"],
 )
 def test_separators_at_the_end_make_no_columns_that_count(tmp_path, header, row):
-    schema, X, y, said = learned(tmp_path, "y", lines(header, lambda i: row.format(i)))
+    schema, X, y, said = learned(tmp_path, "y", lines(header, row.format))
     assert (list(schema.columns) == ["a"], set(schema.left_out) - {"column 4"}, said) == (True, {"b"}, [])
     np.testing.assert_array_equal(X["a"], np.arange(N))
     np.testing.assert_array_equal(y, np.arange(N) + 0.5)
@@ -181,3 +185,75 @@ def test_a_header_that_comes_again_is_told_with_its_row(tmp_path):
     text = lines("a,y", lambda i: f"{i},{i}.5")
     with pytest.raises(TableError, match=f"row {N + 2}, column 'y': 'y' is not a number"):
         learned(tmp_path, "y", text + text)
+
+
+DAYS = pd.date_range("2023-01-01", periods=90, freq="5D")
+FORMS = ("%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y")
+
+
+def test_a_column_with_dates_in_three_forms_is_one_of_dates(tmp_path):
+    """No form is that of most, and each date is read by the one that it is written in."""
+    texts = [day.strftime(FORMS[i % 3]) for i, day in enumerate(DAYS)]
+    text = "day,y\n" + "".join(f"{t},{i}.5\n" for i, t in enumerate(texts))
+    schema, X, _, said = learned(tmp_path, "y", text)
+    assert (schema.columns["day"].name, said) == ("date", [])
+    np.testing.assert_array_equal(X["day"].to_numpy().astype("datetime64[D]"), DAYS.to_numpy().astype("datetime64[D]"))
+    encoder = ulmus.TableEncoder(prepared=False).fit(pd.DataFrame({"day": texts}))
+    assert encoder.kinds_ == {"day": "date"}
+    expected = DAYS.to_numpy().astype("datetime64[D]").astype(float)
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"day": texts}))[:, 0], expected)
+
+
+def test_days_and_months_that_may_be_exchanged_are_told_and_first_days_of_months_are_known(tmp_path):
+    months = pd.date_range("2020-01-01", periods=N, freq="MS")
+    for form, order in (("%m/%d/%Y", "month.day"), ("%d/%m/%Y", "day.month")):
+        texts = [day.strftime(form) for day in months]
+        file = tmp_path / "table.csv"
+        file.write_text("day,y\n" + "".join(f"{t},{i}.5\n" for i, t in enumerate(texts)))
+        batch = read_table(str(file))
+        schema = learn(batch, "y")
+        (told,) = told_dates(batch, schema)
+        assert f"are read as {order}.year" in told
+        X = frame(batch, schema, lambda _: None)
+        np.testing.assert_array_equal(X["day"].to_numpy().astype("datetime64[D]"), months.to_numpy("datetime64[D]"))
+        with pytest.warns(ulmus.DateWarning, match=f"column 'day': .* are read as {order}.year"):
+            ulmus.TableEncoder().fit(pd.DataFrame({"day": texts}))
+    file.write_text("day,y\n" + "".join(f"{d.strftime('%d/%m/%Y')},{i}.5\n" for i, d in enumerate(DAYS)))
+    batch = read_table(str(file))
+    assert told_dates(batch, learn(batch, "y")) == []
+
+
+@pytest.mark.parametrize(
+    ("numbers", "kind"),
+    [
+        ([10**19 + 7919 * 10**12 * i for i in range(N)], "id"),
+        ([4 * 10**15 + 7 * (i % 9) for i in range(N)], "category"),
+        ([1_700_000_000_000_000_000 + 10**12 * i for i in range(N)], "number"),
+        ([10**i for i in range(18)] * 4, "number"),
+    ],
+    ids=["20 digits", "16 digits that recur", "nanoseconds", "amounts"],
+)
+def test_numbers_with_more_digits_than_a_float_holds_are_names(tmp_path, numbers, kind):
+    text = "order,b,y\n" + "".join(f"{n},{i % 7},{i % 5}.5\n" for i, n in enumerate(numbers))
+    schema, _, _, _ = learned(tmp_path, "y", text)
+    found = {name: each.name for name, each in schema.columns.items()}.get("order", "id")
+    assert found == kind
+    for column in (np.array(numbers, dtype=np.uint64), [str(n) for n in numbers]):
+        rows = pd.DataFrame({"order": column, "b": np.arange(len(numbers)) % 7})
+        encoder = ulmus.TableEncoder()
+        with pytest.warns(ulmus.LeftOutWarning) if kind == "id" else warnings.catch_warnings():
+            assert encoder.fit(rows).kinds_["order"] == kind
+
+
+def test_words_for_missing_values_make_no_column_of_words(tmp_path):
+    """A third of the numbers is missing, in as many words as people have for that; in files and in frames."""
+    words = ["n.a.", "-", "#DIV/0!", "k.A.", " NA ", "--", "."]
+    cells = [words[i // 3 % 7] if i % 3 == 0 else f"{i}.5" for i in range(N)]
+    expected = np.array([np.nan if i % 3 == 0 else i + 0.5 for i in range(N)])
+    schema, X, _, said = learned(tmp_path, "y", lines("a,y", lambda i: f"{cells[i]},{i % 5}.5"))
+    assert (schema.columns["a"].name, said) == ("number", [])
+    np.testing.assert_array_equal(X["a"], expected)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder = ulmus.TableEncoder(prepared=False).fit(pd.DataFrame({"a": cells}))
+        np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": cells}))[:, 0], expected)

@@ -33,8 +33,8 @@ MOST_RANKED = 2**19
 RANKS = (0.001, 0.999)
 #: Rows that a target mean borrows from the overall mean.
 PRIOR = 20.0
-#: Levels of a category that get a column of their own, at most; where there are more, those with less than this share of
-#: the rows of a mean level get none: which of many levels of one row each come first is chance.
+#: Levels of a category that get a column of their own, at most; where there are more, those with less than this share
+#: of the rows of a mean level get none: which of many levels of one row each come first is chance.
 LEVELS, RARE = 32, 0.5
 #: Parts of the rows in which target means are taken from the other parts.
 PARTS = 5

@@ -53,8 +53,8 @@ def header_of(source: Source, layout: Layout) -> Header:
     """The header; titles and blank lines may stand above it.
 
     A row that is shorter than most, or at most half of which has values, is a title where the first row below that is
-    fuller reads like names: all different, none a number, none a value of its column. Separators at the end of every row but the header make columns
-    without a name, those at the end of the header alone make none.
+    fuller reads like names: all different, none a number, none a value of its column. Separators at the end of every
+    row but the header make columns without a name, those at the end of the header alone make none.
     """
     reader = csv.reader(islice(lines_of(source, layout), LINES), delimiter=layout.separator)
     records: list[tuple[int, int, list[str]]] = []
@@ -114,14 +114,14 @@ def _padded(names: list[str], rows: list[list[str]]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowNumbers:
     """Which rows of the file the rows of the table are: ``blank`` says how many come before each blank one."""
 
     first: int
     blank: np.ndarray
 
     @classmethod
-    def of(cls, source: Source, layout: Layout, header: Header) -> "Rows":
+    def of(cls, source: Source, layout: Layout, header: Header) -> "RowNumbers":
         """Look through the file; a quote that is never closed is refused."""
         blank, odd = _surveyed(source, layout)
         if odd and (row := _left_open(source, layout)) is not None:
@@ -201,7 +201,7 @@ def rows_in_values(table: Any, separator: str, numbers: np.ndarray, file: str) -
             continue
         broken = pc.match_substring_regex(column, r"[\r\n]").fill_null(False)
         for i in np.flatnonzero(np.asarray(broken))[:1000]:
-            first, *more = column[int(i)].as_py().splitlines()
+            more = column[int(i)].as_py().splitlines()[1:]
             whole = [line for line in more[:-1] if _fields(line, separator) == table.num_columns]
             if whole or (more and more[-1].endswith('"') and separator in more[-1]):
                 text = f"a value of {len(more) + 1} lines that read like rows of the table; is a quote left open in it?"

@@ -1,4 +1,4 @@
-"""The first sheet of a workbook, as rows; the first row that has values names the columns, below titles. Needs openpyxl."""
+"""The first sheet of a workbook, as rows; the first that has values, below titles, names columns. Needs openpyxl."""
 
 import datetime
 from typing import Any

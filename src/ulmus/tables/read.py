@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from ulmus.engine import physical_memory
+from ulmus.features.written import MISSING
 from ulmus.tables import limits
-from ulmus.tables.delimited import Rows, header_of, lines_of, rows_in_values
+from ulmus.tables.delimited import RowNumbers, header_of, lines_of, rows_in_values
 from ulmus.tables.errors import TableError
 from ulmus.tables.sniff import DAMAGED, TITLES, Layout, Source
 
-#: Texts that mean that a value is missing.
-MISSING = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", "#N/A", "#NA", "<NA>")
 #: How the names of tables end, in folders.
 ENDINGS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx")
 #: Share of the machine's memory that a table which is read whole may take.
@@ -198,10 +197,10 @@ def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
     from pyarrow import csv as arrow
 
     header = header_of(source, layout)
-    rows, names = Rows.of(source, layout, header), unique_names(header.names)
+    rows, names = RowNumbers.of(source, layout, header), unique_names(header.names)
     parse = arrow.ParseOptions(delimiter=layout.separator, newlines_in_values=True)
     convert = arrow.ConvertOptions(
-        column_types={name: pa.string() for name in names}, null_values=list(MISSING), strings_can_be_null=True
+        column_types={name: pa.string() for name in names}, null_values=sorted(MISSING), strings_can_be_null=True
     )
     given = 0  # rows that were handed on; a file that is begun again passes over them
     for size in (limits.BATCH, limits.LONGEST):
@@ -242,9 +241,7 @@ def _explained(error: Exception, source: Source, layout: Layout, n_fields: int) 
     why = "is a separator inside a text without quotes?"
     if len(fields) < n_fields:
         why = "is it a note below the table, or is a line broken inside a text without quotes?"
-    return TableError(
-        f"the header has {n_fields} fields and this row {len(fields)}; {why}", file=source.name, row=row
-    )
+    return TableError(f"the header has {n_fields} fields and this row {len(fields)}; {why}", file=source.name, row=row)
 
 
 def _json_lines(source: Source, layout: Layout) -> Iterator[Piece]:

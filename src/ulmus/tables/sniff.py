@@ -156,8 +156,8 @@ def detect_encoding(sample: bytes, whole: bool) -> str:
 def detect_separator(text: str) -> str:
     """The separator that divides most rows into as many fields, and into more than one, the first row included.
 
-    A title above may have fewer of them. Where no separator does, there is one column, and the separator is one that its
-    values do not hold.
+    A title above may have fewer of them. Where no separator does, there is one column, and the separator is one that
+    its values do not hold.
     """
     lines = text.splitlines(keepends=True)
     text = "".join(lines[:-1] if len(lines) > 1 and len(text) >= SAMPLE // 4 else lines)
