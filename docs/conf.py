@@ -36,6 +36,8 @@ myst_heading_anchors = 3
 suppress_warnings = ["config.cache", "ref.ref", "ref.term"]
 
 autosummary_generate = True
+autodoc_typehints = "none"  # docstrings say what parameters are
+toc_object_entries_show_parents = "hide"
 autodoc_default_options = {"inherited-members": "BaseEstimator"}
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
