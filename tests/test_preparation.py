@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm, rankdata
 
 from ulmus.features import preparation
-from ulmus.features.category import PRIOR, Category
+from ulmus.features.category import LEVELS, PRIOR, Category
 from ulmus.features.preparation import PREPARATIONS, Columns, Preparation
 
 RNG = np.random.RandomState(0)
@@ -57,6 +57,21 @@ def test_clipped_columns_are_bounded():
     x = np.append(RNG.normal(size=99), 1e9)[:, None]
     Z = Columns.of("clip", x, None).transform(x)
     assert Z.max() < 6
+
+
+def test_rare_ones_of_many_levels_get_no_column_and_levels_of_one_size_do():
+    rare = np.concatenate([np.zeros(151), np.arange(1.0, 50.0)])
+    category = Category.of(rare, np.empty((200, 0)), np.ones(200))
+    assert category.shown.tolist() == [0.0]
+    assert category.dummies(np.array([0.0, 7.0, 99.0])).tolist() == [[1.0], [0.0], [0.0]]
+    even = np.repeat(np.arange(50.0), 4)
+    assert len(Category.of(even, np.empty((200, 0)), np.ones(200)).shown) == LEVELS
+    few = np.array([0.0] * 30 + [1.0, 2.0])
+    assert Category.of(few, np.empty((32, 0)), np.ones(32)).shown.tolist() == [0.0, 1.0, 2.0]
+    # a weight is so many rows, and weights of another scale say the same
+    for scale in (1.0, 1e-3):
+        weighed = Category.of(np.arange(50.0), np.empty((50, 0)), scale * np.array([151.0] + [1.0] * 49))
+        assert weighed.shown.tolist() == [0.0]
 
 
 def test_target_means_are_smoothed_group_means():

@@ -7,8 +7,9 @@ import numpy as np
 
 #: Rows that a target mean borrows from the overall mean.
 PRIOR = 20.0
-#: Levels of a category that get a column of their own, at most.
-LEVELS = 32
+#: Levels of a category that get a column of their own, at most; where there are more, those with less than this share
+#: of the rows of a mean level get none: which of many levels of one row each come first is chance.
+LEVELS, RARE = 32, 0.5
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Category:
         for k, t in enumerate(T.T):
             sums[:, k] = np.bincount(place, weights=w * t, minlength=len(levels))
         frequent = np.sort(np.argsort(-mass, kind="stable")[:LEVELS])
+        if len(levels) > LEVELS:
+            frequent = frequent[mass[frequent] >= RARE * mass.sum() / len(levels)]
         shown = like.shown if like is not None else levels[frequent[1:] if len(levels) == 2 else frequent]
         return cls(levels, shown, mass, sums, np.average(T, axis=0, weights=w))
 
