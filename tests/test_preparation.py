@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm, rankdata
 
 from ulmus.features import preparation
-from ulmus.features.preparation import LEVELS, PREPARATIONS, PRIOR, Category, Columns, Preparation
+from ulmus.features.category import LEVELS, PRIOR, Category
+from ulmus.features.preparation import PREPARATIONS, Columns, Preparation
 
 RNG = np.random.RandomState(0)
 
@@ -117,3 +118,16 @@ def test_columns_of_very_many_values_are_known_by_evenly_spaced_ranks(monkeypatc
         found = Columns.of(kind, x[:, None], None).transform(x[:, None])
         # one rank in 2,000, where a normal quantile moves fastest
         assert np.abs(found - Z).max() < 1 / 2_000 / norm.pdf(norm.ppf(0.001))
+
+
+def test_target_means_of_a_row_left_out_are_those_of_the_other_rows():
+    rng = np.random.RandomState(6)
+    X, T = np.column_stack([rng.normal(size=40), rng.randint(4, size=40)]), rng.normal(size=(40, 2))
+    categorical = np.array([False, True])
+    whole = Preparation.of("standard", X, T, None, categorical)
+    told = whole.transform_left_out(X, T, np.ones(40))
+    assert_allclose(told[:, :-2], whole.transform(X)[:, :-2])
+    for i in range(40):
+        others = (X[:, 1] == X[i, 1]) & (np.arange(40) != i)
+        mean = (T[others].sum(axis=0) + PRIOR * T.mean(axis=0)) / (others.sum() + PRIOR)
+        assert_allclose(told[i, -2:], mean / whole.mean_deviation, rtol=1e-10)
