@@ -292,7 +292,7 @@ class AdaptiveModel(Model):
         return h, self.C_ * r
 
     def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
-        known = vars(self).get("_variances")
+        known: Any = getattr(self, "_variances", None)
         if is_regressor(self) and self._leverage is not None and fitted.certainty.rows is not None:
             rows = fitted.certainty.rows
             known = variances(
