@@ -93,9 +93,11 @@ bench-all: $(VENV)/.tested
 	$(BIN)/python -m pip install --quiet --editable ".[bench]" || echo "some rivals did not install; the run says which"
 	$(BIN)/python -m experiments.sections --out experiments/RESULTS.md --cells experiments/.cells $(ARGS)
 
+# Warnings are errors, links are followed, and nothing is fetched; drawn anew by python docs/pictures.py.
 docs: $(VENV)/.tested
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python tools/check_docs.py docs/_build/html
 
 clean:
 	rm -rf dist $(VENV) $(VENV)-gpu $(VENV)-oldest $(VENV)-newest $(VENV)-wheel .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -130,7 +130,7 @@ def test_kept_columns_of_a_text_file_have_types_in_parquet(folder, tmp_path):
 
 
 def test_a_kept_number_that_turns_to_text_is_told_and_nothing_is_written(folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("ulmus.tables.read.BATCH", 1 << 9)
+    monkeypatch.setattr("ulmus.tables.limits.BATCH", 1 << 9)
     new = table(60, 3).assign(more=["1"] * 59 + ["one"])
     command = ["predict", str(folder / "m.ulmus"), write(new, tmp_path / "new.csv"), "--keep"]
     assert main([*command, "-o", str(tmp_path / "o.parquet")]) == BAD_TABLE

@@ -23,9 +23,9 @@ from ulmus.report.baselines import FIRST, Contender, baselines, ranked, verdict
 from ulmus.report.subject import Context
 from ulmus.scores import Score, scores
 from ulmus.tables import TableError
+from ulmus.tables.doubtful import told_dates, told_totals
 from ulmus.tables.read import files_of, read_table
 from ulmus.tables.schema import Schema, columns_as_arrays, frame, learn, row_names, target
-from ulmus.tables.totals import told_totals
 from ulmus.tables.vectorise import encoder
 
 #: Rows below which none are set aside for scores: the leave-one-out loss has to do.
@@ -160,6 +160,8 @@ def _read(
         for text in told_totals(batch):
             warn(text)
         schema = roles.noted(learn(batch, goal, task, order, decimal, roles.by_name(batch, goal)))
+        for text in told_dates(batch, schema):
+            warn(text)
         measure = measured_by(roles, schema)
         X, y, extras = rows_and_extras(batch, schema, data, decimal, roles)
         schema = replace(schema, profile=profile(columns_as_arrays(X)))

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.exceptions import UnreadableWarning, UnseenLevelWarning
+from ulmus.exceptions import DateWarning, UnreadableWarning, UnseenLevelWarning
 from ulmus.features.dates import DateParts
 from ulmus.features.frames import Column
 from ulmus.features.text import TextFeatures
-from ulmus.features.words import kind_of_words, numbers_rows, tags_of
-from ulmus.features.written import READ, Kind, kind_of_texts
+from ulmus.features.words import NAMES, are_long, kind_of_words, numbers_rows, tags_of
+from ulmus.features.written import MISSING, READ, Kind, ambiguous, kind_of_texts
 
 #: Code of a level that was not there in training.
 UNKNOWN = -1.0
@@ -49,6 +49,8 @@ def kind_of(name: str, column: Column, weight: np.ndarray, decimal: str = "auto"
         values = column.floats if column.floats is not None else READ["number"](column.distinct, kind.form)
         if numbers_rows(name, values, float(weight.sum())):
             return Kind("id")
+    if kind.name == "number" and column.floats is not None and are_long(column.floats[there]):
+        return Kind("id" if len(np.unique(column.floats[there])) > NAMES * weight[there].sum() else "category")
     return kind
 
 
@@ -96,6 +98,7 @@ class Reader:
         """Learn a column of this kind."""
         plain = cls(name, kind, column.floats is not None)
         if kind.name == "date":
+            plain._tell_doubt(column)
             return replace(plain, dates=DateParts().fit(plain._numbers(column)[:, None]))
         if kind.name == "category":
             if column.type == "number":
@@ -170,9 +173,10 @@ class Reader:
         values = READ[self.kind.name](column.distinct, self.kind.form)
         assert column.place is not None
         found = np.append(values, np.nan)[column.place]
-        wrong = np.flatnonzero(np.isnan(found) & (column.place >= 0))
+        given = np.array([value not in MISSING for value in column.distinct] + [False])[column.place]
+        wrong = np.flatnonzero(np.isnan(found) & given)
         if len(wrong):
-            there = np.count_nonzero(column.place >= 0)
+            there = np.count_nonzero(given)
             first = column.distinct[column.place[wrong[0]]]
             if len(wrong) > MOST * there:
                 raise self._turned(column, f" ({first!r} and {len(wrong) - 1} more cannot be read)")
@@ -184,12 +188,27 @@ class Reader:
             )
         return found
 
+    def _tell_doubt(self, column: Column) -> None:
+        """Warn of dates whose day and month may be exchanged."""
+        text = ambiguous(column.distinct, self.kind.form) if column.floats is None else ""
+        if text:
+            warnings.warn(doubt(self.name, text, self.kind.form), DateWarning, stacklevel=2)
+
     def _turned(self, column: Column, more: str = "") -> ValueError:
         was = "numbers" if self.kind.name == "category" else CALLED[self.kind.name]
         return ValueError(f"column {self.name!r} held {was} in training and holds {column.dtype} now{more}")
 
     def _tags(self, value: Any) -> list[str]:
         return list(value) if isinstance(value, tuple) else tags_of(value, self.kind.form or "|")
+
+
+def doubt(name: str, text: str, form: str) -> str:
+    """What is to be told of dates whose day and month may be exchanged."""
+    order = "day.month" if form.index("%d") < form.index("%m") else "month.day"
+    return (
+        f"column {name!r}: {text!r} and all other dates may be read in two ways, and are read as {order}.year; write "
+        "them as 2024-12-31 to be sure"
+    )
 
 
 def _counts(words: Column, weight: np.ndarray) -> np.ndarray:

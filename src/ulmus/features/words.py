@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ulmus.features.written import Kind
+from ulmus.features.written import DIGITS, Kind
 
 #: Words with more distinct values than this, and than half of the rows, tell rows apart, not kinds of rows.
 MANY = 50
@@ -96,6 +96,18 @@ def numbers_rows(name: str, values: np.ndarray, mass: float) -> bool:
         return False
     counted = values[0] in (0, 1) and bool((np.diff(values) == 1).all())
     return (counted and _UNNAMED.search(name) is not None) or _ID.search(name) is not None
+
+
+def are_long(values: np.ndarray) -> bool:
+    """Whether whole numbers are of one length and have more digits than a float holds: names, not amounts.
+
+    Seconds since 1970 have so many digits in millionths and billionths, and are numbers.
+    """
+    if not len(values) or values.min() < 10.0**DIGITS or not (values == np.round(values)).all():
+        return False
+    digits = np.floor(np.log10(values))
+    moments = digits[0] in (15, 18) and bool((values < 2 * 10 ** digits[0]).all())
+    return bool((digits == digits[0]).all()) and not moments
 
 
 def _median(values: np.ndarray, counts: np.ndarray) -> float:

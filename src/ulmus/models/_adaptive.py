@@ -14,17 +14,19 @@ from ulmus.backend import Host
 from ulmus.calibration import LEAST_REMAINDER, HeldOut, parts_of_few, refitted, variance_terms
 from ulmus.devices.accelerator import predicting
 from ulmus.engine import Rows
-from ulmus.features.metric import average_outer_product, gradients
+from ulmus.features.metric import average_outer_product, gradients, through
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_sample, gathered
 from ulmus.features.widths import heuristic_gamma
 from ulmus.models._effort import EFFORTS, Effort
+from ulmus.models._left_out import MOST_ROWS, left_out_alone
 from ulmus.models._squared_stage import SquaredStages
 from ulmus.models._stages import Stages, Work
 from ulmus.models.base import Model
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Fitted, Outcome
+from ulmus.solvers.leaving import unit_of
 from ulmus.solvers.own_landmarks import landmarks_among
 from ulmus.solvers.ridge import Solution
 from ulmus.statistics import root_mean_square
@@ -112,9 +114,21 @@ class AdaptiveModel(Model):
         stages = self._stages(rows, coding, landmarks, rng, backend)
         if self._is_monotone:
             stages = self._monotone(stages, rows, table, rng)
+        elif is_regressor(self) and rows.fold is None and len(rows) <= MOST_ROWS:
+            stages = replace(stages, held_out=self._left_out(stages, rows, table, rng))
         if stages.local is not None:
             stages = replace(stages, local=stages.local.scaled(scale))
         return self._settle(stages, rows, (centre, scale), table)
+
+    def _left_out(self, stages: Stages, rows: Rows, table: np.ndarray, rng: np.random.RandomState) -> HeldOut:
+        """Predictions of rows, each by both stages without it, as if it were a new row of the table."""
+        preparation, metric = self.view_.preparation, self.view_.metric
+
+        def as_new(index: np.ndarray) -> np.ndarray:
+            some = rows.take(index)
+            return through(preparation.transform_left_out(table[index], some.T, unit_of(some)), metric)
+
+        return left_out_alone(stages, rows, as_new if preparation.has_means else None, rng, self.n_jobs)
 
     def _settle(self, stages: Stages, rows: Rows, units: tuple[np.ndarray, np.ndarray], table: np.ndarray) -> HeldOut:
         """Keep what was fitted to targets in these units (leaves are in those of the targets already).

@@ -7,11 +7,10 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.calibration import FoldModels, HeldOut, fold_sample
-from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_pairs, merged
 from ulmus.models._global import GlobalModel
-from ulmus.models._local_stage import few_to_calibrate, held_sets, judge_local, left_out_by_parts
+from ulmus.models._local_stage import held_sets, judge_local
 from ulmus.models._stages import Stages, Work, landmarks_of
 from ulmus.solvers.local import LocalKernels
 from ulmus.tuning.local import LocalChoice
@@ -38,8 +37,6 @@ class SquaredStages:
             P, *P_without = model.predictions(model.solution, *map(model.without, held))
             choice, held_out = self._judge_local(rows, held, P_without, coding, rng)
             local = self._fit_local(rows, P, choice, rng)
-            if local is not None and choice is not None and isinstance(coding, Plain) and few_to_calibrate(rows):
-                held_out = self._left_out_by_parts(rows, model, choice, rng)
         if local is None:
             model = self._larger(model, rows, coding, scored, rng)
         with engine.threads_for(model.size):
@@ -106,20 +103,6 @@ class SquaredStages:
             f"({'kept' if choice.pays else 'left out'})"
         )
         return choice, held_out
-
-    def _left_out_by_parts(
-        self, rows: Rows, model: GlobalModel, choice: LocalChoice, rng: np.random.RandomState
-    ) -> HeldOut:
-        """Predictions of rows by both stages without them, each with one partition."""
-
-        def without(mask: np.ndarray) -> np.ndarray:
-            return model.predictions(model.without(mask))[0]
-
-        def fit(some: Rows, P: np.ndarray) -> LocalKernels:
-            rest = merged(replace(some, T=some.T - P), rng)
-            return self._leaves(rest, choice, 1, rng)
-
-        return left_out_by_parts(rows, without, fit, rng, self.work.n_jobs)
 
     def _leaves(self, rest: Rows, choice: LocalChoice, rounds: int, rng: np.random.RandomState) -> LocalKernels:
         """Leaves of so many partitions, fitted to what a global model leaves over."""

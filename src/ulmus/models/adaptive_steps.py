@@ -21,9 +21,10 @@ from ulmus import engine
 from ulmus.backend import Host
 from ulmus.calibration import HeldOut
 from ulmus.engine import Lift, Rows
+from ulmus.features.category import Category
 from ulmus.features.metric import through
 from ulmus.features.partition import Partition, random_partition
-from ulmus.features.preparation import PARTS, Category
+from ulmus.features.preparation import PARTS
 from ulmus.features.sampling import gathered, left_out_together, row_keys
 from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models._log_passes import LogPasses

@@ -11,7 +11,7 @@ import numpy as np
 
 from ulmus.features.columns import kind_of, written_as
 from ulmus.features.frames import Column
-from ulmus.features.written import CODE, DECIMALS, READ, Kind
+from ulmus.features.written import CODE, DECIMALS, DIGITS, MISSING, READ, Kind
 
 __all__ = ["DECIMALS", "Kind", "Values", "infer", "values", "written"]
 
@@ -63,7 +63,7 @@ def _read(column: Any, decimal: str) -> Column:
     text = _text(column)
     there = text.drop_null()
     plain = _parsed(text) if "plain" in DECIMALS[decimal] and len(there) else None
-    if plain is not None and not pc.any(pc.match_substring_regex(there, CODE)).as_py():
+    if plain is not None and not pc.any(pc.match_substring_regex(there, rf"{CODE}|^\d{{{DIGITS + 1},}}$")).as_py():
         floats = np.array(plain.fill_null(np.nan).to_numpy(), dtype=np.float64)
         return Column("number", str(t), np.where(np.isinf(floats), np.nan, floats))
     distinct, place = _coded(text)
@@ -97,14 +97,14 @@ def _is_text(t: Any) -> bool:
 
 
 def _text(column: Any) -> Any:
-    """As trimmed strings; an empty one is missing."""
+    """As trimmed strings; those that say so are missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if pa.types.is_boolean(column.type):
         column = pc.if_else(column, "true", "false")
     text = pc.utf8_trim_whitespace(column.cast(pa.string()))
-    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+    return pc.if_else(pc.is_in(text, pa.array(sorted(MISSING))), pa.scalar(None, pa.string()), text)
 
 
 def _coded(text: Any) -> tuple[list[str], np.ndarray]:
@@ -115,6 +115,11 @@ def _coded(text: Any) -> tuple[list[str], np.ndarray]:
         coded = coded.combine_chunks()
     place = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False))
     return coded.dictionary.to_pylist(), place
+
+
+def distinct_texts(column: Any) -> list[str]:
+    """The texts of a column, each once."""
+    return _coded(_text(column))[0]
 
 
 def _listed(column: Any) -> tuple[tuple[Any, ...], np.ndarray]:

@@ -188,6 +188,8 @@ def frame(batch: TableBatch, schema: Schema, tell: Tell, *, decimal: str = "auto
     import pandas as pd
 
     found = {}
+    for text in batch.told:
+        tell(text)
     for name, kind in schema.columns.items():
         column = batch.column(name)
         written = Kind("number", DECIMALS[decimal][-1]) if kind.name == "number" and decimal != "auto" else kind
@@ -247,11 +249,10 @@ def row_names(batch: TableBatch, schema: Schema) -> np.ndarray:
 
 def _row_numbers(batch: TableBatch) -> np.ndarray:
     """Numbers of the rows, with the file where there are several."""
-    parts = batch.parts or ((batch.file, batch.first_row, batch.n_rows),)
-    several = len({file for file, _, _ in parts}) > 1
-    before = [f"{Path(file).name} " if several else "" for file, _, _ in parts]
-    found = [f"{name}{first + i}" for name, (_, first, count) in zip(before, parts) for i in range(count)]
-    return np.asarray(found, dtype=object)
+    if len({file for file, _ in batch.files}) == 1:
+        return np.asarray([str(row) for row in batch.numbers], dtype=object)
+    names = [Path(file).name for file, count in batch.files for _ in range(count)]
+    return np.asarray([f"{name} {row}" for name, row in zip(names, batch.numbers, strict=True)], dtype=object)
 
 
 def _missing(found: np.ndarray) -> np.ndarray:

@@ -114,12 +114,12 @@ class Kept:
 
         if not pa.types.is_string(column.type):
             return None
+        text = pc.utf8_trim_whitespace(column)
+        if pc.all(pc.match_substring_regex(text, WHOLE)).as_py() and column.null_count < len(column):
+            return Kind("number", "plain"), pa.int64()
         kind = written(column, self._decimal)
         if kind.name != "number" or len(values(column, kind).wrong):
             return None
-        text = pc.utf8_trim_whitespace(column)
-        if pc.all(pc.match_substring_regex(text, WHOLE)).as_py():
-            return kind, pa.int64()
         return None if pc.any(pc.match_substring_regex(text, LONG)).as_py() else (kind, pa.float64())
 
     def _cast(self, batch: TableBatch, name: str) -> Any:

@@ -1,0 +1,48 @@
+"""Predictions of rows by adaptive models that did not see them: each row is left out of both stages, in closed form."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ulmus import engine
+from ulmus.calibration import CALIBRATION_ROWS, HeldOut
+from ulmus.engine import Rows
+from ulmus.features.sampling import distinct_pairs
+from ulmus.models._stages import Stages
+from ulmus.solvers.leaving import GlobalWithout, LeavesWithout
+
+#: Rows up to which every one that calibrates is left out alone: of more, the leaves would have to be factored again.
+MOST_ROWS = 20_000
+
+
+def left_out_alone(
+    stages: Stages,
+    rows: Rows,
+    as_new: Callable[[np.ndarray], np.ndarray] | None,
+    rng: np.random.RandomState,
+    n_jobs: int | None,
+) -> HeldOut:
+    """Rows, or a sample of them, by both stages without each.
+
+    ``as_new`` gives, for numbers of rows, the coordinates that new rows of the same values would have, where those
+    of the training know their targets.
+    """
+    index, some = np.arange(len(rows)), rows
+    if len(rows) > CALIBRATION_ROWS:
+        index = distinct_pairs(rows, CALIBRATION_ROWS, rng)[0]
+        some = rows.take(index)
+    Phi, features = _lifted(stages, rows.X, n_jobs), stages.landmark_map
+    without = GlobalWithout.of(features, Phi, stages.beta, stages.intercept, stages.leverage, rows, index)
+    asked = None if as_new is None else as_new(index)
+    there = Phi[index] if asked is None else _lifted(stages, asked, n_jobs)
+    P = there @ stages.beta + stages.intercept + without.own_changes(there)
+    if stages.local is not None:
+        R = rows.T - (Phi @ stages.beta + stages.intercept)
+        P += LeavesWithout.of(stages.local, rows, Phi, R, index, without, asked).answers(n_jobs)
+    return HeldOut.by_others(some, P, np.zeros(len(some)))
+
+
+def _lifted(stages: Stages, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
+    """Features of rows."""
+    features = stages.landmark_map
+    return engine.transform(features, X, np.empty((len(X), features.n_lifted)), n_jobs=n_jobs)
