@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-gpu test-oldest test-newest fuzz wheel lint format bench bench-all docs clean
+.PHONY: demo test test-all test-gpu test-neighbours test-oldest test-newest fuzz wheel lint format bench bench-all docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -42,6 +42,11 @@ $(VENV)-gpu/.tested: pyproject.toml
 test-gpu: $(VENV)-gpu/.tested
 	$(VENV)-gpu/bin/python -m pytest tests/test_devices.py tests/test_device_choices.py \
 	    tests/test_device_adaptive.py tests/test_device_log.py tests/test_device_streaming.py tests/test_triton.py
+
+# Beside other libraries, the real ones, which are heavy: Spark (needs Java), Ray, MLflow, MAPIE, LightGBM, shap.
+test-neighbours: $(VENV)/.tested
+	$(BIN)/python -m pip install --quiet --editable ".[test-neighbours]"
+	$(BIN)/python -m pytest -rs tests/test_neighbours.py tests/test_explain.py -k "neighbours or shap"
 
 # The corners of what is supported: the lowest versions that pyproject.toml names, and the newest there are.
 OLDEST := numpy==2.0.* scipy==1.13.* scikit-learn==1.6.* narwhals==2.0.* joblib==1.4.* threadpoolctl==3.5.*

@@ -7,15 +7,15 @@ import json
 import numpy as np
 import pytest
 
-from ulmus.tables import TableError, limits, read
+from ulmus.tables import TableError, pieces, read
 from ulmus.tables.read import read_batches, read_table
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Batches of 4 KiB, rows of 32 KiB at most."""
-    monkeypatch.setattr(limits, "BATCH", 1 << 12)
-    monkeypatch.setattr(limits, "LONGEST", 1 << 15)
+    monkeypatch.setattr(pieces, "BATCH", 1 << 12)
+    monkeypatch.setattr(pieces, "LONGEST", 1 << 15)
 
 
 def lines(n, long, length, blank=False):

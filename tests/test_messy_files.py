@@ -8,7 +8,7 @@ import pytest
 
 import ulmus
 from ulmus.tables import TableError
-from ulmus.tables.doubtful import told_dates, told_totals
+from ulmus.tables.doubtful import told_dates, without_totals
 from ulmus.tables.read import read_table
 from ulmus.tables.schema import frame, learn, target
 
@@ -68,14 +68,17 @@ def test_units_percents_blanks_for_thousands_and_line_breaks_in_quotes(tmp_path)
     assert said == []
 
 
-def test_a_total_below_the_rows_is_told_with_its_row(tmp_path):
+@pytest.mark.parametrize(("total", "left_out"), [("1770", True), ("29.5", True), ("17", False)])
+def test_a_total_below_the_rows_is_left_out_where_it_adds_up_and_told_with_its_row(tmp_path, total, left_out):
     file = tmp_path / "table.csv"
     text = lines("region,sales", lambda i: f"R{i % 4},{i}")
-    file.write_text(text + "Summe,1770\n")
-    (told,) = told_totals(read_table(str(file)))
+    file.write_text(f"{text}Summe,{total}\n")
+    batch, (told,) = without_totals(read_table(str(file)))
     assert f"row {N + 2}, column 'region': 'Summe' reads like a total" in told
+    assert (batch.n_rows, "is left out" in told) == ((N, True) if left_out else (N + 1, False))
+    assert batch.at(batch.n_rows - 1)["row"] == batch.n_rows + 1
     file.write_text(text)
-    assert told_totals(read_table(str(file))) == []
+    assert without_totals(read_table(str(file)))[1] == []
 
 
 @pytest.mark.parametrize(
@@ -181,10 +184,14 @@ def test_a_quote_too_many_is_told(tmp_path):
     assert read_table(str(file)).told == ()
 
 
-def test_a_header_that_comes_again_is_told_with_its_row(tmp_path):
+def test_a_header_that_comes_again_is_left_out_and_told_with_its_row(tmp_path):
     text = lines("a,y", lambda i: f"{i},{i}.5")
-    with pytest.raises(TableError, match=f"row {N + 2}, column 'y': 'y' is not a number"):
-        learned(tmp_path, "y", text + text)
+    _, X, y, said = learned(tmp_path, "y", text + text + text)
+    assert (len(X), len(y)) == (3 * N, 3 * N)
+    more = "; so do 1 more, which are left out too"
+    assert said == [f"{tmp_path}/table.csv, row {N + 2}: the row repeats the header and is left out{more}"]
+    batch = read_table(str(tmp_path / "table.csv"))
+    assert batch.numbers.tolist() == [i for i in range(2, 3 * N + 4) if i not in (N + 2, 2 * N + 3)]
 
 
 DAYS = pd.date_range("2023-01-01", periods=90, freq="5D")
@@ -257,3 +264,60 @@ def test_words_for_missing_values_make_no_column_of_words(tmp_path):
         warnings.simplefilter("error")
         encoder = ulmus.TableEncoder(prepared=False).fit(pd.DataFrame({"a": cells}))
         np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": cells}))[:, 0], expected)
+
+
+@pytest.mark.parametrize(
+    ("write", "kind"),
+    [
+        (lambda i: f"<{i}.5" if i % 9 == 0 else f"{i}.5", "number"),
+        (lambda i: f"ca. {i}.5 m²" if i % 9 == 0 else f"{i}.5 m2", "number"),
+        (lambda i: f"${i}.5/mo", "number"),
+        (lambda i: f"{i}.5 g/dL", "number"),
+        (lambda i: f"{('5 mg', '10 mg', '0.5 g')[i % 3]}", "category"),
+        (lambda i: f"{('<5', '5-10', '>10')[i % 3]}", "category"),
+    ],
+    ids=["a bound", "about", "a month", "a quotient", "several units", "ranges"],
+)
+def test_numbers_are_read_with_what_stands_beside_them(tmp_path, write, kind):
+    schema, X, _, said = learned(tmp_path, "y", lines("a,y", lambda i: f"{write(i)},{i % 5}.5"))
+    assert (schema.columns["a"].name, said) == (kind, [])
+    if kind == "number":
+        np.testing.assert_array_equal(X["a"], np.arange(N) + 0.5)
+
+
+def test_signs_behind_and_no_cents_are_read(tmp_path):
+    text = lines("a;b;y", lambda i: f"1.{100 + i},25-;{i},-;{i % 5},5")
+    _, X, _, said = learned(tmp_path, "y", text)
+    np.testing.assert_array_equal(X["a"], -1100.25 - np.arange(N))
+    np.testing.assert_array_equal(X["b"], np.arange(N))
+    assert said == []
+
+
+def test_a_few_words_among_many_numbers_are_missing_numbers_and_are_told(tmp_path):
+    cells = [("refused", "N.C.")[i % 2] if i % 4 == 0 else str(i) for i in range(N)]
+    schema, X, _, said = learned(tmp_path, "y", lines("a,y", lambda i: f"{cells[i]},{i % 5}.5"))
+    assert schema.columns["a"].name == "number"
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(X["a"])), np.arange(0, N, 4))
+    (told,) = said
+    assert "row 2, column 'a': 'refused' is not a number; it counts as missing (and 14 more)" in told
+    levels = lines("a,y", lambda i: f"{('1', '2', '3', 'many')[i % 4]},{i % 5}.5")
+    assert learned(tmp_path, "y", levels)[0].columns["a"].name == "category"
+
+
+@pytest.mark.parametrize("name", ["N° dossier", "Kundennummer", "order no.", "Nr", "account number"])
+def test_numbers_of_rows_are_known_by_their_names(tmp_path, name):
+    schema, _, _, _ = learned(tmp_path, "y", lines(f"{name},b,y", lambda i: f"{1000 + 3 * i},{i % 7},{i % 5}.5"))
+    assert list(schema.left_out) == [name]
+
+
+def test_names_of_several_patterns_are_texts(tmp_path):
+    """The number of a receipt names it; who wrote it does not."""
+    text = lines("a,y", lambda i: f"{('COFFEE bar', 'RENT of', 'ACME inc')[i % 3]} {i},{i % 3}.5")
+    assert learned(tmp_path, "y", text)[0].columns["a"].name == "text"
+    schema = learned(tmp_path, "y", lines("a,b,y", lambda i: f"house {i},{i % 7},{i % 3}.5"))[0]
+    assert list(schema.left_out) == ["a"]
+
+
+def test_a_target_of_times_asks_for_numbers(tmp_path):
+    with pytest.raises(TableError, match="row 2, column 'y': regression needs numbers, got '00:00:07'"):
+        learned(tmp_path, "y", lines("a,y", lambda i: f"{i},00:{i:02d}:07"))

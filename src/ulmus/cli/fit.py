@@ -23,7 +23,7 @@ from ulmus.report.baselines import FIRST, Contender, baselines, ranked, verdict
 from ulmus.report.subject import Context
 from ulmus.scores import Score, scores
 from ulmus.tables import TableError
-from ulmus.tables.doubtful import told_dates, told_totals
+from ulmus.tables.doubtful import told_dates, without_totals
 from ulmus.tables.read import files_of, read_table
 from ulmus.tables.schema import Schema, columns_as_arrays, frame, learn, row_names, target
 from ulmus.tables.vectorise import encoder
@@ -156,8 +156,8 @@ def _read(
     data: str, goal: str, task: str, order: list[str] | None, test: str | None, decimal: str, roles: Roles
 ) -> Read:
     with working(f"reading {data}"):
-        batch = read_table(data)
-        for text in told_totals(batch):
+        batch, told = without_totals(read_table(data))
+        for text in told:
             warn(text)
         schema = roles.noted(learn(batch, goal, task, order, decimal, roles.by_name(batch, goal)))
         for text in told_dates(batch, schema):

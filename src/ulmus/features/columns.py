@@ -15,7 +15,7 @@ from ulmus.exceptions import DateWarning, UnreadableWarning, UnseenLevelWarning
 from ulmus.features.dates import DateParts
 from ulmus.features.frames import Column
 from ulmus.features.text import TextFeatures
-from ulmus.features.words import NAMES, are_long, kind_of_words, numbers_rows, tags_of
+from ulmus.features.words import kind_of_words, numbers_rows, tags_of
 from ulmus.features.written import MISSING, READ, Kind, ambiguous, kind_of_texts
 
 #: Code of a level that was not there in training.
@@ -49,8 +49,6 @@ def kind_of(name: str, column: Column, weight: np.ndarray, decimal: str = "auto"
         values = column.floats if column.floats is not None else READ["number"](column.distinct, kind.form)
         if numbers_rows(name, values, float(weight.sum())):
             return Kind("id")
-    if kind.name == "number" and column.floats is not None and are_long(column.floats[there]):
-        return Kind("id" if len(np.unique(column.floats[there])) > NAMES * weight[there].sum() else "category")
     return kind
 
 

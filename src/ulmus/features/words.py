@@ -9,11 +9,12 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
-from ulmus.features.written import DIGITS, Kind
+from ulmus.features.written import Kind
 
 #: Words with more distinct values than this, and than half of the rows, tell rows apart, not kinds of rows.
 MANY = 50
@@ -24,11 +25,12 @@ WORDY = 5
 #: Separators of tags; distinct tags at most; share of values that must have several, and words of a tag at most.
 SEPARATORS, TAGS, SEVERAL, TAG_WORDS = ("|", ";", ","), 500, 0.2, 3
 #: Names of columns that hold numbers of rows.
-_ID = re.compile(r"(?i)(^|[\s_.-])(id|ids|uuid|guid|key|index|idx|rownum|row_?id|row_?number|serial)$|[a-z]I[dD]$")
+_ID = re.compile(
+    r"(?i:(^|[\s_.-])(id|ids|uuid|guid|key|index|idx|rownum|row_?id|row_?number|serial|nr\.?|no\.|n°|number)$"
+    r"|nummer$|^(n°|nr\.?|no\.)\s)|[a-z]I[dD]$"
+)
 #: Names of columns that have none, as an index has that was written to a file.
 _UNNAMED = re.compile(r"(?i)^(|unnamed: 0|column 1)$")
-#: Patterns of names, digits left open, that nearly all share: INV-0001, house 12.
-PATTERNS = 0.05
 
 
 def kind_of_words(texts: Sequence[str], counts: np.ndarray) -> Kind:
@@ -56,8 +58,9 @@ def kind_of_words(texts: Sequence[str], counts: np.ndarray) -> Kind:
 
 
 def _numbered(texts: Sequence[str]) -> bool:
-    """Whether texts differ by their digits alone."""
-    return len({re.sub(r"\d+", "0", text) for text in texts}) <= max(1, PATTERNS * len(texts))
+    """Whether nearly all texts differ by their digits alone: INV-0001, house 12."""
+    patterns = Counter(re.sub(r"\d+", "0", text) for text in texts)
+    return max(patterns.values()) > NAMES * len(texts)
 
 
 def _separator(texts: Sequence[str], counts: np.ndarray) -> str:
@@ -96,18 +99,6 @@ def numbers_rows(name: str, values: np.ndarray, mass: float) -> bool:
         return False
     counted = values[0] in (0, 1) and bool((np.diff(values) == 1).all())
     return (counted and _UNNAMED.search(name) is not None) or _ID.search(name) is not None
-
-
-def are_long(values: np.ndarray) -> bool:
-    """Whether whole numbers are of one length and have more digits than a float holds: names, not amounts.
-
-    Seconds since 1970 have so many digits in millionths and billionths, and are numbers.
-    """
-    if not len(values) or values.min() < 10.0**DIGITS or not (values == np.round(values)).all():
-        return False
-    digits = np.floor(np.log10(values))
-    moments = digits[0] in (15, 18) and bool((values < 2 * 10 ** digits[0]).all())
-    return bool((digits == digits[0]).all()) and not moments
 
 
 def _median(values: np.ndarray, counts: np.ndarray) -> float:

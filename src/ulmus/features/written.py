@@ -6,7 +6,8 @@ the same rules, those of this module, value by value: callers hand over distinct
 ==============  ==================================================================================================
 ``"boolean"``   true, false
 ``"number"``    plain, with thousands separators, or with decimal commas; with one currency before or behind, a percent
-                sign or one unit behind: € 12.30, 42.1%, 1.234,50 EUR, (1,200), 36 months
+                sign or one unit behind: € 12.30, 42.1%, 1.234,50 EUR, (1,200), 36 months, 13.7 g/dL; a bound or an
+                estimate is its number: <0.5, ca. 85 m²
 ``"date"``      ISO 8601 and the forms of :data:`DATES`, one or several of them
 ``"time"``      14:05, 14:05:30, 2:05 pm; a share of the day
 ``"duration"``  36:10:05, 1 days 02:00:00, 1h 30m, PT15M; in days
@@ -31,6 +32,8 @@ MISSING = frozenset(
 )
 #: Share of the values that must be of a kind for a column to be of it.
 MOSTLY = 0.9
+#: The same for numbers, where all others are one of so many words ("refused", "not measured").
+MOST, WORDS = 0.7, 3
 #: Texts by which forms of dates are shortlisted.
 FIRST = 200
 #: Forms of dates; among those that fit as many values, the first wins. The empty one is ISO 8601.
@@ -63,8 +66,13 @@ _CURRENCY = (
 )
 _MARKED = re.compile(
     rf"^(?P<open>\()?(?P<sign>[+-])?(?P<before>{_CURRENCY})?\s*(?P<core>[+-]?(?:\d|\.\d)[\d.,]*(?:[eE][+-]?\d+)?)\s*"
-    r"(?P<after>[%‰]|[^\W\d_][^\W\d_]{0,11}\.?[²³]?|[€$£¥₹₽₩₺]|°[CF]?)?(?P<close>\))?$"
+    r"(?P<after>[%‰]|/?[^\W\d_][^\W\d_]{0,11}\.?[²³23]?(?:/[^\W\d_]{1,6}[²³23]?)?|[€$£¥₹₽₩₺]|°[CF]?)?(?P<close>\))?$"
 )
+#: What says that a number is a bound, or about right; no cents: 12,- €; a sign behind: 1.234,50-.
+_ABOUT = re.compile(r"^(?:[<>≤≥~≈]=?|(?:ca|circa|approx|about|etwa)\.?\s)\s*", re.IGNORECASE)
+_ROUND = re.compile(r"(?<=\d)[.,][-–—]{1,2}(?=\s*\D{0,4}$)")
+_MINUS_BEHIND = re.compile(r"^([^-]*\d)-$")
+_DIGIT = re.compile(r"\d")
 #: A blank, or an apostrophe, before three digits: Swiss and French thousands.
 _SPACED = re.compile(r"(?<=\d)[ '’\u00a0\u202f](?=\d{3}(?:\D|$))")
 _CLOCK = re.compile(r"^(-)?(\d+):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?$")
@@ -109,10 +117,17 @@ def kind_of_texts(texts: Sequence[str], counts: np.ndarray, decimal: str = "auto
     def share(values: np.ndarray) -> float:
         return float(counts[: len(values)][~np.isnan(values)].sum() / counts[: len(values)].sum())
 
+    def are_numbers(form: str) -> bool:
+        for some in (texts[:FIRST], texts):
+            found = numbers(some, form)
+            if share(found) < (MOST if _few_words(some, found) else MOSTLY):
+                return False
+        return True
+
     codes = any(re.match(CODE, text) for text in texts) or _are_long(texts)
     if not codes:
         for form in DECIMALS[decimal]:
-            if share(numbers(texts[:FIRST], form)) >= MOSTLY and share(numbers(texts, form)) >= MOSTLY:
+            if are_numbers(form):
                 return Kind("number", form)
     for name, read in (("time", _time), ("duration", _duration)):
         found = [read(text) for text in texts[:FIRST]]
@@ -123,9 +138,15 @@ def kind_of_texts(texts: Sequence[str], counts: np.ndarray, decimal: str = "auto
         return Kind("date", written)
     for form in () if codes else DECIMALS[decimal]:
         mark = _mark(texts, counts, form)
-        if mark not in ("", "#") and share(numbers(texts, f"{form}: {mark}")) >= MOSTLY:
+        if mark not in ("", "#") and are_numbers(f"{form}: {mark}"):
             return Kind("number", f"{form}: {mark}")
     return None
+
+
+def _few_words(texts: Sequence[str], found: np.ndarray) -> bool:
+    """Whether what is no number among many is one of a few words without digits, which say why there is none."""
+    words = [text for text, value in zip(texts, found, strict=True) if np.isnan(value)]
+    return len(words) <= WORDS and len(texts) - len(words) >= 10 and not any(map(_DIGIT.search, words))
 
 
 def _are_long(texts: Sequence[str]) -> bool:
@@ -189,14 +210,20 @@ def _mark(texts: Sequence[str], counts: np.ndarray, form: str) -> str:
 
 def _taken_apart(text: str) -> tuple[str, str] | None:
     """The number in a text, with its sign, and the text with # in its place."""
-    found = _MARKED.match(_SPACED.sub("", text.replace("−", "-")))
+    plain = _ROUND.sub("", _ABOUT.sub("", _SPACED.sub("", text.replace("−", "-"))))
+    found = _MARKED.match(_MINUS_BEHIND.sub(r"-\1", plain))
     if found is None or bool(found["open"]) != bool(found["close"]):
         return None
     core, sign = found["core"], found["sign"] or ""
     if sign and core[0] in "+-":
         return None
     negative = (sign == "-") != bool(found["open"])
-    return ("-" if negative else "") + core, f"{found['before'] or ''}#{found['after'] or ''}"
+    return ("-" if negative else "") + core, _squares(f"{found['before'] or ''}#{found['after'] or ''}")
+
+
+def _squares(mark: str) -> str:
+    """Units are the same whether their powers are raised or not."""
+    return mark.replace("²", "2").replace("³", "3")
 
 
 def numbers(texts: Sequence[str], form: str) -> np.ndarray:
@@ -206,12 +233,13 @@ def numbers(texts: Sequence[str], form: str) -> np.ndarray:
     beside it is taken as well, unless percents are written.
     """
     form, _, mark = (form or "plain").partition(": ")
+    mark = _squares(mark)
     pattern, gone, point = NUMBERS[form]
     fits = re.compile(pattern).match
     out = np.full(len(texts), np.nan)
     for i, text in enumerate(texts):
         core = text
-        if not fits(core) and (mark or not text.isascii() or " " in text or "'" in text or "(" in text):
+        if not fits(core):
             found = _taken_apart(text)
             if found is None or found[1] not in (mark or "#", "#"):
                 continue

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.tables import limits
+from ulmus.tables import pieces
 from ulmus.tables.errors import TableError
 from ulmus.tables.sniff import DAMAGED, TITLES, Layout, Source, is_number
 
@@ -40,11 +40,11 @@ def lines_of(source: Source, layout: Layout) -> Iterator[str]:
     with source.open() as stream:
         text = TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
         for number in count(1):
-            line = text.readline(limits.LONGEST)
+            line = text.readline(pieces.LONGEST)
             if not line:
                 return
-            if len(line) >= limits.LONGEST:
-                raise limits.too_long(source.name, f"after line {number - 1}")
+            if len(line) >= pieces.LONGEST:
+                raise pieces.too_long(source.name, f"after line {number - 1}")
             if number > layout.skip:
                 yield line
 
@@ -92,11 +92,11 @@ def place_of_header(records: list[list[str]]) -> int:
         filled = [cell for cell in cells if cell]
         if cells[0] and width > 1 and (len(cells) < width or 2 * len(filled) <= width):
             continue
-        below = [{row[j].strip() for row in records[k + 1 :] if j < len(row)} for j in range(len(cells))]
-        names = len(set(filled)) == len(filled) == width and not any(
-            is_number(cell) or cell in values for cell, values in zip(cells, below, strict=True)
-        )
-        return k if names else 0
+        rest = [row for row in records[k + 1 :] if row != fields and len(row) == width]
+        below = [{row[j].strip() for row in rest if j < width} - {""} for j in range(len(cells))]
+        named = len(cells) == width and all(cell or not values for cell, values in zip(cells, below, strict=True))
+        other = not any(is_number(cell) or cell in values for cell, values in zip(cells, below, strict=True))
+        return k if named and other and len(set(filled)) == len(filled) else 0
     return 0
 
 
@@ -189,6 +189,28 @@ def _left_open(source: Source, layout: Layout) -> int | None:
     except csv.Error as error:
         return row if "unexpected end" in str(error) else None
     return None
+
+
+def header_again(table: Any) -> np.ndarray:
+    """Rows that repeat the header, as files do that were put together: every value is the name of its column."""
+    import pyarrow.compute as pc
+
+    rows = np.arange(table.num_rows)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if not len(rows):
+            break
+        if not name.startswith("column "):
+            same = pc.equal(pc.utf8_trim_whitespace(column), name).fill_null(False)
+            rows = rows[np.asarray(same)[rows]]
+    return rows if any(not name.startswith("column ") for name in table.column_names) else rows[:0]
+
+
+def told_of_headers(file: str, rows: np.ndarray) -> list[str]:
+    """What is to be told of rows that repeat the header."""
+    if not len(rows):
+        return []
+    more = f"; so do {len(rows) - 1} more, which are left out too" if len(rows) > 1 else ""
+    return [str(TableError(f"the row repeats the header and is left out{more}", file=file, row=int(rows[0])))]
 
 
 def rows_in_values(table: Any, separator: str, numbers: np.ndarray, file: str) -> list[str]:

@@ -14,25 +14,17 @@ from typing import Any
 import numpy as np
 
 from ulmus.engine import physical_memory
-from ulmus.features.written import MISSING
-from ulmus.tables import limits
-from ulmus.tables.delimited import RowNumbers, header_of, lines_of, rows_in_values
+from ulmus.tables import pieces
+from ulmus.tables.delimited import RowNumbers, header_again, header_of, lines_of, rows_in_values, told_of_headers
 from ulmus.tables.errors import TableError
+from ulmus.tables.objects import json_lines, table_of
+from ulmus.tables.pieces import Piece
 from ulmus.tables.sniff import DAMAGED, TITLES, Layout, Source
 
 #: How the names of tables end, in folders.
 ENDINGS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx")
 #: Share of the machine's memory that a table which is read whole may take.
 WHOLE = 1 / 2
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some rows of one file: a table of Arrow's, the number of each row there, and what is to be told of them."""
-
-    table: Any
-    numbers: np.ndarray
-    told: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,6 +43,18 @@ class TableBatch:
         """File and row of the i-th row here, for errors."""
         ends = np.cumsum([count for _, count in self.files])
         return {"file": self.files[int(np.searchsorted(ends, i, side="right"))][0], "row": int(self.numbers[i])}
+
+    def without(self, rows: list[int]) -> "TableBatch":
+        """The same but for these rows."""
+        if not rows:
+            return self
+        kept = np.delete(np.arange(self.n_rows), rows)
+        ends = np.searchsorted(kept, np.cumsum([count for _, count in self.files]))
+        counts = np.diff(ends, prepend=0).tolist()
+        files = tuple((file, count) for (file, _), count in zip(self.files, counts, strict=True) if count)
+        return TableBatch(
+            {name: c.take(kept) for name, c in self.columns.items()}, self.numbers[kept], files, self.told
+        )
 
     @property
     def file(self) -> str:
@@ -126,7 +130,7 @@ def _joined(parts: list[tuple[Any, int]]) -> Any:
 def files_of(path: str) -> list[str]:
     """The files that a path names: itself, the tables in a folder, or what a pattern (``day-*.csv``) matches."""
     if path != "-" and os.path.isdir(path):
-        found = sorted(str(file) for file in Path(path).iterdir() if _is_table(file))
+        found = sorted(str(file) for file in Path(path).iterdir() if _istable_of(file))
         if not found:
             raise TableError(f"the folder holds no table ({', '.join(ENDINGS)}, compressed or not)", file=path)
         return found
@@ -138,7 +142,7 @@ def files_of(path: str) -> list[str]:
     return [path]
 
 
-def _is_table(file: Path) -> bool:
+def _istable_of(file: Path) -> bool:
     known = any(suffix.lower() in ENDINGS for suffix in file.suffixes[-2:])
     return known and file.is_file() and not file.name.startswith((".", "_"))
 
@@ -146,7 +150,7 @@ def _is_table(file: Path) -> bool:
 def batch_of_rows(rows: list[dict[str, Any]], file: str = "") -> TableBatch:
     """Rows that are JSON objects, of plain values; the first is row 1."""
     names = dict.fromkeys(name for row in rows for name in row)
-    table = _table(rows, names)
+    table = table_of(rows, names)
     columns = dict(zip(table.column_names, table.columns, strict=True))
     return TableBatch(columns, np.arange(1, len(rows) + 1), ((file, len(rows)),))
 
@@ -160,7 +164,7 @@ def read_batches(path: str) -> Iterator[TableBatch]:
 def _read_file(path: str) -> Iterator[TableBatch]:
     source = Source(path)
     layout = source.layout()
-    reader = {"csv": _csv, "jsonl": _json_lines, "parquet": _parquet, "xlsx": _workbook}[layout.format]
+    reader = {"csv": _csv, "jsonl": json_lines, "parquet": _parquet, "xlsx": _workbook}[layout.format]
     last = None
     try:
         for piece in reader(source, layout):
@@ -200,10 +204,10 @@ def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
     rows, names = RowNumbers.of(source, layout, header), unique_names(header.names)
     parse = arrow.ParseOptions(delimiter=layout.separator, newlines_in_values=True)
     convert = arrow.ConvertOptions(
-        column_types={name: pa.string() for name in names}, null_values=sorted(MISSING), strings_can_be_null=True
+        column_types={name: pa.string() for name in names}, null_values=[""], strings_can_be_null=True
     )
     given = 0  # rows that were handed on; a file that is begun again passes over them
-    for size in (limits.BATCH, limits.LONGEST):
+    for size in (pieces.BATCH, pieces.LONGEST):
         options = arrow.ReadOptions(
             encoding=layout.encoding, block_size=size, skip_rows=header.lines, column_names=names
         )
@@ -216,6 +220,10 @@ def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
                     numbers = rows.numbers(max(given, passed - batch.num_rows), table.num_rows)
                     told = list(header.told) if not given else []
                     given = max(given, passed)
+                    again = header_again(table)
+                    told += told_of_headers(source.name, numbers[again])
+                    kept = np.delete(np.arange(len(numbers)), again)
+                    table, numbers = (table.take(kept), numbers[kept]) if len(again) else (table, numbers)
                     told += rows_in_values(table, layout.separator, numbers, source.name)
                     yield Piece(table, numbers, tuple(told))
             return
@@ -224,7 +232,7 @@ def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
                 return
             if "straddling" not in str(error):
                 raise _explained(error, source, layout, len(names)) from None
-    raise limits.too_long(source.name, f"after row {rows.first + given - 1}")
+    raise pieces.too_long(source.name, f"after row {rows.first + given - 1}")
 
 
 def _explained(error: Exception, source: Source, layout: Layout, n_fields: int) -> TableError:
@@ -242,59 +250,6 @@ def _explained(error: Exception, source: Source, layout: Layout, n_fields: int) 
     if len(fields) < n_fields:
         why = "is it a note below the table, or is a line broken inside a text without quotes?"
     return TableError(f"the header has {n_fields} fields and this row {len(fields)}; {why}", file=source.name, row=row)
-
-
-def _json_lines(source: Source, layout: Layout) -> Iterator[Piece]:
-    """Tables of all names seen so far: a name may come later, and be missing in a line."""
-    import json
-
-    rows: list[dict[str, Any]] = []
-    numbers: list[int] = []
-    names: dict[str, None] = {}
-    size = 0
-    with source.open() as stream:
-        for number, line in enumerate(iter(lambda: stream.readline(limits.LONGEST), b""), 1):
-            if len(line) >= limits.LONGEST:
-                raise limits.too_long(source.name, f"after line {number - 1}")
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line.decode(layout.encoding).lstrip("\ufeff"))
-            except ValueError as error:
-                raise TableError(f"not a line of JSON: {error}", file=source.name, row=number) from None
-            if not isinstance(row, dict):
-                raise TableError('a row must be a JSON object, like {"x": 1}', file=source.name, row=number)
-            for name, value in row.items():
-                if isinstance(value, list | dict):
-                    raise TableError(
-                        "a value must be a number, a text, true, false or null",
-                        file=source.name,
-                        row=number,
-                        column=name,
-                    )
-            rows.append(row)
-            numbers.append(number)
-            names.update(dict.fromkeys(row))
-            size += len(line)
-            if size >= limits.BATCH:
-                yield Piece(_table(rows, names), np.array(numbers))
-                rows, numbers, size = [], [], 0
-    yield Piece(_table(rows, names), np.array(numbers, dtype=np.int64))
-
-
-def _table(rows: list[dict[str, Any]], names: dict[str, None]) -> Any:
-    import pyarrow as pa
-
-    return pa.table({name: _typed([row.get(name) for row in rows]) for name in names})
-
-
-def _typed(values: list[Any]) -> Any:
-    import pyarrow as pa
-
-    kinds = {type(v) for v in values if v is not None}
-    if kinds <= {bool} or kinds <= {int, float}:
-        return pa.array(values, pa.bool_() if kinds == {bool} else pa.float64() if kinds else pa.null())
-    return pa.array([None if v is None else v if isinstance(v, str) else str(v).lower() for v in values], pa.string())
 
 
 def _parquet(source: Source, layout: Layout) -> Iterator[Piece]:
@@ -318,7 +273,7 @@ def _workbook(source: Source, layout: Layout) -> Iterator[Piece]:
     names = unique_names(header)
     for start in range(0, len(rows), 1 << 17):
         some = slice(start, start + (1 << 17))
-        table = _table([dict(zip(names, row, strict=True)) for row in rows[some]], dict.fromkeys(names))
+        table = table_of([dict(zip(names, row, strict=True)) for row in rows[some]], dict.fromkeys(names))
         yield Piece(table, np.array(numbers[some]), told if not start else ())
 
 

@@ -188,7 +188,8 @@ def _divides(rows: list[list[str]], fields: int) -> bool:
     if not any(cell.strip() for row in (first[fields:], *(row[len(first) :] for row in rest)) for cell in row):
         return True  # but for separators at the end of the first, or of all others
     k = next(i for i, row in enumerate(rows) if len(row) == fields)
-    names = all(cell.strip() and not is_number(cell) for cell in rows[k])
+    full = [any(row[j].strip() for row in rest) for j in range(fields)]
+    names = all((cell.strip() or not some) and not is_number(cell) for cell, some in zip(rows[k], full, strict=True))
     return names and k <= TITLES and all(len(row) < fields for row in rows[:k])
 
 

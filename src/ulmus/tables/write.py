@@ -103,7 +103,7 @@ class Kept:
     def columns(self, batch: TableBatch) -> dict[str, Any]:
         """The columns of a batch, by name."""
         if not self._typed:
-            return dict(batch.columns)
+            return {name: _as_text(column) for name, column in batch.columns.items()}
         if self._kinds is None:
             self._kinds = {name: self._type(column) for name, column in batch.columns.items()}
         return {name: self._cast(batch, name) for name in batch.columns}
@@ -143,3 +143,16 @@ class Kept:
             file=batch.file,
             column=name,
         )
+
+
+def _as_text(column: Any) -> Any:
+    """A column as a file of text can hold it: tags of a list with | between them, others as Python writes them."""
+    import pyarrow as pa
+
+    t = column.type
+    if not (pa.types.is_nested(t) or pa.types.is_duration(t) or pa.types.is_binary(t) or pa.types.is_large_binary(t)):
+        return column
+    lists = pa.types.is_list(t) or pa.types.is_large_list(t)
+    values = column.to_pylist()
+    texts = [None if v is None else "|".join(map(str, v)) if lists else str(v) for v in values]
+    return pa.array(texts, pa.string())

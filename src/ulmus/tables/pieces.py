@@ -1,6 +1,10 @@
-"""How much text is read at a time, and at most."""
+"""Files are read piece by piece: what a piece is, and how much text is read at a time, and at most."""
 
 import csv
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from ulmus.tables.errors import TableError
 
@@ -10,6 +14,15 @@ BATCH = 1 << 24
 #: gigabyte, and a quote that is left open makes one row of all that follows.
 LONGEST = 1 << 27
 csv.field_size_limit(LONGEST)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of one file: a table of Arrow's, the number of each row there, and what is to be told of them."""
+
+    table: Any
+    numbers: np.ndarray
+    told: tuple[str, ...] = ()
 
 
 def too_long(file: str, where: str) -> TableError:
