@@ -28,8 +28,8 @@ from ulmus.features.cuts import Cuts
 
 #: Points of a quantile curve, at most.
 KNOTS = 1000
-#: Rows from which columns are prepared; of twice as many and more, every so manyth. Their quantiles are off by less than
-#: a thousandth of the rows.
+#: Rows from which columns are prepared; of twice as many and more, every so manyth. Their quantiles are off by less
+#: than a thousandth of the rows.
 MOST_LEARNED = 2**18
 #: Ranks beyond these are as far out as it gets.
 RANKS = (0.001, 0.999)

@@ -25,6 +25,8 @@ class SquaredStages:
 
     work: Work
     fit_intercept: bool = False
+    #: Whether others leave rows out of the fitted stages.
+    left_out_later: bool = False
 
     def fit(self, landmarks: int) -> Stages:
         """Global model, and the local stage where it pays."""
@@ -40,7 +42,7 @@ class SquaredStages:
         if local is None:
             model = self._larger(model, rows, coding, scored, rng)
         with engine.threads_for(model.size):
-            if held_out is None or local is None:
+            if not self.left_out_later and (held_out is None or local is None):
                 held_out = self._left_out(model, rng)
         solution = model.solution
         return Stages(
