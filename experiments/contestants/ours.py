@@ -34,8 +34,10 @@ def adaptive(effort: str) -> Make:
 def adaptive_less(**less: Any) -> Make:
     """The default without one of its ingredients."""
     plain = EFFORTS["default"]
-    budget = replace(plain.budget, **{k: v for k, v in less.items() if hasattr(plain.budget, k)})
-    spent = replace(plain, budget=budget, **{k: v for k, v in less.items() if not hasattr(plain.budget, k)})
+    of_search = {k: v for k, v in less.items() if hasattr(plain.budget, k)}
+    budget, numbers = (replace(plain.search(numbers=each), **of_search) for each in (False, True))
+    of_rest = {k: v for k, v in less.items() if k not in of_search}
+    spent = replace(plain, budget=budget, numbers=numbers, **of_rest)
 
     def make(task: Task, seed: int) -> Any:
         model = adaptive("default")(task, seed)
