@@ -11,7 +11,7 @@ from sklearn.base import is_regressor
 
 from ulmus import engine
 from ulmus.backend import Host
-from ulmus.calibration import LEAST_REMAINDER, HeldOut, parts_of_few, refitted, variance_terms
+from ulmus.calibration import HeldOut, parts_of_few, refitted, variance_terms
 from ulmus.devices.accelerator import predicting
 from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients, through
@@ -20,14 +20,13 @@ from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_sample, gathered
 from ulmus.features.widths import heuristic_gamma
 from ulmus.models._effort import EFFORTS, Effort
-from ulmus.models._left_out import MOST_ROWS, LeftOutLater, given_back
+from ulmus.models._left_out import MOST_ROWS, LeftOutLater, given_back, variances, with_variances
 from ulmus.models._squared_stage import SquaredStages
 from ulmus.models._stages import Stages, Work
 from ulmus.models.base import Model
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Fitted, Outcome
 from ulmus.solvers.leaving import unit_of
-from ulmus.solvers.own_landmarks import landmarks_among
 from ulmus.solvers.ridge import Solution
 from ulmus.statistics import root_mean_square
 from ulmus.tuning.metric import quietly
@@ -39,8 +38,6 @@ SMOOTH = "rbf"
 IMPORTANCE_ROWS = 1_000
 #: Kernel values of leaves from which a prediction is sent to a GPU.
 WORTH_SENDING = 3e6
-#: Rows that are no landmarks from which it is known how well rows are explained.
-ENOUGH = 100
 #: Where rows are fewer than this many, or than so many for each column (up to a limit), a view adapts to the errors
 #: that choose it: intervals then stand on whole fits, each without one of so many parts of the rows.
 FEW_ROWS, FEW_OF_COLUMN, FEW_AT_MOST, PARTS = 64, 4, 200, 5
@@ -157,6 +154,8 @@ class AdaptiveModel(Model):
     def _settle(self, stages: Stages, rows: Rows, units: tuple[np.ndarray, np.ndarray]) -> None:
         """Keep what was fitted to targets in these units (leaves are in those of the targets already)."""
         centre, scale = units
+        if not is_regressor(self):
+            stages, self._variances = with_variances(stages, rows, self.n_jobs)
         self.map_, self.C_, self._leverage = stages.landmark_map, stages.C, stages.leverage
         self.local_ = stages.local
         self.local_losses_ = stages.local_losses
@@ -311,17 +310,16 @@ class AdaptiveModel(Model):
         return h, self.C_ * r
 
     def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
-        rows = fitted.certainty.rows if is_regressor(self) else None
-        if rows is None or self._leverage is None:
-            raise ValueError(
-                f"is_far needs leverages, which {type(self).__name__} does not keep; use an AdaptiveRegressor, or an "
-                "NKELM model of the same inputs"
+        known: Any = getattr(self, "_variances", None)
+        if is_regressor(self) and self._leverage is not None and fitted.certainty.rows is not None:
+            rows = fitted.certainty.rows
+            known = variances(
+                self.map_, self._leverage, self.C_, Rows(self._seen(rows.X), rows.T, rows.weight), self.n_jobs
             )
-        h, rest = self._deviation_factors(rows.X)
-        variance = h / np.maximum(1.0 - h, LEAST_REMAINDER) + rest
-        landmarks = landmarks_among(self.map_.landmarks_, Rows(self._seen(rows.X), rows.T))[0]
-        others = np.setdiff1d(np.arange(len(variance)), landmarks)  # a model knows its landmarks as no new row
-        return (variance[others], rows.weight[others]) if len(others) >= ENOUGH else (variance, rows.weight)
+        if known is None:
+            raise ValueError(f"this {type(self).__name__} comes from a version that kept no leverages; fit it again")
+        found: tuple[np.ndarray, np.ndarray] = known
+        return found
 
     def _variance_factors(self, X: Any, fitted: Fitted | None = None) -> tuple[np.ndarray, np.ndarray]:
         zero = np.zeros(X.shape[0])

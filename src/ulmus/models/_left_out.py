@@ -1,4 +1,4 @@
-"""Predictions of rows by adaptive models that did not see them: each row is left out of both stages, in closed form."""
+"""Rows and adaptive models that did not see them: predictions without each row, in closed form, and their variances."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,14 +6,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ulmus import engine
-from ulmus.calibration import CALIBRATION_ROWS, HeldOut
+from ulmus.calibration import CALIBRATION_ROWS, LEAST_REMAINDER, HeldOut, variance_terms
+from ulmus.calibration.far import log_variance
 from ulmus.engine import Rows
-from ulmus.features.sampling import distinct_pairs
+from ulmus.features.nystrom import NystromMap
+from ulmus.features.sampling import distinct_pairs, distinct_sample
 from ulmus.models._stages import Stages
 from ulmus.solvers.leaving import GlobalWithout, LeavesWithout
+from ulmus.solvers.own_landmarks import landmarks_among
+from ulmus.solvers.ridge import Leverage
 
+#: Rows that are no landmarks from which it is known how well rows are explained.
+ENOUGH = 100
 #: Rows up to which every one that calibrates is left out alone: of more, the leaves would have to be factored again.
 MOST_ROWS = 20_000
+#: Rows of classifiers from which it is known what is far: in every fit, so they are few.
+VARIANCE_ROWS = 2_000
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,27 @@ def left_out_alone(
         R = rows.T - (Phi @ stages.beta + stages.intercept)
         P += LeavesWithout.of(stages.local, rows, Phi, R, index, without, asked).answers(n_jobs)
     return HeldOut.by_others(some, P, np.zeros(len(some)))
+
+
+def variances(
+    features: NystromMap, leverage: Leverage, C: float, rows: Rows, n_jobs: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """``h₋ + C r`` of rows that the global model was fitted to, each without it, and their weights."""
+    h, r = variance_terms(features, rows.X, leverage, n_jobs)
+    variance, weight = h / np.maximum(1.0 - h, LEAST_REMAINDER) + C * r, np.ones(len(rows))
+    weight = weight if rows.weight is None else rows.weight
+    landmarks = landmarks_among(features.landmarks_, rows)[0]
+    others = np.setdiff1d(np.arange(len(variance)), landmarks)  # a model knows its landmarks as no new row
+    return (variance[others], weight[others]) if len(others) >= ENOUGH else (variance, weight)
+
+
+def with_variances(stages: Stages, rows: Rows, n_jobs: int | None) -> tuple[Stages, tuple[np.ndarray, np.ndarray]]:
+    """Stages that tell leverages, those of a log loss too, and what :func:`variances` says of a sample of the rows."""
+    some, features = distinct_sample(rows, VARIANCE_ROWS, np.random.RandomState(0))[1], stages.landmark_map
+    if stages.leverage is not None:
+        return stages, variances(features, stages.leverage, stages.C, some, n_jobs)
+    leverage, found = log_variance(features, some, stages.C, fit_intercept=True, total=rows.total_weight, n_jobs=n_jobs)
+    return replace(stages, leverage=leverage), (found, np.ones(len(some)) if some.weight is None else some.weight)
 
 
 def _lifted(stages: Stages, X: np.ndarray, n_jobs: int | None) -> np.ndarray:

@@ -288,8 +288,8 @@ class Model(CallbackSupport, BaseEstimator):
     def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
         """Variances of predictions of rows by models without them, and weights."""
         rows = getattr(fitted.certainty, "rows" if is_regressor(self) else "left_out", None)
-        if rows is None or getattr(fitted.certainty, "loss", "squared") == "log":
-            raise ValueError(f"this {type(self).__name__} knows nothing of rows left out; fit it again, by squares")
+        if rows is None or getattr(fitted.weights, "leverage", ()) is None:
+            raise ValueError(f"this {type(self).__name__} knows nothing of rows left out; fit it again")
         return rows.variance, rows.weight
 
     def _seen(self, X: Any) -> Any:
