@@ -20,8 +20,6 @@ from ulmus.solvers.ridge import Leverage
 ENOUGH = 100
 #: Rows up to which every one that calibrates is left out alone: of more, the leaves would have to be factored again.
 MOST_ROWS = 20_000
-#: Rows of classifiers from which it is known what is far: in every fit, so they are few.
-VARIANCE_ROWS = 2_000
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ def variances(
 
 def with_variances(stages: Stages, rows: Rows, n_jobs: int | None) -> tuple[Stages, tuple[np.ndarray, np.ndarray]]:
     """Stages that tell leverages, those of a log loss too, and what :func:`variances` says of a sample of the rows."""
-    some, features = distinct_sample(rows, VARIANCE_ROWS, np.random.RandomState(0))[1], stages.landmark_map
+    some, features = distinct_sample(rows, CALIBRATION_ROWS, np.random.RandomState(0))[1], stages.landmark_map
     if stages.leverage is not None:
         return stages, variances(features, stages.leverage, stages.C, some, n_jobs)
     leverage, found = log_variance(features, some, stages.C, fit_intercept=True, total=rows.total_weight, n_jobs=n_jobs)
