@@ -147,7 +147,7 @@ class AdaptiveModel(Model):
         return fitted
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._later is not None and "fitted_" in vars(self):
+        if self._later is not None and hasattr(self, "fitted_"):
             self._now("certainty")
         return {name: value for name, value in super().__getstate__().items() if name != "_later"}
 
