@@ -33,6 +33,8 @@ LEVELS = np.array([0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975])
 TEST_ROWS, CALIBRATED, BINS = 4_000, 0.25, 5
 #: Points within which a promise is kept, and what the worst bin of 90 % intervals holds at least.
 NEAR, LEAST_IN_BIN = 1.5, 85.0
+#: The coverage of sets, and who makes them: ours, and MAPIE's of the same scores.
+SET_COVERAGE, SETS = 0.95, ("adaptive", "threshold", "MAPIE, APS", "MAPIE, LAC")
 #: Ends ``[row, coverage, end]`` and quantiles ``[row, level]`` of test rows.
 Told = tuple[np.ndarray, np.ndarray]
 
@@ -63,9 +65,9 @@ def ours(task: Task, seed: int, method: str = "normalised", effort: str = "defau
     return ends, model.predict_quantiles(task.X_test, LEVELS, method=method)
 
 
-def deviation(task: Task, coverage: float) -> float:
-    """That of a coverage that is kept on the mean, in points, by chance in test rows and in rows that calibrate."""
-    share = 1.0 / len(task.y_test) + 1.0 / min(len(task.y), CALIBRATION_ROWS)
+def deviation(task: Task, coverage: float, calibrating: float) -> float:
+    """That of a coverage that is kept on the mean, in points, by chance in test rows and in so many that calibrate."""
+    share = 1.0 / len(task.y_test) + 1.0 / calibrating
     return 100 * float(np.sqrt(coverage * (1.0 - coverage) * share))
 
 
@@ -163,7 +165,7 @@ def regression(names: list[str], rows: int, seeds: int, who: dict[str, Callable[
         one_run = []
         for seed in range(seeds):
             task = load_table(f"{name}@{rows}", seed).tested_on(TEST_ROWS)
-            one_run.append([deviation(task, c) for c in COVERAGES])
+            one_run.append([deviation(task, c, min(len(task.y), CALIBRATION_ROWS)) for c in COVERAGES])
             told: dict[str, Told] = {}
             for each, tell in who.items():
                 began = process_time()
@@ -226,36 +228,71 @@ def summary(every: dict[str, list[np.ndarray]]) -> None:
 
 
 def sets(names: list[str], rows: int, seeds: int) -> None:
-    """Sets of 95 %, beside MAPIE's on the same kind of model, fitted to three quarters of the rows."""
-    from mapie.classification import SplitConformalClassifier
-
-    lines = []
+    """Sets of 95 %, beside those of MAPIE by the same scores of the same model of three quarters of the rows."""
+    lines, chance, found = list[Any](), list[float](), np.empty((0, len(SETS), 3))
     for name in names:
-        results = []
+        results, one_run = [], []
         for seed in range(seeds):
             task = load_table(f"{name}@{rows}", seed).tested_on(TEST_ROWS)
-            at = np.arange(len(task.y_test)), task.y_test
-            model = AdaptiveClassifier(effort="fast", random_state=seed, n_jobs=1)
-            model.fit(task.X, task.y)
-            line = []
-            for method in ("adaptive", "threshold"):
-                inside = model.predict_set(task.X_test, 0.95, method=method)
-                line += [100 * inside[at].mean(), inside.sum(axis=1).mean()]
-            X: Any = task.X
-            fit, hold = split(task, seed)
-            model.fit(X.iloc[fit], task.y[fit])
-            for score in ("aps", "lac"):
-                made = SplitConformalClassifier(model, confidence_level=0.95, conformity_score=score, prefit=True)
-                made.conformalize(X.iloc[hold], task.y[hold])
-                inside = made.predict_set(task.X_test)[1][:, :, 0]
-                line += [100 * inside[at].mean(), inside.sum(axis=1).mean()]
-            results.append(line)
-        lines.append((name, *(f"{v:.2f}" for v in np.mean(results, axis=0))))
+            one_run.append(deviation(task, SET_COVERAGE, CALIBRATED * len(task.y)))
+            results.append([*our_sets(task, seed), *their_sets(task, seed)])
+        mean = np.mean(results, axis=0)
+        found, chance = np.concatenate([found, mean[None]]), [*chance, float(np.mean(one_run)) / np.sqrt(seeds)]
+        cells = [f"{share:.1f} % {size:.2f}" if share == share else "" for share, size, _ in mean]  # noqa: PLR0124
+        lines.append((name, *cells, f"{chance[-1]:.2f}"))
         print(lines[-1], flush=True)
-    columns = [
-        f"{who}: {what}" for who in ("adaptive", "threshold", "MAPIE APS", "MAPIE LAC") for what in ("%", "size")
-    ]
-    print(markdown(("table", *columns), lines))
+    print(markdown(("table", *SETS, "deviation by chance"), lines))
+    summary = []
+    for k, who in enumerate(SETS):
+        share, size, seconds = found[:, k].T
+        off = np.abs(share - 100 * SET_COVERAGE)
+        smaller = [int((found[:, j, 1] <= size + 5e-3).sum()) for j in (0, 1)]
+        there = ~np.isnan(share)
+        allowed = np.maximum(NEAR, 1.96 * np.array(chance))
+        summary.append(
+            (
+                who,
+                int(there.sum()),
+                f"{np.nanmean(share):.2f}",
+                int((off <= NEAR).sum()),
+                int((off <= allowed).sum()),
+                f"{np.nanmean(size):.3f}",
+                *smaller,
+                f"{np.nanmean(seconds):.2f}",
+            )
+        )
+    header = ("who", "tables", "coverage, mean", f"within {NEAR:g} points", "or 2 deviations", "size, mean")
+    print(markdown((*header, "our adaptive sets no larger", "our threshold sets no larger", "s"), summary))
+
+
+def our_sets(task: Task, seed: int) -> list[tuple[float, float, float]]:
+    """Coverage in %, mean size and processor seconds of both kinds of sets, from one fit."""
+    at, began = (np.arange(len(task.y_test)), task.y_test), process_time()
+    model = AdaptiveClassifier(effort="fast", random_state=seed, n_jobs=1).fit(task.X, task.y)
+    inside = [model.predict_set(task.X_test, SET_COVERAGE, method=method) for method in ("adaptive", "threshold")]
+    took = process_time() - began
+    return [(100 * float(each[at].mean()), float(each.sum(axis=1).mean()), took) for each in inside]
+
+
+def their_sets(task: Task, seed: int) -> list[tuple[float, float, float]]:
+    """The same by MAPIE; it has no adaptive sets of two classes."""
+    from mapie.classification import SplitConformalClassifier
+
+    X: Any = task.X
+    (fit, hold), at, began = split(task, seed), (np.arange(len(task.y_test)), task.y_test), process_time()
+    fit = np.union1d(fit, np.unique(task.y, return_index=True)[1])  # a row of every class
+    model = AdaptiveClassifier(effort="fast", random_state=seed, n_jobs=1).fit(X.iloc[fit], task.y[fit])
+    found = []
+    for score in ("aps", "lac"):
+        if score == "aps" and len(task.classes) == 2:
+            found.append((np.nan, np.nan, np.nan))
+            continue
+        made = SplitConformalClassifier(model, confidence_level=SET_COVERAGE, conformity_score=score, prefit=True)
+        made.conformalize(X.iloc[hold], task.y[hold])
+        inside = made.predict_set(task.X_test)[1][:, :, 0]
+        took = process_time() - began
+        found.append((100 * float(inside[at].mean()), float(inside.sum(axis=1).mean()), took))
+    return found
 
 
 def main() -> None:

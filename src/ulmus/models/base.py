@@ -308,14 +308,14 @@ class Model(CallbackSupport, BaseEstimator):
                 'method="jackknife+" is exact for models by squares; quantiles leave rows out approximately: use '
                 'method="normalised"'
             )
-        if rows is None or not rows.one_by_one:
+        if rows is None or rows.by_itself is None:
             raise ValueError(
                 'method="jackknife+" needs left-out predictions of single rows, and this model was calibrated on whole '
                 "folds, by whole fits (few rows, and a width or size to choose), by the iterative route, under "
                 'monotonic_cst or by an earlier version; use method="normalised", or fit with given parameters, '
                 'cv=None, no groups and solver="direct"'
             )
-        return fitted.weights.leaning(rows, self.n_jobs)
+        return fitted.weights.leaning(rows.by_itself, self.n_jobs)
 
     if TYPE_CHECKING:  # what a task says
 
