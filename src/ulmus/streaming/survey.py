@@ -94,8 +94,8 @@ class Survey:
         if self.classifier:
             if y.ndim == 2:
                 raise ValueError(
-                    f"streams of classifiers are for one label a row, got a matrix of {y.shape[1]} columns; fit rows in "
-                    "memory, or stream a model for each label"
+                    f"streams of classifiers are for one label a row, got a matrix of {y.shape[1]} columns; fit rows "
+                    "in memory, or stream a model for each label"
                 )
             classes, number = np.unique(y[weight > 0], return_inverse=True)
             class_mass = np.bincount(number, weights=weight[weight > 0], minlength=len(classes))
