@@ -134,7 +134,9 @@ def test_what_is_for_one_label_a_row_is_refused(tmp_path):
         NKELMClassifier().fit(X, Y + Y[:, ::-1])
 
 
-@pytest.mark.parametrize("model", [AdaptiveClassifier(effort="fast", random_state=0), OSELMClassifier(20)], ids=names)
+@pytest.mark.parametrize(
+    "model", [AdaptiveClassifier(effort="fast", random_state=0), OSELMClassifier(20, random_state=0)], ids=names
+)
 def test_models_for_one_label_a_row_say_how_to_have_several(model):
     with pytest.raises(ValueError, match="MultiOutputClassifier"):
         model.fit(X, Y)
