@@ -41,7 +41,7 @@ $(VENV)-gpu/.tested: pyproject.toml
 
 test-gpu: $(VENV)-gpu/.tested
 	$(VENV)-gpu/bin/python -m pytest tests/test_devices.py tests/test_device_choices.py \
-	    tests/test_device_adaptive.py tests/test_device_log.py tests/test_device_streaming.py tests/test_triton.py
+	    tests/test_device_adaptive.py tests/test_device_log.py tests/test_device_streaming.py tests/test_triton.py tests/test_ecosystem.py
 
 # Beside other libraries, the real ones, which are heavy: Spark (needs Java), Ray, MLflow, MAPIE, LightGBM, shap.
 test-neighbours: $(VENV)/.tested

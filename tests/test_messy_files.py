@@ -1,16 +1,19 @@
 """Files as they come from offices: what they hold is read, and what cannot be meant is told with its row."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import ulmus
+from ulmus.features.frames import columns_of, frame_of, read
 from ulmus.tables import TableError
 from ulmus.tables.doubtful import told_dates, without_totals
 from ulmus.tables.read import read_table
 from ulmus.tables.schema import frame, learn, target
+from ulmus.tables.vectorise import encoder
 
 N = 60
 RNG = np.random.RandomState(0)
@@ -205,10 +208,10 @@ def test_a_column_with_dates_in_three_forms_is_one_of_dates(tmp_path):
     schema, X, _, said = learned(tmp_path, "y", text)
     assert (schema.columns["day"].name, said) == ("date", [])
     np.testing.assert_array_equal(X["day"].to_numpy().astype("datetime64[D]"), DAYS.to_numpy().astype("datetime64[D]"))
-    encoder = ulmus.TableEncoder(prepared=False).fit(pd.DataFrame({"day": texts}))
-    assert encoder.kinds_ == {"day": "date"}
+    ours = ulmus.TableEncoder(prepared=False).fit(pd.DataFrame({"day": texts}))
+    assert ours.kinds_ == {"day": "date"}
     expected = DAYS.to_numpy().astype("datetime64[D]").astype(float)
-    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"day": texts}))[:, 0], expected)
+    np.testing.assert_array_equal(ours.transform(pd.DataFrame({"day": texts}))[:, 0], expected)
 
 
 def test_days_and_months_that_may_be_exchanged_are_told_and_first_days_of_months_are_known(tmp_path):
@@ -247,9 +250,9 @@ def test_numbers_with_more_digits_than_a_float_holds_are_names(tmp_path, numbers
     assert found == kind
     for column in (np.array(numbers, dtype=np.uint64), [str(n) for n in numbers]):
         rows = pd.DataFrame({"order": column, "b": np.arange(len(numbers)) % 7})
-        encoder = ulmus.TableEncoder()
+        ours = ulmus.TableEncoder()
         with pytest.warns(ulmus.LeftOutWarning) if kind == "id" else warnings.catch_warnings():
-            assert encoder.fit(rows).kinds_["order"] == kind
+            assert ours.fit(rows).kinds_["order"] == kind
 
 
 def test_words_for_missing_values_make_no_column_of_words(tmp_path):
@@ -262,8 +265,8 @@ def test_words_for_missing_values_make_no_column_of_words(tmp_path):
     np.testing.assert_array_equal(X["a"], expected)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        encoder = ulmus.TableEncoder(prepared=False).fit(pd.DataFrame({"a": cells}))
-        np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": cells}))[:, 0], expected)
+        ours = ulmus.TableEncoder(prepared=False).fit(pd.DataFrame({"a": cells}))
+        np.testing.assert_array_equal(ours.transform(pd.DataFrame({"a": cells}))[:, 0], expected)
 
 
 @pytest.mark.parametrize(
@@ -321,3 +324,19 @@ def test_names_of_several_patterns_are_texts(tmp_path):
 def test_a_target_of_times_asks_for_numbers(tmp_path):
     with pytest.raises(TableError, match="row 2, column 'y': regression needs numbers, got '00:00:07'"):
         learned(tmp_path, "y", lines("a,y", lambda i: f"{i},00:{i:02d}:07"))
+
+
+def test_words_for_missing_levels_are_missing_in_frames_as_in_files(tmp_path):
+    """One level, however it is written; a reader of before, which knew such words as levels, knows them still."""
+    cells = [("red", "blue", "none", "n/a", "")[i % 5] for i in range(N)]
+    schema, X, _, _ = learned(tmp_path, "y", lines("a,b,y", lambda i: f"{cells[i]},{i},{i % 5}.5"))
+    told = encoder(schema.columns, prepared=False).fit_transform(X)
+    raw = pd.DataFrame({"a": [cell or None for cell in cells], "b": np.arange(N)})
+    ours = ulmus.TableEncoder(prepared=False).fit(raw)
+    np.testing.assert_array_equal(ours.transform(raw), told)
+    assert np.isnan(told[:, 0]).sum() == 3 * N // 5
+    (reader, _) = ours.readers_
+    assert reader.levels == ("blue", "red")
+    before = replace(reader, na=False, levels=("blue", "n/a", "none", "red"))
+    codes, _ = before.read(read(columns_of(frame_of(raw))["a"]))
+    np.testing.assert_array_equal(codes[:5], [3, 0, 2, 1, np.nan])

@@ -100,3 +100,17 @@ def test_the_frame_of_lightgbm_goes_into_an_adaptive_model_as_it_is():
     ours = ulmus.AdaptiveClassifier(effort="fast", random_state=0).fit(frame[:200], y[:200])
     assert ours.predict_proba(frame[200:]).shape == theirs.predict_proba(frame[200:]).shape
     assert ours.score(frame[200:], y[200:]) >= theirs.score(frame[200:], y[200:]) - 0.05
+
+
+@pytest.mark.parametrize("name", ["AdaptiveRegressor", "KELMRegressor", "RobustELMRegressor", "OSELMRegressor"])
+def test_shap_explains_by_asking_what_the_models_explain_by_formula(name):
+    shap = pytest.importorskip("shap", reason=REASON)
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(80, 3))
+    y = X[:, 0] ** 2 + X[:, 1]
+    model = getattr(ulmus, name)(random_state=0).fit(X, y)
+    theirs = shap.explainers.Exact(model.predict, shap.maskers.Independent(X[:20], max_samples=20))(X[:3])
+    assert np.abs(theirs.base_values + theirs.values.sum(axis=1) - model.predict(X[:3])).max() < 1e-8
+    ours = model.explain(X[:3], X[:20])
+    error = 0.0 if ours.errors is None else 5 * np.max(ours.errors)  # random layers are sampled, and say how well
+    np.testing.assert_allclose(ours.values, theirs.values, atol=1e-6 + error)

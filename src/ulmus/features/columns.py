@@ -37,6 +37,7 @@ CALLED = {
 
 def kind_of(name: str, column: Column, weight: np.ndarray, decimal: str = "auto") -> Kind:
     """What a column is, told from its type and all its values; a weight of k counts as k rows."""
+    column = without_na(column)
     there = _there(column)
     if not there.any():
         return Kind("empty")
@@ -50,6 +51,17 @@ def kind_of(name: str, column: Column, weight: np.ndarray, decimal: str = "auto"
         if numbers_rows(name, values, float(weight.sum())):
             return Kind("id")
     return kind
+
+
+def without_na(column: Column) -> Column:
+    """The same with words such as "n/a" as missing values."""
+    if column.place is None or column.type == "list" or MISSING.isdisjoint(column.distinct):
+        return column
+    kept = [k for k, value in enumerate(column.distinct) if value not in MISSING]
+    place = np.full(len(column.distinct) + 1, -1)
+    place[kept] = np.arange(len(kept))
+    words = tuple(column.distinct[k] for k in kept)
+    return replace(column, type=column.type if words else "empty", distinct=words, place=place[column.place])
 
 
 def written_as(column: Column, weight: np.ndarray, decimal: str = "auto") -> Kind | None:
@@ -77,7 +89,8 @@ class Reader:
     """How the values of one column become numbers.
 
     ``levels`` are those of a category, or the frequent tags; a category of numbers has none, its numbers are its codes.
-    ``missing`` is the code of a missing level, ``rare`` the share of rows whose level was theirs alone.
+    ``missing`` is the code of a missing level, ``rare`` the share of rows whose level was theirs alone; ``na`` says
+    that words such as "n/a" are missing values, as they are in files.
     """
 
     name: str
@@ -88,13 +101,15 @@ class Reader:
     rare: float = 0.0
     dates: Any = None
     text: TextFeatures | None = None
+    na: bool = False
 
     @classmethod
     def of(
         cls, name: str, kind: Kind, column: Column, weight: np.ndarray, n_text: int, rng: np.random.RandomState
     ) -> "Reader":
         """Learn a column of this kind."""
-        plain = cls(name, kind, column.floats is not None)
+        column = without_na(column)
+        plain = cls(name, kind, column.floats is not None, na=True)
         if kind.name == "date":
             plain._tell_doubt(column)
             return replace(plain, dates=DateParts().fit(plain._numbers(column)[:, None]))
@@ -143,6 +158,7 @@ class Reader:
 
     def read(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
         """The main number, and what stands beside it, of every row."""
+        column = without_na(column) if self.na else column
         if self.kind.name in READ:
             main = self._numbers(column)
             if self.dates is not None:
@@ -171,10 +187,9 @@ class Reader:
         values = READ[self.kind.name](column.distinct, self.kind.form)
         assert column.place is not None
         found = np.append(values, np.nan)[column.place]
-        given = np.array([value not in MISSING for value in column.distinct] + [False])[column.place]
-        wrong = np.flatnonzero(np.isnan(found) & given)
+        wrong = np.flatnonzero(np.isnan(found) & (column.place >= 0))
         if len(wrong):
-            there = np.count_nonzero(given)
+            there = np.count_nonzero(column.place >= 0)
             first = column.distinct[column.place[wrong[0]]]
             if len(wrong) > MOST * there:
                 raise self._turned(column, f" ({first!r} and {len(wrong) - 1} more cannot be read)")

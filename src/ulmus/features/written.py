@@ -106,11 +106,6 @@ def kind_of_texts(texts: Sequence[str], counts: np.ndarray, decimal: str = "auto
         How often each occurs.
     decimal : {"auto", ".", ","}
     """
-    there = np.array([text not in MISSING for text in texts])
-    if not there.all():
-        texts, counts = [text for text, given in zip(texts, there, strict=True) if given], counts[there]
-    if not texts or not counts.sum():
-        return None
     if all(text.lower() in BOOLEANS for text in texts[:3]) and all(text.lower() in BOOLEANS for text in texts):
         return Kind("boolean")
 
