@@ -1,5 +1,7 @@
 """Intervals of adaptive models are those of rows left out, however closely the model follows its own rows."""
 
+import pickle
+
 import numpy as np
 
 from data import regression
@@ -83,3 +85,18 @@ def test_rows_behind_intervals_lie_where_new_rows_of_their_values_would():
     rows = model.spread_.rows
     left_out, new = (np.median(np.abs(e)) for e in (rows.T - rows.P, model.predict(X[400:]) - y[400:]))
     assert abs(np.log(left_out / new)) < 0.4
+
+
+def test_rows_are_left_out_when_intervals_are_asked_for_and_not_before():
+    rng = np.random.RandomState(3)
+    X = rng.normal(size=(300, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=300)
+    X_new, given, weight = rng.normal(size=(20, 3)), X.copy(), np.ones(300)
+    at_once, later = (AdaptiveRegressor(effort="fast", random_state=0).fit(data, y, weight) for data in (X, given))
+    expected = at_once.predict_interval(X_new)
+    assert later.fitted_.certainty is None
+    given[:], weight[:] = 0.0, 7.0  # what was given is no longer read
+    files = pickle.loads(pickle.dumps(later)), later
+    for model in files:
+        np.testing.assert_array_equal(model.predict_interval(X_new), expected)
+        assert model._later is None

@@ -109,15 +109,22 @@ def test_an_unknown_level_has_no_column_and_the_overall_mean():
 
 
 @pytest.mark.parametrize("levels", [0, 7], ids=["continuous", "few levels"])
-def test_columns_of_very_many_values_are_known_by_evenly_spaced_ranks(monkeypatch, levels):
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+def test_columns_of_very_many_rows_are_learned_from_every_so_manyth(monkeypatch, levels, weighted):
     rng = np.random.RandomState(0)
-    x = rng.randint(0, levels, 20_000).astype(float) if levels else rng.standard_exponential(20_000)
-    exact = {kind: Columns.of(kind, x[:, None], None).transform(x[:, None]) for kind in ("clip", "quantile")}
-    monkeypatch.setattr(preparation, "MOST_RANKED", 2_000)
-    for kind, Z in exact.items():
-        found = Columns.of(kind, x[:, None], None).transform(x[:, None])
-        # one rank in 2,000, where a normal quantile moves fastest
-        assert np.abs(found - Z).max() < 1 / 2_000 / norm.pdf(norm.ppf(0.001))
+    x = rng.randint(0, levels, 40_000).astype(float) if levels else rng.standard_exponential(40_000)
+    X, T, w = x[:, None], np.zeros((len(x), 1)), rng.randint(1, 4, len(x)).astype(float) if weighted else None
+    X[7] = np.nan  # a row that is passed over, and still tells that numbers may be missing
+    given = [(kind, X, T, w, np.array([False])) for kind in ("standard", "clip", "quantile")]
+    exact = [Preparation.of(*each).transform(X) for each in given]
+    monkeypatch.setattr(preparation, "MOST_LEARNED", 4_000)
+    for each, Z in zip(given, exact, strict=True):
+        found = Preparation.of(*each)
+        assert_array_equal(found.gaps.shown, [0])
+        central = np.abs(Z[:, 0]) < 2
+        # four standard errors of a quantile of 4,000 rows, in units of the density two deviations from the middle
+        bound = 4 * 0.5 / np.sqrt(4_000) / norm.pdf(2.0)
+        assert np.abs(found.transform(X) - Z)[central].max() < bound
 
 
 def test_target_means_of_a_row_left_out_are_those_of_the_other_rows():

@@ -20,7 +20,7 @@ from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_sample, gathered
 from ulmus.features.widths import heuristic_gamma
 from ulmus.models._effort import EFFORTS, Effort
-from ulmus.models._left_out import MOST_ROWS, left_out_alone, variances, with_variances
+from ulmus.models._left_out import MOST_ROWS, LeftOutLater, given_back, variances, with_variances
 from ulmus.models._squared_stage import SquaredStages
 from ulmus.models._stages import Stages, Work
 from ulmus.models.base import Model
@@ -63,14 +63,14 @@ class AdaptiveModel(Model):
     _categorical: np.ndarray
     _inputs: np.ndarray
 
+    #: How rows are left out, until they are.
+    _later: LeftOutLater | None = None
     #: Another plan than that of the effort, for experiments.
     _plan: Effort | None = None
 
     @property
     def _spent(self) -> Effort:
-        effort = self._plan or EFFORTS[self.effort]
-        # what leaves add is not monotone
-        return replace(effort, partitions=0) if self._is_monotone else effort
+        return self._plan or EFFORTS[self.effort]
 
     def _train(self, training: Training) -> Outcome:
         rows, folds, rng = training.rows, training.folds, training.rng
@@ -80,6 +80,7 @@ class AdaptiveModel(Model):
         seed = int(rng.randint(2**31 - 1))
         part = self._parts(rows)
         if part is not None:
+            self._later = None
             held_out = refitted(rows, part, partial(self._another, seed, training.targets, training.backend))
         return Outcome(None, held_out)
 
@@ -97,7 +98,7 @@ class AdaptiveModel(Model):
         other._train_on(rows, np.random.RandomState(seed), targets, backend)
         return lambda X: (other._outputs(X), np.zeros(len(X)))
 
-    def _train_on(self, rows: Rows, rng: np.random.RandomState, targets: Any, backend: Any) -> HeldOut:
+    def _train_on(self, rows: Rows, rng: np.random.RandomState, targets: Any, backend: Any) -> HeldOut | None:
         table, rows = rows.X, replace(rows, place=np.arange(len(rows)))
         centre, scale = self._units(rows)
         rows = replace(rows, T=(rows.T - centre) / scale)
@@ -109,15 +110,24 @@ class AdaptiveModel(Model):
             rows = replace(rows, X=self.view_.transform_learned(rows, value_parts(rows, self._part_seed)))
         self._enter("global model")
         stages = self._stages(rows, coding, landmarks, rng, backend)
+        units, seed, self._later = (centre, scale), int(rng.randint(2**31 - 1)), None
+        if self._leaves_out_later(rows):
+            self._later = self._left_out(stages, rows, table.copy(), units, seed)  # the table may be the user's
+            stages = replace(stages, held_out=None)
         if self._is_monotone:
             stages = self._monotone(stages, rows, table, rng)
-        elif is_regressor(self) and rows.fold is None and len(rows) <= MOST_ROWS:
-            stages = replace(stages, held_out=self._left_out(stages, rows, table, rng))
         if stages.local is not None:
             stages = replace(stages, local=stages.local.scaled(scale))
-        return self._settle(stages, rows, (centre, scale), table)
+        self._settle(stages, rows, units)
+        return None if stages.held_out is None else given_back(stages.held_out, units, table)
 
-    def _left_out(self, stages: Stages, rows: Rows, table: np.ndarray, rng: np.random.RandomState) -> HeldOut:
+    def _leaves_out_later(self, rows: Rows) -> bool:
+        """Whether rows leave both stages one by one, when intervals are asked for."""
+        return is_regressor(self) and rows.fold is None and len(rows) <= MOST_ROWS
+
+    def _left_out(
+        self, stages: Stages, rows: Rows, table: np.ndarray, units: tuple[np.ndarray, np.ndarray], seed: int
+    ) -> LeftOutLater:
         """Predictions of rows, each by both stages without it, as if it were a new row of the table."""
         preparation, metric = self.view_.preparation, self.view_.metric
 
@@ -125,17 +135,26 @@ class AdaptiveModel(Model):
             some = rows.take(index)
             return through(preparation.transform_left_out(table[index], some.T, unit_of(some)), metric)
 
-        return left_out_alone(stages, rows, as_new if preparation.has_means else None, rng, self.n_jobs)
+        return LeftOutLater(stages, rows, table, units, as_new if preparation.has_means else None, seed)
 
-    def _settle(self, stages: Stages, rows: Rows, units: tuple[np.ndarray, np.ndarray], table: np.ndarray) -> HeldOut:
-        """Keep what was fitted to targets in these units (leaves are in those of the targets already).
+    def _now(self, *needs: str) -> Fitted:
+        fitted, later = super()._now(*needs), self._later
+        if later is not None and not fitted.has(*needs):
+            fitted = replace(fitted, certainty=self._certainty(fitted.targets, later(self.n_jobs), later.rows))
+            self.fitted_, self._later = fitted, None
+        return fitted
 
-        Rows left out, which are some of a table, are given back.
-        """
+    def __getstate__(self) -> dict[str, Any]:
+        if self._later is not None and hasattr(self, "fitted_"):
+            self._now("certainty")
+        return {name: value for name, value in super().__getstate__().items() if name != "_later"}
+
+    def _settle(self, stages: Stages, rows: Rows, units: tuple[np.ndarray, np.ndarray]) -> None:
+        """Keep what was fitted to targets in these units (leaves are in those of the targets already)."""
         centre, scale = units
         if not is_regressor(self):
             stages, self._variances = with_variances(stages, rows, self.n_jobs)
-        self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
+        self.map_, self.C_, self._leverage = stages.landmark_map, stages.C, stages.leverage
         self.local_ = stages.local
         self.local_losses_ = stages.local_losses
         with engine.threads_for(self.map_.n_lifted):
@@ -144,26 +163,26 @@ class AdaptiveModel(Model):
         self.memory_ = self.map_.landmarks_.nbytes + self.map_.whitening_.nbytes + self.beta_.nbytes
         self.memory_ += 0 if self.local_ is None else self.local_.nbytes
         self._say(f"done: the model holds {self.memory_ / 1e6:.1f} MB")
-        # intervals are as wide for one row as for another (_variance_factors), so residuals are taken as they are
-        plain = np.zeros(len(held_out.variance))
-        X = None if held_out.place is None else table[held_out.place]
-        return replace(held_out, X=X, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)
 
     def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState, backend: Any) -> Stages:
         """Global model and local stage in the chosen view."""
         work = self._work(rows, coding, rng, self.criterion, backend)
-        return SquaredStages(work, fit_intercept=self._intercept).fit(landmarks)
+        later = self._leaves_out_later(rows)
+        return SquaredStages(work, self._intercept, later).fit(landmarks)
 
     def _monotone(self, stages: Stages, rows: Rows, table: np.ndarray, rng: np.random.RandomState) -> Stages:
-        """The global model with a smooth kernel, without falls along some columns of the table."""
+        """A global model with a smooth kernel that says what both stages say, without falls along some columns."""
         from ulmus.models.monotone import MonotoneFit, column_signs
+        from ulmus.models.pupil import lessons
 
         signs, self.monotone_violation_ = column_signs(self), 0.0
         if signs is None:
             return stages
         if rows.T.shape[1] > 1:
             raise ValueError("monotonic_cst does not go with several outputs: it needs one")
-        size, seed, host = stages.landmark_map.n_lifted, int(rng.randint(2**31 - 1)), Host(self.n_jobs)
+        seed, host = int(rng.randint(2**31 - 1)), Host(self.n_jobs)
+        table, rows = lessons(stages, table, rows, self.view_.transform, rng, self.n_jobs)
+        size = min(max(stages.landmark_map.n_lifted, self._spent.landmarks), len(rows))
 
         def make(gamma: float) -> NystromMap:
             made = NystromMap(size, kernel=SMOOTH, gamma=gamma, random_state=seed, n_jobs=self.n_jobs)
@@ -179,7 +198,7 @@ class AdaptiveModel(Model):
         self.view_, self.monotone_violation_ = replace(self.view_, kernel=SMOOTH, gamma=found.width), found.fall
         self._say(f"monotone: {SMOOTH} kernel, C = {found.C:.3g}, {found.n_binding} steps bind")
         s = found.solution
-        return Stages(found.features, found.C, s.beta, s.intercept, None, found.held_out, s.leverage)
+        return Stages(found.features, found.C, s.beta, s.intercept, None, stages.held_out, s.leverage)
 
     def _work(self, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, backend: Any) -> Work:
         given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, backend)
@@ -216,7 +235,7 @@ class AdaptiveModel(Model):
             rng,
             fit_intercept=self._intercept,
             **self._view_judged,
-            budget=self._spent.budget,
+            budget=self._spent.search(numbers=is_regressor(self)),
             n_jobs=self.n_jobs,
         )
         view = search.choose()

@@ -1,7 +1,7 @@
 """Rows and adaptive models that did not see them: predictions without each row, in closed form, and their variances."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,24 @@ from ulmus.solvers.ridge import Leverage
 ENOUGH = 100
 #: Rows up to which every one that calibrates is left out alone: of more, the leaves would have to be factored again.
 MOST_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class LeftOutLater:
+    """What it takes to leave rows out, kept until somebody asks: it costs as much as the leaves did."""
+
+    stages: Stages
+    rows: Rows
+    table: np.ndarray
+    units: tuple[np.ndarray, np.ndarray]
+    as_new: Callable[[np.ndarray], np.ndarray] | None
+    seed: int
+
+    def __call__(self, n_jobs: int | None) -> HeldOut:
+        """Rows of the table, or a sample of them, by both stages without each."""
+        rng = np.random.RandomState(self.seed)
+        found = left_out_alone(self.stages, self.rows, self.as_new, rng, n_jobs)
+        return given_back(found, self.units, self.table)
 
 
 def left_out_alone(
@@ -74,3 +92,14 @@ def _lifted(stages: Stages, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
     """Features of rows."""
     features = stages.landmark_map
     return engine.transform(features, X, np.empty((len(X), features.n_lifted)), n_jobs=n_jobs)
+
+
+def given_back(held_out: HeldOut, units: tuple[np.ndarray, np.ndarray], table: np.ndarray) -> HeldOut:
+    """Rows left out, which are some of a table, in the units of the targets.
+
+    Intervals are as wide for one row as for another (``_variance_factors``), so residuals are taken as they are.
+    """
+    centre, scale = units
+    X = None if held_out.place is None else table[held_out.place]
+    plain = np.zeros(len(held_out.variance))
+    return replace(held_out, X=X, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)

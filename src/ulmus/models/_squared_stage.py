@@ -17,6 +17,8 @@ from ulmus.tuning.local import LocalChoice
 
 #: Rows whose leave-one-out predictions choose the C of the global model.
 SCORED = 2_500
+#: Rows for a landmark from which on twice the landmarks are tried: of fewer, half as many had gained nothing.
+MANY_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class SquaredStages:
 
     work: Work
     fit_intercept: bool = False
+    #: Whether others leave rows out of the fitted stages.
+    left_out_later: bool = False
 
     def fit(self, landmarks: int) -> Stages:
         """Global model, and the local stage where it pays."""
@@ -40,7 +44,7 @@ class SquaredStages:
         if local is None:
             model = self._larger(model, rows, coding, scored, rng)
         with engine.threads_for(model.size):
-            if held_out is None or local is None:
+            if not self.left_out_later and (held_out is None or local is None):
                 held_out = self._left_out(model, rng)
         solution = model.solution
         return Stages(
@@ -72,7 +76,7 @@ class SquaredStages:
     ) -> GlobalModel:
         """What leaves do not find, more landmarks may: the global model with twice as many, where it is better."""
         size = 2 * self.work.effort.landmarks
-        room = len(rows) >= 8 * size and 8 * size * (size + rows.X.shape[1]) <= self.work.max_bytes
+        room = len(rows) >= MANY_ROWS * size and 8 * size * (size + rows.X.shape[1]) <= self.work.max_bytes
         if not (self.work.effort.grows and room and 2 * model.size >= size and model.wants_more):
             return model
         larger = self._fit_global(rows, coding, scored, size, rng)

@@ -117,7 +117,7 @@ class Model(CallbackSupport, BaseEstimator):
                 rng = check_random_state(self.random_state)
                 rows = self._sent(rows, backend)
                 found = self._train(self._training(targets, rows, folds, rng, backend, metric))
-            certainty = self._certainty(targets, found.held_out, rows)
+            certainty = None if found.held_out is None else self._certainty(targets, found.held_out, rows)
             self._adopt(Fitted(found.weights, targets, certainty, metric, n_rows=len(rows)), rows, found.learner)
         return self
 

@@ -311,10 +311,13 @@ class KernelFit:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a family's fit gives: weights, answers of rows that were left out, and a learner where rows go on."""
+    """What a family's fit gives: weights, answers of rows that were left out, and a learner where rows go on.
+
+    Answers are None where rows are left out when somebody asks.
+    """
 
     weights: Any
-    held_out: HeldOut
+    held_out: Any
     learner: Any = None
 
 
