@@ -327,3 +327,12 @@ def pairwise_kernel(U, Z, view):
         return np.exp(-view.gamma * np.abs(U[:, None] - Z).sum(axis=2))
     r = np.sqrt(3.0) * view.gamma * np.sqrt(((U[:, None] - Z) ** 2).sum(axis=2))
     return (1 + r) * np.exp(-r)
+
+
+def test_labels_of_few_rows_get_fewer_landmarks_and_numbers_do_not():
+    effort = EFFORTS["default"]
+    few, many = (effort.search(n, numbers=False) for n in (1_000, 5_000))
+    assert (few.landmarks, few.metric_landmarks, few.final_landmarks) == (100, 125, (250, 250))
+    assert many == effort.budget
+    assert effort.search(100, numbers=False).final_landmarks == (100, 100)
+    assert effort.search(100, numbers=True) == effort.numbers

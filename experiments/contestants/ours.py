@@ -35,7 +35,7 @@ def adaptive_less(**less: Any) -> Make:
     """The default without one of its ingredients."""
     plain = EFFORTS["default"]
     of_search = {k: v for k, v in less.items() if hasattr(plain.budget, k)}
-    budget, numbers = (replace(plain.search(numbers=each), **of_search) for each in (False, True))
+    budget, numbers = (replace(each or plain.budget, **of_search) for each in (plain.budget, plain.numbers))
     of_rest = {k: v for k, v in less.items() if k not in of_search}
     spent = replace(plain, budget=budget, numbers=numbers, **of_rest)
 

@@ -235,7 +235,7 @@ class AdaptiveModel(Model):
             rng,
             fit_intercept=self._intercept,
             **self._view_judged,
-            budget=self._spent.search(numbers=is_regressor(self)),
+            budget=self._spent.search(len(rows), numbers=is_regressor(self)),
             n_jobs=self.n_jobs,
         )
         view = search.choose()

@@ -25,9 +25,11 @@ class Effort:
     grows: bool = True
     numbers: Budget | None = None
 
-    def search(self, *, numbers: bool) -> Budget:
-        """What choosing a view may spend, by what targets are."""
-        return self.numbers if numbers and self.numbers is not None else self.budget
+    def search(self, n_rows: int, *, numbers: bool) -> Budget:
+        """What choosing a view of so many rows may spend, by what targets are."""
+        if not numbers:
+            return self.budget.of_labels(n_rows)
+        return self.budget if self.numbers is None else self.numbers
 
     def leaf(self, n_rows: int) -> int:
         """Rows of a leaf of so many rows."""

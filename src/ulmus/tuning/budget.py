@@ -9,6 +9,11 @@ from ulmus.features.preparation import PREPARATIONS
 MANY_ROWS, MANY_LANDMARKS, NARROW = 4_000, 600, 4.0
 
 
+#: Rows for a landmark of the first trials, of the metric's and of the last, at least, where labels are few; and
+#: landmarks that are never too many (for the last, twice as many).
+ROWS_EACH, FEWEST = (10, 8, 4), 50
+
+
 @dataclass(frozen=True)
 class Budget:
     """How much is spent on the choice; whether there is an ``additive`` candidate, ``fresh`` rows compare views, and
@@ -31,6 +36,17 @@ class Budget:
     cuts: bool = True
     preparations: tuple[str, ...] = PREPARATIONS
     first_width: float = 1.0
+
+    def of_labels(self, n_rows: int) -> "Budget":
+        """The same for labels of so many rows: metrics of many landmarks follow the noise of few labels."""
+        first, metric, last = (n_rows // rows for rows in ROWS_EACH)
+        known, fresh = self.final_landmarks
+        return replace(
+            self,
+            landmarks=min(self.landmarks, max(first, FEWEST)),
+            metric_landmarks=min(self.metric_landmarks, max(metric, FEWEST)),
+            final_landmarks=(min(known, max(last, 2 * FEWEST)), min(fresh, max(last, 2 * FEWEST))),
+        )
 
     @property
     def wider(self) -> "Budget":
