@@ -335,4 +335,5 @@ def test_labels_of_few_rows_get_fewer_landmarks_and_numbers_do_not():
     assert (few.landmarks, few.metric_landmarks, few.final_landmarks) == (100, 125, (250, 250))
     assert many == effort.budget
     assert effort.search(100, numbers=False).final_landmarks == (100, 100)
-    assert effort.search(100, numbers=True) == effort.numbers
+    assert effort.search(100, numbers=True) == effort.search(20_000, numbers=True) == effort.numbers
+    assert effort.search(20_001, numbers=True) == effort.budget

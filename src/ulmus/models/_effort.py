@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from ulmus.tuning.budget import Budget
 
-#: Up to so many rows, leaves are wide: the cost of all is that of the rows times the square of a leaf.
+#: Up to so many rows, leaves are wide: the cost of all is that of the rows times the square of a leaf. Of more, a fit
+#: costs so much that the search for its view may be that of labels.
 FEW_ROWS = 20_000
 
 
@@ -12,8 +13,8 @@ FEW_ROWS = 20_000
 class Effort:
     """How much is spent on what; leaves hold ``leaf_rows``, and more, ``wide_leaf_rows``, where rows are few.
 
-    The global model ``grows`` where leaves do not pay. Where targets are ``numbers``, fewer rows tell as much of a view
-    as labels do.
+    The global model ``grows`` where leaves do not pay. Where targets are ``numbers``, and rows not many, fewer of them
+    tell as much of a view as labels do.
     """
 
     budget: Budget
@@ -29,7 +30,7 @@ class Effort:
         """What choosing a view of so many rows may spend, by what targets are."""
         if not numbers:
             return self.budget.of_labels(n_rows)
-        return self.budget if self.numbers is None else self.numbers
+        return self.budget if self.numbers is None or n_rows > FEW_ROWS else self.numbers
 
     def leaf(self, n_rows: int) -> int:
         """Rows of a leaf of so many rows."""
