@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all test-gpu test-oldest test-newest fuzz wheel lint format bench bench-all docs clean
+.PHONY: demo test test-all test-gpu test-neighbours test-oldest test-newest fuzz wheel lint format bench bench-all docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -41,7 +41,12 @@ $(VENV)-gpu/.tested: pyproject.toml
 
 test-gpu: $(VENV)-gpu/.tested
 	$(VENV)-gpu/bin/python -m pytest tests/test_devices.py tests/test_device_choices.py \
-	    tests/test_device_adaptive.py tests/test_device_log.py tests/test_device_streaming.py tests/test_triton.py
+	    tests/test_device_adaptive.py tests/test_device_log.py tests/test_device_streaming.py tests/test_triton.py tests/test_ecosystem.py
+
+# Beside other libraries, the real ones, which are heavy: Spark (needs Java), Ray, MLflow, MAPIE, LightGBM, shap.
+test-neighbours: $(VENV)/.tested
+	$(BIN)/python -m pip install --quiet --editable ".[test-neighbours]"
+	$(BIN)/python -m pytest -rs tests/test_neighbours.py tests/test_explain.py -k "neighbours or shap"
 
 # The corners of what is supported: the lowest versions that pyproject.toml names, and the newest there are.
 OLDEST := numpy==2.0.* scipy==1.13.* scikit-learn==1.6.* narwhals==2.0.* joblib==1.4.* threadpoolctl==3.5.*
@@ -93,9 +98,11 @@ bench-all: $(VENV)/.tested
 	$(BIN)/python -m pip install --quiet --editable ".[bench]" || echo "some rivals did not install; the run says which"
 	$(BIN)/python -m experiments.sections --out experiments/RESULTS.md --cells experiments/.cells $(ARGS)
 
+# Warnings are errors, links are followed, and nothing is fetched; drawn anew by python docs/pictures.py.
 docs: $(VENV)/.tested
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python tools/check_docs.py docs/_build/html
 
 clean:
 	rm -rf dist $(VENV) $(VENV)-gpu $(VENV)-oldest $(VENV)-newest $(VENV)-wheel .mypy_cache .ruff_cache .pytest_cache .hypothesis

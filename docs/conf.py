@@ -5,8 +5,10 @@ import sys
 from importlib.metadata import version as installed
 from pathlib import Path
 
+from sphinx.application import Sphinx
+
 os.environ.setdefault("MPLBACKEND", "Agg")
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "Ulmus"
 author = "The Ulmus developers"
@@ -18,28 +20,49 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "mathml",  # of ours: formulas need no network
 ]
 root_doc = "index"
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
-exclude_patterns = ["_build", "results/*", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/sg_execution_times.rst"]
+exclude_patterns = ["_build", "results/*", "gallery/**/*.ipynb", "gallery/**/*.py"]
+templates_path = ["_templates"]
 nitpicky = False
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 3
-# scikit-learn's inherited docstrings refer to its own pages; pages that are included keep links of their own folder
-suppress_warnings = ["config.cache", "ref.ref", "ref.term", "myst.xref_missing"]
+# scikit-learn's inherited docstrings refer to its own pages
+suppress_warnings = ["config.cache", "ref.ref", "ref.term"]
 
 autosummary_generate = True
+autodoc_typehints = "none"  # docstrings say what parameters are
+toc_object_entries_show_parents = "hide"
 autodoc_default_options = {"inherited-members": "BaseEstimator"}
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "Ulmus"
+html_math_renderer = "mathml"
 html_show_sourcelink = False
-html_theme_options = {"show_prev_next": False, "navbar_align": "left", "navigation_with_keys": False}
+html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["ulmus.css"]
+html_favicon = "_static/leaf.svg"
+html_theme_options = {
+    "logo": {"text": "Ulmus", "image_light": "_static/leaf.svg", "image_dark": "_static/leaf.svg"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 7,
+    "navigation_with_keys": False,
+    "show_nav_level": 1,
+    "show_prev_next": True,
+    "show_toc_level": 2,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
+}
+html_sidebars = {"index": []}
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -49,6 +72,16 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
-    "min_reported_time": 10_000,
+    "show_signature": False,
+    "write_computation_times": False,
     "within_subsection_order": "FileNameSortKey",
 }
+
+
+def setup(app: Sphinx) -> None:
+    """In a clone the measurements are a file beside the documents; here they are a page."""
+
+    def lead_to_the_page(app: Sphinx, docname: str, source: list[str]) -> None:
+        source[0] = source[0].replace("](../experiments/RESULTS.md", "](results.md")
+
+    app.connect("source-read", lead_to_the_page)

@@ -6,8 +6,8 @@ import pytest
 from data import relative_error
 from ulmus.backend import Host
 from ulmus.engine import Lifted, Rows
+from ulmus.features.category import Category
 from ulmus.features.partition import grafted, random_partition
-from ulmus.features.preparation import Category
 from ulmus.features.sampling import joint_keys, label_keys, row_keys
 from ulmus.solvers.cells import Cell, CellSolver
 from ulmus.solvers.local import LocalKernels, fit_leaves

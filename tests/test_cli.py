@@ -140,7 +140,7 @@ def test_a_test_table_gives_the_scores_and_all_rows_the_model(folder, capsys):
 
 @pytest.mark.parametrize("target", ["price", "kind"])
 def test_a_streamed_fit_is_as_good_and_reads_by_batches(folder, monkeypatch, target):
-    monkeypatch.setattr("ulmus.tables.read.BATCH", 1 << 12)
+    monkeypatch.setattr("ulmus.tables.pieces.BATCH", 1 << 12)
     people(600).drop(columns={"price": "kind", "kind": "price"}[target]).to_csv(folder / "long.csv", index=False)
     people(60, seed=1).to_csv(folder / "both.csv", index=False)
     values = []

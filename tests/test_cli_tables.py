@@ -130,7 +130,7 @@ def test_kept_columns_of_a_text_file_have_types_in_parquet(folder, tmp_path):
 
 
 def test_a_kept_number_that_turns_to_text_is_told_and_nothing_is_written(folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("ulmus.tables.read.BATCH", 1 << 9)
+    monkeypatch.setattr("ulmus.tables.pieces.BATCH", 1 << 9)
     new = table(60, 3).assign(more=["1"] * 59 + ["one"])
     command = ["predict", str(folder / "m.ulmus"), write(new, tmp_path / "new.csv"), "--keep"]
     assert main([*command, "-o", str(tmp_path / "o.parquet")]) == BAD_TABLE
@@ -206,3 +206,40 @@ def test_rows_of_a_report_lead_to_the_rows_of_the_file(tmp_path):
     assert (
         len(re.findall(r"<td>\d+ \(house \d+\)</td>", text)) == 20
     )  # the rows that it missed most, and those of which it is unsure
+
+
+def test_kept_texts_are_those_of_the_file(folder, tmp_path):
+    """A word for a missing value is kept as it was written, and so are blanks, zeros and digits."""
+    new = table(40, 3).assign(note=["n/a", "none", "NA", " - ", "007", "1.50", "x,y", 'a "b"', "line\nbreak", "😀"] * 4)
+    new["b"] = new["b"].astype(str).where(new.index % 5 > 0, "NULL")
+    write(new, tmp_path / "new.csv")
+    out = tmp_path / "out.csv"
+    assert main(["predict", str(folder / "m.ulmus"), str(tmp_path / "new.csv"), "--keep", "-o", str(out)]) == OK
+    kept, given = (pd.read_csv(path, dtype=str, keep_default_na=False) for path in (out, tmp_path / "new.csv"))
+    pd.testing.assert_frame_equal(kept[list(given.columns)], given)
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.jsonl"])
+def test_lists_and_nested_values_are_read_kept_and_reported(tmp_path, name):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    rng = np.random.RandomState(0)
+    tags = [sorted(set(rng.choice(["red", "blue", "new", "sale"], rng.randint(3)))) for _ in range(80)]
+    frame = table().assign(tags=tags, size=[{"m": float(k), "unit": "m"} for k in range(80)])
+    frame["y"] += 10 * np.array(["red" in some for some in tags])
+    data, out, page = tmp_path / name, tmp_path / "m.ulmus", tmp_path / "r.html"
+    if name == "t.jsonl":
+        frame.to_json(data, orient="records", lines=True)
+    else:
+        parquet.write_table(pa.Table.from_pandas(frame), data)
+    assert main(["fit", str(data), "--target", "y", "-o", str(out), "--report", str(page), *FIT]) == OK
+    columns = dict(describe(out).notes["table"]["columns"])
+    assert columns["tags"]["name"] == "tags"
+    assert ("size.m" in columns) == (name == "t.jsonl")
+    assert page.stat().st_size > 10_000
+    for kept in ("o.csv", "o.parquet", "o.jsonl"):
+        assert main(["predict", str(out), str(data), "--keep", "-o", str(tmp_path / kept)]) == OK
+    found = pd.read_csv(tmp_path / "o.csv", keep_default_na=False)
+    assert found["tags"].tolist() == ["|".join(some) for some in tags]
+    assert main(["explain", str(out), str(data), "-o", str(tmp_path / "why.csv")]) == OK

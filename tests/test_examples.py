@@ -25,5 +25,5 @@ def test_an_example_runs_and_draws(example):
     assert plt.get_fignums()
 
 
-def test_there_are_at_least_ten():
-    assert len(EXAMPLES) >= 10
+def test_there_are_at_least_twenty():
+    assert len(EXAMPLES) >= 20

@@ -168,7 +168,7 @@ def test_standard_input_from_the_output_is_refused(folder):
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.jsonl", "out.csv.gz"])
 def test_a_bad_row_far_down_keeps_the_predictions_that_were_there(folder, tmp_path, monkeypatch, name):
-    monkeypatch.setattr("ulmus.tables.read.BATCH", 1 << 9)
+    monkeypatch.setattr("ulmus.tables.pieces.BATCH", 1 << 9)
     (tmp_path / "bad.csv").write_text((folder / "data.csv").read_text() + "1,2,3,4,5\n")
     (tmp_path / name).write_bytes(b"precious")
     assert main(["predict", str(folder / "m"), str(tmp_path / "bad.csv"), "-o", str(tmp_path / name)]) == BAD_TABLE

@@ -101,6 +101,21 @@ def test_random_layers(Model, intercept):
     check(Model(20, **options), make, False)
 
 
+def test_it_covers_where_weights_have_nearly_as_much_freedom_as_rows():
+    """Other intervals, which warn, cover half of the targets there."""
+    told = {method: [] for method in ("normalised", "jackknife+")}
+    for seed in range(4):
+        rng = np.random.RandomState(seed)
+        X = rng.normal(size=(900, 3))
+        y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=900)
+        model = ELMRegressor(98, C=None, random_state=seed).fit(X[:100], y[:100])
+        for method, covered in told.items():
+            low, high = model.predict_interval(X[100:], 0.9, method=method).T
+            covered.append(((low <= y[100:]) & (y[100:] <= high)).mean())
+    assert np.mean(told["normalised"]) < 0.8
+    assert np.mean(told["jackknife+"]) > 0.9
+
+
 def test_a_weight_of_two_is_two_copies():
     X, Y, Q = data()
     w = np.random.RandomState(1).randint(1, 4, len(X))

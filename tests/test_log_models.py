@@ -307,8 +307,6 @@ def test_what_needs_sums_is_refused_with_words(name):
             getattr(model, what)(X, y)
     with pytest.raises(ValueError, match='merge needs loss="squared"'):
         model.merge(model)
-    with pytest.raises(ValueError, match="fit it again, by squares"):
-        model.is_far(X)
     assert_array_equal(model.decision_function(X), before)
 
 

@@ -178,6 +178,7 @@ def test_frames_with_text_are_exported_with_a_column_each(library, dtype):
     new = people(60, seed=1)[0]
     new[numbers] = new[numbers].astype(dtype).astype(float)
     new.loc[:3, "town"] = "Paris"  # never seen
+    new.loc[4:8, "town"] = ["n/a", "-", "none", "NaN", "#N/A"]  # as missing as None
     found = run(model, inputs_of(model, new, dtype), dtype=dtype)["prediction"]
     expected = model.predict(library(new))
     lost = digits_lost(model) if dtype == "float64" else 0.0

@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm, rankdata
 
 from ulmus.features import preparation
-from ulmus.features.preparation import PREPARATIONS, PRIOR, Category, Columns, Preparation
+from ulmus.features.category import LEVELS, PRIOR, Category
+from ulmus.features.preparation import PREPARATIONS, Columns, Preparation
 
 RNG = np.random.RandomState(0)
 
@@ -58,6 +59,21 @@ def test_clipped_columns_are_bounded():
     assert Z.max() < 6
 
 
+def test_rare_ones_of_many_levels_get_no_column_and_levels_of_one_size_do():
+    rare = np.concatenate([np.zeros(151), np.arange(1.0, 50.0)])
+    category = Category.of(rare, np.empty((200, 0)), np.ones(200))
+    assert category.shown.tolist() == [0.0]
+    assert category.dummies(np.array([0.0, 7.0, 99.0])).tolist() == [[1.0], [0.0], [0.0]]
+    even = np.repeat(np.arange(50.0), 4)
+    assert len(Category.of(even, np.empty((200, 0)), np.ones(200)).shown) == LEVELS
+    few = np.array([0.0] * 30 + [1.0, 2.0])
+    assert Category.of(few, np.empty((32, 0)), np.ones(32)).shown.tolist() == [0.0, 1.0, 2.0]
+    # a weight is so many rows, and weights of another scale say the same
+    for scale in (1.0, 1e-3):
+        weighed = Category.of(np.arange(50.0), np.empty((50, 0)), scale * np.array([151.0] + [1.0] * 49))
+        assert weighed.shown.tolist() == [0.0]
+
+
 def test_target_means_are_smoothed_group_means():
     codes, t = np.array([0.0, 0.0, 1.0, 2.0]), np.array([[1.0], [3.0], [5.0], [7.0]])
     category = Category.of(codes, t, np.ones(4))
@@ -93,12 +109,32 @@ def test_an_unknown_level_has_no_column_and_the_overall_mean():
 
 
 @pytest.mark.parametrize("levels", [0, 7], ids=["continuous", "few levels"])
-def test_columns_of_very_many_values_are_known_by_evenly_spaced_ranks(monkeypatch, levels):
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+def test_columns_of_very_many_rows_are_learned_from_every_so_manyth(monkeypatch, levels, weighted):
     rng = np.random.RandomState(0)
-    x = rng.randint(0, levels, 20_000).astype(float) if levels else rng.standard_exponential(20_000)
-    exact = {kind: Columns.of(kind, x[:, None], None).transform(x[:, None]) for kind in ("clip", "quantile")}
-    monkeypatch.setattr(preparation, "MOST_RANKED", 2_000)
-    for kind, Z in exact.items():
-        found = Columns.of(kind, x[:, None], None).transform(x[:, None])
-        # one rank in 2,000, where a normal quantile moves fastest
-        assert np.abs(found - Z).max() < 1 / 2_000 / norm.pdf(norm.ppf(0.001))
+    x = rng.randint(0, levels, 40_000).astype(float) if levels else rng.standard_exponential(40_000)
+    X, T, w = x[:, None], np.zeros((len(x), 1)), rng.randint(1, 4, len(x)).astype(float) if weighted else None
+    X[7] = np.nan  # a row that is passed over, and still tells that numbers may be missing
+    given = [(kind, X, T, w, np.array([False])) for kind in ("standard", "clip", "quantile")]
+    exact = [Preparation.of(*each).transform(X) for each in given]
+    monkeypatch.setattr(preparation, "MOST_LEARNED", 4_000)
+    for each, Z in zip(given, exact, strict=True):
+        found = Preparation.of(*each)
+        assert_array_equal(found.gaps.shown, [0])
+        central = np.abs(Z[:, 0]) < 2
+        # four standard errors of a quantile of 4,000 rows, in units of the density two deviations from the middle
+        bound = 4 * 0.5 / np.sqrt(4_000) / norm.pdf(2.0)
+        assert np.abs(found.transform(X) - Z)[central].max() < bound
+
+
+def test_target_means_of_a_row_left_out_are_those_of_the_other_rows():
+    rng = np.random.RandomState(6)
+    X, T = np.column_stack([rng.normal(size=40), rng.randint(4, size=40)]), rng.normal(size=(40, 2))
+    categorical = np.array([False, True])
+    whole = Preparation.of("standard", X, T, None, categorical)
+    told = whole.transform_left_out(X, T, np.ones(40))
+    assert_allclose(told[:, :-2], whole.transform(X)[:, :-2])
+    for i in range(40):
+        others = (X[:, 1] == X[i, 1]) & (np.arange(40) != i)
+        mean = (T[others].sum(axis=0) + PRIOR * T.mean(axis=0)) / (others.sum() + PRIOR)
+        assert_allclose(told[i, -2:], mean / whole.mean_deviation, rtol=1e-10)

@@ -212,3 +212,35 @@ def test_a_metric_is_the_first_score(tmp_path, model, metric):
     assert describe(out).notes["scores"][0]["name"] == METRICS[metric][0]
     wanted = judged_by(Roles(metric=metric), model, "classification")
     assert ulmus.load(out)[-1].criterion == wanted.get("criterion", "auto")
+
+
+def test_predictions_do_not_fall_along_a_column_that_says_so(tmp_path):
+    rng = np.random.RandomState(0)
+    frame = pd.DataFrame({"area, m2": rng.uniform(20, 120, 120), "age": rng.uniform(0, 50, 120)})
+    frame["price"] = np.log(frame["area, m2"]) - 0.01 * frame["age"] + 0.3 * rng.normal(size=120)
+    path, out = tmp_path / "flats.csv", str(tmp_path / "flats.ulmus")
+    frame.to_csv(path, index=False)
+    given = ["fit", str(path), "--target", "price", "-o", out, "--no-baselines", "--effort", "fast", "--holdout", "0"]
+    assert main([*given, "--monotone", "area, m2=1", "--monotone", "age=-1"]) == OK
+    model = ulmus.load(out)
+    assert model[-1].monotonic_cst == {"area, m2": 1, "age": -1}
+    for column, sign in (("area, m2", 1), ("age", -1)):
+        rows = frame[["area, m2", "age"]].iloc[np.repeat(0, 50)].copy()
+        rows[column] = np.linspace(frame[column].min(), frame[column].max(), 50)
+        assert (sign * np.diff(model.predict(rows)) >= -1e-6).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--monotone", "size"], "NAME=1"),
+        (["--monotone", "size=2"], "NAME=1"),
+        (["--monotone", "nothing=1"], "not a column"),
+        (["--monotone", "note=1"], "'note' is "),
+        (["--monotone", "size=1", "--model", "nkelm"], "--model adaptive"),
+    ],
+    ids=["no sign", "another sign", "no column", "no number", "another model"],
+)
+def test_directions_that_cannot_be_had_are_refused(table, capsys, options, words):
+    assert main(["fit", table, "--target", "y", "--no-baselines", *options]) == USAGE
+    assert words in " ".join(capsys.readouterr().err.split())

@@ -128,7 +128,7 @@ def test_bad_rows_are_answered_in_the_words_of_the_command_line(folder, capsys):
         ({"json": []}, 422, "no rows"),
         ({"json": [3]}, 422, "a row must be a JSON object"),
         ({"json": {"age": 3}}, 422, "there is no such column"),
-        ({"json": {"age": [3]}}, 422, "a value must be a number, a text, true, false or null"),
+        ({"json": {"age": [[3]]}}, 422, "a value must be a number, a text, true, false, null, or a list of these"),
         ({"json": {"rows": [], "wish": 1}}, 400, "no 'wish'"),
         ({"json": {"rows": [{}], "proba": True}}, 422, "proba is for classes"),
         ({"json": {"rows": [{}], "interval": 2}}, 422, "between 0 and 1"),
@@ -150,8 +150,14 @@ def test_files_come_back_with_predictions(folder):
     good, bad = ask(app_of(folder), ("POST", "/csv", {"content": body}), ("POST", "/csv", {"content": b"a,b\n1\n"}))
     (folder / "back.csv").write_bytes(good.content)
     pd.testing.assert_frame_equal(pd.read_csv(folder / "back.csv"), expected)
+    assert "Ulmus-Warnings" not in good.headers
     assert bad.status_code == 422
     assert bad.json()["error"].startswith("the file, row 2: the header has 2 fields and this row 1")
+    odd = new.astype({"age": object})
+    odd.loc[3, "age"] = "älter"
+    (answer,) = ask(app_of(folder), ("POST", "/csv", {"content": odd.to_csv(index=False).encode()}))
+    (told,) = json.loads(answer.headers["Ulmus-Warnings"])
+    assert told == "the file, row 5, column 'age': 'älter' is not a number; it counts as missing"
 
 
 def test_other_hosts_are_refused(folder):

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
 
 import ulmus
@@ -317,3 +318,31 @@ def test_importances_of_an_adaptive_model_are_those_of_the_columns_given():
     assert len(model.feature_importances_) == 4
     assert model.feature_importances_[0] == 0
     assert model.feature_importances_.argmax() == 1
+
+
+@pytest.mark.parametrize("name", ["adaptive", "nkelm", "elm"])
+def test_columns_of_one_value_and_names_that_never_recur_do_not_hurt(name):
+    """In each of three, 151 rows hold the same and 49 a name of their own; new rows have new names."""
+    models = {
+        "adaptive": lambda: AdaptiveRegressor(effort="fast", random_state=0),
+        "nkelm": lambda: make_pipeline(TableEncoder(random_state=0), ulmus.NKELMRegressor(random_state=0)),
+        "elm": lambda: make_pipeline(TableEncoder(random_state=0), ulmus.ELMRegressor(random_state=0)),
+    }
+    lost = []
+    for seed in range(4):
+        rng = np.random.RandomState(seed)
+        X = pd.DataFrame(rng.normal(size=(400, 4)), columns=list("abcd"))
+        y = X["a"] - X["b"] / 2 + 2 * rng.normal(size=400)
+        odd = X.copy()
+        for name_of_junk in ("e", "f", "g"):
+            junk = np.array(["none given"] * 400, dtype=object)
+            for i in np.concatenate([rng.permutation(200)[:49], 200 + rng.permutation(200)[:49]]):
+                junk[i] = f"r{rng.randint(10**6):06d}"
+            odd[name_of_junk] = junk
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ulmus.UnseenLevelWarning)
+            with_, without = (
+                r2_score(y[200:], models[name]().fit(rows[:200], y[:200]).predict(rows[200:])) for rows in (odd, X)
+            )
+        lost.append(without - with_)
+    assert np.mean(lost) < 0.05

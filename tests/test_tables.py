@@ -118,12 +118,14 @@ def test_a_few_wrong_values_count_as_missing_and_the_first_is_told(put):
         ("a,b\n", "no rows, only a header"),
         ("a,b\n1,2\n1,2,3\n", "row 3: the header has 2 fields and this row 3"),
         ('a,b\n"x\ny",2\n1\n', "row 3: the header has 2 fields and this row 1"),
-        ('"a\nb",c\n1,2\n', "row 1: a name in the header is broken"),
+        ('"a' + "\n" * 60 + 'b",c\n1,2\n', "row 1: a name goes on over many lines"),
+        ('a,b\n1,2\n\n3,"4\n5,6\n', "row 4: a quote is left open here"),
         (b"\x00\x01\x02\x03" * 50, "neither text nor Parquet"),
         (b"PAR1 and then nothing", "not a whole Parquet file"),
         (gzip.compress(TABLE.encode(), mtime=0)[:-20], "damaged|cannot be read"),
         ('{"a": 1}\n{"a": }\n', "row 2: not a line of JSON"),
-        ('{"a": [1]}\n', "row 1, column 'a': a value must be"),
+        ('{"a": [[1]]}\n', "row 1, column 'a': a value must be"),
+        ('{"b": {"a": [{"c": 1}]}}\n', "row 1, column 'b.a': a value must be"),
     ],
 )
 def test_what_is_not_a_table_is_refused_with_its_place(put, data, message):
@@ -154,7 +156,7 @@ def test_a_hundred_thousand_columns_are_read(put):
 
 
 def test_batches_know_where_they_are(put, monkeypatch):
-    monkeypatch.setattr("ulmus.tables.read.BATCH", 1 << 10)
+    monkeypatch.setattr("ulmus.tables.pieces.BATCH", 1 << 10)
     path = put("x\n" + "".join(f"{i}\n" for i in range(1000)))
     batches = list(read_batches(path))
     assert len(batches) > 2
@@ -163,7 +165,7 @@ def test_batches_know_where_they_are(put, monkeypatch):
 
 
 def test_json_lines_come_in_batches_and_names_may_come_later(put, monkeypatch):
-    monkeypatch.setattr("ulmus.tables.read.BATCH", 1 << 8)
+    monkeypatch.setattr("ulmus.tables.pieces.BATCH", 1 << 8)
     rows = [{"x": i, "mixed": i if i < 30 else f"t{i}"} | ({"late": i / 2} if i >= 60 else {}) for i in range(90)]
     path = put("\n".join(json.dumps(row) for row in rows), "rows.jsonl")
     batches = list(read_batches(path))

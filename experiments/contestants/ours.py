@@ -34,8 +34,10 @@ def adaptive(effort: str) -> Make:
 def adaptive_less(**less: Any) -> Make:
     """The default without one of its ingredients."""
     plain = EFFORTS["default"]
-    budget = replace(plain.budget, **{k: v for k, v in less.items() if hasattr(plain.budget, k)})
-    spent = replace(plain, budget=budget, **{k: v for k, v in less.items() if not hasattr(plain.budget, k)})
+    of_search = {k: v for k, v in less.items() if hasattr(plain.budget, k)}
+    budget, numbers = (replace(plain.search(numbers=each), **of_search) for each in (False, True))
+    of_rest = {k: v for k, v in less.items() if k not in of_search}
+    spent = replace(plain, budget=budget, numbers=numbers, **of_rest)
 
     def make(task: Task, seed: int) -> Any:
         model = adaptive("default")(task, seed)
@@ -54,6 +56,12 @@ ABLATIONS: dict[str, Make] = {
     "one kernel gets a metric": adaptive_less(kernels=1),
     "two rounds of the metric": adaptive_less(rounds=2),
     "kernels compared with few landmarks": adaptive_less(final_landmarks=(350, 350)),
+    "a view chosen on more rows": adaptive_less(
+        rows=2_000, landmarks=150, metric_rows=4_000, metric_landmarks=250, final_landmarks=(600, 600)
+    ),
+    "a view chosen on few rows": adaptive_less(
+        rows=800, landmarks=100, metric_rows=1_200, metric_landmarks=128, final_landmarks=(250, 250), kernels=1
+    ),
     "without cuts": adaptive_less(cuts=False),
     "without the additive candidate": adaptive_less(additive=False),
     "kernels compared on the rows of the metric": adaptive_less(fresh=False),

@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in
     from ulmus import datasets, distributed, explain, metrics, onnx, streaming
     from ulmus.exceptions import (
         DataWarning,
+        DateWarning,
         DriftWarning,
         DuplicateWarning,
         LeakWarning,
@@ -58,6 +59,7 @@ __all__ = [
     "AdaptiveRegressor",
     "BeeswarmDisplay",
     "DataWarning",
+    "DateWarning",
     "DriftWarning",
     "DuplicateWarning",
     "ELMClassifier",
@@ -108,6 +110,7 @@ __all__ = [
 HOMES = {
     "ulmus.exceptions": (
         "DataWarning",
+        "DateWarning",
         "DriftWarning",
         "DuplicateWarning",
         "LeakWarning",

@@ -88,6 +88,12 @@ def solve_factored(L: np.ndarray, B: np.ndarray) -> np.ndarray:
     return out
 
 
+def invert_factored(L: np.ndarray) -> None:
+    """``(LLᵀ)⁻¹`` over the lower triangle L of a Fortran-ordered matrix of either type; the rest is left alone."""
+    info = ctypes.c_int(0)
+    _call(cython_lapack, _letter(L) + "potri", b"L", len(L), _address(L)(0, 0), len(L), info)
+
+
 def _subtract(
     at: Callable[[int, int], ctypes.c_void_p], letter: str, n: int, k: int, width: int, j: int, columns: int
 ) -> None:

@@ -17,6 +17,10 @@ class UnreadableWarning(DataWarning):
     """Some values are not what their column is, and count as missing."""
 
 
+class DateWarning(DataWarning):
+    """Dates may be read in two ways, as their days and months may be exchanged."""
+
+
 class UnseenLevelWarning(DataWarning):
     """Rows hold more levels that were not there in training than training itself lets one expect."""
 

@@ -2,8 +2,9 @@
 
 A sound CSV file is changed in one to four places: bytes, cells, rows, columns, quotes, separators, line ends, encoding,
 compression. ``ulmus predict`` and ``ulmus fit`` then give an answer, or say in one line what is wrong with the table:
-with row or column, unless the file as a whole is no table. Nothing else is raised, no prediction is missing, the input
-stays what it was to the last byte, and an output is whole or not there.
+with row or column, unless the file as a whole is no table. Nothing else is raised, no prediction is missing, there are
+as many as the file has rows for Python's own reader, the input stays what it was to the last byte, and an output is
+whole or not there. A row that is told to be above the header is none.
 """
 
 import csv
@@ -21,6 +22,7 @@ import numpy as np
 
 from ulmus.cli.console import BAD_TABLE, OK
 from ulmus.cli.main import main
+from ulmus.tables.sniff import Source
 
 #: What is said of files that are no tables as a whole: these name no row.
 WHOLE = (
@@ -90,6 +92,9 @@ def check(seed: int) -> str:
             if command == "predict":
                 rows = list(csv.DictReader(io.StringIO(out.read_text())))
                 assert rows, "no row was predicted"
+                expected = n_rows(data) - said.count("stands above the header")
+                expected -= said.count("repeats the header") + sum(map(int, re.findall(r"so do (\d+) more", said)))
+                assert len(rows) == expected, f"{len(rows)} rows of {expected} were predicted"
                 assert all(row["prediction"] not in ("", "nan", None) for row in rows), "a prediction is missing"
         else:
             assert code == BAD_TABLE, f"exit code {code}: {said[-500:]}"
@@ -101,6 +106,18 @@ def check(seed: int) -> str:
             assert placed or any(words in reason[0] for words in WHOLE), reason[0]
             answer = "refused, with its place" if placed else "refused as a whole"
     return f"{command}: {answer}"
+
+
+def n_rows(data: Path) -> int:
+    """Rows below the header that are not blank, as Python's reader counts them."""
+    source = Source(str(data))
+    layout = source.layout()
+    with source.open() as file:
+        text = file.read().decode(layout.encoding, errors="replace").lstrip("\ufeff")
+    records = list(csv.reader(io.StringIO(text, newline=""), delimiter=layout.separator))[layout.skip :]
+    while records and not any(cell.strip() for cell in records[0]):
+        records.pop(0)
+    return sum(map(bool, records)) - 1
 
 
 def told(arguments: list[str]) -> tuple[str, int]:
@@ -216,7 +233,26 @@ def _blank(rng, rows):
 
 
 def _title(rng, rows):
-    return [["Report of sales 2024"], [], *rows]
+    return [["Report of sales 2024"], *[[]] * rng.randrange(3), *rows]
+
+
+def _note(rng, rows):
+    return [*rows, [], ["Source: the office of statistics"]]
+
+
+def _separator_at_the_end(rng, rows):
+    return [rows[0], *([*row, ""] for row in rows[1:])]
+
+
+def _blanks(rng, rows):
+    return [each for row in rows for each in ([row, []] if rng.random() < 0.3 else [row])]
+
+
+def _quote(rng, rows):
+    row = rng.choice(rows)
+    if row:
+        row[rng.randrange(len(row))] += '"'
+    return rows
 
 
 def _commas(rng, rows):
@@ -228,7 +264,7 @@ def _commas(rng, rows):
 
 ROWS = (
     *(_cell, _cells, _header, _shorter, _longer, _column_gone, _column_twice, _rows_gone, _header_again, _total),
-    *(_blank, _title, _commas),
+    *(_blank, _blanks, _title, _note, _separator_at_the_end, _quote, _commas),
 )
 
 

@@ -1,8 +1,17 @@
 """Rows that are unlike those of the training: predictions there have a larger variance than those of rows left out."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from ulmus.calibration.conformal import upper
+from ulmus.calibration.held_out import leave_one_out
+from ulmus.engine import Rows
+from ulmus.solvers.ridge import Leverage, Problem, fit_ridge
+
+#: The curvature of a log loss at a row of which nothing is known, p(1 − p) at p = 1/2.
+CURVATURE = 0.25
 
 
 def far(variance: np.ndarray, held: np.ndarray, weight: np.ndarray, rate: float) -> np.ndarray:
@@ -14,6 +23,20 @@ def far(variance: np.ndarray, held: np.ndarray, weight: np.ndarray, rate: float)
         raise ValueError(f"rate must lie between 0 and 1, got {rate!r}")
     limit = upper(_one(held), weight, np.array([1.0 - rate]))[0, 0]
     return _one(variance) > limit * (1.0 + 1e-9) + 1e-12
+
+
+def log_variance(
+    features: Any, rows: Rows, C: float, *, fit_intercept: bool, total: float, n_jobs: int | None
+) -> tuple[Leverage, np.ndarray]:
+    """What tells leverages under a log loss, from a sample of rows, and the variances ``h₋ + C r`` of these left out.
+
+    It is that of squares with the curvature for weight, brought to the ``total`` weight of all rows; no label counts.
+    """
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    w = CURVATURE * weight * (total / weight.sum())
+    rows = replace(rows, T=rows.T[:, :1], weight=w, unit=w, fold=None)
+    solution = fit_ridge(Problem(features, rows, C, fit_intercept, n_jobs))
+    return solution.leverage, leave_one_out(features, rows, solution, C, n_jobs=n_jobs).variance
 
 
 def _one(variance: np.ndarray) -> np.ndarray:

@@ -50,6 +50,7 @@ class HeldOut:
     misses their targets by: small for a row that is merely far from others, and large for an outlier. ``freedom`` are
     the degrees of freedom, per row, of the model that holds all of them, where rows were left out of that. ``curves``
     are the quantiles of a model that has fitted some, ``folds`` the models by which rows of folds were predicted.
+    ``alone`` are the same rows left out one by one, where errors of other fits were worse.
     """
 
     T: np.ndarray
@@ -65,6 +66,12 @@ class HeldOut:
     freedom: float = 0.0
     curves: Curves | None = None
     folds: FoldWeights | None = None
+    alone: "HeldOut | None" = None
+
+    @property
+    def by_itself(self) -> "HeldOut | None":
+        """The rows as each was left out alone; None where none was."""
+        return self if self.one_by_one else self.alone
 
     @classmethod
     def of(cls, rows: Rows, residual: np.ndarray, remainder: np.ndarray, rest: Any = 0.0) -> "HeldOut":
@@ -79,7 +86,7 @@ class HeldOut:
         columns: dict[str, list[Any]] = {
             f.name: [getattr(part, f.name) for part in parts]
             for f in fields(cls)
-            if f.name not in ("one_by_one", "freedom", "curves", "folds")
+            if f.name not in ("one_by_one", "freedom", "curves", "folds", "alone")
         }
         every: dict[str, Any] = {k: None if v[0] is None else np.concatenate(v) for k, v in columns.items()}
         return cls(**every)
@@ -256,7 +263,8 @@ def _worse(a: HeldOut, b: HeldOut) -> HeldOut:
     """Of two predictions of the same rows those with the larger errors, as ``b`` otherwise."""
     worse = np.abs(a.studentised) > np.abs(b.studentised)
     variances = (np.broadcast_to(each.variance.reshape(len(a.T), -1), a.T.shape) for each in (a, b))
-    return replace(b, P=np.where(worse, a.P, b.P), variance=np.where(worse, *variances), one_by_one=False)
+    P, variance = np.where(worse, a.P, b.P), np.where(worse, *variances)
+    return replace(b, P=P, variance=variance, one_by_one=False, alone=b.by_itself)
 
 
 def _middle(variance: np.ndarray, weight: np.ndarray | None) -> np.ndarray:

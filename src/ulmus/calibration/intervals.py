@@ -211,9 +211,13 @@ class Spread:
     ) -> np.ndarray:
         """The same by jackknife+, from what new rows lean on every row that was left out."""
         assert self.rows is not None
-        out, tails = np.empty((*P.shape, *asked.levels.shape)), Tails(asked.tails)
-        for rows, factor, own in (like or Likeness()).parts(self.rows.weight[:, None], asked.levels):
-            counted = replace(self.rows, weight=factor * self.rows.weight)
+        held, out, tails = (
+            self.rows.by_itself or self.rows,
+            np.empty((*P.shape, *asked.levels.shape)),
+            Tails(asked.tails),
+        )
+        for rows, factor, own in (like or Likeness()).parts(held.weight[:, None], asked.levels):
+            counted = replace(held, weight=factor * held.weight)
             out[rows] = jackknife_ends(leaning, counted, X[rows], P[rows], asked.levels, tails, own)
         return out
 

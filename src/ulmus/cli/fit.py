@@ -23,9 +23,9 @@ from ulmus.report.baselines import FIRST, Contender, baselines, ranked, verdict
 from ulmus.report.subject import Context
 from ulmus.scores import Score, scores
 from ulmus.tables import TableError
+from ulmus.tables.doubtful import told_dates, without_totals
 from ulmus.tables.read import files_of, read_table
 from ulmus.tables.schema import Schema, columns_as_arrays, frame, learn, row_names, target
-from ulmus.tables.totals import told_totals
 from ulmus.tables.vectorise import encoder
 
 #: Rows below which none are set aside for scores: the leave-one-out loss has to do.
@@ -57,11 +57,11 @@ def fit(
     began = time.perf_counter()
     order = [c.strip() for c in categories.split(",")] if categories else None
     _check(data, test, order, holdout, output, report, stream)
-    if stream and roles != Roles():
-        raise UsageError("--stream knows no roles of columns; name them without it, or prepare the table first")
     if not stream and too_large(data):
         say(f"{data} is large beside the free memory: it is streamed, as with --stream", "yellow")
         stream = True
+    if stream and roles != Roles():
+        raise UsageError("--stream knows no roles of columns; name them without it, or prepare the table first")
     if stream:
         from ulmus.cli.stream import fit_stream
 
@@ -90,7 +90,7 @@ def fit(
         raise TableError("the rows that are left to fit have one class only", file=data, column=goal)
     name = chosen_model(model, schema)
     pipeline = model_for(schema, name, effort=effort, seed=seed, threads=threads, verbose=verbose)
-    pipeline[-1].set_params(**judged_by(roles, name, schema.task))
+    pipeline[-1].set_params(**judged_by(roles, name, schema.task), **directed(roles, schema, name))
     odd = findings(schema, X_fit, y_fit, X_test, y_test)
     began_fit = time.perf_counter()
     with working(task := f"fitting {len(y_fit):,} rows") as progress:
@@ -114,6 +114,7 @@ def fit(
     chosen(final[-1])
     about = (X_test, y_test) if found else (X_fit, y_fit)
     options = f"--model {name}" + (f" --effort {effort}" if name == "adaptive" else "")
+    options += "".join(f" --monotone {given!r}" for given in roles.monotone)
     command = command_line(data, schema, seed, options)
     context = Context(
         target=goal,
@@ -156,10 +157,12 @@ def _read(
     data: str, goal: str, task: str, order: list[str] | None, test: str | None, decimal: str, roles: Roles
 ) -> Read:
     with working(f"reading {data}"):
-        batch = read_table(data)
-        for text in told_totals(batch):
+        batch, told = without_totals(read_table(data))
+        for text in told:
             warn(text)
         schema = roles.noted(learn(batch, goal, task, order, decimal, roles.by_name(batch, goal)))
+        for text in told_dates(batch, schema):
+            warn(text)
         measure = measured_by(roles, schema)
         X, y, extras = rows_and_extras(batch, schema, data, decimal, roles)
         schema = replace(schema, profile=profile(columns_as_arrays(X)))
@@ -277,6 +280,12 @@ def judged_by(roles: Roles, name: str, task: str) -> dict[str, str]:
         return {}
     criterion = next(each for each in METRICS[roles.metric][1:] if each)
     return {"criterion": criterion} if criterion in CRITERIA.get((name, task), ()) else {}
+
+
+def directed(roles: Roles, schema: Schema, name: str) -> dict[str, Any]:
+    """Parameters of a model whose answers must not fall, or rise, along some columns."""
+    directions = roles.directions(schema, name)
+    return {"monotonic_cst": directions} if directions else {}
 
 
 def findings(schema: Schema, X: Any, y: np.ndarray, X_test: Any, y_test: Any) -> list[str]:

@@ -52,6 +52,7 @@ def fit(
     group: str | None = None,
     time: str | None = None,
     metric: Metric | None = None,
+    monotone: list[str] | None = None,
     baselines: bool = True,
 ) -> None:
     """Fit a model to a table, and tell how good it is.
@@ -112,6 +113,9 @@ def fit(
     metric
         What the model is judged by: the first score, the order of the leaderboard, and, where the model can, the choice
         of its parameters.
+    monotone
+        Columns along which predictions must not fall, such as area=1, or must not rise, such as age=-1; repeat the
+        option, or separate several by commas. Adaptive models of numbers take it.
     baselines
         Whether a constant, a linear model and boosted trees are fitted too, for comparison.
     """
@@ -135,7 +139,9 @@ def fit(
         threads=threads,
         verbose=verbose,
         stream=stream,
-        roles=Roles({kind: names for kind, names in asked.items() if names}, weight, group, time, metric),
+        roles=Roles(
+            {kind: names for kind, names in asked.items() if names}, weight, group, time, metric, tuple(monotone or ())
+        ),
         compare=baselines,
     )
 

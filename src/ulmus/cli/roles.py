@@ -31,17 +31,45 @@ CRITERIA: dict[tuple[str, str], tuple[str, ...]] = {
     ("nkelm", "regression"): ("squared", "absolute"),
     ("nkelm", "classification"): ("error",),
 }
+#: How directions are written.
+DIRECTIONS = {"1": 1, "+1": 1, "-1": -1}
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Columns by what they are for; ``metric`` is what the model is judged by."""
+    """Columns by what they are for; ``metric`` is what the model is judged by.
+
+    ``monotone`` are columns along which answers must not fall, or rise, as ``area=1`` and ``age=-1``.
+    """
 
     kinds: dict[str, list[str]] = field(default_factory=dict)
     weight: str | None = None
     group: str | None = None
     time: str | None = None
     metric: str | None = None
+    monotone: tuple[str, ...] = ()
+
+    def directions(self, schema: Schema, model: str) -> dict[str, int]:
+        """Column → 1 or −1, checked against what the columns and the model are."""
+        found: dict[str, int] = {}
+        for given in self.monotone:
+            whole = given.rpartition("=")[0] in schema.columns
+            for part in [given] if whole else given.split(","):
+                name, _, sign = (piece.strip() for piece in part.rpartition("="))
+                if sign not in DIRECTIONS:
+                    raise UsageError(
+                        f"--monotone takes NAME=1 (answers must not fall along the column) or NAME=-1, got {part!r}"
+                    )
+                if name not in schema.columns or schema.columns[name].name != "number":
+                    kind = schema.columns[name].name if name in schema.columns else "not a column that the model takes"
+                    raise UsageError(f"--monotone names a column of numbers, and {name!r} is {kind}")
+                found[name] = DIRECTIONS[sign]
+        if found and (schema.task, model) != ("regression", "adaptive"):
+            raise UsageError(
+                f"--monotone goes with --model adaptive and numbers to predict, got --model {model} and {schema.task}; "
+                "models of two classes take monotonic_cst in Python"
+            )
+        return found
 
     def by_name(self, batch: TableBatch, target: str) -> dict[str, str]:
         """Column → what it is, or "drop"; names are checked."""

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.exceptions import UnreadableWarning, UnseenLevelWarning
+from ulmus.exceptions import DateWarning, UnreadableWarning, UnseenLevelWarning
 from ulmus.features.dates import DateParts
 from ulmus.features.frames import Column
 from ulmus.features.text import TextFeatures
 from ulmus.features.words import kind_of_words, numbers_rows, tags_of
-from ulmus.features.written import READ, Kind, kind_of_texts
+from ulmus.features.written import MISSING, READ, Kind, ambiguous, kind_of_texts
 
 #: Code of a level that was not there in training.
 UNKNOWN = -1.0
@@ -37,6 +37,7 @@ CALLED = {
 
 def kind_of(name: str, column: Column, weight: np.ndarray, decimal: str = "auto") -> Kind:
     """What a column is, told from its type and all its values; a weight of k counts as k rows."""
+    column = without_na(column)
     there = _there(column)
     if not there.any():
         return Kind("empty")
@@ -50,6 +51,17 @@ def kind_of(name: str, column: Column, weight: np.ndarray, decimal: str = "auto"
         if numbers_rows(name, values, float(weight.sum())):
             return Kind("id")
     return kind
+
+
+def without_na(column: Column) -> Column:
+    """The same with words such as "n/a" as missing values."""
+    if column.place is None or column.type == "list" or MISSING.isdisjoint(column.distinct):
+        return column
+    kept = [k for k, value in enumerate(column.distinct) if value not in MISSING]
+    place = np.full(len(column.distinct) + 1, -1)
+    place[kept] = np.arange(len(kept))
+    words = tuple(column.distinct[k] for k in kept)
+    return replace(column, type=column.type if words else "empty", distinct=words, place=place[column.place])
 
 
 def written_as(column: Column, weight: np.ndarray, decimal: str = "auto") -> Kind | None:
@@ -77,7 +89,8 @@ class Reader:
     """How the values of one column become numbers.
 
     ``levels`` are those of a category, or the frequent tags; a category of numbers has none, its numbers are its codes.
-    ``missing`` is the code of a missing level, ``rare`` the share of rows whose level was theirs alone.
+    ``missing`` is the code of a missing level, ``rare`` the share of rows whose level was theirs alone; ``na`` says
+    that words such as "n/a" are missing values, as they are in files.
     """
 
     name: str
@@ -88,14 +101,17 @@ class Reader:
     rare: float = 0.0
     dates: Any = None
     text: TextFeatures | None = None
+    na: bool = False
 
     @classmethod
     def of(
         cls, name: str, kind: Kind, column: Column, weight: np.ndarray, n_text: int, rng: np.random.RandomState
     ) -> "Reader":
         """Learn a column of this kind."""
-        plain = cls(name, kind, column.floats is not None)
+        column = without_na(column)
+        plain = cls(name, kind, column.floats is not None, na=True)
         if kind.name == "date":
+            plain._tell_doubt(column)
             return replace(plain, dates=DateParts().fit(plain._numbers(column)[:, None]))
         if kind.name == "category":
             if column.type == "number":
@@ -142,6 +158,7 @@ class Reader:
 
     def read(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
         """The main number, and what stands beside it, of every row."""
+        column = without_na(column) if self.na else column
         if self.kind.name in READ:
             main = self._numbers(column)
             if self.dates is not None:
@@ -184,12 +201,27 @@ class Reader:
             )
         return found
 
+    def _tell_doubt(self, column: Column) -> None:
+        """Warn of dates whose day and month may be exchanged."""
+        text = ambiguous(column.distinct, self.kind.form) if column.floats is None else ""
+        if text:
+            warnings.warn(doubt(self.name, text, self.kind.form), DateWarning, stacklevel=2)
+
     def _turned(self, column: Column, more: str = "") -> ValueError:
         was = "numbers" if self.kind.name == "category" else CALLED[self.kind.name]
         return ValueError(f"column {self.name!r} held {was} in training and holds {column.dtype} now{more}")
 
     def _tags(self, value: Any) -> list[str]:
         return list(value) if isinstance(value, tuple) else tags_of(value, self.kind.form or "|")
+
+
+def doubt(name: str, text: str, form: str) -> str:
+    """What is to be told of dates whose day and month may be exchanged."""
+    order = "day.month" if form.index("%d") < form.index("%m") else "month.day"
+    return (
+        f"column {name!r}: {text!r} and all other dates may be read in two ways, and are read as {order}.year; write "
+        "them as 2024-12-31 to be sure"
+    )
 
 
 def _counts(words: Column, weight: np.ndarray) -> np.ndarray:

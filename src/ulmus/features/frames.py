@@ -26,9 +26,10 @@ import narwhals as nw
 import numpy as np
 
 from ulmus.features.dates import as_days
+from ulmus.features.written import DIGITS
 
-#: The types that become days.
-IN_DAYS = ("date", "duration", "time")
+#: Whole numbers from which on floats may lose digits; the types that become days.
+LONG, IN_DAYS = 10**DIGITS, ("date", "duration", "time")
 _MICROSECONDS = 86_400e6
 _BY_TYPE = (
     *((nw.Boolean, "boolean"), (nw.Datetime, "date"), (nw.Date, "date"), (nw.Duration, "duration"), (nw.Time, "time")),
@@ -116,6 +117,8 @@ def _by_values(values: Any) -> str:
 def read(column: Any) -> Column:
     """A column of a frame."""
     kind, dtype = kind_of(column), str(column.dtype)
+    if kind == "number" and _beyond_floats(column):
+        return _coded("words", dtype, column.to_list(), _missing(column))
     if kind in ("number", "boolean"):
         if column.dtype in (nw.Object, nw.Unknown):
             return Column(kind, dtype, _floats(column.to_list(), _missing(column)))
@@ -125,9 +128,21 @@ def read(column: Any) -> Column:
     return _coded(kind, dtype, column.to_list(), _missing(column))
 
 
+def _beyond_floats(column: Any) -> bool:
+    """Whether whole numbers have more digits than a float holds: as words they keep them."""
+    if column.dtype in (nw.Object, nw.Unknown):
+        present = _present(column)
+        return bool(present) and all(isinstance(value, int) for value in present) and max(map(abs, present)) >= LONG
+    if not column.dtype.is_integer() or _missing(column).all():
+        return False
+    return bool(max(abs(int(column.min())), abs(int(column.max()))) >= LONG)
+
+
 def read_array(values: np.ndarray) -> Column:
     """A column of an array."""
     kind = values.dtype.kind
+    if kind in "iu" and len(values) and max(abs(int(values.min())), abs(int(values.max()))) >= LONG:
+        return _coded("words", str(values.dtype), values.tolist(), np.zeros(len(values), bool))
     if kind in "biuf":
         return Column("boolean" if kind == "b" else "number", str(values.dtype), values.astype(np.float64))
     if kind in "Mm":

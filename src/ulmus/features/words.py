@@ -9,6 +9,7 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,11 +25,12 @@ WORDY = 5
 #: Separators of tags; distinct tags at most; share of values that must have several, and words of a tag at most.
 SEPARATORS, TAGS, SEVERAL, TAG_WORDS = ("|", ";", ","), 500, 0.2, 3
 #: Names of columns that hold numbers of rows.
-_ID = re.compile(r"(?i)(^|[\s_.-])(id|ids|uuid|guid|key|index|idx|rownum|row_?id|row_?number|serial)$|[a-z]I[dD]$")
+_ID = re.compile(
+    r"(?i:(^|[\s_.-])(id|ids|uuid|guid|key|index|idx|rownum|row_?id|row_?number|serial|nr\.?|no\.|n°|number)$"
+    r"|nummer$|^(n°|nr\.?|no\.)\s)|[a-z]I[dD]$"
+)
 #: Names of columns that have none, as an index has that was written to a file.
 _UNNAMED = re.compile(r"(?i)^(|unnamed: 0|column 1)$")
-#: Patterns of names, digits left open, that nearly all share: INV-0001, house 12.
-PATTERNS = 0.05
 
 
 def kind_of_words(texts: Sequence[str], counts: np.ndarray) -> Kind:
@@ -56,8 +58,9 @@ def kind_of_words(texts: Sequence[str], counts: np.ndarray) -> Kind:
 
 
 def _numbered(texts: Sequence[str]) -> bool:
-    """Whether texts differ by their digits alone."""
-    return len({re.sub(r"\d+", "0", text) for text in texts}) <= max(1, PATTERNS * len(texts))
+    """Whether nearly all texts differ by their digits alone: INV-0001, house 12."""
+    patterns = Counter(re.sub(r"\d+", "0", text) for text in texts)
+    return max(patterns.values()) > NAMES * len(texts)
 
 
 def _separator(texts: Sequence[str], counts: np.ndarray) -> str:

@@ -6,8 +6,9 @@ the same rules, those of this module, value by value: callers hand over distinct
 ==============  ==================================================================================================
 ``"boolean"``   true, false
 ``"number"``    plain, with thousands separators, or with decimal commas; with one currency before or behind, a percent
-                sign or one unit behind: € 12.30, 42.1%, 1.234,50 EUR, (1,200), 36 months
-``"date"``      ISO 8601 and the forms of :data:`DATES`
+                sign or one unit behind: € 12.30, 42.1%, 1.234,50 EUR, (1,200), 36 months, 13.7 g/dL; a bound or an
+                estimate is its number: <0.5, ca. 85 m²
+``"date"``      ISO 8601 and the forms of :data:`DATES`, one or several of them
 ``"time"``      14:05, 14:05:30, 2:05 pm; a share of the day
 ``"duration"``  36:10:05, 1 days 02:00:00, 1h 30m, PT15M; in days
 ==============  ==================================================================================================
@@ -21,8 +22,18 @@ from functools import lru_cache
 
 import numpy as np
 
+#: Texts that mean that a value is missing, whatever its column is.
+MISSING = frozenset(
+    [
+        *("", "NA", "N/A", "n/a", "na", "n.a.", "N.A.", "n. a.", "k.A.", "k. A.", "NaN", "nan", "NaT", "NULL", "null"),
+        *("(null)", "(blank)", "None", "none", "<NA>", "?", "-", "--", "---", "–", "—", ".", "#N/A", "#NA", "#DIV/0!"),
+        *("#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"),
+    ]
+)
 #: Share of the values that must be of a kind for a column to be of it.
 MOSTLY = 0.9
+#: The same for numbers, where all others are one of so many words ("refused", "not measured").
+MOST, WORDS = 0.7, 3
 #: Texts by which forms of dates are shortlisted.
 FIRST = 200
 #: Forms of dates; among those that fit as many values, the first wins. The empty one is ISO 8601.
@@ -43,6 +54,8 @@ NUMBERS: dict[str, tuple[str, str, str]] = {
 DECIMALS = {"auto": tuple(NUMBERS), ".": ("plain", "thousands"), ",": ("decimal comma",)}
 #: Digits behind a zero: a code ("00012", a postal code), which as a number would lose its zeros.
 CODE = r"^0\d+$"
+#: Digits that a float holds for sure; what is between the forms of dates that are written in several.
+DIGITS, FORMS = 15, "|"
 BOOLEANS = {"true": 1.0, "false": 0.0}
 #: Beside these, what numbers write for truth values that have become numbers elsewhere.
 ONES = {**BOOLEANS, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
@@ -53,8 +66,13 @@ _CURRENCY = (
 )
 _MARKED = re.compile(
     rf"^(?P<open>\()?(?P<sign>[+-])?(?P<before>{_CURRENCY})?\s*(?P<core>[+-]?(?:\d|\.\d)[\d.,]*(?:[eE][+-]?\d+)?)\s*"
-    r"(?P<after>[%‰]|[^\W\d_][^\W\d_]{0,11}\.?[²³]?|[€$£¥₹₽₩₺]|°[CF]?)?(?P<close>\))?$"
+    r"(?P<after>[%‰]|/?[^\W\d_][^\W\d_]{0,11}\.?[²³23]?(?:/[^\W\d_]{1,6}[²³23]?)?|[€$£¥₹₽₩₺]|°[CF]?)?(?P<close>\))?$"
 )
+#: What says that a number is a bound, or about right; no cents: 12,- €; a sign behind: 1.234,50-.
+_ABOUT = re.compile(r"^(?:[<>≤≥~≈]=?|(?:ca|circa|approx|about|etwa)\.?\s)\s*", re.IGNORECASE)
+_ROUND = re.compile(r"(?<=\d)[.,][-–—]{1,2}(?=\s*\D{0,4}$)")
+_MINUS_BEHIND = re.compile(r"^([^-]*\d)-$")
+_DIGIT = re.compile(r"\d")
 #: A blank, or an apostrophe, before three digits: Swiss and French thousands.
 _SPACED = re.compile(r"(?<=\d)[ '’\u00a0\u202f](?=\d{3}(?:\D|$))")
 _CLOCK = re.compile(r"^(-)?(\d+):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?$")
@@ -94,25 +112,85 @@ def kind_of_texts(texts: Sequence[str], counts: np.ndarray, decimal: str = "auto
     def share(values: np.ndarray) -> float:
         return float(counts[: len(values)][~np.isnan(values)].sum() / counts[: len(values)].sum())
 
-    codes = any(re.match(CODE, text) for text in texts)
+    def are_numbers(form: str) -> bool:
+        for some in (texts[:FIRST], texts):
+            found = numbers(some, form)
+            if share(found) < (MOST if _few_words(some, found) else MOSTLY):
+                return False
+        return True
+
+    codes = any(re.match(CODE, text) for text in texts) or _are_long(texts)
     if not codes:
         for form in DECIMALS[decimal]:
-            if share(numbers(texts[:FIRST], form)) >= MOSTLY and share(numbers(texts, form)) >= MOSTLY:
+            if are_numbers(form):
                 return Kind("number", form)
     for name, read in (("time", _time), ("duration", _duration)):
         found = [read(text) for text in texts[:FIRST]]
         if share(np.array(found)) >= MOSTLY and share(np.array([read(text) for text in texts])) >= MOSTLY:
             return Kind(name)
-    likely = [form for form in DATES if share(dates(texts[:FIRST], form)) >= MOSTLY]
-    fits = {form: share(dates(texts, form)) for form in likely}
-    best = max(fits, key=lambda form: fits[form], default=None)
-    if best is not None and fits[best] >= MOSTLY:
-        return Kind("date", best)
+    written = _form_of_dates(texts, counts)
+    if written is not None:
+        return Kind("date", written)
     for form in () if codes else DECIMALS[decimal]:
         mark = _mark(texts, counts, form)
-        if mark not in ("", "#") and share(numbers(texts, f"{form}: {mark}")) >= MOSTLY:
+        if mark not in ("", "#") and are_numbers(f"{form}: {mark}"):
             return Kind("number", f"{form}: {mark}")
     return None
+
+
+def _few_words(texts: Sequence[str], found: np.ndarray) -> bool:
+    """Whether what is no number among many is one of a few words without digits, which say why there is none."""
+    words = [text for text, value in zip(texts, found, strict=True) if np.isnan(value)]
+    return len(words) <= WORDS and len(texts) - len(words) >= 10 and not any(map(_DIGIT.search, words))
+
+
+def _are_long(texts: Sequence[str]) -> bool:
+    """Whether these are whole numbers of one length with more digits than a float holds: names, not amounts.
+
+    Seconds since 1970 have so many digits in millionths and billionths, and are numbers.
+    """
+    length = len(texts[0])
+    if length <= DIGITS or not all(len(text) == length and text.isdecimal() for text in texts):
+        return False
+    return length not in (16, 19) or not all(text[0] == "1" for text in texts)
+
+
+def _form_of_dates(texts: Sequence[str], counts: np.ndarray) -> str | None:
+    """The form in which most dates are written; where it takes several, these, with ``|`` between them.
+
+    Of two forms that differ in the place of day and month alone only one is taken. Where all days could be months, it
+    is the one by which the dates fall into more months: the first days of months are more common than a month's first
+    twelve days.
+    """
+    mass, chosen, left = counts.sum(), list[str](), np.ones(len(texts), bool)
+    forms = list(DATES)
+    while forms and counts[left].sum() > (1 - MOSTLY) * mass:
+        rest = [text for text, open_ in zip(texts, left, strict=True) if open_]
+        few = (1 - MOSTLY) / 2 * len(rest[:FIRST])
+        first = [form for form in forms if np.count_nonzero(~np.isnan(dates(rest[:FIRST], form))) > few]
+        read = {form: dates(rest, form) for form in first}
+        fits = {form: float(counts[left][~np.isnan(days)].sum()) for form, days in read.items()}
+        best = max(fits, key=lambda form: (fits[form], _months(read[form])), default=None)
+        if best is None or fits[best] < (1 - MOSTLY) * mass:
+            return None
+        chosen.append(best)
+        left[np.flatnonzero(left)[~np.isnan(read[best])]] = False
+        forms = [form for form in forms if sorted(form) != sorted(best)]
+    return FORMS.join(chosen) if chosen else None
+
+
+def _months(days: np.ndarray) -> int:
+    """In how many months of the calendar dates fall."""
+    there = days[~np.isnan(days)]
+    return len(np.unique(there.astype("datetime64[D]").astype("datetime64[M]")))
+
+
+def ambiguous(texts: Sequence[str], form: str) -> str:
+    """A date whose day and month may be exchanged, where all of them may; empty where the form is sure."""
+    other = form.translate(str.maketrans("dm", "md"))
+    if other not in DATES or other == form or np.isnan(dates(texts, other)[~np.isnan(dates(texts, form))]).any():
+        return ""
+    return next((text for text in texts if dates([text], form)[0] != dates([text], other)[0]), "")
 
 
 def _mark(texts: Sequence[str], counts: np.ndarray, form: str) -> str:
@@ -127,14 +205,20 @@ def _mark(texts: Sequence[str], counts: np.ndarray, form: str) -> str:
 
 def _taken_apart(text: str) -> tuple[str, str] | None:
     """The number in a text, with its sign, and the text with # in its place."""
-    found = _MARKED.match(_SPACED.sub("", text.replace("−", "-")))
+    plain = _ROUND.sub("", _ABOUT.sub("", _SPACED.sub("", text.replace("−", "-"))))
+    found = _MARKED.match(_MINUS_BEHIND.sub(r"-\1", plain))
     if found is None or bool(found["open"]) != bool(found["close"]):
         return None
     core, sign = found["core"], found["sign"] or ""
     if sign and core[0] in "+-":
         return None
     negative = (sign == "-") != bool(found["open"])
-    return ("-" if negative else "") + core, f"{found['before'] or ''}#{found['after'] or ''}"
+    return ("-" if negative else "") + core, _squares(f"{found['before'] or ''}#{found['after'] or ''}")
+
+
+def _squares(mark: str) -> str:
+    """Units are the same whether their powers are raised or not."""
+    return mark.replace("²", "2").replace("³", "3")
 
 
 def numbers(texts: Sequence[str], form: str) -> np.ndarray:
@@ -144,12 +228,13 @@ def numbers(texts: Sequence[str], form: str) -> np.ndarray:
     beside it is taken as well, unless percents are written.
     """
     form, _, mark = (form or "plain").partition(": ")
+    mark = _squares(mark)
     pattern, gone, point = NUMBERS[form]
     fits = re.compile(pattern).match
     out = np.full(len(texts), np.nan)
     for i, text in enumerate(texts):
         core = text
-        if not fits(core) and (mark or not text.isascii() or " " in text or "'" in text or "(" in text):
+        if not fits(core):
             found = _taken_apart(text)
             if found is None or found[1] not in (mark or "#", "#"):
                 continue
@@ -169,8 +254,12 @@ def booleans(texts: Sequence[str], form: str = "") -> np.ndarray:
 
 
 def dates(texts: Sequence[str], form: str) -> np.ndarray:
-    """Texts as days since 1970, in UTC where they have a zone; NaN where one is no date of this form."""
-    return np.array([_date(text, form) for text in texts], dtype=np.float64)
+    """Texts as days since 1970, in UTC where they have a zone; NaN where one is no date of this form, or of these."""
+    first, *more = form.split(FORMS)
+    found = np.array([_date(text, first) for text in texts], dtype=np.float64)
+    for other in more:
+        found = np.where(np.isnan(found), [_date(text, other) for text in texts], found)
+    return found
 
 
 @lru_cache(maxsize=1 << 16)

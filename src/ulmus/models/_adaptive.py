@@ -11,21 +11,22 @@ from sklearn.base import is_regressor
 
 from ulmus import engine
 from ulmus.backend import Host
-from ulmus.calibration import LEAST_REMAINDER, HeldOut, parts_of_few, refitted, variance_terms
+from ulmus.calibration import HeldOut, parts_of_few, refitted, variance_terms
 from ulmus.devices.accelerator import predicting
 from ulmus.engine import Rows
-from ulmus.features.metric import average_outer_product, gradients
+from ulmus.features.metric import average_outer_product, gradients, through
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_sample, gathered
 from ulmus.features.widths import heuristic_gamma
 from ulmus.models._effort import EFFORTS, Effort
+from ulmus.models._left_out import MOST_ROWS, LeftOutLater, given_back, variances, with_variances
 from ulmus.models._squared_stage import SquaredStages
 from ulmus.models._stages import Stages, Work
 from ulmus.models.base import Model
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Fitted, Outcome
-from ulmus.solvers.own_landmarks import landmarks_among
+from ulmus.solvers.leaving import unit_of
 from ulmus.solvers.ridge import Solution
 from ulmus.statistics import root_mean_square
 from ulmus.tuning.metric import quietly
@@ -37,8 +38,6 @@ SMOOTH = "rbf"
 IMPORTANCE_ROWS = 1_000
 #: Kernel values of leaves from which a prediction is sent to a GPU.
 WORTH_SENDING = 3e6
-#: Rows that are no landmarks from which it is known how well rows are explained.
-ENOUGH = 100
 #: Where rows are fewer than this many, or than so many for each column (up to a limit), a view adapts to the errors
 #: that choose it: intervals then stand on whole fits, each without one of so many parts of the rows.
 FEW_ROWS, FEW_OF_COLUMN, FEW_AT_MOST, PARTS = 64, 4, 200, 5
@@ -64,6 +63,8 @@ class AdaptiveModel(Model):
     _categorical: np.ndarray
     _inputs: np.ndarray
 
+    #: How rows are left out, until they are.
+    _later: LeftOutLater | None = None
     #: Another plan than that of the effort, for experiments.
     _plan: Effort | None = None
 
@@ -81,6 +82,7 @@ class AdaptiveModel(Model):
         seed = int(rng.randint(2**31 - 1))
         part = self._parts(rows)
         if part is not None:
+            self._later = None
             held_out = refitted(rows, part, partial(self._another, seed, training.targets, training.backend))
         return Outcome(None, held_out)
 
@@ -98,7 +100,7 @@ class AdaptiveModel(Model):
         other._train_on(rows, np.random.RandomState(seed), targets, backend)
         return lambda X: (other._outputs(X), np.zeros(len(X)))
 
-    def _train_on(self, rows: Rows, rng: np.random.RandomState, targets: Any, backend: Any) -> HeldOut:
+    def _train_on(self, rows: Rows, rng: np.random.RandomState, targets: Any, backend: Any) -> HeldOut | None:
         table, rows = rows.X, replace(rows, place=np.arange(len(rows)))
         centre, scale = self._units(rows)
         rows = replace(rows, T=(rows.T - centre) / scale)
@@ -112,17 +114,49 @@ class AdaptiveModel(Model):
         stages = self._stages(rows, coding, landmarks, rng, backend)
         if self._is_monotone:
             stages = self._monotone(stages, rows, table, rng)
+        units, seed, self._later = (centre, scale), int(rng.randint(2**31 - 1)), None
+        if self._leaves_out_later(rows):
+            self._later = self._left_out(stages, rows, table.copy(), units, seed)  # the table may be the user's
+            stages = replace(stages, held_out=None)
         if stages.local is not None:
             stages = replace(stages, local=stages.local.scaled(scale))
-        return self._settle(stages, rows, (centre, scale), table)
+        self._settle(stages, rows, units)
+        return None if stages.held_out is None else given_back(stages.held_out, units, table)
 
-    def _settle(self, stages: Stages, rows: Rows, units: tuple[np.ndarray, np.ndarray], table: np.ndarray) -> HeldOut:
-        """Keep what was fitted to targets in these units (leaves are in those of the targets already).
+    def _leaves_out_later(self, rows: Rows) -> bool:
+        """Whether rows leave both stages one by one, when intervals are asked for."""
+        return is_regressor(self) and not self._is_monotone and rows.fold is None and len(rows) <= MOST_ROWS
 
-        Rows left out, which are some of a table, are given back.
-        """
+    def _left_out(
+        self, stages: Stages, rows: Rows, table: np.ndarray, units: tuple[np.ndarray, np.ndarray], seed: int
+    ) -> LeftOutLater:
+        """Predictions of rows, each by both stages without it, as if it were a new row of the table."""
+        preparation, metric = self.view_.preparation, self.view_.metric
+
+        def as_new(index: np.ndarray) -> np.ndarray:
+            some = rows.take(index)
+            return through(preparation.transform_left_out(table[index], some.T, unit_of(some)), metric)
+
+        return LeftOutLater(stages, rows, table, units, as_new if preparation.has_means else None, seed)
+
+    def _now(self, *needs: str) -> Fitted:
+        fitted, later = super()._now(*needs), self._later
+        if later is not None and not fitted.has(*needs):
+            fitted = replace(fitted, certainty=self._certainty(fitted.targets, later(self.n_jobs), later.rows))
+            self.fitted_, self._later = fitted, None
+        return fitted
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._later is not None and hasattr(self, "fitted_"):
+            self._now("certainty")
+        return {name: value for name, value in super().__getstate__().items() if name != "_later"}
+
+    def _settle(self, stages: Stages, rows: Rows, units: tuple[np.ndarray, np.ndarray]) -> None:
+        """Keep what was fitted to targets in these units (leaves are in those of the targets already)."""
         centre, scale = units
-        self.map_, self.C_, self._leverage, held_out = stages.landmark_map, stages.C, stages.leverage, stages.held_out
+        if not is_regressor(self):
+            stages, self._variances = with_variances(stages, rows, self.n_jobs)
+        self.map_, self.C_, self._leverage = stages.landmark_map, stages.C, stages.leverage
         self.local_ = stages.local
         self.local_losses_ = stages.local_losses
         with engine.threads_for(self.map_.n_lifted):
@@ -131,15 +165,12 @@ class AdaptiveModel(Model):
         self.memory_ = self.map_.landmarks_.nbytes + self.map_.whitening_.nbytes + self.beta_.nbytes
         self.memory_ += 0 if self.local_ is None else self.local_.nbytes
         self._say(f"done: the model holds {self.memory_ / 1e6:.1f} MB")
-        # intervals are as wide for one row as for another (_variance_factors), so residuals are taken as they are
-        plain = np.zeros(len(held_out.variance))
-        X = None if held_out.place is None else table[held_out.place]
-        return replace(held_out, X=X, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)
 
     def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState, backend: Any) -> Stages:
         """Global model and local stage in the chosen view."""
         work = self._work(rows, coding, rng, self.criterion, backend)
-        return SquaredStages(work, fit_intercept=self._intercept).fit(landmarks)
+        later = self._leaves_out_later(rows)
+        return SquaredStages(work, self._intercept, later).fit(landmarks)
 
     def _monotone(self, stages: Stages, rows: Rows, table: np.ndarray, rng: np.random.RandomState) -> Stages:
         """The global model with a smooth kernel, without falls along some columns of the table."""
@@ -203,7 +234,7 @@ class AdaptiveModel(Model):
             rng,
             fit_intercept=self._intercept,
             **self._view_judged,
-            budget=self._spent.budget,
+            budget=self._spent.search(numbers=is_regressor(self)),
             n_jobs=self.n_jobs,
         )
         view = search.choose()
@@ -279,17 +310,16 @@ class AdaptiveModel(Model):
         return h, self.C_ * r
 
     def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
-        rows = fitted.certainty.rows if is_regressor(self) else None
-        if rows is None or self._leverage is None:
-            raise ValueError(
-                f"is_far needs leverages, which {type(self).__name__} does not keep; use an AdaptiveRegressor, or an "
-                "NKELM model of the same inputs"
+        known: Any = getattr(self, "_variances", None)
+        if is_regressor(self) and self._leverage is not None and fitted.certainty.rows is not None:
+            rows = fitted.certainty.rows
+            known = variances(
+                self.map_, self._leverage, self.C_, Rows(self._seen(rows.X), rows.T, rows.weight), self.n_jobs
             )
-        h, rest = self._deviation_factors(rows.X)
-        variance = h / np.maximum(1.0 - h, LEAST_REMAINDER) + rest
-        landmarks = landmarks_among(self.map_.landmarks_, Rows(self._seen(rows.X), rows.T))[0]
-        others = np.setdiff1d(np.arange(len(variance)), landmarks)  # a model knows its landmarks as no new row
-        return (variance[others], rows.weight[others]) if len(others) >= ENOUGH else (variance, rows.weight)
+        if known is None:
+            raise ValueError(f"this {type(self).__name__} comes from a version that kept no leverages; fit it again")
+        found: tuple[np.ndarray, np.ndarray] = known
+        return found
 
     def _variance_factors(self, X: Any, fitted: Fitted | None = None) -> tuple[np.ndarray, np.ndarray]:
         zero = np.zeros(X.shape[0])

@@ -12,7 +12,8 @@ FEW_ROWS = 20_000
 class Effort:
     """How much is spent on what; leaves hold ``leaf_rows``, and more, ``wide_leaf_rows``, where rows are few.
 
-    The global model ``grows`` where leaves do not pay.
+    The global model ``grows`` where leaves do not pay. Where targets are ``numbers``, fewer rows tell as much of a view
+    as labels do.
     """
 
     budget: Budget
@@ -22,6 +23,11 @@ class Effort:
     partitions: int
     judged_leaves: int
     grows: bool = True
+    numbers: Budget | None = None
+
+    def search(self, *, numbers: bool) -> Budget:
+        """What choosing a view may spend, by what targets are."""
+        return self.numbers if numbers and self.numbers is not None else self.budget
 
     def leaf(self, n_rows: int) -> int:
         """Rows of a leaf of so many rows."""
@@ -33,7 +39,9 @@ EFFORTS = {
         Budget(800, 100, 1_200, 128, rounds=2, rounds_again=1, final_landmarks=(250, 250), kernels=1),
         *(300, 600, 600, 2, 8),
     ),
-    "default": Effort(Budget(), 600, 1_500, 1_600, 4, 8),
+    "default": Effort(
+        Budget(), *(600, 1_500, 1_600, 4, 8), numbers=Budget(1_200, 128, 2_400, 192, final_landmarks=(400, 400))
+    ),
     "best": Effort(
         Budget(3_000, 300, 8_000, 700, rounds=8, rounds_again=4, final_landmarks=(2_000, 2_000)),
         *(2_000, 2_000, 2_500, 8, 16),

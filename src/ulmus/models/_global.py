@@ -18,7 +18,7 @@ from ulmus.tuning.search import LOG2_C
 from ulmus.tuning.views import WORTH, View
 
 #: Digits that are worth another pass over so many rows; where leaves are judged, sums alone do.
-MANY_ROWS = 10_000
+MANY_ROWS = 2_500
 KEPT, JUDGED = replace(DOUBLE, correct=1e-4, tolerance=1e-6), replace(DOUBLE, correct=DOUBLE.give_up)
 
 

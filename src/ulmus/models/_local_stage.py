@@ -1,6 +1,5 @@
 """Whether a local stage pays, and which: judged on rows, or folds, that the global model behind it has not seen."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +8,9 @@ import numpy as np
 from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.engine import Rows
-from ulmus.features.sampling import distinct_keys, merged, row_keys
+from ulmus.features.sampling import distinct_keys, merged
 from ulmus.models._effort import Effort
-from ulmus.solvers.local import LocalKernels
-from ulmus.tuning.folds import FEWEST_HELD, held_count
+from ulmus.tuning.folds import held_count
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.views import View
 
@@ -20,8 +18,6 @@ from ulmus.tuning.views import View
 MIN_LANDMARKS = 150
 #: Width and penalty are sought on leaves so many times smaller.
 SMALLER = 3
-#: Parts of few rows, each left out of both stages for the sake of intervals.
-PARTS = 10
 
 
 def held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
@@ -37,37 +33,6 @@ def held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
         return [keys <= distinct[count - 1]]
     folds = [rows.fold == k for k in np.unique(rows.fold[rows.fold >= 0])]
     return sorted(folds, key=lambda mask: abs(int(mask.sum()) - count))
-
-
-def few_to_calibrate(rows: Rows) -> bool:
-    """Whether the rows that judge the local stage are more than a quarter of all.
-
-    Models without them are then worse than the model of all rows, and their errors too large for its intervals. Of more
-    rows, ten further fits would cost as much as all the rest.
-    """
-    return rows.fold is None and len(rows) < 4 * FEWEST_HELD
-
-
-def left_out_by_parts(
-    rows: Rows,
-    without: Callable[[np.ndarray], np.ndarray],
-    fit: Callable[[Rows, np.ndarray], LocalKernels],
-    rng: np.random.RandomState,
-    n_jobs: int | None,
-) -> HeldOut:
-    """Predictions of all rows by both stages, each without one of ten parts of the rows; copies are in one part.
-
-    ``without(mask)`` predicts all rows by the global model of the others, ``fit(rows, P)`` is a local stage behind it.
-    """
-    keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
-    part = np.unique(keys, return_inverse=True)[1] % PARTS
-    answers = []
-    for k in range(PARTS):
-        mask = part == k
-        P = without(mask)
-        local, test = fit(rows.take(~mask), P[~mask]), rows.take(mask)
-        answers.append(HeldOut.by_others(test, P[mask] + local.predict(test.X, n_jobs), np.zeros(len(test))))
-    return HeldOut.joined(answers)
 
 
 def judge_local(

@@ -9,7 +9,7 @@ from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import row_keys
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
-from ulmus.tuning.log_held import STEP, padded, path_of
+from ulmus.tuning.log_held import STEP, padded, path_of, tolerance_of
 from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path, weights_of
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.views import View
@@ -83,4 +83,5 @@ class LogGlobal:
         near = self.trials[trial].solutions[0]
         start, gram = weights_of(near, self.problem.fit_intercept), self.trials[-1].solutions[0].gram
         here = replace(self.problem, C=self.trials[trial].C)
-        return fit_softmax(here, start=start, gram=gram, tol=KEPT, max_passes=MAX_PASSES)
+        tol = tolerance_of(here.rows.X.shape[0], KEPT)
+        return fit_softmax(here, start=start, gram=gram, tol=tol, max_passes=MAX_PASSES)

@@ -119,7 +119,8 @@ class Regression(RegressorMixin, Model):
             Lower and upper ends. For a list of k coverages there is one more axis, of k, before the last.
         """
         asked, fitted = Asked(coverage, method, tails, groups, shift), self._now("factor", "certainty")
-        self._warn_of_crowding(fitted.certainty.rows)
+        if method != "jackknife+":
+            self._warn_of_crowding(fitted.certainty.rows)
         X, spread, told = self._checked(X, fitted), fitted.certainty, (self._noise_features(fitted), self._seen)
         P = self._outputs(X, fitted)
         like = spread.like(asked, X, getattr(self, "feature_names_in_", None), *told)
@@ -137,7 +138,7 @@ class Regression(RegressorMixin, Model):
         warnings.warn(
             f"the weights have {held_out.freedom:.2f} degrees of freedom for every row and nearly pass through "
             "the targets: errors of rows left out hardly tell those of new rows, and intervals may cover less than "
-            "they promise. Take fewer nodes, or a penalty (C)",
+            'they promise. Take method="jackknife+", fewer nodes, or a penalty (C)',
             NumericalWarning,
             stacklevel=3,
         )

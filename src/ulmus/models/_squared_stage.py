@@ -7,17 +7,18 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.calibration import FoldModels, HeldOut, fold_sample
-from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_pairs, merged
 from ulmus.models._global import GlobalModel
-from ulmus.models._local_stage import few_to_calibrate, held_sets, judge_local, left_out_by_parts
+from ulmus.models._local_stage import held_sets, judge_local
 from ulmus.models._stages import Stages, Work, landmarks_of
 from ulmus.solvers.local import LocalKernels
 from ulmus.tuning.local import LocalChoice
 
 #: Rows whose leave-one-out predictions choose the C of the global model.
 SCORED = 2_500
+#: Rows for a landmark from which on twice the landmarks are tried: of fewer, half as many had gained nothing.
+MANY_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class SquaredStages:
 
     work: Work
     fit_intercept: bool = False
+    #: Whether others leave rows out of the fitted stages.
+    left_out_later: bool = False
 
     def fit(self, landmarks: int) -> Stages:
         """Global model, and the local stage where it pays."""
@@ -38,12 +41,10 @@ class SquaredStages:
             P, *P_without = model.predictions(model.solution, *map(model.without, held))
             choice, held_out = self._judge_local(rows, held, P_without, coding, rng)
             local = self._fit_local(rows, P, choice, rng)
-            if local is not None and choice is not None and isinstance(coding, Plain) and few_to_calibrate(rows):
-                held_out = self._left_out_by_parts(rows, model, choice, rng)
         if local is None:
             model = self._larger(model, rows, coding, scored, rng)
         with engine.threads_for(model.size):
-            if held_out is None or local is None:
+            if not self.left_out_later and (held_out is None or local is None):
                 held_out = self._left_out(model, rng)
         solution = model.solution
         return Stages(
@@ -75,7 +76,7 @@ class SquaredStages:
     ) -> GlobalModel:
         """What leaves do not find, more landmarks may: the global model with twice as many, where it is better."""
         size = 2 * self.work.effort.landmarks
-        room = len(rows) >= 8 * size and 8 * size * (size + rows.X.shape[1]) <= self.work.max_bytes
+        room = len(rows) >= MANY_ROWS * size and 8 * size * (size + rows.X.shape[1]) <= self.work.max_bytes
         if not (self.work.effort.grows and room and 2 * model.size >= size and model.wants_more):
             return model
         larger = self._fit_global(rows, coding, scored, size, rng)
@@ -106,20 +107,6 @@ class SquaredStages:
             f"({'kept' if choice.pays else 'left out'})"
         )
         return choice, held_out
-
-    def _left_out_by_parts(
-        self, rows: Rows, model: GlobalModel, choice: LocalChoice, rng: np.random.RandomState
-    ) -> HeldOut:
-        """Predictions of rows by both stages without them, each with one partition."""
-
-        def without(mask: np.ndarray) -> np.ndarray:
-            return model.predictions(model.without(mask))[0]
-
-        def fit(some: Rows, P: np.ndarray) -> LocalKernels:
-            rest = merged(replace(some, T=some.T - P), rng)
-            return self._leaves(rest, choice, 1, rng)
-
-        return left_out_by_parts(rows, without, fit, rng, self.work.n_jobs)
 
     def _leaves(self, rest: Rows, choice: LocalChoice, rounds: int, rng: np.random.RandomState) -> LocalKernels:
         """Leaves of so many partitions, fitted to what a global model leaves over."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
@@ -46,7 +45,8 @@ class Work:
 class Stages:
     """Landmarks, C, weights and constants of the global model, the local stage, and predictions of rows left out.
 
-    ``local_losses`` are those of rows held out with a local stage, and without one, where one was judged.
+    These are None where rows are left out when somebody asks. ``local_losses`` are those of rows held out with a local
+    stage, and without one, where one was judged.
     """
 
     landmark_map: NystromMap
@@ -54,7 +54,7 @@ class Stages:
     beta: np.ndarray
     intercept: np.ndarray
     local: LocalKernels | None
-    held_out: HeldOut
+    held_out: Any
     leverage: Any = None
     local_losses: tuple[float, float] | None = None
 

@@ -78,7 +78,11 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
             raise ValueError('monotonic_cst goes with loss="squared", got loss="quantile"')
         levels = check_levels(self.quantiles) if self._by_quantiles else None
         found = super()._train(training)
-        return found if levels is None else replace(found, held_out=self._moved_to_quantiles(found.held_out, levels))
+        if levels is None:
+            return found
+        held_out = self._later(self.n_jobs) if self._later is not None else found.held_out
+        self._later = None
+        return replace(found, held_out=self._moved_to_quantiles(held_out, levels))
 
     def _moved_to_quantiles(self, held_out: HeldOut, levels: np.ndarray) -> HeldOut:
         """Curves of the errors of rows left out; the model itself becomes that of the middle one."""

@@ -21,11 +21,13 @@ from ulmus import engine
 from ulmus.backend import Host
 from ulmus.calibration import HeldOut
 from ulmus.engine import Lift, Rows
+from ulmus.features.category import Category
 from ulmus.features.metric import through
 from ulmus.features.partition import Partition, random_partition
-from ulmus.features.preparation import PARTS, Category
+from ulmus.features.preparation import PARTS
 from ulmus.features.sampling import gathered, left_out_together, row_keys
 from ulmus.models._adaptive import AdaptiveModel
+from ulmus.models._left_out import given_back
 from ulmus.models._log_passes import LogPasses
 from ulmus.models._log_stage import LogStages, calibrated_loss
 from ulmus.models._squared_passes import SquaredPasses
@@ -138,7 +140,8 @@ class AdaptiveSteps(Steps):
         with engine.threads_for(len(rows)):
             rows = model._sent(rows, backend)
             found = model._train(model._training(self.targets, rows, None, rng, backend))
-        model._adopt(Fitted(None, self.targets, self.certainty(found.held_out, rows)))
+        certainty = None if found.held_out is None else self.certainty(found.held_out, rows)
+        model._adopt(Fitted(None, self.targets, certainty))
 
     # What the sample decides
 
@@ -297,7 +300,9 @@ class AdaptiveSteps(Steps):
         model, own = self.model, self.coordinates
         table = np.asarray(self.table.X) if held_out is None else self.judged_table
         stages = self.stage.stages(local, held_out, self.losses)
-        found = model._settle(stages, self.sample, (own.centre, own.scale), table)
+        units = own.centre, own.scale
+        model._settle(stages, self.sample, units)
+        found = given_back(stages.held_out, units, table)
         model._adopt(Fitted(None, self.targets, self.certainty(found, self.sample)))
         model._forget("_progress")
         return model

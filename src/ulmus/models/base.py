@@ -117,7 +117,7 @@ class Model(CallbackSupport, BaseEstimator):
                 rng = check_random_state(self.random_state)
                 rows = self._sent(rows, backend)
                 found = self._train(self._training(targets, rows, folds, rng, backend, metric))
-            certainty = self._certainty(targets, found.held_out, rows)
+            certainty = None if found.held_out is None else self._certainty(targets, found.held_out, rows)
             self._adopt(Fitted(found.weights, targets, certainty, metric, n_rows=len(rows)), rows, found.learner)
         return self
 
@@ -288,8 +288,8 @@ class Model(CallbackSupport, BaseEstimator):
     def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
         """Variances of predictions of rows by models without them, and weights."""
         rows = getattr(fitted.certainty, "rows" if is_regressor(self) else "left_out", None)
-        if rows is None or getattr(fitted.certainty, "loss", "squared") == "log":
-            raise ValueError(f"this {type(self).__name__} knows nothing of rows left out; fit it again, by squares")
+        if rows is None or getattr(fitted.weights, "leverage", ()) is None:
+            raise ValueError(f"this {type(self).__name__} knows nothing of rows left out; fit it again")
         return rows.variance, rows.weight
 
     def _seen(self, X: Any) -> Any:
@@ -308,14 +308,14 @@ class Model(CallbackSupport, BaseEstimator):
                 'method="jackknife+" is exact for models by squares; quantiles leave rows out approximately: use '
                 'method="normalised"'
             )
-        if rows is None or not rows.one_by_one:
+        if rows is None or rows.by_itself is None:
             raise ValueError(
                 'method="jackknife+" needs left-out predictions of single rows, and this model was calibrated on whole '
                 "folds, by whole fits (few rows, and a width or size to choose), by the iterative route, under "
                 'monotonic_cst or by an earlier version; use method="normalised", or fit with given parameters, '
                 'cv=None, no groups and solver="direct"'
             )
-        return fitted.weights.leaning(rows, self.n_jobs)
+        return fitted.weights.leaning(rows.by_itself, self.n_jobs)
 
     if TYPE_CHECKING:  # what a task says
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ulmus.calibration import CALIBRATION_ROWS, HeldOut
+from ulmus.calibration.far import log_variance
 from ulmus.devices.tensors import HostView
 from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_sample, gathered
@@ -58,10 +59,20 @@ def fit_on_map(model: Any, training: Training, plan: Choice | None = None) -> Ou
     backend = training.backend
     problem = backend.exact_log_problem(plan.features, rows, plan.C, model._intercept)
     solution = fit_softmax(problem, start=start, tol=TOLERANCE)
-    weights = model._family.of_beta(plan, solution.beta, solution.intercept, 1.0, "newton")
     if backend.is_gpu and rows.fold is None:  # some rows say how sure the model is, and the CPU has them
         problem = unkept(plan.features, rows, plan.C, model._intercept, model.n_jobs)
-    return Outcome(weights, held_scores(problem, solution, rows, training.rng))
+    held_out = held_scores(problem, solution, rows, training.rng)
+    leverage, held_out = with_variances(model, plan, held_out, rows.total_weight)
+    weights = model._family.of_beta(plan, solution.beta, solution.intercept, 1.0, "newton", leverage)
+    return Outcome(weights, held_out)
+
+
+def with_variances(model: Any, plan: Choice, held_out: HeldOut, total: float) -> tuple[Any, HeldOut]:
+    """What tells how far rows are from those of the training, and the rows left out with how far they are."""
+    rows = Rows(held_out.X, held_out.T, held_out.weight)
+    how: dict[str, Any] = {"fit_intercept": model._intercept, "total": total, "n_jobs": model.n_jobs}
+    leverage, variance = log_variance(plan.features, rows, plan.C, **how)
+    return leverage, replace(held_out, variance=variance)
 
 
 def with_log_width(model: Any, recipe: Any, plan: Choice, training: Training, size: int) -> tuple[float, Choice]:

@@ -45,4 +45,7 @@ def judged_by_others(model: Any, training: Training, found: Outcome) -> Outcome:
         return answer
 
     one_by_one = found.held_out if is_regressor(model) else None
-    return replace(found, held_out=refitted(rows, part, fit, one_by_one))
+    held_out = refitted(rows, part, fit, one_by_one)
+    if not model._family.is_crowded(found.held_out):  # what was chosen was chosen on rows that jackknife+ leaves out
+        held_out = replace(held_out, alone=None)
+    return replace(found, held_out=held_out)

@@ -286,6 +286,10 @@ class KernelFit:
         variance = np.asarray(self._factored(n_jobs)(X))
         return variance, np.zeros_like(variance)
 
+    def left_out_variance(self, n_last: int, n_jobs: int | None) -> np.ndarray:
+        """The same of the last rows of the fit under the models without each."""
+        return self._factored(n_jobs).left_out(n_last, self.weight)
+
     def leaning(self, rows: HeldOut, n_jobs: int | None) -> Callable[[Any], tuple[np.ndarray, float]]:
         """What predictions of rows lean on each of the last rows of the fit, those that were left out."""
         system, n_last = self._factored(n_jobs), len(rows.T)
@@ -307,10 +311,13 @@ class KernelFit:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a family's fit gives: weights, answers of rows that were left out, and a learner where rows go on."""
+    """What a family's fit gives: weights, answers of rows that were left out, and a learner where rows go on.
+
+    Answers are None where rows are left out when somebody asks.
+    """
 
     weights: Any
-    held_out: HeldOut
+    held_out: Any
     learner: Any = None
 
 

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from ulmus.engine import Rows
 from ulmus.features.kept import KEPT_BYTES
 from ulmus.features.sampling import distinct_sample
-from ulmus.models.by_log import chosen_plan, fit_on_map, held_scores
+from ulmus.models.by_log import chosen_plan, fit_on_map, held_scores, with_variances
 from ulmus.models.fitted import Fitted
 from ulmus.models.steps import Steps
 from ulmus.solvers.log_passes import PassMinimum, minimise_by_passes
@@ -78,6 +78,8 @@ class LogSteps(Steps):
         F = self.objective.scores(v)
         solution = LogSolution(v[:L], b, F, found.value, found.gap, np.nan, found.converged, found.n_passes, 0, None)
         held_out = held_scores(self.problem, solution, self.few, self.training.rng)
-        weights = model._family.of_beta(self.plan, v[:L], b, 1.0, "newton")
+        weight = self.problem.weight  # that of all rows, on those of the sample
+        leverage, held_out = with_variances(model, self.plan, held_out, float(weight.sum()))
+        weights = model._family.of_beta(self.plan, v[:L], b, 1.0, "newton", leverage)
         model._adopt(Fitted(weights, self.targets, self.certainty(held_out, self.training.rows)))
         return model

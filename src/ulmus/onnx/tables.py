@@ -15,6 +15,7 @@ from ulmus.features.preparation import MISSING as NO_LEVEL
 from ulmus.features.preparation import Columns as Curves
 from ulmus.features.preparation import Preparation
 from ulmus.features.table_encoder import TableEncoder
+from ulmus.features.written import MISSING as NA
 from ulmus.onnx.graph import Graph
 from ulmus.onnx.preprocessing import TRANSFORMERS, Columns, Portion, dates, select
 from ulmus.onnx.trees import search_tree, walk
@@ -127,8 +128,12 @@ def _place(g: Graph, part: Portion, preparation: Preparation, j: int, reader: Re
         words: Sequence[str] = reader.levels or ()
         known = ["" if code == NO_LEVEL else words[int(code)] for code in levels]
         missing = np.flatnonzero(levels == reader.missing)  # a level of its own name, in files of before
-        hit = g.Equal(part.value, g.constant(np.array([known + [""] * len(missing)])))
+        known += [""] * len(missing)
         rank = np.append(rank, rank[missing])
+        if reader.na and NO_LEVEL in levels:
+            (none,) = rank[: len(levels)][levels == NO_LEVEL]
+            known, rank = known + sorted(NA - {""}), np.append(rank, [none] * (len(NA) - 1))
+        hit = g.Equal(part.value, g.constant(np.array([known])))
     place = g.ReduceMax(g.Mul(g.number(hit), rank), g.integers(1), keepdims=0)
     return g.cast(place, np.int64)
 

@@ -18,7 +18,7 @@ _OURS = {
     "features.kernels": "CrossKernel KernelParameters",
     "features.nystrom": "NystromMap",
     "features.partition": "Partition",
-    "features.preparation": "Category Columns Gaps Preparation",
+    "features.preparation": "Columns Gaps Preparation",
     "features.random_layer": "RandomLayer",
     "features.table_encoder": "TableEncoder",
     "features.text": "TextFeatures",
@@ -57,6 +57,7 @@ _OURS = {
 }
 #: Names in files of classes that have moved or are called otherwise since: a file outlives both.
 _MOVED = {
+    "ulmus.features.preparation.Category": ("ulmus.features.category", "Category"),
     "ulmus.models._memory.Memory": ("ulmus.online.memory", "Memory"),
     "ulmus.models._stream.Stream": ("ulmus.online.learner", "Learner"),
 }

@@ -76,7 +76,8 @@ def data_section(s: Subject) -> str:
         else:
             top = known.astype(str).value_counts().head(3)
             says = ", ".join(f"{value} ({count})" for value, count in top.items())
-        rows.append((str(name), str(column.dtype), int(known.nunique()), f"{100 * empty.mean():.1f} %", says))
+        distinct = (known.astype(str) if column.dtype == object else known).nunique()  # lists are values too
+        rows.append((str(name), str(column.dtype), int(distinct), f"{100 * empty.mean():.1f} %", says))
     more = len(s.frame.columns) - MANY
     extra = paragraph(f"… and {more:,} more columns.") if more > 0 else ""
     text = f"{len(s.y):,} rows, {s.frame.shape[1]:,} columns. {_target(s)}"

@@ -18,7 +18,11 @@ from ulmus.serving.answers import Predictor, Question
 from ulmus.serving.page import form_page
 from ulmus.serving.queue import Waiting
 from ulmus.tables import TableError
+from ulmus.tables.objects import refuse_nested
 from ulmus.tables.schema import Schema
+
+#: The header that tells what is odd about an uploaded table, as a JSON list; texts in it, at most.
+WARNINGS, MOST_TOLD = "Ulmus-Warnings", 20
 
 
 @dataclass(frozen=True)
@@ -86,9 +90,10 @@ def application(model: Any, schema: Schema, *, hosts: tuple[str, ...] = (), limi
         return JSONResponse(told)
 
     async def upload(request: Request) -> Response:
-        table = await asyncio.to_thread(_predicted_file, predictor, await body_of(request))
-        name = 'attachment; filename="predictions.csv"'
-        return Response(table, media_type="text/csv; charset=utf-8", headers={"Content-Disposition": name})
+        table, told = await asyncio.to_thread(_predicted_file, predictor, await body_of(request))
+        headers = {"Content-Disposition": 'attachment; filename="predictions.csv"'}
+        headers |= {WARNINGS: json.dumps(told[:MOST_TOLD])} if told else {}
+        return Response(table, media_type="text/csv; charset=utf-8", headers=headers)
 
     async def refused(request: Request, error: Exception) -> Response:
         place = {"row": error.row, "column": error.column} if isinstance(error, TableError) else {}
@@ -133,22 +138,21 @@ def _question(body: bytes, limits: Limits) -> Question:
         if not isinstance(row, dict):
             raise TableError('a row must be a JSON object, like {"x": 1}', row=number)
         for name, value in row.items():
-            if isinstance(value, dict | list):
-                raise TableError("a value must be a number, a text, true, false or null", row=number, column=name)
+            refuse_nested(value, row=number, column=name)
     return Question(rows, proba, interval)
 
 
-def _predicted_file(predictor: Predictor, body: bytes) -> bytes:
-    """An uploaded table with its predictions beside it, as CSV."""
+def _predicted_file(predictor: Predictor, body: bytes) -> tuple[bytes, list[str]]:
+    """An uploaded table with its predictions beside it, as CSV, and what is odd about its rows."""
     from ulmus.tables.predict import Doubt, predict_file
 
     with tempfile.TemporaryDirectory() as folder:
         given, out = Path(folder) / "upload", Path(folder) / "predictions.csv"
         given.write_bytes(body)
+        told: list[str] = []
+        doubt = Doubt(predictor.classes is not None)
         try:
-            predict_file(
-                predictor.model, predictor.schema, str(given), str(out), doubt=Doubt(predictor.classes is not None)
-            )
+            predict_file(predictor.model, predictor.schema, str(given), str(out), doubt=doubt, tell=told.append)
         except TableError as error:
             raise TableError(error.message, file="the file", row=error.row, column=error.column) from None
-        return out.read_bytes()
+        return out.read_bytes(), [text.replace(str(given), "the file") for text in told]

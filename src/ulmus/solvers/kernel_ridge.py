@@ -200,6 +200,18 @@ class KernelVariance:
                 out[piece] += (1.0 - K @ self.ones) ** 2 / self.ones.sum()
         return self.C * out
 
+    def left_out(self, n_last: int, weight: np.ndarray | None) -> np.ndarray:
+        """The same of the last rows of the fit, each under the model without it: ``C/(A⁻¹)ᵢᵢ − 1/wᵢ``."""
+        n = len(self.root)
+        E = np.zeros((n, n_last))
+        E[np.arange(n - n_last, n), np.arange(n_last)] = 1.0
+        V = solve_triangular(self.root, E, lower=True, check_finite=False)
+        own = np.einsum("ij,ij->j", V, V)
+        if self.ones is not None:
+            own -= self.ones[-n_last:] ** 2 / self.ones.sum()
+        noise = 1.0 if weight is None else 1.0 / weight[-n_last:]
+        return np.asarray(np.maximum(self.C / own - noise, 0.0))
+
     def leans(self, X: Any, n_last: int) -> np.ndarray:
         """``(k_x A⁻¹)ᵢ`` of the last rows i, by which a prediction moves with their target.
 

@@ -107,12 +107,17 @@ def solve_leaf(K: np.ndarray, R: np.ndarray, weight: np.ndarray | None, ridge: f
 
     A penalty too small for round-off is raised.
     """
+    return solve_factored(leaf_factor(K, weight, ridge), R)
+
+
+def leaf_factor(K: np.ndarray, weight: np.ndarray | None, ridge: float) -> np.ndarray:
+    r"""The lower factor of :math:`K + \lambda W^{-1}`, in Fortran order over the upper triangle of ``K``."""
     diagonal = K.diagonal() + (ridge if weight is None else ridge / weight)
     factor = K.T  # LAPACK's order: it works on the upper triangle of K, the lower one stays
     for _ in range(8):
         K[np.diag_indices_from(K)] = diagonal
         if not cholesky_in_place(factor):
-            return solve_factored(factor, R)
+            return factor
         upper = np.triu_indices_from(K, 1)
         K[upper] = factor[upper]
         diagonal += LIFT[K.dtype] * len(K)

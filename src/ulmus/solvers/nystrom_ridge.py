@@ -216,8 +216,13 @@ def fit_nystrom_ridge(
 def _fit_given(
     problem: Problem, features: NystromMap, stats: Statistics, precision: Precision | None
 ) -> Solution | None:
-    """Weights by given sums, corrected where they have lost digits."""
+    """Weights by given sums, corrected where they have lost digits.
+
+    A coarser precision than that of the route needs no row whitened for its corrections.
+    """
     posed = summing_problem(problem, features)
+    if precision is not None and features.triangular:
+        posed = replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
     wanted = replace(DOUBLE, correct=DOUBLE.correct / _multiplied(features))
     measure = SampledRoundOff(_summed(problem, features), stats) if len(problem.rows) >= FEWEST else None
     solution = fit_gram(posed, precision or wanted, stats, measure)

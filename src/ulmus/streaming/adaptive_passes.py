@@ -8,8 +8,9 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.engine import Rows
+from ulmus.features.category import Category
 from ulmus.features.partition import Partition
-from ulmus.features.preparation import PARTS, Category
+from ulmus.features.preparation import PARTS
 from ulmus.features.sampling import gathered
 from ulmus.models.adaptive_steps import AdaptiveSteps, Coordinates
 from ulmus.statistics import Summary

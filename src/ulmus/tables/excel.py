@@ -1,14 +1,15 @@
-"""The first sheet of a workbook, as rows; the first row that has values names the columns. Needs openpyxl."""
+"""The first sheet of a workbook, as rows; the first that has values, below titles, names columns. Needs openpyxl."""
 
 import datetime
 from typing import Any
 
+from ulmus.tables.delimited import HEAD, place_of_header, told_of_title
 from ulmus.tables.errors import TableError
 from ulmus.tables.sniff import Source
 
 
-def rows_of_workbook(source: Source) -> tuple[list[str], list[list[Any]]]:
-    """Names, and rows of numbers, truth values and texts; dates as ISO 8601."""
+def rows_of_workbook(source: Source) -> tuple[list[str], list[list[Any]], list[int], tuple[str, ...]]:
+    """Names; rows of numbers, truth values and texts, dates as ISO 8601; their numbers; and what is to be told."""
     try:
         from openpyxl import load_workbook
         from openpyxl.utils.exceptions import InvalidFileException
@@ -22,12 +23,16 @@ def rows_of_workbook(source: Source) -> tuple[list[str], list[list[Any]]]:
             cells = [[_plain(value) for value in row] for row in book.worksheets[0].iter_rows(values_only=True)]
     except (InvalidFileException, KeyError, ValueError, OSError, IndexError) as error:
         raise TableError(f"the workbook cannot be read: {error}", file=source.name) from None
-    rows = [row for row in cells if any(value is not None for value in row)]
+    numbers = [number for number, row in enumerate(cells, 1) if any(value is not None for value in row)]
+    rows = [cells[number - 1] for number in numbers]
     if not rows:
         raise TableError("the first sheet is empty", file=source.name)
     width = max(j + 1 for row in rows for j, value in enumerate(row) if value is not None)
     rows = [(row + [None] * width)[:width] for row in rows]
-    return ["" if name is None else str(name) for name in rows[0]], rows[1:]
+    head = [["" if value is None else str(value) for value in row] for row in rows[:HEAD]]
+    k = place_of_header(head)
+    told = tuple(told_of_title(source.name, numbers[i], head[i]) for i in range(k))
+    return head[k], rows[k + 1 :], numbers[k + 1 :], told
 
 
 def _plain(value: Any) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ulmus.features.columns import kind_of, written_as
-from ulmus.features.frames import Column
-from ulmus.features.written import CODE, DECIMALS, READ, Kind
+from ulmus.features.frames import LONG, Column
+from ulmus.features.written import CODE, DECIMALS, DIGITS, MISSING, READ, Kind
 
 __all__ = ["DECIMALS", "Kind", "Values", "infer", "values", "written"]
 
@@ -52,7 +52,7 @@ def _read(column: Any, decimal: str) -> Column:
         return Column("empty", str(t), None, (), np.full(len(column), -1))
     if pa.types.is_boolean(t):
         return Column("boolean", str(t), _booleans(column).values)
-    if pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t):
+    if (pa.types.is_integer(t) and not _beyond_floats(column)) or pa.types.is_floating(t) or pa.types.is_decimal(t):
         return Column("number", str(t), _numbers(column, "").values)
     for name, (is_type, _) in TIMED.items():
         if is_type(t):
@@ -63,12 +63,20 @@ def _read(column: Any, decimal: str) -> Column:
     text = _text(column)
     there = text.drop_null()
     plain = _parsed(text) if "plain" in DECIMALS[decimal] and len(there) else None
-    if plain is not None and not pc.any(pc.match_substring_regex(there, CODE)).as_py():
+    if plain is not None and not pc.any(pc.match_substring_regex(there, rf"{CODE}|^\d{{{DIGITS + 1},}}$")).as_py():
         floats = np.array(plain.fill_null(np.nan).to_numpy(), dtype=np.float64)
         return Column("number", str(t), np.where(np.isinf(floats), np.nan, floats))
     distinct, place = _coded(text)
     kind = "level" if pa.types.is_dictionary(t) else "words"
     return Column(kind if distinct else "empty", str(t), None, tuple(distinct), place)
+
+
+def _beyond_floats(column: Any) -> bool:
+    """Whether whole numbers have more digits than a float holds: as words they keep them."""
+    import pyarrow.compute as pc
+
+    ends = pc.min_max(column).as_py()
+    return max(abs(ends["min"]), abs(ends["max"])) >= LONG
 
 
 def values(column: Any, kind: Kind) -> Values:
@@ -97,14 +105,17 @@ def _is_text(t: Any) -> bool:
 
 
 def _text(column: Any) -> Any:
-    """As trimmed strings; an empty one is missing."""
+    """As trimmed strings; those that say so are missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if pa.types.is_boolean(column.type):
         column = pc.if_else(column, "true", "false")
-    text = pc.utf8_trim_whitespace(column.cast(pa.string()))
-    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+    try:
+        text = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # structs, bytes
+        text = pa.chunked_array([pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())])
+    return pc.if_else(pc.is_in(text, pa.array(sorted(MISSING))), pa.scalar(None, pa.string()), text)
 
 
 def _coded(text: Any) -> tuple[list[str], np.ndarray]:
@@ -115,6 +126,17 @@ def _coded(text: Any) -> tuple[list[str], np.ndarray]:
         coded = coded.combine_chunks()
     place = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False))
     return coded.dictionary.to_pylist(), place
+
+
+def distinct_texts(column: Any) -> list[str]:
+    """The values of a column as texts, each once."""
+    return _coded(_text(column))[0]
+
+
+def names_rows(column: Any) -> list[str] | None:
+    """The values of a column as texts, where all are there and none comes twice; else None."""
+    texts = _text(column)
+    return texts.to_pylist() if not texts.null_count and len(texts.unique()) == len(texts) else None
 
 
 def _listed(column: Any) -> tuple[tuple[Any, ...], np.ndarray]:

@@ -7,48 +7,63 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from glob import glob
-from io import TextIOWrapper
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ulmus.engine import physical_memory
-from ulmus.tables.errors import TableError
-from ulmus.tables.sniff import DAMAGED, Layout, Source
+import numpy as np
 
-#: Texts that mean that a value is missing.
-MISSING = ("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", "#N/A", "#NA", "<NA>")
-#: Rows that may stand above a header.
-TITLES = 10
+from ulmus.engine import physical_memory
+from ulmus.tables import pieces
+from ulmus.tables.delimited import RowNumbers, header_again, header_of, lines_of, rows_in_values, told_of_headers
+from ulmus.tables.errors import TableError
+from ulmus.tables.objects import json_lines, table_of
+from ulmus.tables.pieces import Piece
+from ulmus.tables.sniff import DAMAGED, TITLES, Layout, Source
+
 #: How the names of tables end, in folders.
 ENDINGS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx")
-#: Bytes of text in one batch.
-BATCH = 1 << 24
-#: Bytes of the longest row that is read, and of the largest batch. A file of a megabyte can unpack to one row of a
-#: gigabyte, and a quote that is left open makes one row of all that follows.
-LONGEST = 1 << 27
 #: Share of the machine's memory that a table which is read whole may take.
 WHOLE = 1 / 2
-csv.field_size_limit(LONGEST)
 
 
 @dataclass(frozen=True)
 class TableBatch:
-    """Some rows: columns by name, and the number of the first row, as a spreadsheet counts (the header is row 1)."""
+    """Some rows: columns by name, and the number of each row, as a spreadsheet counts (a header is row 1).
+
+    ``files`` says how many of them come from which file, one after the other; ``told`` is what is odd about them.
+    """
 
     columns: dict[str, Any]
-    first_row: int
-    file: str
-    #: Of batches that were joined: file, first row and number of rows of each.
-    parts: tuple[tuple[str, int, int], ...] = ()
+    numbers: np.ndarray
+    files: tuple[tuple[str, int], ...]
+    told: tuple[str, ...] = ()
 
     def at(self, i: int) -> dict[str, Any]:
         """File and row of the i-th row here, for errors."""
-        for file, first, n_rows in self.parts:
-            if i < n_rows:
-                return {"file": file, "row": first + i}
-            i -= n_rows
-        return {"file": self.file, "row": self.first_row + i}
+        ends = np.cumsum([count for _, count in self.files])
+        return {"file": self.files[int(np.searchsorted(ends, i, side="right"))][0], "row": int(self.numbers[i])}
+
+    def without(self, rows: list[int]) -> "TableBatch":
+        """The same but for these rows."""
+        if not rows:
+            return self
+        kept = np.delete(np.arange(self.n_rows), rows)
+        ends = np.searchsorted(kept, np.cumsum([count for _, count in self.files]))
+        counts = np.diff(ends, prepend=0).tolist()
+        files = tuple((file, count) for (file, _), count in zip(self.files, counts, strict=True) if count)
+        return TableBatch(
+            {name: c.take(kept) for name, c in self.columns.items()}, self.numbers[kept], files, self.told
+        )
+
+    @property
+    def file(self) -> str:
+        """The file, the first of several."""
+        return self.files[0][0]
+
+    @property
+    def first_row(self) -> int:
+        return int(self.numbers[0])
 
     @property
     def n_rows(self) -> int:
@@ -69,7 +84,7 @@ class TableBatch:
             for column in self.columns.values():
                 value = column[i].as_py()
                 if isinstance(value, str) and name in (part.strip(' "') for part in re.split(r"[,;\t|]", value)):
-                    return self.first_row + i
+                    return int(self.numbers[i])
         return None
 
 
@@ -80,7 +95,7 @@ def read_table(path: str) -> TableBatch:
         size += sum(column.nbytes for column in batch.columns.values())
         if size > most:
             raise TableError(
-                f"its first {batch.first_row + batch.n_rows:,} rows take more than {most / 2**30:.3g} GiB, half of "
+                f"its first {int(batch.numbers[-1]):,} rows take more than {most / 2**30:.3g} GiB, half of "
                 "this machine's memory; the table cannot be held as a whole, read it as a stream (--stream)",
                 file=batch.file,
             )
@@ -94,8 +109,9 @@ def join_batches(batches: list[TableBatch]) -> TableBatch:
         return batches[0]
     names = dict.fromkeys(name for b in batches for name in b.columns)
     columns = {name: _joined([(b.columns.get(name), b.n_rows) for b in batches]) for name in names}
-    parts = tuple((b.file, b.first_row, b.n_rows) for b in batches)
-    return TableBatch(columns, batches[0].first_row, batches[0].file, parts)
+    files = tuple(part for b in batches for part in b.files)
+    told = tuple(text for b in batches for text in b.told)
+    return TableBatch(columns, np.concatenate([b.numbers for b in batches]), files, told)
 
 
 def _joined(parts: list[tuple[Any, int]]) -> Any:
@@ -114,7 +130,7 @@ def _joined(parts: list[tuple[Any, int]]) -> Any:
 def files_of(path: str) -> list[str]:
     """The files that a path names: itself, the tables in a folder, or what a pattern (``day-*.csv``) matches."""
     if path != "-" and os.path.isdir(path):
-        found = sorted(str(file) for file in Path(path).iterdir() if _is_table(file))
+        found = sorted(str(file) for file in Path(path).iterdir() if _istable_of(file))
         if not found:
             raise TableError(f"the folder holds no table ({', '.join(ENDINGS)}, compressed or not)", file=path)
         return found
@@ -126,7 +142,7 @@ def files_of(path: str) -> list[str]:
     return [path]
 
 
-def _is_table(file: Path) -> bool:
+def _istable_of(file: Path) -> bool:
     known = any(suffix.lower() in ENDINGS for suffix in file.suffixes[-2:])
     return known and file.is_file() and not file.name.startswith((".", "_"))
 
@@ -134,8 +150,9 @@ def _is_table(file: Path) -> bool:
 def batch_of_rows(rows: list[dict[str, Any]], file: str = "") -> TableBatch:
     """Rows that are JSON objects, of plain values; the first is row 1."""
     names = dict.fromkeys(name for row in rows for name in row)
-    table = _table(rows, names)
-    return TableBatch(dict(zip(table.column_names, table.columns, strict=True)), 1, file)
+    table = table_of(rows, names)
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    return TableBatch(columns, np.arange(1, len(rows) + 1), ((file, len(rows)),))
 
 
 def read_batches(path: str) -> Iterator[TableBatch]:
@@ -147,26 +164,27 @@ def read_batches(path: str) -> Iterator[TableBatch]:
 def _read_file(path: str) -> Iterator[TableBatch]:
     source = Source(path)
     layout = source.layout()
-    reader = {"csv": _csv, "jsonl": _json_lines, "parquet": _parquet, "xlsx": _workbook}[layout.format]
-    row = 2 if layout.format in ("csv", "xlsx") else 1
-    rows = 0
+    reader = {"csv": _csv, "jsonl": json_lines, "parquet": _parquet, "xlsx": _workbook}[layout.format]
+    last = None
     try:
-        for table in reader(source, layout):
-            if not table.num_rows:
+        for piece in reader(source, layout):
+            if not len(piece.numbers):
                 continue
-            names = unique_names(table.column_names)
-            yield TableBatch(dict(zip(names, table.columns, strict=True)), row + rows, source.name)
-            rows += table.num_rows
+            names = unique_names(piece.table.column_names)
+            columns = dict(zip(names, piece.table.columns, strict=True))
+            yield TableBatch(columns, piece.numbers, ((source.name, len(piece.numbers)),), piece.told)
+            last = int(piece.numbers[-1])
     except DAMAGED as error:
-        where = f"after row {row + rows - 1}" if rows else "from its start"
+        where = "from its start" if last is None else f"after row {last}"
         raise TableError(f"the compressed file is damaged, {where}: {error}", file=source.name) from None
-    if not rows:
-        raise TableError("the file has no rows, only a header" if row == 2 else "no rows", file=source.name)
+    if last is None:
+        only = layout.format in ("csv", "xlsx")
+        raise TableError("the file has no rows, only a header" if only else "no rows", file=source.name)
 
 
 def unique_names(names: list[str]) -> list[str]:
-    """Empty names become ``column 3``, repeated ones ``price.1``."""
-    plain = [name.strip() or f"column {i + 1}" for i, name in enumerate(names)]
+    """Empty names become ``column 3``, repeated ones ``price.1``; a line break in one is a blank."""
+    plain = [re.sub(r"\s*[\r\n]\s*", " ", name.strip()) or f"column {i + 1}" for i, name in enumerate(names)]
     taken, found = set(plain), dict[str, None]()
     for name in plain:
         free = (
@@ -178,155 +196,85 @@ def unique_names(names: list[str]) -> list[str]:
     return list(found)
 
 
-def _csv(source: Source, layout: Layout) -> Iterator[Any]:
+def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    header = _header(source, layout)
+    header = header_of(source, layout)
+    rows, names = RowNumbers.of(source, layout, header), unique_names(header.names)
     parse = arrow.ParseOptions(delimiter=layout.separator, newlines_in_values=True)
     convert = arrow.ConvertOptions(
-        column_types={name: pa.string() for name in header}, null_values=list(MISSING), strings_can_be_null=True
+        column_types={name: pa.string() for name in names}, null_values=[""], strings_can_be_null=True
     )
     given = 0  # rows that were handed on; a file that is begun again passes over them
-    for size in (BATCH, LONGEST):
+    for size in (pieces.BATCH, pieces.LONGEST):
         options = arrow.ReadOptions(
-            encoding=layout.encoding, block_size=size, skip_rows=layout.skip + 1, column_names=header
+            encoding=layout.encoding, block_size=size, skip_rows=header.lines, column_names=names
         )
         passed = 0
         try:
             with source.open() as stream, arrow.open_csv(stream, options, parse, convert) as batches:
                 for batch in batches:
-                    new = batch.slice(min(max(given - passed, 0), batch.num_rows))
+                    table = pa.table(batch.slice(min(max(given - passed, 0), batch.num_rows)))
                     passed += batch.num_rows
+                    numbers = rows.numbers(max(given, passed - batch.num_rows), table.num_rows)
+                    told = list(header.told) if not given else []
                     given = max(given, passed)
-                    yield pa.table(new)
+                    again = header_again(table)
+                    told += told_of_headers(source.name, numbers[again])
+                    kept = np.delete(np.arange(len(numbers)), again)
+                    table, numbers = (table.take(kept), numbers[kept]) if len(again) else (table, numbers)
+                    told += rows_in_values(table, layout.separator, numbers, source.name)
+                    yield Piece(table, numbers, tuple(told))
             return
         except (pa.ArrowInvalid, UnicodeDecodeError, OSError, EOFError) as error:
             if "Empty CSV" in str(error) or "Could not skip" in str(error):
                 return
             if "straddling" not in str(error):
-                raise _explained(error, source, layout, len(header)) from None
-    raise too_long(source.name, f"after row {given + 1}")
-
-
-def too_long(file: str, where: str) -> TableError:
-    return TableError(
-        f"{where} comes a row of more than {LONGEST >> 20} MiB, longer than any that is read; is a quote left open, or "
-        "is this no table?",
-        file=file,
-    )
-
-
-def _lines(source: Source, encoding: str) -> Iterator[str]:
-    """Lines of a text, with their ends; one that never ends is not read to its end."""
-    with source.open() as stream:
-        text = TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
-        for number in count(1):
-            line = text.readline(LONGEST)
-            if not line:
-                return
-            if len(line) >= LONGEST:
-                raise too_long(source.name, f"after line {number - 1}")
-            yield line
-
-
-def _header(source: Source, layout: Layout) -> list[str]:
-    """The names in the first line; the file is not read further."""
-    encoding = "utf-8-sig" if layout.encoding == "utf-8" else layout.encoding
-    first = next((line for line in islice(_lines(source, encoding), layout.skip, None) if line.strip()), "")
-    if first.count('"') % 2:
-        raise TableError("a name in the header is broken over two lines", file=source.name, row=1)
-    return unique_names(next(csv.reader([first], delimiter=layout.separator), []))
+                raise _explained(error, source, layout, len(names)) from None
+    raise pieces.too_long(source.name, f"after row {rows.first + given - 1}")
 
 
 def _explained(error: Exception, source: Source, layout: Layout, n_fields: int) -> TableError:
     """pyarrow's complaint, with file and row."""
     if not re.search(r"Expected \d+ columns, got \d+", str(error)):
         return TableError(f"cannot be read as a table: {error}", file=source.name)
-    text = islice(_lines(source, layout.encoding), layout.skip, None)
-    rows = filter(None, csv.reader(text, delimiter=layout.separator))
+    header = header_of(source, layout)
+    records = enumerate(csv.reader(lines_of(source, layout), delimiter=layout.separator), 1)
     try:
-        row, got = next(((i, len(r)) for i, r in enumerate(rows, 1) if len(r) != n_fields), (None, 0))
+        wrong = (one for one in records if one[0] > header.row and one[1] and len(one[1]) != n_fields)
+        row, fields = next(wrong, (None, []))
     except csv.Error as failed:
         return TableError(f"cannot be read as a table: {failed}", file=source.name)
-    return TableError(
-        f"the header has {n_fields} fields and this row {got}; is a separator inside a text without quotes?",
-        file=source.name,
-        row=row,
-    )
+    why = "is a separator inside a text without quotes?"
+    if len(fields) < n_fields:
+        why = "is it a note below the table, or is a line broken inside a text without quotes?"
+    return TableError(f"the header has {n_fields} fields and this row {len(fields)}; {why}", file=source.name, row=row)
 
 
-def _json_lines(source: Source, layout: Layout) -> Iterator[Any]:
-    """Tables of all names seen so far: a name may come later, and be missing in a line."""
-    import json
-
-    rows: list[dict[str, Any]] = []
-    names: dict[str, None] = {}
-    size = 0
-    with source.open() as stream:
-        for number, line in enumerate(iter(lambda: stream.readline(LONGEST), b""), 1):
-            if len(line) >= LONGEST:
-                raise too_long(source.name, f"after line {number - 1}")
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line.decode(layout.encoding).lstrip("\ufeff"))
-            except ValueError as error:
-                raise TableError(f"not a line of JSON: {error}", file=source.name, row=number) from None
-            if not isinstance(row, dict):
-                raise TableError('a row must be a JSON object, like {"x": 1}', file=source.name, row=number)
-            for name, value in row.items():
-                if isinstance(value, list | dict):
-                    raise TableError(
-                        "a value must be a number, a text, true, false or null",
-                        file=source.name,
-                        row=number,
-                        column=name,
-                    )
-            rows.append(row)
-            names.update(dict.fromkeys(row))
-            size += len(line)
-            if size >= BATCH:
-                yield _table(rows, names)
-                rows, size = [], 0
-    yield _table(rows, names)
-
-
-def _table(rows: list[dict[str, Any]], names: dict[str, None]) -> Any:
-    import pyarrow as pa
-
-    return pa.table({name: _typed([row.get(name) for row in rows]) for name in names})
-
-
-def _typed(values: list[Any]) -> Any:
-    import pyarrow as pa
-
-    kinds = {type(v) for v in values if v is not None}
-    if kinds <= {bool} or kinds <= {int, float}:
-        return pa.array(values, pa.bool_() if kinds == {bool} else pa.float64() if kinds else pa.null())
-    return pa.array([None if v is None else v if isinstance(v, str) else str(v).lower() for v in values], pa.string())
-
-
-def _parquet(source: Source, layout: Layout) -> Iterator[Any]:
+def _parquet(source: Source, layout: Layout) -> Iterator[Piece]:
     import pyarrow as pa
     from pyarrow import parquet
 
+    rows = 1
     try:
         file = parquet.ParquetFile(source.open())
         for batch in file.iter_batches(batch_size=1 << 17):
-            yield pa.table(batch)
+            yield Piece(pa.table(batch), np.arange(rows, rows + batch.num_rows))
+            rows += batch.num_rows
     except (pa.ArrowInvalid, OSError) as error:
         raise TableError(f"not a whole Parquet file: {error}", file=source.name) from None
 
 
-def _workbook(source: Source, layout: Layout) -> Iterator[Any]:
+def _workbook(source: Source, layout: Layout) -> Iterator[Piece]:
     from ulmus.tables.excel import rows_of_workbook
 
-    header, rows = rows_of_workbook(source)
+    header, rows, numbers, told = rows_of_workbook(source)
     names = unique_names(header)
     for start in range(0, len(rows), 1 << 17):
-        some = rows[start : start + (1 << 17)]
-        yield _table([dict(zip(names, row, strict=True)) for row in some], dict.fromkeys(names))
+        some = slice(start, start + (1 << 17))
+        table = table_of([dict(zip(names, row, strict=True)) for row in rows[some]], dict.fromkeys(names))
+        yield Piece(table, np.array(numbers[some]), told if not start else ())
 
 
 def _chunks(column: Any) -> list[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from ulmus.features.columns import LEFT_OUT
 from ulmus.features.written import DATES, MOSTLY, NUMBERS
 from ulmus.tables.errors import TableError
-from ulmus.tables.kinds import DECIMALS, Kind, Values, infer, values, written
+from ulmus.tables.kinds import DECIMALS, Kind, Values, distinct_texts, infer, names_rows, values, written
 from ulmus.tables.read import TableBatch
 
 #: A target of text with more distinct values than this share of the rows names rows, not classes.
@@ -134,11 +134,10 @@ def _refuse_target(batch: TableBatch, target: str, column: Any, kind: Kind) -> N
 
 def _refuse_names(batch: TableBatch, target: str, column: Any) -> None:
     """A target whose values are nearly all different names rows; no class has rows to learn from."""
-    there = column.drop_null()
-    distinct = len(there.cast("string").unique())
-    if distinct > max(2, NAMES * len(there)):
+    distinct, n_rows = len(distinct_texts(column)), np.count_nonzero(values(column, Kind("category")).values != "")
+    if distinct > max(2, NAMES * n_rows):
         raise TableError(
-            f"the target is text with {distinct} distinct values in {len(there)} rows: it names rows, not classes; "
+            f"the target is text with {distinct} distinct values in {n_rows} rows: it names rows, not classes; "
             f"choose another --target",
             file=batch.file,
             column=target,
@@ -148,7 +147,7 @@ def _refuse_names(batch: TableBatch, target: str, column: Any) -> None:
 def _target_kind(column: Any, decimal: str) -> Kind:
     """Of a target only whether it is a number, a truth value, or words counts."""
     kind = written(column, decimal)
-    return Kind("category") if kind.name in ("text", "tags", "time", "duration") else kind
+    return Kind("category") if kind.name in ("text", "tags") else kind
 
 
 def _told(batch: TableBatch, name: str, role: str | None, decimal: str) -> Kind:
@@ -176,7 +175,7 @@ def _reason(column: Any, kind: Kind) -> str:
     """Why a column is left out."""
     if kind.name != "id":
         return LEFT_OUT[kind.name]
-    return f"names the rows: {len(column.cast('string').unique())} distinct values in {len(column)}"
+    return f"names the rows: {len(distinct_texts(column))} distinct values in {len(column)}"
 
 
 def frame(batch: TableBatch, schema: Schema, tell: Tell, *, decimal: str = "auto", force: bool = False) -> Any:
@@ -188,6 +187,8 @@ def frame(batch: TableBatch, schema: Schema, tell: Tell, *, decimal: str = "auto
     import pandas as pd
 
     found = {}
+    for text in batch.told:
+        tell(text)
     for name, kind in schema.columns.items():
         column = batch.column(name)
         written = Kind("number", DECIMALS[decimal][-1]) if kind.name == "number" and decimal != "auto" else kind
@@ -237,21 +238,18 @@ def row_names(batch: TableBatch, schema: Schema) -> np.ndarray:
     """What rows are called: their numbers in the file, with the value of a column that names them, if there is one."""
     numbers = _row_numbers(batch)
     for name in schema.left_out:
-        column = batch.columns.get(name)
-        if column is not None and not column.null_count and len(column.cast("string").unique()) == len(column):
-            return np.asarray(
-                [f"{row} ({text})" for row, text in zip(numbers, column.cast("string").to_pylist())], object
-            )
+        names = names_rows(batch.columns[name]) if name in batch.columns else None
+        if names is not None:
+            return np.asarray([f"{row} ({text})" for row, text in zip(numbers, names, strict=True)], object)
     return numbers
 
 
 def _row_numbers(batch: TableBatch) -> np.ndarray:
     """Numbers of the rows, with the file where there are several."""
-    parts = batch.parts or ((batch.file, batch.first_row, batch.n_rows),)
-    several = len({file for file, _, _ in parts}) > 1
-    before = [f"{Path(file).name} " if several else "" for file, _, _ in parts]
-    found = [f"{name}{first + i}" for name, (_, first, count) in zip(before, parts) for i in range(count)]
-    return np.asarray(found, dtype=object)
+    if len({file for file, _ in batch.files}) == 1:
+        return np.asarray([str(row) for row in batch.numbers], dtype=object)
+    names = [Path(file).name for file, count in batch.files for _ in range(count)]
+    return np.asarray([f"{name} {row}" for name, row in zip(names, batch.numbers, strict=True)], dtype=object)
 
 
 def _missing(found: np.ndarray) -> np.ndarray:

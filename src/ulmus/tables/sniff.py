@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BufferedReader, BytesIO, StringIO
+from itertools import islice
 from typing import Any, BinaryIO
 
 from ulmus.tables.errors import TableError
@@ -26,6 +27,8 @@ SAMPLE = 1 << 18
 #: Share of accented letters, of the others, in text of western Europe, at most.
 WESTERN = 0.25
 SEPARATORS = (",", ";", "\t", "|")
+#: Rows that may stand above a header.
+TITLES = 10
 #: First bytes → how to open.
 COMPRESSIONS: dict[bytes, Callable[[Any], Any]] = {
     b"\x1f\x8b": gzip.open,
@@ -151,22 +154,49 @@ def detect_encoding(sample: bytes, whole: bool) -> str:
 
 
 def detect_separator(text: str) -> str:
-    """The separator that divides most rows into as many fields as the header, and into more than one.
+    """The separator that divides most rows into as many fields, and into more than one, the first row included.
 
-    Where none does, there is one column, and the separator is one that its values do not hold.
+    A title above may have fewer of them. Where no separator does, there is one column, and the separator is one that
+    its values do not hold.
     """
     lines = text.splitlines(keepends=True)
     text = "".join(lines[:-1] if len(lines) > 1 and len(text) >= SAMPLE // 4 else lines)
     best, chosen = (False, 0.0, 0), ","
     for separator in SEPARATORS:
+        reader = csv.reader(StringIO(text, newline=""), delimiter=separator)
         try:
-            counts = [len(row) for _, row in zip(range(200), csv.reader(StringIO(text), delimiter=separator)) if row]
+            rows = [row for row in islice(reader, 200) if any(cell.strip() for cell in row)]
         except csv.Error:
             continue
-        if not counts:
+        if not rows:
             continue
-        fields, share = counts[0], counts.count(counts[0]) / len(counts)
+        counts = [len(row) for row in rows]
+        fields = max(set(counts), key=lambda count: (counts.count(count), count))
+        fields = fields if _divides(rows, fields) else counts[0]
+        share = counts.count(fields) / len(counts)
         score = (fields > 1 and share >= 0.5, share, fields)
         if score > best:
             best, chosen = score, separator
     return chosen
+
+
+def _divides(rows: list[list[str]], fields: int) -> bool:
+    """Whether most rows have so many fields, and a header too: the first row, or one below titles with fewer."""
+    first, rest = rows[0], [row for row in rows[1:] if len(row) == fields]
+    if len(first) == fields:
+        return True
+    if not any(cell.strip() for row in (first[fields:], *(row[len(first) :] for row in rest)) for cell in row):
+        return True  # but for separators at the end of the first, or of all others
+    k = next(i for i, row in enumerate(rows) if len(row) == fields)
+    full = [any(row[j].strip() for row in rest) for j in range(fields)]
+    names = all((cell.strip() or not some) and not is_number(cell) for cell, some in zip(rows[k], full, strict=True))
+    return names and k <= TITLES and all(len(row) < fields for row in rows[:k])
+
+
+def is_number(text: str) -> bool:
+    """Whether a text reads like a number, with a decimal point or comma."""
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True

@@ -103,7 +103,7 @@ class Kept:
     def columns(self, batch: TableBatch) -> dict[str, Any]:
         """The columns of a batch, by name."""
         if not self._typed:
-            return dict(batch.columns)
+            return {name: _as_text(column) for name, column in batch.columns.items()}
         if self._kinds is None:
             self._kinds = {name: self._type(column) for name, column in batch.columns.items()}
         return {name: self._cast(batch, name) for name in batch.columns}
@@ -114,12 +114,12 @@ class Kept:
 
         if not pa.types.is_string(column.type):
             return None
+        text = pc.utf8_trim_whitespace(column)
+        if pc.all(pc.match_substring_regex(text, WHOLE)).as_py() and column.null_count < len(column):
+            return Kind("number", "plain"), pa.int64()
         kind = written(column, self._decimal)
         if kind.name != "number" or len(values(column, kind).wrong):
             return None
-        text = pc.utf8_trim_whitespace(column)
-        if pc.all(pc.match_substring_regex(text, WHOLE)).as_py():
-            return kind, pa.int64()
         return None if pc.any(pc.match_substring_regex(text, LONG)).as_py() else (kind, pa.float64())
 
     def _cast(self, batch: TableBatch, name: str) -> Any:
@@ -143,3 +143,16 @@ class Kept:
             file=batch.file,
             column=name,
         )
+
+
+def _as_text(column: Any) -> Any:
+    """A column as a file of text can hold it: tags of a list with | between them, others as Python writes them."""
+    import pyarrow as pa
+
+    t = column.type
+    if not (pa.types.is_nested(t) or pa.types.is_duration(t) or pa.types.is_binary(t) or pa.types.is_large_binary(t)):
+        return column
+    lists = pa.types.is_list(t) or pa.types.is_large_list(t)
+    values = column.to_pylist()
+    texts = [None if v is None else "|".join(map(str, v)) if lists else str(v) for v in values]
+    return pa.array(texts, pa.string())

@@ -23,6 +23,8 @@ STEP, ENDS, BEHIND = 4.0, (2.0**-14, 2.0**28), 2
 FEW, SETS = 1_000, 5
 #: What may be left of the objective of models that are judged, and of smaller ones that tell where to look.
 JUDGED, GLANCED = 1e-3, 5e-3
+#: Up to so many rows models are fitted to this: it costs nothing, and units or the order of labels move no choice.
+HARDLY_ANY, EXACT = 300, 1e-9
 #: Rows to learn from, rows held out, and features with which the path is taken where there are more.
 FEW_ROWS, FEW_HELD, FEW_FEATURES = 2_500, 1_000, 200
 #: Features from so many bytes on are kept in single precision.
@@ -45,12 +47,22 @@ def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
     if 2 * w[several].sum() > w.sum():
         copies = np.floor(w / one + EQUAL).astype(int)
         share = [1 / SETS] * SETS if n <= FEW else [0.1, 0.9]
-        dealt = one[:, None] * np.array([rng.multinomial(count, share) for count in copies])
-        return list(dealt.T[: SETS if n <= FEW else 1])
+        order = np.lexsort((_signatures(keys, rows.T, copies), keys))
+        dealt = np.empty((len(rows), len(share)))
+        dealt[order] = [rng.multinomial(count, share) for count in copies[order]]
+        return list((one[:, None] * dealt).T[: SETS if n <= FEW else 1])
     if n <= FEW:
         sets, place = min(SETS, n), np.searchsorted(distinct, keys)
         return [np.where(place * sets // n == i, w, 0.0) for i in range(sets)]
     return [np.where(keys < distinct[min(held_count(n), n // 4)], w, 0.0)]
+
+
+def _signatures(keys: np.ndarray, T: np.ndarray, copies: np.ndarray) -> np.ndarray:
+    """A number for the label of every row that neither its name nor its place tells, but the rows that have it."""
+    label = np.unique(T, axis=0, return_inverse=True)[1].ravel()
+    signature = np.zeros(label.max() + 1, np.uint64)
+    np.add.at(signature, label, keys * copies.astype(np.uint64))  # modulo 2⁶⁴
+    return np.asarray(signature[label])
 
 
 def path_near(
@@ -97,7 +109,7 @@ def path_of(
     """
     n, L = problem.rows.X.shape[0], problem.features.n_lifted
     if not isinstance(problem.features, Lifted) or (n <= 2 * FEW_ROWS and L <= 2 * FEW_FEATURES):
-        return path_near(problem, C, held, criterion), 0.0
+        return path_near(problem, C, held, criterion, tol=tolerance_of(n, JUDGED)), 0.0
     few, some = _few_of(problem, held, order)
     glances = path_near(few, C, some, criterion, tol=GLANCED)
     place = best_trial(glances)
@@ -106,6 +118,11 @@ def path_of(
     around = sorted({weaker.C, best.C})
     trials = held_path(problem, around, held, criterion=criterion, tol=JUDGED, begun=begun, patience=np.inf)
     return trials, best.loss / trials[-1].loss - 1.0
+
+
+def tolerance_of(n_rows: int, usual: float) -> float:
+    """What may be left of the objective of so many rows."""
+    return EXACT if n_rows <= HARDLY_ANY else usual
 
 
 def _few_of(problem: LogProblem, held: list[np.ndarray], order: np.ndarray) -> tuple[LogProblem, list[np.ndarray]]:

@@ -1,0 +1,105 @@
+"""Rows and adaptive models that did not see them: predictions without each row, in closed form, and their variances."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ulmus import engine
+from ulmus.calibration import CALIBRATION_ROWS, LEAST_REMAINDER, HeldOut, variance_terms
+from ulmus.calibration.far import log_variance
+from ulmus.engine import Rows
+from ulmus.features.nystrom import NystromMap
+from ulmus.features.sampling import distinct_pairs, distinct_sample
+from ulmus.models._stages import Stages
+from ulmus.solvers.leaving import GlobalWithout, LeavesWithout
+from ulmus.solvers.own_landmarks import landmarks_among
+from ulmus.solvers.ridge import Leverage
+
+#: Rows that are no landmarks from which it is known how well rows are explained.
+ENOUGH = 100
+#: Rows up to which every one that calibrates is left out alone: of more, the leaves would have to be factored again.
+MOST_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class LeftOutLater:
+    """What it takes to leave rows out, kept until somebody asks: it costs as much as the leaves did."""
+
+    stages: Stages
+    rows: Rows
+    table: np.ndarray
+    units: tuple[np.ndarray, np.ndarray]
+    as_new: Callable[[np.ndarray], np.ndarray] | None
+    seed: int
+
+    def __call__(self, n_jobs: int | None) -> HeldOut:
+        """Rows of the table, or a sample of them, by both stages without each."""
+        rng = np.random.RandomState(self.seed)
+        found = left_out_alone(self.stages, self.rows, self.as_new, rng, n_jobs)
+        return given_back(found, self.units, self.table)
+
+
+def left_out_alone(
+    stages: Stages,
+    rows: Rows,
+    as_new: Callable[[np.ndarray], np.ndarray] | None,
+    rng: np.random.RandomState,
+    n_jobs: int | None,
+) -> HeldOut:
+    """Rows, or a sample of them, by both stages without each.
+
+    ``as_new`` gives, for numbers of rows, the coordinates that new rows of the same values would have, where those
+    of the training know their targets.
+    """
+    index, some = np.arange(len(rows)), rows
+    if len(rows) > CALIBRATION_ROWS:
+        index = distinct_pairs(rows, CALIBRATION_ROWS, rng)[0]
+        some = rows.take(index)
+    Phi, features = _lifted(stages, rows.X, n_jobs), stages.landmark_map
+    without = GlobalWithout.of(features, Phi, stages.beta, stages.intercept, stages.leverage, rows, index)
+    asked = None if as_new is None else as_new(index)
+    there = Phi[index] if asked is None else _lifted(stages, asked, n_jobs)
+    P = there @ stages.beta + stages.intercept + without.own_changes(there)
+    if stages.local is not None:
+        R = rows.T - (Phi @ stages.beta + stages.intercept)
+        P += LeavesWithout.of(stages.local, rows, Phi, R, index, without, asked).answers(n_jobs)
+    return HeldOut.by_others(some, P, np.zeros(len(some)))
+
+
+def variances(
+    features: NystromMap, leverage: Leverage, C: float, rows: Rows, n_jobs: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """``h₋ + C r`` of rows that the global model was fitted to, each without it, and their weights."""
+    h, r = variance_terms(features, rows.X, leverage, n_jobs)
+    variance, weight = h / np.maximum(1.0 - h, LEAST_REMAINDER) + C * r, np.ones(len(rows))
+    weight = weight if rows.weight is None else rows.weight
+    landmarks = landmarks_among(features.landmarks_, rows)[0]
+    others = np.setdiff1d(np.arange(len(variance)), landmarks)  # a model knows its landmarks as no new row
+    return (variance[others], weight[others]) if len(others) >= ENOUGH else (variance, weight)
+
+
+def with_variances(stages: Stages, rows: Rows, n_jobs: int | None) -> tuple[Stages, tuple[np.ndarray, np.ndarray]]:
+    """Stages that tell leverages, those of a log loss too, and what :func:`variances` says of a sample of the rows."""
+    some, features = distinct_sample(rows, CALIBRATION_ROWS, np.random.RandomState(0))[1], stages.landmark_map
+    if stages.leverage is not None:
+        return stages, variances(features, stages.leverage, stages.C, some, n_jobs)
+    leverage, found = log_variance(features, some, stages.C, fit_intercept=True, total=rows.total_weight, n_jobs=n_jobs)
+    return replace(stages, leverage=leverage), (found, np.ones(len(some)) if some.weight is None else some.weight)
+
+
+def _lifted(stages: Stages, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
+    """Features of rows."""
+    features = stages.landmark_map
+    return engine.transform(features, X, np.empty((len(X), features.n_lifted)), n_jobs=n_jobs)
+
+
+def given_back(held_out: HeldOut, units: tuple[np.ndarray, np.ndarray], table: np.ndarray) -> HeldOut:
+    """Rows left out, which are some of a table, in the units of the targets.
+
+    Intervals are as wide for one row as for another (``_variance_factors``), so residuals are taken as they are.
+    """
+    centre, scale = units
+    X = None if held_out.place is None else table[held_out.place]
+    plain = np.zeros(len(held_out.variance))
+    return replace(held_out, X=X, T=held_out.T * scale + centre, P=held_out.P * scale + centre, variance=plain)

@@ -1,0 +1,235 @@
+"""Text with separators, as it is: where its header stands, which lines are blank, whether quotes are closed.
+
+A row is what a spreadsheet counts: blank lines and what stands above the header are rows, a line break between quotes
+makes none.
+"""
+
+import csv
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import StringIO, TextIOWrapper
+from itertools import count, islice
+from typing import Any
+
+import numpy as np
+
+from ulmus.tables import pieces
+from ulmus.tables.errors import TableError
+from ulmus.tables.sniff import DAMAGED, TITLES, Layout, Source, is_number
+
+#: Rows, and lines, by which a header is found; lines that it may take.
+HEAD, LINES, NAMES = 200, 2_000, 50
+#: Two ends of lines that follow each other.
+_BLANK = (b"\n\n", b"\n\r", b"\r\r")
+
+
+@dataclass(frozen=True)
+class Header:
+    """Names of the columns, the row in which they stand, and the lines of the file through that row."""
+
+    names: list[str]
+    row: int
+    lines: int
+    told: tuple[str, ...] = ()
+
+
+def lines_of(source: Source, layout: Layout) -> Iterator[str]:
+    """Lines of a text, with their ends, below the line that names the separator; one that never ends is not read."""
+    encoding = "utf-8-sig" if layout.encoding == "utf-8" else layout.encoding
+    with source.open() as stream:
+        text = TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
+        for number in count(1):
+            line = text.readline(pieces.LONGEST)
+            if not line:
+                return
+            if len(line) >= pieces.LONGEST:
+                raise pieces.too_long(source.name, f"after line {number - 1}")
+            if number > layout.skip:
+                yield line
+
+
+def header_of(source: Source, layout: Layout) -> Header:
+    """The header; titles and blank lines may stand above it.
+
+    A row that is shorter than most, or at most half of which has values, is a title where the first row below that is
+    fuller reads like names: all different, none a number, none a value of its column. Separators at the end of every
+    row but the header make columns without a name, those at the end of the header alone make none.
+    """
+    reader = csv.reader(islice(lines_of(source, layout), LINES), delimiter=layout.separator)
+    records: list[tuple[int, int, list[str]]] = []
+    try:
+        for row, fields in enumerate(islice(reader, HEAD), 1):
+            if any(cell.strip() for cell in fields):
+                records.append((row, reader.line_num, fields))
+            if len(records) == 1 and reader.line_num - row > NAMES:
+                break
+    except csv.Error as error:
+        raise TableError(f"cannot be read as a table: {error}", file=source.name) from None
+    except TableError:  # a row that never ends
+        if not records:
+            raise
+    if len(records) == 1 and records[0][1] - records[0][0] > NAMES:
+        raise TableError("a name goes on over many lines; is a quote left open?", file=source.name, row=records[0][0])
+    if not records:
+        return Header([], 1, 1)
+    k = place_of_header([fields for *_, fields in records])
+    row, end, names = records[k]
+    told = tuple(told_of_title(source.name, row, fields) for row, _, fields in records[:k])
+    return Header(_padded(names, [fields for *_, fields in records[k + 1 :]]), row, layout.skip + end, told)
+
+
+def told_of_title(file: str, row: int, fields: list[str]) -> str:
+    """What is to be told of a row above the header."""
+    return str(TableError(f"{fields[0].strip()!r} stands above the header and is left out", file=file, row=row))
+
+
+def place_of_header(records: list[list[str]]) -> int:
+    """Which of the first records is the header."""
+    width = max(Counter(len(fields) for fields in records).items(), key=lambda pair: (pair[1], pair[0]))[0]
+    for k, fields in enumerate(records[: TITLES + 1]):
+        cells = [cell.strip() for cell in fields]
+        filled = [cell for cell in cells if cell]
+        if cells[0] and width > 1 and (len(cells) < width or 2 * len(filled) <= width):
+            continue
+        rest = [row for row in records[k + 1 :] if row != fields and len(row) == width]
+        below = [{row[j].strip() for row in rest if j < width} - {""} for j in range(len(cells))]
+        named = len(cells) == width and all(cell or not values for cell, values in zip(cells, below, strict=True))
+        other = not any(is_number(cell) or cell in values for cell, values in zip(cells, below, strict=True))
+        return k if named and other and len(set(filled)) == len(filled) else 0
+    return 0
+
+
+def _padded(names: list[str], rows: list[list[str]]) -> list[str]:
+    """As many names as the rows have fields, where what is too much is empty."""
+    if not rows:
+        return names
+    width = Counter(map(len, rows)).most_common(1)[0][0]
+    more = [cell for row in rows for cell in row[len(names) :]]
+    if width > len(names) and not any(cell.strip() for cell in more):
+        return names + [""] * (width - len(names))
+    if width < len(names) and not any(name.strip() for name in names[width:]):
+        return names[:width]
+    return names
+
+
+@dataclass(frozen=True)
+class RowNumbers:
+    """Which rows of the file the rows of the table are: ``blank`` says how many come before each blank one."""
+
+    first: int
+    blank: np.ndarray
+
+    @classmethod
+    def of(cls, source: Source, layout: Layout, header: Header) -> "RowNumbers":
+        """Look through the file; a quote that is never closed is refused."""
+        blank, odd = _surveyed(source, layout)
+        if odd and (row := _left_open(source, layout)) is not None:
+            raise TableError("a quote is left open here: no other closes it", file=source.name, row=row)
+        if not blank:
+            return cls(header.row + 1, np.zeros(0, np.int64))
+        records = islice(csv.reader(lines_of(source, layout), delimiter=layout.separator), header.row, None)
+        found, rows = [], 0
+        try:
+            for fields in records:
+                if fields:
+                    rows += 1
+                else:
+                    found.append(rows)
+        except csv.Error:
+            pass  # who reads the rows will say so
+        return cls(header.row + 1, np.array(found, dtype=np.int64))
+
+    def numbers(self, start: int, n_rows: int) -> np.ndarray:
+        """Of rows of the table from ``start`` on."""
+        k = np.arange(start, start + n_rows)
+        return self.first + k + np.searchsorted(self.blank, k, side="right")
+
+
+def _surveyed(source: Source, layout: Layout) -> tuple[bool, bool]:
+    """Whether there are blank lines, and whether the number of quotes is odd."""
+    blank, quotes, end = False, 0, b""
+    try:
+        with source.open() as stream:
+            for block in _blocks(stream, layout.encoding):
+                text = end + block
+                blank = blank or any(pattern in text for pattern in _BLANK)
+                quotes += block.count(b'"')
+                end = text[-1:]
+    except (OSError, UnicodeError, *DAMAGED):
+        pass  # who reads the rows will say so
+    return blank, quotes % 2 == 1
+
+
+def _blocks(stream: Any, encoding: str) -> Iterator[bytes]:
+    """Of bytes in which an end of line is one byte."""
+    if not encoding.startswith(("utf-16", "utf-32", "utf_16", "utf_32")):
+        yield from iter(lambda: stream.read(1 << 20), b"")
+        return
+    text = TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
+    for block in iter(lambda: text.read(1 << 20), ""):
+        yield block.encode(errors="replace")
+
+
+def _left_open(source: Source, layout: Layout) -> int | None:
+    """The row in which a quote is opened that nothing closes."""
+    kept: list[str] = []
+
+    def watched() -> Iterator[str]:
+        for line in lines_of(source, layout):
+            kept.append(line)
+            yield line
+
+    last, row = "", 0
+    try:
+        for row, _ in enumerate(csv.reader(watched(), delimiter=layout.separator), 1):  # noqa: B007
+            last = "".join(kept)
+            kept.clear()
+        list(csv.reader(StringIO(last, newline=""), delimiter=layout.separator, strict=True))
+    except csv.Error as error:
+        return row if "unexpected end" in str(error) else None
+    return None
+
+
+def header_again(table: Any) -> np.ndarray:
+    """Rows that repeat the header, as files do that were put together: every value is the name of its column."""
+    import pyarrow.compute as pc
+
+    rows = np.arange(table.num_rows)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if not len(rows):
+            break
+        if not name.startswith("column "):
+            same = pc.equal(pc.utf8_trim_whitespace(column), name).fill_null(False)
+            rows = rows[np.asarray(same)[rows]]
+    return rows if any(not name.startswith("column ") for name in table.column_names) else rows[:0]
+
+
+def told_of_headers(file: str, rows: np.ndarray) -> list[str]:
+    """What is to be told of rows that repeat the header."""
+    if not len(rows):
+        return []
+    more = f"; so do {len(rows) - 1} more, which are left out too" if len(rows) > 1 else ""
+    return [str(TableError(f"the row repeats the header and is left out{more}", file=file, row=int(rows[0])))]
+
+
+def rows_in_values(table: Any, separator: str, numbers: np.ndarray, file: str) -> list[str]:
+    """What is to be told of values over several lines that read like rows: a quote was opened where none should be."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if not pa.types.is_string(column.type) or table.num_columns < 2:
+            continue
+        broken = pc.match_substring_regex(column, r"[\r\n]").fill_null(False)
+        for i in np.flatnonzero(np.asarray(broken))[:1000]:
+            more = column[int(i)].as_py().splitlines()[1:]
+            whole = [line for line in more[:-1] if _fields(line, separator) == table.num_columns]
+            if whole or (more and more[-1].endswith('"') and separator in more[-1]):
+                text = f"a value of {len(more) + 1} lines that read like rows of the table; is a quote left open in it?"
+                return [str(TableError(text, file=file, row=int(numbers[i]), column=name))]
+    return []
+
+
+def _fields(line: str, separator: str) -> int:
+    return len(next(csv.reader([line], delimiter=separator), []))

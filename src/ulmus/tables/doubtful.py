@@ -1,0 +1,72 @@
+"""What may be meant otherwise: totals below the rows, dates whose day and month may be exchanged."""
+
+import re
+
+import numpy as np
+
+from ulmus.features.columns import doubt
+from ulmus.features.written import ambiguous
+from ulmus.tables.errors import TableError
+from ulmus.tables.kinds import distinct_texts, values, written
+from ulmus.tables.read import TableBatch
+from ulmus.tables.schema import Schema
+
+#: How a total is called in the languages that tables come in most.
+TOTAL = re.compile(
+    r"^(grand |sub-?)?(totals?|sums?|summe|gesamt|insgesamt|zusammen|totales?|suma|somme|totaal|razem)\b:?$",
+    re.IGNORECASE,
+)
+#: Last rows that are looked at.
+LAST = 3
+
+
+def without_totals(batch: TableBatch) -> tuple[TableBatch, list[str]]:
+    """The rows without those at the end that are totals of the others, and what is to be told of them.
+
+    A row that reads like one is one where a number in it is the sum, or the mean, of those above; else it stays, and is
+    told.
+    """
+    texts, totals = [], []
+    for i, name, value in _called_totals(batch):
+        sure = _adds_up(batch, i)
+        totals += [i] if sure else []
+        what = "is the sum of those above and is left out" if sure else "is taken for a row; take it out if it is none"
+        texts.append(str(TableError(f"{value!r} reads like a total, and {what}", **batch.at(i), column=name)))
+    return batch.without(totals), texts
+
+
+def _adds_up(batch: TableBatch, i: int) -> bool:
+    """Whether a number in a row is the sum, or the mean, of those above it, as far as it is written."""
+    for column in batch.columns.values():
+        above = column[:i]
+        kind = written(above)
+        if kind.name != "number":
+            continue
+        numbers, (total,) = values(above, kind).values, values(column[i : i + 1], kind).values
+        there = numbers[~np.isnan(numbers)]
+        expected = np.array([there.sum(), there.mean()]) if len(there) > 1 else np.zeros(0)
+        if np.isfinite(total) and total and np.isclose(expected, total, rtol=1e-3, atol=0).any():
+            return True
+    return False
+
+
+def _called_totals(batch: TableBatch) -> list[tuple[int, str, str]]:
+    """Last rows that read like totals, with the column and the value that say so."""
+    found = []
+    for i in range(max(0, batch.n_rows - LAST), batch.n_rows):
+        for name, column in batch.columns.items():
+            value = column[i].as_py()
+            if isinstance(value, str) and TOTAL.match(value.strip()):
+                found.append((i, name, value.strip()))
+                break
+    return found
+
+
+def told_dates(batch: TableBatch, schema: Schema) -> list[str]:
+    """What is to be told of columns of dates that may be read in two ways."""
+    found = []
+    for name, kind in schema.columns.items():
+        text = ambiguous(distinct_texts(batch.columns[name]), kind.form) if kind.name == "date" and kind.form else ""
+        if text:
+            found.append(f"{batch.file}, {doubt(name, text, kind.form)}")
+    return found

@@ -1,0 +1,84 @@
+"""A release: one version everywhere, that of the tag; wheels with the package and nothing else."""
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import ulmus
+from tools.check_wheel import check
+from tools.release import absolute_links, changed
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_one_version_stands_everywhere():
+    version = PROJECT["version"]
+    assert ulmus.__version__ == version
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f'\n  version: "{version}"\n' in (ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+
+
+def test_a_tag_names_the_version_in_every_file():
+    files = changed(ROOT, "v7.8.9", "2030-01-02", "https://example.org/elm/ulmus")
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    assert project["version"] == "7.8.9"
+    assert project["urls"]["Repository"] == "https://example.org/elm/ulmus"
+    assert project["scripts"] == PROJECT["scripts"]
+    assert '__version__ = "7.8.9"' in files["src/ulmus/__init__.py"]
+    assert "version: 7.8.9\ndate-released: 2030-01-02\n" in files["CITATION.cff"]
+    assert "## Unreleased\n\n## 7.8.9 - 2030-01-02\n" in files["CHANGELOG.md"]
+    assert '  version: "7.8.9"' in files["conda/recipe.yaml"]
+    assert not re.findall(r"\]\((?!https?:|#)", files["README.md"])
+
+
+def test_links_of_the_readme_lead_into_the_repository():
+    text = "![p](docs/p.svg) [a](docs/a.md#b) [c](https://d.org) [e](#f)"
+    raw, blob = "https://h/o/r/raw/v1.0.0", "https://h/o/r/blob/v1.0.0"
+    expected = f"![p]({raw}/docs/p.svg) [a]({blob}/docs/a.md#b) [c](https://d.org) [e](#f)"
+    assert absolute_links(text, "https://h/o/r", "v1.0.0") == expected
+
+
+def test_what_is_no_version_is_refused():
+    with pytest.raises(SystemExit, match=r"a tag is v1\.2\.3"):
+        changed(ROOT, "latest", "2030-01-02", None)
+
+
+def test_conda_needs_what_the_package_needs():
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    run = re.search(r"  run:\n((?:    - .*\n)+)", recipe).group(1)
+    needed = {re.sub(r"\s", "", line.removeprefix("    - ")) for line in run.splitlines()}
+    assert needed == {*PROJECT["dependencies"], f"python{PROJECT['requires-python']}"}
+
+
+def wheel(folder, *names):
+    path = folder / f"ulmus-{PROJECT['version']}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("ulmus/py.typed", "ulmus/demo.py", "ulmus/datasets/data/wine.npz", *names):
+            archive.writestr(name, "")
+    return path
+
+
+def test_a_wheel_holds_the_package_and_nothing_else(tmp_path):
+    assert check(wheel(tmp_path)) == []
+    assert check(wheel(tmp_path, "experiments/x.py", "ulmus/tests/test_x.py")) == [
+        "experiments/x.py is not the library's",
+        "ulmus/tests/test_x.py belongs into the repository",
+    ]
+
+
+def test_importing_and_listing_data_asks_no_network():
+    code = (
+        "import socket\n"
+        "def refuse(*given, **named): raise OSError('asked the network')\n"
+        "socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse\n"
+        "import ulmus\n"
+        "for name in ulmus.__all__: getattr(ulmus, name)\n"
+        "ulmus.datasets.list(); ulmus.datasets.load('wine')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
