@@ -118,6 +118,10 @@ ORDINAL: tuple[Measure, ...] = (
     ("quadratic weighted kappa", "higher", _kappa),
     *CLASSIFICATION[2:],
 )
+LABELS: tuple[Measure, ...] = (
+    ("labels right", "higher", lambda a: a.mean((a.y == a.predicted).astype(float))),
+    ("rows with all labels right", "higher", lambda a: a.mean((a.y == a.predicted).all(axis=1).astype(float))),
+)
 
 
 def scored(answers: Answers, measures: tuple[Measure, ...], random_state: int = 0) -> list[Score]:

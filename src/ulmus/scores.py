@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
-from ulmus.measures import CLASSIFICATION, ORDINAL, REGRESSION, TWO_CLASSES, Answers, Measure, Score, scored
+from ulmus.measures import CLASSIFICATION, LABELS, ORDINAL, REGRESSION, TWO_CLASSES, Answers, Measure, Score, scored
 from ulmus.models._ordinal import Ordinal
 
 __all__ = ["Score", "answers_of", "scores"]
@@ -34,6 +34,8 @@ def answers_of(model: Any, last: Any, X: Any, y: np.ndarray) -> tuple[Answers, t
     """What the model says, and the measures of its task; labels as positions among its classes."""
     if not is_classifier(last):
         return Answers(np.asarray(y, float), model.predict(X)), REGRESSION
+    if y.ndim == 2:
+        return Answers(y, model.predict(X)), LABELS
     where = {label: k for k, label in enumerate(last.classes_.tolist())}
     unknown = len(where)
     truth = np.array([where.get(label, unknown) for label in y.tolist()])

@@ -92,7 +92,7 @@ def check(seed: int) -> str:
             if command == "predict":
                 rows = list(csv.DictReader(io.StringIO(out.read_text())))
                 assert rows, "no row was predicted"
-                expected = n_rows(data) - said.count("stands above the header")
+                expected = n_rows(data, said.count("stands above the header"))
                 expected -= said.count("repeats the header") + sum(map(int, re.findall(r"so do (\d+) more", said)))
                 assert len(rows) == expected, f"{len(rows)} rows of {expected} were predicted"
                 assert all(row["prediction"] not in ("", "nan", None) for row in rows), "a prediction is missing"
@@ -108,16 +108,15 @@ def check(seed: int) -> str:
     return f"{command}: {answer}"
 
 
-def n_rows(data: Path) -> int:
+def n_rows(data: Path, titles: int) -> int:
     """Rows below the header that are not blank, as Python's reader counts them."""
     source = Source(str(data))
     layout = source.layout()
     with source.open() as file:
         text = file.read().decode(layout.encoding, errors="replace").lstrip("\ufeff")
     records = list(csv.reader(io.StringIO(text, newline=""), delimiter=layout.separator))[layout.skip :]
-    while records and not any(cell.strip() for cell in records[0]):
-        records.pop(0)
-    return sum(map(bool, records)) - 1
+    filled = [k for k, row in enumerate(records) if any(cell.strip() for cell in row)]
+    return sum(map(bool, records[filled[titles] + 1 :]))
 
 
 def told(arguments: list[str]) -> tuple[str, int]:

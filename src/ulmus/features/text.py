@@ -5,8 +5,10 @@ r"""Free text as numbers: hashed n-grams, weighed by how rare they are, in the p
     A_{ig} = \text{count}_{ig}\,\Big(1 + \log\frac{1 + \sum_i w_i}{1 + \sum_i w_i [\text{count}_{ig} > 0]}\Big),
     \qquad A^T W A \approx V \operatorname{diag}(s) V^T, \qquad \text{features} = AV ,
 
-rows of A of length one. The n-grams are of three and four letters within words for short texts, and words and pairs of
-words for long ones. V is found by subspace iteration on the side of the n-grams, so that rows come in as sums alone: a
+rows of A of length one. The n-grams are words, and three and four letters within words, for short texts, and words and
+pairs of words for long ones, as far as they recur: of those that one text has alone, new texts have none, and rows of
+length one would be shorter in all others. (Decided on random splits of a development table, diamonds, put in words.)
+V is found by subspace iteration on the side of the n-grams, so that rows come in as sums alone: a
 weight of k equals k rows.
 """
 
@@ -21,6 +23,14 @@ from scipy import sparse
 FEATURES = 30
 #: Hashes; words of a text, in the mean, from which on words are taken and not letters; steps of the iteration.
 BUCKETS, LONG, STEPS = 1 << 14, 12, 5
+_LETTERS = {"analyzer": "char_wb", "ngram_range": (3, 4)}
+#: Name of an analyzer → what it counts. A word may be one letter; the last two are those of older files.
+READERS: dict[str, tuple[dict[str, Any], ...]] = {
+    "words": ({"ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b"},),
+    "words and letters": ({"token_pattern": r"(?u)\S+"}, _LETTERS),
+    "word": ({"ngram_range": (1, 2)},),
+    "char_wb": (_LETTERS,),
+}
 #: Texts that are read to find the plane.
 MOST_TEXTS = 50_000
 
@@ -43,10 +53,11 @@ class TextFeatures:
             some = np.sort(rng.permutation(len(texts))[:MOST_TEXTS])
             texts, weight = [texts[i] for i in some], weight[some]
         words = float(np.average([text.count(" ") + 1 for text in texts], weights=weight))
-        analyzer = "word" if words > LONG else "char_wb"
+        analyzer = "words" if words > LONG else "words and letters"
         counts = _counts(texts, analyzer)
         often = np.asarray((counts > 0).T @ weight).ravel()
-        seen = np.flatnonzero(often)
+        texts_with = np.asarray((counts > 0).sum(axis=0)).ravel()
+        seen = np.flatnonzero(texts_with > (1 if (texts_with > 1).any() else 0))
         rarity = 1.0 + np.log((1.0 + weight.sum()) / (1.0 + often[seen]))
         blank = cls(analyzer, seen, rarity, np.empty((len(seen), 0), np.float32))
         if not len(seen):
@@ -73,16 +84,10 @@ class TextFeatures:
 def _counts(texts: Sequence[str], analyzer: str) -> Any:
     from sklearn.feature_extraction.text import HashingVectorizer
 
-    grams = (1, 2) if analyzer == "word" else (3, 4)
-    reader = HashingVectorizer(
-        analyzer=analyzer,
-        ngram_range=grams,
-        n_features=BUCKETS,
-        alternate_sign=False,
-        norm=None,
-        strip_accents="unicode",
-    )
-    return reader.transform(texts)
+    parts = READERS[analyzer]
+    options = {"n_features": BUCKETS // len(parts), "alternate_sign": False, "norm": None, "strip_accents": "unicode"}
+    found = [HashingVectorizer(**part, **options).transform(texts) for part in parts]
+    return found[0] if len(found) == 1 else sparse.hstack(found, format="csr")
 
 
 def _leading(A: Any, weight: np.ndarray, k: int, rng: np.random.RandomState) -> np.ndarray:

@@ -18,6 +18,8 @@ from ulmus.features.written import Kind
 
 #: Words with more distinct values than this, and than half of the rows, tell rows apart, not kinds of rows.
 MANY = 50
+#: Combinations of tags from which on they are told apart.
+FEW = 10
 #: Values that are distinct in more than this share of the rows, and are one word, name the rows.
 NAMES = 0.95
 #: Words of a value, in the median, from which on it is read as text.
@@ -46,7 +48,7 @@ def kind_of_words(texts: Sequence[str], counts: np.ndarray) -> Kind:
     n_rows, distinct = float(counts.sum()), len(texts)
     words = np.array([text.count(" ") + 1 for text in texts])
     typical = _median(words, counts)
-    if distinct > MANY:
+    if distinct > FEW:
         separator = _separator(texts, counts)
         if separator:
             return Kind("tags", separator)

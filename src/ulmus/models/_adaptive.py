@@ -70,9 +70,7 @@ class AdaptiveModel(Model):
 
     @property
     def _spent(self) -> Effort:
-        effort = self._plan or EFFORTS[self.effort]
-        # what leaves add is not monotone
-        return replace(effort, partitions=0) if self._is_monotone else effort
+        return self._plan or EFFORTS[self.effort]
 
     def _train(self, training: Training) -> Outcome:
         rows, folds, rng = training.rows, training.folds, training.rng
@@ -112,12 +110,12 @@ class AdaptiveModel(Model):
             rows = replace(rows, X=self.view_.transform_learned(rows, value_parts(rows, self._part_seed)))
         self._enter("global model")
         stages = self._stages(rows, coding, landmarks, rng, backend)
-        if self._is_monotone:
-            stages = self._monotone(stages, rows, table, rng)
         units, seed, self._later = (centre, scale), int(rng.randint(2**31 - 1)), None
         if self._leaves_out_later(rows):
             self._later = self._left_out(stages, rows, table.copy(), units, seed)  # the table may be the user's
             stages = replace(stages, held_out=None)
+        if self._is_monotone:
+            stages = self._monotone(stages, rows, table, rng)
         if stages.local is not None:
             stages = replace(stages, local=stages.local.scaled(scale))
         self._settle(stages, rows, units)
@@ -125,7 +123,7 @@ class AdaptiveModel(Model):
 
     def _leaves_out_later(self, rows: Rows) -> bool:
         """Whether rows leave both stages one by one, when intervals are asked for."""
-        return is_regressor(self) and not self._is_monotone and rows.fold is None and len(rows) <= MOST_ROWS
+        return is_regressor(self) and rows.fold is None and len(rows) <= MOST_ROWS
 
     def _left_out(
         self, stages: Stages, rows: Rows, table: np.ndarray, units: tuple[np.ndarray, np.ndarray], seed: int
@@ -173,15 +171,18 @@ class AdaptiveModel(Model):
         return SquaredStages(work, self._intercept, later).fit(landmarks)
 
     def _monotone(self, stages: Stages, rows: Rows, table: np.ndarray, rng: np.random.RandomState) -> Stages:
-        """The global model with a smooth kernel, without falls along some columns of the table."""
+        """A global model with a smooth kernel that says what both stages say, without falls along some columns."""
         from ulmus.models.monotone import MonotoneFit, column_signs
+        from ulmus.models.pupil import lessons
 
         signs, self.monotone_violation_ = column_signs(self), 0.0
         if signs is None:
             return stages
         if rows.T.shape[1] > 1:
             raise ValueError("monotonic_cst does not go with several outputs: it needs one")
-        size, seed, host = stages.landmark_map.n_lifted, int(rng.randint(2**31 - 1)), Host(self.n_jobs)
+        seed, host = int(rng.randint(2**31 - 1)), Host(self.n_jobs)
+        table, rows = lessons(stages, table, rows, self.view_.transform, rng, self.n_jobs)
+        size = min(max(stages.landmark_map.n_lifted, self._spent.landmarks), len(rows))
 
         def make(gamma: float) -> NystromMap:
             made = NystromMap(size, kernel=SMOOTH, gamma=gamma, random_state=seed, n_jobs=self.n_jobs)
@@ -197,7 +198,7 @@ class AdaptiveModel(Model):
         self.view_, self.monotone_violation_ = replace(self.view_, kernel=SMOOTH, gamma=found.width), found.fall
         self._say(f"monotone: {SMOOTH} kernel, C = {found.C:.3g}, {found.n_binding} steps bind")
         s = found.solution
-        return Stages(found.features, found.C, s.beta, s.intercept, None, found.held_out, s.leverage)
+        return Stages(found.features, found.C, s.beta, s.intercept, None, stages.held_out, s.leverage)
 
     def _work(self, rows: Rows, coding: Any, rng: np.random.RandomState, criterion: str, backend: Any) -> Work:
         given = (rows, self.view_, self._spent, coding, criterion, self.max_memory * 1e9, rng, backend)

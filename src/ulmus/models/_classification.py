@@ -10,10 +10,12 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from ulmus import engine
 from ulmus.calibration import HeldOut, LabelScores, LogScores, Temperature, decide
+from ulmus.calibration.labels import LabelTemperatures
 from ulmus.calibration.sets import check_method, prediction_sets
 from ulmus.codings import Coding, OneVsAll
 from ulmus.engine import Rows
-from ulmus.models import _counterfactuals, _effects, _reasons
+from ulmus.labels import SeveralLabels, refuse_several
+from ulmus.models import _counterfactuals, _effects, _reasons, multilabel
 from ulmus.models.base import Model, validated
 from ulmus.models.choice import Training
 from ulmus.models.class_options import LOSS_CRITERIA
@@ -45,6 +47,7 @@ def label_sets(model: Any, X: Any, coverage: float, method: str, by_class: bool)
     """
     check_method(method, model._set_methods)
     fitted = model._now("weights", "certainty")
+    refuse_several(fitted.targets, "predict_set")
     P = model._class_probabilities(fitted, model._scores_of(X, fitted))
     held = fitted.certainty.left_out
     if held is None:
@@ -56,13 +59,15 @@ def label_sets(model: Any, X: Any, coverage: float, method: str, by_class: bool)
 
 
 class Classification(ClassifierMixin, Model):
-    """One ±1 column per class (one for two classes); the largest score wins."""
+    """One ±1 column per class (one for two classes); the largest score wins. Of a 0/1 matrix, one per label."""
 
     #: What weights minimise, how classes are decided for, and their weights, where a model has no parameter for it.
     loss: Any = "squared"
     decision: Any = "accuracy"
     class_weight: Any = None
     _set_methods: ClassVar[tuple[str, ...]] = ("adaptive", "threshold")
+    #: Whether rows may have several labels, in a matrix of 0 and 1.
+    _takes_indicators: ClassVar[bool] = False
 
     classes_ = FittedView("classes_", "targets.classes")
     temperature_ = FittedView("temperature_", "certainty.factor")
@@ -75,7 +80,9 @@ class Classification(ClassifierMixin, Model):
 
     def _row_loss(self, T: np.ndarray) -> Any:
         """Log loss of scores of training rows, which are given by number."""
-        certainty = self._now("certainty").certainty
+        fitted = self._now("certainty")
+        refuse_several(fitted.targets, "the value of rows")
+        certainty = fitted.certainty
         true = OneVsAll.class_scores(T).argmax(axis=1)
 
         def loss(P: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -103,18 +110,25 @@ class Classification(ClassifierMixin, Model):
             )
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
+        if reset and multilabel.is_matrix(y):
+            return multilabel.read(self, X, y)
         X, y = validated(self, X, y, reset=reset)
         check_classification_targets(y)
         return X, y
 
-    def _targets_of(self, y: np.ndarray, given: Any) -> OneVsAll:
-        return OneVsAll(np.unique(y))
+    def _targets_of(self, y: np.ndarray, given: Any) -> OneVsAll | SeveralLabels:
+        return OneVsAll(np.unique(y)) if y.ndim == 1 else multilabel.targets_of(y, given)
 
     def _announced(self, classes: Any) -> OneVsAll:
         """What is known of targets when only their classes are."""
         return OneVsAll(np.unique(classes))
 
-    def _code(self, targets: OneVsAll, y: np.ndarray, weight: np.ndarray | None, *, block: bool = False) -> Any:
+    def _code(self, targets: Any, y: np.ndarray, weight: np.ndarray | None, *, block: bool = False) -> Any:
+        if block:
+            refuse_several(targets, "learning from blocks and streams")
+        if isinstance(targets, SeveralLabels):
+            multilabel.check(self)
+            return targets.encode(y), None
         if not block:
             refuse_one_class(self, targets.classes)
             even = np.full((1, len(targets.classes)), 1.0 / len(targets.classes))
@@ -129,7 +143,7 @@ class Classification(ClassifierMixin, Model):
             return T, None
         return T, class_balance(self.class_weight, targets.classes, y, weight)[indices]
 
-    def _coding(self, targets: OneVsAll, rows: Rows) -> Coding:
+    def _coding(self, targets: Any, rows: Rows) -> Coding:
         return targets
 
     def _train(self, training: Training) -> Outcome:
@@ -144,13 +158,16 @@ class Classification(ClassifierMixin, Model):
 
     def _refuse(self, what: str) -> None:
         super()._refuse(what)
+        refuse_several(self._known("targets"), what)
         if self._by_log:
             raise ValueError(
                 f'{what} needs loss="squared", got loss="log": its weights come from passes over all rows, and sums '
                 "over rows do not suffice; fit all rows again, or by streaming.fit where they do not fit in memory"
             )
 
-    def _certainty(self, targets: OneVsAll, held_out: HeldOut, rows: Rows) -> Any:
+    def _certainty(self, targets: Any, held_out: HeldOut, rows: Rows) -> Any:
+        if isinstance(targets, SeveralLabels):
+            return LabelTemperatures.of(held_out, np.average(rows.T > 0, axis=0, weights=rows.weight))
         true, weight = OneVsAll.class_scores(held_out.T).argmax(axis=1), held_out.weight
         found = self._probabilities_by(OneVsAll.class_scores(held_out.P), true, weight)
         prior = np.average(0.5 * (1.0 + OneVsAll.class_scores(rows.T)), axis=0, weights=rows.weight)
@@ -171,7 +188,7 @@ class Classification(ClassifierMixin, Model):
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        ndarray of shape (n_samples,) or (n_samples, n_classes), of several labels a row (n_samples, n_labels)
         """
         scores = self._scores_of(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -185,7 +202,7 @@ class Classification(ClassifierMixin, Model):
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,), of several labels a row a 0/1 matrix of shape (n_samples, n_labels)
         """
         fitted = self._now("weights")
         plain = isinstance(self.decision, str) and self.decision == "accuracy"
@@ -209,19 +226,26 @@ class Classification(ClassifierMixin, Model):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Rows sum to 1; the largest entry is the class that ``predict`` returns by ``decision="accuracy"``.
+            Rows sum to 1; the largest entry is the class that ``predict`` returns by ``decision="accuracy"``. Of
+            several labels a row, the probability of each (n_samples, n_labels), as scikit-learn's
+            ``OneVsRestClassifier`` gives them.
         """
         fitted = self._now("weights", "certainty")
         return self._class_probabilities(fitted, self._scores_of(X, fitted))
 
     def _class_probabilities(self, fitted: Fitted, scores: np.ndarray) -> np.ndarray:
-        found: np.ndarray = fitted.certainty.probabilities(OneVsAll.class_scores(scores))
+        found: np.ndarray = fitted.certainty.probabilities(fitted.targets.class_scores(scores))
         return found
 
     def predict_set(self, X: Any, coverage: float = 0.95, *, method: str = "adaptive", by_class: bool = False) -> Any:
         return label_sets(self, X, coverage, method, by_class)
 
     predict_set.__doc__ = label_sets.__doc__
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = self._takes_indicators and self.loss == "squared"
+        return tags
 
 
 def refuse_memory(n_rows: int, n_classes: int, n_features: int = 0) -> None:

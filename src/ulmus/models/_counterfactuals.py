@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from ulmus.calibration import probabilities
 from ulmus.codings import OneVsAll
 from ulmus.features.frames import columns_of, frame_of, kind_of
+from ulmus.labels import refuse_several
 from ulmus.models._games import game_of, slopes_of
 
 #: Steps, in deviations, by which the slope of a coordinate along its input is taken.
@@ -66,6 +67,7 @@ def _margin(model: Any, threshold: Any, target: Any) -> Any:
             raise ValueError(f"a regressor's answer crosses a threshold: pass threshold=, a number; got {threshold!r}")
         clear = CLEAR * max(abs(float(threshold)), float(np.abs(model.intercept_).max()), 1e-300)
         return lambda S, own: (S[:, 0] - threshold) * (-1.0 if own[0] > threshold else 1.0) - clear
+    refuse_several(model.fitted_.targets, "counterfactuals")
     classes = list(model.classes_)
     if threshold is not None or (target is None and len(classes) > 2) or (target is not None and target not in classes):
         raise ValueError(f"a classifier's answer becomes another class: pass target=, one of {classes}; got {target!r}")

@@ -97,4 +97,5 @@ class ELMClassifier(Incremental, Classification):
     True
     """
 
+    _takes_indicators = True
     _family = RandomFamily()

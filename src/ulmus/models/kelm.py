@@ -196,6 +196,7 @@ class KELMClassifier(Classification):
     True
     """
 
+    _takes_indicators = True
     _family = KernelFamily()
 
     def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:

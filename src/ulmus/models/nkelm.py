@@ -126,6 +126,7 @@ class NKELMClassifier(Incremental, Classification):
     True
     """
 
+    _takes_indicators = True
     _family = IterativeFamily()
     partial_fit = landmarks.partial_fit
     residual_kernel, error_bound = landmarks.residual_kernel, landmarks.error_bound

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ulmus._layout import html_table, text_table
 from ulmus._numbers import number
-from ulmus.measures import CLASSIFICATION, ORDINAL, REGRESSION, TWO_CLASSES, Answers, Score, scored
+from ulmus.labels import SeveralLabels
+from ulmus.measures import CLASSIFICATION, LABELS, ORDINAL, REGRESSION, TWO_CLASSES, Answers, Score, scored
 from ulmus.tuning import Tuning
 from ulmus.tuning.decisions import Decision, of_search, of_views
 
@@ -105,6 +106,7 @@ def summarised(model: Any) -> FitSummary:
     if is_classifier(model):
         measures = TWO_CLASSES if len(model.classes_) == 2 else CLASSIFICATION
         measures = ORDINAL if hasattr(model, "present_") else measures
+        measures = LABELS if answers is not None and answers.y.ndim == 2 else measures
     found = [] if answers is None else scored(answers, measures)
     return FitSummary(type(model).__name__, _fitted(model), decisions(model), found, left_out, _inputs(model))
 
@@ -156,6 +158,8 @@ def answers_left_out(model: Any) -> tuple[Answers | None, str]:
         held = getattr(fitted.certainty, "left_out", None)
         if held is None:
             return None, "No row was left out: score rows that the model has not seen."
+        if isinstance(fitted.targets, SeveralLabels):
+            return Answers(held.true, fitted.targets.decode(held.scores), weight=held.weight), _which(held)
         P = model._class_probabilities(fitted, held.scores)
         return Answers.of_classes(held.true, P.argmax(axis=1), P, held.weight), _which(held)
     rows = getattr(fitted.certainty, "rows", None)
@@ -181,7 +185,13 @@ def _fitted(model: Any) -> list[tuple[str, str]]:
         left = [f"{name} ({why})" for name, why in encoder.left_out_.items()]
         facts.append(("left out", "; ".join(left[:FEW]) + ("; …" if len(left) > FEW else "")))
     if is_classifier(model):
-        facts.append(("classes", f"{len(model.classes_)}: {_few([str(label) for label in model.classes_])}"))
+        several = isinstance(getattr(getattr(model, "fitted_", None), "targets", None), SeveralLabels)
+        facts.append(
+            (
+                "labels" if several else "classes",
+                f"{len(model.classes_)}: {_few([str(label) for label in model.classes_])}",
+            )
+        )
     if hasattr(model, "memory_"):
         facts.append(("size", f"{model.memory_ / 1e6:.1f} MB"))
     return facts

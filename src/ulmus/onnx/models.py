@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ulmus.labels import refuse_several
 from ulmus.models._classification import Classification
 from ulmus.models._ordinal import Ordinal
 from ulmus.models._regression import Regression
@@ -33,6 +34,7 @@ def _regression(g: Graph, scores: str, model: Any) -> Outputs:
 
 
 def _classification(g: Graph, scores: str, model: Any) -> Outputs:
+    refuse_several(model.fitted_.targets, "the export to ONNX")
     classes = np.asarray(model.classes_)
     if len(classes) == 2:
         scores = g.join(g.Neg(scores), scores)

@@ -11,6 +11,7 @@ from typing import Any
 _OURS = {
     "calibration": "FoldWeights HeldOut LabelScores LogOdds LogScores RobustSpread Spread Temperature",
     "calibration.curves": "Curves",
+    "calibration.labels": "LabelTemperatures",
     "codings": "Numbers OneVsAll Ordered",
     "engine": "Rows",
     "features.columns": "Reader",
@@ -23,6 +24,7 @@ _OURS = {
     "features.table_encoder": "TableEncoder",
     "features.text": "TextFeatures",
     "features.written": "Kind",
+    "labels": "SeveralLabels",
     "models._heads": "Means Neighbours",
     "models._references": "References",
     "models.adaptive": "AdaptiveClassifier AdaptiveRegressor",

@@ -3,9 +3,11 @@
 import warnings
 from typing import Any
 
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus.exceptions import DataWarning
+from ulmus.labels import refuse_several
 from ulmus.report.page import Section, page, paragraph
 from ulmus.report.sections import SECTIONS, reproduce_section
 from ulmus.report.subject import Context, Subject
@@ -24,6 +26,8 @@ def document(
 ) -> str:
     """The report as HTML."""
     check_is_fitted(model)
+    last = model[-1] if isinstance(model, Pipeline) else model
+    refuse_several(getattr(getattr(last, "fitted_", None), "targets", None), "a report")
     subject = Subject.of(model, X, y, seen, saved, context)
     if len(subject.frame) != len(subject.y) or not len(subject.y):
         raise ValueError(f"X and y must have the same number of rows, got {len(subject.frame)} and {len(subject.y)}")

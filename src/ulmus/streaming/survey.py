@@ -92,6 +92,11 @@ class Survey:
         classes: np.ndarray = np.empty(0)
         class_mass: np.ndarray = np.empty(0)
         if self.classifier:
+            if y.ndim == 2:
+                raise ValueError(
+                    f"streams of classifiers are for one label a row, got a matrix of {y.shape[1]} columns; fit rows "
+                    "in memory, or stream a model for each label"
+                )
             classes, number = np.unique(y[weight > 0], return_inverse=True)
             class_mass = np.bincount(number, weights=weight[weight > 0], minlength=len(classes))
         seen = int(np.count_nonzero(weight))
