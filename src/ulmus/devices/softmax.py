@@ -138,6 +138,9 @@ class DeviceObjective:
 
     # the metric
 
+    def finer(self) -> bool:
+        return False
+
     def direction(self, g: np.ndarray) -> np.ndarray:
         assert self.M is not None
         return self.M.inverse(g)

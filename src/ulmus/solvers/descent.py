@@ -8,7 +8,8 @@ length reads no rows. A pass over the rows is a product with H, or a gradient.
 * Directions are as exact as the point deserves: :math:`\|r\|_{M^{-1}} \le \eta\|g\|_{M^{-1}}`, with
   :math:`\eta^2` what is left of the objective, so that the last steps converge faster than any rate; and no more exact
   than it takes to end there.
-* M is made anew where the last direction took more passes than that costs, or took all that it may.
+* M is made anew where the last direction took more passes than that costs, or took all that it may; and is a finer
+  one from then on where there is one and directions are long.
 * The run ends where :math:`\frac12 g^TM^{-1}g`, what the objective would still fall by if M were H, times the factor
   by which the last direction fell short of that (M is of other points, where the loss was more curved), is below a
   share ``tol`` of J, or of what J was to begin with (with separable classes and a weak penalty J itself goes to
@@ -27,6 +28,8 @@ from ulmus.solvers.line_search import EPS, Step, WolfePowell
 
 #: Products with H in one direction, at most.
 MAX_INNER = 60
+#: Products in one direction from which on a finer metric, if there is one, is worth its price.
+MANY = 30
 #: Directions are at least, and need not be more than, so exact.
 ROUGH, FINE = 0.3, 1e-3
 #: A direction that leaves so small a part of what may be left ends the run.
@@ -70,6 +73,9 @@ class ConvexObjective(Protocol):
 
     def metric(self, F: np.ndarray) -> None:
         """Make M anew at these scores."""
+
+    def finer(self) -> bool:
+        """Make finer metrics from now on; whether there is one that is worth its price."""
 
     def direction(self, g: np.ndarray) -> np.ndarray:
         """``M⁻¹g``."""
@@ -119,6 +125,8 @@ def minimise(
         eta = np.clip(max(np.sqrt(gap / max(value, SMALL * first)), np.sqrt(enough)), FINE, ROUGH)
         d, shift, inner = newton_direction(objective, F, g, Mg, float(eta))
         passes, spent = passes + inner, spent + inner
+        if inner >= MANY and objective.finer():
+            spent = np.inf
         ratio = max(ratio, -0.5 * objective.pair(g, d) / by_metric) if by_metric > 0 else ratio
         if -objective.pair(g, d) <= ROUND_OFF * value:
             converged = gap <= max(tol, np.sqrt(EPS)) * value

@@ -148,6 +148,9 @@ class KernelObjective:
         if self.fit_intercept:  # bordered by a column of ones
             self.u = solve_factored(self.factor, np.ones((self.n, 1)))[:, 0]
 
+    def finer(self) -> bool:
+        return False
+
     def direction(self, g: np.ndarray) -> np.ndarray:
         z, b = g[: self.n], np.zeros(self.m)
         rhs = z / self.wd[:, None]

@@ -23,7 +23,7 @@ from ulmus import engine
 from ulmus._blas import solve_lower_transposed
 from ulmus.exceptions import NumericalWarning
 from ulmus.solvers.log_loss import proportions, second_derivative
-from ulmus.solvers.log_metric import KroneckerMetric, factored
+from ulmus.solvers.log_metric import DenseMetric, KroneckerMetric, factored
 from ulmus.solvers.softmax import FeatureObjective, LogProblem, LogSolution, fit_softmax
 
 
@@ -73,7 +73,7 @@ def left_out(
 def _dense(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.ndarray) -> np.ndarray:
     objective.metric(F, exact=True)
     M, out = objective.M, np.empty((len(index), objective.m))
-    assert M is not None
+    assert isinstance(M, DenseMetric | KroneckerMetric)
 
     def work(piece: slice) -> None:
         some = index[piece]

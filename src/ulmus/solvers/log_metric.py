@@ -11,12 +11,16 @@ which is the Hessian itself for two classes, and for any number where all rows a
 it falls apart into k − 1 matrices :math:`s_jG + I/C` of order L (the last s is 0: scores that all rise together change
 nothing). Neighbouring s within a factor of :data:`ALIKE` share the factor of their geometric mean, and their columns
 are solved for together. With :math:`D = \frac12` and S = I it is Böhning's bound, above the Hessian at every point.
-Where Lk is small the Hessian itself is factored (:class:`DenseMetric`).
+Where classes are unsure in different places, that takes too many products; a matrix for every class
+(:class:`ClassMetric`) costs k times as much and is nearer. Where Lk is small the Hessian itself is factored
+(:class:`DenseMetric`).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from ulmus._blas import solve_lower_transposed
 from ulmus._cholesky import cholesky_in_place, solve_factored
@@ -117,6 +121,35 @@ class KroneckerMetric:
             solve_lower_transposed(factor, V)
             out[:, group] = np.einsum("ij,ij->i", V, V)[:, None]
         return out
+
+
+@dataclass(frozen=True)
+class ClassMetric:
+    """``Φᵀ W diag(p_c(1 − p_c)) Φ + diag(penalty)`` of every class c, factored: the blocks on the Hessian's diagonal.
+
+    They know where each class is unsure, which the Kronecker product takes to be the same place for all. Scores that
+    all rise together are no concern of the loss, so that directions have mean 0 over the classes.
+    """
+
+    factors: tuple[np.ndarray, ...]
+
+    @classmethod
+    def of(cls, grams: Iterable[np.ndarray], penalty: np.ndarray) -> "ClassMetric":
+        factors = []
+        for G in grams:
+            G[np.diag_indices_from(G)] += penalty
+            factors.append(factored(G))
+        return cls(tuple(factors))
+
+    def inverse(self, g: np.ndarray) -> np.ndarray:
+        """``M⁻¹g``, in directions of mean 0."""
+        g = g - g.mean(axis=1, keepdims=True)
+        d = np.column_stack([solve_factored(F, r[:, None])[:, 0] for F, r in zip(self.factors, g.T, strict=True)])
+        return d - d.mean(axis=1, keepdims=True)
+
+    def half(self, c: int, Z: np.ndarray) -> np.ndarray:
+        """``M^{-1/2}`` of class c, times Z."""
+        return np.asarray(solve_triangular(self.factors[c], Z, lower=True, trans=1, check_finite=False))
 
 
 @dataclass(frozen=True)

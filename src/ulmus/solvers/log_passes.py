@@ -112,4 +112,4 @@ def direction(
     """
     F = few.scores(v)
     few.metric(F)
-    return corrected(few, F, g, told)
+    return corrected(few, F, g, told)[0]

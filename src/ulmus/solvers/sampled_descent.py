@@ -1,72 +1,153 @@
-"""Newton's method for very many rows: the Hessian of a sample of them, the gradient of all.
+r"""Newton's method for very many rows: the Hessian of a sample of them, the gradient of all.
 
-What the sample does not know of the curvature, the steps so far tell: their changes of the gradient correct its Hessian
-(L-BFGS). A step costs one pass over the rows.
+A step costs one pass over the rows. It solves :math:`Hd = -g` with the sample's Hessian :math:`H_0` in place of H;
+what the sample does not know of the curvature, the steps so far tell. With steps S and the changes Y = HS of the
+gradient along them,
+
+.. math:: d = -S B^{-1}S^Tg - (I - SB^{-1}Y^T)\,H_0^{-1}(I - YB^{-1}S^T)\,g,\qquad B = S^TY:
+
+H in the span of the steps, all of them at once, :math:`H_0` elsewhere. For a quadratic objective the points are then
+those of a Krylov method, whose rate is that of the condition number of :math:`H_0^{-1}H`; corrections one step after
+the other (L-BFGS) forget most of it where steps are of length 1 and not the best.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
-from ulmus.solvers.descent import Minimum, minimise, newton_direction, step_length
+from ulmus.solvers.descent import ROUND_OFF, Minimum, minimise, newton_direction
+from ulmus.solvers.line_search import EPS
+from ulmus.solvers.log_sample import first, leverages, raised, sample, sample_by
 
 #: How exact directions by the Hessian of a sample are, which is not exact itself.
-SAMPLED = 0.03
-#: Steps that are remembered.
-REMEMBERED = 10
+SAMPLED = 0.1
+#: The part of the sample whose minimum is where to begin, and what may be left of the objective there.
+START, BEGUN = 0.25, 3e-3
+#: Products with the Hessian of the sample after which its metric is made anew.
+LONG = 20
+#: Steps that are remembered; steps are told only where no more than this share of the objective was left: before, the
+#: curvature changes along them.
+REMEMBERED, QUADRATIC = 15, 1e-3
+#: Directions that are this near to lying in the span of others, and tell nothing new.
+DEPENDENT = 1e-3
 #: Steps in a row that may fail to leave less of the objective.
-MAX_STALLS = 3
+MAX_STALLS = 6
+#: A slope at the end of a step that is no more than this share of the one where it began is flat enough; how near
+#: to it lengths are sought otherwise, by the scores alone.
+FLAT, NEAR = 0.5, 0.05
+#: Steps shorter than this say that the sample is unlike all rows: another is drawn, by leverages.
+UNLIKE = 0.6
+#: While more than this share of the objective is left, passes may evaluate features in single precision.
+COARSE = 1e-6
+
+#: Steps, and the changes of the gradient along them.
+Told = Sequence[tuple[np.ndarray, np.ndarray]]
+
+
+class Point(NamedTuple):
+    """Weights, with the scores of all rows, the gradient and the objective there."""
+
+    v: np.ndarray
+    F: np.ndarray
+    g: np.ndarray
+    value: float
+
+    @classmethod
+    def at(cls, objective: Any, v: np.ndarray, coarse: bool) -> "Point":
+        """By one pass."""
+        F, g = objective.sweep(v, coarse)
+        return cls(v, F, g, objective.loss(F) + 0.5 * objective.inner(v, v))
 
 
 def minimise_by_sample(objective: Any, v: np.ndarray, *, tol: float, max_passes: int) -> Minimum:
     """Newton's method with the Hessian of a sample in memory, and the gradient of all rows: one pass a step.
 
-    The sample's own minimum is where it starts, and the step after ``tol`` is reached is the last. Where steps no
-    longer leave less of the objective, products with the Hessian of all rows take over
-    (:func:`ulmus.solvers.descent.minimise`).
+    It starts at the minimum of the sample, whose rows weigh there what they weigh among all: with the weight of all
+    rows so few of them would be fitted too well. Where steps no longer leave less of the objective, products with the
+    Hessian of all rows take over (:func:`ulmus.solvers.descent.minimise`).
     """
-    index, few = objective.sample()
-    begun = minimise(few, v, tol=max(tol, 1e-5), max_passes=max_passes)
-    v, passes, steps, stalls = begun.v, 1, 0, 0
-    told = list[tuple[np.ndarray, np.ndarray]]()
-    F, g = objective.sweep(v)
-    value, lowest = objective.loss(F) + 0.5 * objective.inner(v, v), np.inf
+    index, few = sample(objective)
+    for part in (first(few, START), few):
+        begun = minimise(part, v, tol=max(tol, BEGUN), max_passes=max_passes)
+        v = begun.v
+    few = raised(few, float(objective.w.sum()))
+    passes, steps, stalls, coarse, drawn, lowest = 1, 0, 0, True, False, np.inf
+    told, here = list[tuple[np.ndarray, np.ndarray]](), Point.at(objective, v, coarse)
+    few.metric(here.F[index])
     while True:
-        d = corrected(few, F[index], g, told[-REMEMBERED:])
-        gap = -0.5 * objective.pair(g, d)
+        d, spent = corrected(few, here.F[index], here.g, told[-REMEMBERED:])
+        gap = -0.5 * objective.pair(here.g, d)
         stalls = 0 if gap < 0.5 * lowest else stalls + 1
         lowest = min(lowest, gap)
-        if gap <= tol * value or stalls > MAX_STALLS or passes >= max_passes:
+        if coarse and stalls:
+            coarse, passes, lowest, here = False, passes + 1, np.inf, Point.at(objective, here.v, False)
+            continue
+        left_coarse = coarse and gap <= COARSE * here.value
+        coarse = coarse and not left_coarse
+        if (gap <= tol * here.value and not left_coarse) or stalls > MAX_STALLS or passes >= max_passes:
             break
-        F_end, g_end = objective.sweep(v + d)
-        step = step_length(objective, F, F_end - F, v, d)
-        if step.length != 1.0:
-            F_end, g_end = objective.sweep(v + step.length * d)
-            passes += 1
+        length, there = 1.0, Point.at(objective, here.v + d, coarse)
         passes, steps = passes + 1, steps + 1
-        if not 0 < step.end_value < value:
+        if not (abs(objective.pair(there.g, d)) <= 2 * FLAT * gap and there.value <= here.value * (1 + ROUND_OFF)):
+            length = flat_length(objective, here, there.F - here.F, d)
+            passes, there = passes + 1, Point.at(objective, here.v + length * d, coarse)
+        if not 0 < there.value <= here.value * (1 + ROUND_OFF):
             break
-        told += [(step.length * d, g_end - g)] if objective.pair(g_end - g, d) > 0 else []
-        v, F, g, value = v + step.length * d, F_end, g_end, step.end_value
-    if gap <= tol * value:
-        F, g = objective.sweep(v + d)
-        return Minimum(v + d, F, g, value, gap / value, True, steps + 1, passes + 1, begun.n_metrics)
+        if length != 1.0:
+            told = []  # what steps told of the curvature misled this one
+        elif gap <= QUADRATIC * here.value and not left_coarse and objective.pair(there.g - here.g, d) > 0:
+            told.append((d, there.g - here.g))
+        here = there
+        if length < UNLIKE and not drawn and (few.fine or few.finer()):
+            few.metric(here.F[index])
+            index, few = sample_by(objective, leverages(objective, here.F, few.M), len(index))
+            passes, drawn, lowest, spent = passes + 1, True, np.inf, LONG + 1
+        if spent > LONG:
+            few.finer()
+            few.metric(here.F[index])
+    v, F, g, value = here
+    if gap <= max(tol, np.sqrt(EPS) * (stalls <= MAX_STALLS)) * value:  # falls of less may be those of round-off
+        return Minimum(v, F, g, value, gap / value, True, steps, passes, begun.n_metrics)
+    if few.fine:
+        objective.finer()
     rest = minimise(objective, v, tol=tol, max_passes=max(max_passes - passes, 1))
     return replace(rest, n_passes=rest.n_passes + passes, n_steps=rest.n_steps + steps)
 
 
-def corrected(few: Any, F: np.ndarray, g: np.ndarray, told: Sequence[tuple[np.ndarray, np.ndarray]] = ()) -> np.ndarray:
-    """Newton's direction for the gradient ``g`` by the Hessian of a sample at its scores F.
+def flat_length(objective: Any, here: Point, shift: np.ndarray, d: np.ndarray) -> float:
+    """How far along d the objective is nearly flat; d shifts the scores like this, and no row is read."""
 
-    ``told`` are steps and the changes of the gradient along them, which the Hessian is corrected by.
+    def slope(t: float) -> float:
+        return float(objective.slope(here.F + t * shift, shift) + objective.inner(here.v + t * d, d))
+
+    low, high = 0.0, 1.0
+    if not slope(low) < 0:  # by round-off
+        return 0.0
+    while slope(high) < 0 and high < 1 / EPS:
+        low, high = high, 2 * high
+    return float(brentq(slope, low, high, xtol=1e-4 * high, rtol=NEAR))
+
+
+def corrected(few: Any, F: np.ndarray, g: np.ndarray, told: Told = ()) -> tuple[np.ndarray, int]:
+    """Newton's direction for the gradient ``g`` by the Hessian of a sample at its scores F, and the products it took.
+
+    ``told`` are steps and the changes of the gradient along them, by which the Hessian is corrected.
     """
-    g, shares = g.copy(), list[float]()
-    for s, y in reversed(told):
-        shares.append(few.pair(g, s) / few.pair(y, s))
-        g -= shares[-1] * y
-    d: np.ndarray = newton_direction(few, F, g, few.direction(g), SAMPLED)[0]
-    for (s, y), share in zip(told, reversed(shares), strict=True):
-        d -= s * (share + few.pair(y, d) / few.pair(y, s))
-    return d
+    if not told:
+        d, _, count = newton_direction(few, F, g, few.direction(g), SAMPLED)
+        return d, count
+    unit = [1.0 / np.sqrt(few.pair(y, s)) for s, y in told]
+    S = np.array([u * s for u, (s, _) in zip(unit, told, strict=True)])
+    Y = np.array([u * y for u, (_, y) in zip(unit, told, strict=True)])
+    B = np.tensordot(S, Y, axes=([1, 2], [1, 2]))
+    b, V = np.linalg.eigh(0.5 * (B + B.T))
+    V = V[:, b > DEPENDENT * b[-1]] / np.sqrt(b[b > DEPENDENT * b[-1]])
+    S, Y = np.tensordot(V.T, S, axes=1), np.tensordot(V.T, Y, axes=1)  # now SᵀY = I
+    along = np.tensordot(S, g, axes=([1, 2], [0, 1]))
+    rest = g - np.tensordot(along, Y, axes=1)
+    d, _, count = newton_direction(few, F, rest, few.direction(rest), SAMPLED)
+    back = np.tensordot(Y, d, axes=([1, 2], [0, 1]))
+    return d - np.tensordot(along + back, S, axes=1), count

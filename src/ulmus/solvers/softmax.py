@@ -23,7 +23,7 @@ from ulmus.engine import Lift, Lifted, Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.solvers.descent import minimise
 from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, targets
-from ulmus.solvers.log_metric import DENSE, DenseMetric, KroneckerMetric, class_curvature
+from ulmus.solvers.log_metric import DENSE, ClassMetric, DenseMetric, KroneckerMetric, class_curvature
 from ulmus.solvers.sampled_descent import minimise_by_sample
 
 #: Passes after which a run is stopped, with a warning.
@@ -36,8 +36,14 @@ SURE = 0.01
 LARGEST = 1e70
 #: Multiplications of a matrix product in the time in which a pass fetches one feature from memory.
 MEMORY_FLOPS = 64
+#: Scores that single precision makes uncertain by more than this are computed in double precision.
+BLURRED = 1e-4
 #: Features that are held at a time, at most, where the Hessian is taken as it is.
 DENSE_CELLS = 2**23
+#: Passes that a metric with a matrix for every class may cost.
+WORTH = 250.0
+#: Cells of the factors of a metric with a matrix for every class, at most.
+FINE_CELLS = 2**25
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class LogProblem:
     """Rows (targets are ±1 codes), their features, offsets ``[row, column]``, and the penalty.
 
     ``whitening`` is a lower triangular ``R`` when the features in question are ``φ R⁻ᵀ``; ``scale`` are the factors by
-    which columns were divided.
+    which columns were divided; ``squared`` are the features to be squared, where whitening the squares loses digits.
     """
 
     features: Lift
@@ -56,6 +62,7 @@ class LogProblem:
     n_jobs: int | None = -1
     whitening: np.ndarray | None = None
     scale: np.ndarray | None = None
+    squared: Lift | None = None
 
     @classmethod
     def of(
@@ -135,7 +142,8 @@ class FeatureObjective:
         if problem.scale is not None:
             self.penalty[: self.L] /= problem.scale**2
         self.gram = gram
-        self.M: KroneckerMetric | DenseMetric | None = None
+        self.M: KroneckerMetric | ClassMetric | DenseMetric | None = None
+        self.fine = False
         self._at: tuple[np.ndarray, np.ndarray] | None = None
         self._workspace = engine.Workspace()
         drawn = min(len(rows), METRIC_ROWS * max(self.L, 64))
@@ -157,14 +165,18 @@ class FeatureObjective:
 
     # passes over the rows
 
-    def _sum(self, work: Callable[[slice, np.ndarray], np.ndarray], rows: Rows, v: np.ndarray) -> np.ndarray:
-        """``[Φ 1]ᵀ work(tile, Φv + b)`` over tiles of the rows."""
+    def _sum(
+        self, work: Callable[[slice, np.ndarray], np.ndarray], rows: Rows, v: np.ndarray, coarse: bool = False
+    ) -> np.ndarray:
+        """``[Φ 1]ᵀ work(tile, Φv + b)`` over tiles of the rows, in single precision where ``coarse``."""
         problem = self.problem
-        a, b = self._unwhitened(v[: self.L]), v[self.L :]
+        a, b = self.unwhitened(v[: self.L]), v[self.L :]
+        coarse = coarse and bool(np.finfo(np.float32).eps * np.linalg.norm(a) <= BLURRED)
+        dtype = np.float32 if coarse else np.float64
 
         def of_slab(slab: slice) -> np.ndarray:
             G = np.zeros((self.size, self.m))
-            for tile, Phi in _tiles(problem.features, rows, slab, self._workspace):
+            for tile, Phi in _tiles(problem.features, rows, slab, self._workspace, dtype):
                 f = (Phi @ a.astype(Phi.dtype, copy=False)).astype(np.float64, copy=False)
                 if problem.fit_intercept:
                     f += b
@@ -182,7 +194,7 @@ class FeatureObjective:
             g[: self.L] = beta
         return g
 
-    def _unwhitened(self, beta: np.ndarray) -> np.ndarray:
+    def unwhitened(self, beta: np.ndarray) -> np.ndarray:
         """Weights on the features as they are evaluated."""
         a = np.array(beta, order="C")
         if self.problem.whitening is not None:
@@ -191,7 +203,7 @@ class FeatureObjective:
 
     def scores(self, v: np.ndarray) -> np.ndarray:
         problem = self.problem
-        F = engine.apply(problem.features, problem.rows.X, self._unwhitened(v[: self.L]), n_jobs=problem.n_jobs)
+        F = engine.apply(problem.features, problem.rows.X, self.unwhitened(v[: self.L]), n_jobs=problem.n_jobs)
         if problem.fit_intercept:
             F += v[self.L :]
         return F if problem.offset is None else F + problem.offset
@@ -201,27 +213,15 @@ class FeatureObjective:
         zero = np.zeros_like(v)
         return self._sum(lambda tile, _: E[tile], self.problem.rows, zero) + self.penalty[:, None] * v
 
-    def sweep(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Scores and gradient at ``v``, by one pass."""
+    def sweep(self, v: np.ndarray, coarse: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Scores and gradient at ``v``, by one pass; ``coarse``: features may be evaluated in single precision."""
         F, problem = np.empty(self.Y.shape), self.problem
 
         def work(tile: slice, f: np.ndarray) -> np.ndarray:
             F[tile] = f if problem.offset is None else f + problem.offset[tile]
             return (proportions(F[tile]) - self.Y[tile]) * self.w[tile, None]
 
-        return F, self._sum(work, problem.rows, v) + self.penalty[:, None] * v
-
-    def sample(self) -> tuple[np.ndarray, "FeatureObjective"]:
-        """Some rows, and the objective on them, which weigh as much as all; features are held in single precision."""
-        problem, index = self.problem, self._drawn
-        assert index is not None
-        Phi = self.design(index)[:, : self.L].astype(np.float32)
-        w = self.w[index] * (self.w.sum() / self.w[index].sum())
-        offset = None if problem.offset is None else problem.offset[index]
-        rows = Rows(Phi, problem.rows.T[index], w)
-        return index, FeatureObjective(
-            LogProblem(Lifted(self.L), rows, problem.C, problem.fit_intercept, offset, problem.n_jobs)
-        )
+        return F, self._sum(work, problem.rows, v, coarse) + self.penalty[:, None] * v
 
     def _proportions(self, F: np.ndarray) -> np.ndarray:
         """Those of the last scores are kept: a direction takes many products at one point."""
@@ -274,8 +274,23 @@ class FeatureObjective:
             with engine.threads_for(self.size * self.m):
                 self.M = DenseMetric.of(self.design(slice(None)), P, self.w, self.penalty)
             return
+        if self.fine:
+            with engine.threads_for(self.size):
+                self.M = ClassMetric.of(
+                    (self.weighted_gram(w) for w in (self.w[:, None] * P * (1.0 - P)).T), self.penalty
+                )
+            return
         self.gram = self.weighted_gram(self.w * curvature(P), 0.0 if exact else SURE)
         self._factor(P)
+
+    def finer(self) -> bool:
+        """Let metrics have a matrix for every class from now on; whether that is new, and worth its price."""
+        if self.fine or self.dense or self.m == 1 or self.m * self.size**2 > FINE_CELLS:
+            return False
+        if self.m * self.metric_cost > WORTH:
+            return False
+        self.fine, self.metric_cost = True, self.m * self.metric_cost
+        return True
 
     def _factor(self, P: np.ndarray) -> None:
         assert self.gram is not None
@@ -302,22 +317,25 @@ class FeatureObjective:
         unsure = np.sort(order[int(np.searchsorted(np.cumsum(d[order]), sure * total)) :])
         rows = problem.rows.take(index[unsure])
         rows = Rows(rows.X, np.empty((len(rows), 0)), d[unsure])
-        kept = isinstance(problem.features, Lifted)  # the metric points the way: as exact as the features is enough
-        dtype = rows.X.dtype if kept and problem.whitening is None else np.float64
-        stats = engine.gram_statistics(problem.features, rows, dtype=dtype, n_jobs=problem.n_jobs)
+        features, R = (problem.features, problem.whitening) if problem.squared is None else (problem.squared, None)
+        kept = isinstance(features, Lifted)  # the metric points the way: as exact as the features is enough
+        dtype = rows.X.dtype if kept and R is None else np.float64
+        stats = engine.gram_statistics(features, rows, dtype=dtype, n_jobs=problem.n_jobs)
         with engine.threads_for(self.L):
-            stats = stats if problem.whitening is None else stats.whitened(problem.whitening)
+            stats = stats if R is None else stats.whitened(R)
         return stats.moments if problem.fit_intercept else np.ascontiguousarray(stats.moments[:-1, :-1])
 
 
-def _tiles(features: Lift, rows: Rows, slab: slice, workspace: engine.Workspace) -> Iterator[tuple[slice, np.ndarray]]:
+def _tiles(
+    features: Lift, rows: Rows, slab: slice, workspace: engine.Workspace, dtype: Any
+) -> Iterator[tuple[slice, np.ndarray]]:
     """Features of a slab tile by tile, with the places of the rows among all; features in memory are not copied."""
     if isinstance(features, Lifted):
         for piece in engine.pieces(slab.stop - slab.start, engine.block_rows(features.n_lifted, np.float64)):
             tile = slice(slab.start + piece.start, slab.start + piece.stop)
             yield tile, rows.X[tile]
         return
-    for piece, Phi in engine.lifted_tiles(features, rows[slab], np.float64, workspace):
+    for piece, Phi in engine.lifted_tiles(features, rows[slab], dtype, workspace):
         yield slice(slab.start + piece.start, slab.start + piece.stop), Phi
 
 
