@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from test_cli import people
@@ -27,6 +28,8 @@ def test_commands_in_the_documents_run(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("people.csv", "data.csv"):
         people(120).to_csv(name, index=False)
+    ages = people(120)  # as the first steps have them: a label
+    ages.assign(age=np.where(ages["age"] > ages["age"].median(), "old", "young")).to_csv("table.csv", index=False)
     people(30, seed=1).to_csv("new.csv", index=False)
     for command in commands_of(document):
         assert main(shlex.split(command)[1:]) == 0, command

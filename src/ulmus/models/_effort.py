@@ -14,7 +14,7 @@ class Effort:
     """How much is spent on what; leaves hold ``leaf_rows``, and more, ``wide_leaf_rows``, where rows are few.
 
     The global model ``grows`` where leaves do not pay. Where targets are ``numbers``, and rows not many, fewer of them
-    tell as much of a view as labels do.
+    tell as much of a view as labels do; ``few_labels`` are shown by fewer landmarks.
     """
 
     budget: Budget
@@ -25,11 +25,12 @@ class Effort:
     judged_leaves: int
     grows: bool = True
     numbers: Budget | None = None
+    few_labels: bool = False
 
     def search(self, n_rows: int, *, numbers: bool) -> Budget:
         """What choosing a view of so many rows may spend, by what targets are."""
         if not numbers:
-            return self.budget.of_labels(n_rows)
+            return self.budget.of_labels(n_rows) if self.few_labels else self.budget
         return self.budget if self.numbers is None or n_rows > FEW_ROWS else self.numbers
 
     def leaf(self, n_rows: int) -> int:
@@ -43,7 +44,10 @@ EFFORTS = {
         *(300, 600, 600, 2, 8),
     ),
     "default": Effort(
-        Budget(), *(600, 1_500, 1_600, 4, 8), numbers=Budget(1_200, 128, 2_400, 192, final_landmarks=(400, 400))
+        Budget(),
+        *(600, 1_500, 1_600, 4, 8),
+        numbers=Budget(1_200, 128, 2_400, 192, final_landmarks=(400, 400)),
+        few_labels=True,
     ),
     "best": Effort(
         Budget(3_000, 300, 8_000, 700, rounds=8, rounds_again=4, final_landmarks=(2_000, 2_000)),
