@@ -1,12 +1,15 @@
 """Intervals of adaptive models are those of rows left out, however closely the model follows its own rows."""
 
+import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 
 from data import regression
 from ulmus import AdaptiveRegressor
 from ulmus.features.kernels import KernelParameters, gram_matrix
+from ulmus.models.base import Model
 
 
 def left_out_residuals(model, X, y):
@@ -85,6 +88,23 @@ def test_rows_behind_intervals_lie_where_new_rows_of_their_values_would():
     rows = model.spread_.rows
     left_out, new = (np.median(np.abs(e)) for e in (rows.T - rows.P, model.predict(X[400:]) - y[400:]))
     assert abs(np.log(left_out / new)) < 0.4
+
+
+def test_a_reader_beside_another_that_leaves_rows_out_sees_what_that_found(monkeypatch):
+    X, y = regression(200, noise=0.1)
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    expected = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y).predict_interval(X[:5])
+    found, plain = copy.copy(model).fitted_.certainty, Model._now
+
+    def meanwhile(self, *needs):
+        """Another thread ends after this one has looked at what was fitted."""
+        seen = plain(self, *needs)
+        self.fitted_, self._later = replace(seen, certainty=found), None
+        return seen
+
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    monkeypatch.setattr(Model, "_now", meanwhile)
+    np.testing.assert_array_equal(model.predict_interval(X[:5]), expected)
 
 
 def test_rows_are_left_out_when_intervals_are_asked_for_and_not_before():

@@ -61,6 +61,7 @@ ABLATIONS: dict[str, Make] = {
     "kernels compared on the rows of the metric": adaptive_less(fresh=False),
     "the global model does not grow": adaptive_less(grows=False),
     "leaves of one size": adaptive_less(wide_leaf_rows=1_500),
+    "as many landmarks for few labels": adaptive_less(few_labels=False),
 }
 OURS: dict[str, Make] = {
     **ABLATIONS,

@@ -138,7 +138,8 @@ class AdaptiveModel(Model):
         return LeftOutLater(stages, rows, table, units, as_new if preparation.has_means else None, seed)
 
     def _now(self, *needs: str) -> Fitted:
-        fitted, later = super()._now(*needs), self._later
+        later = self._later  # first: where it is gone, what it gave is in its place
+        fitted = super()._now(*needs)
         if later is not None and not fitted.has(*needs):
             fitted = replace(fitted, certainty=self._certainty(fitted.targets, later(self.n_jobs), later.rows))
             self.fitted_, self._later = fitted, None
