@@ -126,7 +126,7 @@ def test_the_global_model_grows_where_leaves_do_not_pay(monkeypatch):
     rng = np.random.RandomState(0)
     X = rng.uniform(-1, 1, (6000, 5))
     y = np.sign(np.sin(12 * X)).sum(axis=1) + rng.normal(size=6000)
-    small = replace(EFFORTS["fast"], landmarks=100, partitions=0)
+    small = replace(EFFORTS["fast"], landmarks=100, partitions=0, grows=True)
     monkeypatch.setattr(AdaptiveRegressor, "_plan", small)
     grown = AdaptiveRegressor(random_state=0).fit(X[:5000], y[:5000])
     assert grown.local_ is None

@@ -1,6 +1,5 @@
 """Intervals of adaptive models are those of rows left out, however closely the model follows its own rows."""
 
-import copy
 import pickle
 from dataclasses import replace
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from data import regression
 from ulmus import AdaptiveRegressor
+from ulmus.calibration import Spread
 from ulmus.features.kernels import KernelParameters, gram_matrix
 from ulmus.models.base import Model
 
@@ -92,19 +92,37 @@ def test_rows_behind_intervals_lie_where_new_rows_of_their_values_would():
 
 def test_a_reader_beside_another_that_leaves_rows_out_sees_what_that_found(monkeypatch):
     X, y = regression(200, noise=0.1)
-    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
-    expected = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y).predict_interval(X[:5])
-    found, plain = copy.copy(model).fitted_.certainty, Model._now
+    model, other = (AdaptiveRegressor(effort="fast", random_state=0).fit(X, y) for _ in range(2))
+    expected, plain, found = other.predict_interval(X[:5]), Model._now, []
 
     def meanwhile(self, *needs):
         """Another thread ends after this one has looked at what was fitted."""
         seen = plain(self, *needs)
-        self.fitted_, self._later = replace(seen, certainty=found), None
+        if not found:
+            found.append(replace(seen, weights=replace(seen.weights, later=None), certainty=other.fitted_.certainty))
+            self.fitted_ = found[0]
         return seen
 
-    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
     monkeypatch.setattr(Model, "_now", meanwhile)
     np.testing.assert_array_equal(model.predict_interval(X[:5]), expected)
+    assert model.fitted_ is found[0]
+
+
+def test_a_reader_that_leaves_rows_out_does_not_undo_a_refit_meanwhile(monkeypatch):
+    X, y = regression(200, noise=0.1)
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    expected, plain = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y).predict_interval(X[:5]), Spread.of
+
+    def meanwhile(held_out):
+        monkeypatch.setattr(Spread, "of", plain)
+        model.fit(X, -y)
+        return plain(held_out)
+
+    monkeypatch.setattr(Spread, "of", meanwhile)
+    np.testing.assert_array_equal(model.predict_interval(X[:5]), expected)  # of the fit that was asked
+    np.testing.assert_array_equal(
+        model.predict(X[:5]), AdaptiveRegressor(effort="fast", random_state=0).fit(X, -y).predict(X[:5])
+    )
 
 
 def test_rows_are_left_out_when_intervals_are_asked_for_and_not_before():
@@ -119,4 +137,4 @@ def test_rows_are_left_out_when_intervals_are_asked_for_and_not_before():
     files = pickle.loads(pickle.dumps(later)), later
     for model in files:
         np.testing.assert_array_equal(model.predict_interval(X_new), expected)
-        assert model._later is None
+        assert model.fitted_.weights.later is None

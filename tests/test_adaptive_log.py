@@ -1,5 +1,6 @@
 """Adaptive classifiers by log loss: against the solvers they are made of, what must not leak, and ugly rows."""
 
+import pickle
 import warnings
 from dataclasses import replace
 
@@ -26,7 +27,7 @@ from ulmus.solvers.log_loss import losses, targets
 from ulmus.solvers.softmax import LogProblem, fit_softmax
 from ulmus.tuning import log_held
 from ulmus.tuning.folds import grouped
-from ulmus.tuning.local import LocalChoice
+from ulmus.tuning.local import LocalChoice, LocalSearch
 from ulmus.tuning.log_held import log_held_sets, posed
 from ulmus.tuning.log_loss import best_trial, held_path
 from ulmus.tuning.views import Budget
@@ -98,12 +99,12 @@ def test_leaves_fit_what_the_global_scores_leave(k, monkeypatch):
 
 
 def test_the_local_stage_in_log_loss_finds_what_the_global_model_leaves():
-    X, y = checkers(2600, 2)
-    model = quick().fit(X[:2000], y[:2000])
+    X, y = checkers(1800, 2)
+    model = quick().fit(X[:1200], y[:1200])
     assert model.local_ is not None
-    F = model.map_.transform(model.view_.transform(X[2000:])) @ model.beta_ + model.intercept_
-    alone = losses(targets(codes(y[2000:], 2)), F).mean()
-    assert log_loss(model, X[2000:], y[2000:]) < 0.9 * alone
+    F = model.map_.transform(model.view_.transform(X[1200:])) @ model.beta_ + model.intercept_
+    alone = losses(targets(codes(y[1200:], 2)), F).mean()
+    assert log_loss(model, X[1200:], y[1200:]) < 0.9 * alone
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -138,6 +139,25 @@ def test_features_in_double_in_single_or_by_blocks_give_the_same_model(kernel, m
     assert found[2][0] is rows.X
     assert_allclose(centred(found[1][1]), centred(found[0][1]), atol=1e-3)
     assert_allclose(centred(found[2][1]), centred(found[0][1]), atol=1e-5)
+
+
+def test_leaves_behind_a_weaker_global_model_hold_rows_that_are_near_each_other(monkeypatch):
+    judged, make = [], LocalSearch.leaves
+
+    def leaves(search, partition, *more):
+        judged.append((search, partition))
+        return make(search, partition, *more)
+
+    monkeypatch.setattr(LocalSearch, "leaves", leaves)
+    AdaptiveClassifier(effort="fast", random_state=0, n_jobs=1).fit(*checkers(1000, 2))
+    assert len(judged) == 2
+    for search, partition in judged:
+        found = partition.leaves(search.data.U)
+        for leaf in range(partition.n_leaves):
+            assert (found[partition.rows(leaf)] == leaf).all()
+    offsets = [search.data.offset for search, _ in judged]
+    assert not np.array_equal(*offsets)
+    assert np.corrcoef(offsets[0].ravel(), offsets[1].ravel())[0, 1] > 0.5  # they score the same rows
 
 
 # What must not leak
@@ -324,3 +344,30 @@ def test_the_summary_names_the_loss_and_importances_tell_signal_from_noise():
     assert_allclose(model.feature_importances_.sum(), 1.0)
     assert model.feature_importances_[:2].sum() > 0.7
     assert summary(model)["loss"] == "log"
+
+
+def test_how_far_rows_are_is_told_when_somebody_asks_and_kept_in_files():
+    X, y = checkers(400, 3)
+    model, other = quick().fit(X, y), quick().fit(X, y)
+    assert model.fitted_.weights.leverage is None
+    saved = pickle.loads(pickle.dumps(other))
+    asked = np.concatenate([X[:50], X[:50] + 30])
+    assert_array_equal(model.is_far(asked), saved.is_far(asked))
+    assert model.is_far(X[:50] + 30).all()
+    for each in (model, saved):
+        assert each.fitted_.weights.later is None
+
+
+def test_what_all_rows_held_out_together_do_not_tell_costs_neither_leaves_nor_a_larger_C():
+    rng = np.random.RandomState(0)
+    X = np.concatenate([rng.normal(size=(600, 3)) - 8, rng.normal(size=(600, 3)) + 8])
+    model = quick().fit(X, np.repeat([0, 1], 600))
+    assert model.local_losses_ is None  # every row held out is right, and sure: no leaves were tried
+    problem = LogProblem.of(X, codes(np.repeat([0, 1], 600), 2), 1.0)
+    held = log_held_sets(replace(problem.rows, X=X), np.random.RandomState(0))
+    trials = held_path(problem, [4.0**i for i in range(-6, 14)], held)
+    assert len(trials) < 12  # of 20: two further steps told nothing
+    total = sum(out.sum() for out in held)
+    best, lowest = trials[best_trial(trials)], min(trial.loss for trial in trials)
+    assert (best.loss - lowest) * total <= 0.1 + 1e-9  # nats
+    assert all((trial.loss - lowest) * total > 0.1 for trial in trials if trial.C < best.C)

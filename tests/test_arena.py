@@ -73,6 +73,7 @@ def test_confirmation_tables_run_only_when_they_are_asked_for():
         (["--suite", "arena", "--dataset", "ames"], "confirmation table"),
         (["--suite", "arena", "--inner", "--confirm"], "give one of the two"),
         (["--suite", "core", "--curves"], "--curves is of --suite arena"),
+        (["--suite", "core", "--once"], "--once is of --suite arena"),
         (["--suite", "core", "--contestant", "nobody"], "no contestant is called 'nobody'"),
     ],
 )
@@ -237,6 +238,16 @@ def test_the_arena_runs_on_one_thread_and_then_on_every_core(monkeypatch):
         ("concrete/linear (every core)/0", "all"),
     ]
     assert pickle.loads(pickle.dumps(cells[0])).key == cells[0].key
+
+
+def test_a_run_of_one_split_on_one_thread_is_the_first_of_the_whole():
+    every = ARENA.protocol(confirm=True).of(["Adaptive", "linear"])
+    once = ARENA.protocol(confirm=True, once=True).of(["Adaptive", "linear"])
+    assert once.sets == every.sets
+    few = [cell.key for cell in once.cells(Settings())]
+    assert few == [f"{name}/{who}/0" for name in once.sets for who in ("Adaptive", "linear")]
+    assert set(few) < {cell.key for cell in every.cells(Settings())}
+    assert "One split of each table, one thread." in once.how
 
 
 def test_a_table_that_is_not_at_hand_is_said_to_be_missing(monkeypatch, tmp_path):

@@ -18,6 +18,7 @@ from experiments.sections import (
     SECTIONS,
     Entry,
     adaptive,
+    growth,
     ordinal_accuracy,
     problems,
     tuning_search,
@@ -158,3 +159,13 @@ def test_a_section_resumes_and_one_that_fails_leaves_the_others_alone(tmp_path, 
     assert "the answer is 42" in out.read_text()
     assert f"commit {commit()}" in out.read_text()
     assert "(2) was not measured: failed (ZeroDivisionError: by nothing)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("way", ["memory", "stream"])
+def test_growth_measures_a_fit_to_the_same_rows(way):
+    found = growth.job(way, "500")
+    X, y = growth.table(500)
+    model = growth.AdaptiveRegressor(random_state=0).fit(X, y)
+    Q, target = growth.block(10**6, growth.TEST_ROWS)
+    assert found["error"] == pytest.approx(np.sqrt(np.mean((model.predict(Q) - target) ** 2)), rel=1e-6)
+    assert found["seconds"] > 0

@@ -14,6 +14,7 @@ from ulmus.solvers.local import LocalKernels, fit_leaves
 from ulmus.solvers.log_passes import log_sums, minimise_by_passes
 from ulmus.solvers.softmax import FeatureObjective, LogProblem, fit_softmax
 from ulmus.streaming.batches import Batch
+from ulmus.streaming.shelves import divided, records
 from ulmus.streaming.survey import Survey
 
 
@@ -135,7 +136,19 @@ def test_the_number_of_distinct_rows_is_told_by_the_keys_of_the_sample():
     X = np.repeat(rng.standard_normal((20_000, 2)), 2, axis=0)
     survey = Survey(1_000, 7, False, pairs=True)
     survey.add(survey.look(Batch(X, np.zeros(len(X)), None, 0, "here")))
-    survey.settle()
+    survey.merge_pending()
     assert survey.n_rows == 40_000
     assert survey.n_distinct == pytest.approx(20_000, rel=0.12)  # four of its deviations, 1/√1000
     assert (survey.number % 2 == 0).all()
+
+
+def test_rows_are_divided_among_cells_in_the_order_in_which_they_came():
+    rng = np.random.RandomState(0)
+    rows = records(Rows(rng.normal(size=(50, 2)), rng.normal(size=(50, 1))), rng.normal(size=(50, 1)), np.arange(50))
+    cell = rng.randint(0, 9, 50)
+    cell[cell == 4] = 5
+    found = divided(rows, cell, 12)
+    assert len(found) == 12
+    for number, part in enumerate(found):
+        np.testing.assert_array_equal(part, rows[cell == number])
+        assert part.base is None

@@ -42,7 +42,7 @@ def test_categories_are_codes_that_the_model_treats_as_categories(folder):  # no
     model = ulmus.load(folder / "price.ulmus")
     encoder = model[-1].encoder_
     names = encoder.get_feature_names_out()
-    codes = names[model[-1]._categorical].tolist()
+    codes = names[model[-1].fitted_.weights.columns.categorical].tolist()
     assert codes == [name for name, kind in encoder.kinds_.items() if kind in ("category", "boolean")]
     town = codes.index("town")
     assert {r.name: r.levels for r in encoder.readers_}["town"] == ("Köln", "Oslo", "Rom", "Ulm")

@@ -15,6 +15,7 @@ from ulmus import (
     NKELMRegressor,
     NystromMap,
     RobustNKELMRegressor,
+    engine,
 )
 from ulmus.engine import Rows
 from ulmus.features import sampling
@@ -157,6 +158,16 @@ def test_keys_of_pairs_are_those_of_both_side_by_side():
     rng = np.random.RandomState(0)
     X, T = rng.normal(size=(300, 3)), rng.normal(size=(300, 2))
     assert_array_equal(row_keys(sampling._Pairs(X, T), 5), row_keys(np.concatenate([X, T], axis=1), 5))
+
+
+@pytest.mark.parametrize("n", [1, 64, 1000])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_keys_of_many_tiles_are_those_of_the_rows_one_by_one(monkeypatch, n, n_jobs):
+    monkeypatch.setattr(engine, "TILE_BYTES", 16 * 8 * 3)
+    monkeypatch.setattr(sampling, "TILES_EACH", 3)
+    X = np.random.RandomState(0).normal(size=(n, 3))
+    one_by_one = np.concatenate([row_keys(X[i : i + 1], 5) for i in range(n)])
+    assert_array_equal(row_keys(X, 5, n_jobs), one_by_one)
 
 
 def test_distinct_rows_are_counted_as_far_as_it_is_asked():

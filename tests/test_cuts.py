@@ -109,3 +109,18 @@ def test_a_model_with_cuts_is_saved_and_loaded(tmp_path):
     assert model.view_.preparation.cuts is not None
     save(model, tmp_path / "m.ulmus")
     assert_array_equal(load(tmp_path / "m.ulmus").predict_proba(X), model.predict_proba(X))
+
+
+def test_cuts_of_a_column_share_its_weight():
+    cuts = Cuts(np.array([0, 2, 2, 2]), np.zeros(4))
+    assert_array_equal(cuts.shares(np.array([0.5, 1.0, 0.75])), [0.5, 0.25, 0.25, 0.25])
+    assert len(Cuts(np.array([], dtype=int), np.array([])).shares(np.ones(3))) == 0
+
+
+def test_several_cuts_of_a_column_that_matters_are_found_worth_having():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(0, 1, (1200, 6))
+    steps = (np.floor(6 * X[:, 0]) % 2 + (X[:, 1] > 0.5)) % 2  # seven cuts, six of them in one column
+    model = AdaptiveClassifier(effort="fast", random_state=0).fit(X[:800], steps[:800].astype(int))
+    assert len(model.view_.preparation.cuts) >= 6
+    assert model.score(X[800:], steps[800:].astype(int)) > 0.9

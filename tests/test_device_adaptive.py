@@ -1,6 +1,7 @@
 """Adaptive models on a device: partitions, leaves, the log loss, and whole fits, beside the CPU's."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from data import relative_error
 from gpu import DEVICE, accelerator, torch
 from ulmus.backend import Host
 from ulmus.codings import Plain
-from ulmus.devices import batches, differences, log_leaves, softmax, trials
+from ulmus.devices import batches, differences, inverses, log_leaves, softmax, trials, triton_directions
 from ulmus.devices.direct import Driver
+from ulmus.devices.inverses import Inverses
 from ulmus.devices.leaves import answers, leaves_of
 from ulmus.devices.partition import DeviceLevel
 from ulmus.engine import Rows
@@ -141,6 +143,47 @@ def test_leaves_of_the_log_loss_have_the_weights_of_the_cpu(monkeypatch, n_class
     here, _ = log_local.fit_log_leaves("matern32", 0.7, 0.1, U, T, offset, weight, partitions, tol=1e-14)
     there = Driver(accelerator()).fit_log_leaves("matern32", 0.7, 0.1, U, T, offset, weight, partitions, 1e-14)
     assert max(map(relative_error, there, here)) < 1e-6
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_fused_leaves_of_the_log_loss_have_the_weights_of_the_cpu(monkeypatch, n_classes):
+    monkeypatch.setattr(log_leaves, "Inverses", partial(Inverses, fused=True))
+    monkeypatch.setattr(triton_directions, "ROWS", 16)
+    rng, U, _, weight, partitions = stage(n=30, size=20)
+    T = codes(U, n_classes, rng)
+    offset = 0.5 * rng.normal(size=T.shape)
+    here, _ = log_local.fit_log_leaves("matern32", 0.7, 0.1, U, T, offset, weight, partitions, tol=1e-14)
+    there = Driver(accelerator()).fit_log_leaves("matern32", 0.7, 0.1, U, T, offset, weight, partitions, 1e-14)
+    assert max(map(relative_error, there, here)) < 1e-6
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("columns", [1, 3, 18])
+def test_inverses_of_many_orders_are_those_of_each(monkeypatch, fused, columns):
+    monkeypatch.setattr(inverses, "FEW", 2)
+    monkeypatch.setattr(batches, "PANEL", 7)
+    rng, sizes, a = np.random.RandomState(0), np.array([40, 39, 20, 19, 18, 5, 1]), accelerator()
+    A = rng.normal(size=(7, 40, 60))
+    A = A @ A.transpose(0, 2, 1)
+    for matrix, n in zip(A, sizes, strict=True):
+        matrix[n:], matrix[:, n:] = 0.0, 0.0
+        matrix[np.arange(n, 40), np.arange(n, 40)] = 1.0
+
+    def factors(some, n):
+        return torch.linalg.cholesky(a.tensor(A[some, :n, :n]))
+
+    made = Inverses(a, sizes, factors, fused)
+    assert len(made.parts) == 3
+    V, active = rng.normal(size=(7, 40, columns)), np.array([1, 1, 1, 0, 1, 1, 1], bool)
+    expected = np.zeros_like(V)
+    for number, n in enumerate(sizes):
+        if active[number]:
+            expected[number, :n] = np.linalg.solve(A[number, :n, :n], V[number, :n])
+            V[number, n:] = 0.0
+    some = np.array([1, 3, 5, 6])
+    for chosen, which in ((made, np.arange(7)), (made.some(some), some)):
+        found = chosen.times(a.tensor(V[which]), a.tensor(active[which], torch.bool)).cpu().numpy()
+        assert_allclose(found, expected[which], rtol=1e-9, atol=1e-12)
 
 
 def centred(F):

@@ -98,7 +98,7 @@ def test_a_fit_that_is_interrupted_resumes_to_the_last_bit(tmp_path, monkeypatch
         return streaming.fit(fixed.ELMRegressor(**given), source, batch_rows=80, checkpoint=folder, checkpoint_rows=80)
 
     whole = run(tmp_path / "whole")
-    kind = passes.DeviceSummaryTally if stage == "sums" else passes.DeviceGradientTally
+    kind = passes.DeviceSummaryAccumulator if stage == "sums" else passes.DeviceGradientAccumulator
     add, seen = kind.add, []
 
     def interrupted(self, part):
@@ -121,11 +121,11 @@ def test_a_model_of_landmarks_resumes_too(tmp_path, monkeypatch):
         model = make("NKELM", "Classifier", device=DEVICE, C="auto", n_landmarks="auto", max_landmarks=40)
         return streaming.fit(model, (X, LABELS), batch_rows=64, sample_rows=200, checkpoint=folder, checkpoint_rows=64)
 
-    whole, summary = run(tmp_path / "whole"), passes.DeviceSummaryTally.summary
-    monkeypatch.setattr(passes.DeviceSummaryTally, "summary", lambda self: 1 / 0)
+    whole, summary = run(tmp_path / "whole"), passes.DeviceSummaryAccumulator.summary
+    monkeypatch.setattr(passes.DeviceSummaryAccumulator, "summary", lambda self: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run(tmp_path / "killed")
-    monkeypatch.setattr(passes.DeviceSummaryTally, "summary", summary)
+    monkeypatch.setattr(passes.DeviceSummaryAccumulator, "summary", summary)
     monkeypatch.setattr(
         type(ulmus.NKELMClassifier._family), "begin", lambda *_, **__: pytest.fail("the map is in the checkpoint")
     )

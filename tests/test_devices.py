@@ -211,6 +211,20 @@ def test_harder_cases_agree_too(kind, given):
     assert relative_error(there.predict(X), here.predict(X)) < 1e-6
 
 
+def test_the_intercept_of_weights_of_all_sizes_keeps_its_digits():
+    rng, n, C = np.random.default_rng(0), 6, 8e5
+    for _ in range(40):
+        X, T, w = np.abs(rng.normal(size=(n, 1))), rng.normal(size=n), 10.0 ** rng.uniform(-4, 3, n)
+        X[4], T[0] = -1.0, 100.0
+        cross = CrossKernel("cosine", X, KernelParameters(1.0))
+        found = fit_on_device(accelerator(), cross, Rows(X, T[:, None], w), C, fit_intercept=True, n_last=1, n_jobs=1)
+        A = np.sign(X @ X.T) + np.diag(1 / (C * w))
+        # what is left of the equations is the round-off of a solve, and of this sum
+        left = A @ found.alpha[:, 0] + found.intercept - T
+        size = np.linalg.norm(A, 2) * np.linalg.norm(found.alpha)
+        assert np.abs(left).max() <= 4 * n * np.finfo(float).eps * size
+
+
 def test_an_indefinite_kernel_goes_to_the_indefinite_solver_of_the_cpu():
     X, y = regression(60)
     cross = CrossKernel("sigmoid", X, KernelParameters(1.0, 3, -1.0))

@@ -9,7 +9,7 @@ from scipy.linalg import eigh, orth, subspace_angles
 from data import classification, relative_error, rows
 from ulmus import ENDA, KLDA, NumericalWarning, RandomLayer
 from ulmus.solvers.discriminant import (
-    between_scatter,
+    between_root,
     class_counts,
     class_means,
     mixing,
@@ -68,7 +68,7 @@ def test_counts_class_sums_and_the_gram_matrix_give_the_scatter(weighted):
     stats = Statistics.of(H, indicators(y), w)
     S_w, S_b, _ = scatter(H, y, w)
     assert relative_error(within_scatter(stats), S_w) < 1e-10
-    assert relative_error(between_scatter(stats), S_b) < 1e-10
+    assert relative_error(between_root(stats) @ between_root(stats).T, S_b) < 1e-10
     np.testing.assert_allclose(class_counts(stats), np.bincount(y, w))
     np.testing.assert_allclose(
         class_means(stats)[:, 2], np.average(H[y == 2], axis=0, weights=None if w is None else w[y == 2])

@@ -20,7 +20,7 @@ from data import classification, regression, relative_error
 from ulmus import distributed, streaming
 from ulmus.distributed import Partitions, Task
 from ulmus.streaming import Steps
-from ulmus.streaming.sums import Encoder, SummaryTally
+from ulmus.streaming.sums import Encoder, SummaryAccumulator
 from ulmus.streaming.survey import Survey
 
 N = 900
@@ -194,7 +194,7 @@ def test_few_rows_of_the_sample_leave_their_worker():
 
     def measured(self, *args):
         found = run(self, *args)
-        if isinstance(self.tally, Survey):
+        if isinstance(self.accumulator, Survey):
             sent.append(len(found[0]["keys"]))
         return found
 
@@ -224,9 +224,9 @@ def test_repeated_rows_give_the_sample_that_they_give_in_a_stream(distinct):
             kept.append(survey)
             return settle(survey)
 
-        settle = Survey.settle
+        settle = Survey.merge_pending
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Survey, "settle", keep)
+            patch.setattr(Survey, "merge_pending", keep)
             model = fixed.NKELMRegressor(10, C=1e3, random_state=seed)
             streaming.fit(model, (rows, y), sample_rows=100)
             streamed, _ = surveys[-1], surveys.clear()
@@ -307,8 +307,8 @@ def test_what_a_partition_sends_is_a_matrix_of_the_order_of_its_features():
     model = fixed.NKELMRegressor(L, C=10.0, gamma=5.0, random_state=0)
     steps = Steps(model)
     steps.begin(steps.read(X, Y))
-    task = Task(SummaryTally(steps, Encoder(), 1, None), None)
-    task = Task(task.tally, task.tally.work)
+    task = Task(SummaryAccumulator(steps, Encoder(), 1, None), None)
+    task = Task(task.accumulator, task.accumulator.work)
     sent = len(pickle.dumps(task.run(0, X, Y, None), protocol=5))
     assert sent == pytest.approx(8 * (steps.plan.features.n_lifted + 2) ** 2, rel=0.01)
     merged = task.merge([task.run(0, X[:400], Y[:400], None), task.run(1, X[400:], Y[400:], None)])

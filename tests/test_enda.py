@@ -16,10 +16,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import reference
 from data import classification, relative_error, rows, sparse_rows
 from discriminants import MODELS, PLAIN, incremental, model, models, quiet, weighable
-from ulmus import ENDA, NNDA, datasets
-from ulmus.models._heads import NEIGHBOURS, Means, votes
+from ulmus import ENDA, KLDA, NNDA, datasets
+from ulmus.models._heads import NEIGHBOURS, Means, nearest, votes
 from ulmus.models._references import References
 from ulmus.solvers.discriminant import solve_discriminant
 from ulmus.statistics import Statistics
@@ -54,7 +55,7 @@ def test_the_number_of_neighbours_has_the_fewest_errors_over_ten_folds():
     enda = ENDA(20, **PLAIN).fit(X, y)
     H = enda.map_.transform(X)
     wrong = dict.fromkeys(NEIGHBOURS, 0)
-    for division in References(X, y).divisions(enda._seed):
+    for division in References(X, y).divisions(enda.fitted_.certainty.seed):
         train = division.lost == 0
         T = np.equal(y[:, None], np.arange(3)).astype(float)
         W = solve_discriminant(Statistics.of(H[train], T[train]), 1 / enda.C_).weights
@@ -92,6 +93,25 @@ def test_ties_go_to_the_nearer_neighbour():
     P = votes(np.array([[1, 0], [0, 1]]), np.ones((2, 2)), 2, 2)
     np.testing.assert_array_equal(P.argmax(axis=1), [1, 0])
     np.testing.assert_allclose(P, 0.5, atol=1e-6)
+
+
+@pytest.mark.parametrize("order", [[0, 1, 1, 0], [1, 0, 0, 1]])
+def test_votes_that_are_equal_go_to_the_first_label_whether_neighbours_are_copies_or_have_weights(order):
+    for k in (4, 40, 63):  # one neighbour of each kind, and copies of them
+        each = k / 4
+        inner = votes(np.array([[order[0], order[1], order[0]]]), np.array([[each, 2 * each, each]]), k, 2)
+        copies = votes(np.repeat([order], k, axis=1), np.full((1, 4 * k), 0.25), k, 2)
+        for P in (inner, copies):
+            assert P[0, 0] == P[0, 1] == 0.5
+
+
+def test_round_off_of_equal_projections_does_not_say_which_is_nearer():
+    rng = np.random.default_rng(0)
+    steps, Q = rng.integers(0, 3, (60, 2)) / 3.0, rng.integers(0, 3, (20, 2)) / 3.0
+    expected = nearest(steps, Q, 5)
+    for _ in range(5):
+        off, other = (A * (1 + 1e-15 * rng.normal(size=A.shape)) for A in (steps, Q))
+        np.testing.assert_array_equal(nearest(off, other, 5), expected)
 
 
 def test_a_neighbour_of_weight_two_votes_like_two():
@@ -256,7 +276,7 @@ def test_called_without_arguments_everything_is_chosen(features):
     X, y = standardised("wine")
     chosen = ENDA(features=features, random_state=0).fit(X[::2], y[::2])
     assert chosen.score(X[1::2], y[1::2]) > 0.95
-    assert {"random": "slope_", "nystrom": "gamma_"}[features] in vars(chosen)
+    assert [hasattr(chosen, name) for name in ("slope_", "gamma_")] == [features == "random", features == "nystrom"]
     assert chosen.tuning_.C == chosen.C_
 
 
@@ -292,6 +312,49 @@ def test_probabilities_of_the_nearest_mean_are_calibrated_on_rows_left_out():
     confidence, right = P.max(axis=1), fitted.predict(X[1000:]) == y[1000:]
     assert abs(confidence.mean() - right.mean()) < 0.03  # two standard errors of an accuracy over 1000 rows
     assert isinstance(fitted.head_, Means)
+
+
+@pytest.mark.filterwarnings("ignore:scores of rows that were left out:ulmus.NumericalWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_where_means_tell_nothing_probabilities_are_the_frequencies_whichever_mean_is_nearest(seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(900, 4)), rng.choice(4, 900, p=[0.7, 0.1, 0.1, 0.1])
+    fitted = ENDA(10, head="mean", **PLAIN).fit(X[:400], y[:400])
+    P, frequency = fitted.predict_proba(X[400:]), np.bincount(y[:400]) / 400
+    assert abs(P.max(axis=1).mean() - (P.argmax(axis=1) == y[400:]).mean()) < 4 * 0.5 * np.sqrt(1 / 400 + 1 / 500)
+    # two numbers, factor and share, are fitted to 400 rows and cost half of a row each in the mean
+    loss, by_frequency = -np.log(P[np.arange(500), y[400:]]).mean(), -np.log(frequency[y[400:]]).mean()
+    assert loss < by_frequency + 4 * 2 / 800
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_klda_calibrates_class_means_on_rows_that_its_regression_did_not_see(grouped):
+    X, y = classification(60, classes=3)
+    groups = np.arange(60) % 5 if grouped else None
+    fitted = KLDA(gamma=0.5, C=16.0, head="mean", random_state=0).fit(X, y, groups=groups)
+    order = [int(np.flatnonzero((z == X).all(axis=1))[0]) for z in fitted.cross_kernel_.Z]
+    K, T = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2)), np.eye(3)[y]
+    alpha, _ = reference.kelm(K, T, 16.0, None, True)
+    A = np.linalg.lstsq(alpha, fitted.alpha_[np.argsort(order)], rcond=None)[0]
+    F = np.empty(T.shape)
+    for i in range(60):
+        rest = np.delete(np.arange(60), i) if groups is None else np.flatnonzero(groups != groups[i])
+        own, constant = reference.kelm(K[np.ix_(rest, rest)], T[rest], 16.0, None, True)
+        F[i] = K[i, rest] @ own + constant
+    expected = fitted.head_.probabilities(F @ A)
+    np.testing.assert_allclose(fitted.left_out_.scores, expected[order], atol=1e-8)
+
+
+def test_klda_is_no_surer_of_the_nearest_mean_than_right():
+    gaps = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(560, 4))
+        y = np.digitize(X[:, 0] + rng.normal(size=560), [-1.0, 0.0, 1.0])
+        fitted = KLDA(gamma=0.5, C=100.0, head="mean", random_state=0).fit(X[:60], y[:60])
+        P = fitted.predict_proba(X[60:])
+        gaps.append(P.max(axis=1).mean() - (P.argmax(axis=1) == y[60:]).mean())
+    assert abs(np.mean(gaps)) < 4 * 0.5 * np.sqrt((1 / 60 + 1 / 500) / 8)  # 0.45 by rows that it had seen
 
 
 def test_two_draws_give_two_pictures():

@@ -276,14 +276,14 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
-@pytest.mark.parametrize("moment", ["one_thread._lock", "one_thread", "crews._lock"])
+@pytest.mark.parametrize("moment", ["one_thread._lock", "one_thread", "thread_pools._lock"])
 def test_a_process_forked_while_another_thread_works_does_not_wait_for_it(moment):
     """A lock that the other thread holds stays locked in the child for ever; what it asked of BLAS, too."""
     script = f"""
 import os, threading, signal
 from threadpoolctl import threadpool_info, threadpool_limits
 from ulmus import engine
-from ulmus._threads import crews, one_thread
+from ulmus._threads import thread_pools, one_thread
 count = lambda: [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
 before, inside, leave = count(), threading.Event(), threading.Event()
 def work():

@@ -91,24 +91,25 @@ GREEDY = {
         ],
         arrays={"0": np.zeros(0, np.int64), "1": np.zeros(1, np.int64)},
     ),
-    "empty lists": lambda: forged(wide([], 400_000)),
-    "lists in lists": lambda: forged(wide([[[[]]]], 300_000)),
-    "empty sets": lambda: forged(wide({"set": []}, 200_000)),
-    "sets": lambda: forged(wide({"set": [1000, 2000, 3000, 4000, 5000]}, 50_000)),
-    "generators": lambda: forged(
+}
+#: Of so many small things each a little more is taken; a share of them.
+MANY = {
+    "empty lists": lambda share: forged(wide([], 400_000 // share)),
+    "lists in lists": lambda share: forged(wide([[[[]]]], 300_000 // share)),
+    "empty sets": lambda share: forged(wide({"set": []}, 200_000 // share)),
+    "sets": lambda share: forged(wide({"set": [1000, 2000, 3000, 4000, 5000]}, 50_000 // share)),
+    "generators": lambda share: forged(
         wide(
             {"random": ["MT19937", {"array": {"dtype": "<u4", "shape": [624], "order": "C", "data": "0"}}, 0, 0, 0.0]},
-            5_000,
+            5_000 // share,
         ),
         arrays={"0": np.zeros(624, np.uint32)},
     ),
-    "letters of four bytes": lambda: forged(wide("🌳", 300_000)),
+    "letters of four bytes": lambda share: forged(wide("🌳", 300_000 // share)),
 }
 
 
-@pytest.mark.parametrize("case", GREEDY)
-def test_loading_takes_at_most_the_stated_multiple_of_the_file(case):
-    data = GREEDY[case]()
+def assert_within_the_allowance(data):
     tracemalloc.start()
     try:
         with suppress(ulmus.LoadError):
@@ -117,6 +118,17 @@ def test_loading_takes_at_most_the_stated_multiple_of_the_file(case):
     finally:
         tracemalloc.stop()
     assert peak <= allowance(len(data))
+
+
+@pytest.mark.parametrize("case", GREEDY)
+def test_loading_takes_at_most_the_stated_multiple_of_the_file(case):
+    assert_within_the_allowance(GREEDY[case]())
+
+
+@pytest.mark.parametrize("share", [8, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("case", MANY)
+def test_loading_many_small_things_takes_at_most_the_stated_multiple_of_the_file(case, share):
+    assert_within_the_allowance(MANY[case](share))
 
 
 def test_what_needs_more_memory_than_its_file_may_take_is_refused_at_saving():
@@ -174,13 +186,14 @@ def test_keys_that_hold_objects_are_refused():
         from_bytes(forged(objects))
 
 
-def test_ten_thousand_mutated_files_are_refused_or_load_to_the_same():
+@pytest.mark.parametrize(("damaged", "crafted"), [(1000, 500), pytest.param(7000, 3500, marks=pytest.mark.slow)])
+def test_mutated_files_are_refused_or_load_to_the_same(damaged, crafted):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.fuzz._model_files", "7000", "3500"]
+    command = [sys.executable, "-m", "tests.fuzz._model_files", f"{damaged}", f"{crafted}"]
     root = Path(__file__).parents[1]
     run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=root)
     assert run.returncode == 0, run.stderr[-2000:]
     count = json.loads(run.stdout)
-    assert count["damaged refused"] + count.get("damaged same", 0) == 7000
-    assert sum(count.values()) == 10_500
-    assert count["crafted refused"] > 1000
+    assert count["damaged refused"] + count.get("damaged same", 0) == damaged
+    assert sum(count.values()) == damaged + crafted
+    assert count["crafted refused"] > 0.28 * crafted

@@ -138,7 +138,7 @@ def test_columns_may_be_numbered():
 def test_a_date_that_is_named_a_category_is_one():
     rows = pd.DataFrame({"when": np.array(["2024-01-01", "2024-02-01"], "datetime64[ns]")[np.arange(200) % 2]})
     model = AdaptiveRegressor(effort="fast", categorical_features=["when"]).fit(rows, np.arange(200) % 2.0)
-    assert model._categorical.tolist() == [True]
+    assert model.fitted_.weights.columns.categorical.tolist() == [True]
     assert model.view_.preparation.categories[0].levels.tolist() == [0.0, 1.0]
 
 
@@ -156,7 +156,7 @@ def test_durations_and_times_are_numbers(frames):
     for column in columns.values():
         assert_allclose(days_of(column), hours / 24, rtol=1e-15)
     model = AdaptiveRegressor(effort="fast", random_state=0).fit(rows, (hours - 12.0) ** 2)
-    assert not model._categorical.any()
+    assert not model.fitted_.weights.columns.categorical.any()
     assert model.score(rows, (hours - 12.0) ** 2) > 0.99
 
 

@@ -2,9 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
 
-from fuzz import runner
+from fuzz import coverage, runner
 
 HARNESSES = runner.harnesses()
 #: Fresh seeds of every harness; more are the work of `make fuzz`.
@@ -28,6 +29,32 @@ OPEN = [
 def test_property_fails_still_for_the_open_cases(name, seed):
     """One that holds again fails here: it belongs into the corpus then."""
     runner.attempt(HARNESSES[name], seed)
+
+
+class Sharpened:
+    """Probabilities of a model to some power: too sure above 1."""
+
+    def __init__(self, model, power):
+        self.model, self.power = model, power
+
+    def predict_proba(self, Q):
+        P = self.model.predict_proba(Q) ** self.power
+        return P / P.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("n", [25, 80, 500])
+@pytest.mark.parametrize("power", [1.0, 6.0])
+def test_coverage_tells_probabilities_that_are_too_sure_from_those_that_are_not(monkeypatch, n, power):
+    make = coverage.CLASSIFIERS["KELM"]
+    monkeypatch.setattr(coverage, "CLASSIFIERS", {"KELM": lambda *rows: Sharpened(make(*rows), power)})
+    found = []
+    for seed in range(3):
+        try:
+            coverage.check_probabilities(np.random.default_rng(seed), "gaussian one_sided", n, seed)
+        except AssertionError as error:
+            found.append(str(error))
+    assert len(found) == (0 if power == 1.0 else 3), found
 
 
 def test_corpus_names_known_harnesses_and_no_seed_twice():

@@ -24,7 +24,7 @@ from ulmus.calibration import FoldModels, fold_sample
 from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters
-from ulmus.models.kelm import _calibration_last
+from ulmus.models.kelm import calibration_last
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
 from ulmus.solvers.path import leave_out
@@ -65,7 +65,7 @@ def test_nystrom_calibration_by_folds_equals_refits_without_their_rows_and_landm
 def test_exact_kernel_calibration_by_folds_equals_refits_without_them(problem, intercept, weighted):
     X, T, w, folds = problem
     w = w if weighted else None
-    order, n_last = _calibration_last(len(X), folds)
+    order, n_last = calibration_last(len(X), folds)
     assert n_last == len(X)
     X, T, folds = X[order], T[order], folds[order]
     w = None if w is None else w[order]
@@ -86,7 +86,7 @@ def test_exact_kernel_calibration_by_folds_equals_refits_without_them(problem, i
 
 def test_exact_kernel_calibrates_on_whole_folds():
     folds = np.repeat(np.arange(40), 100)
-    order, n_last = _calibration_last(4000, folds)
+    order, n_last = calibration_last(4000, folds)
     last = folds[order][-n_last:]
     assert n_last == 1000
     assert not set(last) & set(folds[order][:-n_last])

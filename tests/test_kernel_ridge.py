@@ -41,6 +41,27 @@ def test_dual_weights_solve_the_dense_system(name, C, weighted, fit_intercept):
     assert relative_error(K_q @ solution.alpha + solution.intercept, K_q @ alpha + b) < 1e-8
 
 
+def test_with_an_intercept_and_weights_of_all_sizes_no_more_digits_are_lost_than_one_solve_loses():
+    rng, n, C = np.random.default_rng(0), 6, 8e5
+    for _ in range(40):
+        X, T, w = np.abs(rng.normal(size=(n, 1))), rng.normal(size=n), 10.0 ** rng.uniform(-4, 3, n)
+        X[4], T[0] = -1.0, 100.0  # the mean target is far from the intercept
+        found = fit_kernel_ridge(
+            CrossKernel("cosine", X, KernelParameters(1.0)), Rows(X, T[:, None], w), C, fit_intercept=True
+        )
+        K = np.sign(X @ X.T)
+        with mpmath.workdps(60):
+            A = mpmath.matrix(np.block([[K, np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]]).tolist())
+            for i in range(n):
+                A[i, i] += 1 / (mpmath.mpf(C) * mpmath.mpf(w[i]))
+            exact = np.array([float(v) for v in mpmath.lu_solve(A, mpmath.matrix([*T.tolist(), 0]))])
+            own = mpmath.matrix([*found.alpha[:, 0].tolist(), found.intercept[0]])
+            off = np.array([float(v) for v in A * own])[4] - T[4]
+        # a solve is exact for a system that is off by round-off, E: what it leaves of a row's equation is E α
+        size = np.linalg.norm(K + np.diag(1 / (C * w)), 2) * np.linalg.norm(exact[:n])
+        assert abs(off) <= 2 * n * np.finfo(float).eps * size
+
+
 def test_kelm_equals_scikit_learns_kernel_ridge():
     X, T = regression(80, outputs=2)
     other = KernelRidge(kernel="rbf", gamma=0.4, alpha=1 / 32.0).fit(X, T)

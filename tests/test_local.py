@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from ulmus.codings import Plain
+from ulmus.features import partition as partition_of_rows
 from ulmus.features.partition import random_partition
 from ulmus.solvers.local import LocalKernels, fit_leaves, leaf_kernel, solve_leaf
 from ulmus.tuning import local as tuning_local
@@ -36,6 +37,15 @@ def test_a_partition_holds_every_row_once_and_finds_it_again(n, d, leaf_rows, le
         rows = partition.rows(leaf)
         assert (found[rows] == leaf).all()
         assert len(rows) <= leaf_rows or (U[rows] == U[rows[0]]).all()
+
+
+def test_leaves_of_many_queries_are_those_of_each(monkeypatch):
+    monkeypatch.setattr(partition_of_rows, "QUERIES", 7)
+    rng = np.random.RandomState(0)
+    partition = random_partition(rng.normal(size=(200, 2)), 10, rng)
+    queries = rng.normal(size=(50, 2))
+    assert_array_equal(partition.leaves(queries), np.concatenate([partition.leaves(q[None]) for q in queries]))
+    assert partition.leaves(queries[:0]).shape == (0,)
 
 
 def test_leaves_are_balanced_and_the_deviation_decides_which_column_is_cut():

@@ -1,5 +1,7 @@
 """Monotone models: the programme against a general solver, fine grids, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ import ulmus
 from ulmus import AdaptiveRegressor, ELMRegressor, NKELMClassifier, NKELMRegressor
 from ulmus.calibration import leave_one_out
 from ulmus.engine import Lifted, Rows
+from ulmus.models._effort import EFFORTS
 from ulmus.models._stages import Stages
 from ulmus.models.pupil import answers, mixture
 from ulmus.solvers.monotone import Constraint, least_distance, made_monotone
@@ -161,8 +164,11 @@ def adaptive():
     """The same rows by a free adaptive model and by one that has directions."""
     X, y, _ = rising(300, 3, 9)
     given = {"effort": "fast", "random_state": 0}
-    free = AdaptiveRegressor(**given).fit(coloured(X), y)
-    return X, y, free, AdaptiveRegressor(**given, monotonic_cst={"up": 1, "down": -1}).fit(coloured(X), y)
+    free, bound = AdaptiveRegressor(**given), AdaptiveRegressor(**given, monotonic_cst={"up": 1, "down": -1})
+    for model in (free, bound):
+        model._plan = replace(EFFORTS["fast"], landmarks=100)
+        model.fit(coloured(X), y)
+    return X, y, free, bound
 
 
 def test_adaptive_models_are_monotone_in_columns_of_a_frame(adaptive):

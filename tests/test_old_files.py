@@ -4,6 +4,7 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import ulmus
@@ -109,3 +110,65 @@ def test_a_model_of_format_2_loads_answers_the_same_and_learns_on(name, monkeypa
             return
         target = LABELS if hasattr(fresh, "classes_") else np.c_[Y, -Y] if name == "nkelm_regressor" else Y
         loaded, fresh = (model.partial_fit(X + 0.05, target) for model in (loaded, fresh))
+
+
+def adaptive_table():
+    """The rows, and new ones, of the files of adaptive models."""
+    rng = np.random.RandomState(0)
+    rows, new = rng.uniform(-1, 1, (320, 2)), rng.uniform(-1, 1, (25, 2))
+    return rows, new
+
+
+def as_frame(rows):
+    return pd.DataFrame({"kind": np.where(rows[:, 0] > 0.2, "big", "small"), "x": rows[:, 1]})
+
+
+@pytest.mark.parametrize("name", ["regressor", "frame", "monotone", "classifier", "ordinal"])
+def test_an_adaptive_model_whose_parts_were_attributes_loads_and_answers_the_same(name):
+    loaded, answers = ulmus.load(FILES / f"adaptive_{name}_format_2.ulmus"), np.load(FILES / "adaptive_answers.npz")
+    new = as_frame(adaptive_table()[1]) if name == "frame" else adaptive_table()[1]
+    for model in (loaded, from_bytes(to_bytes(loaded)), pickle.loads(pickle.dumps(loaded))):
+        asked = [key for key in answers if key.startswith(f"adaptive_{name}.")]
+        assert len(asked) == 3
+        for key in asked:
+            found = getattr(model, key.partition(".")[2])(new)
+            np.testing.assert_allclose(found, answers[key], rtol=1e-9, atol=1e-12)
+        assert model.memory_ > model.map_.landmarks_.nbytes
+        assert model.feature_importances_.shape == (2,)
+        assert len(model.trials_) == 2
+    assert hasattr(loaded, "loss_") == (name == "classifier") == hasattr(loaded, "losses_")
+    assert hasattr(loaded, "monotone_violation_") == (name == "monotone")
+
+
+def test_a_frame_whose_levels_were_attributes_is_read_the_same():
+    rows = adaptive_table()[0][:60]
+    fresh = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(as_frame(rows), rows[:, 0])
+    fit = fresh.fitted_.weights
+    state = {k: v for k, v in fresh.__getstate__().items() if k != "fitted_"}
+    names = {"view_": "view", "map_": "features", "beta_": "beta", "intercept_": "intercept", "C_": "C"}
+    names |= {"local_": "local", "feature_importances_": "importances", "_part_seed": "part_seed"}
+    old = {old: getattr(fit, part) for old, part in names.items()} | {"_single_output": True, "spread_": fresh.spread_}
+    old |= {"_categorical": fit.columns.categorical, "_levels": {"kind": ["big", "small"]}}
+    before = ulmus.AdaptiveRegressor.__new__(ulmus.AdaptiveRegressor)
+    before.__setstate__({**state, **old})
+    np.testing.assert_array_equal(before.predict(as_frame(rows)), fresh.predict(as_frame(rows)))
+    np.testing.assert_array_equal(before.predict_interval(as_frame(rows)), fresh.predict_interval(as_frame(rows)))
+
+
+@pytest.mark.parametrize("name", ["enda", "enda_nystrom", "enda_learning", "klda", "nnda", "enda_ensemble"])
+def test_a_discriminant_model_whose_parts_were_attributes_loads_answers_the_same_and_learns_on(name):
+    loaded, answers = ulmus.load(FILES / f"{name}_format_2.ulmus"), np.load(FILES / "discriminant_answers.npz")
+    rng = np.random.RandomState(0)
+    rows, new = rng.normal(size=(60, 2)), rng.normal(size=(25, 2))
+    labels = np.digitize(rows[:, 0] + rows[:, 1] ** 2, [0.0, 1.0])
+    for model in (loaded, from_bytes(to_bytes(loaded)), pickle.loads(pickle.dumps(loaded))):
+        for method in ("transform", "predict_proba"):
+            np.testing.assert_allclose(getattr(model, method)(new), answers[f"{name}.{method}"], rtol=1e-9, atol=1e-11)
+        clear = np.diff(np.sort(answers[f"{name}.predict_proba"]), axis=1)[:, -1] > 1e-9  # ties were left to round-off
+        assert clear.mean() > 0.9
+        np.testing.assert_array_equal(model.predict(new[clear]), answers[f"{name}.predict"][clear])
+        shown = set(answers[f"{name}.attributes"].tolist()) - {"left_out_"}  # none where k was given
+        assert all(hasattr(model, attribute) for attribute in shown)
+        if hasattr(model, "partial_fit"):
+            found = model.partial_fit(rows + 0.1, labels).predict_proba(new)
+            np.testing.assert_allclose(found, answers[f"{name}.partial"], rtol=1e-9, atol=1e-11)

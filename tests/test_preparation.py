@@ -7,6 +7,7 @@ from scipy.stats import norm, rankdata
 
 from ulmus.features import preparation
 from ulmus.features.category import LEVELS, PRIOR, Category
+from ulmus.features.curves import MANY, STRETCHES, interpolated
 from ulmus.features.preparation import PREPARATIONS, Columns, Preparation
 
 RNG = np.random.RandomState(0)
@@ -51,6 +52,33 @@ def test_thinned_curves_stay_close_to_the_whole_one():
     expected = norm.ppf(np.clip((rankdata(x[:, 0]) - 0.5) / len(x), 0.001, 0.999))
     assert np.abs(Z - expected / expected.std()).max() < 0.05
     assert np.abs(Z - expected / expected.std()).mean() < 1e-3
+
+
+CURVES = {
+    "normal": np.sort(RNG.normal(size=1000)),
+    "long tails": np.sort(RNG.standard_cauchy(size=1000)),
+    "two": np.array([-1.0, 2.0]),
+    "one": np.array([0.5]),
+    "far away": 1e15 + np.arange(50.0),
+    "next to each other": np.append(0.0, np.nextafter(1.0, 2.0) ** np.arange(1, 40)),
+    "all there is": np.array([-1.7e308, 0.0, 1.7e308]),
+    "hardly apart": np.array([0.0, 5e-324, 1.0]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_curve_at_many_points_has_the_bits_of_interp(name, missing):
+    knots = CURVES[name]
+    values = np.sort(RNG.normal(size=len(knots)))
+    with np.errstate(over="ignore"):
+        between = knots[0] + (knots[-1] / 2 - knots[0] / 2) * 2 * RNG.uniform(size=MANY * STRETCHES)
+    x = np.concatenate([between, knots, np.nextafter(knots, np.inf), np.nextafter(knots, -np.inf), [-np.inf, np.inf]])
+    x = np.append(x, np.nan) if missing else x
+    before = x.copy()
+    assert_array_equal(interpolated(x, knots, values), np.interp(x, knots, values))
+    assert_array_equal(x, before)
 
 
 def test_clipped_columns_are_bounded():
@@ -138,3 +166,11 @@ def test_target_means_of_a_row_left_out_are_those_of_the_other_rows():
         others = (X[:, 1] == X[i, 1]) & (np.arange(40) != i)
         mean = (T[others].sum(axis=0) + PRIOR * T.mean(axis=0)) / (others.sum() + PRIOR)
         assert_allclose(told[i, -2:], mean / whole.mean_deviation, rtol=1e-10)
+
+
+def test_rows_of_numbers_are_prepared_without_asking_for_their_parts():
+    X, T = RNG.normal(size=(50, 2)), RNG.normal(size=(50, 1))
+    prepared = Preparation.of("quantile", X, T, None, np.zeros(2, bool))
+    parts = RNG.randint(0, 5, 50)
+    by_parts = prepared.transform_without(X, parts, dict.fromkeys(range(5), ()))
+    assert_array_equal(prepared.transform_learned(X, T, None, parts), by_parts)

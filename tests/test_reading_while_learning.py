@@ -47,7 +47,7 @@ class Pause:
 
     def __init__(self, patch, model):
         self.inside, self.go_on, self.armed = threading.Event(), threading.Event(), True
-        owner, name = (type(model.stream_.memory), "add") if hasattr(model, "stream_") else (type(model), "_solve")
+        owner, name = (type(model.stream_.memory), "add") if hasattr(model, "stream_") else (type(model), "_solved")
         real = getattr(owner, name)
 
         def paused(this, *args):

@@ -95,6 +95,7 @@ def test_displays_take_one_coordinate_and_say_what_they_cannot_draw():
     display = plots.ProjectionDisplay.from_estimator(ENDA(20, random_state=0).fit(X, LABELS), X, LABELS, components=0)
     plt.close(display.figure_)
     model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, Y)
-    model.trials_ = tuple(replace(trial, preparation="") for trial in model.trials_)  # as files of before have them
+    trials = tuple(replace(trial, preparation="") for trial in model.trials_)  # as files of before have them
+    model.fitted_ = replace(model.fitted_, weights=replace(model.fitted_.weights, trials=trials))
     with pytest.raises(ValueError, match="names no trials; fit it again"):
         plots.TuningDisplay.from_estimator(model)

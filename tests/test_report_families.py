@@ -14,7 +14,10 @@ from data import classification, regression
 from test_report import SECTIONS
 from ulmus.report.subject import Subject
 
-pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 #: One of each family.
 MODELS = {
@@ -24,12 +27,12 @@ MODELS = {
     "OSELM": ulmus.OSELMRegressor(20, random_state=0),
     "OSELM, classes": ulmus.OSELMClassifier(20, random_state=0),
     "OSELM, ordinal": ulmus.OSELMOrdinalClassifier(20, random_state=0),
-    "robust ELM": ulmus.RobustELMRegressor(random_state=0),
-    "robust NKELM": ulmus.RobustNKELMRegressor(random_state=0),
+    "robust ELM": ulmus.RobustELMRegressor(20, random_state=0),
+    "robust NKELM": ulmus.RobustNKELMRegressor(20, random_state=0),
     "ENDA": ulmus.ENDA(random_state=0),
-    "ENDA ensemble": ulmus.ENDAEnsemble(n_members=3, random_state=0),
+    "ENDA ensemble": ulmus.ENDAEnsemble(ulmus.ENDA(20), n_members=2, random_state=0),
     "KLDA": ulmus.KLDA(),
-    "NNDA": ulmus.NNDA(random_state=0),
+    "NNDA": ulmus.NNDA(20, max_iter=50, random_state=0),
     "adaptive": ulmus.AdaptiveRegressor(effort="fast", random_state=0),
     "adaptive, classes": ulmus.AdaptiveClassifier(effort="fast", random_state=0),
     "adaptive, ordinal": ulmus.AdaptiveOrdinalClassifier(effort="fast", random_state=0),

@@ -16,6 +16,7 @@ import ulmus
 from data import classification, regression, relative_error
 from ulmus import streaming
 from ulmus.streaming import CheckpointError, SourceError
+from ulmus.tuning.search import Tuner
 
 N = 700
 X, Y = regression(N)
@@ -199,7 +200,7 @@ def test_C_and_size_are_chosen_by_the_loss_on_all_rows(make, cv):
 def streaming_sample(count):
     survey = streaming.survey.Survey(count, int(np.random.RandomState(0).randint(2**31 - 1)), classifier=False)
     survey.add(survey.look(streaming.batches.Batch(X, Y, None, 0, "")))
-    survey.settle()
+    survey.merge_pending()
     return survey.X[:, 0]
 
 
@@ -400,3 +401,40 @@ def test_a_file_that_has_changed_is_refused_and_named(tmp_path):
     table.assign(y=0.0).to_parquet(tmp_path / "rows.parquet")
     with pytest.raises(CheckpointError, match=r"rows\.parquet was"):
         streaming.fit(fixed.ELMRegressor(C=1.0, random_state=0), tmp_path / "rows.parquet", **options)
+
+
+@pytest.mark.parametrize("given", [{"gamma": 0.5}, {}, {"gamma": 0.5, "cv": 3}], ids=["C", "C and width", "C, folds"])
+def test_a_C_that_the_sums_of_all_rows_choose_is_not_sought_on_the_sample(given, monkeypatch):
+    """It is that of a map that was begun with its own C, which another one replaced."""
+    given = {"fit_intercept": True, **given}
+    model = ulmus.NKELMRegressor(30, random_state=0, **given)
+    monkeypatch.setattr(Tuner, "choose_C", None)
+    streaming.fit(model, (X, Y), sample_rows=200, progress=False)
+    C = np.array([trial.C for trial in model.tuning_.trials if trial.stage == "size"][-1])
+    assert model.C_ in C
+    given = {**given, "gamma": model.gamma_, "C": model.C_}
+    again = ulmus.NKELMRegressor(30, landmarks=model.map_.landmarks_, **given).fit(X, Y)
+    assert relative_error(model.predict(X), again.predict(X)) < 1e-8
+
+
+def test_sums_that_are_to_choose_C_must_be_asked_to():
+    steps = streaming.Steps(ulmus.NKELMRegressor(30, gamma=0.5, random_state=0))
+    steps.begin(steps.read(X[:200], Y[:200]), spare=True)
+    summary = steps.summarise(steps.rows(X, Y))
+    with pytest.raises(ValueError, match="choose=True"):
+        steps.finish(summary)
+    assert steps.finish(summary, choose=True).C_ > 0
+
+
+@pytest.mark.parametrize("given", [{"max_hidden": 16}, {"n_hidden": 15}], ids=["size and C", "C"])
+def test_digits_are_won_back_for_the_C_that_was_chosen(given):
+    """Not for that of the sample: one correction then suffices, and rows are not gone over by QR."""
+    one, passes = X[:, :1], []
+    y = np.sin(3 * one[:, 0]) + 1e-6 * np.random.RandomState(0).normal(size=N)
+    model = ulmus.ELMRegressor(slope=1.0, fit_intercept=True, random_state=0, **given)
+    streaming.fit(model, (one, y), sample_rows=60, progress=lambda report: passes.append(report.label))
+    assert set(passes) == {"survey", "sums", "correction-1"}
+    Phi = model.map_.transform(one)
+    A = np.vstack([Phi - Phi.mean(axis=0), np.eye(Phi.shape[1]) / np.sqrt(model.C_)])
+    beta = np.linalg.lstsq(A, np.append(y - y.mean(), np.zeros(Phi.shape[1])), rcond=None)[0]
+    assert relative_error(model.predict(one), A[:N] @ beta + y.mean()) < 1e-7

@@ -19,7 +19,7 @@ import ulmus
 from ulmus import streaming
 from ulmus.streaming import CheckpointError, SourceError
 from ulmus.streaming.journal import Journal, Saved
-from ulmus.streaming.sums import SummaryTally
+from ulmus.streaming.sums import SummaryAccumulator
 
 rng = np.random.RandomState(0)
 X = rng.normal(size=(1200, 3))
@@ -37,7 +37,7 @@ def fitted(source, checkpoint=None, make=model, **options):
 
 def broken_off(source, folder, after=5, **options):
     """A fit that ends in the middle of its sums."""
-    add, count = SummaryTally.add, [0]
+    add, count = SummaryAccumulator.add, [0]
 
     def dying(self, part):
         count[0] += 1
@@ -46,7 +46,7 @@ def broken_off(source, folder, after=5, **options):
         add(self, part)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SummaryTally, "add", dying)
+        patch.setattr(SummaryAccumulator, "add", dying)
         with pytest.raises(MemoryError):
             fitted(source, folder, **options)
 

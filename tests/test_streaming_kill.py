@@ -32,6 +32,23 @@ def digest(model):
     return model.beta_.tobytes().hex()[:4000] + model.predict_interval(np.zeros((1, 3))).tobytes().hex()
 """
 
+#: The same for adaptive models: a sample that is not whole, and several cells of every partition.
+ADAPTIVE = """
+from ulmus.streaming import leaves
+leaves.CELL_ROWS = 1500
+
+def fit(folder, **options):
+    model = ulmus.AdaptiveRegressor(effort="fast", random_state=None, n_jobs=2)
+    options = {"batch_rows": 500, "sample_rows": 700, "checkpoint_seconds": 0, **options}
+    return streaming.fit(model, folder + "/rows", target="y", checkpoint=folder + "/state", **options)
+
+def digest(model):
+    local = model.local_
+    arrays = [model.beta_, local.U, *local.alphas, *(p.order for p in local.partitions)]
+    arrays.append(model.predict(np.zeros((1, 3))))
+    return b"".join(np.ascontiguousarray(a).tobytes() for a in arrays).hex()
+"""
+
 #: Children are forked from a process that has imported everything and started no thread, and killed in two ways.
 KILLER = """
 def child(folder, out, death):
@@ -58,7 +75,7 @@ def attempt(folder, out, seconds=None, death=None):
         os.kill(pid, signal.SIGKILL)
     return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
 
-folder, out = sys.argv[1:]
+folder, out, most, each = sys.argv[1:3] + [int(number) for number in sys.argv[3:]]
 rng = random.Random(0)
 kills = {"moment": 0, "fsync": 0, "replace": 0}
 results = []
@@ -67,7 +84,7 @@ attempt(folder, out)  # never interrupted, but for the seed it keeps
 seed = open(folder + "/state/seed.npz", "rb").read()
 results.append(open(out).read())
 duration = time.monotonic() - began
-while sum(kills.values()) < 24 or min(kills.values()) < 4:
+while sum(kills.values()) < most or min(kills.values()) < each:
     for name in os.listdir(folder + "/state"):
         if name not in ("seed.npz", "identity.json"):
             os.unlink(folder + "/state/" + name)
@@ -87,10 +104,10 @@ print(json.dumps({"kills": kills, "runs": len(results), "distinct": len(set(resu
 """
 
 
-def write_rows(folder):
+def write_rows(folder, table=None):
     rows = folder / "rows"
     rows.mkdir()
-    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=Y)
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=Y) if table is None else table
     for k, (start, stop) in enumerate([(0, 1370), (1370, 2555), (2555, N)]):
         table[start:stop].to_parquet(rows / f"{k}.parquet", row_group_size=400)
     return rows
@@ -107,8 +124,19 @@ def run(code, *arguments):
 def test_a_fit_that_is_killed_at_any_moment_ends_with_the_same_bits(tmp_path):
     """24 kills: at random moments, and between writing, flushing and renaming a checkpoint."""
     write_rows(tmp_path)
-    found = run(KILLER, tmp_path, tmp_path / "out")
+    found = run(KILLER, tmp_path, tmp_path / "out", 24, 4)
     assert sum(found["kills"].values()) >= 24
+    assert found["runs"] >= 2
+    assert found["distinct"] == 1
+
+
+@pytest.mark.slow
+def test_an_adaptive_fit_that_is_killed_at_any_moment_ends_with_the_same_bits(tmp_path):
+    """The same in all phases of an adaptive model, among them rows on disk and cells that are solved."""
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=np.sin(7 * X[:, 0]) * np.cos(7 * X[:, 1]) + 0.1 * X[:, 2])
+    write_rows(tmp_path, table)
+    found = run(ADAPTIVE + KILLER, tmp_path, tmp_path / "out", 20, 4)
+    assert sum(found["kills"].values()) >= 20
     assert found["runs"] >= 2
     assert found["distinct"] == 1
 

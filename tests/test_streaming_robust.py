@@ -91,10 +91,10 @@ def test_partitions_of_a_cluster_find_the_minimiser_too():
 class InMemory:
     """A stream of two batches, reduced one after the other."""
 
-    def reduce(self, name, tally, work):
+    def reduce(self, name, accumulator, work):
         for piece in (slice(0, 900), slice(900, None)):
-            tally.add(work(Rows(X[piece], TWO[piece], W[piece])))
-        return tally
+            accumulator.add(work(Rows(X[piece], TWO[piece], W[piece])))
+        return accumulator
 
 
 class AsTheyAre:

@@ -54,5 +54,7 @@ SECTIONS = {
     "af": Entry("Ordered and robust discriminants", "enda_variants", "variants", 5),
     "ag": Entry("Adaptive models past memory", "adaptive_streams", "past_memory", 1),
     "ah": Entry("GPU: adaptive models", "gpu_adaptive", "adaptive", 1),
+    "ai": Entry("How the cost of adaptive models grows with the rows", "growth", "growth", 4),
+    "aj": Entry("A billion rows on 32 workers, on paper", "billion", "billion", 1),
     "cpu": Entry("CPU: iterative beside direct, 8,000 and 20,000 landmarks", "iterative", "routes", 1),
 }

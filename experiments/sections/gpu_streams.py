@@ -15,7 +15,7 @@ from experiments.runner.report import Options, Section
 from experiments.sections.gpu_common import GAMMA, device_facts, warm_up
 from experiments.sections.streaming_job import WIDTH, block, generate, names
 from ulmus import NKELMRegressor, streaming
-from ulmus.streaming.device import DeviceSummaryTally
+from ulmus.streaming.device import DeviceSummaryAccumulator
 
 
 class Stopped(Exception):
@@ -25,20 +25,20 @@ class Stopped(Exception):
 @contextlib.contextmanager
 def stopped_after(batches: int) -> Iterator[None]:
     """The sums on the device stop after so many batches."""
-    add, count = DeviceSummaryTally.add, 0
+    add, count = DeviceSummaryAccumulator.add, 0
 
-    def counted(self: DeviceSummaryTally, part: tuple) -> None:
+    def counted(self: DeviceSummaryAccumulator, part: tuple) -> None:
         nonlocal count
         count += 1
         if count > batches:
             raise Stopped
         add(self, part)
 
-    DeviceSummaryTally.add = counted
+    DeviceSummaryAccumulator.add = counted
     try:
         yield
     finally:
-        DeviceSummaryTally.add = add
+        DeviceSummaryAccumulator.add = add
 
 
 def fitted(device: str, folder: Path, L: int, **more: object) -> tuple[NKELMRegressor, float, dict[str, float]]:

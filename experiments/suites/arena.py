@@ -116,8 +116,11 @@ class Arena(Suite):
     inner: bool = False
     curves: bool = False
     boosters: tuple[str, ...] = ()
+    every_core: bool = True
 
-    def protocol(self, *, inner: bool = False, confirm: bool = False, curves: bool = False) -> "Arena":
+    def protocol(
+        self, *, inner: bool = False, confirm: bool = False, curves: bool = False, once: bool = False
+    ) -> "Arena":
         """The arena as it is to be run."""
         if inner and confirm:
             raise ValueError("inner splits are for decisions, and confirmation tables for none: give one of the two")
@@ -125,8 +128,18 @@ class Arena(Suite):
         name, how = self.name, f"{self.how} {_PROTOCOL[inner, confirm]}"
         if inner:
             name += "-inner"
+        if once:
+            how += " One split of each table, one thread."
         return replace(
-            self, name=name, how=how, sets=sets, inner=inner, curves=curves, load=partial(load_table, inner=inner)
+            self,
+            name=name,
+            how=how,
+            sets=sets,
+            seeds=1 if once else self.seeds,
+            inner=inner,
+            curves=curves,
+            every_core=not once,
+            load=partial(load_table, inner=inner),
         )
 
     def of(self, names: Sequence[str] | None = None, sets: Sequence[str] | None = None) -> "Suite":
@@ -140,7 +153,7 @@ class Arena(Suite):
         """Everybody on one thread; then, on the first split, on every core; then the learning curves."""
         yield from (replace(cell, cores="one") for cell in super().cells(settings))
         sets = self.sets_of(settings)
-        if (os.cpu_count() or 1) > 1 and not settings.quick:
+        if self.every_core and (os.cpu_count() or 1) > 1 and not settings.quick:
             for name in sets:
                 for who in self.everyone:
                     work = partial(self._measure, name, who, 0, settings)

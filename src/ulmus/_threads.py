@@ -91,11 +91,11 @@ class _OneThread:
 one_thread = _OneThread()
 
 
-class _Crews:
+class _ThreadPools:
     """Threads that wait for the next call.
 
     Fresh ones often share a core until the system spreads them, which takes longer than most calls do
-    (``experiments/sections/threads.py``). Each call has a crew to itself, so that calls may be nested.
+    (``experiments/sections/threads.py``). Each call has a pool to itself, so that calls may be nested.
     """
 
     def __init__(self) -> None:
@@ -109,19 +109,19 @@ class _Crews:
 
     @contextmanager
     def of(self, size: int) -> Iterator[ThreadPoolExecutor]:
-        """A crew of so many; whoever asks waits for what it has begun, or cancels it."""
+        """A pool of so many; whoever asks waits for what it has begun, or cancels it."""
         with self._lock:
             idle = self._idle[size]
-            crew = idle.pop() if idle else ThreadPoolExecutor(size, "ulmus", initializer=limit_own)
+            pool = idle.pop() if idle else ThreadPoolExecutor(size, "ulmus", initializer=limit_own)
         try:
-            yield crew
+            yield pool
         finally:
             with self._lock:
                 kept = len(idle) < MOST_IDLE
                 if kept:
-                    idle.append(crew)
+                    idle.append(pool)
             if not kept:
-                crew.shutdown(wait=False)
+                pool.shutdown(wait=False)
 
 
-crews = _Crews()
+thread_pools = _ThreadPools()

@@ -10,7 +10,6 @@ from scipy import sparse
 
 from ulmus import engine
 from ulmus.backend import Host
-from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models.adaptive_steps import AdaptiveSteps
 from ulmus.solvers.cells import Cell, CellSolver
 from ulmus.solvers.local import LocalKernels
@@ -19,13 +18,13 @@ from ulmus.streaming.adaptive_passes import Recorded, Seen
 from ulmus.streaming.arrays import joined, taken
 from ulmus.streaming.batches import BATCH_ROWS, Batch
 from ulmus.streaming.errors import SourceError
-from ulmus.streaming.fitting import check_model, fit_stream, random_numbers, survey_for
+from ulmus.streaming.fitting import check_model, fit_stream, random_numbers, steps_of, survey_for
 from ulmus.streaming.journal import Journal
 from ulmus.streaming.leaves import CELL_ROWS
 from ulmus.streaming.preparation import Sample
 from ulmus.streaming.progress import Progress, Show
-from ulmus.streaming.shelves import rows_of
-from ulmus.streaming.stream import AnyTally
+from ulmus.streaming.shelves import divided, rows_of
+from ulmus.streaming.stream import AnyAccumulator
 from ulmus.streaming.survey import SAMPLE_ROWS
 
 #: Results that are merged by one task.
@@ -93,16 +92,14 @@ def fit(
     journal = Journal(None, {})
     rng, seed = random_numbers(model, journal)
     names = partitions.names
-    if isinstance(model, AdaptiveModel):
-        steps, encoder = AdaptiveSteps(model), None
-        if names is not None:
-            encoder, names = partitions.fitted(steps.table_encoder(names), sample_rows, seed), None
-            partitions.prepare = encoder.transform
-        steps.encode_by(encoder)
+    steps = steps_of(model)
+    if isinstance(steps, AdaptiveSteps) and names is not None:
+        steps.encoder, names = partitions.fitted(steps.table_encoder(names), sample_rows, seed), None
+        partitions.prepare = steps.encoder.transform
     survey = survey_for(model, sample_rows, seed, names)
     if partitions.n_rows is not None:
         survey.expect(partitions.n_rows)
-    fit_stream(model, partitions, journal, rng, survey, names, leaves=LeavesOnCluster(partitions))
+    fit_stream(steps, partitions, journal, rng, survey, names, leaves=LeavesOnCluster(partitions))
     return model
 
 
@@ -202,10 +199,10 @@ class Partitions:
         n_rows = None if lengths is None else int(sum(lengths))
         return cls(list(zip(*whole, strict=True)), names, n_rows, lengths, client or _current_client(), progress)
 
-    def reduce(self, name: str, tally: AnyTally, work: Callable[[Batch], Any]) -> AnyTally:
-        """One task per partition, then a tree of merges in a fixed order; what comes back is the state of one tally."""
+    def reduce(self, name: str, accumulator: AnyAccumulator, work: Callable[[Batch], Any]) -> AnyAccumulator:
+        """One task per partition, then a tree of merges in a fixed order; one state comes back."""
         dask = need("dask", "dask")
-        held = dask.delayed(Task(tally, work, self.prepare), pure=False, traverse=False)
+        held = dask.delayed(Task(accumulator, work, self.prepare), pure=False, traverse=False)
         label = f"ulmus-{name}"
         leaves = [dask.delayed(Task.run, name=label)(held, k, *part) for k, part in enumerate(self.parts)]
         level = leaves
@@ -216,8 +213,8 @@ class Partitions:
             # a map with many features is large, and travels once
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             arrays, notes = self._compute(name, leaves, level[0])
-        tally.restore(arrays, notes)
-        return tally
+        accumulator.restore(arrays, notes)
+        return accumulator
 
     def fitted(self, encoder: Any, sample_rows: int, seed: int) -> Any:
         """An encoder of frames, fitted to a sample of about so many rows."""
@@ -282,22 +279,22 @@ def _blocks(collection: Any, rows: tuple[int, ...] | None) -> list[Any]:
 class Task:
     """What is done with a partition, and with the results of several."""
 
-    tally: Any
+    accumulator: Any
     work: Callable[[Batch], Any]
     prepare: Callable[[Any], Any] | None = None
 
     def run(self, number: int, X: Any, y: Any, weight: Any) -> Any:
-        """The dumped tally of one partition."""
-        mine = self.tally.fresh()
+        """The dumped accumulator of one partition."""
+        mine = self.accumulator.fresh()
         for part in engine.ordered_map(self.work, _batches(self.prepare, number, X, y, weight), 1):
             mine.add(part)
         return mine.dump()
 
     def merge(self, dumps: list[Any]) -> Any:
-        """The dumped tally of several, in their order."""
-        total = self.tally.fresh()
+        """The dumped accumulator of several, in their order."""
+        total = self.accumulator.fresh()
         for arrays, notes in dumps:
-            other = self.tally.fresh()
+            other = self.accumulator.fresh()
             other.restore(arrays, notes)
             total.merge(other)
         return total.dump()
@@ -343,12 +340,12 @@ class LeavesOnCluster:
         work = CellTask(Recorded.of(steps, seen, tops), solver, [cells[g::count] for g in range(count)])
         held = dask.delayed(work, pure=False, traverse=False)
         prepare = dask.delayed(self.partitions.prepare, pure=False, traverse=False)
-        divided = [
+        parted = [
             dask.delayed(CellTask.divide, name="ulmus-divide", nout=count)(held, prepare, k, *part)
             for k, part in enumerate(parts)
         ]
         tasks = [
-            dask.delayed(CellTask.solve, name="ulmus-leaves")(held, g, [several[g] for several in divided])
+            dask.delayed(CellTask.solve, name="ulmus-leaves")(held, g, [several[g] for several in parted])
             for g in range(count)
         ]
         with warnings.catch_warnings():
@@ -374,14 +371,17 @@ class CellTask:
         if not found:
             return [[] for _ in self.groups]
         records = np.concatenate([rows for rows, _ in found])
-        place = [np.concatenate([cells[p] for _, cells in found]) for p in range(len(self.recorded.tops))]
-        return [[records[place[p] == cell] for p, cell in group] for group in self.groups]
+        by_cell = [
+            divided(records, np.concatenate([cells[p] for _, cells in found]), top.n_leaves)
+            for p, top in enumerate(self.recorded.tops)
+        ]
+        return [[by_cell[p][cell] for p, cell in group] for group in self.groups]
 
-    def solve(self, number: int, divided: list[list[np.ndarray]]) -> dict[tuple[int, int], dict[str, np.ndarray]]:
+    def solve(self, number: int, parted: list[list[np.ndarray]]) -> dict[tuple[int, int], dict[str, np.ndarray]]:
         """The leaves of a group of cells, whose rows come from all partitions."""
         solved = {}
         for k, (p, cell) in enumerate(self.groups[number]):
-            rows = rows_of(np.concatenate([part[k] for part in divided if part]))
+            rows = rows_of(np.concatenate([part[k] for part in parted if part]))
             solved[p, cell] = self.solver.solve(rows, p, cell, Host(1)).dump()
         return solved
 

@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from joblib import effective_n_jobs
 
-from ulmus._threads import crews, one_thread
+from ulmus._threads import one_thread, thread_pools
 from ulmus.statistics import Extent, Statistics, TriangularStatistics, power_of_two
 
 #: Bytes of features that one thread holds at a time: large enough for BLAS to run at full rate.
@@ -138,11 +138,11 @@ def threads_for(size: int) -> AbstractContextManager[Any]:
 
 
 class _Task(Generic[Result]):
-    """A call that is made once, by whoever comes first: a thread of the crew, or who waits for the result."""
+    """A call that is made once, by whoever comes first: a thread of the pool, or who waits for the result."""
 
-    def __init__(self, crew: Executor, call: Callable[[], Result]) -> None:
+    def __init__(self, pool: Executor, call: Callable[[], Result]) -> None:
         self._call, self._begun, self.result = call, threading.Lock(), Future[Result]()
-        self.offered = crew.submit(self.run)
+        self.offered = pool.submit(self.run)
 
     def claim(self) -> bool:
         """Whether nobody has begun it; nobody else will."""
@@ -183,16 +183,16 @@ def ordered_map(
             yield from map(work, items)
         return
     helping = isinstance(items, list)  # this thread, too; otherwise it has the next items to fetch
-    with one_thread, crews.of(threads - helping) as crew:
+    with one_thread, thread_pools.of(threads - helping) as pool:
         tasks: deque[_Task[Result]] = deque()
         try:
             for item in items:
-                tasks.append(_Task(crew, partial(work, item)))
+                tasks.append(_Task(pool, partial(work, item)))
                 if len(tasks) > threads:
                     yield _first(tasks, helping)
             while tasks:
                 yield _first(tasks, helping)
-        finally:  # an error, or nobody wants the rest: it is not begun, and what the crew has begun is waited for
+        finally:  # an error, or nobody wants the rest: it is not begun, and what the pool has begun is waited for
             for task in tasks:
                 task.claim()
             wait([task.offered for task in tasks])

@@ -47,14 +47,14 @@ class Parameter:
 
     def describe(self, name: str) -> str:
         """Its entry in a numpydoc section."""
-        default = f", default={_shown(self.default)}" if self.default is not None else ""
+        default = f", default={_literal(self.default)}" if self.default is not None else ""
         optional = ", optional" if self.default is None and "None" not in self.kind else default
         optional = ", default=None" if self.default is None and "None" in self.kind else optional
         lines = wrap(" ".join(dedent(self.text).split()), WIDTH - 8, break_long_words=False, break_on_hyphens=False)
         return "\n".join([f"{name} : {self.kind}{optional}", *(f"    {line}" for line in lines)])
 
 
-def _shown(value: Any) -> str:
+def _literal(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 

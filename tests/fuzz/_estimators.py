@@ -124,6 +124,8 @@ class Case:
 
     def __str__(self) -> str:
         settings = ", ".join(f"{k}={v!r}" for k, v in self.settings.items())
+        if "estimator" in self.settings:  # whose repr leaves out what is as by default
+            settings += f", C={self.settings['estimator'].C!r}"
         return f"{self.name}({settings}) on {self.X.shape[0]} × {self.X.shape[1]} rows"
 
 

@@ -115,17 +115,17 @@ def kernel_studentised(K, T, C, w, u, intercept):
 
 
 def kernel_ridge(K, T, ridge, intercept):
-    """``α`` and ``b``: ``(K + ridge) α + 1b = T`` and ``1ᵀα = 0``, and the inverse of the whole system."""
+    """``α`` and ``b`` of ``(K + ridge) α + 1b = T`` and ``1ᵀα = 0``; what each takes of T: ``∂α/∂T`` and ``∂b/∂T``."""
     n = len(K)
     A = K + np.diag(ridge)
     if not intercept:
         inverse = solve(A, identity(n))
-        return inverse @ T, mpf(np.zeros(T.shape[1])), inverse
+        return inverse @ T, mpf(np.zeros(T.shape[1])), inverse, mpf(np.zeros(n))
     one = mpf(np.ones((n, 1)))
     whole = np.concatenate([np.concatenate([A, one], 1), np.concatenate([one.T, mpf(np.zeros((1, 1)))], 1)])
     inverse = solve(whole, identity(n + 1))
     found = inverse @ np.concatenate([T, mpf(np.zeros((1, T.shape[1])))])
-    return found[:-1], found[-1], inverse[:n, :n]
+    return found[:-1], found[-1], inverse[:n, :n], inverse[n, :n]
 
 
 def _squared(x, z):

@@ -102,7 +102,7 @@ def kelm(rng):
     share = u_ / w_
 
     def answer(K, K_q, T):
-        alpha, b, inverse = kernel_ridge(K, T, ridge, intercept)
+        alpha, b, inverse, _ = kernel_ridge(K, T, ridge, intercept)
         remainder = np.maximum(1 - share + share * np.diag(inverse) * ridge, mpf(1e-30))
         return K_q @ alpha + b, kernel_studentised(K, T, mpf(C), w_, u_, intercept), remainder
 
@@ -110,11 +110,12 @@ def kelm(rng):
         return _symmetric(rng, K, K_far), _shifted(rng, K_q, q_far), nudged_exactly(rng, T, EPS)
 
     (f, left, remainder), far = moved(answer, (K, K_q, T_), nudge)
-    alpha, _, inverse = kernel_ridge(K, T_, ridge, intercept)
+    alpha, _, inverse, constant = kernel_ridge(K, T_, ridge, intercept)
     p, A = 2 * n, rounded(K + np.diag(ridge))
-    # backward stability: the solve is exact for a system that is off by round-off of its norm
+    # backward stability: the solve is exact for a system that is off by E, round-off of its norm, and answers move by
+    # (k_x ∂α/∂T + ∂b/∂T) E α
     off = p * EPS * np.linalg.norm(A, 2) * np.linalg.norm(rounded(alpha), axis=0)
-    reach = np.linalg.norm(rounded(K_q @ inverse), axis=1)[:, None]
+    reach = np.linalg.norm(rounded(K_q @ inverse + constant), axis=1)[:, None]
     dot = EPS * p * (np.abs(rounded(K_q)) @ np.abs(rounded(alpha)) + np.abs(case.T).max(axis=0))
     compare("a prediction", model.predict(case.Q).reshape(f.shape), f, SLACK * p * far[0] + reach * off + dot, words)
     if (remainder > 1e-6).all():
@@ -198,7 +199,7 @@ def _bounded(rng, model, case, values, C, intercept, f, allowed, words):
     """The exact kernel model is no further away than ``error_bound`` says."""
     K, K_q = (values.between(A, case.X, check=False)[0] for A in (case.X, case.Q))
     T_, w_ = exactly(case.T, case.weight)
-    alpha, b, _ = kernel_ridge(K, T_, 1 / (mpf(C) * w_), intercept)
+    alpha, b, *_ = kernel_ridge(K, T_, 1 / (mpf(C) * w_), intercept)
     apart = np.linalg.norm(f - rounded(K_q @ alpha + b), axis=1)
     bound = model.error_bound(case.Q) * (1 + 1e-9) + np.linalg.norm(allowed, axis=1)
     at = int(np.argmax(apart - bound))

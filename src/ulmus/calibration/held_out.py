@@ -50,7 +50,8 @@ class HeldOut:
     misses their targets by: small for a row that is merely far from others, and large for an outlier. ``freedom`` are
     the degrees of freedom, per row, of the model that holds all of them, where rows were left out of that. ``curves``
     are the quantiles of a model that has fitted some, ``folds`` the models by which rows of folds were predicted.
-    ``alone`` are the same rows left out one by one, where errors of other fits were worse.
+    ``alone`` are the same rows left out one by one, where errors of other fits were worse. ``by_log`` tells that
+    predictions are scores of a log loss.
     """
 
     T: np.ndarray
@@ -67,6 +68,7 @@ class HeldOut:
     curves: Curves | None = None
     folds: FoldWeights | None = None
     alone: "HeldOut | None" = None
+    by_log: bool = False
 
     @property
     def by_itself(self) -> "HeldOut | None":
@@ -86,7 +88,7 @@ class HeldOut:
         columns: dict[str, list[Any]] = {
             f.name: [getattr(part, f.name) for part in parts]
             for f in fields(cls)
-            if f.name not in ("one_by_one", "freedom", "curves", "folds", "alone")
+            if f.name not in ("one_by_one", "freedom", "curves", "folds", "alone", "by_log")
         }
         every: dict[str, Any] = {k: None if v[0] is None else np.concatenate(v) for k, v in columns.items()}
         return cls(**every)

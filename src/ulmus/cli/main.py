@@ -12,9 +12,7 @@ from ulmus.cli.export import export
 #: A file that may be -.
 File = Annotated[str, Parameter(allow_leading_hyphen=True)]
 Output = Parameter(alias="-o", allow_leading_hyphen=True)
-
 Metric = Literal["r2", "rmse", "mae", "accuracy", "balanced_accuracy", "log_loss", "auc", "average_precision", "f1"]
-
 app = App(
     name="ulmus",
     help="Non-linear models for tables whose weights are one closed-form solve. "
@@ -286,6 +284,7 @@ def bench(
     inner: Annotated[bool, Parameter(negative="")] = False,
     confirm: Annotated[bool, Parameter(negative="")] = False,
     curves: Annotated[bool, Parameter(negative="")] = False,
+    once: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Compare our models with what you would pick otherwise, on this machine.
 
@@ -311,10 +310,12 @@ def bench(
         Of the arena: run the confirmation tables as well, when a version is done.
     curves
         Of the arena: measure learning curves as well.
+    once
+        Of the arena: one split of each table, on one thread alone.
     """
     from ulmus.cli.experiments import bench as run
 
-    protocol = {"inner": inner, "confirm": confirm, "curves": curves}
+    protocol = {"inner": inner, "confirm": confirm, "curves": curves, "once": once}
     run(suite, contestant, dataset, protocol, quick=quick, data=data, out=out, jobs=jobs)
 
 

@@ -86,10 +86,6 @@ class Accelerator:
             out[start : start + rows] = buffer[: len(piece)]
         return out.numpy()
 
-    def synchronise(self) -> None:
-        if self.is_gpu:
-            self.torch.cuda.synchronize(self.device)
-
 
 def import_torch() -> Any:
     """PyTorch, or an error that says how to get it."""

@@ -5,7 +5,6 @@ matrix of such a leaf is its own, beside ones on the diagonal, and no mask is ne
 """
 
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,12 +94,6 @@ class Factors:
         for p in self.panels:
             eye = torch.eye(p.stop - p.start, dtype=L.dtype, device=L.device).expand(len(L), -1, -1)
             self.inverses.append(torch.linalg.solve_triangular(L[:, p, p], eye, upper=False))
-
-    def some(self, which: Any) -> "Factors":
-        """Some of the factors."""
-        other = copy(self)
-        other.L, other.inverses = self.L[which], [inverse[which] for inverse in self.inverses]
-        return other
 
     def solve(self, B: Any) -> Any:
         """``(LLᵀ)⁻¹B`` of right-hand sides ``[batch, n, side]``."""

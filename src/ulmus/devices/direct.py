@@ -39,7 +39,7 @@ from ulmus.solvers.ridge import (
     Solution,
     fit_dual,
     fit_triangular,
-    settle,
+    with_digits_restored,
 )
 from ulmus.solvers.ridge import fit_sums as fit_host_sums
 from ulmus.solvers.softmax import LogProblem
@@ -352,7 +352,7 @@ def fit_ridge(
             wanted = replace(DOUBLE, correct=0.0)
     try:
         system = DeviceNormalEquations(stats, C, fit_intercept)
-        solution = settle(problem, system, system.solution(), wanted)
+        solution = with_digits_restored(problem, system, system.solution(), wanted)
     except LinAlgError:
         solution = None
     if solution is None:
@@ -370,7 +370,7 @@ def fit_sums(stats: Any, C: float | None, fit_intercept: bool, again: Any, multi
     try:
         system = DeviceNormalEquations(stats, C, fit_intercept)
         lost = again is None and np.finfo(float).eps * system.condition > DOUBLE.correct
-        solution = None if lost else settle(again, system, system.solution(), precision)
+        solution = None if lost else with_digits_restored(again, system, system.solution(), precision)
     except LinAlgError:
         solution = None
     if solution is None:

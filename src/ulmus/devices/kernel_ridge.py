@@ -10,7 +10,7 @@ from ulmus.devices.tensors import DeviceRows
 from ulmus.devices.triangles import BLOCK, cholesky_in_place, solve_lower, solve_upper
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel
-from ulmus.solvers.kernel_ridge import DualSolution, fit_kernel_ridge, without_folds
+from ulmus.solvers.kernel_ridge import DualSolution, bordered, fit_kernel_ridge, without_folds
 
 
 def fit_on_device(
@@ -52,19 +52,20 @@ def fit_on_device(
         return fit_kernel_ridge(cross, rows, C, **options)
     T = rows.T.astype(np.float64)
     mean = T.mean(axis=0) if fit_intercept else np.zeros(T.shape[1])  # of which α knows nothing
-    T = accelerator.tensor(T - mean)
-    B = torch.cat([T, torch.ones_like(T[:, :1])], dim=1) if fit_intercept else T
-    S = solve_upper(torch, A, solve_lower(torch, A, B))
+    T -= mean
+
+    def solve(B: np.ndarray) -> Any:
+        return accelerator.numpy(solve_upper(torch, A, solve_lower(torch, A, accelerator.tensor(B))))
+
+    solved = solve(np.column_stack([T, np.ones(n)]) if fit_intercept else T)
     corner = A[n - m :, n - m :].tril()
     half = torch.linalg.solve_triangular(corner, torch.eye(m, dtype=A.dtype, device=A.device), upper=False)
     inverse = accelerator.numpy((half**2).sum(0) if last_folds is None else half.T @ half)
-    solved: Any = accelerator.numpy(S)
     alpha, b = solved, np.zeros(T.shape[1])
     if fit_intercept:
-        alpha, u = solved[:, :-1], solved[:, -1]
-        b = alpha.sum(axis=0) / u.sum()
-        alpha, b = alpha - np.outer(u, b), mean + b
-        v = u[n - m :]
+        u = solved[:, -1]
+        alpha, b = bordered(solved[:, :-1], u, T, solve)
+        v, b = u[n - m :], mean + b
         inverse = inverse - (v**2 if last_folds is None else np.outer(v, v)) / u.sum()
     last = rows.take(slice(n - m, n))
     weight = np.ones(m) if last.weight is None else last.weight

@@ -50,7 +50,12 @@ def fit_leaves(
 
 
 def factored(accelerator: Accelerator, kernel: str, X: Any, penalty: Any) -> Factors:
-    """Factors of ``K + diag(penalty)``; a penalty too small for round-off is raised."""
+    """What solves with ``K + diag(penalty)``; a penalty too small for round-off is raised."""
+    return Factors(accelerator.torch, lower_factors(accelerator, kernel, X, penalty))
+
+
+def lower_factors(accelerator: Accelerator, kernel: str, X: Any, penalty: Any) -> Any:
+    """Lower factors of ``K + diag(penalty)``; a penalty too small for round-off is raised."""
     torch = accelerator.torch
     K = values(accelerator, kernel, X, X)
     K.diagonal(dim1=1, dim2=2).add_(penalty)
@@ -59,7 +64,7 @@ def factored(accelerator: Accelerator, kernel: str, X: Any, penalty: Any) -> Fac
     bad = info.nonzero()[:, 0]
     for lifts in range(1, LIFTS):
         if not len(bad):
-            return Factors(torch, L)
+            return L
         K = values(accelerator, kernel, X[bad], X[bad])
         K.diagonal(dim1=1, dim2=2).add_(penalty[bad] + lifts * LIFT[np.dtype(np.float64)] * X.shape[2])
         L[bad], info = torch.linalg.cholesky_ex(K)

@@ -1,8 +1,9 @@
 r"""The local stage in the log loss on the device: Newton's method in hundreds of leaves at a time.
 
 What :mod:`ulmus.solvers.log_local` does leaf by leaf: a factor of :math:`K + \lambda(WD)^{-1}`, D the curvature at
-the offsets, and conjugate gradients in its metric. All leaves of a batch take their steps together; those that have
-arrived stand still and are put aside, and factors are made anew where directions take long.
+the offsets, and conjugate gradients in its metric. All leaves of a batch take their steps together, by inverses instead
+of factors; those that have arrived stand still and are put aside, and inverses are made anew where directions take
+long.
 """
 
 from collections.abc import Sequence
@@ -11,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.batches import Factors, leaf_batches, scaled_columns
+from ulmus.devices.batches import leaf_batches, scaled_columns
 from ulmus.devices.differences import scale_of
-from ulmus.devices.leaves import factored
-from ulmus.devices.log_loss import curvature, losses, proportions, turned
+from ulmus.devices.inverses import Inverses
+from ulmus.devices.leaves import lower_factors
+from ulmus.devices.log_loss import curvature, losses, proportions
+from ulmus.devices.newton_directions import NewtonDirections, pair
 from ulmus.features.partition import Partition
 from ulmus.solvers.descent import ENOUGH, FINE, MAX_INNER, ROUGH, SMALL
 from ulmus.solvers.local import leaf_kernel
@@ -50,7 +53,8 @@ def fit_log_leaves(
         for some, batch in leaf_batches(accelerator, partition, np.arange(partition.n_leaves), alike=0.0):
             rows, inside = order[batch.place], batch.inside
             X, w = scaled_columns(torch, U[rows], inside, scale), torch.where(inside, weight[rows], 0.0)
-            found, arrived = log_minimum(accelerator, kernel, X, Y[rows], offset[rows], w, ridge, tol)
+            sizes = np.diff(partition.starts)[some]
+            found, arrived = log_minimum(accelerator, kernel, X, Y[rows], offset[rows], w, sizes, ridge, tol)
             alpha[batch.place[inside]] = found[inside]
             unfinished += some[~np.asarray(accelerator.numpy(arrived))].tolist()
         out = np.asarray(accelerator.numpy(alpha))
@@ -65,18 +69,28 @@ def fit_log_leaves(
 
 
 def log_minimum(
-    accelerator: Accelerator, kernel: str, X: Any, Y: Any, offset: Any, w: Any, ridge: float, tol: float
+    accelerator: Accelerator,
+    kernel: str,
+    X: Any,
+    Y: Any,
+    offset: Any,
+    w: Any,
+    sizes: np.ndarray,
+    ridge: float,
+    tol: float,
 ) -> tuple[Any, Any]:
-    """Weights ``[leaf, row, column]`` of leaves with scaled rows ``X``, and which leaves have arrived.
+    """Weights ``[leaf, row, column]`` of leaves of these sizes with scaled rows ``X``, and which leaves have arrived.
 
-    Leaves that have arrived are put aside where they are half of all.
+    Leaves that have arrived are put aside where they are half of all, and before inverses are made anew.
     """
     torch = accelerator.torch
-    out, live = torch.zeros_like(Y), torch.arange(len(Y), device=Y.device)
-    batch = _Batch(accelerator, kernel, X, Y, offset, w, ridge)
+    order = np.argsort(-sizes, kind="stable")
+    live = accelerator.tensor(order, torch.int64)
+    out = torch.zeros_like(Y)
+    batch = _Batch(accelerator, kernel, X[live], Y[live], offset[live], w[live], sizes[order], ridge)
     for _ in range(MAX_STEPS):
         batch.step(tol)
-        if bool((2 * batch.arrived.sum() >= len(live)).item()):
+        if int(batch.arrived.sum()) >= (1 if batch.outdated else len(live) / 2):
             out[live] = batch.alpha
             left = (~batch.arrived).nonzero()[:, 0]
             live = live[left]
@@ -94,60 +108,79 @@ class _Batch:
     """The objectives of some leaves, ``Σ w ℓ(O + Kα) + λ αᵀKα / 2``; vectors carry their images ``Kα`` along."""
 
     def __init__(
-        self, accelerator: Accelerator, kernel: str, X: Any, Y: Any, offset: Any, w: Any, ridge: float
+        self,
+        accelerator: Accelerator,
+        kernel: str,
+        X: Any,
+        Y: Any,
+        offset: Any,
+        w: Any,
+        sizes: np.ndarray,
+        ridge: float,
     ) -> None:
         self.accelerator, self.torch, self.kernel, self.X = accelerator, accelerator.torch, kernel, X
-        self.Y, self.offset, self.w, self.ridge = Y, offset, w, ridge
+        self.Y, self.offset, self.w, self.sizes, self.ridge = Y, offset, w, sizes, ridge
         self.alpha = self.image = self.torch.zeros_like(Y)
         self.first = self.value = self._value(self.alpha, self.image)
         self.ratio = self.torch.ones_like(self.value)
         self.arrived = self.torch.zeros_like(self.value, dtype=self.torch.bool)
         self.wd = w
-        self._factors: Factors | None = None
+        self._inverses: Inverses | None = None
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the next step makes inverses."""
+        return self._inverses is None
 
     def some(self, leaves: Any) -> "_Batch":
         """Some of the leaves, where they stand."""
+        which = np.asarray(self.accelerator.numpy(leaves))
         X, Y, offset, w = (a[leaves] for a in (self.X, self.Y, self.offset, self.w))
-        other = _Batch(self.accelerator, self.kernel, X, Y, offset, w, self.ridge)
+        other = _Batch(self.accelerator, self.kernel, X, Y, offset, w, self.sizes[which], self.ridge)
         for name in ("alpha", "image", "first", "value", "arrived", "ratio", "wd"):
             setattr(other, name, getattr(self, name)[leaves])
-        other._factors = None if self._factors is None else self._factors.some(leaves)
+        other._inverses = None if self._inverses is None else self._inverses.some(which)
         return other
 
     def _metric(self) -> None:
-        """The factor of ``K + λ(WD)⁻¹``, D the curvature here."""
+        """The inverse of ``K + λ(WD)⁻¹``, D the curvature here."""
         torch, most = self.torch, bound(self.Y.shape[2])
         d = curvature(proportions(torch, self.offset + self.image)).clamp(FLOOR * most, most)
         self.wd = torch.where(self.w > 0, self.w * d, 1.0)
-        self._factors = factored(self.accelerator, self.kernel, self.X, self.ridge / self.wd + JITTER)
+        penalty = self.ridge / self.wd + JITTER
+
+        def factors(some: slice, n: int) -> Any:
+            return lower_factors(self.accelerator, self.kernel, self.X[some, :, :n].contiguous(), penalty[some, :n])
+
+        self._inverses = Inverses(self.accelerator, self.sizes, factors)
         self.ratio = torch.ones_like(self.value)
 
     def _value(self, alpha: Any, image: Any) -> Any:
         loss = (self.w * losses(self.torch, self.Y, self.offset + image)).sum(1)
-        return loss + 0.5 * self.ridge * _pair(alpha, image)
+        return loss + 0.5 * self.ridge * pair(alpha, image)
 
-    def _direction(self, z: Any) -> tuple[Any, Any]:
+    def _direction(self, z: Any, active: Any) -> tuple[Any, Any]:
         """``M⁻¹`` of a gradient, and its image ``(WD)⁻¹(z − λδ)``."""
         wd = self.wd[:, :, None]
-        assert self._factors is not None
-        delta = self._factors.solve(z / wd)
+        assert self._inverses is not None
+        delta = self._inverses.times(z / wd, active)
         return delta, (z - self.ridge * delta) / wd
 
     def step(self, tol: float) -> None:
         """One step of Newton's method; leaves that have arrived stand still."""
         torch, alpha, image, value = self.torch, self.alpha, self.image, self.value
-        if self._factors is None:
+        if self._inverses is None:
             self._metric()
         P = proportions(torch, self.offset + image)
         z = self.w[:, :, None] * (P - self.Y) + self.ridge * alpha
-        Mz, KMz = self._direction(z)
-        by_metric = 0.5 * _pair(z, KMz)
+        Mz, KMz = self._direction(z, ~self.arrived)
+        by_metric = 0.5 * pair(z, KMz)
         left = tol * torch.maximum(value, SMALL * self.first)
         self.arrived = self.arrived | (self.ratio * by_metric <= left)
         gap = (self.ratio * by_metric).clamp(min=1e-300)
         eta = torch.maximum((gap * tol / left).sqrt(), (left / (ENOUGH * gap)).sqrt()).clamp(FINE, ROUGH)
         d, shift, inner = self._newton(P, z, Mz, KMz, eta)
-        slope = _pair(z, shift)
+        slope = pair(z, shift)
         self.ratio = torch.maximum(self.ratio, -0.5 * slope / by_metric.clamp(min=1e-300))
         t = torch.where(self.arrived, 0.0, torch.ones_like(value))
         for _ in range(HALVINGS):
@@ -158,35 +191,18 @@ class _Batch:
             t = torch.where(far, t / 2, t)
         self.alpha, self.image, self.value = alpha + t[:, None, None] * d, image + t[:, None, None] * shift, end
         if inner > RENEWED:
-            self._factors = None
+            self._inverses = None
 
     def _newton(self, P: Any, z: Any, Mz: Any, KMz: Any, eta: Any) -> tuple[Any, Any, int]:
         """Newton's direction and its image, by conjugate gradients, and how many products it took."""
-        torch, w = self.torch, self.w[:, :, None]
-        d, shift = torch.zeros_like(z), torch.zeros_like(z)
-        r, p, image = -z, -Mz, -KMz
-        size = _pair(r, image)
-        enough, active = eta**2 * size, ~self.arrived
-        if not bool(active.any()):
-            return d, shift, 0
-        count = 0
-        while count < MAX_INNER:
+        inverses, count = self._inverses, 0
+        assert inverses is not None
+        state = NewtonDirections(self.torch, P, self.w, self.wd, self.ridge, -z, -Mz, -KMz, eta**2, ~self.arrived)
+        if inverses.fused:
+            from ulmus.devices.triton_directions import FusedDirections
+
+            state = FusedDirections.of(state, inverses.sizes)
+        while count < MAX_INNER and bool(state.active.any()):
+            state.turn(inverses.times(state.advance(), state.active))
             count += 1
-            Hp = w * turned(P, image) + self.ridge * p
-            bend = _pair(Hp, image)
-            active = active & (bend > 0)
-            a = torch.where(active, size / bend, 0.0)[:, None, None]
-            d, shift, r = d + a * p, shift + a * image, r - a * Hp
-            q, Kq = self._direction(r)
-            new = _pair(r, Kq)
-            active = active & (new > enough)
-            if not bool(active.any()):
-                break
-            more = torch.where(active, new / size, 0.0)[:, None, None]
-            p, image, size = q + more * p, Kq + more * image, torch.where(active, new, size)
-        return d, shift, count
-
-
-def _pair(a: Any, b: Any) -> Any:
-    """Inner products of every leaf."""
-    return (a * b).sum((1, 2))
+        return state.d, state.shift, count

@@ -102,9 +102,9 @@ class DeviceLevel:
         top = values[last]
         threshold = values[first + self._int(np.floor(quantile * (sizes - 1)).astype(np.intp))]
         if bool((threshold == top).any()):
-            below_top = _first_not_below(torch, values, top, first, last + 1)
+            below_top = first + _between(torch, values < top[which], first, last + 1)
             threshold = torch.where(threshold == top, values[torch.maximum(below_top - 1, first)], threshold)
-        after = _first_above(torch, values, threshold, first, last + 1)
+        after = first + _between(torch, values <= threshold[which], first, last + 1)
         above = torch.where(after <= last, values[torch.minimum(after, last)], torch.inf)
         left = np.asarray(self.accelerator.numpy(after - first)).astype(np.intp)
         self.left[nodes] = left
@@ -127,23 +127,3 @@ def _between(torch: Any, values: Any, begin: Any, end: Any) -> Any:
     """Sums of ``values[begin:end]``, counted through all rows of the matrix, from running ones."""
     running = torch.nn.functional.pad(torch.cumsum(values.reshape(-1), 0), (1, 0))
     return running[end] - running[begin]
-
-
-def _first_above(torch: Any, values: Any, limit: Any, begin: Any, end: Any) -> Any:
-    """The first place in every stretch of rising values at which they are above a limit; its end where none is."""
-    return _bisected(torch, begin, end, lambda middle: values[middle] <= limit)
-
-
-def _first_not_below(torch: Any, values: Any, limit: Any, begin: Any, end: Any) -> Any:
-    return _bisected(torch, begin, end, lambda middle: values[middle] < limit)
-
-
-def _bisected(torch: Any, begin: Any, end: Any, before: Any) -> Any:
-    low, high = begin.clone(), end.clone()
-    for _ in range(int((end - begin).max()).bit_length()):
-        open_ = low < high
-        middle = torch.where(open_, (low + high) // 2, begin)
-        goes_on = before(middle) & open_
-        low = torch.where(goes_on, middle + 1, low)
-        high = torch.where(open_ & ~goes_on, middle, high)
-    return low

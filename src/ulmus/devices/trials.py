@@ -49,7 +49,8 @@ def leaf_trials(
             else:
                 assert data.offset is not None
                 offset = accelerator.tensor(data.offset[rows])
-                alpha = log_minimum(accelerator, kernel, X, R, offset, w, ridge, tol)[0]
+                sizes = inside.sum(axis=1)
+                alpha = log_minimum(accelerator, kernel, X, R, offset, w, sizes, ridge, tol)[0]
             out[i, start:stop] = (data.P_held[held] + accelerator.numpy(K @ alpha))[asking]
         start = stop
     return out

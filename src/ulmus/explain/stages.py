@@ -57,7 +57,7 @@ class TwoStages:
     def answers(self, X: np.ndarray, T: np.ndarray) -> np.ndarray:
         """Scores of coordinates, from the targets."""
         out = self.smoother.weights(X) @ T
-        for leaf, queries, kB in self._asked(X):
+        for leaf, queries, kB in self._leaves_of(X):
             out[queries] += kB @ self.smoother.residual[leaf.rows] / len(self.partitions)
         return out
 
@@ -65,13 +65,13 @@ class TwoStages:
         """``f(x) − f₋ᵢ(x)``: ``[row, training row, output]``."""
         s, P = self.smoother, len(self.partitions)
         out = s.weights(X)[:, :, None] * s.left_out
-        for leaf, queries, kB in self._asked(X):
+        for leaf, queries, kB in self._leaves_of(X):
             moved = (kB @ s.own[leaf.rows]) @ s.right + kB.sum(axis=1)[:, None] * s.offset  # k_x B c_i
             out[queries] -= moved[:, :, None] * s.left_out / P
             out[np.ix_(queries, leaf.rows)] += kB[:, :, None] * leaf.left_out / P
         return out
 
-    def _asked(self, X: np.ndarray) -> Any:
+    def _leaves_of(self, X: np.ndarray) -> Any:
         """Every leaf with the rows that fall into it, and their ``k_x B``."""
         for partition, leaves in zip(self.local.partitions, self.partitions, strict=True):
             number = partition.leaves(X)

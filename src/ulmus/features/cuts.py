@@ -36,6 +36,10 @@ class Cuts:
     def __len__(self) -> int:
         return len(self.at)
 
+    def shares(self, weight: np.ndarray) -> np.ndarray:
+        """Weights of the cuts, from those of columns: together, the cuts of a column weigh as much as it does."""
+        return np.asarray(weight[self.column] / np.bincount(self.column)[self.column])
+
     @classmethod
     def of(cls, X: np.ndarray, T: np.ndarray, weight: np.ndarray | None, numeric: int, most: int = MOST) -> "Cuts":
         """Learn the cuts that tell the targets apart, and keep those of the first columns; nothing may be missing.

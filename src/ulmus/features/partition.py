@@ -6,6 +6,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ulmus import engine
+
+#: Rows whose leaves are looked up at a time: what is held of them stays in cache.
+QUERIES = 2**16
 #: Where a node is cut: a random quantile between these.
 CUT = (0.4, 0.6)
 #: A cut that leaves less than this share on one side (ties) is replaced by one along a random direction.
@@ -37,6 +41,11 @@ class Partition:
 
     def leaves(self, U: np.ndarray) -> np.ndarray:
         """The leaf of every row of ``U``."""
+        pieces = list(engine.pieces(len(U), QUERIES))
+        found = list(engine.ordered_map(lambda piece: self._leaves_of(U[piece]), pieces))
+        return np.concatenate(found) if found else np.empty(0, np.intp)
+
+    def _leaves_of(self, U: np.ndarray) -> np.ndarray:
         node = np.zeros(len(U), np.intp) if len(self.feature) else np.full(len(U), -1)
         while True:
             inside = np.flatnonzero(node >= 0)

@@ -24,6 +24,7 @@ from scipy.special import ndtri
 
 from ulmus import engine
 from ulmus.features.category import Category
+from ulmus.features.curves import interpolated
 from ulmus.features.cuts import Cuts
 
 #: Points of a quantile curve, at most.
@@ -83,7 +84,7 @@ class Columns:
         if self.kind == "quantile":
             Z = np.empty(X.shape)
             for j, (knots, values) in enumerate(zip(self.knots, self.values, strict=True)):
-                Z[:, j] = np.interp(X[:, j], knots, values)
+                Z[:, j] = interpolated(X[:, j], knots, values)
         else:
             Z = (X - self.centre) / self.scale
             if self.kind == "clip":
@@ -256,6 +257,8 @@ class Preparation:
 
         ``part`` numbers the parts; equal rows must be in one part. Rows of part -1 get the means of all.
         """
+        if not self.has_means:
+            return self.transform(X)
         w = np.ones(len(X)) if weight is None else weight
         less = {
             int(k): self.categories_of(X[part == k], T[part == k], w[part == k]) for k in np.unique(part[part >= 0])

@@ -21,6 +21,8 @@ from ulmus.engine import Rows
 _U = np.uint64
 #: Rows whose keys are held at a time.
 PIECE_ROWS = 2**19
+#: Tiles whose keys a thread makes in one go.
+TILES_EACH = 16
 #: Rows up to which copies are looked for: one row among more has so little leverage that its copies do not matter.
 MOST_COMPARED = 2**22
 #: Distinct rows below which rows may be equal by chance.
@@ -65,12 +67,16 @@ def row_keys(X: Any, seed: int, n_jobs: int | None = -1) -> np.ndarray:
     else:
         keys = np.empty(X.shape[0], np.uint64)
 
-        def work(tile: slice) -> None:
-            some = X[tile]
-            keys[tile] = some.words_by(factors) if isinstance(some, _Pairs) else _words(some) @ factors  # modulo 2⁶⁴
+        height = engine.tile_rows(X.shape[1], np.float64)
 
-        tiles = list(engine.pieces(X.shape[0], engine.tile_rows(X.shape[1], np.float64)))
-        for _ in engine.ordered_map(work, tiles, n_jobs):
+        def work(share: slice) -> None:
+            for start in range(share.start, share.stop, height):
+                tile = slice(start, min(start + height, share.stop))
+                some = X[tile]
+                keys[tile] = some.words_by(factors) if isinstance(some, _Pairs) else _words(some) @ factors  # mod 2⁶⁴
+
+        # a tile stays in cache, but takes too little time to be a task
+        for _ in engine.ordered_map(work, list(engine.pieces(X.shape[0], TILES_EACH * height)), n_jobs):
             pass
     return _mix(keys + offset)
 

@@ -1,5 +1,6 @@
 """The task of classification: what a model does with labels that have no order, whatever its features are."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -16,10 +17,11 @@ from ulmus.codings import Coding, OneVsAll
 from ulmus.engine import Rows
 from ulmus.labels import SeveralLabels, refuse_several
 from ulmus.models import _counterfactuals, _effects, _reasons, multilabel
-from ulmus.models.base import Model, validated
+from ulmus.models.base import Model
 from ulmus.models.choice import Training
 from ulmus.models.class_options import LOSS_CRITERIA
 from ulmus.models.fitted import Fitted, FittedView, Outcome
+from ulmus.models.reading import validated
 
 #: What a probability counts as in a log loss, at least.
 LEAST_PROBABILITY = 1e-15
@@ -169,15 +171,15 @@ class Classification(ClassifierMixin, Model):
         if isinstance(targets, SeveralLabels):
             return LabelTemperatures.of(held_out, np.average(rows.T > 0, axis=0, weights=rows.weight))
         true, weight = OneVsAll.class_scores(held_out.T).argmax(axis=1), held_out.weight
-        found = self._probabilities_by(OneVsAll.class_scores(held_out.P), true, weight)
+        found = self._probabilities_by(held_out)(OneVsAll.class_scores(held_out.P), true, weight)
         prior = np.average(0.5 * (1.0 + OneVsAll.class_scores(rows.T)), axis=0, weights=rows.weight)
         return replace(found, left_out=LabelScores(held_out.P, true, weight, held_out.variance), prior=prior)
 
-    def _probabilities_by(self, scores: np.ndarray, true: np.ndarray, weight: np.ndarray) -> Temperature:
-        """How scores of rows become probabilities, from those of rows left out."""
+    def _probabilities_by(self, held_out: HeldOut) -> Callable[[np.ndarray, np.ndarray, np.ndarray], Temperature]:
+        """How scores of rows become probabilities: a function of those of rows left out, their classes and weights."""
         if not self._by_log:
-            return Temperature.of(scores, true, weight)
-        return LogScores.own(scores, true, weight, 0.5 if scores.shape[1] == 2 else 1.0)
+            return Temperature.of
+        return lambda scores, true, weight: LogScores.own(scores, true, weight, 0.5 if scores.shape[1] == 2 else 1.0)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score per class, or one score for two classes (positive means ``classes_[1]``).

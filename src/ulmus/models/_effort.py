@@ -42,6 +42,7 @@ EFFORTS = {
     "fast": Effort(
         Budget(800, 100, 1_200, 128, rounds=2, rounds_again=1, final_landmarks=(250, 250), kernels=1),
         *(300, 600, 600, 2, 8),
+        grows=False,
     ),
     "default": Effort(
         Budget(),

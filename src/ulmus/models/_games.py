@@ -8,8 +8,7 @@ from ulmus import engine
 from ulmus.devices.tensors import received
 from ulmus.features.kernels import dense
 from ulmus.features.metric import gradients
-from ulmus.models._metric import seen_through
-from ulmus.models.base import rechecked
+from ulmus.models.reading import rechecked, seen_through
 
 if TYPE_CHECKING:
     from ulmus.explain.game import Game
@@ -68,29 +67,32 @@ def _view_game(model: Any) -> "Game":
     """Inputs as the view of an adaptive model shows them: each may have become several coordinates."""
     from ulmus.explain.game import Game, kernel_products, local_products
 
-    view, local, cross = model.view_, model.local_, model.map_.cross_kernel_
-    weights = model.map_.weight_to_landmarks(model.beta_)
+    fitted = model._now()
+    fit = fitted.weights
+    view, local, cross = fit.view, fit.local, fit.features.cross_kernel_
+    weights = fit.features.weight_to_landmarks(fit.beta)
     products = kernel_products(cross, weights)
     if products is not None and local is not None:
         leaves = local_products(local)
         products = None if leaves is None else products + leaves
 
     def see(X: Any) -> np.ndarray:
-        return np.asarray(view.transform(np.asarray(model._checked(X), dtype=np.float64)))
+        return np.asarray(fit.coordinates(model._checked(X, fitted)))
 
     def score(U: np.ndarray) -> np.ndarray:
         out = engine.apply(cross, U, weights, n_jobs=model.n_jobs)
-        return (out if local is None else out + local.predict(U, model.n_jobs)) + model.intercept_
+        return (out if local is None else out + local.predict(U, model.n_jobs)) + fit.intercept
 
-    owner = model._inputs[view.preparation.sources()[view.metric > 0]]
-    return Game(see, owner, score, model.intercept_, products, np.asarray(cross.Z, np.float64))
+    owner = fit.columns.sources[view.preparation.sources()[view.metric > 0]]
+    return Game(see, owner, score, fit.intercept, products, np.asarray(cross.Z, np.float64))
 
 
 def slopes_of(model: Any) -> Any:
     """Coordinates → slopes of the scores along them, ``[row, coordinate, output]``, in the coordinates of the game."""
     if hasattr(model, "view_"):
-        cross, weights = model.map_.cross_kernel_, model.map_.weight_to_landmarks(model.beta_)
-        return lambda U: gradients(cross, U, weights) + (0.0 if model.local_ is None else model.local_.gradients(U))
+        fit = model._now().weights
+        cross, weights = fit.features.cross_kernel_, fit.features.weight_to_landmarks(fit.beta)
+        return lambda U: gradients(cross, U, weights) + (0.0 if fit.local is None else fit.local.gradients(U))
     weights = model.alpha_ if hasattr(model, "alpha_") else getattr(model, "landmark_weights_", None)
     metric = model._now("weights").metric
     if weights is None or (metric is not None and metric.ndim == 2) or model.cross_kernel_.kernel is None:

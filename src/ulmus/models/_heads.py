@@ -11,6 +11,10 @@ from ulmus.calibration import probabilities
 NEIGHBOURS = (1, 2, 3, 4, 5, 7, 9, 11, 15, 21, 31)
 #: How much more the nearest neighbour counts than the farthest: enough to break ties.
 NEARER = 1e-6
+#: Projections that differ by less than this share of the largest are the same.
+SAME_PLACE = 1e-9
+#: Digits of a share of the votes that are more than round-off.
+VOTE_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,11 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class Means:
-    """The nearest class mean wins; ``softmax(−sharpness ‖z − m_k‖²)`` over the classes that have rows, on a floor."""
+    """``softmax(−sharpness ‖z − m_k‖²)`` over the classes that have rows, on a floor; the most probable class wins.
+
+    That is the nearest one where distances tell classes apart. Where they do not, the floor decides, by how frequent
+    classes are: the nearest of means that lie together is any of them.
+    """
 
     means: np.ndarray
     sharpness: float
@@ -44,11 +52,11 @@ class Means:
 
     def probabilities(self, Z: np.ndarray) -> np.ndarray:
         """Probabilities, one column per class."""
-        return probabilities(self.scores(Z), self.sharpness, self.floor)
+        return probabilities(self.scores(Z), self.sharpness, self.floor, by_score=False)
 
     def held_out(self, judged: "JudgedFolds") -> np.ndarray:
         """Probabilities of the judged rows."""
-        return probabilities(judged.scores(), self.sharpness, self.floor)
+        return probabilities(judged.scores(), self.sharpness, self.floor, by_score=False)
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
         """Minus the squared distances to the class means."""
@@ -57,18 +65,27 @@ class Means:
 
 
 def nearest(references: np.ndarray, Z: np.ndarray, k: int) -> np.ndarray:
-    """Indices of the ``k`` nearest references (all, if there are fewer), nearest first."""
-    search = NearestNeighbors(n_neighbors=min(k, len(references)), n_jobs=1).fit(references)
-    return np.asarray(search.kneighbors(Z, return_distance=False))
+    """Indices of the ``k`` nearest references (all, if there are fewer), nearest first.
+
+    Steep nodes are steps, and rows between the same steps have the same projection but for round-off, which must not
+    say which of them is nearer.
+    """
+    unit = SAME_PLACE * float(np.abs(references).max(initial=0.0)) or 1.0
+    search = NearestNeighbors(n_neighbors=min(k, len(references)), n_jobs=1).fit(np.round(references / unit))
+    return np.asarray(search.kneighbors(np.round(Z / unit), return_distance=False))
 
 
 def votes(labels: np.ndarray, mass: np.ndarray, k: int, n_classes: int) -> np.ndarray:
-    """Shares of the classes among the first k copies of neighbours ``[row, rank]``, ties broken towards the nearer."""
+    """Shares of the classes among the first k copies of neighbours ``[row, rank]``, ties broken towards the nearer.
+
+    Votes that are still equal, but for round-off, are equal: of these the first label is the answer.
+    """
     end = np.minimum(np.cumsum(mass, axis=1), k)
     start = np.concatenate([np.zeros((len(end), 1)), end[:, :-1]], axis=1)
     share = (end - start) * (1.0 + NEARER * (k - (start + end) / 2))
     cell = np.arange(len(labels))[:, None] * n_classes + labels
     P = np.bincount(cell.ravel(), share.ravel(), minlength=len(labels) * n_classes).reshape(-1, n_classes)
+    P = np.round(P / P.sum(axis=1, keepdims=True), VOTE_DIGITS)
     return P / P.sum(axis=1, keepdims=True)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_pairs, distinct_sample
 from ulmus.models._stages import Stages
+from ulmus.models.fitted import Fitted
 from ulmus.solvers.leaving import GlobalWithout, LeavesWithout
 from ulmus.solvers.own_landmarks import landmarks_among
 from ulmus.solvers.ridge import Leverage
@@ -38,6 +40,43 @@ class LeftOutLater:
         rng = np.random.RandomState(self.seed)
         found = left_out_alone(self.stages, self.rows, self.as_new, rng, n_jobs)
         return given_back(found, self.units, self.table)
+
+    def told(self, fitted: Fitted, certainty_of: Callable[..., Any], n_jobs: int | None) -> Fitted:
+        """What was fitted, with how sure it is."""
+        certainty = certainty_of(fitted.targets, self(n_jobs), self.rows)
+        return replace(fitted, weights=replace(fitted.weights, later=None), certainty=certainty)
+
+
+@dataclass(frozen=True)
+class VariancesLater:
+    """What it takes to tell how far new rows are from those of the training, kept until somebody asks.
+
+    It is a sample of the rows, and the weight of all.
+    """
+
+    stages: Stages
+    rows: Rows
+    total: float
+
+    @classmethod
+    def of(cls, stages: Stages, rows: Rows) -> "VariancesLater":
+        some = distinct_sample(rows, CALIBRATION_ROWS, np.random.RandomState(0))[1]
+        return cls(replace(stages, held_out=None, local=None), some, rows.total_weight)
+
+    def __call__(self, n_jobs: int | None) -> tuple[Leverage, tuple[np.ndarray, np.ndarray]]:
+        """Leverages, those of a log loss too, and what :func:`variances` says of the sample."""
+        stages, some = self.stages, self.rows
+        if stages.leverage is not None:
+            return stages.leverage, variances(stages.landmark_map, stages.leverage, stages.C, some, n_jobs)
+        leverage, found = log_variance(
+            stages.landmark_map, some, stages.C, fit_intercept=True, total=self.total, n_jobs=n_jobs
+        )
+        return leverage, (found, np.ones(len(some)) if some.weight is None else some.weight)
+
+    def told(self, fitted: Fitted, certainty_of: Callable[..., Any], n_jobs: int | None) -> Fitted:
+        """What was fitted, with its leverages."""
+        leverage, known = self(n_jobs)
+        return replace(fitted, weights=replace(fitted.weights, leverage=leverage, variances=known, later=None))
 
 
 def left_out_alone(
@@ -77,15 +116,6 @@ def variances(
     landmarks = landmarks_among(features.landmarks_, rows)[0]
     others = np.setdiff1d(np.arange(len(variance)), landmarks)  # a model knows its landmarks as no new row
     return (variance[others], weight[others]) if len(others) >= ENOUGH else (variance, weight)
-
-
-def with_variances(stages: Stages, rows: Rows, n_jobs: int | None) -> tuple[Stages, tuple[np.ndarray, np.ndarray]]:
-    """Stages that tell leverages, those of a log loss too, and what :func:`variances` says of a sample of the rows."""
-    some, features = distinct_sample(rows, CALIBRATION_ROWS, np.random.RandomState(0))[1], stages.landmark_map
-    if stages.leverage is not None:
-        return stages, variances(features, stages.leverage, stages.C, some, n_jobs)
-    leverage, found = log_variance(features, some, stages.C, fit_intercept=True, total=rows.total_weight, n_jobs=n_jobs)
-    return replace(stages, leverage=leverage), (found, np.ones(len(some)) if some.weight is None else some.weight)
 
 
 def _lifted(stages: Stages, X: np.ndarray, n_jobs: int | None) -> np.ndarray:

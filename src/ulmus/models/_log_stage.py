@@ -11,9 +11,12 @@ from ulmus.features.sampling import merged
 from ulmus.models._log_global import LogGlobal
 from ulmus.models._stages import Stages, Work, landmarks_of
 from ulmus.solvers.local import LocalKernels
+from ulmus.solvers.log_loss import losses as log_losses
+from ulmus.solvers.log_loss import targets
 from ulmus.solvers.softmax import LogSolution
 from ulmus.tuning.local import LOG, LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.log_held import log_held_sets
+from ulmus.tuning.log_loss import FLOORED, TOLD
 from ulmus.tuning.metric import quietly
 
 #: Where all rows and landmarks lower the loss by this share, beside few of both, more landmarks are tried.
@@ -71,13 +74,17 @@ class LogStages:
             model = min((model, more), key=lambda each: each.trials[each.best].loss)
         self.work.enter("local stage")
         best, losses = model.best, None
-        if self.work.effort.partitions and len(self.work.rows) > FEW:
+        scores = self.held_scores(model, best)
+        left = float(scores.weight @ log_losses(targets(scores.T), scores.P))
+        if self.work.effort.partitions and len(self.work.rows) > FEW and left > TOLD:
             place, choice, judged = self._judged(model, best)
-            kept, losses = "kept" if choice.pays else "left out", (choice.loss, choice.loss_without)
+            gained = (choice.loss_without - choice.loss) * float(judged.weight.sum())
+            pays = choice.pays and (gained > TOLD or self.work.criterion != "log_loss")
+            kept, losses = "kept" if pays else "left out", (choice.loss, choice.loss_without)
             self.work.say(f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it ({kept})")
-            if choice.pays:
+            if pays:
                 return LogChoice(model, place, choice, judged, losses)
-        return LogChoice(model, best, None, self.held_scores(model, best), losses)
+        return LogChoice(model, best, None, scores, losses)
 
     def _global(self, size: int, held: list[np.ndarray], seed: int, smaller: LogGlobal | None = None) -> LogGlobal:
         model = LogGlobal.of(
@@ -87,7 +94,8 @@ class LogStages:
             seed,
             held,
             near_C=self.near_C,
-            criterion=self.work.criterion,
+            # rows that are all right ask for no more certainty than so many rows can give
+            criterion=FLOORED if self.work.criterion == "log_loss" else self.work.criterion,
             max_bytes=self.work.max_bytes,
             backend=self.work.backend,
             smaller=smaller,
@@ -112,7 +120,7 @@ class LogStages:
         effort, rng = self.work.effort, self.work.rng
         places = [best] if model.weaker is None else [best, model.weaker]
         with quietly():
-            searches = [self._search(model, place, 0) for place in places]
+            searches = self._searches(model, places, 0)
             U, size = searches[0].data.U, effort.leaf(len(searches[0].data.U))
             small, whole = (self.work.backend.partition(U, rows_each, rng) for rows_each in (size // SMALLER, size))
             leaves = searches[0].leaves(small, SMALLER * effort.judged_leaves)
@@ -129,34 +137,41 @@ class LogStages:
             choices, parts = [choice], [self._scores(searches[which], choice)]
             without = [searches[0].loss(searches[0].data.P_held[choice.rows], choice.rows)]
             for number in range(1, len(model.held)):
-                search = self._search(model, places[which], number)
+                search, plain = self._searches(model, [places[which], best], number)
                 partition = self.work.backend.partition(search.data.U, effort.leaf(len(search.data.U)), rng)
                 choices.append(search.judged(choice, partition, effort.judged_leaves))
                 parts.append(self._scores(search, choices[-1]))
-                plain = self._search(model, best, number)
                 without.append(plain.loss(plain.data.P_held[choices[-1].rows], choices[-1].rows))
         choices = [replace(one, loss_without=loss) for one, loss in zip(choices, without, strict=True)]
         masses = [float(part.weight.sum()) for part in parts]
         return places[which], choices[0].pooled(choices[1:], masses), HeldOut.joined(parts)
 
-    def _search(self, model: LogGlobal, trial: int, number: int) -> LocalSearch:
-        """The search for leaves behind the global model of a trial, without one set of rows."""
-        out, F = model.held[number], model.trials[trial].solutions[number].F
+    def _searches(self, model: LogGlobal, trials: list[int], number: int) -> list[LocalSearch]:
+        """Searches for leaves behind the global models of some trials, without one set of rows.
+
+        All see the same rows in the same order, so that leaves of one are leaves of all.
+        """
+        out, scores = model.held[number], [model.trials[trial].solutions[number].F for trial in trials]
         rows, rest = self.work.rows, model.problem.weight - out
         mask, left = out > 0, rest > 0
         test = replace(rows.take(mask), weight=out[mask])
-        some, offset = together(replace(rows.take(left), weight=rest[left]), F[left], self.work.rng)
-        data = Remainder(some.X, some.T, some.weight, test.X, test.T, F[mask], test.weight, offset)
-        return LocalSearch(
-            self.work.view.kernel,
-            self.work.view.gamma,
-            data,
-            self.work.coding,
-            self.work.criterion,
-            self.work.n_jobs,
-            LOG,
-            self.work.backend.leaf_trials,
-        )
+        beside = np.concatenate([F[left] for F in scores], axis=1)
+        some, offsets = together(replace(rows.take(left), weight=rest[left]), beside, self.work.rng)
+        return [
+            LocalSearch(
+                self.work.view.kernel,
+                self.work.view.gamma,
+                Remainder(
+                    some.X, some.T, some.weight, test.X, test.T, F[mask], test.weight, np.ascontiguousarray(offset)
+                ),
+                self.work.coding,
+                self.work.criterion,
+                self.work.n_jobs,
+                LOG,
+                self.work.backend.leaf_trials,
+            )
+            for F, offset in zip(scores, np.split(offsets, len(scores), axis=1), strict=True)
+        ]
 
     def _scores(self, search: LocalSearch, choice: LocalChoice) -> HeldOut:
         data, rows = search.data, choice.rows

@@ -93,21 +93,9 @@ def metric_for_blocks(settings: Any) -> np.ndarray | None:
     return None if metric is None else checked_metric(metric)
 
 
-def seen_through(A: np.ndarray | None, X: Any) -> Any:
-    """Rows as the metric shows them; None shows them as they are."""
-    if A is None:
-        return X
-    if len(A) != X.shape[1]:
-        raise ValueError(f"metric has {len(A)} rows, one for each feature is needed, and X has {X.shape[1]}")
-    A = A.astype(X.dtype)
-    if A.ndim == 2:
-        return np.ascontiguousarray(X @ A)
-    return X @ sparse.diags_array(A).tocsr() if sparse.issparse(X) else X * A
-
-
 def metric_in_use(model: Any) -> np.ndarray:
     """The metric in use."""
-    A: np.ndarray | None = model._known("metric") if hasattr(model, "_known") else getattr(model, "_metric", None)
+    A: np.ndarray | None = model._known("metric")
     if A is None:
         raise AttributeError(f"this {type(model).__name__} has no metric; set metric='auto' to learn one")
     return A

@@ -19,9 +19,10 @@ from ulmus.models._classification import (
     refuse_balance,
     refuse_one_class,
 )
-from ulmus.models.base import Model, validated
+from ulmus.models.base import Model
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Fitted, FittedView, Outcome
+from ulmus.models.reading import validated
 
 
 def declared_order(y: Any, categories: Any) -> np.ndarray | None:

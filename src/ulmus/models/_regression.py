@@ -11,8 +11,9 @@ from ulmus.codings import Coding, Numbers, Plain
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.models import _counterfactuals, _effects, _reasons
-from ulmus.models.base import Model, validated
+from ulmus.models.base import Model
 from ulmus.models.fitted import Fitted, FittedView
+from ulmus.models.reading import validated
 from ulmus.statistics import SQUARABLE, refuse_sizes
 
 
@@ -121,7 +122,7 @@ class Regression(RegressorMixin, Model):
         asked, fitted = Asked(coverage, method, tails, groups, shift), self._now("factor", "certainty")
         if method != "jackknife+":
             self._warn_of_crowding(fitted.certainty.rows)
-        X, spread, told = self._checked(X, fitted), fitted.certainty, (self._noise_features(fitted), self._seen)
+        X, spread, told = self._checked(X, fitted), fitted.certainty, self._told(fitted)
         P = self._outputs(X, fitted)
         like = spread.like(asked, X, getattr(self, "feature_names_in_", None), *told)
         if method in ("jackknife+", "cv+"):
@@ -131,6 +132,10 @@ class Regression(RegressorMixin, Model):
             ends = spread.ends(self._new(X, P, fitted, method), asked, like)
         ends = fitted.targets.shaped(ends)
         return ends[..., 0, :] if np.ndim(coverage) == 0 else ends
+
+    def _told(self, fitted: Fitted) -> tuple[Any, Any]:
+        """The features that tell how large errors are, and how these see checked rows."""
+        return fitted.weights.features, lambda X: self._seen(X, fitted)
 
     def _warn_of_crowding(self, held_out: HeldOut | None) -> None:
         if held_out is None or self._family is None or not self._family.is_crowded(held_out):
@@ -146,7 +151,7 @@ class Regression(RegressorMixin, Model):
     def _fold_leaning(self, fitted: Fitted) -> Any:
         """What predictions of new rows lose with the fold of every row that was left out, for CV+."""
         rows, weights = fitted.certainty.rows, fitted.weights
-        known = rows is not None and rows.folds is not None and rows.curves is None and weights is not None
+        known = rows is not None and rows.folds is not None and rows.curves is None and self._family is not None
         if not known or self._is_monotone:
             raise ValueError(
                 'method="cv+" needs the models without each fold, and this one keeps none: fit an ELM or NKELM model '
@@ -178,7 +183,7 @@ class Regression(RegressorMixin, Model):
     def _new(self, X: Any, P: np.ndarray, fitted: Fitted, method: str) -> New:
         """What is known of checked rows, whose predictions are P."""
         h, rest = self._variance_factors(X, fitted)
-        found: New = fitted.certainty.new(P, h + rest, X, method, self._noise_features(fitted), self._seen)
+        found: New = fitted.certainty.new(P, h + rest, X, method, *self._told(fitted))
         return found
 
     def predict_quantiles(self, X: Any, q: Any = (0.05, 0.5, 0.95), *, method: str = "normalised") -> np.ndarray:

@@ -196,8 +196,12 @@ class RobustFamily:
         return Outcome(replace(found, penalty_tuning=penalty_tuning), held_out)
 
     def _tempered(self, model: Any, rows: Rows, training: Training, scale: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Targets whose outliers, by a rough robust fit to a sample, are brought near; rows without gross ones."""
-        rng = training.rng
+        """Targets whose outliers, by a rough robust fit to a sample, are brought near; rows without gross ones.
+
+        The rough fit draws from a stream of its own: how much it draws depends on how many widths it tries, and the
+        features of the model itself must not.
+        """
+        rng = np.random.RandomState(training.rng.randint(2**31 - 1))
         sample, seed = pilot_sample(rows, rng), int(rng.randint(2**31 - 1))
         size, width = getattr(model, self.size_name), getattr(model, self.width_name)
         size = min(PILOT_SIZE, int(sample.effective_count)) if size == "auto" else size

@@ -46,7 +46,8 @@ class Stages:
     """Landmarks, C, weights and constants of the global model, the local stage, and predictions of rows left out.
 
     These are None where rows are left out when somebody asks. ``local_losses`` are those of rows held out with a local
-    stage, and without one, where one was judged.
+    stage, and without one, where one was judged; ``losses`` those by log loss and by squares, where both were tried.
+    ``loss`` is what a classifier minimises.
     """
 
     landmark_map: NystromMap
@@ -57,6 +58,8 @@ class Stages:
     held_out: Any
     leverage: Any = None
     local_losses: tuple[float, float] | None = None
+    loss: str | None = None
+    losses: dict[str, float] | None = None
 
 
 def landmarks_of(rows: Rows, most: int) -> int:

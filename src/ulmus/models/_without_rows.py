@@ -18,10 +18,8 @@ from ulmus.solvers.ridge import Problem, fit_ridge
 
 def coordinates(model: Any, X: Any) -> np.ndarray:
     """Rows as the features see them."""
-    seen = model._checked(X)
-    if hasattr(model, "view_"):
-        return np.asarray(model.view_.transform(np.asarray(seen, dtype=np.float64)))
-    return dense(seen, np.float64)
+    fitted = model._now()
+    return dense(model._seen(model._checked(X, fitted), fitted), np.float64)
 
 
 def _training_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> Rows:
@@ -128,8 +126,6 @@ def _log_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[A
 
 def _leverage(model: Any) -> Any:
     """What tells the leverage of rows, by the factor of the fit; None where none was kept."""
-    if hasattr(model, "view_"):
-        return getattr(model, "_leverage", None)
     return getattr(model._now("factor").weights, "leverage", None)
 
 

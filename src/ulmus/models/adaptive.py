@@ -1,6 +1,7 @@
 """Adaptive models: a learned metric, a global Nyström model in it, and exact local kernels on what it leaves over."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from ulmus.losses import check_levels
 from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models._adaptive_options import ADAPTIVE, ADAPTIVE_QUANTILES, ADAPTIVE_RUN
 from ulmus.models._classification import Classification
+from ulmus.models._left_out import LeftOutLater
 from ulmus.models._log_stage import LogStages, calibrated_loss
 from ulmus.models._regression import Regression
 from ulmus.models._stages import Stages
-from ulmus.models._tables import TableInput
+from ulmus.models.adaptive_fit import LOSSES_SHOWN, MONOTONE_SHOWN, SHOWN, AdaptiveFit, ViewChoice
 from ulmus.models.choice import Training
 from ulmus.models.class_options import CLASS_LOSS, DECISION
 from ulmus.models.fitted import Outcome
@@ -26,8 +28,8 @@ from ulmus.parameters import estimator
 CLEARLY = 0.02
 
 
-@estimator(ADAPTIVE | ADAPTIVE_QUANTILES | MONOTONE | ADAPTIVE_RUN)
-class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
+@estimator(ADAPTIVE | ADAPTIVE_QUANTILES | MONOTONE | ADAPTIVE_RUN, shows=SHOWN | MONOTONE_SHOWN)
+class AdaptiveRegressor(Regression, AdaptiveModel):
     r"""Regression that learns its metric from the data and corrects itself locally.
 
     The prediction is :math:`f(x) + \frac1P\sum_p g_p(x)`: a Nyström model f (:class:`NKELMRegressor`) of the rows as
@@ -78,27 +80,25 @@ class AdaptiveRegressor(TableInput, Regression, AdaptiveModel):
             raise ValueError('monotonic_cst goes with loss="squared", got loss="quantile"')
         levels = check_levels(self.quantiles) if self._by_quantiles else None
         found = super()._train(training)
-        if levels is None:
-            return found
-        held_out = self._later(self.n_jobs) if self._later is not None else found.held_out
-        self._later = None
-        return replace(found, held_out=self._moved_to_quantiles(held_out, levels))
+        return found if levels is None else self._moved_to_quantiles(found, levels)
 
-    def _moved_to_quantiles(self, held_out: HeldOut, levels: np.ndarray) -> HeldOut:
+    def _moved_to_quantiles(self, found: Outcome, levels: np.ndarray) -> Outcome:
         """Curves of the errors of rows left out; the model itself becomes that of the middle one."""
         from ulmus.calibration.error_curves import error_curves
 
-        held_out = error_curves(self.map_, self._seen(held_out.X), held_out, levels)
+        fit: AdaptiveFit = found.weights
+        held_out = fit.later(self.n_jobs) if isinstance(fit.later, LeftOutLater) else found.held_out
+        held_out = error_curves(fit.features, fit.coordinates(held_out.X), held_out, levels)
         curves = held_out.curves
         assert curves is not None
-        one = slice(curves.middle, None, len(levels))
-        self.beta_[: len(curves.beta)] += curves.beta[:, one]
-        self.intercept_ = self.intercept_ + curves.intercept[one]
-        return held_out
+        one, beta = slice(curves.middle, None, len(levels)), fit.beta.copy()
+        beta[: len(curves.beta)] += curves.beta[:, one]
+        moved = replace(fit, beta=beta, intercept=fit.intercept + curves.intercept[one], later=None)
+        return Outcome(moved, held_out)
 
 
-@estimator(ADAPTIVE | CLASS_LOSS | DECISION | CLASS_WEIGHT | ADAPTIVE_RUN)
-class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
+@estimator(ADAPTIVE | CLASS_LOSS | DECISION | CLASS_WEIGHT | ADAPTIVE_RUN, shows=SHOWN | LOSSES_SHOWN)
+class AdaptiveClassifier(Classification, AdaptiveModel):
     r"""Classification that learns its metric from the data and corrects itself locally.
 
     Scores are :math:`f(x) + \frac1P\sum_p g_p(x)`, as those of :class:`AdaptiveRegressor`; f and the leaves minimise
@@ -152,24 +152,21 @@ class AdaptiveClassifier(TableInput, Classification, AdaptiveModel):
     def _view_judged(self) -> dict[str, Any]:
         return {"criterion": self.criterion} if self.loss == "squared" else {"by_log": True}
 
-    def _stages(self, rows: Rows, coding: Any, landmarks: int, rng: np.random.RandomState, backend: Any) -> Stages:
-        by_squares = super()._stages
+    def _stages(self, rows: Rows, coding: Any, chosen: ViewChoice, rng: np.random.RandomState, backend: Any) -> Stages:
+        by_squares = partial(super()._stages, rows, coding, chosen, rng, backend)
         if self.loss == "squared":
-            self.loss_ = "squared"
-            return by_squares(rows, coding, landmarks, rng, backend)
+            return replace(by_squares(), loss="squared")
         criterion = "log_loss" if self.criterion == "auto" else str(self.criterion)
         with engine.threads_for(self._spent.landmarks):
-            work = self._work(rows, coding, rng, criterion, backend)
-            stages = LogStages(work, near_C=self._view_C).fit(landmarks)
-        self.loss_ = "log"
-        if self.loss == "auto":
-            squares = by_squares(rows, coding, landmarks, rng, backend)
-            losses = [calibrated_loss(each.held_out) for each in (stages, squares)]
-            self._say(f"log loss of held-out rows: {losses[0]:.4g} by log loss, {losses[1]:.4g} by squares")
-            self.losses_ = dict(zip(("log", "squared"), losses, strict=True))
-            if losses[1] < (1 - CLEARLY) * losses[0]:
-                self.loss_, stages = "squared", squares
-        return stages
+            work = self._work(rows, coding, chosen.view, rng, criterion, backend)
+            stages = replace(LogStages(work, near_C=chosen.C).fit(chosen.landmarks), loss="log")
+        if self.loss != "auto":
+            return stages
+        squares = replace(by_squares(), loss="squared")
+        losses = {"log": calibrated_loss(stages.held_out), "squared": calibrated_loss(squares.held_out)}
+        self._say(f"log loss of held-out rows: {losses['log']:.4g} by log loss, {losses['squared']:.4g} by squares")
+        better = squares if losses["squared"] < (1 - CLEARLY) * losses["log"] else stages
+        return replace(better, losses=losses)
 
-    def _probabilities_by(self, scores: np.ndarray, true: np.ndarray, weight: np.ndarray) -> Temperature:
-        return (LogScores if self.loss_ == "log" else Temperature).of(scores, true, weight)
+    def _probabilities_by(self, held_out: HeldOut) -> Any:
+        return (LogScores if held_out.by_log else Temperature).of

@@ -5,13 +5,13 @@ from typing import ClassVar
 from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models._adaptive_options import ADAPTIVE, ADAPTIVE_RUN
 from ulmus.models._ordinal import Ordinal
-from ulmus.models._tables import TableInput
+from ulmus.models.adaptive_fit import SHOWN
 from ulmus.models.options import ORDERED
 from ulmus.parameters import estimator
 
 
-@estimator(ADAPTIVE | ORDERED | ADAPTIVE_RUN)
-class AdaptiveOrdinalClassifier(TableInput, Ordinal, AdaptiveModel):
+@estimator(ADAPTIVE | ORDERED | ADAPTIVE_RUN, shows=SHOWN)
+class AdaptiveOrdinalClassifier(Ordinal, AdaptiveModel):
     """Ordinal regression that learns its metric from the data and corrects itself locally.
 
     The bits of the ordered code (:class:`NKELMOrdinalClassifier`), fitted as :class:`AdaptiveRegressor` fits.

@@ -7,7 +7,8 @@ are judged on *regions*: some small parts of the coordinates with all rows that 
 there as they will be.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -15,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import is_classifier
 
 from ulmus import engine
 from ulmus.backend import Host
@@ -27,11 +27,12 @@ from ulmus.features.partition import Partition, random_partition
 from ulmus.features.preparation import PARTS
 from ulmus.features.sampling import gathered, left_out_together, row_keys
 from ulmus.models._adaptive import AdaptiveModel
-from ulmus.models._left_out import given_back
 from ulmus.models._log_passes import LogPasses
 from ulmus.models._log_stage import LogStages, calibrated_loss
 from ulmus.models._squared_passes import SquaredPasses
+from ulmus.models._tables import encoder_for, read_numbers
 from ulmus.models.adaptive import CLEARLY
+from ulmus.models.adaptive_fit import TableColumns, ViewChoice
 from ulmus.models.base import Model
 from ulmus.models.choice import Choice
 from ulmus.models.fitted import Fitted
@@ -110,6 +111,11 @@ class AdaptiveSteps(Steps):
     stage: Any
     coordinates: Coordinates
     sample: Rows
+    #: By what columns became numbers, which is fitted; None for rows that are numbers. And what the columns are.
+    encoder: Any = None
+    columns: TableColumns
+    #: The view that the sample has chosen.
+    choice: ViewChoice
     #: Losses of the judged rows with leaves and without.
     losses: tuple[float, float] | None = None
 
@@ -121,15 +127,12 @@ class AdaptiveSteps(Steps):
         """Inputs and targets by scikit-learn's checks; inputs are numbers, by the model's encoder if it has one."""
         if sparse.issparse(X):
             raise TypeError(f"Sparse data is not supported by {type(self.model).__name__}; yield dense rows")
-        return self.model._validate_numbers(X, y)
+        X, y, self.columns = read_numbers(self.model, X, y, self.encoder)
+        return X, y
 
     def table_encoder(self, names: list[str]) -> Any:
-        """What makes the columns of a frame numbers, to be fitted and to be kept by the model (:meth:`encode_by`)."""
-        return self.model._encoder_for(names)
-
-    def encode_by(self, encoder: Any) -> None:
-        """Columns become numbers by this encoder, which is fitted; None for rows that are numbers."""
-        self.model.encoder_ = encoder
+        """What makes the columns of a frame numbers, to be fitted and given to the steps as their ``encoder``."""
+        return encoder_for(self.model, names)
 
     def most_features(self, rows: Rows) -> int:
         return int(self.model._most_features(rows))
@@ -139,28 +142,36 @@ class AdaptiveSteps(Steps):
         model = self.model
         with engine.threads_for(len(rows)):
             rows = model._sent(rows, backend)
-            found = model._train(model._training(self.targets, rows, None, rng, backend))
+            found = model._train(model._training(self.targets, rows, None, rng, backend, columns=self.columns))
         certainty = None if found.held_out is None else self.certainty(found.held_out, rows)
-        model._adopt(Fitted(None, self.targets, certainty))
+        model._adopt(Fitted(found.weights, self.targets, certainty))
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Of what is done inside people are told, where the model is verbose."""
+        self.model._progress = FitProgress(self.model)
+        try:
+            yield
+        finally:
+            self.model._forget("_progress")
 
     # What the sample decides
 
     def look(self, sample: Rows, rng: np.random.RandomState, counts: Counts, chosen: dict[str, Any] | None) -> None:
         """Choose the view on a sample, or take what was ``chosen`` before."""
         model = self.model
-        model._progress = FitProgress(model)
         self.table, self.rng, self.counts = gathered(replace(sample, X=np.asarray(sample.X, np.float64))), rng, counts
         rows = replace(self.table, place=np.arange(len(self.table)))
         centre, scale = model._units(rows)
         scaled = replace(rows, T=(rows.T - centre) / scale)
         if chosen is None:
+            coding = model._coding(self.targets, scaled)
             with engine.threads_for(model._spent.landmarks):
-                model.view_, self.landmarks = model._choose_view(scaled, model._coding(self.targets, scaled), rng)
-            model._part_seed = int(rng.randint(2**31 - 1))
+                self.choice = model._choose_view(scaled, coding, self.columns, rng)
         else:
-            model.view_, self.landmarks, model._part_seed, model.trials_, model._view_C = chosen["view"]
+            self.choice = ViewChoice(*chosen["view"])
         apart = counts.weight < MANY * counts.n_distinct
-        own = Coordinates(model.view_, model._part_seed, apart, {}, centre, scale)
+        own = Coordinates(self.choice.view, self.choice.part_seed, apart, {}, centre, scale)
         self.coordinates = own.with_categories(own.categories(rows))
 
     @property
@@ -171,26 +182,24 @@ class AdaptiveSteps(Steps):
     def begin(self, chosen: dict[str, Any] | None) -> None:  # type: ignore[override]
         """Choose landmarks, and for the log loss C, on the sample; or take what was ``chosen`` before."""
         model, rng = self.model, self.rng
-        model.view_ = self.coordinates.view
+        self.choice = replace(self.choice, view=self.coordinates.view)
         self.sample = self.coordinates.of(replace(self.table, place=np.arange(len(self.table))))
         coding = model._coding(self.targets, self.sample)
         loss = getattr(model, "loss", "squared") if chosen is None else chosen["loss"]
         if loss == "auto":
             loss = self._better(coding)
         criterion = model.criterion if loss == "squared" else self._log_criterion
-        work = model._work(self.sample, coding, rng, criterion, Host(model.n_jobs))
+        work = model._work(self.sample, coding, self.choice.view, rng, criterion, Host(model.n_jobs))
         with engine.threads_for(model._spent.landmarks):
             if loss == "squared":
                 self.stage = SquaredPasses(work, fit_intercept=model._intercept)
             else:
-                self.stage = LogPasses(work, self.counts.weight, model._view_C)
+                self.stage = LogPasses(work, self.counts.weight, self.choice.C)
             if chosen is None:
-                self.stage.begin(self.landmarks)
+                self.stage.begin(self.choice.landmarks)
             else:
                 self.stage.chosen = chosen["stage"]
         self.loss = loss
-        if is_classifier(model) and hasattr(model, "decision"):
-            model.loss_ = loss
 
     @property
     def _log_criterion(self) -> str:
@@ -199,10 +208,10 @@ class AdaptiveSteps(Steps):
     def _better(self, coding: Any) -> str:
         """Which loss is better on the sample, as ``loss="auto"`` tells it."""
         model, rows = self.model, self.sample
-        work = model._work(rows, coding, self.rng, self._log_criterion, Host(model.n_jobs))
+        work = model._work(rows, coding, self.choice.view, self.rng, self._log_criterion, Host(model.n_jobs))
         with engine.threads_for(model._spent.landmarks):
-            by_log = LogStages(work, model._view_C).chosen(self.landmarks).held_out
-        squared: Any = AdaptiveModel._stages(model, rows, coding, self.landmarks, self.rng, work.backend)
+            by_log = LogStages(work, self.choice.C).chosen(self.choice.landmarks).held_out
+        squared: Any = AdaptiveModel._stages(model, rows, coding, self.choice, self.rng, work.backend)
         losses = [calibrated_loss(each) for each in (by_log, squared.held_out)]
         return "squared" if losses[1] < (1 - CLEARLY) * losses[0] else "log"
 
@@ -214,8 +223,8 @@ class AdaptiveSteps(Steps):
     @property
     def seen(self) -> dict[str, Any]:
         """What :meth:`look` has decided, for a file."""
-        model = self.model
-        return {"view": (model.view_, self.landmarks, model._part_seed, model.trials_, model._view_C)}
+        choice = self.choice
+        return {"view": (choice.view, choice.landmarks, choice.part_seed, choice.trials, choice.C)}
 
     # What passes over all rows sum
 
@@ -300,11 +309,12 @@ class AdaptiveSteps(Steps):
         model, own = self.model, self.coordinates
         table = np.asarray(self.table.X) if held_out is None else self.judged_table
         stages = self.stage.stages(local, held_out, self.losses)
+        if hasattr(model, "decision"):
+            stages = replace(stages, loss=self.loss)
         units = own.centre, own.scale
-        model._settle(stages, self.sample, units)
-        found = given_back(stages.held_out, units, table)
-        model._adopt(Fitted(None, self.targets, self.certainty(found, self.sample)))
-        model._forget("_progress")
+        weights = model._weights(stages, self.choice, self.columns, self.sample, units)
+        certainty = self.certainty(model._held_out(stages, units, table), self.sample)
+        model._adopt(Fitted(weights, self.targets, certainty))
         return model
 
     def __getstate__(self) -> dict[str, Any]:

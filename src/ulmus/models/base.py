@@ -5,13 +5,13 @@ A model **has** a family (random layer, exact kernel, Nyström), which knows fea
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
 from ulmus._sklearn import CallbackSupport, check_sample_weight, fit_context
@@ -20,14 +20,15 @@ from ulmus.calibration import HeldOut
 from ulmus.calibration.far import far
 from ulmus.codings import Coding
 from ulmus.devices.accelerator import backend_for
-from ulmus.devices.tensors import HostView, checked, on_host, received
+from ulmus.devices.tensors import on_host, received
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
-from ulmus.models._metric import metric_for, seen_through
+from ulmus.models._metric import metric_for
 from ulmus.models.choice import Choice, RidgeSearch, Training, by_squares
 from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import judged_by_others
 from ulmus.models.fitted import Fitted, Outcome
+from ulmus.models.reading import columns_restored, dense_rows, rechecked, seen_through
 from ulmus.models.summary import html_view, summarised
 from ulmus.statistics import Summary, dwarfing
 from ulmus.tuning import GCV, fold_numbers
@@ -78,12 +79,17 @@ class Model(CallbackSupport, BaseEstimator):
         -------
         self
         """
+        with columns_restored(self):
+            self._fit_rows(X, y, sample_weight, groups)
+        return self
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         X, y, sample_weight = received(X, self.device), on_host(y, self.device), on_host(sample_weight, self.device)
         self._check_criterion()
         if self.criterion == GCV and (self.cv is not None or groups is not None):
             raise ValueError('criterion="gcv" has no folds; leave out cv and groups, or choose another criterion')
         given = y
-        X, y = self._validate(X, y)
+        X, y, columns = self._read(X, y, sample_weight)
         weight = None
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -116,10 +122,13 @@ class Model(CallbackSupport, BaseEstimator):
             with engine.threads_for(len(rows)), backend_for(self.device, self.n_jobs, work) as backend:
                 rng = check_random_state(self.random_state)
                 rows = self._sent(rows, backend)
-                found = self._train(self._training(targets, rows, folds, rng, backend, metric))
+                found = self._train(self._training(targets, rows, folds, rng, backend, metric, columns))
             certainty = None if found.held_out is None else self._certainty(targets, found.held_out, rows)
             self._adopt(Fitted(found.weights, targets, certainty, metric, n_rows=len(rows)), rows, found.learner)
-        return self
+
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Rows and targets by scikit-learn's checks, and what a model knows of the columns, if anything."""
+        return (*self._validate(X, y), None)
 
     @contextmanager
     def _watched(self, **data: Any) -> Iterator[None]:
@@ -154,10 +163,11 @@ class Model(CallbackSupport, BaseEstimator):
         rng: np.random.RandomState,
         backend: Any = None,
         metric: np.ndarray | None = None,
+        columns: Any = None,
     ) -> Training:
         """All that a fit to these rows works on; it runs on the CPU unless it is told otherwise."""
         backend = Host(self.n_jobs) if backend is None else backend
-        return Training(rows, self._coding(targets, rows), folds, rng, backend, metric, targets)
+        return Training(rows, self._coding(targets, rows), folds, rng, backend, metric, targets, columns)
 
     def _train(self, training: Training) -> Outcome:
         """Weights, and answers of rows by models that did not see them."""
@@ -211,7 +221,8 @@ class Model(CallbackSupport, BaseEstimator):
     def _forget(self, *names: str) -> None:
         """Drop attributes, those of them that there are."""
         for name in names:
-            self.__dict__.pop(name, None)
+            with suppress(AttributeError):
+                delattr(self, name)
 
     # What was fitted, and what it says of rows
 
@@ -292,13 +303,9 @@ class Model(CallbackSupport, BaseEstimator):
             raise ValueError(f"this {type(self).__name__} knows nothing of rows left out; fit it again")
         return rows.variance, rows.weight
 
-    def _seen(self, X: Any) -> Any:
-        """Checked rows as the features that tell how large errors are see them (:meth:`_noise_features`)."""
+    def _seen(self, X: Any, fitted: Fitted) -> Any:
+        """Checked rows as the features see them."""
         return X
-
-    def _noise_features(self, fitted: Fitted) -> Any:
-        """The features that tell how large errors are."""
-        return fitted.weights.features
 
     def _leaning(self, fitted: Fitted) -> Any:
         """What predictions of new rows lean on every row that was left out, for jackknife+."""
@@ -363,38 +370,3 @@ class Model(CallbackSupport, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = not isinstance(getattr(self, "metric", None), str)
         return tags
-
-
-def dense_rows(X: Any) -> Any:
-    """Rows that are on a GPU as an array, others as they are."""
-    return np.asarray(X) if isinstance(X, HostView) else X
-
-
-def validated(model: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
-    """Rows and targets by scikit-learn's checks; rows that are on the GPU are checked there."""
-    if isinstance(X, HostView):
-        X = checked(X)
-        y = validate_data(model, X="no_validation", y=y, **options)
-        if len(y) != len(X):
-            raise ValueError(f"X has {len(X)} rows and y has {len(y)}")
-        model.n_features_in_ = X.shape[1]
-        return X, y
-    return validate_data(model, X, y, **_looked_at(model), **options)
-
-
-def _looked_at(model: Any) -> dict[str, Any]:
-    """What scikit-learn is to look at."""
-    return {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": model._all_finite}
-
-
-def rechecked(model: Any, X: Any) -> Any:
-    """Rows for a fitted model."""
-    if not isinstance(X, HostView):
-        return validate_data(model, X, reset=False, **_looked_at(model))
-    X = checked(X)
-    if X.shape[1] != model.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {type(model).__name__} is expecting {model.n_features_in_} features as "
-            "input"
-        )
-    return X

@@ -16,7 +16,8 @@ from ulmus.tuning import Tuner, Tuning
 class Training:
     """All that a fit works on: rows, how their targets are coded, their folds, chance, and where it runs.
 
-    ``metric`` is what the rows were seen through, if they were, and ``targets`` what the task knows of targets.
+    ``metric`` is what the rows were seen through, if they were, ``targets`` what the task knows of targets, and
+    ``columns`` what an adaptive model knows of the columns of its table.
     """
 
     rows: Rows
@@ -26,6 +27,7 @@ class Training:
     backend: Any
     metric: np.ndarray | None = None
     targets: Any = None
+    columns: Any = None
 
     @property
     def labels(self) -> np.ndarray | None:
@@ -64,24 +66,28 @@ class RidgeSearch:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen: width and C, a fitted map, and the sums and the record of the search, where there was one."""
+    """What was chosen: width and C, a fitted map, and the sums and the record of the search, where there was one.
+
+    By the ``seed`` a discriminant model draws rows to judge.
+    """
 
     width: float
     C: Any
     features: Any = None
     statistics: Statistics | None = None
     tuning: Tuning | None = None
+    seed: int | None = None
 
 
 def choose(recipe: Any, ridge: RidgeSearch, training: Training, *, spare: bool = False) -> Choice:
     """Choose and fit the map, and C.
 
-    With ``spare`` a size that was to be chosen comes out twice as large as these rows ask for, so that
-    :func:`choose_from_sums` can choose it on more rows.
+    With ``spare`` a size that was to be chosen comes out twice as large as these rows ask for, and the C of a map whose
+    size is given stays open, so that :func:`choose_from_sums` can choose them on more rows.
     """
     rows, size = training.rows, recipe.size(training.rows, ridge.C)
     make_map, width = prepared(recipe, training)
-    plan = search(recipe, ridge, training, make_map, width, size)
+    plan = search(recipe, ridge, training, make_map, width, size, spare=spare)
     if plan.features is not None and not (spare and size == "auto"):
         return plan
     if plan.features is not None:
@@ -96,8 +102,20 @@ def prepared(recipe: Any, training: Training) -> tuple[MakeMap, float]:
     return lambda width, size: backend.adopt(make(width, size)), recipe.start(training.rows, training.rng)
 
 
-def search(recipe: Any, ridge: RidgeSearch, training: Training, make_map: MakeMap, width: float, size: Any) -> Choice:
-    """The choice among maps of this size, or of any size for ``"auto"``; no map where nothing is open."""
+def search(
+    recipe: Any,
+    ridge: RidgeSearch,
+    training: Training,
+    make_map: MakeMap,
+    width: float,
+    size: Any,
+    *,
+    spare: bool = False,
+) -> Choice:
+    """The choice among maps of this size, or of any size for ``"auto"``; no map where nothing is open.
+
+    With ``spare`` the C of a given size is left to :func:`choose_from_sums`.
+    """
     grow = isinstance(size, str)
     climb = recipe.open_width and ridge.C is not None  # without a penalty there is nothing to choose by
     if not (climb or grow or ridge.open):
@@ -105,6 +123,8 @@ def search(recipe: Any, ridge: RidgeSearch, training: Training, make_map: MakeMa
     tuner = ridge.tuner(training, make_map)
     if climb:
         width = tuner.choose_width(width, FIRST_SIZE if grow else size)
+    if spare and ridge.open and not grow:
+        return Choice(width, ridge.C, tuning=tuner.so_far(width))
     found = tuner.choose_size(width, recipe.max_size) if grow else tuner.choose_C(width, size)
     C = found.C if ridge.open else ridge.C
     return Choice(width, C, found.features, found.statistics, tuner.result(width, found))
@@ -123,5 +143,5 @@ def choose_from_sums(
     sizes = features.prefix_sizes() if grow else [features.n_lifted]
     found = tuner.choose_prefix(plan.width, features, summary, sizes)
     C = found.C if ridge.open else ridge.C
-    chosen = Choice(plan.width, C, found.features, found.statistics, tuner.result(plan.width, found))
+    chosen = Choice(plan.width, C, found.features, found.statistics, tuner.result(plan.width, found), plan.seed)
     return chosen, summary if found.size == summary.total.n_features else summary.prefix(found.size)

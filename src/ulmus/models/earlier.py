@@ -3,6 +3,7 @@
 Files, and pickles, of those versions hold attributes; here they are put together. Nothing else knows their names.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,10 @@ _WEIGHTS = (
 def migrated(cls: Any, state: dict[str, Any]) -> dict[str, Any]:
     """The state of a model as it is now; one of an earlier version is known by attributes that are none any more."""
     old = {name: state[name] for name in _TASK.split() if name in state}
-    if not old or "view_" in state:
+    if "view_" in state:
         return _adaptive(cls, state, old)
+    if not old:
+        return state
     if "map_" in state or "alpha_" in state:
         old |= {name: state[name] for name in _WEIGHTS.split() if name in state}
     rest = {name: value for name, value in state.items() if name not in old and name != "fitted_"}
@@ -45,11 +48,13 @@ def migrated(cls: Any, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _adaptive(cls: Any, state: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
-    """Adaptive models keep their weights, and no task."""
-    if not old:
-        return state
-    rest = {name: value for name, value in state.items() if name not in old}
-    return {**rest, "fitted_": Fitted(None, _targets(cls, state, old.get), _certainty(old.get), None)}
+    """Adaptive models kept what they had fitted as attributes, beside a ``fitted_`` of their task."""
+    from ulmus.models.earlier_adaptive import adaptive_parts
+
+    weights, rest = adaptive_parts(cls, {name: value for name, value in state.items() if name not in old})
+    if old or "fitted_" not in state:
+        return {**rest, "fitted_": Fitted(weights, _targets(cls, state, old.get), _certainty(old.get))}
+    return {**rest, "fitted_": replace(state["fitted_"], weights=weights)}
 
 
 def _targets(cls: Any, state: dict[str, Any], get: Any) -> Any:

@@ -1,7 +1,9 @@
 """ENDA: random layer (or Nyström map) + discriminant analysis."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,12 +18,14 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import KERNEL, LANDMARKS
 from ulmus.features.random_layer import LAYER
 from ulmus.features.recipes import NystromFeatures, RandomFeatures
-from ulmus.models._between import learns, side_of
 from ulmus.models._discriminant import DiscriminantModel
+from ulmus.models._heads import JudgedFolds
 from ulmus.models._metric import importances_in_use, metric_for_blocks, metric_in_use
 from ulmus.models._references import Division, References
 from ulmus.models.choice import Choice, RidgeSearch, Training, choose_from_sums
+from ulmus.models.discriminant_fit import MAP_SHOWN, HeadFit, Indicators, MapProjection, fit_head, judged_folds
 from ulmus.models.families import MapFamily
+from ulmus.models.fitted import Fitted
 from ulmus.models.options import (
     DISCRIMINANT_SEARCH,
     HEAD,
@@ -32,6 +36,8 @@ from ulmus.models.options import (
     PROJECTION,
     RUN_ON_CPU,
 )
+from ulmus.models.reading import columns_restored, seen_through
+from ulmus.online.guard import guard_of, teaching
 from ulmus.parameters import COUNT, Parameter, estimator
 from ulmus.solvers.discriminant import solve_discriminant, with_classes
 from ulmus.solvers.path import RidgePath
@@ -47,14 +53,14 @@ class DiscriminantFamily(MapFamily):
         if model.features == "random":
             return RandomFeatures.of(model)
         given = not isinstance(model.landmarks, str)
-        landmarks = model._shown(np.asarray(model.landmarks, dtype=np.float64)) if given else model.landmarks
+        landmarks = seen_through(metric, np.asarray(model.landmarks, dtype=np.float64)) if given else model.landmarks
         return NystromFeatures.of(
             model, n_landmarks=model.n_hidden, max_landmarks=model.max_hidden, landmarks=landmarks, rank=None
         )
 
     def begin(self, model: Any, training: Training, *, spare: bool = False) -> Choice:
-        model._seed = int(training.rng.randint(2**31 - 1))
-        return super().begin(model, training, spare=spare)
+        seed = int(training.rng.randint(2**31 - 1))
+        return replace(super().begin(model, training, spare=spare), seed=seed)
 
 
 @estimator(
@@ -97,6 +103,7 @@ class DiscriminantFamily(MapFamily):
     | DISCRIMINANT_SEARCH
     | RUN_ON_CPU,
     positional=1,
+    shows=MAP_SHOWN,
 )
 class ENDA(DiscriminantModel):
     r"""Discriminant analysis on a layer of random hidden nodes: a projection for seeing and for classifying.
@@ -155,8 +162,6 @@ class ENDA(DiscriminantModel):
     True
     """
 
-    _transient: ClassVar[tuple[str, ...]] = ("_Z", "_gamma")
-
     metric_, feature_importances_ = property(metric_in_use), property(importances_in_use)
 
     def _settings(self) -> Any:
@@ -167,13 +172,12 @@ class ENDA(DiscriminantModel):
             )
         return self
 
-    def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState, seed: int | None = None) -> None:
-        """Fit the projection and the head; models of the same ``seed`` are judged by the same rows."""
-        plan = self._family.begin(self, self._training(self.classes_, rows, folds, rng))
-        self._seed = self._seed if seed is None else seed
-        self._keep(plan)
-        stats = Host(self.n_jobs).statistics(self.map_, rows) if plan.statistics is None else plan.statistics
-        self._solve(stats, References.of(rows, folds))
+    def _learn(self, training: Training, seed: int | None = None) -> Fitted:
+        """Projection and head; models of the same ``seed`` are judged by the same rows."""
+        rows, plan = training.rows, self._family.begin(self, training)
+        plan = plan if seed is None else replace(plan, seed=seed)
+        stats = Host(self.n_jobs).statistics(plan.features, rows) if plan.statistics is None else plan.statistics
+        return self._solved(plan, stats, References.of(rows, training.folds), training.targets, training.metric)
 
     # The steps of a fit, for drivers that read rows block by block: begin, summarise, finish.
 
@@ -183,25 +187,6 @@ class ENDA(DiscriminantModel):
     def _ridge_search(self) -> RidgeSearch:
         """The ridge regression of the class indicators, which spans the same space, and by which C is found."""
         return RidgeSearch(self.C, True, self.criterion, bool(self.verbose))
-
-    def _training(
-        self,
-        targets: Any,
-        rows: Rows,
-        folds: np.ndarray | None,
-        rng: np.random.RandomState,
-        backend: Any = None,
-    ) -> Training:
-        backend = Host(self.n_jobs) if backend is None else backend
-        return Training(rows, self._coding(rows), folds, rng, backend, getattr(self, "_metric", None), targets)
-
-    def _keep(self, plan: Choice) -> None:
-        self.map_, self.C_ = plan.features, plan.C
-        if plan.tuning is not None:
-            self.tuning_ = plan.tuning
-        recipe = self._family.recipe(self)
-        setattr(self, f"{recipe.width_name}_", float(recipe.in_use(self.map_)[0]))
-        setattr(self, f"{recipe.size_name}_", int(self.map_.n_lifted))
 
     def _finish(
         self, plan: Choice, summary: Summary, sample: Training, *, choose: bool = False, again: Any = None
@@ -213,25 +198,47 @@ class ENDA(DiscriminantModel):
         with engine.threads_for(summary.total.n_features):
             if choose:
                 plan, summary = choose_from_sums(plan, self._family.recipe(self), self._ridge_search, sample, summary)
-            self._keep(plan)
-            self._solve(summary.total, References.of(sample.rows, sample.folds))
-        self._forget()
+            references = References.of(sample.rows, sample.folds)
+            self.fitted_ = self._solved(plan, summary.total, references, sample.targets, sample.metric)
 
     def _check_criterion(self) -> None:
         """Every criterion that may be given is one of classifiers."""
 
-    def _solve(self, stats: Statistics, references: References) -> None:
-        """Solve for the directions and set the head."""
-        self.statistics_ = stats
-        found = solve_discriminant(stats, 0.0 if self.C_ is None else 1.0 / self.C_)
-        p = self.n_components_
-        self.weights_, self.centre_ = np.ascontiguousarray(found.weights[:, :p]), found.centre
-        self.eigenvalues_, self._gamma = found.eigenvalues[:p], found.gamma
-        references = references.limited(self.max_references, self._seed)
-        self._set_head(references, found.means[:, :p], max(stats.weight - len(self.classes_), 1.0) / 2)
+    def _solved(
+        self,
+        plan: Choice,
+        stats: Statistics,
+        references: References,
+        targets: Indicators,
+        metric: np.ndarray | None,
+    ) -> Fitted:
+        """Directions from sums, and the head."""
+        found, p = solve_discriminant(stats, 0.0 if plan.C is None else 1.0 / plan.C), targets.n_components
+        width = float(self._family.recipe(self, metric).in_use(plan.features)[0])
+        projection = MapProjection(
+            features=plan.features,
+            weights=np.ascontiguousarray(found.weights[:, :p]),
+            centre=found.centre,
+            eigenvalues=found.eigenvalues[:p],
+            C=plan.C,
+            width=width,
+            statistics=stats,
+            ridge=found.gamma,
+            tuning=plan.tuning,
+        )
+        assert plan.seed is not None
+        references = references.limited(self.max_references, plan.seed)
+        fitted = Fitted(projection, targets, HeadFit(None, None, None, plan.seed, references), metric)
+        sharpness, Z = max(stats.weight - len(targets.classes), 1.0) / 2, self._project(references.X, fitted)
+        head = fit_head(self, references, Z, found.means[:, :p], sharpness, partial(self._judged, fitted))
+        return replace(fitted, certainty=replace(head, seed=plan.seed, references=references))
+
+    def _judged(self, fitted: Fitted) -> JudgedFolds:
+        """Training rows to judge by."""
+        known, without = fitted.certainty, partial(self._without, fitted)
+        return judged_folds(known.references, known.seed, len(fitted.targets.classes), without)
 
     @fit_context(prefer_skip_nested_validation=True)
-    @learns
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to the model; new classes may come at any time.
 
@@ -251,54 +258,66 @@ class ENDA(DiscriminantModel):
         -------
         self
         """
-        first = not hasattr(self, "map_")
-        if not hasattr(self, "_metric"):
-            self._metric = metric_for_blocks(self._settings())
-        X, y = self._validate(X, y, reset=first)
-        X, y, weight, _ = self._weighed(self._shown(X), y, sample_weight, None)
-        named = np.unique(y if classes is None else np.concatenate([np.asarray(classes), y]))
-        if first:
-            self._set_classes(named)
-        elif not np.isin(named, self.classes_).all():
-            one_kind(self.classes_, named)
-            self._add_classes(np.union1d(self.classes_, named))
-        rows = Rows(X, self._indicators(y), weight, None if weight is None else np.minimum(weight, 1.0))
-        with engine.threads_for(X.shape[0]):
-            if first:
-                self._learn(rows, None, check_random_state(self.random_state))
-            else:
-                stats = self.statistics_ + Host(self.n_jobs).statistics(self.map_, rows)
-                self.C_ = penalty_by_gcv(stats) if self.C == "auto" else self.C
-                self._solve(stats, self._references.joined(References.of(rows)))
-        self._forget()
+        with teaching(self), columns_restored(self):
+            self.fitted_ = self._with_block(X, y, classes, sample_weight)
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        with side_of(self).lock:  # not in the middle of a block
+        with guard_of(self).lock:  # a copy waits for the block that is being learned
             return dict(super().__getstate__())
 
-    def _add_classes(self, classes: np.ndarray) -> None:
-        places = np.searchsorted(classes, self.classes_)
-        self._set_classes(classes)
-        self.statistics_ = with_classes(self.statistics_, places, len(classes))
-        self._references = self._references.renumbered(places)
+    def _with_block(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Fitted:
+        """The model with some more rows, or of the first ones."""
+        known: Fitted | None = getattr(self, "fitted_", None)
+        metric = metric_for_blocks(self._settings()) if known is None else known.metric
+        X, y = self._validate(X, y, reset=known is None)
+        X, y, weight, _ = self._weighed(seen_through(metric, X), y, sample_weight, None)
+        named = np.unique(y if classes is None else np.concatenate([np.asarray(classes), y]))
+        if known is None:
+            targets = Indicators.of(self, named)
+        else:
+            known = self._with_classes(known, named)
+            targets = known.targets
+        rows = Rows(X, targets.encode(y), weight, None if weight is None else np.minimum(weight, 1.0))
+        with engine.threads_for(X.shape[0]):
+            if known is None:
+                return self._learn(
+                    self._training(targets, rows, None, check_random_state(self.random_state), metric=metric)
+                )
+            before, head = known.weights, known.certainty
+            stats = before.statistics + Host(self.n_jobs).statistics(before.features, rows)
+            C = penalty_by_gcv(stats) if self.C == "auto" else self.C
+            plan = Choice(before.width, C, before.features, tuning=before.tuning, seed=head.seed)
+            references = head.references.joined(References.of(rows))
+            return replace(self._solved(plan, stats, references, targets, metric), n_rows=known.n_rows)
 
-    def _project(self, X: Any) -> np.ndarray:
-        return engine.apply(self.map_, X, self.weights_, n_jobs=self.n_jobs) - self.centre_ @ self.weights_
+    def _with_classes(self, known: Fitted, named: np.ndarray) -> Fitted:
+        """The same model with these classes among its own."""
+        before = known.targets.classes
+        if np.isin(named, before).all():
+            return known
+        one_kind(before, named)
+        classes = np.union1d(before, named)
+        places = np.searchsorted(classes, before)
+        statistics = with_classes(known.weights.statistics, places, len(classes))
+        head = replace(known.certainty, references=known.certainty.references.renumbered(places))
+        weights, targets = replace(known.weights, statistics=statistics), Indicators.of(self, classes)
+        return replace(known, weights=weights, targets=targets, certainty=head)
 
-    def _without(self, divisions: list[Division]) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        references, p = self._references, self.n_components_
+    def _without(self, fitted: Fitted, divisions: list[Division]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Projections of the references, and class means, by models without the rows of each fold."""
+        references, p, projection = fitted.certainty.references, fitted.targets.n_components, fitted.weights
         models = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NumericalWarning)
             for division in divisions:
-                lost = references.losing(division.lost, len(self.classes_))
-                part = Host(self.n_jobs).statistics(self.map_, lost) if len(lost) else None
-                stats = self.statistics_ if part is None else self.statistics_ - part
-                models.append(solve_discriminant(stats, self._gamma))
+                lost = references.losing(division.lost, len(fitted.targets.classes))
+                part = Host(self.n_jobs).statistics(projection.features, lost) if len(lost) else None
+                stats = projection.statistics if part is None else projection.statistics - part
+                models.append(solve_discriminant(stats, projection.ridge))
         # one pass over the rows for all folds
         W = np.concatenate([found.weights[:, :p] for found in models], axis=1)
-        Z = engine.apply(self.map_, references.X, W, n_jobs=self.n_jobs)
+        Z = engine.apply(projection.features, references.X, W, n_jobs=self.n_jobs)
         for i, found in enumerate(models):
             yield Z[:, i * p : (i + 1) * p] - found.centre @ found.weights[:, :p], found.means[:, :p]
 

@@ -1,5 +1,6 @@
 """ENDAEnsemble: several draws, one steady answer."""
 
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -8,14 +9,54 @@ from sklearn.base import clone
 
 from ulmus._sklearn import Interval
 from ulmus.calibration import LabelScores
-from ulmus.engine import Rows
 from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._metric import importances_in_use, metric_in_use
+from ulmus.models.choice import Training
+from ulmus.models.discriminant_fit import DISCRIMINANT_SHOWN, HeadFit, Indicators
 from ulmus.models.enda import ENDA
+from ulmus.models.fitted import Fitted, views
 from ulmus.models.options import PROJECTION
 from ulmus.parameters import AUTO, COUNT, THREADS, Parameter, estimator
 from ulmus.solvers.convex import combine, error_products
 from ulmus.solvers.procrustes import align
+
+
+@dataclass(frozen=True)
+class Members:
+    """The members of positive weight, the weights of all, and what makes one projection of theirs.
+
+    Projections are divided by their ``sizes`` and turned. ``held_out_error`` is that of the combination.
+    """
+
+    members: list[Any]
+    member_weights: np.ndarray
+    sizes: np.ndarray
+    turns: np.ndarray
+    shrinkage: float
+    held_out_error: float
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weights of the members that are kept."""
+        return self.member_weights[self.member_weights > 0]
+
+    @property
+    def combination(self) -> list[tuple[float, Any, np.ndarray]]:
+        """The common projection as a sum over members: factor, member, turn of its coordinates."""
+        parts = zip(self.weights, self.members, self.sizes, self.turns, strict=True)
+        return [(a / size, member, Q) for a, member, size, Q in parts]
+
+    def __call__(self, X: Any, n_jobs: int | None) -> np.ndarray:
+        return np.asarray(sum(a * member._project(X, member.fitted_) @ Q for a, member, Q in self.combination))
+
+
+MEMBERS_SHOWN = views(
+    members="weights.members",
+    member_weights="weights.member_weights",
+    turns="weights.turns",
+    shrinkage="weights.shrinkage",
+    held_out_error="weights.held_out_error",
+)
 
 
 @estimator(
@@ -49,6 +90,7 @@ from ulmus.solvers.procrustes import align
     }
     | THREADS,
     positional=2,
+    shows=DISCRIMINANT_SHOWN | MEMBERS_SHOWN,
 )
 class ENDAEnsemble(DiscriminantModel):
     r"""Several :class:`ENDA` models with different draws, combined: steadier labels, and one picture of all of them.
@@ -108,78 +150,64 @@ class ENDAEnsemble(DiscriminantModel):
     def _settings(self) -> Any:
         return (ENDA() if self.estimator is None else self.estimator)._settings()
 
-    def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
-        given = clone(self._settings()).set_params(metric=self._metric)
-        common = int(rng.randint(2**31 - 1))
-        seeds: Any = rng.randint(2**31 - 1, size=self.n_members)
+    def _learn(self, training: Training) -> Fitted:
+        given = clone(self._settings()).set_params(metric=training.metric)
+        common = int(training.rng.randint(2**31 - 1))
+        seeds: Any = training.rng.randint(2**31 - 1, size=self.n_members)
         chosen: dict[str, Any] = {}
-        members, errors = [], []
+        members, errors, labels = [], [], np.eye(len(training.targets.classes))
         for seed in seeds:
             member = clone(given).set_params(random_state=int(seed), n_jobs=self.n_jobs, **chosen)
-            member.n_features_in_, member._metric = self.n_features_in_, self._metric
-            member._set_classes(self.classes_)
-            member._learn(rows, folds, np.random.RandomState(seed), common)
-            judged = member._held_out()
-            member._forget()
+            member.n_features_in_ = self.n_features_in_
+            targets = Indicators.of(member, training.targets.classes)
+            own = replace(training, rng=np.random.RandomState(seed), targets=targets)
+            member.fitted_ = member._learn(own, common)
+            judged = member._judged(member.fitted_)
             chosen = chosen or _choices(member)
-            errors.append(member.head_.held_out(judged) - np.eye(len(self.classes_))[judged.true])
+            errors.append(member.head_.held_out(judged) - labels[judged.true])
             members.append(member)
         E, mass = np.stack(errors), judged.mass
-        S, self.shrinkage_ = error_products(E, mass, self.shrinkage)
-        self.member_weights_ = combine(S, self.kappa)
-        together = (np.tensordot(self.member_weights_, E, axes=1) ** 2).sum(axis=1)
-        self.held_out_error_ = float(np.average(together, weights=mass))
-        self.left_out_ = LabelScores(
-            np.tensordot(self.member_weights_, E, axes=1) + np.eye(len(self.classes_))[judged.true],
-            *(judged.true, mass, np.zeros(len(mass))),
-        )
-        self.members_ = [m for m, a in zip(members, self.member_weights_, strict=True) if a > 0]
-        self._turn()
+        S, shrinkage = error_products(E, mass, self.shrinkage)
+        a = combine(S, self.kappa)
+        together = np.tensordot(a, E, axes=1)
+        error = float(np.average((together**2).sum(axis=1), weights=mass))
+        left_out = LabelScores(together + labels[judged.true], judged.true, mass, np.zeros(len(mass)))
+        kept = [m for m, weight in zip(members, a, strict=True) if weight > 0]
+        targets = self._targets_among(kept[0], training.targets)
+        sizes, turns = self._turned(kept, a[a > 0], targets.n_components)
+        found = Members(kept, a, sizes, turns, shrinkage, error)
+        return Fitted(found, targets, HeadFit(None, None, left_out), training.metric)
 
-    @property
-    def _weights(self) -> np.ndarray:
-        return self.member_weights_[self.member_weights_ > 0]
-
-    def _turn(self) -> None:
-        """Align the members by where they put their reference rows."""
-        have = self.members_[0].n_components_
+    def _targets_among(self, member: ENDA, targets: Indicators) -> Indicators:
+        """With no more directions than members have."""
+        have = member.n_components_
         if self.n_components is not None and self.n_components > have:
             raise ValueError(
                 f"n_components={self.n_components} is more than the {have} directions of the members; "
                 "raise n_components of the estimator"
             )
-        self.n_components_ = min(self.n_components_, have)
-        rows = self.members_[0]._references
+        return replace(targets, n_components=min(targets.n_components, have))
+
+    @staticmethod
+    def _turned(members: list[ENDA], a: np.ndarray, p: int) -> tuple[np.ndarray, np.ndarray]:
+        """Sizes of the members' projections, and what aligns them, by where they put their reference rows."""
+        rows = members[0].fitted_.certainty.references
         mass = np.ones(len(rows)) if rows.weight is None else rows.weight
-        pictures = np.stack([member._project(rows.X) for member in self.members_])
-        self._sizes = np.sqrt(np.average((pictures**2).sum(axis=2), axis=1, weights=mass))
-        self._sizes[self._sizes == 0] = 1.0
-        turns = align(pictures / self._sizes[:, None, None], self._weights, mass)
-        self.turns_ = turns[:, :, : self.n_components_]
+        pictures = np.stack([member._project(rows.X, member.fitted_) for member in members])
+        sizes = np.sqrt(np.average((pictures**2).sum(axis=2), axis=1, weights=mass))
+        sizes[sizes == 0] = 1.0
+        return sizes, align(pictures / sizes[:, None, None], a, mass)[:, :, :p]
 
-    def _project(self, X: Any) -> np.ndarray:
-        return np.asarray(sum(a * member._project(X) @ Q for a, member, Q in combination(self)))
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities: the weighted mean of the members'.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        X = self._checked(X)
-        parts = zip(self._weights, self.members_, strict=True)
-        return np.asarray(sum(a * member.head_.probabilities(member._project(X)) for a, member in parts))
+    def _probabilities(self, X: Any, fitted: Fitted) -> np.ndarray:
+        found: Members = fitted.weights
+        parts = zip(found.weights, found.members, strict=True)
+        return np.asarray(sum(a * member._probabilities(X, member.fitted_) for a, member in parts))
 
 
 def combination(model: ENDAEnsemble) -> list[tuple[float, ENDA, np.ndarray]]:
     """The common projection as a sum over members: factor, member, turn of its coordinates."""
-    parts = zip(model._weights, model.members_, model._sizes, model.turns_, strict=True)
-    return [(a / size, member, Q) for a, member, size, Q in parts]
+    found: list[tuple[float, ENDA, np.ndarray]] = model.fitted_.weights.combination
+    return found
 
 
 def _choices(member: ENDA) -> dict[str, Any]:

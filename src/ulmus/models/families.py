@@ -17,9 +17,9 @@ from ulmus.backend import Host
 from ulmus.calibration import FoldModels, HeldOut, fold_sample
 from ulmus.engine import Lift, Rows
 from ulmus.features.recipes import NystromFeatures, RandomFeatures
-from ulmus.models._metric import seen_through
 from ulmus.models.choice import Choice, Training, choose, choose_from_sums, prepared
 from ulmus.models.fitted import Learned, NystromFit, Outcome, RandomFit, digits_kept, types_kept
+from ulmus.models.reading import seen_through
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import summed_form, summing_problem
 from ulmus.solvers.ridge import Gradient, Problem, Solution
@@ -157,6 +157,9 @@ class FeatureFamily(MapFamily):
             if choose:
                 recipe = self.recipe(model, sample.metric)
                 plan, summary = choose_from_sums(plan, recipe, model._ridge_search, sample, summary)
+                again = getattr(again, "about", lambda _: again)(plan)  # corrections are of what was chosen
+            elif isinstance(plan.C, str):
+                raise ValueError("begin(spare=True) left C to the sums: finish them with choose=True")
             solution = backend.fit_sums(plan.features, sample.rows, summary.total, plan.C, model._intercept, again)
             kept = backend.on_host(summary.prefix(0))  # what is kept of sums are those of targets
             found = self.weights(model, plan, solution, kept)

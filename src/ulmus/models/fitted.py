@@ -51,6 +51,8 @@ class Fitted:
 
 
 _NONE = object()
+#: Attributes of which None is a value: no penalty, no local stage, none that was tried, no frame.
+_MAY_BE_NONE = ("C_", "local_", "local_losses_", "encoder_")
 #: Parts of a fit that need more than its weights.
 _NEEDS = {"certainty": "certainty", "certificate": "factor", "leverage": "factor"}
 
@@ -70,7 +72,7 @@ class FittedView:
             value = reduce(getattr, self.inside, model._part(self.part, self.need))
         except (NotFittedError, AttributeError):
             value = _NONE
-        if value is _NONE or (value is None and self.name != "C_"):  # no penalty is a value
+        if value is _NONE or (value is None and self.name not in _MAY_BE_NONE):
             raise AttributeError(f"this {type(model).__name__} has no {self.name}")
         return value
 
@@ -323,10 +325,7 @@ class Outcome:
 
 def keep_tuning(model: Any, tuning: Tuning) -> None:
     """Let a model show the search, in other rows, that its parameters come from."""
-    fitted = vars(model).get("fitted_")
-    if fitted is None:  # a discriminant model has attributes of its own
-        model.tuning_ = tuning
-        return
+    fitted = model.fitted_
     weights = fitted.weights
     part = {"plain": replace(weights.plain, tuning=tuning)} if hasattr(weights, "plain") else {"tuning": tuning}
     model.fitted_ = replace(fitted, weights=replace(weights, **part))

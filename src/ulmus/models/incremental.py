@@ -21,11 +21,12 @@ from ulmus.backend import Host
 from ulmus.calibration import CALIBRATION_ROWS
 from ulmus.codings import Numbers
 from ulmus.engine import Rows
-from ulmus.models._metric import metric_for_blocks, seen_through
+from ulmus.models._metric import metric_for_blocks
 from ulmus.models.base import Model
 from ulmus.models.blocks import check_announced, check_same, derived, is_plain
 from ulmus.models.choice import Choice
 from ulmus.models.fitted import Derived, Fitted
+from ulmus.models.reading import seen_through
 from ulmus.online import FORMS, Learner, Memory, check_rank, guard_of, stacked, teaching
 from ulmus.online.learner import aged
 from ulmus.solvers.recursive import Shape

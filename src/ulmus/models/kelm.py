@@ -24,7 +24,7 @@ _LAST_ROWS = 1_000
 _TUNING_LANDMARKS = 2_000
 
 
-def _calibration_last(n: int, folds: np.ndarray | None) -> tuple[np.ndarray | None, int]:
+def calibration_last(n: int, folds: np.ndarray | None) -> tuple[np.ndarray | None, int]:
     """An order of the rows in which those that calibrate stand last, whole folds of them, and their number."""
     rng = np.random.RandomState(0)
     if folds is None:
@@ -51,7 +51,7 @@ class KernelFamily:
         """Choose gamma and C, solve, and predict rows by models that did not see them."""
         rows, folds = training.rows, training.folds
         choice = self._choose(model, training)
-        order, n_last = _calibration_last(len(rows), folds)
+        order, n_last = calibration_last(len(rows), folds)
         rows = rows if order is None else rows.take(order)
         parameters = KernelParameters(choice.width, model.degree, model.coef0)
         cross = CrossKernel(model.kernel, dense(rows.X, np.float64), parameters)
@@ -87,7 +87,7 @@ class KernelFamily:
                 model.kernel, parameters, rows, choice.C, criterion_in_use(model), training.rng, **how
             )
             choice = with_log_C(choice, found, len(rows), time.perf_counter() - began)
-        order, n_last = _calibration_last(len(rows), folds)
+        order, n_last = calibration_last(len(rows), folds)
         rows = rows if order is None else rows.take(order)
         cross = CrossKernel(model.kernel, dense(rows.X, np.float64), parameters)
         solution, P = fit_exact(cross, rows, choice.C, n_last, **how)

@@ -1,23 +1,25 @@
 """KLDA: exact kernel + discriminant analysis."""
 
-from typing import Any, ClassVar
-
 import numpy as np
 
 from ulmus import engine
-from ulmus.backend import Host
-from ulmus.engine import Rows
+from ulmus.calibration import HeldOut
 from ulmus.features.kernels import CrossKernel, KernelParameters, dense
 from ulmus.features.nystrom import KERNEL
 from ulmus.features.recipes import NystromFeatures
 from ulmus.models._discriminant import DiscriminantModel
+from ulmus.models._heads import JudgedFolds, Part
 from ulmus.models._metric import importances_in_use, metric_in_use
 from ulmus.models._references import References
 from ulmus.models.choice import RidgeSearch, Training, choose
+from ulmus.models.discriminant_fit import KERNEL_SHOWN, KernelProjection, fit_head, judged_folds
+from ulmus.models.fitted import Fitted
+from ulmus.models.kelm import calibration_last
 from ulmus.models.options import DISCRIMINANT_SEARCH, HEAD, METRIC, PENALTY, PROJECTION, RUN_ON_CPU
 from ulmus.parameters import POSITIVE, Parameter, estimator
 from ulmus.solvers.discriminant import mixing
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge
+from ulmus.tuning import Tuning
 
 #: Landmarks of the Nyström model on which parameters are chosen; exact for fewer rows.
 _TUNING_LANDMARKS = 2_000
@@ -40,7 +42,8 @@ _TUNING_LANDMARKS = 2_000
     | {"C": PENALTY["C"].but(text=r"Penalty; larger is weaker, :math:`\gamma = 1/C` in the scatter.")}
     | HEAD
     | DISCRIMINANT_SEARCH
-    | RUN_ON_CPU
+    | RUN_ON_CPU,
+    shows=KERNEL_SHOWN,
 )
 class KLDA(DiscriminantModel):
     r"""Exact kernel discriminant analysis.
@@ -93,27 +96,43 @@ class KLDA(DiscriminantModel):
     (150, 2)
     """
 
-    _transient: ClassVar[tuple[str, ...]] = ("_Z", "_references")
     metric_, feature_importances_ = property(metric_in_use), property(importances_in_use)
 
-    def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
+    def _learn(self, training: Training) -> Fitted:
+        rows, folds, rng, p = training.rows, training.folds, training.rng, training.targets.n_components
         check_memory(len(rows))
-        self.gamma_, self.C_ = self._choose(rows, folds, rng)
-        self._seed = int(rng.randint(2**31 - 1))
-        parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
-        self.cross_kernel_ = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
-        solution = fit_kernel_ridge(self.cross_kernel_, rows, self.C_, fit_intercept=True, n_jobs=self.n_jobs)
-        self.C_ = self.C_ if solution.C is None else solution.C
+        gamma, C, tuning = self._choose(training)
+        seed, parameters = int(rng.randint(2**31 - 1)), KernelParameters(gamma, self.degree, self.coef0)
+        order, n_last = calibration_last(len(rows), folds) if self.head == "mean" else (None, 1)
+        if order is not None:
+            rows, folds = rows.take(order), None if folds is None else folds[order]
+        last_folds = None if folds is None or self.head != "mean" else folds[-n_last:]
+        cross = CrossKernel(self.kernel, dense(rows.X, np.float64), parameters)
+        solution = fit_kernel_ridge(
+            cross, rows, C, fit_intercept=True, n_last=n_last, last_folds=last_folds, n_jobs=self.n_jobs
+        )
+        C = C if solution.C is None else solution.C
         counts = rows.T.sum(axis=0) if rows.weight is None else rows.weight @ rows.T
-        found = mixing(rows.T.T @ solution.alpha / self.C_, counts)
-        p = self.n_components_
-        A = found.A[:, :p]
-        self.alpha_, self.offset_ = solution.alpha @ A, solution.intercept @ A
-        self.eigenvalues_ = found.eigenvalues[:p]
-        references = References(self.cross_kernel_.Z, rows.T.argmax(axis=1), rows.weight, folds)
-        self._set_head(references, found.means[:, :p], max(counts.sum() - len(counts), 1.0) / 2)
+        found = mixing(rows.T.T @ solution.alpha / C, counts)
+        A, means = found.A[:, :p], found.means[:, :p]
+        projection = KernelProjection(
+            *(cross, solution.alpha @ A, solution.intercept @ A, found.eigenvalues[:p], C, gamma, tuning)
+        )
+        references = References(cross.Z, rows.T.argmax(axis=1), rows.weight, folds)
+        Z = projection(references.X, self.n_jobs)
 
-    def _choose(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> tuple[float, float]:
+        def judge() -> JudgedFolds:
+            if self.head != "mean":
+                return judged_folds(references, seed, len(counts), lambda divisions: ((Z, means) for _ in divisions))
+            # the last rows by the regression without them; their own labels drew them to their means
+            last = HeldOut.of(rows.take(slice(len(rows) - n_last, len(rows))), solution.residual, solution.remainder)
+            about = (last.P @ A, last.T.argmax(axis=1), last.weight)
+            return JudgedFolds((Part(*about, *about, means),), len(counts))
+
+        head = fit_head(self, references, Z, means, max(counts.sum() - len(counts), 1.0) / 2, judge)
+        return Fitted(projection, training.targets, head, training.metric)
+
+    def _choose(self, training: Training) -> tuple[float, float, Tuning | None]:
         """Choose gamma and C on a Nyström model, which is this one when its landmarks are all the rows."""
         gamma = self.gamma
         if self.sigma is not None:
@@ -125,17 +144,12 @@ class KLDA(DiscriminantModel):
                 )
             gamma = 1.0 / (2.0 * self.sigma**2)
         if gamma != "auto" and self.C != "auto":
-            return float(gamma), float(self.C)
-        size = min(len(rows), _TUNING_LANDMARKS)
+            return float(gamma), float(self.C), None
+        size = min(len(training.rows), _TUNING_LANDMARKS)
         recipe = NystromFeatures.of(self, n_landmarks=size, gamma=gamma)
-        training = Training(rows, self._coding(rows), folds, rng, Host(self.n_jobs))
-        plan = choose(recipe, RidgeSearch(self.C, True, self.criterion, bool(self.verbose)), training)
-        if plan.tuning is not None:
-            self.tuning_ = plan.tuning
-        return plan.features.gamma_, plan.C
-
-    def _project(self, X: Any) -> np.ndarray:
-        return engine.apply(self.cross_kernel_, X, self.alpha_, n_jobs=self.n_jobs) + self.offset_
+        ridge = RidgeSearch(self.C, True, self.criterion, bool(self.verbose))
+        plan = choose(recipe, ridge, training)
+        return plan.features.gamma_, plan.C, plan.tuning
 
 
 def check_memory(n: int) -> None:

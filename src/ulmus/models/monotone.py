@@ -167,19 +167,19 @@ def signs_of(model: Any) -> np.ndarray | None:
     return signs.astype(int) if signs.any() else None
 
 
-def column_signs(model: Any) -> np.ndarray | None:
+def column_signs(model: Any, columns: Any) -> np.ndarray | None:
     """The same for the columns of the table of an adaptive model; inputs that are no numbers have no direction."""
     signs = signs_of(model)
     if signs is None:
         return None
     names = getattr(model, "feature_names_in_", np.arange(len(signs)))
     for j in np.flatnonzero(signs):
-        columns = np.flatnonzero(model._inputs == j)
-        if len(columns) != 1 or model._categorical[columns].any():
+        own = np.flatnonzero(columns.sources == j)
+        if len(own) != 1 or columns.categorical[own].any():
             raise ValueError(f"monotonic_cst names the column {names[j]!r}, which is no number but a category or text")
-    out = np.zeros(len(model._inputs), int)
-    used = model._inputs >= 0
-    out[used] = signs[model._inputs[used]]
+    out = np.zeros(len(columns.sources), int)
+    used = columns.sources >= 0
+    out[used] = signs[columns.sources[used]]
     return out
 
 

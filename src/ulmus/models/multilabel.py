@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from ulmus.labels import SeveralLabels
-from ulmus.models.base import validated
+from ulmus.models.reading import validated
 
 #: How to have the same of a classifier that takes one label a row.
 INSTEAD = "wrap it: sklearn.multioutput.MultiOutputClassifier fits one model for each label"

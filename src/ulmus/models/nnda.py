@@ -2,18 +2,19 @@
 
 import warnings
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
 from ulmus._sklearn import Interval, StrOptions
-from ulmus.engine import Rows
-from ulmus.features.activations import ACTIVATIONS
 from ulmus.models._discriminant import DiscriminantModel
+from ulmus.models._heads import JudgedFolds
 from ulmus.models._references import References
+from ulmus.models.choice import Training
+from ulmus.models.discriminant_fit import NETWORK_SHOWN, NetworkProjection, fit_head, judged_folds
+from ulmus.models.fitted import Fitted
 from ulmus.models.options import HEAD, PROJECTION
 from ulmus.parameters import COUNT, POSITIVE, THREADS, Parameter, estimator
 
@@ -43,6 +44,7 @@ _THEIRS = {"sigmoid": "logistic", "tanh": "tanh"}
     | HEAD
     | {"random_state": THREADS["random_state"]},
     positional=1,
+    shows=NETWORK_SHOWN,
 )
 class NNDA(DiscriminantModel):
     r"""Discriminant analysis by a network with two hidden layers, trained by back-propagation.
@@ -92,8 +94,6 @@ class NNDA(DiscriminantModel):
     (150, 2)
     """
 
-    _transient: ClassVar[tuple[str, ...]] = ("_Z", "_references")
-
     def fit(self, X: Any, y: Any) -> Self:
         """Train the network and fit the classifier in its projection.
 
@@ -109,10 +109,11 @@ class NNDA(DiscriminantModel):
         """
         return super().fit(X, y)
 
-    def _learn(self, rows: Rows, folds: np.ndarray | None, rng: np.random.RandomState) -> None:
-        self._seed, labels = int(rng.randint(2**31 - 1)), rows.T.argmax(axis=1)
+    def _learn(self, training: Training) -> Fitted:
+        rows, rng, targets, losses = training.rows, training.rng, training.targets, list[float]()
+        seed, labels, numbers = int(rng.randint(2**31 - 1)), rows.T.argmax(axis=1), np.arange(len(targets.classes))
         network = MLPClassifier(
-            (self.n_hidden, self.n_components_),
+            (self.n_hidden, targets.n_components),
             activation=_THEIRS[self.activation],
             solver="sgd",
             alpha=0.0,
@@ -122,10 +123,9 @@ class NNDA(DiscriminantModel):
             random_state=rng,
         )
         best, since = np.inf, 0
-        self.loss_curve_ = []
         for _ in range(self.max_iter):
-            network.partial_fit(rows.X, labels, classes=np.arange(len(self.classes_)))
-            self.loss_curve_.append(float(network.loss_))
+            network.partial_fit(rows.X, labels, classes=numbers)
+            losses.append(float(network.loss_))
             best, since = (network.loss_, 0) if network.loss_ < 0.99 * best else (best, since + 1)
             if network.loss_ <= self.goal or since >= self.patience:
                 break
@@ -137,15 +137,13 @@ class NNDA(DiscriminantModel):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self.n_iter_ = len(self.loss_curve_)
-        self.coefs_, self.intercepts_ = network.coefs_[:2], network.intercepts_[:2]
-        Z = self._project(rows.X)
-        means = np.stack([Z[labels == k].mean(axis=0) for k in range(len(self.classes_))])
-        spread = float(((Z - means[labels]) ** 2).mean())
-        self._set_head(References(rows.X, labels), means, 0.5 / max(spread, np.finfo(float).tiny))
+        projection = NetworkProjection(self.activation, network.coefs_[:2], network.intercepts_[:2], losses)
+        Z, references = projection(rows.X, None), References(rows.X, labels)
+        means = np.stack([Z[labels == k].mean(axis=0) for k in numbers])
+        sharpness = 0.5 / max(float(((Z - means[labels]) ** 2).mean()), np.finfo(float).tiny)
 
-    def _project(self, X: Any) -> np.ndarray:
-        hidden = X @ self.coefs_[0] if sparse.issparse(X) else np.asarray(X) @ self.coefs_[0]
-        hidden = np.asarray(hidden + self.intercepts_[0], dtype=np.float64)
-        ACTIVATIONS[self.activation].apply(hidden)
-        return hidden @ self.coefs_[1].astype(np.float64) + self.intercepts_[1]
+        def judge() -> JudgedFolds:
+            """By the network itself: it has seen the rows, their neighbours have not."""
+            return judged_folds(references, seed, len(numbers), lambda divisions: ((Z, means) for _ in divisions))
+
+        return Fitted(projection, targets, fit_head(self, references, Z, means, sharpness, judge))

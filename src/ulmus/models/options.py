@@ -322,7 +322,8 @@ HEAD: Parameters = {
         "knn",
         (StrOptions({"knn", "mean"}),),
         '{"knn", "mean"}',
-        "How projections are classified: by the votes of the nearest training rows, or by the nearest class mean.",
+        """How projections are classified: by the votes of the nearest training rows, or by the distances to the class
+        means, whose probabilities are calibrated on rows left out.""",
     ),
     "n_neighbors": Parameter(
         "auto",

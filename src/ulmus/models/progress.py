@@ -15,6 +15,18 @@ from typing import Any
 PATIENCE = 2.0
 
 
+@contextmanager
+def untold(model: Any) -> Iterator[None]:
+    """Nobody is told of what a model does inside."""
+    progress = model._progress
+    model._forget("_progress")
+    try:
+        yield
+    finally:
+        if progress is not None:
+            model._progress = progress
+
+
 class FitProgress:
     """The progress of one fit.
 

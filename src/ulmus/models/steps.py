@@ -127,7 +127,7 @@ class Steps:
         rng = check_random_state(self.model.random_state if rng is None else rng)
         self.training = self.model._training(self.targets, sample, folds, rng, backend)
         if chosen is not None:
-            self.plan, self.model._seed = chosen["plan"], chosen["seed"]
+            self.plan = replace(chosen["plan"], seed=chosen["seed"])
             return
         self.plan = replace(self.model._family.begin(self.model, self.training, spare=spare), statistics=None)
         self.training.backend.release(self.plan.features)
@@ -135,7 +135,7 @@ class Steps:
     @property
     def chosen(self) -> dict[str, Any]:
         """What :meth:`begin` has fixed, for a file."""
-        return {"plan": self.plan, "seed": getattr(self.model, "_seed", None)}
+        return {"plan": self.plan, "seed": self.plan.seed}
 
     def summed_form(self) -> tuple[Lift, np.ndarray | None]:
         """What may be summed instead of the map, and the triangular factor that whitens the sum at the end."""

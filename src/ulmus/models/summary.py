@@ -113,8 +113,7 @@ def summarised(model: Any) -> FitSummary:
 
 def html_view(model: Any, diagram: str) -> str:
     """What a notebook shows of a model: scikit-learn's diagram, and the summary where there is something to say."""
-    fitted = hasattr(model, "fitted_") or hasattr(model, "classes_")
-    return diagram + summarised(model)._repr_html_() if fitted else diagram
+    return diagram + summarised(model)._repr_html_() if hasattr(model, "fitted_") else diagram
 
 
 def chosen(model: Any) -> dict[str, str]:
@@ -147,19 +146,16 @@ def decisions(model: Any) -> list[Decision]:
 
 def answers_left_out(model: Any) -> tuple[Answers | None, str]:
     """Answers of rows by models that did not hold them, and which rows these are."""
-    fitted = model._now("weights", "certainty") if hasattr(model, "_now") else None
-    if fitted is None:
-        held = getattr(model, "left_out_", None)
-        if held is None:
-            return None, "No row was left out: score rows that the model has not seen."
-        answers = Answers.of_classes(held.true, held.scores.argmax(axis=1), held.scores, held.weight)
-        return answers, f"{len(held.true):,} rows, classified as if they were new"
+    fitted = model._now("weights", "certainty")
     if is_classifier(model):
         held = getattr(fitted.certainty, "left_out", None)
         if held is None:
             return None, "No row was left out: score rows that the model has not seen."
         if isinstance(fitted.targets, SeveralLabels):
             return Answers(held.true, fitted.targets.decode(held.scores), weight=held.weight), _which(held)
+        if not hasattr(model, "_class_probabilities"):  # of a projection the probabilities are kept
+            answers = Answers.of_classes(held.true, held.scores.argmax(axis=1), held.scores, held.weight)
+            return answers, f"{len(held.true):,} rows, classified as if they were new"
         P = model._class_probabilities(fitted, held.scores)
         return Answers.of_classes(held.true, P.argmax(axis=1), P, held.weight), _which(held)
     rows = getattr(fitted.certainty, "rows", None)
@@ -204,7 +200,7 @@ def n_rows(model: Any) -> int | None:
         return int(learner.n_rows if learner.waiting is None else len(learner.waiting))
     fitted = getattr(model, "fitted_", None)
     learned = getattr(getattr(fitted, "weights", None), "learned", None)
-    found = getattr(fitted, "n_rows", None) or getattr(model, "n_samples_fit_", None)
+    found = getattr(fitted, "n_rows", None)
     return found if learned is None or found is not None else int(learned.n_rows)
 
 

@@ -22,8 +22,7 @@ Outputs = dict[str, tuple[str, Any, int | None]]
 
 def _form(model: Any) -> tuple[Any, np.ndarray]:
     """The feature map of a model, and the weights on those features."""
-    weights = model.fitted_.weights
-    found: tuple[Any, np.ndarray] = (model.map_, model.beta_) if weights is None else weights.form()
+    found: tuple[Any, np.ndarray] = model.fitted_.weights.form()
     return found
 
 

@@ -26,7 +26,7 @@ from sklearn.preprocessing import (
 
 from ulmus.features.dates import PERIODS, DateParts
 from ulmus.features.table_encoder import TableEncoder
-from ulmus.models._tables import TableInput
+from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models.learned_metric import LearnedMetric
 from ulmus.onnx.graph import ML, ML_OPSET, OPSET, Graph, check
 
@@ -68,7 +68,7 @@ def read_columns(g: Graph, steps: Sequence[Any], dtype: Any, given: dict[str, st
 
 def _inputs(step: Any) -> tuple[str, ...]:
     """Names of the columns that a step takes; those that an encoder leaves out are none."""
-    encoder = step.encoder_ if isinstance(step, TableInput) else step
+    encoder = step.encoder_ if isinstance(step, AdaptiveModel) else step
     if isinstance(encoder, TableEncoder):
         return tuple(reader.name for reader in encoder.readers_)
     return tuple(str(n) for n in getattr(step, "feature_names_in_", range(step.n_features_in_)))
@@ -86,7 +86,7 @@ def _kinds(step: Any, names: Sequence[str]) -> dict[str, str]:
         return found
     if isinstance(step, OneHotEncoder | OrdinalEncoder):
         return {n: "string" for n, c in zip(names, step.categories_, strict=True) if c.dtype.kind in "OUS"}
-    if isinstance(step, TableInput):
+    if isinstance(step, AdaptiveModel):
         return _kinds(step.encoder_, names)
     if isinstance(step, TableEncoder):
         return {reader.name: "string" for reader in step.readers_ if reader.levels is not None}

@@ -53,7 +53,7 @@ def discriminant_outputs(g: Graph, X: str, model: Any) -> dict[str, tuple[str, A
     present = np.flatnonzero(~np.isnan(head.means).any(axis=1))
     distance = g.distances(Z, head.means[present], squared=True)
     floor = None if head.floor is None else head.floor[present]
-    share = probabilities(g, g.Neg(distance), g.Mul(distance, -head.sharpness), floor)
+    share = probabilities(g, g.Neg(distance), g.Mul(distance, -head.sharpness), floor, by_score=False)
     place = np.eye(len(classes))[present]
     probability = share if len(present) == len(classes) else g.MatMul(g.Max(share, 0.0), place)
     label = g.Gather(g.constant(classes), g.ArgMax(probability, axis=1, keepdims=0))

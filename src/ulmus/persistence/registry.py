@@ -28,12 +28,14 @@ _OURS = {
     "models._heads": "Means Neighbours",
     "models._references": "References",
     "models.adaptive": "AdaptiveClassifier AdaptiveRegressor",
+    "models.adaptive_fit": "AdaptiveFit TableColumns",
     "models.adaptive_ordinal": "AdaptiveOrdinalClassifier",
     "models.elm": "ELMClassifier ELMRegressor",
     "models.enda": "ENDA",
     "models.choice": "Choice",
     "models.fitted": "Fitted KernelFit Learned NystromFit RandomFit RobustFit",
-    "models.enda_ensemble": "ENDAEnsemble",
+    "models.discriminant_fit": "HeadFit Indicators KernelProjection MapProjection NetworkProjection",
+    "models.enda_ensemble": "ENDAEnsemble Members",
     "models.kelm": "KELMClassifier KELMRegressor",
     "models.klda": "KLDA",
     "models.learned_metric": "LearnedMetric",
@@ -83,7 +85,7 @@ _SKLEARN = {
 _QUANTILES = {"loss": "squared", "quantiles": (0.05, 0.5, 0.95)}
 #: What files of earlier versions do not have: parameters and attributes that came later, as those models had them.
 LATER: dict[str, dict[str, Any]] = {
-    "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "loss_": "squared", "encoder": None},
+    "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "encoder": None},
     "AdaptiveOrdinalClassifier": {"encoder": None},
     "AdaptiveRegressor": {"encoder": None, **_QUANTILES, "monotonic_cst": None},
     "ELMClassifier": {"loss": "squared", "decision": "accuracy", "monotonic_cst": None},

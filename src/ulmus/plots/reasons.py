@@ -27,7 +27,7 @@ def _one_output(explanation: Explanation, output: Any) -> Explanation:
     return explanation[:, :, output]
 
 
-def _shown(value: Any) -> str:
+def _short(value: Any) -> str:
     try:
         return number(float(value))
     except (TypeError, ValueError):
@@ -92,7 +92,7 @@ class WaterfallDisplay:
         one = _one_output(explanation, output)
         values, data = one.values[row], one.data[row]
         order = np.argsort(-np.abs(values), kind="stable")
-        names = [f"{one.feature_names[j]} = {_shown(data[j])}" for j in order]
+        names = [f"{one.feature_names[j]} = {_short(data[j])}" for j in order]
         values = values[order]
         if len(values) > max_display:
             rest = max_display - 1

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -118,11 +117,3 @@ def verdict(entries: list[Contender], measure: str) -> str:
     close = own.low <= theirs <= own.high
     words = f"{first.name} is ahead on these rows ({measure} {theirs:.4g}, ours {own.value:.4g})"
     return f"{words}, within the interval of ours" if close else f"{words}: consider it"
-
-
-def task_of(model: Any) -> str:
-    """By which measure a model is ranked."""
-    from ulmus.models._ordinal import Ordinal
-
-    last = model[-1] if isinstance(model, Pipeline) else model
-    return "ordinal" if isinstance(last, Ordinal) else "classification" if is_classifier(last) else "regression"

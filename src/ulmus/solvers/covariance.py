@@ -99,6 +99,12 @@ class Covariance(Recursion):
             self._invert(self._information() + np.diag(self.faded * self.shape.ridge), B)
             self.faded = 0.0
 
+    def _round_off(self, P: np.ndarray, H: np.ndarray) -> float:
+        """By how much ``HPHᵀ`` may be off: P has lost the digits of the largest that it ever was."""
+        first = 1.0 / self.shape.ridge[self.shape.ridge > 0]
+        size = max(float(np.abs(P).max()), float(first.max(initial=0.0)))
+        return self.shape.width * EPS * size * float((H**2).sum())
+
     def _full(self) -> np.ndarray:
         assert self.P is not None
         return np.triu(self.P) + np.triu(self.P, 1).T
@@ -118,7 +124,7 @@ class Covariance(Recursion):
         H, T = self.shape.split(rows)
         P = self._full()
         V = upper_root(P) @ H.T
-        check_remainder(V)
+        check_remainder(V, self._round_off(P, H))
         PH = P @ H.T
         S = np.eye(len(H)) - H @ PH
         # P₋ = P + PHᵀ(I − HPHᵀ)⁻¹HP, β₋ = β − P₋Hᵀ(T − Hβ)

@@ -58,12 +58,6 @@ def between_root(stats: Statistics) -> np.ndarray:
     return (class_means(stats) - stats.feature_mean[:, None]) * np.sqrt(np.maximum(class_counts(stats), 0.0))
 
 
-def between_scatter(stats: Statistics) -> np.ndarray:
-    """``S_b = Σ N_k (μ_k − μ)(μ_k − μ)ᵀ``."""
-    G = between_root(stats)
-    return G @ G.T
-
-
 def with_classes(stats: Statistics, places: np.ndarray, n_classes: int) -> Statistics:
     """The same rows with columns for ``n_classes`` classes, the old ones at ``places``; new ones have no rows yet."""
     D = stats.n_features

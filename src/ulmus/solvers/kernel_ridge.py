@@ -1,7 +1,9 @@
 r"""Exact kernel ridge: :math:`\alpha = (K + W^{-1}/C)^{-1} T` with one n × n matrix alive."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,7 +101,8 @@ def fit_kernel_ridge(
     info, factor = cholesky_in_place(A), A
     if info == 0:
         rcond, _ = lapack.dpocon(factor, norm, uplo="L")
-        S, _ = lapack.dpotrs(factor, B, lower=1)
+        solve = partial(lapack.dpotrs, factor, lower=1)
+        S, _ = solve(B)
         half = solve_triangular(factor[n - m :, n - m :], np.eye(m), lower=True, check_finite=False)
         inverse = half.T @ half if last_folds is not None else np.einsum("ij,ij->j", half, half)
     elif _definite(cross) and (held := _largest_C(n, norm, rows.weight)) < C:
@@ -125,6 +128,7 @@ def fit_kernel_ridge(
         if info:
             raise np.linalg.LinAlgError("the kernel matrix plus I/C is singular; choose a smaller C")
         rcond, _ = lapack.dsycon(factor, pivots, norm, lower=1)
+        solve = partial(lapack.dsytrs, factor, pivots, lower=1)
         S, inverse = S[:, : B.shape[1]], S[n - m :, B.shape[1] :]
         inverse = inverse if last_folds is not None else np.diag(inverse)
     condition = float(1 / max(rcond, 1e-300))
@@ -137,10 +141,9 @@ def fit_kernel_ridge(
         )
     alpha, b = S, np.zeros(T.shape[1])
     if fit_intercept:
-        alpha, u = S[:, :-1], S[:, -1]
-        b = alpha.sum(axis=0) / u.sum()
-        alpha, b = alpha - np.outer(u, b), mean + b
-        v = u[n - m :]
+        u = S[:, -1]
+        alpha, b = bordered(S[:, :-1], u, T, lambda T: solve(T)[0])
+        v, b = u[n - m :], mean + b
         inverse = inverse - (np.outer(v, v) if last_folds is not None else v**2) / u.sum()
     last = rows.take(slice(n - m, n))
     w = np.ones(m) if last.weight is None else last.weight
@@ -150,6 +153,20 @@ def fit_kernel_ridge(
     share = np.ones(m) if last.unit is None else last.unit / w
     residual = alpha[n - m :] / (C * w)[:, None]
     return DualSolution(alpha, b, condition, residual, 1.0 - share + share * inverse / (C * w))
+
+
+def bordered(
+    S: np.ndarray, u: np.ndarray, T: np.ndarray, solve: Callable[[np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """``α = A⁻¹(T − 1b)`` and the b with ``1ᵀα = 0``, from ``S = A⁻¹T`` and ``u = A⁻¹1``.
+
+    Where weights differ by orders, b is far from the mean and ``S − u b`` cancels; so A is solved once more, for T
+    about b, and only round-off is left to take away.
+    """
+    b = S.sum(axis=0) / u.sum()
+    alpha = solve(T - b)
+    rest = alpha.sum(axis=0) / u.sum()
+    return alpha - np.outer(u, rest), b + rest
 
 
 def _definite(cross: CrossKernel) -> bool:

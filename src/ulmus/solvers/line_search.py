@@ -22,14 +22,13 @@ MAX_TRIALS = 60
 
 @dataclass(frozen=True)
 class Step:
-    """An accepted step: its length, φ and φ' at its two ends, and how many lengths were tried."""
+    """An accepted step: its length, and φ and φ' at its two ends."""
 
     length: float
     value: float
     slope: float
     end_value: float
     end_slope: float
-    n_trials: int
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class WolfePowell:
             return at(alpha)[1] >= self.delta2 * slope
 
         def accepted(alpha: float) -> Step:
-            return Step(alpha, value, slope, *at(alpha), len(tried))
+            return Step(alpha, value, slope, *at(alpha))
 
         # what φ could fall by is below its round-off: there is nothing to search for
         if -slope <= 16 * EPS * abs(value) or (down_enough(1.0) and long_enough(1.0)):

@@ -27,7 +27,7 @@ from scipy.linalg import LinAlgError
 
 from ulmus import engine
 from ulmus.losses import Loss
-from ulmus.solvers.line_search import Phi, WolfePowell
+from ulmus.solvers.line_search import Phi, Step, WolfePowell
 from ulmus.solvers.objective import Evaluation, Objective, Request, System, Way
 from ulmus.solvers.ridge import Leverage
 
@@ -91,7 +91,6 @@ class NewtonResult:
     path: NewtonPath
     converged: bool
     threshold: float
-    n_sweeps: int
 
     @property
     def n_iter(self) -> int:
@@ -177,7 +176,7 @@ class _Run:
         return float(self.transitions[self.output])
 
     def descend(self, beta: np.ndarray, b: float) -> Generator[Request, Evaluation, NewtonResult]:
-        options, record, sweeps = self.options, _Record(), 1
+        options, record = self.options, _Record()
         tol = self.rows.tolerance if options.tol is None else options.tol
         reuse = self.rows.reuse if options.reuse is None else options.reuse
         reuse = reuse if self.loss.parameter else np.inf
@@ -192,7 +191,7 @@ class _Run:
                 for substitute in SUBSTITUTES:
                     if system is None:
                         here = yield Request(beta, b, substitute, thorough)
-                        wanted, sweeps, system = substitute, sweeps + 1, self._system(here)
+                        wanted, system = substitute, self._system(here)
             assert system is not None
             gradient, gradient_b = here.gradient + beta / self.C, here.gradient_b + options.bias_penalty * b / self.C
             d, d_b = self._direction(system, gradient, gradient_b)
@@ -215,17 +214,21 @@ class _Run:
             wanted = None if steady and moved <= reuse else "curvature"
             previous, was_new = size, age == 0
             there = yield Request(beta + d, b + d_b, wanted, thorough)
-            step = options.search.search(self._along(Way(self.output, here, there, beta, b, d, d_b)))
-            sweeps += 1
+            phi = self._along(Way(self.output, here, there, beta, b, d, d_b))
+            step = options.search.search(phi)
             if step.length != 1.0:
+                full, asked = there, wanted
                 wanted = "weight" if step.length < SHORT else "curvature"
                 there = yield Request(beta + step.length * d, b + step.length * d_b, wanted, thorough)
-                sweeps += 1
+                reached = self._objective(there, beta + step.length * d, b + step.length * d_b)
+                # beyond the full step φ is extrapolated, and its round-off with it: the rows have the last word
+                if step.length > 1.0 and reached > self._objective(full, beta + d, b + d_b):
+                    step, there, wanted = Step(1.0, *phi(0.0), *phi(1.0)), full, asked
             record.steps.append((step.length, self.C * step.slope, self.C * step.end_slope))
             beta, b, here = beta + step.length * d, b + step.length * d_b, there
         bend = self.rows.bend(self.loss, self.c, here)
         leverage = system.leverage
-        return NewtonResult(beta, b, here.residual, leverage, bend, record.path(), converged, threshold, sweeps)
+        return NewtonResult(beta, b, here.residual, leverage, bend, record.path(), converged, threshold)
 
     def _system(self, here: Evaluation) -> System | None:
         """The factored curvature; where float64 cannot factor it, that of a smaller C, which still points downhill.

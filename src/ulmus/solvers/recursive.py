@@ -305,11 +305,18 @@ def start_of(solution: Solution, shape: Shape, total: float) -> tuple[np.ndarray
     return R, np.column_stack([R @ weights, R[:, 0]])
 
 
-def check_remainder(V: np.ndarray) -> np.ndarray:
-    """The factor ``C`` of ``I − VVᵀ = CᵀC``, or :class:`NotDefiniteError`, for ``V = R⁻ᵀHᵀ`` of rows to take out."""
+def check_remainder(V: np.ndarray, round_off: float = 0.0) -> np.ndarray:
+    """The factor ``C`` of ``I − VVᵀ = CᵀC``, or :class:`NotDefiniteError`, for ``V = R⁻ᵀHᵀ`` of rows to take out.
+
+    What is left must be more than its round-off.
+    """
     h = np.linalg.norm(V, 2) ** 2 if V.size else 0.0
     if not 1.0 - h > LEAST_REMAINDER:
         raise NotDefiniteError(f"1 − h = {1.0 - h:.1e}")
+    if not 1.0 - h > round_off:
+        raise NotDefiniteError(
+            f'1 − h = {1.0 - h:.1e}, of which {round_off:.1e} may be round-off; form="root" keeps more digits'
+        )
     S = -(V @ V.T)
     S[np.diag_indices_from(S)] += 1.0
     return upper_root(S)

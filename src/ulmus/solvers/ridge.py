@@ -284,10 +284,10 @@ def fit_gram(
             solution = system.solution()
     except LinAlgError:
         return None
-    return settle(problem, system, solution, precision, measure)
+    return with_digits_restored(problem, system, solution, precision, measure)
 
 
-def settle(
+def with_digits_restored(
     problem: Problem,
     system: NormalEquations,
     solution: Solution,

@@ -24,7 +24,14 @@ from ulmus.features.sampling import left_out_together
 from ulmus.models.adaptive_steps import AdaptiveSteps, Counts
 from ulmus.persistence.codec import StateDecoder, StateEncoder
 from ulmus.solvers.local import LocalKernels
-from ulmus.streaming.adaptive_passes import CategoryTally, InRegions, OfCategories, RegionTally, Seen, ViewPasses
+from ulmus.streaming.adaptive_passes import (
+    CategoryAccumulator,
+    InRegions,
+    OfCategories,
+    RegionAccumulator,
+    Seen,
+    ViewPasses,
+)
 from ulmus.streaming.journal import Journal, Saved
 from ulmus.streaming.sums import Encoder
 from ulmus.streaming.survey import Survey
@@ -65,8 +72,8 @@ def fit_adaptive(
     steps.look(sample, rng, Counts(survey.n_rows, survey.n_distinct, survey.weight), chosen)
     _remember(journal, "view", chosen, (steps.seen, steps.rng))
     if steps.has_means:
-        tally = CategoryTally(len(steps.coordinates.view.preparation.categories))
-        found = stream.reduce("categories", tally, OfCategories(encoder, steps.coordinates))
+        accumulator = CategoryAccumulator(len(steps.coordinates.view.preparation.categories))
+        found = stream.reduce("categories", accumulator, OfCategories(encoder, steps.coordinates))
         steps.coordinates = steps.coordinates.with_categories(found.parts)
     chosen, steps.rng = _recalled(journal, "global", steps.rng)
     steps.begin(chosen)
@@ -96,9 +103,9 @@ def _sampled(encoder: Encoder, survey: Survey) -> Rows:
 
 def _judged(steps: AdaptiveSteps, stream: Any, encoder: Encoder, sample: Rows) -> tuple[LocalChoice, HeldOut] | None:
     """The local stage that pays on all rows of some regions."""
-    tally = RegionTally(sample.X.shape[1], sample.T.shape[1])
+    accumulator = RegionAccumulator(sample.X.shape[1], sample.T.shape[1])
     work = InRegions(encoder, steps.coordinates, *steps.regions())
-    return steps.judge(stream.reduce("regions", tally, work).rows)
+    return steps.judge(stream.reduce("regions", accumulator, work).rows)
 
 
 def _recalled(journal: Journal, name: str, rng: np.random.RandomState) -> tuple[Any, np.random.RandomState]:

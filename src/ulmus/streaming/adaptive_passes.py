@@ -17,7 +17,7 @@ from ulmus.statistics import Summary
 from ulmus.streaming.batches import Batch
 from ulmus.streaming.log_loss import Sweep, log_sweep
 from ulmus.streaming.shelves import records
-from ulmus.streaming.sums import AgainOverRows, Encoder, SummaryTally
+from ulmus.streaming.sums import AgainOverRows, Encoder, SummaryAccumulator
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Seen:
         return self.coordinates.of(self.encoder.rows(batch))
 
 
-class CategoryTally:
+class CategoryAccumulator:
     """What all rows say of categories, by parts."""
 
     def __init__(self, n_columns: int) -> None:
         self.parts: list[list[Category | None]] = [[None] * n_columns for _ in range(PARTS)]
 
-    def fresh(self) -> "CategoryTally":
+    def fresh(self) -> "CategoryAccumulator":
         """Nothing yet."""
-        return CategoryTally(len(self.parts[0]))
+        return CategoryAccumulator(len(self.parts[0]))
 
     def add(self, found: Any) -> None:
         """Add what the rows of a batch say."""
@@ -49,7 +49,7 @@ class CategoryTally:
                 old = mine[j]
                 mine[j] = new if old is None else old if new is None else old + new
 
-    def merge(self, other: "CategoryTally") -> None:
+    def merge(self, other: "CategoryAccumulator") -> None:
         """Add what other rows say."""
         self.add(other.parts)
 
@@ -68,7 +68,7 @@ class CategoryTally:
 
 
 @dataclass
-class RegionTally:
+class RegionAccumulator:
     """Rows of regions; equal ones with equal targets become one that weighs as much, when there are many."""
 
     n_features: int
@@ -76,9 +76,9 @@ class RegionTally:
     most: int = 2**16
     parts: list[Rows] = field(default_factory=list)
 
-    def fresh(self) -> "RegionTally":
+    def fresh(self) -> "RegionAccumulator":
         """No rows."""
-        return RegionTally(self.n_features, self.n_outputs, self.most)
+        return RegionAccumulator(self.n_features, self.n_outputs, self.most)
 
     def add(self, part: Rows) -> None:
         """Those of a batch."""
@@ -88,7 +88,7 @@ class RegionTally:
             self.parts = [gathered(self.rows)]
             self.most = max(self.most, 2 * len(self.parts[0]))
 
-    def merge(self, other: "RegionTally") -> None:
+    def merge(self, other: "RegionAccumulator") -> None:
         """Those of other batches."""
         self.add(other.rows)
 
@@ -174,8 +174,8 @@ class ViewPasses:
     def sums(self, features: Any) -> Summary:
         """Sums of all rows."""
         self.count += 1
-        tally = SummaryTally(self.steps.planned(features, None), self.encoder, self.n_outputs, None)
-        return self.stream.reduce(f"sums-{self.count}", tally, tally.work).summary()
+        accumulator = SummaryAccumulator(self.steps.planned(features, None), self.encoder, self.n_outputs, None)
+        return self.stream.reduce(f"sums-{self.count}", accumulator, accumulator.work).summary()
 
     def again(self, features: Any, C: float) -> AgainOverRows:
         """What wins back digits that the sums have lost."""

@@ -42,8 +42,8 @@ class Conveyor:
         return number, replace(rows, X=HostView(coming.take()))
 
 
-class DeviceSummaryTally:
-    """Sums of all rows on the device (:class:`ulmus.streaming.sums.SummaryTally`)."""
+class DeviceSummaryAccumulator:
+    """Sums of all rows on the device (:class:`ulmus.streaming.sums.SummaryAccumulator`)."""
 
     def __init__(self, steps: Steps, encoder: Encoder, n_outputs: int, n_folds: int | None, driver: Driver) -> None:
         self.steps, self.encoder, self.n_folds, self.driver = steps, encoder, n_folds, driver
@@ -104,7 +104,7 @@ class DeviceSummaryTally:
         self.extent = restored_extent(arrays, notes)
 
 
-class DeviceGradientTally:
+class DeviceGradientAccumulator:
     """``[Φ 1]ᵀ W (T − Φβ − b)`` of all rows, on the device."""
 
     def __init__(self, driver: Driver, features: Any, weights: np.ndarray, intercept: np.ndarray) -> None:
@@ -144,4 +144,4 @@ class AgainOnDevice(AgainOverRows):
     driver: Any = None
 
     def _pass(self, features: Any, weights: np.ndarray, intercept: np.ndarray) -> tuple[Any, Callable[[Batch], Any]]:
-        return DeviceGradientTally(self.driver, features, weights, intercept), self.encoder.rows
+        return DeviceGradientAccumulator(self.driver, features, weights, intercept), self.encoder.rows

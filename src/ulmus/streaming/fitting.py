@@ -19,6 +19,7 @@ from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models._robust import Robust
 from ulmus.models.adaptive_steps import AdaptiveSteps
 from ulmus.models.log_steps import LogSteps
+from ulmus.models.reading import columns_restored
 from ulmus.models.steps import Steps
 from ulmus.persistence.codec import StateDecoder, StateEncoder
 from ulmus.persistence.file import library_version
@@ -33,7 +34,7 @@ from ulmus.streaming.progress import Show
 from ulmus.streaming.robust import fit_robust
 from ulmus.streaming.sources import Names, open_source
 from ulmus.streaming.stream import Stream
-from ulmus.streaming.sums import AgainOverRows, Encoder, SummaryTally, fold_of
+from ulmus.streaming.sums import AgainOverRows, Encoder, SummaryAccumulator, fold_of
 from ulmus.streaming.survey import SAMPLE_ROWS, Survey
 
 #: Parameters that do not change what is fitted.
@@ -147,21 +148,20 @@ def fit(
         stream = Stream(opened, batch_rows, journal, n_jobs=model.n_jobs, progress=progress)
         rng, seed = random_numbers(model, journal)
         names, prepare = opened.feature_names, preprocess
-        if adaptive:
-            steps = AdaptiveSteps(model)
-            own = prepare is None and names is not None
-            prepare = steps.table_encoder(names or []) if own else prepare
+        steps: Any = steps_of(model)
+        own = adaptive and prepare is None and names is not None
+        prepare = steps.table_encoder(names) if own else prepare
         if prepare is not None:
             prepare = fit_transformer(
                 prepare, opened, batch_rows=batch_rows, sample_rows=sample_rows, seed=seed, progress=progress
             )
             _compare_transformer(prepare, journal)
             stream.prepare, names = prepare.transform, None
-        if adaptive:
-            steps.encode_by(prepare if own else None)
+            if own:
+                steps.encoder = prepare
         survey = survey_for(model, sample_rows, seed, names)
         on_disk = LeavesOnDisk(stream, journal, None if leaves is None else _folder(leaves))
-        fit_stream(model, stream, journal, rng, survey, names, getattr(model, "device", "cpu"), on_disk)
+        fit_stream(steps, stream, journal, rng, survey, names, getattr(model, "device", "cpu"), on_disk)
         stream.confirm()
     return model if preprocess is None else Pipeline([("preprocess", prepare), ("model", model)])
 
@@ -204,7 +204,7 @@ def steps_of(model: Any) -> Steps:
 
 
 def fit_stream(
-    model: Any,
+    steps: Steps,
     stream: Any,
     journal: Journal,
     rng: np.random.RandomState,
@@ -213,15 +213,29 @@ def fit_stream(
     device: str = "cpu",
     leaves: Any = None,
 ) -> None:
-    """Survey, map, sums, weights; ``stream`` is anything that reduces rows to a tally as :class:`Stream` does.
+    """Survey, map, sums, weights; ``stream`` is anything that reduces rows to a accumulator as :class:`Stream` does.
 
     ``leaves`` makes the local stage of an adaptive model.
     """
-    steps = steps_of(model)
+    with columns_restored(steps.model):
+        _fit_stream(steps, stream, journal, rng, survey, names, device, leaves)
+
+
+def _fit_stream(
+    steps: Steps,
+    stream: Any,
+    journal: Journal,
+    rng: np.random.RandomState,
+    survey: Survey,
+    names: list[str] | None,
+    device: str,
+    leaves: Any,
+) -> None:
+    model = steps.model
     found: Survey | None = survey
     while found is not None:
         survey = stream.reduce("survey", found, found.look)
-        survey.settle()
+        survey.merge_pending()
         found = survey.wider()
     if not survey.n_rows:
         raise SourceError("the source has no rows of positive weight")
@@ -232,7 +246,7 @@ def fit_stream(
     encoder = Encoder.of(steps, survey.y, survey.classes, survey.class_mass)
     if isinstance(steps, AdaptiveSteps):
         work = survey.n_rows * float(steps.most_features(Rows(survey.X, survey.y))) ** 2
-        with backend_for(device, model.n_jobs, work) as backend:
+        with backend_for(device, model.n_jobs, work) as backend, steps.told():
             fit_adaptive(steps, stream, journal, survey, encoder, rng, backend, leaves or LeavesOnDisk(stream, journal))
         return
     sample = encoder.encode(survey.X, survey.y, survey.sample_weight, survey.sample_unit, "the sample")
@@ -250,21 +264,21 @@ def fit_stream(
         return
     n_outputs = sample.T.shape[1]
     work = 0.0 if device == "cpu" else survey.n_rows * float(steps.most_features(sample)) ** 2
-    tally: Any
+    accumulator: Any
     again: Any
     with backend_for(device, model.n_jobs, work) as backend:
         _begin(steps, journal, backend.received(sample), folds, rng, backend, spare=not survey.whole)
         if backend.name == "cpu":
-            tally = SummaryTally(steps, encoder, n_outputs, n_folds)
+            accumulator = SummaryAccumulator(steps, encoder, n_outputs, n_folds)
             again = AgainOverRows(stream, steps, encoder, n_outputs)
         else:
-            from ulmus.streaming.device import AgainOnDevice, DeviceSummaryTally
+            from ulmus.streaming.device import AgainOnDevice, DeviceSummaryAccumulator
 
-            tally = DeviceSummaryTally(steps, encoder, n_outputs, n_folds, backend)
+            accumulator = DeviceSummaryAccumulator(steps, encoder, n_outputs, n_folds, backend)
             again = AgainOnDevice(stream, steps, encoder, n_outputs, driver=backend)
         # the two keep their sums in different triangles, so that one must not go on from the other's
         label = "sums" if backend.name == "cpu" else f"sums-{backend.name}"
-        summary = stream.reduce(label, tally, tally.work).summary()
+        summary = stream.reduce(label, accumulator, accumulator.work).summary()
         # a sample that holds every row has chosen already what there is to choose
         steps.finish(summary, choose=not survey.whole, again=again)
 

@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 from ulmus.models.log_steps import LogSteps
 from ulmus.solvers.log_passes import log_sums
 from ulmus.streaming.batches import Batch
-from ulmus.streaming.sums import ArrayTally
+from ulmus.streaming.sums import ArrayAccumulator
 
 #: Weights ``[β; b]`` → the log loss of all rows, and its gradient.
 Sweep = Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -51,8 +51,8 @@ def log_sweep(
         if whitening is not None:
             beta = solve_triangular(whitening, beta, lower=True, trans=1, check_finite=False)
         count += 1
-        tally = ArrayTally(np.zeros((L + 2, n_outputs)))
-        total = stream.reduce(f"newton-{count}", tally, LogSums(encoder, features, beta, b)).total
+        accumulator = ArrayAccumulator(np.zeros((L + 2, n_outputs)))
+        total = stream.reduce(f"newton-{count}", accumulator, LogSums(encoder, features, beta, b)).total
         g = total[1:].copy() if constant else total[1:-1].copy()
         if whitening is not None:
             g[:L] = solve_triangular(whitening, g[:L], lower=True, check_finite=False)

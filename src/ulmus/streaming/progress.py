@@ -52,7 +52,7 @@ class Progress:
     every: float = 0.5
     unit: str = "rows"
     _began: float = field(default_factory=time.monotonic)
-    _shown: float = 0.0
+    _last_shown: float = 0.0
     _bar: Any = None
 
     def __post_init__(self) -> None:
@@ -76,8 +76,8 @@ class Progress:
         """So many rows more are done."""
         self.rows += rows
         now = time.monotonic()
-        if self.show and now - self._shown >= self.every:
-            self._shown = now
+        if self.show and now - self._last_shown >= self.every:
+            self._last_shown = now
             self._report(self.report)
 
     @property

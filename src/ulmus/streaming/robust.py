@@ -51,23 +51,23 @@ class PassSums:
         return cls(np.zeros(n_outputs), np.zeros(n_outputs), np.zeros((width, n_outputs)), moments)
 
 
-class NewtonTally:
+class NewtonAccumulator:
     """The sums of one pass."""
 
     def __init__(self, n_features: int, n_outputs: int, n_squared: int) -> None:
         self.total = PassSums.zeros(n_features, n_outputs, n_squared)
 
-    def fresh(self) -> "NewtonTally":
+    def fresh(self) -> "NewtonAccumulator":
         """Sums of no rows."""
         width, n_outputs = self.total.gradient.shape
-        return NewtonTally(width - 1, n_outputs, len(self.total.moments))
+        return NewtonAccumulator(width - 1, n_outputs, len(self.total.moments))
 
     def add(self, part: PassSums) -> None:
         """Add those of a batch."""
         for mine, new in zip(vars(self.total).values(), vars(part).values(), strict=True):
             np.add(mine, new, out=mine)
 
-    def merge(self, other: "NewtonTally") -> None:
+    def merge(self, other: "NewtonAccumulator") -> None:
         """Add those of other rows."""
         self.add(other.total)
 
@@ -146,8 +146,8 @@ class Passes:
         squared = [(k, str(requests[j].wanted)) for k, j in enumerate(outputs) if requests[j].wanted]
         work = Sweep(self.problem.features, self.encoder, loss, outputs, c[outputs], weights, b, squared)
         self.count += 1
-        tally = NewtonTally(self.n_features, len(outputs), len(squared))
-        found = self.stream.reduce(f"newton-{self.count}", tally, work).total
+        accumulator = NewtonAccumulator(self.n_features, len(outputs), len(squared))
+        found = self.stream.reduce(f"newton-{self.count}", accumulator, work).total
         gradient, sums, R = found.gradient[:-1], [Statistics(m, 0) for m in found.moments], self.problem.whitening
         if R is not None:
             gradient = solve_triangular(R, gradient, lower=True, check_finite=False)

@@ -40,6 +40,12 @@ def rows_of(found: np.ndarray) -> Rows:
     return Rows(found["U"].astype(np.float64), both, weight, place=found["number"].copy())
 
 
+def divided(rows: np.ndarray, cell: np.ndarray, n_cells: int) -> list[np.ndarray]:
+    """The rows of every cell, in the order in which they came; each may be let go by itself."""
+    ends = np.cumsum(np.bincount(cell, minlength=n_cells))
+    return [part.copy() for part in np.split(rows[np.argsort(cell, kind="stable")], ends[:-1])]
+
+
 def require(folder: Path, needed: float, there: float = 0.0) -> None:
     """Refuse to begin what the disk has no room for; so much of it is ``there`` already."""
     free = shutil.disk_usage(folder).free + there
@@ -51,7 +57,7 @@ def require(folder: Path, needed: float, there: float = 0.0) -> None:
 
 
 class Shelves:
-    """The rows of all partitions, each by its cells; a tally that a pass fills."""
+    """The rows of all partitions, each by its cells; a accumulator that a pass fills."""
 
     def __init__(self, folder: Path, kind: "np.dtype[Any]", n_cells: list[int]) -> None:
         self.folder, self.kind, self.n_cells = folder, kind, n_cells

@@ -16,7 +16,7 @@ from ulmus.streaming.journal import Journal, Saved
 from ulmus.streaming.progress import Progress, Show
 
 
-class Tally(Protocol):
+class Accumulator(Protocol):
     """What a pass adds up, and how it is saved."""
 
     def add(self, part: Any) -> None:
@@ -29,17 +29,17 @@ class Tally(Protocol):
         """Go back to a dumped state."""
 
 
-class MergeableTally(Tally, Protocol):
+class MergeableAccumulator(Accumulator, Protocol):
     """What the workers of a cluster add up apart."""
 
-    def fresh(self) -> "MergeableTally":
+    def fresh(self) -> "MergeableAccumulator":
         """One of the same kind with nothing in it."""
 
     def merge(self, other: Any) -> None:
         """Add another one, of the rows that come after these."""
 
 
-AnyTally = TypeVar("AnyTally", bound=Tally)
+AnyAccumulator = TypeVar("AnyAccumulator", bound=Accumulator)
 
 
 @dataclass
@@ -64,24 +64,24 @@ class Stream:
         self._whole: int | None = None
         self._compared = getattr(self.source, "seekable", True)
 
-    def reduce(self, name: str, tally: AnyTally, work: Callable[[Batch], Any]) -> AnyTally:
+    def reduce(self, name: str, accumulator: AnyAccumulator, work: Callable[[Batch], Any]) -> AnyAccumulator:
         """One pass: ``work`` on every batch, in threads; results added in order; saved now and then.
 
         A pass that is finished in the journal is not done again; one that was interrupted goes on where it was saved.
         """
         saved = self.journal.load(name) or Saved()
         if saved.arrays or saved.notes:
-            tally.restore(saved.arrays, saved.notes["tally"])
+            accumulator.restore(saved.arrays, saved.notes["tally"])
         if saved.done:
             self.n_rows = saved.rows
             self._whole = saved.notes.get("crc") if self._whole is None else self._whole
-            return tally
+            return accumulator
         if self.source.identity() != self._identity:
             raise SourceError("a file of the source has changed since the fit began; start it anew")
         crc = saved.notes.get("crc", 0)
 
         def save(rows: int, done: bool) -> None:
-            arrays, notes = tally.dump()
+            arrays, notes = accumulator.dump()
             self.journal.save(name, Saved(rows, done, arrays, {"tally": notes, "crc": crc}))
 
         rows, whole = saved.rows, True
@@ -92,7 +92,7 @@ class Stream:
             try:
                 for batch, batch_crc, part in parts:
                     whole = False
-                    tally.add(part)
+                    accumulator.add(part)
                     rows, crc, whole = batch.stop, batch_crc, True
                     progress.advance(len(batch))
                     if self.journal.due(rows):
@@ -106,7 +106,7 @@ class Stream:
         self._check_whole(crc)
         save(rows, True)
         self.n_rows = rows
-        return tally
+        return accumulator
 
     def confirm(self) -> None:
         """Look whether the rows are those of the checkpoint, where every pass was in it and none was read."""

@@ -75,7 +75,7 @@ class RowsOf(Protocol):
         """Rows of positive weight."""
 
 
-class SummaryTally:
+class SummaryAccumulator:
     """Sums of all rows, per fold where there are folds; whitened, where the map asks for it, at the end."""
 
     def __init__(self, steps: Steps, encoder: RowsOf, n_outputs: int, n_folds: int | None) -> None:
@@ -101,13 +101,13 @@ class SummaryTally:
             self.sums.give_back(new)
         self.extent = part[1] if self.extent is None else self.extent + part[1]
 
-    def fresh(self) -> "SummaryTally":
+    def fresh(self) -> "SummaryAccumulator":
         """Sums of no rows, with the same buffers."""
         empty = copy.copy(self)
         empty.parts, empty.extent = [self.sums.zeros() for _ in self.parts], None
         return empty
 
-    def merge(self, other: "SummaryTally") -> None:
+    def merge(self, other: "SummaryAccumulator") -> None:
         """Add the sums of other rows."""
         for k, part in enumerate(other.parts):
             self.parts[k] += part
@@ -149,16 +149,16 @@ def restored_extent(arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> Ext
 
 
 @dataclass
-class ArrayTally:
+class ArrayAccumulator:
     """A sum of arrays."""
 
     total: np.ndarray
 
-    def fresh(self) -> "ArrayTally":
+    def fresh(self) -> "ArrayAccumulator":
         """Zeros."""
-        return ArrayTally(np.zeros_like(self.total))
+        return ArrayAccumulator(np.zeros_like(self.total))
 
-    def merge(self, other: "ArrayTally") -> None:
+    def merge(self, other: "ArrayAccumulator") -> None:
         """Add the sum of other rows."""
         self.total += other.total
 
@@ -176,16 +176,16 @@ class ArrayTally:
 
 
 @dataclass
-class TriangularTally:
+class TriangularAccumulator:
     """The triangular factor of all rows."""
 
     total: TriangularStatistics
 
-    def fresh(self) -> "TriangularTally":
+    def fresh(self) -> "TriangularAccumulator":
         """The factor of no rows."""
-        return TriangularTally(TriangularStatistics.zeros(self.total.n_features, self.total.n_outputs))
+        return TriangularAccumulator(TriangularStatistics.zeros(self.total.n_features, self.total.n_outputs))
 
-    def merge(self, other: "TriangularTally") -> None:
+    def merge(self, other: "TriangularAccumulator") -> None:
         """Add the factor of other rows."""
         self.total += other.total
 
@@ -216,13 +216,20 @@ class AgainOverRows:
     def fit_intercept(self) -> bool:
         return self.steps.fit_intercept
 
+    def about(self, plan: Any) -> "AgainOverRows":
+        """The same passes for another map and C, which were chosen since."""
+        other = copy.copy(self)
+        other.steps = copy.copy(self.steps)
+        other.steps.plan = plan
+        return other
+
     def gradient(self, beta: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Minus half the gradient of the objective, in β and in b, from the rows."""
         features, R = self.steps.summed_form()
         weights = Problem(features, Rows(None, beta), None, whitening=R).unwhiten(beta)
         self.count += 1
-        tally, work = self._pass(features, weights, intercept)
-        total = self.stream.reduce(f"correction-{self.count}", tally, work).total
+        accumulator, work = self._pass(features, weights, intercept)
+        total = self.stream.reduce(f"correction-{self.count}", accumulator, work).total
         g = total[:-1] if R is None else solve_triangular(R, total[:-1], lower=True, check_finite=False)
         C = self.steps.plan.C
         return (g if C is None else g - beta / C), total[-1]
@@ -234,7 +241,7 @@ class AgainOverRows:
         def work(batch: Batch) -> np.ndarray:
             return engine.gradient(features, encoder.rows(batch), weights, intercept, n_jobs=1)
 
-        return ArrayTally(zeros), work
+        return ArrayAccumulator(zeros), work
 
     def triangular(self) -> TriangularStatistics:
         """The factor of the rows, by QR."""
@@ -243,5 +250,5 @@ class AgainOverRows:
         def work(batch: Batch) -> TriangularStatistics:
             return engine.triangular_statistics(features, encoder.rows(batch), n_jobs=1)
 
-        tally = TriangularTally(TriangularStatistics.zeros(features.n_lifted, self.n_outputs))
-        return self.stream.reduce("triangular", tally, work).total
+        accumulator = TriangularAccumulator(TriangularStatistics.zeros(features.n_lifted, self.n_outputs))
+        return self.stream.reduce("triangular", accumulator, work).total

@@ -155,7 +155,7 @@ class Survey:
         self.pending.append(part)
         # copying the sample costs as much as filling it, so it is not done for a few candidates
         if sum(len(p.keys) for p in self.pending) > self.count // 2:
-            self.settle()
+            self.merge_pending()
 
     def expect(self, n_distinct: float) -> None:
         """Look at no more keys than a sample of so many distinct rows needs."""
@@ -182,14 +182,14 @@ class Survey:
 
     def merge(self, other: "Survey") -> None:
         """Add the survey of other rows."""
-        other.settle()
+        other.merge_pending()
         classes = np.empty(0) if other.classes is None else other.classes
         counts = (other.n_rows, other.weight, other.weighted, classes, other.class_mass)
         if other.n_rows:
             rows = (other.keys, other.X, np.asarray(other.y), other.mass, other.same, other.unit, other.number)
             self.add(Candidates(*rows, *counts))
 
-    def settle(self) -> None:
+    def merge_pending(self) -> None:
         """Bring the candidates that wait into the sample."""
         parts = [p for p in self.pending if len(p.keys)]
         self.pending = []
@@ -242,7 +242,7 @@ class Survey:
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays, and plain values."""
-        self.settle()
+        self.merge_pending()
         arrays = {name: getattr(self, name) for name in ("keys", "mass", "same", "unit", "number", "class_mass")}
         if sparse.issparse(self.X):
             arrays |= {f"X_{k}": getattr(self.X, k) for k in ("data", "indices", "indptr")}

@@ -62,18 +62,18 @@ def _table(model: Any, X: Any, columns: dict[str, Any], asked: Doubt) -> Any:
         P = model.predict_proba(X)
         columns |= {f"probability of {label}": P[:, k] for k, label in enumerate(model[-1].classes_)}
     if asked.interval is not None:
-        low, high = _asked(model, X, "predict_interval", asked.interval).T
+        low, high = _answers_of(model, X, "predict_interval", asked.interval).T
         columns |= {"low": low, "high": high}
     if asked.quantiles:
-        Q = _asked(model, X, "predict_quantiles", asked.quantiles)
+        Q = _answers_of(model, X, "predict_quantiles", asked.quantiles)
         columns |= {f"quantile {q:g}": Q[:, k] for k, q in enumerate(asked.quantiles)}
     if asked.sets is not None:
-        inside, labels = _asked(model, X, "predict_set", asked.sets), [str(label) for label in model[-1].classes_]
+        inside, labels = _answers_of(model, X, "predict_set", asked.sets), [str(label) for label in model[-1].classes_]
         columns["set"] = pa.array([" | ".join(labels[k] for k in np.flatnonzero(row)) for row in inside])
     return pa.table(columns)
 
 
-def _asked(model: Any, X: Any, method: str, how: Any) -> np.ndarray:
+def _answers_of(model: Any, X: Any, method: str, how: Any) -> np.ndarray:
     """What the model at the end of a pipeline says."""
     for _, step in model.steps[:-1]:
         X = step.transform(X)

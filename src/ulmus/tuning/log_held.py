@@ -27,6 +27,8 @@ JUDGED, GLANCED = 1e-3, 5e-3
 HARDLY_ANY, EXACT = 300, 1e-9
 #: Rows to learn from, rows held out, and features with which the path is taken where there are more.
 FEW_ROWS, FEW_HELD, FEW_FEATURES = 2_500, 1_000, 200
+#: What few rows and features lose counts from so many times the least that rows held out can tell.
+CLEARLY = 10.0
 #: Features from so many bytes on are kept in single precision.
 SINGLE_BYTES = 2**22
 
@@ -117,7 +119,8 @@ def path_of(
     begun = padded(weaker, L) if len(some) == len(held) else None
     around = sorted({weaker.C, best.C})
     trials = held_path(problem, around, held, criterion=criterion, tol=JUDGED, begun=begun, patience=np.inf)
-    return trials, best.loss / trials[-1].loss - 1.0
+    gained = best.loss - trials[-1].loss
+    return trials, gained / trials[-1].loss if gained > CLEARLY * trials[-1].blur else 0.0
 
 
 def tolerance_of(n_rows: int, usual: float) -> float:

@@ -18,6 +18,8 @@ FLOORED = "floored"
 PATIENCE = 0.02
 #: Criteria that differ by less than this share are equal.
 FLAT = 1e-3
+#: Log losses are equal, too, where those of all rows held out differ by less than this in all, in nats.
+TOLD = 0.1
 
 
 def criterion_of(criterion: str, T: np.ndarray, F: np.ndarray, weight: np.ndarray | None = None) -> float:
@@ -112,11 +114,15 @@ def log_path(
 
 @dataclass(frozen=True)
 class HeldTrial:
-    """One C: the criterion of all held-out rows, and the solution without each set of them."""
+    """One C: the criterion of all held-out rows, and the solution without each set of them.
+
+    Differences of the criterion below ``blur`` are not told by so many rows.
+    """
 
     C: float
     loss: float
     solutions: tuple[LogSolution, ...]
+    blur: float = 0.0
 
 
 def held_path(
@@ -133,13 +139,15 @@ def held_path(
 
     A set is the weight of every row that it holds out; scores come with those of all rows. Every model begins where
     that of the last C (or of the trial ``begun``) ended; the path ends where the criterion has risen by a share of
-    ``patience``. Only the last trial keeps its Gram matrices.
+    ``patience``, or where two steps together have not lowered it. Only the last trial keeps its Gram matrices.
     """
     trials: list[HeldTrial] = []
     without = [replace(problem, rows=replace(problem.rows, weight=problem.weight - out)) for out in held]
     judged = [out > 0 for out in held]
     T = np.concatenate([problem.rows.T[rows] for rows in judged])
     weight = np.concatenate([out[rows] for out, rows in zip(held, judged, strict=True)])
+    by_log = criterion in ("log_loss", FLOORED)
+    blur = TOLD / max(float(weight.sum()), len(weight)) if by_log else 0.0
     last = None if begun is None else begun.solutions
     lowest = np.inf if begun is None else begun.loss
     for each in C:
@@ -152,9 +160,9 @@ def held_path(
         if trials:
             before = tuple(replace(solution, gram=None) for solution in trials[-1].solutions)
             trials[-1] = replace(trials[-1], solutions=before)
-        trials.append(HeldTrial(each, criterion_of(criterion, T, F, weight), solutions))
+        trials.append(HeldTrial(each, criterion_of(criterion, T, F, weight), solutions, blur))
         lowest = min(lowest, trials[-1].loss)
-        if trials[-1].loss > (1 + patience) * lowest:
+        if trials[-1].loss > (1 + patience) * lowest or (by_log and len(trials) > 2 and best_trial(trials[-3:]) == 0):
             break
     return trials
 
@@ -164,9 +172,10 @@ def _beginning(solution: LogSolution, problem: LogProblem) -> dict[str, Any]:
 
 
 def best_trial(trials: Sequence[Any], flat: float = FLAT) -> int:
-    """The smallest C whose criterion is practically the lowest, but for this share."""
+    """The first trial whose criterion is practically the lowest, but for this share, or for what is not told."""
     lowest = min(trial.loss for trial in trials)
-    return next(i for i, trial in enumerate(trials) if trial.loss <= (1 + flat) * lowest)
+    near = max((1 + flat) * lowest, lowest + max(getattr(trial, "blur", 0.0) for trial in trials))
+    return next(i for i, trial in enumerate(trials) if trial.loss <= near)
 
 
 def weights_of(solution: LogSolution, fit_intercept: bool) -> np.ndarray:

@@ -42,8 +42,8 @@ GAIN = 0.01
 SCORED = 1_500
 #: Rows whose distances tell the heuristic width.
 UNIT_ROWS = 200
-#: Rows at which gradients are taken.
-GRADIENT_ROWS = 1_500
+#: Rows at which gradients are taken; fewer where each has those of many outputs, but not less than the second.
+GRADIENT_ROWS, FEWEST_GRADIENTS, GRADIENTS = 1_500, 300, 12_000
 #: A round of the metric may be worse by this factor without ending the search.
 PATIENCE = 1.005
 #: Share of the mean squared slope that the directions of a low-rank metric hold together.
@@ -270,7 +270,7 @@ class MetricSearch:
     def _sharpen(self, seen: Rows, A: np.ndarray, last: Judged) -> np.ndarray:
         """The next metric, from gradients of the predictor in this one."""
         beta = ridge_weights(last.sums, last.trial.best_C, self.fit_intercept)
-        some = slice(None, GRADIENT_ROWS)
+        some = slice(None, min(GRADIENT_ROWS, max(GRADIENTS // beta.shape[1], FEWEST_GRADIENTS)))
         weight = None if seen.weight is None else seen.weight[some]
         G = gradients(last.features.cross_kernel_, seen.X[some], last.features.weight_to_landmarks(beta))
         return sharpened(A, average_outer_product(G, weight, diagonal=A.ndim == 1))

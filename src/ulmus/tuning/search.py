@@ -303,6 +303,14 @@ class Tuner:
             )
         return trial
 
+    def so_far(self, width: float) -> Tuning | None:
+        """The record of a search that has come to a width alone; None where it has not begun."""
+        near = self.near
+        if near is None:
+            return None
+        seconds = time.perf_counter() - self.began
+        return Tuning(tuple(self.trials), width, near.size, near.best_C, near.best_loss, seconds)
+
     def result(self, width: float, found: Found) -> Tuning:
         """The record of the search."""
         loss = next(t.best_loss for t in reversed(self.trials) if t.size == found.size)

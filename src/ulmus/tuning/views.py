@@ -172,9 +172,8 @@ class ViewSearch:
 
     def _neighbours_tell(self, view: View) -> bool:
         """Whether rows side by side are alike, so that there is something to find: it varies too fast to be seen."""
-        sample = self._sample(self.budget.wider.rows)
-        part = parts_of(sample, self.rng)
-        return told_by_neighbours(view.transform_learned(sample, part), sample.T) > TOLD
+        shown = self._posed(view.preparation.columns.kind, self._sample(self.budget.wider.rows))[1]
+        return told_by_neighbours(shown.X, shown.T) > TOLD
 
     def _learns(self, metric: np.ndarray) -> bool:
         """Whether there is a metric to learn."""
@@ -306,7 +305,7 @@ class ViewSearch:
                 return False
             some, columns = shown.take(judged), self.whole.cut_columns(raw.X[judged], cuts)
             with_cuts = replace(some, X=np.concatenate([some.X, columns], axis=1))
-            both = (some, view.metric), (with_cuts, np.append(view.metric, view.metric[cuts.column]))
+            both = (some, view.metric), (with_cuts, np.append(view.metric, cuts.shares(view.metric)))
             losses.append([self._near(rows, A, view.kernel, near).row_losses for rows, A in both])
             if losses[0][1].mean() > HOPEFUL * losses[0][0].mean():
                 return False
@@ -326,12 +325,12 @@ class ViewSearch:
         return self.trials[-1]
 
     def _cut(self, raw: Rows, view: View, near: Climb) -> tuple[View, Climb, Rows]:
-        """The view with cuts, each of which begins with the weight of its column; and the rows as it prepares them."""
+        """The view with cuts, which begin with shares of their column's weight; and the rows as it prepares them."""
         teaching = self.rows if len(self.rows) <= CUTS_TAUGHT else self._sample(CUTS_TAUGHT)
         cuts = self.whole.learn_cuts(teaching.X, teaching.T, teaching.weight)
         preparation, shown = self._posed(view.preparation.columns.kind, raw, cuts)
         first = len(preparation.numeric) + len(preparation.gaps.shown)
-        A = np.insert(view.metric, [first] * len(cuts), view.metric[cuts.column])
+        A = np.insert(view.metric, [first] * len(cuts), cuts.shares(view.metric))
         given = (near.factor, self.budget.metric_landmarks, min(self.budget.rounds, CUTS_ROUNDS), self.n_jobs)
         more, climb = self.search.sharpest(replace(shown, X=shown.X * A), view.kernel, *given)
         self.trials += [replace(trial, stage="cuts") for trial in climb.trials]

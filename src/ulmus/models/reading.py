@@ -1,0 +1,76 @@
+"""How a model reads rows: by scikit-learn's checks, from wherever they are, and through its metric."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from ulmus.devices.tensors import HostView, checked
+
+#: What scikit-learn notes of columns, and where a model keeps what it has fitted.
+COLUMNS, FITTED = ("n_features_in_", "feature_names_in_"), ("fitted_", "stream_")
+
+
+@contextmanager
+def columns_restored(model: Any) -> Iterator[None]:
+    """What scikit-learn's checks note of the columns is taken back where the fit inside breaks off."""
+    now = vars(model)
+    before = dict(now)
+    try:
+        yield
+    except BaseException:
+        if all(now.get(name) is before.get(name) for name in FITTED):
+            for name in COLUMNS:
+                now.pop(name, None)
+            now.update({name: value for name, value in before.items() if name in COLUMNS})
+        raise
+
+
+def dense_rows(X: Any) -> Any:
+    """Rows that are on a GPU as an array, others as they are."""
+    return np.asarray(X) if isinstance(X, HostView) else X
+
+
+def validated(model: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+    """Rows and targets by scikit-learn's checks; rows that are on the GPU are checked there."""
+    if isinstance(X, HostView):
+        X = checked(X)
+        y = validate_data(model, X="no_validation", y=y, **options)
+        if len(y) != len(X):
+            raise ValueError(f"X has {len(X)} rows and y has {len(y)}")
+        model.n_features_in_ = X.shape[1]
+        return X, y
+    return validate_data(model, X, y, **_looked_at(model), **options)
+
+
+def _looked_at(model: Any) -> dict[str, Any]:
+    """What scikit-learn is to look at."""
+    return {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": model._all_finite}
+
+
+def rechecked(model: Any, X: Any) -> Any:
+    """Rows for a fitted model."""
+    if not isinstance(X, HostView):
+        return validate_data(model, X, reset=False, **_looked_at(model))
+    X = checked(X)
+    if X.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(model).__name__} is expecting {model.n_features_in_} features as "
+            "input"
+        )
+    return X
+
+
+def seen_through(A: np.ndarray | None, X: Any) -> Any:
+    """Rows as the metric shows them; None shows them as they are."""
+    if A is None:
+        return X
+    if len(A) != X.shape[1]:
+        raise ValueError(f"metric has {len(A)} rows, one for each feature is needed, and X has {X.shape[1]}")
+    A = A.astype(X.dtype)
+    if A.ndim == 2:
+        return np.ascontiguousarray(X @ A)
+    return X @ sparse.diags_array(A).tocsr() if sparse.issparse(X) else X * A
