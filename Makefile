@@ -57,7 +57,7 @@ test-oldest:
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet --upgrade pip
 	$(VENV)-oldest/bin/python -m pip install --quiet $(OLDEST)
-	$(VENV)-oldest/bin/python -m pip install --quiet --editable ".[test]" $(OLDEST)
+	$(VENV)-oldest/bin/python -m pip install --quiet --editable ".[test-corner]" $(OLDEST)
 	$(VENV)-oldest/bin/python -m pytest $(CORNER)
 
 test-newest:

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import ulmus
-from ulmus import DriftWarning, DuplicateWarning, LeakWarning, TableEncoder, check_table
+from ulmus import DriftWarning, DuplicateWarning, LeakWarning, SpellingWarning, TableEncoder, check_table
 from ulmus.cli import main
 
 
@@ -96,3 +96,14 @@ def test_the_command_line_tells_the_same(tmp_path, capsys):
 def test_it_is_public():
     assert ulmus.check_table is check_table
     assert isinstance(check_table(table()[0]), ulmus.TableCheck)
+
+
+def test_levels_and_classes_that_differ_in_case_only_are_told():
+    rng = np.random.RandomState(0)
+    frame = pd.DataFrame({"a": rng.normal(size=90), "town": rng.choice(["Bonn", "BONN", "Ulm"], 90)})
+    y = rng.choice(["Yes", "yes", "no"], 90)
+    first, second = check_table(frame, y).findings
+    assert (first.kind, first.column) == (SpellingWarning, None)
+    assert "classes 'Yes', 'yes' differ in case" in first.text
+    assert (second.column, "'BONN', 'Bonn' differ" in second.text) == ("town", True)
+    assert check_table(frame.replace("BONN", "Bonn"), np.char.lower(y)).findings == []

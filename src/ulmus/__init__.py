@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in
         LeftOutWarning,
         NumericalWarning,
         ScaleWarning,
+        SpellingWarning,
         UnreadableWarning,
         UnseenLevelWarning,
     )
@@ -88,6 +89,7 @@ __all__ = [
     "RobustELMRegressor",
     "RobustNKELMRegressor",
     "ScaleWarning",
+    "SpellingWarning",
     "TableCheck",
     "TableEncoder",
     "TuningDisplay",
@@ -117,6 +119,7 @@ HOMES = {
         "LeftOutWarning",
         "NumericalWarning",
         "ScaleWarning",
+        "SpellingWarning",
         "UnreadableWarning",
         "UnseenLevelWarning",
     ),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from ulmus.exceptions import DataWarning, DriftWarning, DuplicateWarning, LeakWarning, ScaleWarning
+from ulmus.exceptions import DataWarning, DriftWarning, DuplicateWarning, LeakWarning, ScaleWarning, SpellingWarning
 from ulmus.features.dates import as_days
 from ulmus.features.sampling import row_keys
 from ulmus.statistics import dwarfing
@@ -111,6 +111,20 @@ def copies(M: np.ndarray, y: np.ndarray, M_test: np.ndarray, y_test: np.ndarray)
             "the scores flatter. Leave copies out, or hold them out together (groups)",
         )
     ]
+
+
+def spellings(values: np.ndarray, what: str, column: str | None = None) -> list[Finding]:
+    """Levels that differ in upper and lower case only."""
+    by_sound: dict[str, set[str]] = {}
+    for value in {value for value in values.tolist() if isinstance(value, str)}:
+        by_sound.setdefault(" ".join(value.split()).casefold(), set()).add(value)
+    several = sorted(sorted(same) for same in by_sound.values() if len(same) > 1)
+    if not several:
+        return []
+    more = f", and {len(several) - 1} more such groups" if len(several) > 1 else ""
+    names = ", ".join(map(repr, several[0]))
+    text = f"{what} {names} differ in case or blanks only and count as different{more}; write them alike"
+    return [Finding(SpellingWarning, text, column)]
 
 
 def scales(X: Any, names: Sequence[str] | None = None) -> list[Finding]:

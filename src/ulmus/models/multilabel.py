@@ -27,7 +27,7 @@ def read(model: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
     if not model._takes_indicators:
         raise ValueError(
             f"{name} takes one label a row: y should be a 1d array, got a matrix; for several labels a row {INSTEAD}, "
-            "or take ELMClassifier, KELMClassifier or NKELMClassifier"
+            'or take ELMClassifier, KELMClassifier, NKELMClassifier or AdaptiveClassifier(loss="squared")'
         )
     X, y = validated(model, X, y, multi_output=True)
     y = y.toarray() if sparse.issparse(y) else np.asarray(y)

@@ -15,7 +15,15 @@ import numpy as np
 
 from ulmus.engine import physical_memory
 from ulmus.tables import pieces
-from ulmus.tables.delimited import RowNumbers, header_again, header_of, lines_of, rows_in_values, told_of_headers
+from ulmus.tables.delimited import (
+    RowNumbers,
+    header_again,
+    header_of,
+    lines_of,
+    mixed_encodings,
+    rows_in_values,
+    told_of_headers,
+)
 from ulmus.tables.errors import TableError
 from ulmus.tables.objects import json_lines, table_of
 from ulmus.tables.pieces import Piece
@@ -74,7 +82,9 @@ class TableBatch:
             return self.columns[name]
         near, below = get_close_matches(name, list(self.columns), 1), self._header_below(name)
         hint = f"; did you mean {near[0]!r}?" if near else f"; there are {_few(list(self.columns))}"
-        if below is not None:
+        if len(self.columns) == 1 and name in next(iter(self.columns)).split():
+            hint += ". Blanks do not separate columns: save the table with commas, semicolons or tabs"
+        elif below is not None:
             hint += f". The name stands in row {below}: take out what is above it, so that it is in the first row"
         raise TableError(f"there is no such column{hint}", file=self.file, column=name)
 
@@ -202,7 +212,6 @@ def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
 
     header = header_of(source, layout)
     rows, names = RowNumbers.of(source, layout, header), unique_names(header.names)
-    parse = arrow.ParseOptions(delimiter=layout.separator, newlines_in_values=True)
     convert = arrow.ConvertOptions(
         column_types={name: pa.string() for name in names}, null_values=[""], strings_can_be_null=True
     )
@@ -211,6 +220,9 @@ def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
         options = arrow.ReadOptions(
             encoding=layout.encoding, block_size=size, skip_rows=header.lines, column_names=names
         )
+        parse = arrow.ParseOptions(
+            delimiter=layout.separator, newlines_in_values=True, invalid_row_handler=rows.handler(layout.separator)
+        )
         passed = 0
         try:
             with source.open() as stream, arrow.open_csv(stream, options, parse, convert) as batches:
@@ -218,12 +230,14 @@ def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
                     table = pa.table(batch.slice(min(max(given - passed, 0), batch.num_rows)))
                     passed += batch.num_rows
                     numbers = rows.numbers(max(given, passed - batch.num_rows), table.num_rows)
-                    told = list(header.told) if not given else []
+                    told = [*header.told, *rows.told_of_notes(source.name)] if not given else []
                     given = max(given, passed)
+                    table, numbers = rows.without_notes(table, numbers)
                     again = header_again(table)
                     told += told_of_headers(source.name, numbers[again])
                     kept = np.delete(np.arange(len(numbers)), again)
                     table, numbers = (table.take(kept), numbers[kept]) if len(again) else (table, numbers)
+                    told += mixed_encodings(table, layout.encoding, numbers, source.name)
                     told += rows_in_values(table, layout.separator, numbers, source.name)
                     yield Piece(table, numbers, tuple(told))
             return
