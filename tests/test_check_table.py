@@ -8,6 +8,7 @@ import pytest
 import ulmus
 from ulmus import DriftWarning, DuplicateWarning, LeakWarning, SpellingWarning, TableEncoder, check_table
 from ulmus.cli import main
+from ulmus.features import examine
 
 
 def table(n=300, seed=0):
@@ -107,3 +108,11 @@ def test_levels_and_classes_that_differ_in_case_only_are_told():
     assert "classes 'Yes', 'yes' differ in case" in first.text
     assert (second.column, "'BONN', 'Bonn' differ" in second.text) == ("town", True)
     assert check_table(frame.replace("BONN", "Bonn"), np.char.lower(y)).findings == []
+
+
+def test_work_grows_with_the_columns_and_not_with_their_square(monkeypatch):
+    read, calls = examine.columns_of, []
+    monkeypatch.setattr(examine, "columns_of", lambda frame: calls.append(1) or read(frame))
+    wide = pd.DataFrame(np.random.RandomState(0).normal(size=(60, 40))).rename(columns=str)
+    check_table(wide[:40], wide["0"][:40] ** 2, wide[40:], wide["0"][40:] ** 2)
+    assert len(calls) == 2

@@ -135,4 +135,4 @@ def test_the_report_says_how_to_do_it_again(tmp_path):
     assert main(["fit", data, "--target", "price", "--effort", "fast", "--report", str(page)]) == OK
     text = page.read_text(encoding="utf-8")
     assert "--task regression --model adaptive --effort fast --seed 0" in text
-    assert "share of the slope" in text
+    assert "share of the gradient" in text

@@ -53,7 +53,7 @@ def test_a_model_of_every_family_is_reported(tmp_path, name):
     found = sections_of(tmp_path / "page.html")
     assert tuple(found) == SECTIONS
     assert all("<svg" in found[key] for key in ("errors", "calibration", "importance", "map"))
-    assert ("share of the slope" in found["importance"]) == hasattr(model, "feature_importances_")
+    assert ("share of the gradient" in found["importance"]) == hasattr(model, "feature_importances_")
     searched = hasattr(model, "view_") or hasattr(model, "tuning_")
     assert ("Nothing was searched" in found["choice"]) != searched
     assert ("<svg" in found["choice"]) == searched

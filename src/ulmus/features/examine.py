@@ -112,14 +112,15 @@ def check_table(
         classes = _classes(y) if task == "auto" else task == "classification"
         found += spellings(y, "classes") if classes else []
         found += leaks(M, names, prepared.inputs_, y, classes)
+    columns = _columns(X, names)
     for name in (name for name in names if prepared.kinds_[name] == "category"):
-        found += spellings(_values(X, names, name), f"column {name!r}: levels", name)
+        found += spellings(columns[name], f"column {name!r}: levels", name)
     if X_new is not None:
         if y is not None and y_new is not None:
             found += copies(M, y, prepared.transform(X_new), np.asarray(y_new))
         kept = [name for name in names if name not in prepared.left_out_]
-        then, now = ({name: _values(each, names, name) for name in kept} for each in (X, X_new))
-        found += drift(profile(then), now)
+        new = _columns(X_new, names)
+        found += drift(profile({name: columns[name] for name in kept}), {name: new[name] for name in kept})
     return TableCheck(dict(prepared.kinds_), dict(prepared.left_out_), found)
 
 
@@ -130,9 +131,9 @@ def _classes(y: np.ndarray) -> bool:
     return bool(len(values) <= FEW and (values == np.round(values)).all())
 
 
-def _values(X: Any, names: list[str], name: str) -> np.ndarray:
-    """A column of a frame, or of an array."""
+def _columns(X: Any, names: list[str]) -> dict[str, np.ndarray]:
+    """The columns of a frame, or of an array, by name."""
     frame = frame_of(X)
     if frame is None:
-        return np.asarray(X)[:, names.index(name)]
-    return np.asarray({str(k): v for k, v in columns_of(frame).items()}[name].to_numpy())
+        return dict(zip(names, np.asarray(X).T, strict=True))
+    return {str(name): np.asarray(column.to_numpy()) for name, column in columns_of(frame).items()}
