@@ -54,7 +54,7 @@ def test_a_column_that_tells_the_target_is_named(classes):
     y = (y > 0).to_numpy() if classes else y.to_numpy()
     check = check_table(X.assign(tax=np.where(y, "paid", "due") if classes else 0.19 * y), y)
     assert kinds(check) == [(LeakWarning, "tax")]
-    with pytest.warns(LeakWarning, match="'tax' alone tells the target"):
+    with pytest.warns(LeakWarning, match="'tax' predicts the target on its own"):
         check.warn()
 
 

@@ -16,11 +16,11 @@ def test_a_column_that_tells_the_target_is_named():
     M = np.column_stack([X, 3 * Y - 1])
     (found,) = leaks(M, list("abcd"), np.arange(4), Y, classes=False)
     assert found.kind is ulmus.LeakWarning
-    assert found.text.startswith("column 'd' alone tells the target (R² 0.99")
+    assert found.text.startswith("column 'd' predicts the target on its own (R² 0.99")
     label = Y > 1
     codes = np.where(label, 7.0, 2.0)
     (found,) = leaks(np.column_stack([X, codes]), list("abcd"), np.arange(4), label, classes=True)
-    assert "column 'd' alone tells the target (balanced accuracy 1.0000" in found.text
+    assert "column 'd' predicts the target on its own (balanced accuracy 1.0000" in found.text
     assert not leaks(X, list("abc"), np.arange(3), Y, classes=False)
     assert not leaks(M[:40], list("abcd"), np.arange(4), Y[:40], classes=False)  # of few rows one cannot say
 
@@ -33,7 +33,7 @@ def test_a_frequent_class_is_not_told_by_a_column_that_says_nothing():
 def test_copies_of_rows_across_a_split_are_counted():
     (found,) = copies(X[:300], Y[:300], np.concatenate([X[300:], X[:50]]), np.concatenate([Y[300:], Y[:50]]))
     assert found.kind is ulmus.DuplicateWarning
-    assert found.text.startswith("50 of 150 rows held out are copies")
+    assert found.text.startswith("50 of 150 held-out rows duplicate")
     assert not copies(X[:300], Y[:300], X[300:], Y[300:])
     assert not copies(X[:300], Y[:300], X[:100], Y[:100] + 1)  # the same inputs with other targets are no copies
     few = RNG.randint(0, 2, (N, 2)).astype(float)
@@ -57,7 +57,7 @@ def test_a_column_that_dwarfs_the_others_is_told():
 
 @pytest.mark.parametrize("model", [ulmus.KELMRegressor(gamma=1.0, C=1.0), ulmus.NKELMRegressor(20, gamma=1.0, C=1.0)])
 def test_plain_kernels_warn_of_columns_that_dwarf_the_others(model):
-    with pytest.warns(ulmus.ScaleWarning, match="distances see it alone"):
+    with pytest.warns(ulmus.ScaleWarning, match="it dominates all distances"):
         model.fit(X * [1, 1e6, 1], Y)
 
 

@@ -77,7 +77,7 @@ def test_a_total_below_the_rows_is_left_out_where_it_adds_up_and_told_with_its_r
     text = lines("region,sales", lambda i: f"R{i % 4},{i}")
     file.write_text(f"{text}Summe,{total}\n")
     batch, (told,) = without_totals(read_table(str(file)))
-    assert f"row {N + 2}, column 'region': 'Summe' reads like a total" in told
+    assert f"row {N + 2}, column 'region': 'Summe' looks like a total" in told
     assert (batch.n_rows, "is left out" in told) == ((N, True) if left_out else (N + 1, False))
     assert batch.at(batch.n_rows - 1)["row"] == batch.n_rows + 1
     file.write_text(text)
@@ -129,9 +129,9 @@ def test_what_stands_above_the_header_is_left_out_and_told(tmp_path, above):
     np.testing.assert_array_equal(X["gross"], np.arange(N))
     np.testing.assert_array_equal(y, 2.0 * np.arange(N))
     titles = [line.split(",")[0] for line in above.splitlines() if line.strip(",") and not line.startswith("sep=")]
-    assert [f"{title!r} stands above the header" in told for title, told in zip(titles, said, strict=True)] == [
-        True
-    ] * len(titles)
+    assert [f"{title!r} is above the header" in told for title, told in zip(titles, said, strict=True)] == [True] * len(
+        titles
+    )
 
 
 def test_a_first_row_that_may_be_a_header_is_the_header(tmp_path):
@@ -168,7 +168,7 @@ def test_blank_lines_are_rows_as_a_spreadsheet_counts(tmp_path, separator, end):
     frame(batch, learn(batch, "b"), said.append)
     assert said == [f"{file}, row 8, column 'a': 'oops' is not a number; it counts as missing"]
     file.write_bytes((end.join(rows) + f"{end}1,2,3{end}").replace(",", separator).encode())
-    with pytest.raises(TableError, match=f"row {len(rows) + 1}: the header has 2 fields and this row 3"):
+    with pytest.raises(TableError, match=f"row {len(rows) + 1}: the header has 2 fields but this row has 3"):
         read_table(str(file))
 
 
@@ -187,7 +187,7 @@ def test_blank_rows_of_other_formats_are_counted_as_well(tmp_path):
     book.save(tmp_path / "t.xlsx")
     batch = read_table(str(tmp_path / "t.xlsx"))
     assert (list(batch.columns), batch.numbers.tolist()) == (["a", "b"], [4, 5, 9])
-    assert "row 1: 'Sales' stands above the header" in batch.told[0]
+    assert "row 1: 'Sales' is above the header" in batch.told[0]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_name_over_two_lines_is_one_name(tmp_path):
 
 def test_a_quote_too_many_is_told(tmp_path):
     text = lines("a,note,y", lambda i: f'{i},"note {i}",{i % 7}.5')
-    with pytest.raises(TableError, match=rf"row {N + 2}: a quote is left open here"):
+    with pytest.raises(TableError, match=rf"row {N + 2}: this quote is never closed"):
         learned(tmp_path, "y", text + '1,"cut of')
     broken = text.replace('"note 7"', '"note 7', 1)
     file = tmp_path / "table.csv"
@@ -224,8 +224,8 @@ def test_a_header_that_comes_again_is_left_out_and_told_with_its_row(tmp_path):
     text = lines("a,y", lambda i: f"{i},{i}.5")
     _, X, y, said = learned(tmp_path, "y", text + text + text)
     assert (len(X), len(y)) == (3 * N, 3 * N)
-    more = "; so do 1 more, which are left out too"
-    assert said == [f"{tmp_path}/table.csv, row {N + 2}: the row repeats the header and is left out{more}"]
+    more = "; so do 1 more, which were skipped too"
+    assert said == [f"{tmp_path}/table.csv, row {N + 2}: the row repeats the header and was skipped{more}"]
     batch = read_table(str(tmp_path / "table.csv"))
     assert batch.numbers.tolist() == [i for i in range(2, 3 * N + 4) if i not in (N + 2, 2 * N + 3)]
 

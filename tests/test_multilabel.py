@@ -125,13 +125,13 @@ def test_what_is_for_one_label_a_row_is_refused(tmp_path):
         "counterfactuals": lambda: model.counterfactuals(X[:1], X, target=1),
         "report": lambda: ulmus.report(model, X, Y, tmp_path / "page.html"),
         "ONNX": lambda: ulmus.onnx.export(model, tmp_path / "labels.onnx"),
-        "streams": lambda: streaming.fit(NKELMClassifier(30, gamma=0.05, C=3.0), (X, Y)),
+        "classifiers of streams": lambda: streaming.fit(NKELMClassifier(30, gamma=0.05, C=3.0), (X, Y)),
     }
     for what, ask in asked.items():
-        with pytest.raises(ValueError, match=f"{what}.*for one label a row"):
+        with pytest.raises(ValueError, match=f"{what}.*single label per row"):
             ask()
     for wrong in ({"loss": "log"}, {"class_weight": "balanced"}, {"decision": "balanced"}):
-        with pytest.raises(ValueError, match=f"several labels a row need {next(iter(wrong))}="):
+        with pytest.raises(ValueError, match=f"multilabel targets need {next(iter(wrong))}="):
             NKELMClassifier(30, **wrong).fit(X, Y)
     with pytest.raises(ValueError, match=r"has 0 and 1 .*got \[0, 1, 2\]"):
         NKELMClassifier().fit(X, Y + Y[:, ::-1])

@@ -35,7 +35,7 @@ WHOLE = (
     "one JSON array",
     "no column is left",
     "there is only the target",
-    "MiB, longer than any",
+    "MiB, which is too long",
     "the rows that are left",
 )
 #: Values that cells come to hold.
@@ -92,7 +92,7 @@ def check(seed: int) -> str:
             if command == "predict":
                 rows = list(csv.DictReader(io.StringIO(out.read_text())))
                 assert rows, "no row was predicted"
-                expected = n_rows(data, said.count("stands above the header"))
+                expected = n_rows(data, said.count("is above the header"))
                 expected -= said.count("repeats the header") + sum(map(int, re.findall(r"so do (\d+) more", said)))
                 assert len(rows) == expected, f"{len(rows)} rows of {expected} were predicted"
                 assert all(row["prediction"] not in ("", "nan", None) for row in rows), "a prediction is missing"

@@ -56,4 +56,4 @@ def check(model: Any) -> None:
     }
     asked = [needed for needed, is_wrong in wrong.items() if is_wrong]
     if asked:
-        raise ValueError(f"several labels a row need {' and '.join(asked)}; for more {INSTEAD}")
+        raise ValueError(f"multilabel targets need {' and '.join(asked)}; for more {INSTEAD}")

@@ -1,6 +1,6 @@
 """Text with separators, as it is: where its header stands, which lines are blank, whether quotes are closed.
 
-A row is what a spreadsheet counts: blank lines and what stands above the header are rows, a line break between quotes
+A row is what a spreadsheet counts: blank lines and what is above the header are rows, a line break between quotes
 makes none.
 """
 
@@ -70,7 +70,9 @@ def header_of(source: Source, layout: Layout) -> Header:
         if not records:
             raise
     if len(records) == 1 and records[0][1] - records[0][0] > NAMES:
-        raise TableError("a name goes on over many lines; is a quote left open?", file=source.name, row=records[0][0])
+        raise TableError(
+            "a column name spans many lines; is there an unclosed quote?", file=source.name, row=records[0][0]
+        )
     if not records:
         return Header([], 1, 1)
     k = place_of_header([fields for *_, fields in records])
@@ -81,7 +83,7 @@ def header_of(source: Source, layout: Layout) -> Header:
 
 def told_of_title(file: str, row: int, fields: list[str]) -> str:
     """What is to be told of a row above the header."""
-    return str(TableError(f"{fields[0].strip()!r} stands above the header and is left out", file=file, row=row))
+    return str(TableError(f"{fields[0].strip()!r} is above the header and was skipped", file=file, row=row))
 
 
 def place_of_header(records: list[list[str]]) -> int:
@@ -129,7 +131,7 @@ class RowNumbers:
         """Look through the file; a quote that is never closed is refused."""
         blank, odd = _surveyed(source, layout)
         if odd and (row := _left_open(source, layout)) is not None:
-            raise TableError("a quote is left open here: no other closes it", file=source.name, row=row)
+            raise TableError("this quote is never closed", file=source.name, row=row)
         if not blank:
             return cls(header.row + 1, np.zeros(0, np.int64))
         records = islice(csv.reader(lines_of(source, layout), delimiter=layout.separator), header.row, None)
@@ -168,7 +170,7 @@ class RowNumbers:
     def told_of_notes(self, file: str) -> list[str]:
         """What is to be told of notes below the rows."""
         texts = [(row, next(cell for cell in fields if cell.strip())) for row, fields in self.notes]
-        what = "is a note below the table and is left out"
+        what = "is a note below the table and was skipped"
         return [str(TableError(f"{text.strip()!r} {what}", file=file, row=row)) for row, text in texts]
 
     def numbers(self, start: int, n_rows: int) -> np.ndarray:
@@ -247,8 +249,8 @@ def told_of_headers(file: str, rows: np.ndarray) -> list[str]:
     """What is to be told of rows that repeat the header."""
     if not len(rows):
         return []
-    more = f"; so do {len(rows) - 1} more, which are left out too" if len(rows) > 1 else ""
-    return [str(TableError(f"the row repeats the header and is left out{more}", file=file, row=int(rows[0])))]
+    more = f"; so do {len(rows) - 1} more, which were skipped too" if len(rows) > 1 else ""
+    return [str(TableError(f"the row repeats the header and was skipped{more}", file=file, row=int(rows[0])))]
 
 
 def mixed_encodings(table: Any, encoding: str, numbers: np.ndarray, file: str) -> list[str]:

@@ -86,7 +86,7 @@ class TableBatch:
             hint += ". Blanks do not separate columns: save the table with commas, semicolons or tabs"
         elif below is not None:
             hint += f". The name stands in row {below}: take out what is above it, so that it is in the first row"
-        raise TableError(f"there is no such column{hint}", file=self.file, column=name)
+        raise TableError(f"no such column{hint}", file=self.file, column=name)
 
     def _header_below(self, name: str) -> int | None:
         """The row in which a name stands that is none of a column: titles, or another header, are above it."""
@@ -142,7 +142,7 @@ def files_of(path: str) -> list[str]:
     if path != "-" and os.path.isdir(path):
         found = sorted(str(file) for file in Path(path).iterdir() if _istable_of(file))
         if not found:
-            raise TableError(f"the folder holds no table ({', '.join(ENDINGS)}, compressed or not)", file=path)
+            raise TableError(f"the folder contains no table ({', '.join(ENDINGS)}, compressed or not)", file=path)
         return found
     if any(sign in path for sign in "*?[") and not os.path.exists(path):
         found = sorted(file for file in glob(path, recursive=True) if os.path.isfile(file))
@@ -260,10 +260,12 @@ def _explained(error: Exception, source: Source, layout: Layout, n_fields: int) 
         row, fields = next(wrong, (None, []))
     except csv.Error as failed:
         return TableError(f"cannot be read as a table: {failed}", file=source.name)
-    why = "is a separator inside a text without quotes?"
+    why = "is there an unquoted separator in a value?"
     if len(fields) < n_fields:
-        why = "is it a note below the table, or is a line broken inside a text without quotes?"
-    return TableError(f"the header has {n_fields} fields and this row {len(fields)}; {why}", file=source.name, row=row)
+        why = "is it a note below the table, or an unquoted value with a line break?"
+    return TableError(
+        f"the header has {n_fields} fields but this row has {len(fields)}; {why}", file=source.name, row=row
+    )
 
 
 def _parquet(source: Source, layout: Layout) -> Iterator[Piece]:

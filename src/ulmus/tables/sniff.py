@@ -131,7 +131,7 @@ class Source:
             return Layout("jsonl", encoding)
         if text.lstrip().startswith("[") and text.lstrip()[1:].lstrip()[:1] in ("{", "["):
             raise TableError(
-                "one JSON array; write one object per line instead, as pandas does with "
+                "a JSON array is not supported; write one object per line, as pandas does with "
                 'to_json(path, orient="records", lines=True)',
                 file=self.name,
             )
