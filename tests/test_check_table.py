@@ -62,7 +62,7 @@ def test_copies_among_rows_held_out_are_counted():
     X, y = table()
     check = check_table(X, y, X[:50], y[:50])
     assert kinds(check) == [(DuplicateWarning, None)]
-    assert "50 of 50 rows" in check.findings[0].text
+    assert "50 of 50 held-out rows" in check.findings[0].text
 
 
 def test_an_encoder_says_what_columns_are():

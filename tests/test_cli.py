@@ -204,7 +204,7 @@ def test_standard_input_and_output_take_part_in_pipes(folder):
         (["predict", "{0}/price.ulmus", "{0}/new.csv", "--sets", "0.9"], USAGE, "--interval"),
         (["predict", "{0}/kind.ulmus", "{0}/new.csv", "--quantiles", "0.5"], USAGE, "--sets"),
         (["predict", "{0}/price.ulmus", "{0}/new.csv", "--quantiles", "0.5;2"], USAGE, "separated by commas"),
-        (["predict", "{0}/price.ulmus", "{0}/new.csv", "-o", "{0}/out.doc"], BAD_TABLE, "cannot tell a format"),
+        (["predict", "{0}/price.ulmus", "{0}/new.csv", "-o", "{0}/out.doc"], BAD_TABLE, "unknown output format"),
         (["project", "{0}/nothing.csv", "--target", "y"], BAD_TABLE, "nothing.csv"),
         (["fit", "{0}/price.csv", "--target", "price", "-o", "{0}/no/m.ulmus"], USAGE, "there is no folder"),
         (["fit", "{0}/price.csv", "--target", "price", "--report", "{0}"], USAGE, "is a folder"),

@@ -78,7 +78,7 @@ def test_a_total_below_the_rows_is_left_out_where_it_adds_up_and_told_with_its_r
     file.write_text(f"{text}Summe,{total}\n")
     batch, (told,) = without_totals(read_table(str(file)))
     assert f"row {N + 2}, column 'region': 'Summe' looks like a total" in told
-    assert (batch.n_rows, "is left out" in told) == ((N, True) if left_out else (N + 1, False))
+    assert (batch.n_rows, "was skipped" in told) == ((N, True) if left_out else (N + 1, False))
     assert batch.at(batch.n_rows - 1)["row"] == batch.n_rows + 1
     file.write_text(text)
     assert without_totals(read_table(str(file)))[1] == []

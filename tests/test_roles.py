@@ -99,7 +99,7 @@ def test_roles_on_the_command_line_divide_the_rows(table, capsys):
         (["--time", "note"], BAD_TABLE, "--time takes a column of dates or numbers"),
         (["--categorical", "y"], USAGE, "'y' is the target"),
         (["--categorical", "code", "--text", "code"], USAGE, "cannot be of the kinds 'category' and 'text' at once"),
-        (["--metric", "auc"], USAGE, "--metric auc is none of regression"),
+        (["--metric", "auc"], USAGE, "--metric auc is not a metric for regression"),
         (["--numeric", "note"], BAD_TABLE, "--numeric cannot read"),
     ],
 )

@@ -118,7 +118,7 @@ def test_a_few_wrong_values_count_as_missing_and_the_first_is_told(put):
         ("a,b\n", "no rows, only a header"),
         ("a,b\n1,2\n1,2,3\n", "row 3: the header has 2 fields but this row has 3"),
         ('a,b\n"x\ny",2\n1\n', "row 3: the header has 2 fields but this row has 1"),
-        ('"a' + "\n" * 60 + 'b",c\n1,2\n', "row 1: a name goes on over many lines"),
+        ('"a' + "\n" * 60 + 'b",c\n1,2\n', "row 1: a column name spans many lines"),
         ('a,b\n1,2\n\n3,"4\n5,6\n', "row 4: this quote is never closed"),
         (b"\x00\x01\x02\x03" * 50, "neither text nor Parquet"),
         (b"PAR1 and then nothing", "not a whole Parquet file"),
@@ -224,7 +224,7 @@ def test_what_is_written_is_read_again(tmp_path, name):
 
 
 def test_a_name_without_a_format_is_refused():
-    with pytest.raises(TableError, match="cannot tell a format"):
+    with pytest.raises(TableError, match="unknown output format"):
         Writer("predictions.xls")
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in
         WaterfallDisplay,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ENDA",

@@ -270,7 +270,7 @@ def measured_by(roles: Roles, schema: Schema) -> str:
     name, regression, classification = METRICS[roles.metric]
     wanted = regression if schema.task == "regression" else classification
     if not wanted or (schema.task == "ordinal" and roles.metric not in ("accuracy", "log_loss")):
-        raise UsageError(f"--metric {roles.metric} is not one of {schema.task}")
+        raise UsageError(f"--metric {roles.metric} is not a metric for {schema.task}")
     return name
 
 
