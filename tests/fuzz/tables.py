@@ -32,11 +32,11 @@ WHOLE = (
     "cannot be read as a table",
     "damaged",
     "a ZIP archive",
-    "one JSON array",
+    "a JSON array",
     "no column is left",
     "there is only the target",
     "MiB, which is too long",
-    "the rows that are left",
+    "the training rows have",
 )
 #: Values that cells come to hold.
 CELLS = (

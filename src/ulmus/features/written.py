@@ -215,6 +215,8 @@ def _mark(texts: Sequence[str], counts: np.ndarray, form: str) -> str:
 
 def _taken_apart(text: str) -> tuple[str, str] | None:
     """The number in a text, with its sign, and the text with # in its place."""
+    if text[0] == "'" and not re.match(CODE, text[1:]):  # spreadsheets mark numbers that are text so
+        text = text[1:]
     plain = _ROUND.sub("", _ABOUT.sub("", _SPACED.sub("", text.replace("−", "-"))))
     found = _MARKED.match(_MINUS_BEHIND.sub(r"-\1", plain))
     if found is None or bool(found["open"]) != bool(found["close"]):
