@@ -20,7 +20,7 @@ from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.features.partition import Partition
-from ulmus.solvers.local import LARGE, precision_of, solve_leaf
+from ulmus.solvers.local import LARGE, precision_of, solve_leaf, symmetric
 from ulmus.solvers.log_kernel import fit_kernel_softmax
 from ulmus.tuning.log_loss import criterion_of
 
@@ -217,11 +217,9 @@ class _Leaves:
         (leaf, held), data = self.tasks[task], self.search.data
         U = data.U[self.partition.rows(leaf)]
         cross = CrossKernel(self.search.kernel, U, self.base)
-        exact = np.empty((len(U), len(U))), np.empty((len(held), len(U)))
-        for queries, out in zip((U, data.U_held[held]), exact, strict=True):
-            cross.arguments(queries, out)
-        dtype = self._type(task)
-        found = exact[0].astype(dtype, copy=False), exact[1].astype(dtype, copy=False)
+        dtype, aside = self._type(task), np.empty((len(held), len(U)))
+        cross.arguments(data.U_held[held], aside)
+        found = symmetric(cross.arguments, U, np.empty((len(U), len(U)), dtype)), aside.astype(dtype, copy=False)
         if self._keeps:
             self._kept[task] = found
         return found
