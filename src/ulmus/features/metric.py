@@ -135,13 +135,14 @@ def gradients(cross: CrossKernel, X: Any, weights: np.ndarray) -> np.ndarray:
 def _cityblock_gradients(cross: CrossKernel, X: np.ndarray, Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """``∂κ/∂x_j = −γ sign(x_j − z_j) κ``."""
     K = np.empty((len(X), len(Z)))
-    cross.lift(X, K)
+    cross.transform_block(X, K)
     out = np.empty((X.shape[0], X.shape[1], weights.shape[1]))
     with np.errstate(over="ignore"):
         x, z = X.astype(np.float32), Z.astype(np.float32)
     if not (np.array_equal(x, X) and np.array_equal(z, Z)):  # signs are those of all digits
         x, z = X, Z
-    K, weights, D = K.astype(x.dtype, copy=False), weights.astype(x.dtype, copy=False), np.empty(K.shape, x.dtype)
+    top = np.abs(weights).max(initial=np.finfo(float).tiny)
+    K, weights, D = K.astype(x.dtype), (weights / top).astype(x.dtype), np.empty(K.shape, x.dtype)
     for j, landmarks in enumerate(np.ascontiguousarray(z.T)):
         np.subtract(x[:, j, None], landmarks, out=D)
         with np.errstate(over="ignore"):
@@ -149,7 +150,7 @@ def _cityblock_gradients(cross: CrossKernel, X: np.ndarray, Z: np.ndarray, weigh
         np.clip(D, -1, 1, out=D)  # the sign, in half of the time of np.sign
         D *= K
         out[:, j] = D @ weights
-    out *= -cross.parameters.gamma
+    out *= -cross.parameters.gamma * top
     return out
 
 

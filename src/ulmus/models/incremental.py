@@ -247,7 +247,7 @@ class Incremental(Model):
         plan: Choice = replace(self._family.begin(self, sample), statistics=None)
         if plan.C is None:
             check_rank(plan.features, rows, self._intercept, self.n_jobs)
-        shape = Shape(plan.features.n_lifted, rows.T.shape[1], plan.C, self._intercept)
+        shape = Shape(plan.features.n_features_out, rows.T.shape[1], plan.C, self._intercept)
         learner = replace(learner, plan=plan, recursion=FORMS[self.form](shape), extent=None)
         weighed, learner.errors = self._weighed(learner, rows)
         extent = self._family.extent(plan.features, rows)
@@ -347,6 +347,6 @@ class Incremental(Model):
         with guard_of(self).lock:
             state = dict(super().__getstate__())
             if "stream_" in state:  # copied, because another thread may learn on while this is written
-                self.stream_.memory.settle()
+                self.stream_.memory.flush()
                 state["stream_"] = deepcopy(self.stream_)
         return state

@@ -24,7 +24,7 @@ class Memory:
 
     Rows that one model learned one after the other are a *stretch*: ``starts`` are the places where stretches begin.
     Merged models bring stretches of their own, which have their own clocks (a row's time is its place plus ``shifts``)
-    and their own ``births``: the places from which on rows have the last features. The last stretch goes on.
+    and their own ``feature_starts``: the places from which on rows have the last features. The last stretch goes on.
     """
 
     def __init__(self, capacity: int, latest: bool) -> None:
@@ -36,7 +36,7 @@ class Memory:
         self.recent: list[tuple[Rows, np.ndarray]] = []
         self.n_recent = 0
         self.starts, self.shifts = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        self.births = np.empty((1, 0), np.int64)
+        self.feature_starts = np.empty((1, 0), np.int64)
 
     @staticmethod
     def hashes(rows: Rows, identity: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
@@ -59,9 +59,9 @@ class Memory:
         self.recent.append((rows, identity))
         self.n_recent += len(rows)
         if self.n_recent >= RECENT:
-            self.settle()
+            self.flush()
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Look at the rows that were put by."""
         if not self.n_recent:
             return
@@ -84,7 +84,7 @@ class Memory:
 
     def find(self, keys: np.ndarray) -> np.ndarray:
         """Where each of these rows was learned last (no place twice); −1 for one that was not."""
-        self.settle()
+        self.flush()
         places: dict[int, list[int]] = {}
         for place in np.flatnonzero(np.isin(self.keys[: self.count], keys)).tolist():
             places.setdefault(int(self.keys[place]), []).append(place)
@@ -99,12 +99,14 @@ class Memory:
 
     def merge(self, other: "Memory") -> None:
         """Remember what another one does, as the older part."""
-        self.settle()
-        other.settle()
-        late = max(self.births.shape[1], other.births.shape[1])
+        self.flush()
+        other.flush()
+        late = max(self.feature_starts.shape[1], other.feature_starts.shape[1])
         # the last row of either was learned just now, and a feature that a stretch does not name was always there
         its_shifts = other.shifts + (self.count + self.shifts[-1]) - (other.count + other.shifts[-1])
-        self.births = np.concatenate([_padded(other.births, late), _padded(self.births, late) + other.count])
+        self.feature_starts = np.concatenate(
+            [_padded(other.feature_starts, late), _padded(self.feature_starts, late) + other.count]
+        )
         self.starts = np.concatenate([other.starts, self.starts + other.count])
         self.shifts = np.concatenate([its_shifts, self.shifts - other.count])
         self.keys = np.concatenate([other.keys[: other.count], self.keys[: self.count]])
@@ -117,7 +119,7 @@ class Memory:
 
     def rows(self, forgetting: float) -> Rows | None:
         """The sample, every row with the weight it has now."""
-        self.settle()
+        self.flush()
         if self.sample is None or not len(self.sample):
             return None
         if forgetting == 1.0:
@@ -132,7 +134,7 @@ class Memory:
 
     def unborn(self, places: np.ndarray) -> np.ndarray:
         """Which of the last features the rows at these places were learned without: a matrix, a column for each."""
-        return places[:, None] < self.births[self._stretch(places)]
+        return places[:, None] < self.feature_starts[self._stretch(places)]
 
     def _stretch(self, places: np.ndarray) -> np.ndarray:
         return np.maximum(np.searchsorted(self.starts, places, side="right") - 1, 0)
@@ -142,8 +144,8 @@ class Memory:
 
         The sample begins anew: its rows are not in the sums with the features they have now.
         """
-        self.settle()
-        self.births = np.pad(self.births, ((0, 0), (0, count)), constant_values=self.count)
+        self.flush()
+        self.feature_starts = np.pad(self.feature_starts, ((0, 0), (0, count)), constant_values=self.count)
         self.sample, self.sample_keys, self.born = None, self.sample_keys[:0], self.born[:0]
 
     @property
@@ -153,14 +155,14 @@ class Memory:
 
     def recode(self, M: np.ndarray) -> None:
         """Make the targets ``[t 1] M``."""
-        self.settle()
+        self.flush()
         if self.sample is not None:
             T = np.column_stack([self.sample.T, np.ones(len(self.sample))]) @ M
             self.sample = Rows(self.sample.X, T, self.sample.weight, self.sample.unit)
 
 
-def _padded(births: np.ndarray, late: int) -> np.ndarray:
-    return np.pad(births, ((0, 0), (late - births.shape[1], 0)))
+def _padded(feature_starts: np.ndarray, late: int) -> np.ndarray:
+    return np.pad(feature_starts, ((0, 0), (late - feature_starts.shape[1], 0)))
 
 
 def stacked(blocks: list[Rows]) -> Rows:

@@ -106,7 +106,7 @@ def _own_landmarks(features: NystromMap, rows: Rows, index: np.ndarray) -> tuple
     """Which of the rows of this index leave as landmarks too, and the vectors v of these, as columns."""
     own = OwnLandmarks.of(features, rows)
     if own is None:
-        return np.empty(0, np.intp), np.empty((features.n_lifted, 0))
+        return np.empty(0, np.intp), np.empty((features.n_features_out, 0))
     number = np.full(len(rows), -1)
     number[index] = np.arange(len(index))
     at = number[own.index]
@@ -194,7 +194,7 @@ class LeavesWithout:
         Phi = self.Phi[rows].astype(B.matrix.dtype, copy=False)
         if self.asked is not None:
             k = np.empty((len(here), len(U)))
-            CrossKernel(local.kernel, U, KernelParameters(local.gamma)).lift(self.asked[here], k)
+            CrossKernel(local.kernel, U, KernelParameters(local.gamma)).transform_block(self.asked[here], k)
             V = B.times(k.T)  # B kᵀ
         out = np.empty((len(here), alpha.shape[1]))
         for j in range(alpha.shape[1]):

@@ -22,7 +22,7 @@ SINGLE_REACH = 2e5
 #: Rows of a leaf from which on single precision is faster.
 LARGE = 256
 #: What is added to the diagonal, for every row, where there is no factor.
-LIFT = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-6}
+JITTER = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-6}
 #: Rows of a kernel matrix that are evaluated at a time.
 ROWS = 256
 
@@ -76,8 +76,8 @@ class LocalKernels:
         def work(task: tuple[int, np.ndarray]) -> None:
             number, queries = task
             cross = CrossKernel(self.kernel, self.U[partition.rows(number)], KernelParameters(self.gamma))
-            K = workspace.array("K", (len(queries), cross.n_lifted), np.float64)
-            cross.lift(U[queries], K)
+            K = workspace.array("K", (len(queries), cross.n_features_out), np.float64)
+            cross.transform_block(U[queries], K)
             out[queries] = K @ alpha[partition.starts[number] : partition.starts[number + 1]]
 
         for _ in engine.ordered_map(work, tasks, n_jobs):
@@ -120,17 +120,17 @@ def leaf_factor(K: np.ndarray, weight: np.ndarray | None, ridge: float) -> np.nd
             return factor
         upper = np.triu_indices_from(K, 1)
         K[upper] = factor[upper]
-        diagonal += LIFT[K.dtype] * len(K)
+        diagonal += JITTER[K.dtype] * len(K)
     raise np.linalg.LinAlgError("the kernel matrix of a leaf is not positive definite; is the kernel?")
 
 
 def leaf_kernel(kernel: str, gamma: float, U: np.ndarray, K: np.ndarray | None = None) -> np.ndarray:
     """``κ(U, U)``, over ``K`` where one is given."""
-    return symmetric(CrossKernel(kernel, U, KernelParameters(gamma)).lift, U, K)
+    return symmetric(CrossKernel(kernel, U, KernelParameters(gamma)).transform_block, U, K)
 
 
 def symmetric(of: Callable[..., None], U: np.ndarray, K: np.ndarray | None = None) -> np.ndarray:
-    """What a function such as :meth:`CrossKernel.lift` says of every pair of rows, over ``K``; it is asked once."""
+    """What a function such as :meth:`CrossKernel.transform_block` says of every pair of rows, over ``K``; it is asked once."""
     n = len(U)
     K, block = np.empty((n, n)) if K is None else K, np.empty(min(n, ROWS) * n)
     for piece in engine.pieces(n, ROWS):
