@@ -130,7 +130,7 @@ def leaf_kernel(kernel: str, gamma: float, U: np.ndarray, K: np.ndarray | None =
 
 
 def symmetric(of: Callable[..., None], U: np.ndarray, K: np.ndarray | None = None) -> np.ndarray:
-    """What a function such as :meth:`CrossKernel.transform_block` says of every pair of rows, over ``K``; it is asked once."""
+    """What a function such as :meth:`CrossKernel.transform_block` says of every pair of rows, over ``K``."""
     n = len(U)
     K, block = np.empty((n, n)) if K is None else K, np.empty(min(n, ROWS) * n)
     for piece in engine.pieces(n, ROWS):
