@@ -30,7 +30,7 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from ulmus import engine
-from ulmus._cholesky import cholesky_in_place
+from ulmus._blas import cholesky_in_place
 from ulmus.features.kernels import CrossKernel
 from ulmus.solvers.kernel_ridge import kernel_system
 from ulmus.solvers.ridge import Leverage

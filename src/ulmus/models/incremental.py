@@ -21,6 +21,7 @@ from ulmus.backend import Host
 from ulmus.calibration import CALIBRATION_ROWS
 from ulmus.codings import Numbers
 from ulmus.engine import Rows
+from ulmus.features.sampling import row_hashes
 from ulmus.models._metric import metric_for_blocks
 from ulmus.models.base import Model
 from ulmus.models.blocks import check_announced, check_same, derived, is_plain
@@ -327,7 +328,7 @@ class Incremental(Model):
             learner = replace(learner, targets=fitted.targets, metric=fitted.metric)
         elif rows is not None and fitted.weights.learned is not None and len(rows) <= REMEMBERED:
             identity = fitted.targets.identity(rows.T)
-            fitted = replace(fitted, keys=Memory.hashes(rows, identity, self.n_jobs))
+            fitted = replace(fitted, keys=row_hashes(rows, identity, self.n_jobs))
         self.fitted_ = fitted
         if learner is not None:
             self.stream_ = learner

@@ -14,6 +14,7 @@ from scipy.linalg import LinAlgError
 
 from ulmus import engine
 from ulmus.engine import Rows
+from ulmus.features.sampling import row_hashes
 from ulmus.online.memory import Memory
 from ulmus.solvers.covariance import Covariance
 from ulmus.solvers.recursive import Information, NotDefiniteError, Recursion, Shape, start_of, sums_of
@@ -139,7 +140,7 @@ class Learner:
 
     def remove(self, rows: Rows, forgetting: float) -> None:
         """Take coded rows out again, exactly; those that were never learned are refused."""
-        places = self.memory.find(Memory.hashes(rows, self.targets.identity(rows.T)))
+        places = self.memory.find(row_hashes(rows, self.targets.identity(rows.T)))
         self._check_known(rows, places)
         Phi = np.empty((len(rows), self.plan.features.n_features_out))
         self.plan.features.transform_block(rows.X, Phi)

@@ -5,14 +5,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ulmus import engine
 from ulmus.engine import Rows
-from ulmus.features.sampling import row_keys
+from ulmus.features.sampling import row_hashes
 
 #: Rows that are looked at together.
 RECENT = 256
-#: Rows whose keys are made at once.
-KEYED_ROWS = 2**14
 _GONE = np.uint64(0)
 
 
@@ -38,18 +35,6 @@ class Memory:
         self.starts, self.shifts = np.zeros(1, np.int64), np.zeros(1, np.int64)
         self.feature_starts = np.empty((1, 0), np.int64)
 
-    @staticmethod
-    def hashes(rows: Rows, identity: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
-        """One non-zero key per row."""
-        keys = np.empty(len(rows), np.uint64)
-        for piece in engine.pieces(len(rows), KEYED_ROWS):  # so that no more than the keys grows with the rows
-            part = rows[piece]
-            weight = np.ones(len(part)) if part.weight is None else part.weight
-            told = np.column_stack([identity[piece], weight])
-            keys[piece] = row_keys(part.X, 0, n_jobs) + np.uint64(3) * row_keys(told, 1, n_jobs)
-        keys[keys == _GONE] = 1
-        return keys
-
     def know(self, keys: np.ndarray) -> None:
         """Begin with rows that were learned before, of which only the hashes are at hand."""
         self.keys, self.count = keys, len(keys)
@@ -67,7 +52,7 @@ class Memory:
             return
         recent, self.recent, self.n_recent = self.recent, [], 0
         rows = stacked([block for block, _ in recent])
-        keys = self.hashes(rows, np.concatenate([identity for _, identity in recent]))
+        keys = row_hashes(rows, np.concatenate([identity for _, identity in recent]))
         end = self.count + len(keys)
         if end > len(self.keys):
             self.keys = np.resize(self.keys, max(end, 2 * len(self.keys), 1024))

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from ulmus import engine
-from ulmus._cholesky import cholesky_in_place
+from ulmus._blas import cholesky_in_place
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernels import CrossKernel

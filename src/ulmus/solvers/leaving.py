@@ -26,8 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ulmus import engine
-from ulmus._blas import mirror_upper
-from ulmus._cholesky import invert_factored, solve_factored
+from ulmus._blas import invert_factored, mirror_upper, solve_factored
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters
 from ulmus.features.nystrom import NystromMap

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
-from ulmus._blas import mirror_upper
-from ulmus._cholesky import cholesky_in_place, solve_factored
+from ulmus._blas import cholesky_in_place, mirror_upper, solve_factored
 from ulmus.features.kernels import CrossKernel, KernelParameters
 from ulmus.features.metric import gradients
 from ulmus.features.partition import Partition

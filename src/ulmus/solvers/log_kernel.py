@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from ulmus._blas import mirror_upper
-from ulmus._cholesky import cholesky_in_place, solve_factored
+from ulmus._blas import cholesky_in_place, mirror_upper, solve_factored
 from ulmus.solvers.descent import Minimum, minimise
 from ulmus.solvers.log_leave_out import leave_out_each, leave_out_scores
 from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, second_derivative, targets
@@ -78,9 +77,6 @@ class KernelObjective:
         self.diagonal = own + JITTER * max(float(np.abs(own).max()), np.finfo(float).tiny)
         self.jitter, self.fresh = 0.0, True
         self._at: tuple[np.ndarray, np.ndarray] | None = None
-
-    def _frequencies(self) -> np.ndarray:
-        return np.broadcast_to(log_odds(np.average(self.Y, axis=0, weights=self.w)), self.Y.shape)
 
     def start(self) -> np.ndarray:
         v = np.zeros((2 * self.n + 1, self.m))

@@ -22,8 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ulmus._blas import solve_lower_transposed
-from ulmus._cholesky import cholesky_in_place, solve_factored
+from ulmus._blas import cholesky_in_place, solve_factored, solve_lower_transposed
 from ulmus.solvers.log_loss import curvature, second_derivative
 
 #: A share of the largest diagonal entry that is added, tenfold more each time, where round-off leaves no factor; up to

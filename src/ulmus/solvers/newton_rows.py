@@ -15,8 +15,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, solve_triangular
 
 from ulmus import engine
-from ulmus._blas import times_own_transpose
-from ulmus._cholesky import lower_factor
+from ulmus._blas import lower_factor, times_own_transpose
 from ulmus.engine import FeatureMap, Precomputed, Rows
 from ulmus.losses import Loss
 from ulmus.solvers.objective import Evaluation, Request, System, Way

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from ulmus import engine
-from ulmus._cholesky import cholesky_in_place, square_in_place
+from ulmus._blas import cholesky_in_place, square_in_place
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, gram_matrix
 from ulmus.solvers.conjugate_gradients import REACH, RIDGE, Centred, Iterated, conjugate_gradients

@@ -24,8 +24,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, eigh, lapack, solve_triangular
 
 from ulmus import engine
-from ulmus._blas import solve_lower_transposed, times_own_transpose
-from ulmus._cholesky import lower_factor
+from ulmus._blas import lower_factor, solve_lower_transposed, times_own_transpose
 from ulmus.engine import FeatureMap, Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.solvers.least_squares import EPS, least_squares

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
-from ulmus._blas import solve_lower
-from ulmus._cholesky import lower_factor, solve_factored
+from ulmus._blas import lower_factor, solve_factored, solve_lower
 from ulmus.engine import Precomputed, Rows
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.statistics import Statistics
