@@ -315,7 +315,17 @@ def test_words_for_missing_values_make_no_column_of_words(tmp_path):
         (lambda i: f"{('5 mg', '10 mg', '0.5 g')[i % 3]}", "category"),
         (lambda i: f"{('<5', '5-10', '>10')[i % 3]}", "category"),
     ],
-    ids=["a bound", "about", "a month", "a quotient", "half of them bare", "an apostrophe", "codes", "several units", "ranges"],
+    ids=[
+        "a bound",
+        "about",
+        "a month",
+        "a quotient",
+        "half of them bare",
+        "an apostrophe",
+        "codes",
+        "several units",
+        "ranges",
+    ],
 )
 def test_numbers_are_read_with_what_stands_beside_them(tmp_path, write, kind):
     schema, X, _, said = learned(tmp_path, "y", lines("a,y", lambda i: f"{write(i)},{i % 5}.5"))

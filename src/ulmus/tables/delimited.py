@@ -135,7 +135,7 @@ class RowNumbers:
         if not blank:
             return cls(header.row + 1, np.zeros(0, np.int64))
         records = islice(csv.reader(lines_of(source, layout), delimiter=layout.separator), header.row, None)
-        found, rows, last = [], 0, list[tuple[int, list[str]]]()
+        found, rows, last = list[int](), 0, list[tuple[int, list[str]]]()
         try:
             for number, fields in enumerate(records, header.row + 1):
                 if fields:
