@@ -90,7 +90,7 @@ def test_a_model_that_is_equally_sure_everywhere_shows_what_it_missed_most(tmp_p
     monkeypatch.setattr(type(model), "_deviation_factors", type(model)._variance_factors)  # the same for every row
     ulmus.report(model, frame[150:], y[150:], tmp_path / "page.html")
     text = sections_of(tmp_path / "page.html")["unsure"]
-    assert "missed most" in text
+    assert "largest errors" in text
     worst = 150 + int(np.argmax(np.abs(y[150:] - model.predict(frame[150:]))))
     assert f"<td>{frame.index[worst]}</td>" in text.partition("<tbody>")[2].partition("</tr>")[0]
 
