@@ -5,7 +5,7 @@ A model **has** a family (random layer, exact kernel, Nyström), which knows fea
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -221,8 +221,7 @@ class Model(CallbackSupport, BaseEstimator):
     def _forget(self, *names: str) -> None:
         """Drop attributes, those of them that there are."""
         for name in names:
-            with suppress(AttributeError):
-                delattr(self, name)
+            vars(self).pop(name, None)
 
     # What was fitted, and what it says of rows
 
