@@ -31,7 +31,7 @@ from ulmus.solvers.nystrom_ridge import (
 from ulmus.solvers.ridge import Gradient, Precision, Problem, Solution, fit_ridge, fit_sums
 from ulmus.solvers.softmax import LogProblem
 from ulmus.statistics import Statistics, Summary
-from ulmus.tuning import Judge
+from ulmus.tuning import Scorer
 from ulmus.tuning.log_choice import posed_in_double
 from ulmus.tuning.log_held import posed
 
@@ -62,14 +62,14 @@ class Host:
         """Memory that a fit may use."""
         return engine.physical_memory() or np.inf
 
-    def judge(
+    def scorer(
         self, rows: Rows, coding: Coding, fit_intercept: bool, criterion: str, folds: np.ndarray | None, **more: Any
-    ) -> Judge:
+    ) -> Scorer:
         """Who tells how good a map and a C are, by rows that models did not see."""
         options: dict[str, Any] = {"criterion": criterion, "folds": folds, "n_jobs": self.n_jobs}
-        return Judge(rows, coding, self.judging_statistics, fit_intercept, **options, **more)
+        return Scorer(rows, coding, self.scoring_statistics, fit_intercept, **options, **more)
 
-    def judging_statistics(self, features: Any, rows: Rows) -> Statistics:
+    def scoring_statistics(self, features: Any, rows: Rows) -> Statistics:
         """Sums by which models are compared; the weights of the one that is chosen are corrected."""
         limit = {"limit": SOUND} if isinstance(features, NystromMap | KeptMap) else {}
         return self.statistics(features, rows, **limit)
@@ -78,14 +78,14 @@ class Host:
         """Map and rows for several passes: with kernel values evaluated once, where they fit in memory."""
         return keep(features, rows, self.n_jobs)
 
-    def judged(self, features: Any) -> tuple[Any, np.ndarray | None]:
-        """Features as the judge takes them, and the whitening of those that are raw."""
+    def scored_form(self, features: Any) -> tuple[Any, np.ndarray | None]:
+        """Features as the scorer takes them, and the whitening of those that are raw."""
         return summed_form(features)
 
     def statistics(self, features: Any, rows: Rows, **options: Any) -> Statistics:
         """Sums of the features of rows."""
         sums = nystrom_statistics if isinstance(features, NystromMap | KeptMap) else engine.gram_statistics
-        return sums(features, rows, n_jobs=self.n_jobs, **options)  # type: ignore[arg-type]
+        return sums(features, rows, n_jobs=self.n_jobs, **options)
 
     def host_statistics(self, features: Any, rows: Rows) -> Statistics:
         """The same sums in memory."""

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh, lapack, solve_triangular
 
-from ulmus._blas import solve_lower, times_own_transpose
-from ulmus._cholesky import lower_factor
+from ulmus._blas import lower_factor, solve_lower, times_own_transpose
 
 #: A landmark whose residual kernel falls below this is put off to the end, where pivoting is complete.
 DEFER = 1e-2
@@ -81,7 +80,7 @@ def _in_order(K: np.ndarray, candidates: np.ndarray) -> tuple[np.ndarray, np.nda
     for start in range(0, n, _PANEL):
         panel = candidates[start : start + _PANEL]
         k = len(kept)
-        V = K[np.ix_(kept, panel)] if k else None
+        V = K[np.ix_(np.array(kept), panel)] if k else None
         if V is not None:
             solve_lower(R[:k, :k], V)
         S = K[np.ix_(panel, panel)] - (V.T @ V if V is not None else 0)

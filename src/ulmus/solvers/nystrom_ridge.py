@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
-from ulmus.engine import Lift, Rows
+from ulmus.engine import FeatureMap, Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partial_whitening import PartialWhitening, residual_condition
 from ulmus.solvers.ridge import (
@@ -69,7 +69,7 @@ ROUTES: tuple[tuple[str, float, Route], ...] = (
     ("float32", 180.0, Route("gram", SINGLE)),
     ("float32", 3e3, Route("gram", replace(SINGLE, correct=0.0))),
     ("float32", 1e6, Route("whiten", SINGLE)),
-    ("float32", 1e9, Route("gram", replace(_WATCHED, tolerance=SINGLE.tolerance, settled=SINGLE.settled))),
+    ("float32", 1e9, Route("gram", replace(_WATCHED, tolerance=SINGLE.tolerance, negligible=SINGLE.negligible))),
     ("float64", SUM_LIMIT, Route("gram")),
     ("float64", SOUND, Route("gram", _WATCHED)),
     ("float64", np.inf, Route("partial", _WATCHED)),
@@ -133,7 +133,7 @@ def _watchful(route: Route, condition: float) -> Precision:
     return replace(route.precision, correct=route.precision.correct / condition) if squared else route.precision
 
 
-def summed_form(features: NystromMap) -> tuple[Lift, np.ndarray | None]:
+def summed_form(features: NystromMap) -> tuple[FeatureMap, np.ndarray | None]:
     """What is to be summed so that no digits are lost, and the factor that whitens the sum (None: it is white)."""
     return (
         (features, None) if _summing_route(features).name == "whiten" else (features.cross_kernel_, features.whitening_)
@@ -203,7 +203,7 @@ def fit_nystrom_ridge(
     Another ``precision`` than that of the route says how many of them are worth another pass over the rows.
     """
     problem = Problem(features, rows, C, fit_intercept, n_jobs)
-    if len(rows) <= features.n_lifted:  # no larger, and nothing is squared
+    if len(rows) <= features.n_features_out:  # no larger, and nothing is squared
         return fit_dual(problem)
     solution = None if stats is None else _fit_given(problem, features, stats, precision)
     if solution is not None:
@@ -220,18 +220,19 @@ def fit_nystrom_ridge(
 def _fit_given(
     problem: Problem, features: NystromMap, stats: Statistics, precision: Precision | None
 ) -> Solution | None:
-    """Weights by given sums, corrected where they have lost digits.
+    """Weights by given sums, corrected where they have lost digits, in the form in which the rows would be summed.
 
     A coarser precision than that of the route needs no row whitened for its corrections.
     """
-    posed = _posed(problem, features, choose_route(np.float64, features.condition_, triangular=features.triangular))
+    posed, measure = summing_problem(problem, features), None
+    many = len(problem.rows) >= FEWEST
     if precision is not None and features.triangular:
         posed = replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
-    posed = problem if posed is None else posed
-    wanted = replace(DOUBLE, correct=DOUBLE.correct / _multiplied(features, SOUND))
-    measure = None
-    if worth_measuring(posed, whitened=True):
+    elif many and features.triangular:
+        posed = _posed(problem, features, choose_route(np.float64, features.condition_)) or problem
+    if many and worth_measuring(posed, whitened=True):
         measure = SampledRoundOff(_summed(problem, features, SOUND), stats)
+    wanted = replace(DOUBLE, correct=DOUBLE.correct / _multiplied(features, SOUND))
     solution = fit_gram(posed, precision or wanted, stats, measure)
     return None if solution is None else replace(solution, form=str(_summing_route(features)))
 
