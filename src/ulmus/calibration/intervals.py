@@ -13,6 +13,7 @@ from ulmus.calibration.held_out import HeldOut
 from ulmus.calibration.jackknife import Leaning, jackknife_ends
 from ulmus.calibration.likeness import Likeness, group_labels
 from ulmus.calibration.scale import Scale, lifted
+from ulmus.calibration.share import share_borne_out
 from ulmus.calibration.shift import checked_ratio, density_ratio
 from ulmus.features.coarse import coarse
 from ulmus.solvers.robust import GROSS, deviations, weighted_median
@@ -93,6 +94,8 @@ class Spread:
     def of(cls, held_out: HeldOut) -> Self:
         studentised = held_out.studentised
         noise, weight = cls._noise(studentised, held_out), cls._counted(studentised, held_out)
+        held_out = replace(held_out, share=share_borne_out(held_out, weight))
+        studentised = held_out.studentised
         order = np.argsort(studentised, axis=0)
         residuals, sorted_weight = (np.take_along_axis(values, order, axis=0) for values in (studentised, weight))
         return cls(noise, residuals, np.cumsum(sorted_weight, axis=0), held_out)
@@ -121,6 +124,8 @@ class Spread:
 
     def new(self, P: np.ndarray, variance: np.ndarray, X: Any, method: str, features: Any, seen: Any) -> New:
         """New rows ``X``, with their predictions and variances, by the features of the model, which see them so."""
+        if self.rows is not None:
+            variance = self.rows.share * variance.reshape(len(P), -1)
         if method != "normalised":
             return New(P, variance)
         X = seen(X)

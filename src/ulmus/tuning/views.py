@@ -348,7 +348,7 @@ class ViewSearch:
         reach = losses[best] * (HOPEFUL if fresh is not None else 0.0)
         asked = [k for k, loss in enumerate(losses) if k <= best or loss < reach]
         views, climbs = [views[k] for k in asked], [climbs[k] for k in asked]
-        more = climbs[-1].best.size == landmarks < len(rows)
+        more = landmarks < len(rows)
         if len(asked) == 1 or (fresh is None and (not more or self._decided(rows, views, climbs))):
             return best
         known, unknown = self.budget.final_landmarks
