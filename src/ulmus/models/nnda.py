@@ -11,10 +11,10 @@ from sklearn.neural_network import MLPClassifier
 
 from ulmus._sklearn import Interval, StrOptions
 from ulmus.models._discriminant import DiscriminantModel
-from ulmus.models._heads import JudgedFolds
+from ulmus.models._heads import ScoredFolds
 from ulmus.models._references import Division, References
 from ulmus.models.choice import Training
-from ulmus.models.discriminant_fit import NETWORK_SHOWN, NetworkProjection, fit_head, judged_folds
+from ulmus.models.discriminant_fit import NETWORK_SHOWN, NetworkProjection, fit_head, scored_folds
 from ulmus.models.fitted import Fitted
 from ulmus.models.options import HEAD, PROJECTION
 from ulmus.parameters import COUNT, POSITIVE, THREADS, Parameter, estimator
@@ -139,8 +139,8 @@ class NNDA(DiscriminantModel):
                 unit = np.sqrt(scatter / wide)
                 yield unit * placed, unit * centres
 
-        def judge() -> JudgedFolds:
-            return judged_folds(references, seed, n_classes, others if self.head == "mean" else itself)
+        def judge() -> ScoredFolds:
+            return scored_folds(references, seed, n_classes, others if self.head == "mean" else itself)
 
         return Fitted(projection, targets, fit_head(self, references, Z, means, 0.5 / scatter, judge))
 

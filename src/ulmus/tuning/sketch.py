@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
-from ulmus._blas import solve_lower
-from ulmus._cholesky import lower_factor, solve_factored
-from ulmus.engine import Lifted, Rows
+from ulmus._blas import lower_factor, solve_factored, solve_lower
+from ulmus.engine import Precomputed, Rows
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.statistics import Statistics
 
@@ -51,9 +50,9 @@ class _Arguments:
     """The distances as features."""
 
     def __init__(self, cross: CrossKernel) -> None:
-        self.cross, self.n_lifted = cross, cross.n_lifted
+        self.cross, self.n_features_out = cross, cross.n_features_out
 
-    def lift(self, X: np.ndarray, out: np.ndarray) -> None:
+    def transform_block(self, X: np.ndarray, out: np.ndarray) -> None:
         self.cross.arguments(X, out)
 
 
@@ -79,11 +78,11 @@ class Sketch:
         return None if info else cls(cross, np.ascontiguousarray(R), K)
 
     @property
-    def lifted(self) -> Lifted:
+    def precomputed(self) -> Precomputed:
         """The features of rows that are kernel values."""
-        return Lifted(len(self.whitening_))
+        return Precomputed(len(self.whitening_))
 
-    def statistics(self, features: Lifted, rows: Rows, n_jobs: int | None = 1) -> Statistics:
+    def statistics(self, features: Precomputed, rows: Rows, n_jobs: int | None = 1) -> Statistics:
         """Sums of whitened features, of rows that are kernel values."""
         return engine.gram_statistics(features, rows, n_jobs=n_jobs).whitened(self.whitening_)
 
