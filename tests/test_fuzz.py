@@ -1,6 +1,8 @@
 """The harnesses of tests/fuzz on a few seeds, and on those that once failed; `make fuzz` tries new ones."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -92,3 +94,11 @@ def test_runner_goes_on_after_a_failure_a_crash_and_a_case_without_end(tmp_path)
     file.write_text(runner.written({"toy": count}))
     assert json.loads(file.read_text())["toy"]["keys"] == {"held": 2}
     assert "| **toy** | all, in 0 minutes | 16 | 12 |" in runner.table([file, file])
+
+
+def test_every_test_that_trust_md_names_is_there():
+    tests = Path(__file__).parent
+    named = re.findall(r"(test_\w+\.py)::(test_\w+)", (tests.parent / "docs" / "trust.md").read_text())
+    assert len(named) > 40
+    for file, name in named:
+        assert f"def {name}(" in (tests / file).read_text(), f"{file} has no {name}"

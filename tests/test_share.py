@@ -5,8 +5,7 @@ import pytest
 
 from ulmus import NKELMRegressor, load, save
 from ulmus.calibration.held_out import HeldOut
-from ulmus.calibration.intervals import Spread
-from ulmus.calibration.share import share_borne_out
+from ulmus.calibration.intervals import Spread, share_borne_out
 
 
 def drawn(share, n, rng, outputs=1):
@@ -52,6 +51,9 @@ def test_no_error_and_no_variance_leave_the_share_as_it_is():
         held_out = HeldOut(T, zeros, variance, np.ones(9))
         np.testing.assert_array_equal(share_borne_out(held_out, ones), [1.0])
         assert np.isfinite(Spread.of(held_out).residuals).all()
+    T = np.where(np.arange(9) == 3, 1.0, 0.0)[:, None]  # an error that does not count
+    held_out = HeldOut(T, zeros, np.arange(9.0), np.ones(9))
+    np.testing.assert_array_equal(share_borne_out(held_out, 1.0 - T), [1.0])
 
 
 @pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
