@@ -72,7 +72,9 @@ def _view_game(model: Any) -> "Game":
     view, local, cross = fit.view, fit.local, fit.features.cross_kernel_
     weights = fit.features.weight_to_landmarks(fit.beta)
     products = kernel_products(cross, weights)
-    if products is not None and local is not None:
+    if fit.trees is not None:
+        products = None
+    elif products is not None and local is not None:
         leaves = local_products(local)
         products = None if leaves is None else products + leaves
 
@@ -81,14 +83,19 @@ def _view_game(model: Any) -> "Game":
 
     def score(U: np.ndarray) -> np.ndarray:
         out = engine.apply(cross, U, weights, n_jobs=model.n_jobs)
-        return (out if local is None else out + local.predict(U, model.n_jobs)) + fit.intercept
+        for stage in (local, fit.trees):
+            out = out if stage is None else out + stage.predict(U, model.n_jobs)
+        return np.asarray(out + fit.intercept)
 
     owner = fit.columns.sources[view.preparation.sources()[view.metric > 0]]
     return Game(see, owner, score, fit.intercept, products, np.asarray(cross.Z, np.float64))
 
 
 def slopes_of(model: Any) -> Any:
-    """Coordinates → slopes of the scores along them, ``[row, coordinate, output]``, in the coordinates of the game."""
+    """Coordinates → slopes of the scores along them, ``[row, coordinate, output]``, in the coordinates of the game.
+
+    Trees have none: they are flat but for their steps.
+    """
     if hasattr(model, "view_"):
         fit = model._now().weights
         cross, weights = fit.features.cross_kernel_, fit.features.weight_to_landmarks(fit.beta)

@@ -11,6 +11,7 @@ from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.models._left_out import LeftOutLater, VariancesLater, variances
 from ulmus.models.fitted import FittedView, views
+from ulmus.solvers.boosted import BoostedTrees
 from ulmus.solvers.local import LocalKernels
 from ulmus.tuning.views import View, value_parts
 
@@ -55,12 +56,13 @@ class ViewChoice:
 
 @dataclass(frozen=True)
 class AdaptiveFit:
-    """``f(x) + mean of the leaves of x``, of rows as the view shows them.
+    """``f(x) + mean of the leaves of x``, and of trees where there are some, of rows as the view shows them.
 
     ``importances`` are shares of the inputs, ``local_losses`` those of rows held out with a local stage and without
     one, ``losses`` those by either loss where both were tried. ``fall`` tells how far a model that is to be monotone is
-    not. ``variances`` are those of rows left out, with their weights, where the certainty has none. ``later`` tells how
-    sure answers are, or how far rows, when somebody asks; it is None once that is known, and in files.
+    not. ``tree_losses`` are those of rows held out with trees and without them, ``tree_weight`` is the share of trees.
+    ``variances`` are those of rows left out, with their weights, where the certainty has none. ``later`` tells
+    how sure answers are, or how far rows, when somebody asks; it is None once that is known, and in files.
     """
 
     columns: TableColumns
@@ -79,13 +81,16 @@ class AdaptiveFit:
     losses: dict[str, float] | None = None
     fall: float | None = None
     variances: tuple[np.ndarray, ...] | None = None
+    trees: BoostedTrees | None = None
+    tree_losses: tuple[float, ...] | None = None
+    tree_weight: float = 0.0
     later: LeftOutLater | VariancesLater | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes that the model holds."""
         own = self.features.landmarks_.nbytes + self.features.whitening_.nbytes + self.beta.nbytes
-        return own + (0 if self.local is None else self.local.nbytes)
+        return own + sum(each.nbytes for each in (self.local, self.trees) if each is not None)
 
     def coordinates(self, X: Any) -> np.ndarray:
         """Rows as the kernel sees them."""
@@ -96,13 +101,15 @@ class AdaptiveFit:
         return self.features, self.beta
 
     def scores(self, X: Any, device: str, n_jobs: int | None, leaf_rows: int) -> np.ndarray:
-        """Both stages, but for the constant; a GPU is asked where leaves of so many rows are worth it."""
+        """All stages, but for the constant; a GPU is asked where leaves of so many rows are worth it."""
         U = self.coordinates(X)
         weights = self.features.weight_to_landmarks(self.beta)
         with predicting(device, n_jobs, float(len(U)) * leaf_rows, WORTH_SENDING) as backend:
             out: np.ndarray = backend.apply(self.features.cross_kernel_, U, weights)
             if self.local is not None:
                 out += backend.answers(self.local, U)
+        if self.trees is not None:
+            out += self.trees.predict(U, n_jobs)
         return out
 
     def variance_factors(self, X: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -132,6 +139,9 @@ SHOWN = views(
     C="weights.C",
     local="weights.local",
     local_losses="weights.local_losses",
+    trees="weights.trees",
+    tree_losses="weights.tree_losses",
+    tree_weight="weights.tree_weight",
     feature_importances="weights.importances",
     memory="weights.nbytes",
     trials="weights.trials",
