@@ -52,12 +52,12 @@ def hero() -> None:
     """What is judged, relative to the best booster of each table, against seconds to fit: medians of a run."""
     run = json.loads((DOCS / "results/arena/results.json").read_text(encoding="utf-8"))
     tables = {table["title"]: table for table in run["experiments"]["bench-arena"]["tables"]}
-    judged, seconds = (
+    scored, seconds = (
         pd.DataFrame(tables[title]["rows"], columns=tables[title]["header"]).set_index("data set").replace("-", np.nan)
         for title in (next(t for t in tables if t.startswith("Metric")), "Processor seconds to fit, one thread")
     )
-    judged, seconds = judged.astype(float), seconds.astype(float)
-    ratio = judged.div(judged[list(BOOSTERS)].min(axis=1), axis=0).median()
+    scored, seconds = scored.astype(float), seconds.astype(float)
+    ratio = scored.div(scored[list(BOOSTERS)].min(axis=1), axis=0).median()
     _, ax = plt.subplots(figsize=(6, 4.2))
     for name in ["Adaptive", "Adaptive, fast", *BOOSTERS]:
         ours = name not in BOOSTERS
@@ -69,7 +69,7 @@ def hero() -> None:
     ax.margins(x=0.3)
     ax.set(xscale="log", xlabel="processor seconds to fit, median")
     ax.set_ylabel("loss / loss of the best booster\nof each table, median")
-    ax.set_title(f"{len(judged)} tables, one thread each, {run['date']}", loc="left", fontsize=10)
+    ax.set_title(f"{len(scored)} tables, one thread each, {run['date']}", loc="left", fontsize=10)
     beside = {"fontsize": 8, "va": "top", "color": "gray", "transform": ax.get_yaxis_transform()}
     ax.text(0.02, 0.995, "as good as the best of four boosters", **beside)
 

@@ -79,10 +79,10 @@ def test_rows_that_judge_the_local_stage_are_in_none_of_the_fits_that_they_judge
     monkeypatch.setattr(_local_stage, "LocalSearch", spy)
     AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
     learned = {row.tobytes() for row in seen["data"].U}
-    judged = {row.tobytes() for row in seen["data"].U_held}
-    assert len(judged) >= 200
-    assert not learned & judged
-    assert len(learned | judged) == 2000
+    scored = {row.tobytes() for row in seen["data"].U_held}
+    assert len(scored) >= 200
+    assert not learned & scored
+    assert len(learned | scored) == 2000
 
 
 def global_model(rows, view, size):

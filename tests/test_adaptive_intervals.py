@@ -25,7 +25,7 @@ def test_residuals_behind_intervals_are_those_of_rows_left_out():
     X, y = regression(80, noise=0.3)
     model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
     assert model.local_ is None
-    assert model.map_.n_lifted == len(X)
+    assert model.map_.n_features_out == len(X)
     np.testing.assert_allclose(model.spread_.residuals[:, 0], np.sort(left_out_residuals(model, X, y)), rtol=1e-6)
 
 

@@ -142,20 +142,20 @@ def test_features_in_double_in_single_or_by_blocks_give_the_same_model(kernel, m
 
 
 def test_leaves_behind_a_weaker_global_model_hold_rows_that_are_near_each_other(monkeypatch):
-    judged, make = [], LocalSearch.leaves
+    scored, make = [], LocalSearch.leaves
 
     def leaves(search, partition, *more):
-        judged.append((search, partition))
+        scored.append((search, partition))
         return make(search, partition, *more)
 
     monkeypatch.setattr(LocalSearch, "leaves", leaves)
     AdaptiveClassifier(effort="fast", random_state=0, n_jobs=1).fit(*checkers(1000, 2))
-    assert len(judged) == 2
-    for search, partition in judged:
+    assert len(scored) == 2
+    for search, partition in scored:
         found = partition.leaves(search.data.U)
         for leaf in range(partition.n_leaves):
             assert (found[partition.rows(leaf)] == leaf).all()
-    offsets = [search.data.offset for search, _ in judged]
+    offsets = [search.data.offset for search, _ in scored]
     assert not np.array_equal(*offsets)
     assert np.corrcoef(offsets[0].ravel(), offsets[1].ravel())[0, 1] > 0.5  # they score the same rows
 

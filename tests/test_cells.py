@@ -5,7 +5,7 @@ import pytest
 
 from data import relative_error
 from ulmus.backend import Host
-from ulmus.engine import Lifted, Rows
+from ulmus.engine import Precomputed, Rows
 from ulmus.features.category import Category
 from ulmus.features.partition import grafted, random_partition
 from ulmus.features.sampling import joint_keys, label_keys, row_keys
@@ -101,7 +101,7 @@ def test_passes_with_the_curvature_of_a_sample_find_the_minimum_of_all_rows(clas
 
     def sweep(v):
         passes.append(1)
-        parts = [log_sums(Lifted(12), whole.rows[k : k + 500], v[:-1], v[-1]) for k in range(0, 1_200, 500)]
+        parts = [log_sums(Precomputed(12), whole.rows[k : k + 500], v[:-1], v[-1]) for k in range(0, 1_200, 500)]
         total = sum(parts)
         return float(total[0, 0]), total[1:]
 

@@ -6,8 +6,16 @@ from numpy.testing import assert_array_equal
 from scipy.linalg import solve_triangular
 
 from data import relative_error, rows
-from ulmus._blas import mirror_upper, solve_lower, solve_lower_transposed, times_own_transpose
-from ulmus._cholesky import cholesky_in_place, lower_factor, solve_factored, square_in_place
+from ulmus._blas import (
+    cholesky_in_place,
+    lower_factor,
+    mirror_upper,
+    solve_factored,
+    solve_lower,
+    solve_lower_transposed,
+    square_in_place,
+    times_own_transpose,
+)
 
 
 def positive(n, seed=0):

@@ -20,7 +20,7 @@ def dense_system(kernel="matern32", gamma=0.3, n=600, L=60, C=1.0, weight=None, 
     T = T.reshape(n, -1)
     cross = CrossKernel(kernel, X[:L].copy(), KernelParameters(gamma))
     K = np.empty((n, L))
-    cross.lift(X, K)
+    cross.transform_block(X, K)
     w = np.ones(n) if weight is None else weight
     H = K.T @ (w[:, None] * K) + gram_matrix(kernel, X[:L], KernelParameters(gamma)) / C
     return cross, Rows(X, T, weight), H, K.T @ (w[:, None] * T)

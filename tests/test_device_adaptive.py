@@ -294,7 +294,7 @@ def test_leaves_are_judged_as_by_the_cpu(monkeypatch, by_log, weighted):
         each.leaves(partition, 5) for each in (search, replace(search, trials=Driver(accelerator()).leaf_trials))
     )
     for leaves in (here, there):
-        leaves.judge(2, [1, 3])
+        leaves.score(2, [1, 3])
     for key, (loss, found) in here.tried.items():
         assert relative_error(there.tried[key][1], found) < 1e-6
         assert there.tried[key][0] == pytest.approx(loss, rel=1e-6)

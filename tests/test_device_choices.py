@@ -7,7 +7,7 @@ import ulmus
 from data import classification, regression, relative_error, rows
 from gpu import DEVICE, accelerator, torch
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.judge import TensorPath
+from ulmus.devices.scorer import TensorPath
 from ulmus.devices.statistics import TensorStatistics
 from ulmus.solvers.path import RidgePath
 from ulmus.statistics import Statistics

@@ -10,7 +10,7 @@ from data import classification, regression, relative_error
 from gpu import DEVICE, accelerator, torch
 from ulmus import engine, streaming
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.lifts import lift_on
+from ulmus.devices.feature_maps import map_on
 from ulmus.devices.statistics import DeviceSums
 from ulmus.devices.tensors import Lanes
 from ulmus.engine import Rows
@@ -64,7 +64,7 @@ def test_C_and_size_are_chosen_from_sums_on_the_device_as_from_those_of_the_cpu(
         streaming.fit(make(family, "Regressor", device=device, **given), (X, Y, W), batch_rows=100, sample_rows=150)
         for device in (DEVICE, "cpu")
     )
-    assert (there.C_, there.map_.n_lifted) == (here.C_, here.map_.n_lifted)
+    assert (there.C_, there.map_.n_features_out) == (here.C_, here.map_.n_features_out)
     assert relative_error(there.predict(X), here.predict(X)) < 1e-7
     assert relative_error(there.predict_interval(X), here.predict_interval(X)) < 1e-6
 
@@ -138,7 +138,7 @@ def test_sums_that_are_dumped_and_restored_go_on_as_if_nothing_had_happened():
     cross, a = CrossKernel("rbf", X[:20].copy(), KernelParameters(0.3)), accelerator()
 
     def sums():
-        return DeviceSums(a, lift_on(a, cross), 20, 1)
+        return DeviceSums(a, map_on(a, cross), 20, 1)
 
     straight, first, second = sums(), sums(), sums()
     for k, part in enumerate(engine.pieces(N, 100)):

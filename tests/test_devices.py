@@ -14,9 +14,9 @@ from ulmus import engine
 from ulmus.devices import accelerator as accelerators
 from ulmus.devices import direct, tensors, triangles, whitening
 from ulmus.devices.accelerator import Accelerator, resolve
-from ulmus.devices.judge import TensorPath
+from ulmus.devices.feature_maps import map_on
 from ulmus.devices.kernel_ridge import fit_on_device
-from ulmus.devices.lifts import lift_on
+from ulmus.devices.scorer import TensorPath
 from ulmus.devices.statistics import DeviceSums, TensorStatistics, gram_statistics
 from ulmus.devices.tensors import DeviceRows, HostView
 from ulmus.engine import Rows
@@ -37,15 +37,15 @@ def _without_tiles(monkeypatch):
         monkeypatch.setattr(Accelerator, "fuses", False)
 
 
-def lifted(features, X):
-    out = np.empty((X.shape[0], features.n_lifted))
-    features.lift(X, out)
+def transformed(features, X):
+    out = np.empty((X.shape[0], features.n_features_out))
+    features.transform_block(X, out)
     return out
 
 
-def on_device_lifted(features, X):
+def on_device_transformed(features, X):
     a = accelerator()
-    return a.numpy(lift_on(a, features)(a.tensor(X)))
+    return a.numpy(map_on(a, features)(a.tensor(X)))
 
 
 # Features
@@ -55,20 +55,20 @@ def on_device_lifted(features, X):
 def test_kernels_have_the_same_values(kernel):
     X = rows(60, 4)
     cross = CrossKernel(kernel, X[:20].copy(), KernelParameters(0.3, 3, 1.0))
-    assert relative_error(on_device_lifted(cross, X), lifted(cross, X)) < SAME
+    assert relative_error(on_device_transformed(cross, X), transformed(cross, X)) < SAME
 
 
 def test_a_callable_kernel_is_evaluated_on_the_cpu():
     X = rows(30, 3)
     cross = CrossKernel(lambda A, B: (A @ B.T + 1.0) ** 2, X[:5].copy(), KernelParameters())
-    assert relative_error(on_device_lifted(cross, X), lifted(cross, X)) < SAME
+    assert relative_error(on_device_transformed(cross, X), transformed(cross, X)) < SAME
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "matern32"])
 def test_distances_far_from_the_origin_keep_their_digits(kernel):
     X = rows(50, 3) * 1e-3 + 1e4
     cross = CrossKernel(kernel, X[:20].copy(), KernelParameters(1e3))
-    assert relative_error(on_device_lifted(cross, X), lifted(cross, X)) < 1e-8
+    assert relative_error(on_device_transformed(cross, X), transformed(cross, X)) < 1e-8
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -76,14 +76,14 @@ def test_distances_far_from_the_origin_keep_their_digits(kernel):
 def test_hidden_nodes_have_the_same_values(activation, direct_links):
     X = rows(50, 3)
     layer = ulmus.RandomLayer(10, activation=activation, direct_links=direct_links, random_state=0).fit(X)
-    assert relative_error(on_device_lifted(layer, X), lifted(layer, X)) < SAME
+    assert relative_error(on_device_transformed(layer, X), transformed(layer, X)) < SAME
 
 
 @pytest.mark.parametrize("rank", [None, 5])
 def test_nystrom_features_have_the_same_values(rank):
     X = rows(80, 3)
     features = ulmus.NystromMap(15, gamma=0.4, rank=rank, random_state=0).fit(X)
-    assert relative_error(on_device_lifted(features, X), lifted(features, X)) < 1e-9
+    assert relative_error(on_device_transformed(features, X), transformed(features, X)) < 1e-9
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_sums_are_those_of_the_engine(monkeypatch, weighted, keep, kind):
     cross = CrossKernel("rbf", X[:20].astype(np.float64), KernelParameters(0.3))
     given = Rows(sparse.csr_array(X) if kind == "csr" else X, T, weight)
     a = accelerator()
-    there = gram_statistics(lift_on(a, cross), 20, DeviceRows(a, given, keep=keep))
+    there = gram_statistics(map_on(a, cross), 20, DeviceRows(a, given, keep=keep))
     here = engine.gram_statistics(cross, given)
     assert relative_error(there.to_host().moments, here.moments) < 1e-12
     assert relative_error(there.prefix(8).to_host().moments, here.prefix(8).moments) < 1e-12
@@ -135,7 +135,7 @@ def test_batches_of_a_parquet_file_are_summed_as_the_table_is(tmp_path):
     parquet.write_table(table({**dict(zip("abc", X.T, strict=True)), "y": T[:, 0]}), tmp_path / "rows.parquet")
     cross = CrossKernel("rbf", X[:20].copy(), KernelParameters(0.3))
     a = accelerator()
-    sums = DeviceSums(a, lift_on(a, cross), 20, 1)
+    sums = DeviceSums(a, map_on(a, cross), 20, 1)
     for batch in parquet.ParquetFile(tmp_path / "rows.parquet").iter_batches(batch_size=64):
         columns = np.column_stack([batch[name].to_numpy() for name in "abcy"])
         sums.add(Rows(columns[:, :3], columns[:, 3:]))
@@ -230,7 +230,7 @@ def test_an_indefinite_kernel_goes_to_the_indefinite_solver_of_the_cpu():
     cross = CrossKernel("sigmoid", X, KernelParameters(1.0, 3, -1.0))
     with pytest.warns(ulmus.NumericalWarning, match="not positive definite"):
         found = fit_on_device(accelerator(), cross, Rows(X, y[:, None]), 1e3, fit_intercept=False, n_last=10, n_jobs=1)
-    K = lifted(cross, X) + np.eye(60) / 1e3
+    K = transformed(cross, X) + np.eye(60) / 1e3
     assert relative_error(K @ found.alpha, y[:, None]) < 1e-6
 
 
@@ -378,9 +378,9 @@ def test_what_is_not_finite_on_the_device_is_an_error():
     a = accelerator()
     cross = CrossKernel("linear", X[:5].copy(), KernelParameters())
     with pytest.raises(ValueError, match="the sums over the rows are not finite on the device"):
-        gram_statistics(lift_on(a, cross), 5, DeviceRows(a, Rows(spoiled.numpy(), y[:, None])))
+        gram_statistics(map_on(a, cross), 5, DeviceRows(a, Rows(spoiled.numpy(), y[:, None])))
     with pytest.raises(ValueError, match="kernel values overflow on the device"):
-        on_device_lifted(CrossKernel("rbf", X[:5].copy(), KernelParameters(1.0)), X * 1e200)
+        on_device_transformed(CrossKernel("rbf", X[:5].copy(), KernelParameters(1.0)), X * 1e200)
 
 
 def test_nothing_is_left_on_the_device_after_a_fit_or_an_error(monkeypatch):

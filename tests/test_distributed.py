@@ -310,7 +310,7 @@ def test_what_a_partition_sends_is_a_matrix_of_the_order_of_its_features():
     task = Task(SummaryAccumulator(steps, Encoder(), 1, None), None)
     task = Task(task.accumulator, task.accumulator.work)
     sent = len(pickle.dumps(task.run(0, X, Y, None), protocol=5))
-    assert sent == pytest.approx(8 * (steps.plan.features.n_lifted + 2) ** 2, rel=0.01)
+    assert sent == pytest.approx(8 * (steps.plan.features.n_features_out + 2) ** 2, rel=0.01)
     merged = task.merge([task.run(0, X[:400], Y[:400], None), task.run(1, X[400:], Y[400:], None)])
     assert relative_error(merged[0]["moments"], task.run(0, X, Y, None)[0]["moments"]) <= 1e-13
 

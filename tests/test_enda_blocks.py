@@ -85,8 +85,8 @@ def test_a_driver_may_leave_size_and_penalty_to_the_sums_of_all_rows():
     model = ENDA(max_hidden=64, slope=1.0, random_state=0)
     steps = Steps(model)
     rows_ = steps.read(X, y)
-    steps.begin(rows_[:300], spare=True)
-    have = steps.plan.features.n_lifted
+    steps.begin(rows_[:300], oversize=True)
+    have = steps.plan.features.n_features_out
     steps.finish(steps.summarise(rows_), choose=True)
     assert model.n_hidden_ in model.map_.prefix_sizes()
     assert model.n_hidden_ <= have

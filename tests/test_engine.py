@@ -37,8 +37,8 @@ def table(n=N, dtype=np.float64):
 
 def reductions(features, data, n_jobs, dtype=np.float64):
     """Every pass over the rows that the engine knows, by name."""
-    beta, b = rows(features.n_lifted, 2, seed=3), np.ones(2)
-    out = np.empty((len(data), features.n_lifted), data.X.dtype)
+    beta, b = rows(features.n_features_out, 2, seed=3), np.ones(2)
+    out = np.empty((len(data), features.n_features_out), data.X.dtype)
     return {
         "gram": engine.gram_statistics(features, data, dtype=dtype, n_jobs=n_jobs).moments,
         "triangular": engine.triangular_statistics(features, data, n_jobs=n_jobs).to_gram().moments,

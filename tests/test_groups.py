@@ -54,7 +54,7 @@ def test_residuals_behind_intervals_are_those_of_refits_without_the_group():
     groups = np.arange(80) % 10
     model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y, groups=groups)
     assert model.local_ is None
-    assert model.map_.n_lifted == len(X)
+    assert model.map_.n_features_out == len(X)
     K = gram_matrix(model.view_.kernel, model.view_.transform(X), KernelParameters(model.view_.gamma))
     errors = y - refitted(K, y, model.C_, grouped(groups, None))
     assert_allclose(model.spread_.residuals[:, 0], np.sort(errors), rtol=1e-6, atol=1e-9)
@@ -66,7 +66,7 @@ def test_the_search_of_views_is_judged_by_refits_without_each_fold():
     T = y[:, None] - y.mean()
     coding = Plain.of(T, None)
     search = MetricSearch(coding, 0, True)
-    trial = search.judge(Rows(X, T, fold=folds), "rbf", 0.3, 60, np.array([0.0, 3.0]), 1).trial
+    trial = search.score(Rows(X, T, fold=folds), "rbf", 0.3, 60, np.array([0.0, 3.0]), 1).trial
     K = gram_matrix("rbf", X, KernelParameters(0.3))
     for C, loss in zip(trial.C, trial.loss, strict=True):
         P = refitted(K, T[:, 0], C, folds)[:, None]

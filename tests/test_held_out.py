@@ -28,7 +28,7 @@ from ulmus.models.kelm import calibration_last
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
 from ulmus.solvers.path import leave_out
-from ulmus.tuning import Judge, summarise
+from ulmus.tuning import Scorer, summarise
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
@@ -172,9 +172,9 @@ def test_generalised_cross_validation_evaluates_no_row_twice():
     features = NystromMap(30, kernel=kernel, random_state=0).fit(X)
     rows = Rows(X, y[:, None])
     for criterion in ("gcv", "squared"):
-        judge = Judge(rows, Plain.of(y[:, None], None), nystrom_statistics, False, criterion=criterion, n_jobs=1)
+        scorer = Scorer(rows, Plain.of(y[:, None], None), nystrom_statistics, False, criterion=criterion, n_jobs=1)
         seen.clear()
-        judge.trial("C", 1.0, features, judge.summarise(features), np.arange(-5.0, 6.0))
+        scorer.trial("C", 1.0, features, scorer.summarise(features), np.arange(-5.0, 6.0))
         counts[criterion] = sum(seen)
     assert counts["gcv"] == 800
     assert counts["squared"] > 800

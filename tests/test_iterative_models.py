@@ -69,7 +69,7 @@ def test_the_graph_of_an_iterative_model_uses_all_landmarks(monkeypatch):
 
     monkeypatch.setattr("ulmus.models.iterative.COMPANION", 20)
     model, X, _ = iterative()
-    assert model.map_.n_lifted == 20
+    assert model.map_.n_features_out == 20
     found = onnxruntime.InferenceSession(export(model, dtype="float64").SerializeToString()).run(None, {"X": X})[0]
     assert relative_error(np.ravel(found), model.predict(X)) < 1e-9
 
@@ -88,7 +88,7 @@ def test_only_nkelm_iterates_when_the_table_would(monkeypatch, name):
     given = {"gamma": 0.3, "C": 1.0, "random_state": 0}
     assert NKELMRegressor(30, **given).fit(X, y).route_ == "iterative cpu"
     model = getattr(ulmus, name)(30, **given).fit(X, y)
-    assert model.map_.n_lifted == 30
+    assert model.map_.n_features_out == 30
     assert hasattr(model, "beta_")
 
 

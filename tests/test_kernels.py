@@ -15,10 +15,10 @@ PARAMETERS = KernelParameters(gamma=0.7, degree=3, coef0=0.5)
 TOLERANCE = {np.float64: 1e-12, np.float32: 1e-5}
 
 
-def lifted(kernel, X, Z, parameters=PARAMETERS, dtype=np.float64):
+def transformed(kernel, X, Z, parameters=PARAMETERS, dtype=np.float64):
     cross = CrossKernel(kernel, Z, parameters)
     out = np.full((X.shape[0], len(Z)), np.nan, dtype)
-    cross.lift(X, out)
+    cross.transform_block(X, out)
     return out
 
 
@@ -35,22 +35,22 @@ def test_every_kernel_has_a_reference():
 class TestValues:
     def test_dense_block_equals_the_definition(self, name, dtype):
         X, Z = rows(23, 5, 1).astype(dtype), rows(11, 5, 2).astype(dtype)
-        assert relative_error(lifted(name, X, Z, dtype=dtype), expected(name, X, Z)) < TOLERANCE[dtype]
+        assert relative_error(transformed(name, X, Z, dtype=dtype), expected(name, X, Z)) < TOLERANCE[dtype]
 
     def test_sparse_block_equals_the_dense_one(self, name, dtype):
         X, Z = sparse_rows(23, 8, 1).astype(dtype), sparse_rows(11, 8, 2).astype(dtype)
-        actual = lifted(name, sparse.csr_array(X), Z, dtype=dtype)
+        actual = transformed(name, sparse.csr_array(X), Z, dtype=dtype)
         assert relative_error(actual, expected(name, X, Z)) < TOLERANCE[dtype]
 
     def test_coinciding_and_nearly_coinciding_rows_keep_their_digits(self, name, dtype):
         Z = rows(7, 4, 3).astype(dtype)
         X = np.vstack([Z + dtype(step) for step in (0, 1e-6, 1e-4, 1e-3, 1e-2)]).astype(dtype)
-        assert relative_error(lifted(name, X, Z, dtype=dtype), expected(name, X, Z)) < TOLERANCE[dtype]
+        assert relative_error(transformed(name, X, Z, dtype=dtype), expected(name, X, Z)) < TOLERANCE[dtype]
 
     def test_columns_are_those_of_the_whole(self, name, dtype):
         X, Z = rows(9, 3, 1).astype(dtype), rows(11, 3, 2).astype(dtype)
         out = np.empty((9, 4), dtype)
-        CrossKernel(name, Z, PARAMETERS).lift(X, out, slice(3, 7))
+        CrossKernel(name, Z, PARAMETERS).transform_block(X, out, slice(3, 7))
         assert relative_error(out, expected(name, X, Z)[:, 3:7]) < TOLERANCE[dtype]
 
 
@@ -87,7 +87,7 @@ def test_sigmoid_kernel_is_not_positive_definite():
 def test_rows_far_from_the_origin_keep_their_digits(name, offset):
     # the offset is stored exactly: what float64 rounds off the rows is not the kernel's doing
     X, Z = rows(20, 3, 1) + offset, rows(10, 3, 2) + offset
-    assert relative_error(lifted(name, X, Z), expected(name, X, Z)) < 1e-9
+    assert relative_error(transformed(name, X, Z), expected(name, X, Z)) < 1e-9
 
 
 @pytest.mark.parametrize("name", ["rbf", "laplacian", "matern32"])
@@ -95,35 +95,35 @@ def test_tight_pairs_among_spread_rows_keep_their_digits(name):
     # ‖x‖² = 10⁸ against distances of 10⁻³: the product form alone would leave no digit of ‖x − z‖²
     centres = 1e4 * rows(5, 3)
     X, Z = np.vstack([centres, centres + 1e-3]), centres
-    assert relative_error(lifted(name, X, Z), expected(name, X, Z)) < 1e-9
+    assert relative_error(transformed(name, X, Z), expected(name, X, Z)) < 1e-9
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 2.5])
 def test_polynomial_of_any_degree(degree):
     X, Z = abs(rows(9, 3, 1)), abs(rows(7, 3, 2))
     parameters = KernelParameters(gamma=0.3, degree=degree, coef0=1.0)
-    assert relative_error(lifted("poly", X, Z, parameters), expected("poly", X, Z, parameters)) < 1e-13
+    assert relative_error(transformed("poly", X, Z, parameters), expected("poly", X, Z, parameters)) < 1e-13
 
 
 def test_fractional_power_of_a_negative_number_is_refused_by_name():
     with pytest.raises(ValueError, match=r"poly.*degree=2.5.*negative"):
-        lifted("poly", rows(9, 3, 1), rows(7, 3, 2), KernelParameters(gamma=10.0, degree=2.5, coef0=0.0))
+        transformed("poly", rows(9, 3, 1), rows(7, 3, 2), KernelParameters(gamma=10.0, degree=2.5, coef0=0.0))
 
 
 @pytest.mark.parametrize("size", [1e-180, 1e150, 1e180])
 def test_cosine_does_not_see_the_size_of_rows(size):
     X, Z = rows(9, 3, 1), rows(7, 3, 2)
-    assert relative_error(lifted("cosine", size * X, Z), expected("cosine", X, Z)) < 1e-12
+    assert relative_error(transformed("cosine", size * X, Z), expected("cosine", X, Z)) < 1e-12
 
 
 def test_cosine_of_large_float32_rows():
     X, Z = rows(9, 3, 1).astype(np.float32), rows(7, 3, 2)
-    big = lifted("cosine", X * np.float32(1e25), Z, dtype=np.float32)
+    big = transformed("cosine", X * np.float32(1e25), Z, dtype=np.float32)
     assert relative_error(big, expected("cosine", X, Z)) < 1e-5
 
 
 def test_zero_rows_have_cosine_zero():
-    assert not lifted("cosine", np.zeros((2, 3)), rows(4, 3)).any()
+    assert not transformed("cosine", np.zeros((2, 3)), rows(4, 3)).any()
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
@@ -131,7 +131,7 @@ def test_zero_rows_have_cosine_zero():
 def test_huge_rows_give_finite_values_or_an_error_that_names_the_size(name, size):
     X = size * rows(6, 3)
     try:
-        K = lifted(name, X, X)
+        K = transformed(name, X, X)
     except ValueError as error:
         assert "overflow" in str(error)  # noqa: PT017
         assert f"{abs(X).max():.3g}" in str(error)  # noqa: PT017
@@ -143,7 +143,7 @@ def test_huge_rows_give_finite_values_or_an_error_that_names_the_size(name, size
 
 def test_callable_kernel_is_called_as_given():
     X, Z = rows(9, 3, 1), rows(7, 3, 2)
-    actual = lifted(lambda A, B: (A @ B.T) ** 2, X, Z)
+    actual = transformed(lambda A, B: (A @ B.T) ** 2, X, Z)
     assert relative_error(actual, (X @ Z.T) ** 2) < 1e-14
 
 
@@ -157,15 +157,15 @@ def test_callable_kernel_is_called_as_given():
 )
 def test_callable_kernel_with_a_wrong_answer_is_named(kernel, message):
     with pytest.raises(ValueError, match=message):
-        lifted(kernel, rows(9, 3, 1), rows(7, 3, 2))
+        transformed(kernel, rows(9, 3, 1), rows(7, 3, 2))
 
 
 def test_cross_kernel_survives_pickling():
     X, Z = rows(9, 3, 1), rows(7, 3, 2)
     cross = CrossKernel("rbf", Z, PARAMETERS)
     a, b = np.empty((9, 7)), np.empty((9, 7))
-    cross.lift(X, a)
-    pickle.loads(pickle.dumps(cross)).lift(X, b)
+    cross.transform_block(X, a)
+    pickle.loads(pickle.dumps(cross)).transform_block(X, b)
     assert np.array_equal(a, b)
 
 

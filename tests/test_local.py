@@ -144,7 +144,7 @@ def test_a_width_and_a_penalty_are_judged_by_ridge_in_every_leaf(monkeypatch, ke
     partition = random_partition(data.U, 60, rng)
     leaves = _Leaves(LocalSearch(kernel, 0.4, data, Plain(np.ones(2))), partition, 100)
     for width in (3, 1):  # distances of the first are seen again by the second
-        leaves.judge(width, [5])
+        leaves.score(width, [5])
         expected = P.copy()
         for row, leaf in enumerate(partition.leaves(data.U_held)):
             rows, gamma = partition.rows(leaf), WIDTHS[width] * 0.4
@@ -163,11 +163,11 @@ def test_widths_are_sought_on_the_side_that_gets_better(valley, seen):
     leaves = object.__new__(_Leaves)
     leaves.tried, leaves.without = {}, 1.0
 
-    def judge(width, steps):
+    def score(width, steps):
         for step in steps:
             leaves.tried[width, step] = (0.5 + 0.05 * abs(width - valley) + 0.01 * abs(step - 6), None)
 
-    leaves.judge = judge
+    leaves.score = score
     assert leaves.climb() == (valley, 6)
     assert {width for width, _ in leaves.tried} == seen
 

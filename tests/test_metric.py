@@ -12,8 +12,8 @@ X, Z, W = RNG.normal(size=(7, 4)), RNG.normal(size=(11, 4)), RNG.normal(size=(11
 
 
 def values(cross, X):
-    K = np.empty((len(X), cross.n_lifted))
-    cross.lift(X, K)
+    K = np.empty((len(X), cross.n_features_out))
+    cross.transform_block(X, K)
     return K @ W
 
 

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 import ulmus
 from ulmus import AdaptiveRegressor, ELMRegressor, NKELMClassifier, NKELMRegressor
 from ulmus.calibration import leave_one_out
-from ulmus.engine import Lifted, Rows
+from ulmus.engine import Precomputed, Rows
 from ulmus.models._effort import EFFORTS
 from ulmus.models._stages import Stages
 from ulmus.models.pupil import answers, mixture
@@ -57,16 +57,16 @@ def test_rows_leave_as_from_a_fit_in_which_the_same_steps_stay_level(n):
     X = rng.uniform(-1, 1, (n, 1))
     Phi = np.cos(np.outer(X[:, 0], np.arange(1, 16)) + np.arange(15))
 
-    def lift(X):
+    def transform(X):
         return np.cos(np.outer(X[:, 0], np.arange(1, 16)) + np.arange(15))
 
     y = np.tanh(2 * X) + 0.6 * rng.normal(size=(n, 1))
     rows, C = Rows(Phi, y), 5.0
-    free = fit_ridge(Problem(Lifted(15), rows, C, True, 1))
+    free = fit_ridge(Problem(Precomputed(15), rows, C, True, 1))
     values = np.unique(X[:, 0])
-    made = made_monotone(free, [Constraint(0, 1, values)], X, lift, lambda X, beta: lift(X) @ beta, 0)
+    made = made_monotone(free, [Constraint(0, 1, values)], X, transform, lambda X, beta: transform(X) @ beta, 0)
     assert made.n_binding > 0
-    held = leave_one_out(Lifted(15), rows, made.solution, C, n_jobs=1)
+    held = leave_one_out(Precomputed(15), rows, made.solution, C, n_jobs=1)
     # the weights without row i in the subspace of the steps that bind, about the solution of all rows
     W = made.solution.leverage.root
     U, s, _ = np.linalg.svd(W)

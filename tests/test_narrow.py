@@ -16,7 +16,7 @@ from ulmus import (
     RobustNKELMRegressor,
     engine,
 )
-from ulmus.engine import Lifted, Rows
+from ulmus.engine import Precomputed, Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.solvers.ridge import least_squares
@@ -37,8 +37,8 @@ def test_sparse_float32_rows_have_the_kernel_values_of_dense_ones(kernel):
     X[X < 0] = 0.0
     cross = CrossKernel(kernel, X[:10].astype(float), KernelParameters(gamma=0.1))
     dense, stored = np.empty((40, 10)), np.empty((40, 10))
-    cross.lift(X, dense)
-    cross.lift(sparse.csr_matrix(X), stored)
+    cross.transform_block(X, dense)
+    cross.transform_block(sparse.csr_matrix(X), stored)
     assert relative_error(stored, dense) < 1e-14
 
 
@@ -99,7 +99,7 @@ def test_float32_sums_know_targets_in_any_place_and_units(c, b, weighted):
     rng = np.random.RandomState(0)
     Phi, T = rng.normal(size=(500, 4)).astype(np.float32), c * rng.normal(size=(500, 2)) + b
     weight = rng.uniform(1, 3, 500) if weighted else None
-    found = engine.gram_statistics(Lifted(4), Rows(Phi, T, weight), dtype=np.float32).centred()
+    found = engine.gram_statistics(Precomputed(4), Rows(Phi, T, weight), dtype=np.float32).centred()
     expected = Statistics.of(Phi.astype(float), T, weight).centred()
     assert relative_error(found.cross, expected.cross) < 20 * NARROW
     assert relative_error(found.gram, expected.gram) < 20 * NARROW
@@ -109,11 +109,11 @@ def test_float32_sums_know_targets_in_any_place_and_units(c, b, weighted):
 def test_float32_products_know_weights_of_any_size(c):
     rng = np.random.RandomState(0)
     Phi, beta = rng.normal(size=(50, 4)).astype(np.float32), c * rng.normal(size=(4, 2))
-    out = engine.apply(Lifted(4), Phi, beta, dtype=np.float32)
+    out = engine.apply(Precomputed(4), Phi, beta, dtype=np.float32)
     assert relative_error(out, Phi.astype(float) @ beta) < 10 * NARROW
     rows = Rows(Phi, c * rng.normal(size=(50, 2)))
-    g = engine.gradient(Lifted(4), rows, beta, c * np.ones(2), dtype=np.float32)
-    exact = engine.gradient(Lifted(4), rows, beta, c * np.ones(2))
+    g = engine.gradient(Precomputed(4), rows, beta, c * np.ones(2), dtype=np.float32)
+    exact = engine.gradient(Precomputed(4), rows, beta, c * np.ones(2))
     assert relative_error(g, exact) < 20 * NARROW
 
 

@@ -113,7 +113,7 @@ def test_partly_whitened_rows_are_white_but_for_the_factor_that_is_left():
     for leading in (1, 7, 39):
         partial = PartialWhitening.of(phi.cross_kernel_, phi.whitening_, leading)
         E = np.empty((len(X), 40))
-        partial.lift(X, E)
+        partial.transform_block(X, E)
         F = phi.transform(X)
         np.testing.assert_allclose(E[:, :leading], F[:, :leading], atol=1e-13)
         np.testing.assert_allclose(np.linalg.solve(partial.remaining, E.T).T, F, atol=1e-9)
@@ -192,12 +192,14 @@ def test_a_loss_that_was_measured_to_be_small_is_left_and_any_other_is_corrected
     phi = NystromMap(gamma=0.2, landmarks=X[:40]).fit(X)
     assert choose_route("float64", phi.condition_).precision.correct == 0.0
     exact = fit_gram(Problem(phi, Rows(X, T), 64.0), replace(DOUBLE, correct=0.0))
-    for settled, corrections in ((1e-7, 0), (1e-16, 1)):
-        line = Route("gram", replace(DOUBLE, correct=0.0, settled=settled))
+    for negligible, corrections in ((1e-7, 0), (1e-16, 1)):
+        line = Route("gram", replace(DOUBLE, correct=0.0, negligible=negligible))
         monkeypatch.setattr(nystrom_ridge, "choose_route", lambda *_, line=line, **__: line)
         found = fit_nystrom_ridge(phi, Rows(X, T), 64.0)
         assert found.n_corrections >= corrections > found.n_corrections - 4
-        assert relative_error(phi.transform(X) @ found.beta, phi.transform(X) @ exact.beta) < (settled or 1e-10) + 1e-9
+        assert (
+            relative_error(phi.transform(X) @ found.beta, phi.transform(X) @ exact.beta) < (negligible or 1e-10) + 1e-9
+        )
     few = fit_nystrom_ridge(phi, Rows(X[:1000], T[:1000]), 64.0)
     assert few.n_corrections > 0
 

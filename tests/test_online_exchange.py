@@ -216,7 +216,7 @@ def test_a_map_grows_by_the_rows_that_its_landmarks_leave_out():
     near, far = X[:200], X[:50] + 6.0
     small = ulmus.NystromMap(15, gamma=0.5, random_state=0).fit(near)
     grown = small.grown(far, 0.3, 60)
-    assert 15 < grown.n_lifted < 60
+    assert 15 < grown.n_features_out < 60
     assert relative_error(grown.transform(near)[:, :15], small.transform(near)) <= 1e-12
     assert (grown.residual_kernel(far) <= 0.3 + 1e-12).all()
     # the map that has had these landmarks from the start
@@ -231,7 +231,7 @@ def test_new_landmarks_are_exact_for_the_future_and_zero_for_the_past():
     away, y_away = X[600:] + 6.0, Y[600:] + 1.0
     model.partial_fit(away[:60], y_away[:60], novelty=0.5)
     model.partial_fit(away[60:], y_away[60:])
-    assert model.n_landmarks_ == model.map_.n_lifted > 15
+    assert model.n_landmarks_ == model.map_.n_features_out > 15
     Phi = np.vstack([model.map_.transform(X[:600]), model.map_.transform(away)])
     Phi[:600, 15:] = 0.0
     y = np.r_[Y[:600], y_away]

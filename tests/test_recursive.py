@@ -243,9 +243,9 @@ def test_a_feature_that_comes_later_is_one_that_was_zero_before(form, forgetting
 @pytest.mark.parametrize("n", [6, 80])
 def test_a_batch_solution_can_be_gone_on_from(n, intercept):
     class Identity:
-        n_lifted = 9
+        n_features_out = 9
 
-        def lift(self, X, out):
+        def transform_block(self, X, out):
             out[:] = X
 
     rng = np.random.RandomState(0)

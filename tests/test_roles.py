@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 import ulmus
 from ulmus.cli import main
 from ulmus.cli.console import BAD_TABLE, OK, USAGE
-from ulmus.cli.fit import judged_by
+from ulmus.cli.fit import scored_by
 from ulmus.cli.roles import METRICS, Extras, Roles, divided
 from ulmus.persistence import describe
 from ulmus.scores import scores
@@ -210,7 +210,7 @@ def test_a_metric_is_the_first_score(tmp_path, model, metric):
     options = ["--metric", metric, "--model", model, "--effort", "fast", "--no-baselines"]
     assert main(["fit", str(tmp_path / "t.csv"), "--target", "y", "-o", str(out), *options]) == OK
     assert describe(out).notes["scores"][0]["name"] == METRICS[metric][0]
-    wanted = judged_by(Roles(metric=metric), model, "classification")
+    wanted = scored_by(Roles(metric=metric), model, "classification")
     assert ulmus.load(out)[-1].criterion == wanted.get("criterion", "auto")
 
 

@@ -13,7 +13,7 @@ from ulmus import (
     RobustNKELMRegressor,
 )
 from ulmus.calibration.scale import LAMBDAS, Scale, _fit, _scoring, deviance
-from ulmus.engine import Lifted
+from ulmus.engine import Precomputed
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
@@ -53,7 +53,7 @@ def test_an_outlier_counts_as_five_times_its_size_at_most():
 def test_few_rows_leave_the_size_by_fits_without_their_part():
     X, a, w = sizes(np.random.RandomState(1), 150)
     fold = np.arange(150) % 3
-    found = Scale.of(Lifted(4), X, a, w, fold)
+    found = Scale.of(Precomputed(4), X, a, w, fold)
     Psi = X - np.average(X, axis=0, weights=w)
     Psi /= np.sqrt(np.average(np.sum(Psi**2, axis=1), weights=w))
     left = np.empty((150, len(LAMBDAS)))
@@ -81,8 +81,8 @@ def test_a_weight_is_as_many_copies_for_the_size_of_errors():
     rng = np.random.RandomState(3)
     X, a, _ = sizes(rng, 120)
     w = rng.randint(1, 4, 120)
-    one = Scale.of(Lifted(4), X, a, w.astype(float))
-    copies = Scale.of(Lifted(4), *(np.repeat(v, w, axis=0) for v in (X, a)), np.ones(w.sum()))
+    one = Scale.of(Precomputed(4), X, a, w.astype(float))
+    copies = Scale.of(Precomputed(4), *(np.repeat(v, w, axis=0) for v in (X, a)), np.ones(w.sum()))
     np.testing.assert_allclose(copies.left_out, np.repeat(one.left_out, w), rtol=1e-8)
     np.testing.assert_allclose(copies(X), one(X), rtol=1e-8)
 
@@ -90,13 +90,13 @@ def test_a_weight_is_as_many_copies_for_the_size_of_errors():
 def test_errors_of_one_size_have_one_size():
     rng = np.random.RandomState(4)
     X = rng.normal(size=(1000, 4))
-    found = Scale.of(Lifted(4), X, np.abs(rng.normal(size=1000)), np.ones(1000))
+    found = Scale.of(Precomputed(4), X, np.abs(rng.normal(size=1000)), np.ones(1000))
     assert np.ptp(np.log(found(X))) < 0.25
 
 
 def test_new_rows_far_away_have_no_size_that_no_row_had():
     X, a, w = sizes(np.random.RandomState(5), 300)
-    found = Scale.of(Lifted(4), X, a, w)
+    found = Scale.of(Precomputed(4), X, a, w)
     far = found(1e6 * X)
     assert found.left_out.min() <= far.min() <= far.max() <= found.left_out.max()
 

@@ -13,46 +13,46 @@ from ulmus.solvers import path
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.solvers.path import RidgePath
 from ulmus.statistics import Statistics
-from ulmus.tuning import Judge, Trial, Tuner, search
+from ulmus.tuning import Scorer, Trial, Tuner, search
 from ulmus.tuning.search import LOG2_C
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
 
 @pytest.fixture
-def judge():
+def scorer():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(300, 3))
     labels = (X[:, 0] * X[:, 1] > 0).astype(int) + (X[:, 2] > 1)
     coding = OneVsAll(np.arange(3))
-    return Judge(Rows(X, coding.encode(labels)), coding, nystrom_statistics, True)
+    return Scorer(Rows(X, coding.encode(labels)), coding, nystrom_statistics, True)
 
 
-def test_sizes_judged_in_one_pass_have_the_losses_of_separate_passes(judge):
-    features = NystromMap(60, gamma=0.3, random_state=0).fit(judge.rows.X)
-    summary = judge.summarise(features)
-    together = judge.trials("size", 0.3, features, summary, LOG2_C, [15, 30, 60])
+def test_sizes_judged_in_one_pass_have_the_losses_of_separate_passes(scorer):
+    features = NystromMap(60, gamma=0.3, random_state=0).fit(scorer.rows.X)
+    summary = scorer.summarise(features)
+    together = scorer.trials("size", 0.3, features, summary, LOG2_C, [15, 30, 60])
     for trial in together:
-        alone = judge.trial("size", 0.3, features, summary, LOG2_C, trial.size)
+        alone = scorer.trial("size", 0.3, features, summary, LOG2_C, trial.size)
         np.testing.assert_array_equal(trial.C, alone.C)
         np.testing.assert_allclose(trial.loss, alone.loss, rtol=1e-12)
         np.testing.assert_allclose(trial.row_losses, alone.row_losses, rtol=1e-12)
 
 
-def test_losses_are_the_same_when_features_are_kept_and_when_they_are_evaluated_again(judge):
-    features = NystromMap(60, gamma=0.3, random_state=0).fit(judge.rows.X)
-    kept, lifted = judge.lifted(features)
-    assert kept is not judge
-    again = judge.trial("C", 0.3, features, judge.summarise(features), LOG2_C)
-    once = kept.trial("C", 0.3, lifted, kept.summarise(lifted), LOG2_C)
+def test_losses_are_the_same_when_features_are_kept_and_when_they_are_evaluated_again(scorer):
+    features = NystromMap(60, gamma=0.3, random_state=0).fit(scorer.rows.X)
+    kept, precomputed = scorer.precomputed(features)
+    assert kept is not scorer
+    again = scorer.trial("C", 0.3, features, scorer.summarise(features), LOG2_C)
+    once = kept.trial("C", 0.3, precomputed, kept.summarise(precomputed), LOG2_C)
     np.testing.assert_allclose(once.loss, again.loss, rtol=1e-9)
 
 
-def test_a_sparse_grid_ends_beside_the_best_C_of_the_full_one(judge):
-    features = NystromMap(60, gamma=0.3, random_state=0).fit(judge.rows.X)
-    summary = judge.summarise(features)
-    full = judge.trial("C", 0.3, features, summary, LOG2_C)
-    sparse = judge.trial("C", 0.3, features, summary, LOG2_C[::5])
+def test_a_sparse_grid_ends_beside_the_best_C_of_the_full_one(scorer):
+    features = NystromMap(60, gamma=0.3, random_state=0).fit(scorer.rows.X)
+    summary = scorer.summarise(features)
+    full = scorer.trial("C", 0.3, features, summary, LOG2_C)
+    sparse = scorer.trial("C", 0.3, features, summary, LOG2_C[::5])
     assert len(sparse.C) < len(full.C) / 2
     assert sparse.loss.min() <= 1.001 * full.loss.min()
 
@@ -114,7 +114,7 @@ def test_a_search_keeps_blas_on_one_thread(monkeypatch):
     assert all(count == 1 for counts in seen for count in counts)
 
 
-def made(judge, losses, C=(1.0,)):
+def made(scorer, losses, C=(1.0,)):
     losses = np.asarray(losses, dtype=float)
     return Trial("size", 1.0, 10, len(losses), np.array(C), np.array([losses.mean()]), losses)
 
@@ -122,32 +122,32 @@ def made(judge, losses, C=(1.0,)):
 def test_one_row_does_not_decide_between_two_models():
     rng = np.random.RandomState(0)
     T = rng.normal(size=(2000, 1))
-    judge = Judge(Rows(T, T), Plain.of(T, None), nystrom_statistics, False)
+    scorer = Scorer(Rows(T, T), Plain.of(T, None), nystrom_statistics, False)
     old = rng.uniform(0.9, 1.1, 2000)
     new = old - 0.05 - 0.01 * rng.uniform(size=2000)
     new[7] = 500.0
-    assert made(judge, new).best_loss > made(judge, old).best_loss
-    assert judge.gains(made(judge, old), made(judge, new))
-    assert not judge.gains(made(judge, new), made(judge, old))
+    assert made(scorer, new).best_loss > made(scorer, old).best_loss
+    assert scorer.gains(made(scorer, old), made(scorer, new))
+    assert not scorer.gains(made(scorer, new), made(scorer, old))
 
 
 def test_of_widths_that_tie_the_largest_is_taken():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(400, 2))
     T = rng.normal(size=(400, 1))
-    judge = Judge(Rows(X, T), Plain.of(T, None), nystrom_statistics, True)
+    scorer = Scorer(Rows(X, T), Plain.of(T, None), nystrom_statistics, True)
     losses = {0.25: 1.3, 0.5: 1.0, 1.0: 1.001, 2.0: 1.2}
-    tuner = Tuner(judge, lambda width, size: None, rng)
+    tuner = Tuner(scorer, lambda width, size: None, rng)
     noise = rng.normal(size=(4, 400))
 
-    def trial(width, size, judge):
+    def trial(width, size, scorer):
         rows = losses[width] + 0.2 * noise[list(losses).index(width)]
-        return made(judge, rows - rows.mean() + losses[width])
+        return made(scorer, rows - rows.mean() + losses[width])
 
     tuner._width_trial = trial
-    assert tuner._climb(0.5, 2.0, 10, judge) == 1.0
+    assert tuner._climb(0.5, 2.0, 10, scorer) == 1.0
     losses[1.0] = 1.1
-    assert tuner._climb(0.5, 2.0, 10, judge) == 0.5
+    assert tuner._climb(0.5, 2.0, 10, scorer) == 0.5
 
 
 @pytest.mark.parametrize("Model", [NKELMRegressor, ELMRegressor])
@@ -196,11 +196,11 @@ def test_flatter_kernels_must_gain_while_rows_and_features_are_to_come(monkeypat
     assert coarse(1000) == free[1000] > 3  # the sample is all there is
 
 
-def test_a_gain_that_is_round_off_is_none(judge):
+def test_a_gain_that_is_round_off_is_none(scorer):
     """Two models of saturated nodes are the same model: every row may gain a last digit, and surely so."""
-    features = NystromMap(60, gamma=0.3, random_state=0).fit(judge.rows.X)
-    old = judge.trial("C", 0.3, features, judge.summarise(features), LOG2_C)
+    features = NystromMap(60, gamma=0.3, random_state=0).fit(scorer.rows.X)
+    old = scorer.trial("C", 0.3, features, scorer.summarise(features), LOG2_C)
     same, better = (replace(old, row_losses=share * old.row_losses) for share in (1 - 1e-14, 0.9))
-    assert judge.gain(old, same)[0] > 0
-    assert not judge.gains(old, same, errors=0.0)
-    assert judge.gains(old, better, errors=0.0)
+    assert scorer.gain(old, same)[0] > 0
+    assert not scorer.gains(old, same, errors=0.0)
+    assert scorer.gains(old, better, errors=0.0)

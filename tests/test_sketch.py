@@ -31,8 +31,8 @@ def test_a_trial_is_that_of_a_map_of_all_digits(kernel, weighted):
     X, T = noisy(300)
     rows = Rows(X, T, np.random.RandomState(1).randint(1, 4, 300).astype(float) if weighted else None)
     grid = np.arange(-4.0, 9.0, 2.0)
-    lean = search().judge(rows, kernel, 0.4, 60, grid, 1)
-    exact = search()._judge(rows, kernel, 0.4, 60, grid, 1, None)
+    lean = search().score(rows, kernel, 0.4, 60, grid, 1)
+    exact = search()._score(rows, kernel, 0.4, 60, grid, 1, None)
     assert isinstance(lean.features, Sketch)
     assert not isinstance(exact.features, Sketch)
     assert_allclose(lean.trial.loss, exact.trial.loss, rtol=1e-4)
@@ -40,8 +40,8 @@ def test_a_trial_is_that_of_a_map_of_all_digits(kernel, weighted):
 
 def test_a_kernel_without_a_factor_falls_back_to_the_map():
     X, T = noisy(80)
-    judged = search(shape={"coef0": -3.0}).judge(Rows(X, T), "sigmoid", 2.0, 40, np.zeros(1), 1)
-    assert not isinstance(judged.features, Sketch)
+    scored = search(shape={"coef0": -3.0}).score(Rows(X, T), "sigmoid", 2.0, 40, np.zeros(1), 1)
+    assert not isinstance(scored.features, Sketch)
 
 
 @pytest.mark.parametrize("kernel", ["laplacian_l1", "matern32"])
@@ -61,7 +61,7 @@ def test_a_climb_judges_the_widths_that_it_names():
     climb = of.climb(rows, "matern32", 1.0, 40, 1)
     assert len(climb.trials) >= 3
     for trial in climb.trials:
-        again = of.judge(rows, "matern32", trial.width, 40, np.log2(trial.C), 1).trial
+        again = of.score(rows, "matern32", trial.width, 40, np.log2(trial.C), 1).trial
         assert_allclose(np.interp(np.log2(trial.C), np.log2(again.C), again.loss), trial.loss, rtol=1e-6)
     widths = np.log(sorted(trial.width for trial in climb.trials)) / np.log(FACTOR)
     assert_allclose(np.diff(widths), 1.0)
@@ -69,9 +69,9 @@ def test_a_climb_judges_the_widths_that_it_names():
 
 def test_of_many_rows_half_are_judged_and_all_are_learned_from(monkeypatch):
     X, T = noisy(400)
-    whole = search().judge(Rows(X, T), "matern32", 0.4, 40, np.zeros(1), 1).trial
+    whole = search().score(Rows(X, T), "matern32", 0.4, 40, np.zeros(1), 1).trial
     monkeypatch.setattr(tuning_metric, "SCORED", 100)
-    half = search().judge(Rows(X, T), "matern32", 0.4, 40, np.zeros(1), 1).trial
+    half = search().score(Rows(X, T), "matern32", 0.4, 40, np.zeros(1), 1).trial
     assert_allclose(half.row_losses, whole.row_losses[:200], rtol=1e-9)
 
 
@@ -99,7 +99,7 @@ def test_a_metric_to_begin_with_is_the_first_to_be_tried():
     X, T = noisy(200)
     A, of, rows = np.array([1.0, 0.1, 0.1]), search(), Rows(X, T)
     alone = of.rounds(rows, "matern32", 1.0, 30, 0, 1, begin=A)
-    beside = of.rounds(rows, "matern32", 1.0, 30, 0, 1, of.judge(rows, "matern32", 1.0, 30, np.zeros(1), 1), A)
+    beside = of.rounds(rows, "matern32", 1.0, 30, 0, 1, of.score(rows, "matern32", 1.0, 30, np.zeros(1), 1), A)
     assert [each[0].tolist() for each in alone] == [A.tolist()]
     assert [each[0].tolist() for each in beside] == [[1.0, 1.0, 1.0], A.tolist()]
 

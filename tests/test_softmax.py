@@ -10,7 +10,7 @@ from scipy.special import expit, log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 
 from data import classification, rows
-from ulmus.engine import Lifted, Rows
+from ulmus.engine import Precomputed, Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers import log_metric
@@ -283,7 +283,7 @@ def test_a_run_that_is_stopped_says_how_much_is_left():
 @pytest.mark.parametrize("C", [0.0, -1.0, np.inf, np.nan])
 def test_a_penalty_that_is_none_is_refused(C):
     with pytest.raises(ValueError, match="C must be positive and finite"):
-        LogProblem(Lifted(1), Rows(np.ones((2, 1)), np.ones((2, 1))), C)
+        LogProblem(Precomputed(1), Rows(np.ones((2, 1)), np.ones((2, 1))), C)
 
 
 def test_offsets_of_another_shape_are_refused():

@@ -23,9 +23,9 @@ class Features:
     """Feature rows given as they are."""
 
     def __init__(self, n_features):
-        self.n_lifted = n_features
+        self.n_features_out = n_features
 
-    def lift(self, X, out):
+    def transform_block(self, X, out):
         out[:] = X
 
 

@@ -78,12 +78,12 @@ def test_C_and_size_left_open_are_chosen_on_all_rows_from_their_sums():
     model = ulmus.NKELMRegressor(gamma=0.3, random_state=0)
     steps = Steps(model)
     rows, folds, T = steps.read(X, Y), np.arange(len(Y)) % 4, Y[:, None]
-    steps.begin(rows[:100], spare=True)
-    offered = steps.plan.features.n_lifted
+    steps.begin(rows[:100], oversize=True)
+    offered = steps.plan.features.n_features_out
     blocks = [slice(0, 100), slice(100, 101), slice(101, 400)]
     summary = reduce(add, (steps.summarise(rows[b], folds[b], 4) for b in blocks))
     steps.finish(summary, rows, folds, choose=True)
-    trial = next(t for t in reversed(model.tuning_.trials) if t.size == model.map_.n_lifted)
+    trial = next(t for t in reversed(model.tuning_.trials) if t.size == model.map_.n_features_out)
     assert model.n_landmarks_ in (offered // 4, offered // 2, offered)
     # the loss of the choice, by brute force: every fold predicted by the model of the others
     Phi, errors = model.map_.transform(X), np.empty(len(Y))

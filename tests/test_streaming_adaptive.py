@@ -112,7 +112,7 @@ def coordinates(model, rows=X):
 
 def features(model):
     U = coordinates(model)
-    return transform(model.map_, U, np.empty((len(U), model.map_.n_lifted)))
+    return transform(model.map_, U, np.empty((len(U), model.map_.n_features_out)))
 
 
 @pytest.mark.parametrize("name", ["regression", "weights", "two outputs"])

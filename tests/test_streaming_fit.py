@@ -118,7 +118,7 @@ def test_a_sample_of_all_rows_leads_to_the_choices_of_a_fit(name):
     make, y, weight = OPEN[name]
     streamed = streaming.fit(make(), lambda: cut(y, weight, [100, 0, 33]), batch_rows=111)
     whole = make().fit(X, y, weight)
-    assert (streamed.C_, streamed.map_.n_lifted) == (whole.C_, whole.map_.n_lifted)
+    assert (streamed.C_, streamed.map_.n_features_out) == (whole.C_, whole.map_.n_features_out)
     assert streamed.tuning_.loss == pytest.approx(whole.tuning_.loss, rel=1e-6)
     same(streamed, whole, 1e-8)  # C is large where nothing speaks against it
 
@@ -182,7 +182,7 @@ def test_C_and_size_are_chosen_by_the_loss_on_all_rows(make, cv):
     """From a sample of 60 of 700 rows; the loss, by brute force, of models that see all rows but those judged."""
     options = {"gamma": 0.3, "max_landmarks": 20} if make is ulmus.NKELMRegressor else {"slope": 1.0, "max_hidden": 20}
     model = streaming.fit(make(cv=cv, random_state=0, **options), (X, Y), batch_rows=100, sample_rows=60)
-    trial = next(t for t in reversed(model.tuning_.trials) if t.size == model.map_.n_lifted)
+    trial = next(t for t in reversed(model.tuning_.trials) if t.size == model.map_.n_features_out)
     assert (model.C_, trial.n_rows) == (trial.best_C, 60)
     Phi, T = model.map_.transform(X), Y[:, None]
     sample = np.flatnonzero(np.isin(X[:, 0], streaming_sample(60)))
@@ -419,7 +419,7 @@ def test_a_C_that_the_sums_of_all_rows_choose_is_not_sought_on_the_sample(given,
 
 def test_sums_that_are_to_choose_C_must_be_asked_to():
     steps = streaming.Steps(ulmus.NKELMRegressor(30, gamma=0.5, random_state=0))
-    steps.begin(steps.read(X[:200], Y[:200]), spare=True)
+    steps.begin(steps.read(X[:200], Y[:200]), oversize=True)
     summary = steps.summarise(steps.rows(X, Y))
     with pytest.raises(ValueError, match="choose=True"):
         steps.finish(summary)

@@ -117,7 +117,7 @@ def test_passes_take_the_steps_of_newtons_method_in_memory(search):
     problem = replace(model._family.problems(model, model.map_, rows)[1], rows=rows)
     c, C = np.array([0.3, 0.1]), np.array([20.0, 5.0])
     options = NewtonOptions(1e-9, 60, search, 0.1, reuse=0.0)
-    start = np.full((problem.features.n_lifted, 2), 3.0), np.array([5.0, -5.0])
+    start = np.full((problem.features.n_features_out, 2), 3.0), np.array([5.0, -5.0])
     kept = newton(HeldRows.of(problem), LOSSES["sqrt"], c, C, *start, options)
     passed = newton(
         Passes(InMemory(), problem, AsTheyAre(), np.abs(TWO).max(axis=0)), LOSSES["sqrt"], c, C, *start, options

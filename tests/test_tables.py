@@ -160,8 +160,8 @@ def test_batches_know_where_they_are(put, monkeypatch):
     path = put("x\n" + "".join(f"{i}\n" for i in range(1000)))
     batches = list(read_batches(path))
     assert len(batches) > 2
-    assert [b.first_row for b in batches] == (2 + np.cumsum([0] + [b.n_rows for b in batches[:-1]])).tolist()
-    assert all(values(b.columns["x"], written(b.columns["x"])).values[0] == b.first_row - 2 for b in batches)
+    assert [b.numbers[0] for b in batches] == (2 + np.cumsum([0] + [b.n_rows for b in batches[:-1]])).tolist()
+    assert all(values(b.columns["x"], written(b.columns["x"])).values[0] == b.numbers[0] - 2 for b in batches)
 
 
 def test_json_lines_come_in_batches_and_names_may_come_later(put, monkeypatch):
@@ -170,7 +170,7 @@ def test_json_lines_come_in_batches_and_names_may_come_later(put, monkeypatch):
     path = put("\n".join(json.dumps(row) for row in rows), "rows.jsonl")
     batches = list(read_batches(path))
     assert len(batches) > 5
-    assert [b.first_row for b in batches] == (1 + np.cumsum([0] + [b.n_rows for b in batches[:-1]])).tolist()
+    assert [b.numbers[0] for b in batches] == (1 + np.cumsum([0] + [b.n_rows for b in batches[:-1]])).tolist()
     whole = read_table(path)
     assert whole.columns["x"].to_pylist() == list(range(90))
     assert whole.columns["mixed"].to_pylist() == [str(i) if i < 30 else f"t{i}" for i in range(90)]

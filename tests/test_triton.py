@@ -95,8 +95,8 @@ def test_products_through_tiles_are_those_of_the_normal_equations(kernel, gamma,
     normal, cross, rows = system(kernel, gamma)
     assert normal.fused is not None
     K, Z = np.empty((150, 30)), np.empty((30, 30))
-    cross.lift(rows.X, K)
-    cross.lift(cross.Z, Z)
+    cross.transform_block(rows.X, K)
+    cross.transform_block(cross.Z, Z)
     H = K.T @ (rows.weight[:, None] * K) + Z
     P = np.random.RandomState(0).normal(size=(30, 1))
     tensor = normal.accelerator.tensor(P)

@@ -28,7 +28,7 @@ from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.solvers.path import RidgePath, leave_out
 from ulmus.solvers.ridge import Problem, fit_ridge
 from ulmus.statistics import Statistics
-from ulmus.tuning import Judge, fold_numbers
+from ulmus.tuning import Scorer, fold_numbers
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
@@ -114,15 +114,15 @@ def test_exact_kernel_leave_one_out_equals_refits(problem, intercept, C):
         np.testing.assert_allclose(P[i], refit.predict(X[[15 + i]])[0], rtol=1e-8, atol=1e-8)
 
 
-def make_judge(X, T, coding, **options):
-    return Judge(Rows(X, T), coding, nystrom_statistics, False, **options)
+def make_scorer(X, T, coding, **options):
+    return Scorer(Rows(X, T), coding, nystrom_statistics, False, **options)
 
 
 def test_losses_of_every_C_equal_brute_force_leave_one_out(problem):
     X, T, _ = problem
     features = NystromMap(12, gamma=0.3, random_state=0).fit(X)
-    judge = make_judge(X, T, Plain.of(T, None))
-    trial = judge.trial("C", 0.3, features, judge.summarise(features), np.array([-3.0, 0.0, 4.0]))
+    scorer = make_scorer(X, T, Plain.of(T, None))
+    trial = scorer.trial("C", 0.3, features, scorer.summarise(features), np.array([-3.0, 0.0, 4.0]))
     F = features.transform(X)
     for C, loss in zip(trial.C, trial.loss, strict=True):
         errors = []
@@ -136,13 +136,13 @@ def test_losses_of_every_C_equal_brute_force_leave_one_out(problem):
 def test_nested_surface_equals_separate_fits(problem):
     X, T, _ = problem
     large = NystromMap(24, gamma=0.3, random_state=0).fit(X)
-    judge = make_judge(X, T, Plain.of(T, None))
-    summary = judge.summarise(large)
+    scorer = make_scorer(X, T, Plain.of(T, None))
+    summary = scorer.summarise(large)
     grid = np.array([-3.0, 2.0, 10.0, 20.0])
     for size in (3, 8, 17, 24):
-        nested = judge.trial("size", 0.3, large, summary, grid, size)
+        nested = scorer.trial("size", 0.3, large, summary, grid, size)
         small = NystromMap(size, gamma=0.3, random_state=0).fit(X)
-        separate = judge.trial("size", 0.3, small, judge.summarise(small), grid)
+        separate = scorer.trial("size", 0.3, small, scorer.summarise(small), grid)
         np.testing.assert_allclose(nested.loss[:4], separate.loss[:4], rtol=1e-8)
         np.testing.assert_allclose(large.prefix(size).transform(X), small.transform(X), atol=1e-10)
 
@@ -154,8 +154,8 @@ def test_folds_from_statistics_equal_refits(problem, grouped):
     splitter = GroupKFold(4) if grouped else KFold(4)
     folds = fold_numbers(4, X, T[:, 0], groups, classifier=False)
     features = NystromMap(12, gamma=0.3, random_state=0).fit(X)
-    judge = make_judge(X, T, Plain.of(T, None), folds=folds)
-    trial = judge.trial("C", 0.3, features, judge.summarise(features), np.array([-2.0, 3.0, 9.0]))
+    scorer = make_scorer(X, T, Plain.of(T, None), folds=folds)
+    trial = scorer.trial("C", 0.3, features, scorer.summarise(features), np.array([-2.0, 3.0, 9.0]))
     F = features.transform(X)
     for C, loss in zip(trial.C, trial.loss, strict=True):
         errors = np.empty(len(X))

@@ -88,13 +88,13 @@ def test_the_comparison_of_kernels_is_judged_on_rows_that_no_metric_knows(monkey
         known.update(rows.T[:, 0])
         return sharpest(self, rows, *others)
 
-    def judges(self, rows, *others):
+    def scores(self, rows, *others):
         fresh.update(rows.T[:, 0])
         asked.add(others[-1])
         return trials(self, rows, *others)
 
     monkeypatch.setattr(MetricSearch, "sharpest", learns)
-    monkeypatch.setattr(ViewSearch, "_trials", judges)
+    monkeypatch.setattr(ViewSearch, "_trials", scores)
     found.choose()
     assert len(known) == len(fresh) == 400
     assert max(asked) == (200 if apart else 150)
@@ -107,8 +107,8 @@ def test_landmarks_are_the_same_rows_whatever_metric_shows_them():
     found = search(X, T, rows=200, landmarks=20, metric_rows=200, metric_landmarks=20, rounds=1)
     rows = found._sample(200)
     for metric in (np.array([1.0, 1.0]), np.array([0.5, 2.0])):
-        judged = found.search.judge(Rows(rows.X * metric, rows.T), "matern32", 1.0, 20, np.zeros(1), 1)
-        np.testing.assert_array_equal(judged.features.cross_kernel_.Z, (rows.X * metric)[:20])
+        scored = found.search.score(Rows(rows.X * metric, rows.T), "matern32", 1.0, 20, np.zeros(1), 1)
+        np.testing.assert_array_equal(scored.features.cross_kernel_.Z, (rows.X * metric)[:20])
     assert not np.array_equal(rows.X, X)  # which is why the order must be random
 
 
@@ -163,7 +163,7 @@ def test_rows_that_no_metric_knows_decide_between_those_who_may_win(monkeypatch,
 
     monkeypatch.setattr(ViewSearch, "_trials", trials)
     climbs = [SimpleNamespace(best=SimpleNamespace(best_loss=loss, size=20)) for loss in losses]
-    assert found._settled(found.rows[:40], found.rows[40:], views, climbs, 20) == chosen
+    assert found._best_of(found.rows[:40], found.rows[40:], views, climbs, 20) == chosen
     assert [[views.index(view) for view in names] for _, names in given] == ([asked] if asked else [])
     assert all(len(rows) == 60 for rows, _ in given)
 

@@ -58,7 +58,7 @@ def _chosen(name: str, features: str, scaling: Callable[[], Any], metric: str | 
     model = ENDA(features=features, metric=metric, max_hidden=MOST.get(name, 2000), random_state=0)
     model.fit(scaling().fit(X, y).transform(X), y)
     width = "slope" if features == "random" else "gamma"
-    return {"C": model.C_, width: getattr(model, f"{width}_"), "n_hidden": model.map_.n_lifted}
+    return {"C": model.C_, width: getattr(model, f"{width}_"), "n_hidden": model.map_.n_features_out}
 
 
 def _large(

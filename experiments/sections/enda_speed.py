@@ -67,9 +67,9 @@ def beside_lda(section: Section, options: Options, X: np.ndarray, y: np.ndarray,
     T = np.equal(y[:, None], np.unique(y)).astype(np.float64)
 
     class Given:
-        n_lifted = nodes
+        n_features_out = nodes
 
-        def lift(self, rows: np.ndarray, out: np.ndarray) -> None:
+        def transform_block(self, rows: np.ndarray, out: np.ndarray) -> None:
             out[:] = rows
 
     jobs = {

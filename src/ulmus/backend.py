@@ -25,7 +25,7 @@ from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, fit_nystrom_sums, nys
 from ulmus.solvers.ridge import Gradient, Precision, Problem, Solution, fit_ridge, fit_sums
 from ulmus.solvers.softmax import LogProblem
 from ulmus.statistics import Statistics, Summary
-from ulmus.tuning import Judge
+from ulmus.tuning import Scorer
 from ulmus.tuning.log_choice import posed_in_double
 from ulmus.tuning.log_held import posed
 
@@ -56,19 +56,19 @@ class Host:
         """Memory that a fit may use."""
         return engine.physical_memory() or np.inf
 
-    def judge(
+    def scorer(
         self, rows: Rows, coding: Coding, fit_intercept: bool, criterion: str, folds: np.ndarray | None, **more: Any
-    ) -> Judge:
+    ) -> Scorer:
         """Who tells how good a map and a C are, by rows that models did not see."""
         options: dict[str, Any] = {"criterion": criterion, "folds": folds, "n_jobs": self.n_jobs}
-        return Judge(rows, coding, self.statistics, fit_intercept, **options, **more)
+        return Scorer(rows, coding, self.statistics, fit_intercept, **options, **more)
 
     def kept(self, features: NystromMap, rows: Rows) -> tuple[Any, Rows]:
         """Map and rows for several passes: with kernel values evaluated once, where they fit in memory."""
         return keep(features, rows, self.n_jobs)
 
-    def judged(self, features: Any) -> tuple[Any, np.ndarray | None]:
-        """Features as the judge takes them, and the whitening of those that are raw."""
+    def scored_form(self, features: Any) -> tuple[Any, np.ndarray | None]:
+        """Features as the scorer takes them, and the whitening of those that are raw."""
         return summed_form(features)
 
     def statistics(self, features: Any, rows: Rows) -> Statistics:

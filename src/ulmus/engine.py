@@ -34,24 +34,25 @@ SMALL = 2048
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Tile = tuple[slice, np.ndarray]
 
 
-class Lift(Protocol):
+class FeatureMap(Protocol):
     """What the engine needs of a feature map: a block of rows in, a block of features out."""
 
-    n_lifted: int
+    n_features_out: int
 
-    def lift(self, X: Any, out: np.ndarray) -> None:
+    def transform_block(self, X: Any, out: np.ndarray) -> None:
         """Write the features of the rows ``X`` into ``out`` (C-ordered, float32 or float64)."""
 
 
 @dataclass
-class Lifted:
+class Precomputed:
     """The features of rows that are features already."""
 
-    n_lifted: int
+    n_features_out: int
 
-    def lift(self, X: np.ndarray, out: np.ndarray) -> None:
+    def transform_block(self, X: np.ndarray, out: np.ndarray) -> None:
         """Write them into ``out``."""
         out[:] = X
 
@@ -221,25 +222,25 @@ def block_rows(n_features: int, dtype: Any) -> int:
     return max(64, BLOCK_BYTES // (8 * max(1, n_features)) * (1 if np.dtype(dtype) == np.float64 else 4))
 
 
-def lifted_tiles(features: Lift, rows: Rows, dtype: Any, workspace: Workspace) -> Iterator[tuple[slice, np.ndarray]]:
+def feature_tiles(features: FeatureMap, rows: Rows, dtype: Any, workspace: Workspace) -> Iterator[Tile]:
     """Features tile by tile, each finished while it is in cache and valid until the next one."""
-    D = features.n_lifted
+    D = features.n_features_out
     for tile in pieces(len(rows), tile_rows(D, dtype)):
         Phi = workspace.array("tile", (tile.stop - tile.start, D), dtype)
-        features.lift(rows.X[tile], Phi)
+        features.transform_block(rows.X[tile], Phi)
         yield tile, Phi
 
 
-def design_blocks(features: Lift, rows: Rows, dtype: Any, workspace: Workspace) -> Iterator[np.ndarray]:
+def design_blocks(features: FeatureMap, rows: Rows, dtype: Any, workspace: Workspace) -> Iterator[np.ndarray]:
     """Blocks of rows ``√w [φ t 1]``, each in this thread's buffer and valid until the next one."""
-    D, s = features.n_lifted, rows.T.shape[1]
+    D, s = features.n_features_out, rows.T.shape[1]
     for piece in pieces(len(rows), block_rows(D, dtype)):
         block = rows[piece]
         out = workspace.array("block", (len(block), D + s + 1), dtype)
-        if isinstance(features, Lifted):
+        if isinstance(features, Precomputed):
             out[:, :D] = block.X
         else:
-            for tile, Phi in lifted_tiles(features, block, dtype, workspace):
+            for tile, Phi in feature_tiles(features, block, dtype, workspace):
                 out[tile, :D] = Phi
         out[:, D:-1] = block.T
         out[:, -1] = 1
@@ -254,7 +255,7 @@ class GramSums:
     Threads may share one; a result is given back when it has been added.
     """
 
-    def __init__(self, features: Lift, n_outputs: int, dtype: Any = np.float64) -> None:
+    def __init__(self, features: FeatureMap, n_outputs: int, dtype: Any = np.float64) -> None:
         self.features, self.n_outputs, self.dtype = features, n_outputs, dtype
         self._workspace = Workspace()
         self._free: queue.SimpleQueue[Statistics] = queue.SimpleQueue()
@@ -275,13 +276,15 @@ class GramSums:
         return GramSums, (self.features, self.n_outputs, self.dtype)
 
     def zeros(self) -> Statistics:
-        return Statistics.zeros(self.features.n_lifted, self.n_outputs)
+        return Statistics.zeros(self.features.n_features_out, self.n_outputs)
 
     def give_back(self, part: Statistics) -> None:
         self._free.put(part)
 
 
-def gram_statistics(features: Lift, rows: Rows, *, dtype: Any = np.float64, n_jobs: int | None = -1) -> Statistics:
+def gram_statistics(
+    features: FeatureMap, rows: Rows, *, dtype: Any = np.float64, n_jobs: int | None = -1
+) -> Statistics:
     """Sum the statistics of ``rows`` in Gram form.
 
     Float32 blocks see targets about their mean and near 1, so that neither their place nor their units cost digits.
@@ -293,16 +296,16 @@ def gram_statistics(features: Lift, rows: Rows, *, dtype: Any = np.float64, n_jo
         rows = replace(rows, T=(rows.T - mean) / unit)
     sums = GramSums(features, rows.T.shape[1], dtype)
     total = sums.zeros()
-    for part in ordered_map(lambda slab: sums(rows[slab]), slabs(len(rows), features.n_lifted), n_jobs):
+    for part in ordered_map(lambda slab: sums(rows[slab]), slabs(len(rows), features.n_features_out), n_jobs):
         total += part
         sums.give_back(part)
     total.symmetrise()
     return total if np.dtype(dtype) == np.float64 else total.recoded(np.vstack([np.diag(unit), mean]))
 
 
-def triangular_statistics(features: Lift, rows: Rows, *, n_jobs: int | None = -1) -> TriangularStatistics:
+def triangular_statistics(features: FeatureMap, rows: Rows, *, n_jobs: int | None = -1) -> TriangularStatistics:
     """Sum the statistics of ``rows`` in triangular form: dearer, and exact where squaring loses digits."""
-    D, s = features.n_lifted, rows.T.shape[1]
+    D, s = features.n_features_out, rows.T.shape[1]
     workspace = Workspace()
 
     def work(slab: slice) -> TriangularStatistics:
@@ -318,7 +321,7 @@ def triangular_statistics(features: Lift, rows: Rows, *, n_jobs: int | None = -1
 
 
 def gradient(
-    features: Lift,
+    features: FeatureMap,
     rows: Rows,
     weights: np.ndarray,
     intercept: np.ndarray,
@@ -330,7 +333,7 @@ def gradient(
 
     In float32 only the sum over the slabs is taken in float64.
     """
-    D, s = features.n_lifted, rows.T.shape[1]
+    D, s = features.n_features_out, rows.T.shape[1]
     workspace = Workspace()
     unit = np.ones(s)
     if np.dtype(dtype) != np.float64:
@@ -341,7 +344,7 @@ def gradient(
     def work(slab: slice) -> np.ndarray:
         part = np.zeros((D + 1, s))
         slab_rows = rows[slab]
-        for tile, Phi in lifted_tiles(features, slab_rows, dtype, workspace):
+        for tile, Phi in feature_tiles(features, slab_rows, dtype, workspace):
             E = slab_rows.T[tile] - Phi @ weights - intercept
             if slab_rows.weight is not None:
                 E *= slab_rows.weight[tile, None]
@@ -355,13 +358,13 @@ def gradient(
     return total * unit
 
 
-def transform(features: Lift, X: Any, out: np.ndarray, *, n_jobs: int | None = -1) -> np.ndarray:
+def transform(features: FeatureMap, X: Any, out: np.ndarray, *, n_jobs: int | None = -1) -> np.ndarray:
     """All features of ``X``, written into ``out``."""
 
     def work(slab: slice) -> None:
         X_slab, out_slab = X[slab], out[slab]
         for tile in pieces(len(out_slab), tile_rows(out.shape[1], out.dtype)):
-            features.lift(X_slab[tile], out_slab[tile])
+            features.transform_block(X_slab[tile], out_slab[tile])
 
     for _ in ordered_map(work, slabs(X.shape[0]), n_jobs):
         pass
@@ -369,7 +372,7 @@ def transform(features: Lift, X: Any, out: np.ndarray, *, n_jobs: int | None = -
 
 
 def apply(
-    features: Lift, X: Any, weights: np.ndarray, *, dtype: Any = np.float64, n_jobs: int | None = -1
+    features: FeatureMap, X: Any, weights: np.ndarray, *, dtype: Any = np.float64, n_jobs: int | None = -1
 ) -> np.ndarray:
     """``Φ(X) β`` without ever holding ``Φ(X)``."""
     out = np.empty((X.shape[0], weights.shape[1]))
@@ -381,7 +384,7 @@ def apply(
     workspace = Workspace()
 
     def work(slab: slice) -> None:
-        for tile, Phi in lifted_tiles(features, rows[slab], dtype, workspace):
+        for tile, Phi in feature_tiles(features, rows[slab], dtype, workspace):
             np.multiply(Phi @ weights, unit, out=out[slab][tile])
 
     for _ in ordered_map(work, slabs(len(rows)), n_jobs):

@@ -50,7 +50,7 @@ class Kernel:
         (rough,), (far,) = moved(answer, (A_, B_), nudge, times=2)
         if check:
             ours = np.empty((len(A), len(B)))
-            CrossKernel(self.name, np.array(B), KernelParameters(self.gamma, 3, 1.0)).lift(np.array(A), ours)
+            CrossKernel(self.name, np.array(B), KernelParameters(self.gamma, 3, 1.0)).transform_block(np.array(A), ours)
             exponent = -np.log(np.maximum(np.abs(rough), 1e-300)) if self.name in DISTANCES else 1.0
             m = A.shape[1] + 4
             # squared distances are sums of squares about the mean of B; the kernels that are smooth at 0 take those

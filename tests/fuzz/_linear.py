@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 
 import ulmus
-from ulmus.engine import Lifted, Rows
+from ulmus.engine import Precomputed, Rows
 from ulmus.features.sampling import left_out_together
 from ulmus.models.families import CROWDED
 from ulmus.solvers.covariance import Covariance
@@ -117,7 +117,7 @@ def ridge(rng):
     expected = Expected(rng, Phi, case.T, case.w, Q, C, intercept, unit=unit)
     form = rng.choice(["gram", "dual", "triangular", "sums", "auto", "path"])
     words = f"ridge, form {form}, {D} features, C {C:.2e}, intercept {intercept}, {case.words}"
-    problem_ = Problem(Lifted(D), rows, C, intercept, n_jobs=1)
+    problem_ = Problem(Precomputed(D), rows, C, intercept, n_jobs=1)
     if form == "path":
         path = RidgePath(Statistics.of(Phi, case.T, case.w), fit_intercept=intercept)
         beta, b = path.weights(np.array([C]))

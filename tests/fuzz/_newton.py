@@ -7,7 +7,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import ulmus
 from ulmus.codings import Ordered
-from ulmus.engine import Lifted, Rows
+from ulmus.engine import Precomputed, Rows
 from ulmus.solvers.discriminant import solve_discriminant
 from ulmus.solvers.logistic import FeatureRidge, fit_logistic
 from ulmus.statistics import Statistics
@@ -84,7 +84,7 @@ def logistic(rng):
     t = np.where(rng.random(n) < rng.uniform(0.1, 0.9), 1.0, -1.0)
     intercept = bool(rng.random() < 0.5) and len(np.unique(t)) == 2
     words = f"logistic, {n} rows, {D} features, C {C:.2e}, intercept {intercept}, weights {case.w is not None}"
-    ridge = FeatureRidge(Lifted(D), intercept, n_jobs=1)
+    ridge = FeatureRidge(Precomputed(D), intercept, n_jobs=1)
     found = fit_logistic(ridge, Rows(Phi, t[:, None], case.w, None), C)
     M, t_, w_ = exactly(Phi, t, case.weight)
     beta, penalty = exactly(found.at.weights)[0], mpf(np.ones(D))

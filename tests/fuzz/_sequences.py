@@ -33,7 +33,7 @@ class Twin:
 
     def learn(self, X, y, w, **options):
         self.model.partial_fit(X, y, sample_weight=w, **options)
-        width = self.model.map_.n_lifted
+        width = self.model.map_.n_features_out
         for row in self.rows:
             row.age += len(y)
         weights = np.ones(len(y)) if w is None else w

@@ -42,7 +42,7 @@ class Curves:
 
     def __call__(self, X: Any, P: np.ndarray, features: Any) -> np.ndarray:
         """Curves at rows, with predictions P, ``[row, output, level]``."""
-        first = features if len(self.beta) == features.n_lifted else features.prefix(len(self.beta))
+        first = features if len(self.beta) == features.n_features_out else features.prefix(len(self.beta))
         out = engine.apply(first, X, self.beta) + self.intercept
         at = out.reshape(len(out), -1, len(self.levels))
         return P[:, :, None] + at - at[:, :, [self.middle]] if self.relative else at

@@ -7,7 +7,7 @@ import numpy as np
 
 from ulmus.calibration.curves import Curves
 from ulmus.calibration.held_out import HeldOut
-from ulmus.calibration.scale import MANY, PARTS, Scale, lifted
+from ulmus.calibration.scale import MANY, PARTS, Scale, transformed
 from ulmus.engine import Rows
 from ulmus.solvers.newton import NewtonOptions
 from ulmus.solvers.newton_rows import HeldRows
@@ -26,9 +26,9 @@ def error_curves(features: Any, X: np.ndarray, held_out: HeldOut, levels: np.nda
     The predictions are then those of the middle level. As for sizes of errors (:mod:`ulmus.calibration.scale`) there
     is one feature for eight rows, a hundred at most, and few rows, or folds, leave by fits without their part.
     """
-    size = min(Scale.size_for(X, held_out.fold), features.n_lifted)
+    size = min(Scale.size_for(X, held_out.fold), features.n_features_out)
     first = features.prefix(size)
-    Psi, own = lifted(first, X), OwnLandmarks.of(first, Rows(X, held_out.T))
+    Psi, own = transformed(first, X), OwnLandmarks.of(first, Rows(X, held_out.T))
     E, w = held_out.T - held_out.P, held_out.weight
     rows = HeldRows(Psi, Rows(X, E, w, held_out.unit), fit_intercept=True, n_jobs=1)
     unit = deviations(E, w, held_out.T)

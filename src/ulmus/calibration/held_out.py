@@ -9,7 +9,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.calibration.curves import Curves
-from ulmus.engine import Lift, Rows
+from ulmus.engine import FeatureMap, Rows
 from ulmus.features.kept import KeptMap
 from ulmus.features.kernels import dense
 from ulmus.features.nystrom import NystromMap
@@ -111,7 +111,7 @@ Evaluate = Callable[[Any, Rows, Solution], tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def leave_one_out_sample(
-    features: Lift,
+    features: FeatureMap,
     rows: Rows,
     solution: Solution,
     rng: np.random.RandomState,
@@ -127,7 +127,7 @@ def leave_one_out_sample(
 
 
 def leave_one_out(
-    features: Lift,
+    features: FeatureMap,
     rows: Rows,
     solution: Solution,
     C: float | None,
@@ -158,27 +158,27 @@ def _met(T: np.ndarray, residual: np.ndarray, remainder: np.ndarray) -> np.ndarr
     return np.flatnonzero((remainder <= MET[0]) & exactly)
 
 
-def _without_met(held_out: HeldOut, features: Lift, rows: Rows, solution: Solution, met: np.ndarray) -> HeldOut:
+def _without_met(held_out: HeldOut, features: FeatureMap, rows: Rows, solution: Solution, met: np.ndarray) -> HeldOut:
     """The same, where weights of smallest norm pass through some targets: ``e/(1 − u h)`` is 0/0 there."""
     some = rows.take(met)
     weight = np.ones(len(met)) if some.weight is None else some.weight
     P, variance = held_out.P.copy(), np.array(held_out.variance)
-    for piece in engine.pieces(len(met), engine.block_rows(features.n_lifted, np.float64)):
-        Phi = np.empty((len(met[piece]), features.n_lifted))
-        features.lift(some.X[piece], Phi)
+    for piece in engine.pieces(len(met), engine.block_rows(features.n_features_out, np.float64)):
+        Phi = np.empty((len(met[piece]), features.n_features_out))
+        features.transform_block(some.X[piece], Phi)
         errors, variance[met[piece]] = without_own_row(solution.leverage, Phi, solution.beta, weight[piece])
         P[met[piece]] = some.T[piece] - errors
     return replace(held_out, P=P, variance=variance)
 
 
 def _evaluate(
-    features: Lift, rows: Rows, solution: Solution, n_jobs: int | None
+    features: FeatureMap, rows: Rows, solution: Solution, n_jobs: int | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fitted values, leverages and residual kernel."""
-    lifted, weights = features, solution.beta
+    summed, weights = features, solution.beta
     if isinstance(features, NystromMap | KeptMap):  # no row has to be whitened
-        lifted, weights = features.cross_kernel_, features.weight_to_landmarks(solution.beta)
-    fitted = engine.apply(lifted, rows.X, weights, n_jobs=n_jobs) + solution.intercept
+        summed, weights = features.cross_kernel_, features.weight_to_landmarks(solution.beta)
+    fitted = engine.apply(summed, rows.X, weights, n_jobs=n_jobs) + solution.intercept
     return fitted, *variance_terms(features, rows.X, solution.leverage, n_jobs)
 
 
@@ -217,10 +217,10 @@ def fold_sample(features: Any, rows: Rows, folds: FoldModels, rng: np.random.Ran
         intercept = model.intercept + leverage.centre @ (model.beta - beta)
         weights.append((beta, np.broadcast_to(intercept, (rows.T.shape[1],))))
         of_fold = np.flatnonzero(number == k)
-        for piece in engine.pieces(len(of_fold), engine.block_rows(features.n_lifted, np.float64)):
+        for piece in engine.pieces(len(of_fold), engine.block_rows(features.n_features_out, np.float64)):
             index = of_fold[piece]
-            Phi = np.empty((len(index), features.n_lifted))
-            features.lift(rows.X[index], Phi)
+            Phi = np.empty((len(index), features.n_features_out))
+            features.transform_block(rows.X[index], Phi)
             P[index], h[index], explained[index] = (
                 Phi @ beta + intercept,
                 leverage(Phi),
@@ -310,9 +310,9 @@ def _kinds(T: np.ndarray, place: np.ndarray, count: int) -> np.ndarray:
 def landmark_folds(features: Any, rows: Rows, numbers: np.ndarray) -> np.ndarray:
     """The fold with which every landmark leaves; −1 for those that stay, being rows of no fold or of several."""
     if not can_leave(features):
-        return np.full(features.n_lifted, -1)
+        return np.full(features.n_features_out, -1)
     index, place = landmarks_among(features.landmarks_, rows)
-    low, high = np.full(features.n_lifted, np.iinfo(int).max), np.full(features.n_lifted, -1)
+    low, high = np.full(features.n_features_out, np.iinfo(int).max), np.full(features.n_features_out, -1)
     np.minimum.at(low, place, numbers[index])
     np.maximum.at(high, place, numbers[index])
     return np.where(low == high, high, -1)
@@ -325,11 +325,11 @@ def variance_terms(
     h, explained = np.empty(X.shape[0]), np.empty(X.shape[0])
 
     def work(piece: slice) -> None:
-        Phi = np.empty((piece.stop - piece.start, features.n_lifted))
-        features.lift(X[piece], Phi)
+        Phi = np.empty((piece.stop - piece.start, features.n_features_out))
+        features.transform_block(X[piece], Phi)
         h[piece], explained[piece] = leverage(Phi), np.einsum("ij,ij->i", Phi, Phi)
 
-    pieces = engine.shares(X.shape[0], engine.block_rows(features.n_lifted, np.float64))
+    pieces = engine.shares(X.shape[0], engine.block_rows(features.n_features_out, np.float64))
     for _ in engine.ordered_map(work, pieces, n_jobs):
         pass
     return h, residual_kernel(features, X, explained)

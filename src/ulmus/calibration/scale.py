@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
-from ulmus.engine import Lift
+from ulmus.engine import FeatureMap
 from ulmus.features.sampling import row_keys
 from ulmus.statistics import power_of_two
 
@@ -63,7 +63,7 @@ class Scale:
 
     @classmethod
     def of(
-        cls, features: Lift | None, X: Any, sizes: np.ndarray, weight: np.ndarray, fold: np.ndarray | None = None
+        cls, features: FeatureMap | None, X: Any, sizes: np.ndarray, weight: np.ndarray, fold: np.ndarray | None = None
     ) -> "Scale | None":
         """From rows as the features see them, sizes of errors, weights, and folds that leave together.
 
@@ -75,7 +75,7 @@ class Scale:
             return None
         unit = float(power_of_two(np.average(sizes, weights=weight)))
         a = np.bincount(place, weight * (sizes / unit)) / np.where(w > 0, w, 1.0)
-        Psi = lifted(features, X[first])
+        Psi = transformed(features, X[first])
         centre = np.average(Psi, axis=0, weights=w)
         size = np.sqrt(np.average(np.sum((Psi - centre) ** 2, axis=1), weights=w)) or 1.0
         # every part has errors of all sizes; keys of rows, which know units, have no say
@@ -89,7 +89,7 @@ class Scale:
         """The size of errors of new rows."""
         out = np.empty(X.shape[0])
         for piece in engine.pieces(len(out), engine.block_rows(len(self.centre), np.float64)):
-            out[piece] = (lifted(self.features, X[piece]) - self.centre) @ self.beta + self.intercept
+            out[piece] = (transformed(self.features, X[piece]) - self.centre) @ self.beta + self.intercept
         return np.clip(self.unit * np.exp(np.clip(out, -700.0, 700.0)), self.left_out.min(), self.left_out.max())
 
 
@@ -142,10 +142,10 @@ def _score(a: np.ndarray, g: np.ndarray) -> np.ndarray:
     return np.minimum(a[:, None] * np.exp(-g), MOST) - 1.0
 
 
-def lifted(features: Lift, X: Any) -> np.ndarray:
+def transformed(features: FeatureMap, X: Any) -> np.ndarray:
     """Features of rows."""
-    Psi = np.empty((X.shape[0], features.n_lifted))
-    features.lift(X, Psi)
+    Psi = np.empty((X.shape[0], features.n_features_out))
+    features.transform_block(X, Psi)
     return Psi
 
 

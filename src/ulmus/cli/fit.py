@@ -10,7 +10,7 @@ import numpy as np
 from ulmus._numbers import number
 from ulmus.cli.console import UsageError, check_outputs, say, show, warn, working
 from ulmus.cli.memory import too_large
-from ulmus.cli.models import chosen_model, model_for, settled
+from ulmus.cli.models import chosen_model, model_for, with_chosen
 from ulmus.cli.roles import CRITERIA, METRICS, Extras, Roles, divided
 from ulmus.cli.watch import unwatched, watched
 from ulmus.features.examine import check_table
@@ -90,7 +90,7 @@ def fit(
         raise TableError("the rows that are left to fit have one class only", file=data, column=goal)
     name = chosen_model(model, schema)
     pipeline = model_for(schema, name, effort=effort, seed=seed, threads=threads, verbose=verbose)
-    pipeline[-1].set_params(**judged_by(roles, name, schema.task), **directed(roles, schema, name))
+    pipeline[-1].set_params(**scored_by(roles, name, schema.task), **directed(roles, schema, name))
     odd = findings(schema, X_fit, y_fit, X_test, y_test)
     began_fit = time.perf_counter()
     with working(task := f"fitting {len(y_fit):,} rows") as progress:
@@ -106,7 +106,7 @@ def fit(
     final = pipeline
     if read.other is None and found:
         with working(task := f"fitting all {len(y):,} rows") as progress:
-            final = watched(settled(pipeline), progress, task).fit(X, y, **read.extras.fit_options(pipeline))
+            final = watched(with_chosen(pipeline), progress, task).fit(X, y, **read.extras.fit_options(pipeline))
             unwatched(final)
             if hasattr(pipeline[-1], "tuning_"):
                 keep_tuning(final[-1], pipeline[-1].tuning_)
@@ -274,7 +274,7 @@ def measured_by(roles: Roles, schema: Schema) -> str:
     return name
 
 
-def judged_by(roles: Roles, name: str, task: str) -> dict[str, str]:
+def scored_by(roles: Roles, name: str, task: str) -> dict[str, str]:
     """Parameters by which a model is chosen for the metric that was asked for, where it can be."""
     if roles.metric is None:
         return {}

@@ -52,7 +52,7 @@ def load_model(file: str) -> tuple[Description, Any]:
         raise LoadError(f"{file} cannot be read: {error.strerror or error}") from None
 
 
-def settled(pipeline: Pipeline) -> Pipeline:
+def with_chosen(pipeline: Pipeline) -> Pipeline:
     """The same pipeline, unfitted, with the parameters that were chosen where they can be given: for more rows."""
     model = pipeline[-1]
     chosen = {

@@ -10,14 +10,14 @@ from scipy.linalg import LinAlgError
 
 from ulmus.calibration import HeldOut, leave_one_out_sample, residual_kernel
 from ulmus.devices.accelerator import Accelerator
+from ulmus.devices.feature_maps import TensorMap, map_on, whitened
 from ulmus.devices.iterative import DeviceNormal, FusedKernel, fusable, fused_gradient
-from ulmus.devices.judge import DeviceJudge
 from ulmus.devices.kernel_ridge import fit_on_device
 from ulmus.devices.leaves import answers, fit_leaves
-from ulmus.devices.lifts import TensorLift, lift_on, whitened
 from ulmus.devices.log_leaves import fit_log_leaves
 from ulmus.devices.partition import DeviceLevel
 from ulmus.devices.routes import direct_bytes
+from ulmus.devices.scorer import DeviceScorer
 from ulmus.devices.softmax import SMALL, log_problem
 from ulmus.devices.statistics import TensorStatistics, gradient, gram_statistics, require_finite
 from ulmus.devices.tensors import DeviceRows, HostView, block_rows, on_both_sides
@@ -44,7 +44,7 @@ from ulmus.solvers.ridge import (
 from ulmus.solvers.ridge import fit_sums as fit_host_sums
 from ulmus.solvers.softmax import LogProblem
 from ulmus.statistics import Statistics, Summary
-from ulmus.tuning import Judge
+from ulmus.tuning import Scorer
 from ulmus.tuning.log_choice import posed_in_double
 
 #: Multiply-adds from which kernel values are rounded before they are squared.
@@ -59,7 +59,7 @@ class Driver:
         self.name, self.is_gpu, self.free_bytes = accelerator.name, accelerator.is_gpu, accelerator.free_bytes
         self.decompose = DeviceDecomposition(accelerator)
         self._rows: list[tuple[Rows, DeviceRows]] = []
-        self._lifts: list[tuple[Any, TensorLift]] = []
+        self._maps: list[tuple[Any, TensorMap]] = []
         self._matrices: list[tuple[Any, Any]] = []
 
     def rows(self, rows: Rows) -> DeviceRows:
@@ -82,15 +82,16 @@ class Driver:
         found = self._beside(Rows(X, np.empty((len(X), 0)))).X
         return found.tensor.double() if isinstance(found, HostView) else self.matrix(X)
 
-    def lift(self, features: Any) -> TensorLift:
-        for known, there in self._lifts:
+    def feature_map(self, features: Any) -> TensorMap:
+        for known, there in self._maps:
             if known is features:
                 return there
         if isinstance(features, NystromMap) and features.triangular:
-            there = whitened(self.accelerator, self.lift(features.cross_kernel_), self.matrix(features.whitening_))
+            cross, R = self.feature_map(features.cross_kernel_), self.matrix(features.whitening_)
+            there = whitened(self.accelerator, cross, R)
         else:
-            there = lift_on(self.accelerator, features)
-        self._lifts = [*self._lifts[-1:], (features, there)]
+            there = map_on(self.accelerator, features)
+        self._maps = [*self._maps[-1:], (features, there)]
         return there
 
     def matrix(self, array: np.ndarray) -> Any:
@@ -117,19 +118,19 @@ class Driver:
         features.__dict__.pop("_decompose", None)
         return features
 
-    def judge(
+    def scorer(
         self, rows: Rows, coding: Any, fit_intercept: bool, criterion: str, folds: np.ndarray | None, **more: Any
-    ) -> Judge:
+    ) -> Scorer:
         """Who tells how good a map and a C are, by rows that models did not see."""
         options: dict[str, Any] = {"criterion": criterion, "folds": folds, "n_jobs": self.n_jobs, "driver": self}
-        return DeviceJudge(rows, coding, self.statistics, fit_intercept, **options, **more)  # type: ignore[arg-type]
+        return DeviceScorer(rows, coding, self.statistics, fit_intercept, **options, **more)  # type: ignore[arg-type]
 
     def kept(self, features: NystromMap, rows: Rows) -> tuple[Any, Rows]:
         """Map and rows for several passes: kernel values are made anew in each, which costs little here."""
         return features, rows
 
-    def judged(self, features: Any) -> tuple[Any, None]:
-        """Features as the judge takes them, and the whitening of those that are raw."""
+    def scored_form(self, features: Any) -> tuple[Any, None]:
+        """Features as the scorer takes them, and the whitening of those that are raw."""
         return features, None
 
     def fit_ridge(
@@ -172,21 +173,21 @@ class Driver:
 
     def statistics(self, features: Any, rows: Rows) -> TensorStatistics:
         """Sums of the features; those of a Nyström map are squared before they are whitened where digits allow it."""
-        L = features.n_lifted
+        L = features.n_features_out
         self.accelerator.require(
             direct_bytes(L, rows.T.shape[1]),
             f"the direct route with {L} features",
             'take fewer, or solver="iterative"',
         )
         if sums_raw(features):
-            cross, lift = features.cross_kernel_, self.lift(features.cross_kernel_)
+            cross, transform = features.cross_kernel_, self.feature_map(features.cross_kernel_)
             bits = rounded_bits(len(rows), L)
             if bits and cross.kernel is KERNELS["rbf"] and fusable(self.accelerator, cross):
                 tiles = FusedKernel(self.accelerator, cross)
-                lift = partial(tiles.values, bits=bits)
-            stats = gram_statistics(lift, L, self.rows(rows))
+                transform = partial(tiles.values, bits=bits)
+            stats = gram_statistics(transform, L, self.rows(rows))
             return stats.whitened(self.matrix(features.whitening_))
-        return gram_statistics(self.lift(features), L, self.rows(rows))
+        return gram_statistics(self.feature_map(features), L, self.rows(rows))
 
     def host_statistics(self, features: Any, rows: Rows) -> Statistics:
         """The same sums in memory."""
@@ -195,15 +196,16 @@ class Driver:
     def gradient(self, features: Any, rows: DeviceRows, weights: Any, intercept: Any) -> Any:
         """``[Φ 1]ᵀ W (T − Φβ − b)`` from the rows, in float64."""
         total = fused_gradient(self.accelerator, features, rows, weights, intercept)
-        return gradient(self.lift(features), features.n_lifted, rows, weights, intercept) if total is None else total
+        D = features.n_features_out
+        return gradient(self.feature_map(features), D, rows, weights, intercept) if total is None else total
 
     def apply(self, features: Any, X: Any, weights: np.ndarray) -> np.ndarray:
         """``Φ(X) β`` in float64."""
-        lift, B = lift_on(self.accelerator, features), self.accelerator.tensor(weights)
+        transform, B = map_on(self.accelerator, features), self.accelerator.tensor(weights)
         rows = DeviceRows(self.accelerator, self._beside(Rows(X, np.empty((X.shape[0], 0)))), keep=False)
         out = np.empty((X.shape[0], weights.shape[1]))
-        for piece, block, _, _ in rows.blocks(block_rows(features.n_lifted)):
-            out[piece] = self.accelerator.numpy(lift(block) @ B)
+        for piece, block, _, _ in rows.blocks(block_rows(features.n_features_out)):
+            out[piece] = self.accelerator.numpy(transform(block) @ B)
         require_finite(self.accelerator.torch, self.accelerator.torch.from_numpy(out))
         return out
 
@@ -253,11 +255,12 @@ class Driver:
 
     def log_problem(self, features: NystromMap, rows: Rows, max_bytes: float) -> LogProblem:
         """The log loss on features of the rows, which are evaluated once."""
-        return log_problem(self.accelerator, self.lift(features), features, self.rows(rows), max_bytes, self.n_jobs)
+        there = self.feature_map(features)
+        return log_problem(self.accelerator, there, features, self.rows(rows), max_bytes, self.n_jobs)
 
     def exact_log_problem(self, features: Any, rows: Rows, C: float, fit_intercept: bool) -> LogProblem:
         """The same with features in double precision where they fit, for weights that are kept as they are."""
-        if len(rows) * features.n_lifted <= SMALL:
+        if len(rows) * features.n_features_out <= SMALL:
             return posed_in_double(features, rows, C, fit_intercept, self.n_jobs)
         return replace(self.log_problem(features, rows, np.inf), C=C, fit_intercept=fit_intercept)
 
@@ -341,13 +344,13 @@ def fit_ridge(
     Another ``precision`` than double says how many digits are worth another pass over the rows.
     """
     problem = DeviceProblem(features, rows, C, fit_intercept, driver.n_jobs, driver=driver)
-    if len(rows) < features.n_lifted:
+    if len(rows) < features.n_features_out:
         return fit_dual(problem)
     stats = driver.statistics(features, rows) if stats is None else stats
     wanted = precision or DOUBLE
     if sums_raw(features):
         problem = replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
-        lossy = features.condition_ > SUM_LIMIT or rounded_bits(len(rows), features.n_lifted)
+        lossy = features.condition_ > SUM_LIMIT or rounded_bits(len(rows), features.n_features_out)
         if lossy and precision is None:
             wanted = replace(DOUBLE, correct=0.0)
     try:
@@ -384,12 +387,10 @@ def on_host(summary: Summary) -> Summary:
     return Summary(total, tuple(folds), summary.extent)
 
 
-def fitted_values(
-    driver: Driver, features: Any, rows: Rows, solution: Solution
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def fitted_values(driver: Driver, features: Any, rows: Rows, solution: Solution) -> Any:
     """Fitted values, leverages and residual kernel of a few rows."""
     a = driver.accelerator
-    Phi = driver.lift(features)(a.tensor(np.ascontiguousarray(dense(rows.X, np.float64))))
+    Phi = driver.feature_map(features)(a.tensor(np.ascontiguousarray(dense(rows.X, np.float64))))
     fitted = a.numpy(Phi @ a.tensor(solution.beta)) + solution.intercept
     leverage, rest = solution.leverage, residual_kernel(features, rows.X, a.numpy((Phi**2).sum(1)))
     if leverage.spectral or leverage.rows is not None:

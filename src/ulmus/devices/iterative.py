@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.lifts import lift_on, whitened
+from ulmus.devices.feature_maps import map_on, whitened
 from ulmus.devices.routes import iterative_bytes, largest
 from ulmus.devices.statistics import gram_statistics, require_finite
 from ulmus.devices.tensors import DeviceRows, block_rows
@@ -89,7 +89,7 @@ def fused_gradient(accelerator: Accelerator, features: Any, rows: DeviceRows, we
     if not isinstance(features, CrossKernel) or not fusable(accelerator, features) or weights.shape[1] >= EXACT_SIDES:
         return None
     kernel = FusedKernel(accelerator, features)
-    total = accelerator.tensor(accelerator.torch.zeros((features.n_lifted + 1, weights.shape[1])))
+    total = accelerator.tensor(accelerator.torch.zeros((features.n_features_out + 1, weights.shape[1])))
     for _, X, T, w in rows.blocks(FUSED_ROWS):
         side = kernel.side(X, exact=True)
         E = T - kernel.times(side, weights, exact=True) - intercept
@@ -116,15 +116,15 @@ class DeviceNormal:
         block: int = BLOCK,
     ) -> None:
         self.accelerator, self.rows, self.C, self.fit_intercept = accelerator, rows, C, fit_intercept
-        self.torch, self.L = accelerator.torch, cross.n_lifted
+        self.torch, self.L = accelerator.torch, cross.n_features_out
         self.cross, self.Z = cross, accelerator.tensor(cross.Z)
         accelerator.require(
             iterative_bytes(self.L, rows.s),
             f"the iterative route with {self.L} landmarks",
             f"{largest(accelerator.free_bytes())} landmarks would fit",
         )
-        self.wide = lift_on(accelerator, cross)
-        self.slim = lift_on(accelerator, cross, self.torch.float32)
+        self.wide = map_on(accelerator, cross)
+        self.slim = map_on(accelerator, cross, self.torch.float32)
         self.fused = self._fused()
         self.exactly = False
         self.reach = REACH[np.dtype(np.float32)]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.lifts import lift_on
+from ulmus.devices.feature_maps import map_on
 from ulmus.devices.tensors import DeviceRows
 from ulmus.devices.triangles import BLOCK, cholesky_in_place, solve_lower, solve_upper
 from ulmus.engine import Rows
@@ -33,9 +33,9 @@ def fit_on_device(
         f"{most} rows would fit; use the NKELM model, whose memory does not grow with the rows",
     )
     A = torch.empty((n, n), dtype=torch.float64, device=accelerator.device)
-    lift = lift_on(accelerator, cross)
+    transform = map_on(accelerator, cross)
     for piece, X, _, _ in DeviceRows(accelerator, rows, keep=False).blocks(2048):
-        A[piece] = lift(X)
+        A[piece] = transform(X)
     A.diagonal().copy_(accelerator.tensor(cross.diagonal(rows.X)))
     w = torch.ones(n, dtype=torch.float64, device=accelerator.device)
     if rows.weight is not None:

@@ -13,10 +13,10 @@ from ulmus.devices.accelerator import Accelerator
 from ulmus.devices.batches import Factors, leaf_batches, scaled_columns
 from ulmus.devices.differences import scale_of, values
 from ulmus.features.partition import Partition
-from ulmus.solvers.local import LIFT, LocalKernels
+from ulmus.solvers.local import JITTER, LocalKernels
 
 #: Raised diagonals of a leaf that has no factor, at most.
-LIFTS = 8
+JITTERS = 8
 #: Queries of one leaf that are answered together, at most.
 QUERIES = 512
 
@@ -62,11 +62,11 @@ def lower_factors(accelerator: Accelerator, kernel: str, X: Any, penalty: Any) -
     L, info = torch.linalg.cholesky_ex(K)
     del K
     bad = info.nonzero()[:, 0]
-    for lifts in range(1, LIFTS):
+    for count in range(1, JITTERS):
         if not len(bad):
             return L
         K = values(accelerator, kernel, X[bad], X[bad])
-        K.diagonal(dim1=1, dim2=2).add_(penalty[bad] + lifts * LIFT[np.dtype(np.float64)] * X.shape[2])
+        K.diagonal(dim1=1, dim2=2).add_(penalty[bad] + count * JITTER[np.dtype(np.float64)] * X.shape[2])
         L[bad], info = torch.linalg.cholesky_ex(K)
         bad = bad[info.nonzero()[:, 0]]
     raise np.linalg.LinAlgError("the kernel matrix of a leaf is not positive definite; is the kernel?")

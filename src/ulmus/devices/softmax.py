@@ -11,13 +11,13 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.lifts import TensorLift
+from ulmus.devices.feature_maps import TensorMap
 from ulmus.devices.log_loss import curvature, losses, proportions, turned
 from ulmus.devices.tensors import DeviceRows, HostView, block_rows
-from ulmus.engine import Lifted
+from ulmus.engine import Precomputed
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.log_loss import targets
-from ulmus.solvers.log_metric import LIFT, MAX_LIFTS, NOTHING
+from ulmus.solvers.log_metric import JITTER, MAX_JITTERS, NOTHING
 from ulmus.solvers.softmax import LogProblem
 from ulmus.tuning.log_held import posed
 
@@ -42,14 +42,14 @@ class DeviceLogProblem(LogProblem):
 
 def log_problem(
     accelerator: Accelerator,
-    lift: TensorLift,
+    transform: TensorMap,
     features: NystromMap,
     rows: DeviceRows,
     max_bytes: float,
     n_jobs: int | None,
 ) -> LogProblem:
     """The problem on features of the rows, evaluated once."""
-    torch, n, L = accelerator.torch, len(rows), features.n_lifted
+    torch, n, L = accelerator.torch, len(rows), features.n_features_out
     if n * L <= SMALL:
         return posed(features, rows.rows, max_bytes, n_jobs)
     double = 8.0 * n * L <= SHARE * accelerator.free_bytes()
@@ -60,9 +60,9 @@ def log_problem(
     )
     Phi = torch.empty((n, L), dtype=torch.float64 if double else torch.float32, device=accelerator.device)
     for piece, X, _, _ in rows.blocks(block_rows(L)):
-        Phi[piece] = lift(X)
+        Phi[piece] = transform(X)
     X = HostView(Phi)
-    return DeviceLogProblem(Lifted(L), replace(rows.rows, X=X), 1.0, n_jobs=n_jobs, accelerator=accelerator)
+    return DeviceLogProblem(Precomputed(L), replace(rows.rows, X=X), 1.0, n_jobs=n_jobs, accelerator=accelerator)
 
 
 class DeviceObjective:
@@ -76,7 +76,7 @@ class DeviceObjective:
         self.problem, self.accelerator, self.torch = problem, a, a.torch
         self.Phi, self.Y, self.w = rows.X.tensor, a.tensor(targets(rows.T)), a.tensor(problem.weight)
         self.offset = None if problem.offset is None else a.tensor(problem.offset)
-        self.L, self.m = problem.features.n_lifted, rows.T.shape[1]
+        self.L, self.m = problem.features.n_features_out, rows.T.shape[1]
         self.size = self.L + problem.fit_intercept
         self.penalty = np.full(self.size, 1.0 / problem.C)
         self.penalty[self.L :] = 0.0
@@ -179,13 +179,13 @@ class DeviceMetric:
         diagonal += accelerator.tensor(penalty)
         top = diagonal.amax(1, keepdim=True).clamp(min=1e-300)
         self.factors, info = torch.linalg.cholesky_ex(A)
-        lift = LIFT
-        for _ in range(MAX_LIFTS):
+        jitter = JITTER
+        for _ in range(MAX_JITTERS):
             if not bool(info.any()):
                 return
-            diagonal += lift * top
+            diagonal += jitter * top
             self.factors, info = torch.linalg.cholesky_ex(A)
-            lift *= 10
+            jitter *= 10
         raise np.linalg.LinAlgError("the curvature of the loss has no Cholesky factor; are the features finite?")
 
     def inverse(self, g: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.lifts import TensorLift
+from ulmus.devices.feature_maps import TensorMap
 from ulmus.devices.tensors import DeviceRows, block_rows
 from ulmus.engine import Rows
 from ulmus.statistics import Statistics
@@ -97,11 +97,11 @@ class DeviceSums:
     Batches may come from anywhere: an array in pieces, a stream of files.
     """
 
-    def __init__(self, accelerator: Accelerator, lift: TensorLift, n_lifted: int, n_outputs: int) -> None:
-        self.accelerator, self.lift, self.n_rows = accelerator, lift, 0
+    def __init__(self, accelerator: Accelerator, transform: TensorMap, n_features_out: int, n_outputs: int) -> None:
+        self.accelerator, self.transform, self.n_rows = accelerator, transform, 0
         zeros = accelerator.torch.zeros
-        self.G = accelerator.tensor(zeros((n_lifted, n_lifted)))
-        self.M = accelerator.tensor(zeros((n_lifted + n_outputs + 1, n_outputs + 1)))
+        self.G = accelerator.tensor(zeros((n_features_out, n_features_out)))
+        self.M = accelerator.tensor(zeros((n_features_out + n_outputs + 1, n_outputs + 1)))
 
     def add(self, rows: Rows) -> None:
         """Add rows that are in memory."""
@@ -111,7 +111,7 @@ class DeviceSums:
         """Add rows that are on the device, or on the way to it."""
         torch, D = self.accelerator.torch, len(self.G)
         for _, X, T, w in rows.blocks(block_rows(D)):
-            Phi = self.lift(X)
+            Phi = self.transform(X)
             beside = torch.cat([T, torch.ones_like(T[:, :1])], dim=1)
             if w is not None:
                 root = w.sqrt()[:, None]
@@ -150,9 +150,9 @@ class DeviceSums:
         self.n_rows = n_rows
 
 
-def gram_statistics(lift: TensorLift, n_lifted: int, rows: DeviceRows) -> TensorStatistics:
+def gram_statistics(transform: TensorMap, n_features_out: int, rows: DeviceRows) -> TensorStatistics:
     """Sum the statistics of all rows."""
-    sums = DeviceSums(rows.accelerator, lift, n_lifted, rows.s)
+    sums = DeviceSums(rows.accelerator, transform, n_features_out, rows.s)
     sums.add_rows(rows)
     return sums.statistics()
 
@@ -166,12 +166,12 @@ def require_finite(torch: Any, sums: Any) -> None:
         )
 
 
-def gradient(lift: TensorLift, n_lifted: int, rows: DeviceRows, weights: Any, intercept: Any) -> Any:
-    """``[Φ 1]ᵀ W (T − Φβ − b)`` from the rows themselves, in the type of the lift."""
+def gradient(transform: TensorMap, n_features_out: int, rows: DeviceRows, weights: Any, intercept: Any) -> Any:
+    """``[Φ 1]ᵀ W (T − Φβ − b)`` from the rows themselves, in the type of the map."""
     torch = rows.accelerator.torch
-    total = rows.accelerator.tensor(torch.zeros((n_lifted + 1, weights.shape[1])))
-    for _, X, T, w in rows.blocks(block_rows(n_lifted)):
-        Phi = lift(X)
+    total = rows.accelerator.tensor(torch.zeros((n_features_out + 1, weights.shape[1])))
+    for _, X, T, w in rows.blocks(block_rows(n_features_out)):
+        Phi = transform(X)
         E = T - (Phi @ weights.to(Phi.dtype)).double() - intercept
         if w is not None:
             E = E * w[:, None]

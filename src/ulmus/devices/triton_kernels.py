@@ -184,10 +184,10 @@ class Side:
         n1, n2, n3 = (part if left else -part for part in _thirds(norms))
         one = 1.0 if left else -1.0
         if self.extra:
-            spare = self.rows[:n, 2 * self.D :]
+            extra = self.rows[:n, 2 * self.D :]
             mine, other = (0, 3) if left else (3, 0)
-            spare[:, mine], spare[:, mine + 1], spare[:, mine + 2] = n1, n2, n3
-            spare[:, other : other + 3] = one
+            extra[:, mine], extra[:, mine + 1], extra[:, mine + 2] = n1, n2, n3
+            extra[:, other : other + 3] = one
         else:
             mine, other = (d, d + 2) if left else (d + 2, d)
             hi[:, mine], hi[:, mine + 1], lo[:, mine] = n1, n2, n3

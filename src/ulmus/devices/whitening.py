@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.lifts import lift_on
+from ulmus.devices.feature_maps import map_on
 from ulmus.features.kernels import CrossKernel, KernelLike, KernelParameters
 from ulmus.features.whitening import DEFER, NestedCholesky, nested_cholesky
 
@@ -17,7 +17,7 @@ _PANEL = 128
 def kernel_matrix(accelerator: Accelerator, kernel: KernelLike, Z: np.ndarray, parameters: KernelParameters) -> Any:
     """``κ(Z, Z)``, exactly symmetric, in float64."""
     cross = CrossKernel(kernel, Z, parameters)
-    K = lift_on(accelerator, cross)(accelerator.tensor(Z))
+    K = map_on(accelerator, cross)(accelerator.tensor(Z))
     K = (K + K.T) / 2
     K.diagonal().copy_(accelerator.tensor(cross.diagonal(Z)))
     return K

@@ -30,7 +30,7 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from ulmus import engine
-from ulmus._cholesky import cholesky_in_place
+from ulmus._blas import cholesky_in_place
 from ulmus.features.kernels import CrossKernel
 from ulmus.solvers.kernel_ridge import kernel_system
 from ulmus.solvers.ridge import Leverage
@@ -61,7 +61,7 @@ class Smoother:
         """Of ridge regression on features."""
 
         def left(X: Any) -> np.ndarray:
-            Phi = np.empty((X.shape[0], features.n_lifted))
+            Phi = np.empty((X.shape[0], features.n_features_out))
             engine.transform(features, X, Phi, n_jobs=n_jobs)
             return Phi - leverage.centre
 
@@ -86,7 +86,7 @@ class Smoother:
         """Of exact kernel ridge on the rows of ``cross``."""
 
         def left(X: Any) -> np.ndarray:
-            K = np.empty((X.shape[0], cross.n_lifted))
+            K = np.empty((X.shape[0], cross.n_features_out))
             engine.transform(cross, X, K, n_jobs=n_jobs)
             return K
 

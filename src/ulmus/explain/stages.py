@@ -81,7 +81,7 @@ class TwoStages:
                 queries, one = np.flatnonzero(number == leaf), leaves[int(leaf)]
                 cross = CrossKernel(self.local.kernel, self.U[one.rows], KernelParameters(self.local.gamma))
                 K = np.empty((len(queries), len(one.rows)))
-                cross.lift(X[queries], K)
+                cross.transform_block(X[queries], K)
                 yield one, queries, K @ one.B
 
     @property

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ulmus.engine import Lift
+from ulmus.engine import FeatureMap
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernels import CrossKernel
 from ulmus.features.nystrom import NystromMap
@@ -14,10 +14,10 @@ from ulmus.features.random_layer import RandomLayer
 from ulmus.features.sampling import distinct_rows
 
 
-def coarse(features: Any, size: int) -> Lift | None:
+def coarse(features: Any, size: int) -> FeatureMap | None:
     """The map of the first ``size`` nodes or landmarks, or of so many rows of an exact kernel; None where none is."""
     if isinstance(features, RandomLayer):
-        direct = features.n_lifted - features.n_hidden
+        direct = features.n_features_out - features.n_hidden
         return features if features.n_hidden <= size else features.prefix(direct + size)
     if isinstance(features, CrossKernel):
         Z, parameters = features.Z, features.parameters
@@ -27,7 +27,7 @@ def coarse(features: Any, size: int) -> Lift | None:
         short.set_params(degree=parameters.degree, coef0=parameters.coef0)
         width = parameters.gamma
     else:
-        if features.triangular and features.n_lifted <= size:
+        if features.triangular and features.n_features_out <= size:
             return features
         Z, parameters, width = features.landmarks_, features.cross_kernel_.parameters, features.gamma_
         every = isinstance(features.landmarks, str) and features.landmarks == "all"

@@ -7,7 +7,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus._blas import solve_lower_transposed
-from ulmus.engine import Lifted, Rows
+from ulmus.engine import Precomputed, Rows
 from ulmus.features.nystrom import NystromMap
 
 #: Bytes of kernel values that are kept.
@@ -21,17 +21,17 @@ class KeptMap:
     landmark_map: NystromMap
 
     def __post_init__(self) -> None:
-        self.cross_kernel_ = Lifted(self.landmark_map.n_lifted)
+        self.cross_kernel_ = Precomputed(self.landmark_map.n_features_out)
         self.whitening_, self.condition_ = self.landmark_map.whitening_, self.landmark_map.condition_
 
     triangular = True
 
     @property
-    def n_lifted(self) -> int:
+    def n_features_out(self) -> int:
         """Number of features."""
-        return self.landmark_map.n_lifted
+        return self.landmark_map.n_features_out
 
-    def lift(self, X: np.ndarray, out: np.ndarray) -> None:
+    def transform_block(self, X: np.ndarray, out: np.ndarray) -> None:
         """Write the features of the rows into ``out``."""
         out[:] = X
         solve_lower_transposed(self.whitening_, out)
@@ -43,7 +43,7 @@ class KeptMap:
 
 def keep(features: NystromMap, rows: Rows, n_jobs: int | None = -1) -> tuple[Any, Rows]:
     """The map and the rows for several passes: with kernel values evaluated once, where they fit in memory."""
-    n, L = len(rows), features.n_lifted
+    n, L = len(rows), features.n_features_out
     if 8 * n * L > KEPT_BYTES or not features.triangular:
         return features, rows
     K = engine.transform(features.cross_kernel_, rows.X, np.empty((n, L)), n_jobs=n_jobs)

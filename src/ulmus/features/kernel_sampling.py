@@ -114,7 +114,7 @@ def _extend(pool: Pool, F: np.ndarray, k: int, new: np.ndarray, R: np.ndarray, d
 
     def work(slab: slice) -> None:
         G = np.empty((slab.stop - slab.start, len(new)))
-        cross.lift(pool.X[slab], G)
+        cross.transform_block(pool.X[slab], G)
         G -= F[slab, :k] @ F_new.T
         solve_lower_transposed(R, G)
         F[slab, k : k + len(new)] = G
@@ -131,10 +131,10 @@ class _Whitened:
         nested = nested_cholesky(pool.gram(indices))
         self.R = nested.R
         self.cross = pool.cross_kernel(indices[nested.order])
-        self.n_lifted = len(nested.order)
+        self.n_features_out = len(nested.order)
 
-    def lift(self, X: Any, out: np.ndarray) -> None:
-        self.cross.lift(X, out)
+    def transform_block(self, X: Any, out: np.ndarray) -> None:
+        self.cross.transform_block(X, out)
         solve_lower_transposed(self.R, out)
 
 
@@ -163,7 +163,7 @@ def ridge_leverage(pool: Pool, n_pilots: int, ridge: float | None = None) -> Lev
     """
     pilots = np.arange(min(n_pilots, len(pool)))
     features = _Whitened(pool, pilots)
-    m, w, K = features.n_lifted, pool.weight, pool.diagonal()
+    m, w, K = features.n_features_out, pool.weight, pool.diagonal()
     if not m:
         return LeverageScores(np.zeros(len(pool)), np.zeros(len(pool)), 0.0)
     F = engine.transform(features, pool.X, np.empty((len(pool), m)), n_jobs=pool.n_jobs)
@@ -182,9 +182,9 @@ def ridge_leverage(pool: Pool, n_pilots: int, ridge: float | None = None) -> Lev
 class _Identity:
     """Rows that are features already."""
 
-    n_lifted: int
+    n_features_out: int
 
-    def lift(self, X: Any, out: np.ndarray) -> None:
+    def transform_block(self, X: Any, out: np.ndarray) -> None:
         out[:] = X
 
 

@@ -183,13 +183,13 @@ def squared_norms(U: np.ndarray) -> np.ndarray:
 
 
 class CrossKernel:
-    """``κ(·, Z)`` for fixed rows ``Z``: lifts a block of rows to a block of kernel values.
+    """``κ(·, Z)`` for fixed rows ``Z``: turns a block of rows into a block of kernel values.
 
     Parameters
     ----------
     kernel : str, Kernel or callable
         A name from :data:`KERNELS`, or ``k(X, Z)`` returning an array of shape ``(len(X), len(Z))``.
-    Z : array of shape (n_lifted, n_features)
+    Z : array of shape (n_features_out, n_features)
     parameters : KernelParameters
     """
 
@@ -203,7 +203,7 @@ class CrossKernel:
             self.function = kernel
         self.parameters = parameters
         self.Z = Z
-        self.n_lifted = Z.shape[0]
+        self.n_features_out = Z.shape[0]
         self._right: dict[Any, np.ndarray] = {}
         if self.kernel is not None:
             Z = Z.astype(np.float64, copy=False)
@@ -254,7 +254,7 @@ class CrossKernel:
                 out[:, -2], out[:, -1] = 1.0, -norms
             return out
 
-    def lift(self, X: Any, out: np.ndarray, columns: slice = slice(None)) -> None:
+    def transform_block(self, X: Any, out: np.ndarray, columns: slice = slice(None)) -> None:
         """Write ``κ(X, Z[columns])`` into ``out``."""
         if self.kernel is None:
             out[:] = self._call(X, columns)
@@ -352,7 +352,7 @@ def gram_matrix(kernel: KernelLike, Z: np.ndarray, parameters: KernelParameters)
     """``κ(Z, Z)``, exactly symmetric, in float64."""
     cross = CrossKernel(kernel, Z, parameters)
     K = np.empty((Z.shape[0], Z.shape[0]))
-    cross.lift(Z, K)
+    cross.transform_block(Z, K)
     K = (K + K.T) / 2
     np.fill_diagonal(K, cross.diagonal(Z))
     return K

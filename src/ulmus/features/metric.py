@@ -135,7 +135,7 @@ def gradients(cross: CrossKernel, X: Any, weights: np.ndarray) -> np.ndarray:
 def _cityblock_gradients(cross: CrossKernel, X: np.ndarray, Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """``∂κ/∂x_j = −γ sign(x_j − z_j) κ``."""
     K = np.empty((len(X), len(Z)))
-    cross.lift(X, K)
+    cross.transform_block(X, K)
     out = np.empty((X.shape[0], X.shape[1], weights.shape[1]))
     for j in range(X.shape[1]):
         out[:, j] = (np.sign(np.subtract.outer(X[:, j], Z[:, j])) * K) @ weights

@@ -215,23 +215,23 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return self.rank is None
 
     @property
-    def n_lifted(self) -> int:
+    def n_features_out(self) -> int:
         """Number of features."""
         return int(self.whitening_.shape[1])
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_lifted
+        return self.n_features_out
 
-    def lift(self, X: Any, out: np.ndarray) -> None:
+    def transform_block(self, X: Any, out: np.ndarray) -> None:
         """Write the features of the rows ``X`` into ``out`` (no validation)."""
         W = self.whitening_ if out.dtype == np.float64 else self._whitening32
         if self.triangular:
-            self.cross_kernel_.lift(X, out)
+            self.cross_kernel_.transform_block(X, out)
             solve_lower_transposed(W, out)
         else:
-            K = np.empty((X.shape[0], self.cross_kernel_.n_lifted), out.dtype)
-            self.cross_kernel_.lift(X, K)
+            K = np.empty((X.shape[0], self.cross_kernel_.n_features_out), out.dtype)
+            self.cross_kernel_.transform_block(X, K)
             np.matmul(K, W, out=out)
 
     def transform(self, X: Any) -> np.ndarray:
@@ -249,7 +249,7 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         # ‖R⁻¹‖ magnifies the round-off of kernel values
         lost = float(np.finfo(X.dtype).eps) * np.sqrt(self.condition_)
-        out = np.empty((X.shape[0], self.n_lifted), X.dtype if lost <= DIGITS_LOST else np.float64)
+        out = np.empty((X.shape[0], self.n_features_out), X.dtype if lost <= DIGITS_LOST else np.float64)
         return engine.transform(self, X, out, n_jobs=self.n_jobs).astype(X.dtype, copy=False)
 
     def residual_kernel(self, X: Any) -> np.ndarray:
@@ -268,23 +268,23 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         explained = np.empty((X.shape[0], 1))
 
         def work(slab: slice) -> None:
-            F = np.empty((slab.stop - slab.start, self.n_lifted))
-            self.lift(X[slab], F)
+            F = np.empty((slab.stop - slab.start, self.n_features_out))
+            self.transform_block(X[slab], F)
             explained[slab, 0] = np.einsum("ij,ij->i", F, F)
 
-        rows = engine.block_rows(self.n_lifted, np.float64)
+        rows = engine.block_rows(self.n_features_out, np.float64)
         for _ in engine.ordered_map(work, engine.pieces(X.shape[0], rows), self.n_jobs):
             pass
         return np.maximum(self.cross_kernel_.diagonal(X) - explained[:, 0], 0.0)
 
     def prefix_sizes(self) -> list[int]:
         """Sizes of the smaller maps worth looking at."""
-        have = self.n_lifted
+        have = self.n_features_out
         return sorted({max(1, have // 4), max(1, have // 2), have}) if self.triangular else [have]
 
     def prefix(self, size: int) -> "NystromMap":
         """The fitted map of the first ``size`` landmarks: its features are the first of these."""
-        if size == self.n_lifted:
+        if size == self.n_features_out:
             return self
         short = clone(self).set_params(n_landmarks=size)
         short.gamma_, short.n_features_in_ = self.gamma_, self.n_features_in_
@@ -303,8 +303,8 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if not self.triangular:
             raise ValueError(f"only nested features can grow; rank={self.rank} has rotated them")
         X, parameters = dense(X, np.float64), self.cross_kernel_.parameters
-        F = np.empty((len(X), self.n_lifted))
-        self.lift(X, F)
+        F = np.empty((len(X), self.n_features_out))
+        self.transform_block(X, F)
         diagonal = self.cross_kernel_.diagonal(X)
         left = diagonal - np.einsum("ij,ij->i", F, F)
         Z, R = self.landmarks_, self.whitening_
@@ -313,7 +313,7 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             if not left[i] > novelty * diagonal[i]:
                 break
             k, rho = np.empty((len(X), 1)), np.sqrt(left[i])
-            CrossKernel(self.kernel, X[i : i + 1], parameters).lift(X, k)
+            CrossKernel(self.kernel, X[i : i + 1], parameters).transform_block(X, k)
             new = (k[:, 0] - F @ F[i]) / rho
             R = np.block([[R, np.zeros((len(R), 1))], [F[i][None], rho]])
             Z, F, left = np.vstack([Z, X[i : i + 1]]), np.column_stack([F, new]), left - new**2

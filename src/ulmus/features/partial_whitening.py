@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ulmus._blas import solve_lower_transposed, subtract_product
-from ulmus.engine import Lift
+from ulmus.engine import FeatureMap
 from ulmus.features.whitening import NestedCholesky
 
 #: Steps of power iteration that tell the order of magnitude of a condition number.
@@ -29,13 +29,13 @@ STEPS = 4
 class PartialWhitening:
     r"""The map :math:`x \mapsto [\hat F_1\ E_2]`, and the factor :math:`\tilde R` that is left."""
 
-    cross_kernel: Lift
+    cross_kernel: FeatureMap
     R11: np.ndarray
     R21: np.ndarray
     remaining: np.ndarray
 
     @classmethod
-    def of(cls, cross_kernel: Lift, R: np.ndarray, leading: int) -> "PartialWhitening":
+    def of(cls, cross_kernel: FeatureMap, R: np.ndarray, leading: int) -> "PartialWhitening":
         """With so many leading landmarks."""
         remaining = np.eye(len(R))
         remaining[leading:, leading:] = R[leading:, leading:]
@@ -43,17 +43,17 @@ class PartialWhitening:
         return cls(cross_kernel, R11, R21, remaining)
 
     def __post_init__(self) -> None:
-        self.n_lifted = len(self.remaining)
+        self.n_features_out = len(self.remaining)
 
     @property
     def condition(self) -> float:
         """Condition number of the residual kernel, scaled to a unit diagonal: its order of magnitude."""
         return residual_condition(self.remaining, len(self.R11))
 
-    def lift(self, X: Any, out: np.ndarray) -> None:
+    def transform_block(self, X: Any, out: np.ndarray) -> None:
         """Write the features of the rows ``X`` into ``out`` (no validation)."""
         leading = len(self.R11)
-        self.cross_kernel.lift(X, out)
+        self.cross_kernel.transform_block(X, out)
         F1 = np.ascontiguousarray(out[:, :leading])
         solve_lower_transposed(self.R11, F1)
         out[:, :leading] = F1

@@ -216,22 +216,22 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return ((dense(X, np.float64) - self.mean_) * self.unit_).astype(dtype, copy=False)
 
     @property
-    def n_lifted(self) -> int:
+    def n_features_out(self) -> int:
         """Number of features: nodes, plus inputs under ``direct_links``."""
         return self.n_hidden + (self.n_features_in_ if self.direct_links else 0)
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_lifted
+        return self.n_features_out
 
     def prefix_sizes(self) -> list[int]:
         """Numbers of features of the smaller layers worth looking at."""
-        direct = self.n_lifted - self.n_hidden
+        direct = self.n_features_out - self.n_hidden
         return sorted({direct + max(1, self.n_hidden // k) for k in (4, 2, 1)})
 
     def prefix(self, size: int) -> "RandomLayer":
         """The fitted layer of the first ``size`` features."""
-        nodes = size - (self.n_lifted - self.n_hidden)
+        nodes = size - (self.n_features_out - self.n_hidden)
         short = clone(self).set_params(n_hidden=nodes)
         for name in ("mean_", "unit_", "n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
@@ -242,7 +242,7 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             short._set_affine(self.weights_[:, :nodes], self._centred_biases[:nodes])
         return short
 
-    def lift(self, X: Any, out: np.ndarray) -> None:
+    def transform_block(self, X: Any, out: np.ndarray) -> None:
         """Write the features of the rows ``X`` into ``out`` (no validation)."""
         nodes = out[:, -self.n_hidden :]
         if self.direct_links:
@@ -251,7 +251,7 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         activation = ACTIVATIONS[self.activation]
         with np.errstate(over="ignore", invalid="ignore"):
             if activation.argument == "distance":
-                self._distance.lift(self._standardise(X, out.dtype), nodes)
+                self._distance.transform_block(self._standardise(X, out.dtype), nodes)
                 nodes *= (self.slope / self.widths_).astype(out.dtype)
             else:
                 W = self.weights_ if out.dtype == np.float64 else self._narrow_weights
@@ -283,7 +283,7 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        out = np.empty((X.shape[0], self.n_lifted), X.dtype)
+        out = np.empty((X.shape[0], self.n_features_out), X.dtype)
         return engine.transform(self, X, out, n_jobs=self.n_jobs)
 
     def __sklearn_tags__(self) -> Any:

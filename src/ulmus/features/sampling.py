@@ -21,6 +21,8 @@ from ulmus.engine import Rows
 _U = np.uint64
 #: Rows whose keys are held at a time.
 PIECE_ROWS = 2**19
+#: Rows of a learner whose keys are made at once.
+KEYED_ROWS = 2**14
 #: Tiles whose keys a thread makes in one go.
 TILES_EACH = 16
 #: Rows up to which copies are looked for: one row among more has so little leverage that its copies do not matter.
@@ -79,6 +81,18 @@ def row_keys(X: Any, seed: int, n_jobs: int | None = -1) -> np.ndarray:
         for _ in engine.ordered_map(work, list(engine.pieces(X.shape[0], TILES_EACH * height)), n_jobs):
             pass
     return _mix(keys + offset)
+
+
+def row_hashes(rows: Rows, identity: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
+    """One key per row, of its inputs, its target's ``identity`` and its weight; none is 0."""
+    keys = np.empty(len(rows), np.uint64)
+    for piece in engine.pieces(len(rows), KEYED_ROWS):  # so that no more than the keys grows with the rows
+        part = rows[piece]
+        weight = np.ones(len(part)) if part.weight is None else part.weight
+        told = np.column_stack([identity[piece], weight])
+        keys[piece] = row_keys(part.X, 0, n_jobs) + _U(3) * row_keys(told, 1, n_jobs)
+    keys[keys == 0] = 1
+    return keys
 
 
 def distinct_sample(rows: Rows, count: int, rng: np.random.RandomState) -> tuple[np.ndarray, Rows]:

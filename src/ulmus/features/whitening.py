@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh, lapack, solve_triangular
 
-from ulmus._blas import solve_lower, times_own_transpose
-from ulmus._cholesky import lower_factor
+from ulmus._blas import lower_factor, solve_lower, times_own_transpose
 
 #: A landmark whose residual kernel falls below this is put off to the end, where pivoting is complete.
 DEFER = 1e-2

@@ -191,7 +191,7 @@ class AdaptiveModel(Model):
         (centre, scale), later = units, None
         if not is_regressor(self):
             later, stages = VariancesLater.of(stages, rows), replace(stages, leverage=None)
-        with engine.threads_for(stages.landmark_map.n_lifted):
+        with engine.threads_for(stages.landmark_map.n_features_out):
             importances = self._importances(stages, chosen.view, columns, rows)
         found = AdaptiveFit(
             columns=columns,
@@ -259,7 +259,7 @@ class AdaptiveModel(Model):
             columns.categorical,
             rng,
             fit_intercept=self._intercept,
-            **self._view_judged,
+            **self._view_scoring,
             budget=self._spent.search(len(rows), numbers=is_regressor(self)),
             n_jobs=self.n_jobs,
         )
@@ -274,7 +274,7 @@ class AdaptiveModel(Model):
         return ViewChoice(replace(view, preparation=preparation), landmarks, part_seed, tuple(search.trials), search.C)
 
     @property
-    def _view_judged(self) -> dict[str, Any]:
+    def _view_scoring(self) -> dict[str, Any]:
         """What views are compared by."""
         return {"criterion": self.criterion}
 

@@ -22,7 +22,7 @@ class Effort:
     leaf_rows: int
     wide_leaf_rows: int
     partitions: int
-    judged_leaves: int
+    scored_leaves: int
     grows: bool = True
     numbers: Budget | None = None
     few_labels: bool = False

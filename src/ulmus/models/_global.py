@@ -12,8 +12,8 @@ from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.ridge import DOUBLE, Gradient, Solution
 from ulmus.tuning.folds import summarise
-from ulmus.tuning.judge import Judge, Summary, Trial
 from ulmus.tuning.metric import quietly
+from ulmus.tuning.scorer import Scorer, Summary, Trial
 from ulmus.tuning.search import LOG2_C
 from ulmus.tuning.views import WORTH, View
 
@@ -24,13 +24,13 @@ KEPT, JUDGED = replace(DOUBLE, correct=1e-4, tolerance=1e-6), replace(DOUBLE, co
 
 @dataclass(frozen=True)
 class GlobalModel:
-    """A fitted model, with what it was made of; ``features`` lift the rows as they were ``seen``."""
+    """A fitted model, with what it was made of; ``features`` transform the rows as they were ``seen``."""
 
     landmark_map: NystromMap
     features: Any
     seen: Rows
     sums: Summary
-    judge: Judge
+    scorer: Scorer
     trial: Trial
     solution: Solution
     backend: Any
@@ -55,13 +55,13 @@ class GlobalModel:
             backend.release(backend.adopt(fitted).fit(rows.X, sample_weight=rows.weight))
         features, seen = backend.kept(fitted, rows)
         sums = summarise(partial(backend.statistics, features), seen, seen.fold)
-        judged, whitening = backend.judged(features)
+        form, whitening = backend.scored_form(features)
         more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
-        judge = backend.judge(seen, coding, fit_intercept, criterion, seen.fold, **more)
-        trial = judge.trial("global", view.gamma, judged, sums, LOG2_C[::2])
+        scorer = backend.scorer(seen, coding, fit_intercept, criterion, seen.fold, **more)
+        trial = scorer.trial("global", view.gamma, form, sums, LOG2_C[::2])
         precision = KEPT if len(seen) > MANY_ROWS else None
         solution = backend.fit_ridge(features, seen, trial.best_C, fit_intercept, sums.total, precision)
-        return cls(fitted, features, seen, sums, judge, trial, solution, backend)
+        return cls(fitted, features, seen, sums, scorer, trial, solution, backend)
 
     @classmethod
     def of_sums(
@@ -82,30 +82,30 @@ class GlobalModel:
 
         ``again`` is asked, for the C that was chosen, for what wins back digits that the sums have lost.
         """
-        judged, whitening = backend.judged(fitted)
+        form, whitening = backend.scored_form(fitted)
         more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
-        judge = backend.judge(sample, coding, fit_intercept, criterion, None, **more)
-        trial = judge.trial("global", width, judged, sums, LOG2_C[::2])
+        scorer = backend.scorer(sample, coding, fit_intercept, criterion, None, **more)
+        trial = scorer.trial("global", width, form, sums, LOG2_C[::2])
         C = trial.best_C
         solution = backend.fit_sums(fitted, sample, sums.total, C, fit_intercept, again(C))
-        return cls(fitted, fitted, sample, sums, judge, trial, solution, backend)
+        return cls(fitted, fitted, sample, sums, scorer, trial, solution, backend)
 
     def without_rows(self, rows: Rows) -> Solution:
         """The model without some of the rows that were summed."""
         rest, C = self.sums.total - self.backend.statistics(self.features, rows), self.trial.best_C
-        found: Solution = self.backend.fit_sums(self.features, self.seen, rest, C, self.judge.fit_intercept, None)
+        found: Solution = self.backend.fit_sums(self.features, self.seen, rest, C, self.scorer.fit_intercept, None)
         return found
 
     @property
     def size(self) -> int:
         """The number of landmarks."""
-        return int(self.features.n_lifted)
+        return int(self.features.n_features_out)
 
     @property
     def wants_more(self) -> bool:
         """Whether the second half of the landmarks gained so much that others may gain too."""
-        near, judged = np.log2(self.trial.best_C) + np.arange(-4.0, 5.0, 2.0), self.backend.judged(self.features)[0]
-        half = self.judge.trial("global", self.trial.width, judged, self.sums, near, self.size // 2)
+        near, form = np.log2(self.trial.best_C) + np.arange(-4.0, 5.0, 2.0), self.backend.scored_form(self.features)[0]
+        half = self.scorer.trial("global", self.trial.width, form, self.sums, near, self.size // 2)
         return self.trial.best_loss < (1 - WORTH) * half.best_loss
 
     def without(self, held: np.ndarray) -> Solution:
@@ -113,7 +113,7 @@ class GlobalModel:
         weight = np.ones(len(self.seen)) if self.seen.weight is None else self.seen.weight
         train = replace(self.seen, weight=np.where(held, 0.0, weight))
         rest = self.sums.total - self.backend.statistics(self.features, self.seen.take(held))
-        C, intercept = self.trial.best_C, self.judge.fit_intercept
+        C, intercept = self.trial.best_C, self.scorer.fit_intercept
         found: Solution = self.backend.fit_ridge(self.features, train, C, intercept, rest, JUDGED)
         return found
 

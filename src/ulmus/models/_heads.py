@@ -33,9 +33,9 @@ class Neighbours:
         mass = np.ones(found.shape) if self.weight is None else self.weight[found]
         return votes(self.labels[found], mass, self.k, self.n_classes)
 
-    def held_out(self, judged: "JudgedFolds") -> np.ndarray:
+    def held_out(self, scored: "ScoredFolds") -> np.ndarray:
         """Probabilities of the judged rows."""
-        return votes(*judged.neighbours(self.k), self.k, self.n_classes)
+        return votes(*scored.neighbours(self.k), self.k, self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Means:
         """Probabilities, one column per class."""
         return probabilities(self.scores(Z), self.sharpness, self.floor, by_score=False)
 
-    def held_out(self, judged: "JudgedFolds") -> np.ndarray:
+    def held_out(self, scored: "ScoredFolds") -> np.ndarray:
         """Probabilities of the judged rows."""
-        return probabilities(judged.scores(), self.sharpness, self.floor, by_score=False)
+        return probabilities(scored.scores(), self.sharpness, self.floor, by_score=False)
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
         """Minus the squared distances to the class means."""
@@ -111,7 +111,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class JudgedFolds:
+class ScoredFolds:
     """Training rows, each judged by a model that did not see it."""
 
     parts: tuple[Part, ...]

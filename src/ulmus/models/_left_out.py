@@ -97,10 +97,10 @@ def left_out_alone(
     if len(rows) > CALIBRATION_ROWS:
         index = distinct_pairs(rows, CALIBRATION_ROWS, rng)[0]
         some = rows.take(index)
-    Phi, features = _lifted(stages, rows.X, n_jobs), stages.landmark_map
+    Phi, features = _transformed(stages, rows.X, n_jobs), stages.landmark_map
     without = GlobalWithout.of(features, Phi, stages.beta, stages.intercept, stages.leverage, rows, index)
     asked = None if as_new is None else as_new(index)
-    there = Phi[index] if asked is None else _lifted(stages, asked, n_jobs)
+    there = Phi[index] if asked is None else _transformed(stages, asked, n_jobs)
     P = there @ stages.beta + stages.intercept + without.own_changes(there)
     if stages.local is not None:
         R = rows.T - (Phi @ stages.beta + stages.intercept)
@@ -120,10 +120,10 @@ def variances(
     return (variance[others], weight[others]) if len(others) >= ENOUGH else (variance, weight)
 
 
-def _lifted(stages: Stages, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
+def _transformed(stages: Stages, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
     """Features of rows."""
     features = stages.landmark_map
-    return engine.transform(features, X, np.empty((len(X), features.n_lifted)), n_jobs=n_jobs)
+    return engine.transform(features, X, np.empty((len(X), features.n_features_out)), n_jobs=n_jobs)
 
 
 def given_back(held_out: HeldOut, units: tuple[np.ndarray, np.ndarray], table: np.ndarray) -> HeldOut:

@@ -35,7 +35,7 @@ def held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
     return sorted(folds, key=lambda mask: abs(int(mask.sum()) - count))
 
 
-def judge_local(
+def score_local(
     rows: Rows,
     held: list[np.ndarray],
     P: list[np.ndarray],
@@ -59,9 +59,9 @@ def judge_local(
         size = effort.leaf(len(some))
         if not choices:
             small, leaves = (backend.partition(some.X, rows_each, rng) for rows_each in (size // SMALLER, size))
-            choice = search.choose(small, leaves, effort.judged_leaves)
+            choice = search.choose(small, leaves, effort.scored_leaves)
         else:
-            choice = search.judged(choices[0], backend.partition(some.X, size, rng), effort.judged_leaves)
+            choice = search.scored(choices[0], backend.partition(some.X, size, rng), effort.scored_leaves)
         parts.append(HeldOut.by_others(test.take(choice.rows), choice.P, np.zeros(len(choice.rows))))
         choices.append(choice)
     masses = [float(part.weight.sum()) for part in parts]

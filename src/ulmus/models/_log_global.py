@@ -56,7 +56,10 @@ class LogGlobal:
             backend.release(backend.adopt(fitted).fit(rows.X, sample_weight=rows.weight))
             problem = backend.log_problem(fitted, rows, max_bytes)
             if smaller is not None:
-                C, begun = [trial.C for trial in smaller.trials], padded(smaller.trials[0], problem.features.n_lifted)
+                C, begun = (
+                    [trial.C for trial in smaller.trials],
+                    padded(smaller.trials[0], problem.features.n_features_out),
+                )
                 return cls(fitted, problem, held, held_path(problem, C, held, criterion=criterion, begun=begun))
             order = np.argsort(row_keys(rows.X, seed), kind="stable")
             trials, gained = path_of(problem, near_C, held, criterion, order)
@@ -65,7 +68,7 @@ class LogGlobal:
     @property
     def size(self) -> int:
         """The number of landmarks."""
-        return int(self.landmark_map.n_lifted)
+        return int(self.landmark_map.n_features_out)
 
     @property
     def best(self) -> int:

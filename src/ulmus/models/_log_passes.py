@@ -71,7 +71,7 @@ class LogPasses:
         warn_unfinished(found, self.C)
         self.v = found.v
         self.work.say(
-            f"global log model: {self.landmark_map.n_lifted} landmarks, C = {self.C:.3g}, {found.n_passes} passes"
+            f"global log model: {self.landmark_map.n_features_out} landmarks, C = {self.C:.3g}, {found.n_passes} passes"
         )
 
     @property
@@ -88,7 +88,7 @@ class LogPasses:
         weights = self.landmark_map.weight_to_landmarks(beta)
         return engine.apply(self.landmark_map.cross_kernel_, U, weights, n_jobs=self.work.n_jobs) + b
 
-    def judged(self, rows: Rows, leaf_rows: int) -> tuple[LocalChoice, HeldOut] | None:
+    def scored(self, rows: Rows, leaf_rows: int) -> tuple[LocalChoice, HeldOut] | None:
         """The best local stage on regions of the rows, by some of them that the global model has not seen.
 
         It forgets them by a step of Newton's method: what they added to the gradient is taken away.
@@ -100,7 +100,7 @@ class LogPasses:
         left = w - out > 0
         if not (held.any() and left.any()):
             return None
-        with quietly(), engine.threads_for(self.landmark_map.n_lifted):
+        with quietly(), engine.threads_for(self.landmark_map.n_features_out):
             gone = rows.take(held)
             Phi = np.ones((len(gone), self.few.size))
             Phi[:, :-1] = engine.transform(self.landmark_map, gone.X, np.empty((len(gone), self.few.L)), n_jobs=1)
@@ -111,8 +111,8 @@ class LogPasses:
             about = (self.work.view.kernel, self.work.view.gamma, data, self.work.coding, self.work.criterion)
             search = LocalSearch(*about, self.work.n_jobs, LOG)
             small, whole = (random_partition(some.X, size, rng) for size in (leaf_rows // SMALLER, leaf_rows))
-            leaves = search.leaves(small, SMALLER * effort.judged_leaves)
-            choice = search.settled(leaves, leaves.climb(), whole, effort.judged_leaves)
+            leaves = search.leaves(small, SMALLER * effort.scored_leaves)
+            choice = search.on_full_leaves(leaves, leaves.climb(), whole, effort.scored_leaves)
         test = gone.take(choice.rows)
         return choice, HeldOut(test.T, choice.P, np.zeros(len(test)), out[held][choice.rows])
 

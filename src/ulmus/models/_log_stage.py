@@ -77,13 +77,13 @@ class LogStages:
         scores = self.held_scores(model, best)
         left = float(scores.weight @ log_losses(targets(scores.T), scores.P))
         if self.work.effort.partitions and len(self.work.rows) > FEW and left > TOLD:
-            place, choice, judged = self._judged(model, best)
-            gained = (choice.loss_without - choice.loss) * float(judged.weight.sum())
+            place, choice, scored = self._scored(model, best)
+            gained = (choice.loss_without - choice.loss) * float(scored.weight.sum())
             pays = choice.pays and (gained > TOLD or self.work.criterion != "log_loss")
             kept, losses = "kept" if pays else "left out", (choice.loss, choice.loss_without)
             self.work.say(f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it ({kept})")
             if pays:
-                return LogChoice(model, place, choice, judged, losses)
+                return LogChoice(model, place, choice, scored, losses)
         return LogChoice(model, best, None, scores, losses)
 
     def _global(self, size: int, held: list[np.ndarray], seed: int, smaller: LogGlobal | None = None) -> LogGlobal:
@@ -116,7 +116,7 @@ class LogStages:
         """Scores of rows by models that did not see them."""
         return HeldOut(self.work.rows.T[place], F, np.zeros(len(place)), weight, place=place)
 
-    def _judged(self, model: LogGlobal, best: int) -> tuple[int, LocalChoice, HeldOut]:
+    def _scored(self, model: LogGlobal, best: int) -> tuple[int, LocalChoice, HeldOut]:
         """The trial behind the best local stage, that stage, and its scores of held-out rows.
 
         Width, penalty and the global model are chosen on the first set, whether they pay is told by all of them.
@@ -127,23 +127,23 @@ class LogStages:
             searches = self._searches(model, places, 0)
             U, size = searches[0].data.U, effort.leaf(len(searches[0].data.U))
             small, whole = (self.work.backend.partition(U, rows_each, rng) for rows_each in (size // SMALLER, size))
-            leaves = searches[0].leaves(small, SMALLER * effort.judged_leaves)
+            leaves = searches[0].leaves(small, SMALLER * effort.scored_leaves)
             which, found = 0, leaves.climb()
             lowest, start = leaves.tried[found][0], found
             for number, search in enumerate(searches[1:], 1):
-                others = search.leaves(small, SMALLER * effort.judged_leaves, leaves)
-                others.judge(start[0], [start[1]])
+                others = search.leaves(small, SMALLER * effort.scored_leaves, leaves)
+                others.score(start[0], [start[1]])
                 if others.tried[start][0] < NEARLY * lowest:
                     place = others.climb(start)
                     if others.tried[place][0] < lowest:
                         which, found, lowest, leaves = number, place, others.tried[place][0], others
-            choice = searches[which].settled(leaves, found, whole, effort.judged_leaves)
+            choice = searches[which].on_full_leaves(leaves, found, whole, effort.scored_leaves)
             choices, parts = [choice], [self._scores(searches[which], choice, model.held[0])]
             without = [searches[0].loss(searches[0].data.P_held[choice.rows], choice.rows)]
             for number in range(1, len(model.held)):
                 search, plain = self._searches(model, [places[which], best], number)
                 partition = self.work.backend.partition(search.data.U, effort.leaf(len(search.data.U)), rng)
-                choices.append(search.judged(choice, partition, effort.judged_leaves))
+                choices.append(search.scored(choice, partition, effort.scored_leaves))
                 parts.append(self._scores(search, choices[-1], model.held[number]))
                 without.append(plain.loss(plain.data.P_held[choices[-1].rows], choices[-1].rows))
         choices = [replace(one, loss_without=loss) for one, loss in zip(choices, without, strict=True)]

@@ -10,7 +10,7 @@ from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_rows, left_out_together, row_keys
 
 #: Rows by which the number of neighbours is chosen, at most, and folds that they are divided into.
-JUDGED_ROWS, FOLDS = 4_000, 10
+SCORED_ROWS, FOLDS = 4_000, 10
 
 
 @dataclass(frozen=True)
@@ -78,18 +78,18 @@ class References:
 
         Folds that were given are left out with all their rows.
         """
-        index, mass = self._distinct(JUDGED_ROWS, seed)
+        index, mass = self._distinct(SCORED_ROWS, seed)
         weight = self.weights()
         everywhere = self.fold_numbers(seed)
         fold = everywhere[index]
         unit = left_out_together(self.X, self.labels[:, None], self.weight)
         together = unit is not None and bool((unit > 1).any())
         leaves, copies = (weight, max(1.0, float(mass.mean()))) if together else (np.minimum(weight, 1.0), 1.0)
-        judged = self._copies_of(index) if together else np.isin(np.arange(len(self)), index)
+        scored = self._copies_of(index) if together else np.isin(np.arange(len(self)), index)
         parts = []
         for f in np.unique(fold[fold >= 0]):
             mine = everywhere == f
-            lost = np.where(mine & judged, leaves, 0.0) if self.folds is None else np.where(mine, weight, 0.0)
+            lost = np.where(mine & scored, leaves, 0.0) if self.folds is None else np.where(mine, weight, 0.0)
             parts.append(Division(index[fold == f], mass[fold == f], lost, copies))
         if len(parts) == 1 and not (weight - parts[0].lost).any():  # all rows in one fold: judge them by themselves
             parts = [Division(parts[0].index, parts[0].mass, np.zeros(len(self)))]

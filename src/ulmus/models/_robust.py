@@ -262,7 +262,7 @@ class RobustFamily:
         index, sample = np.arange(len(rows)), rows
         if rows.effective_count > CALIBRATION_ROWS:
             index, sample = distinct_sample(rows, CALIBRATION_ROWS, rng)
-        Phi = np.empty((len(sample), features.n_lifted))
+        Phi = np.empty((len(sample), features.n_features_out))
         engine.transform(features, sample.X, Phi, n_jobs=model.n_jobs)
         residual, h = solution.residual[index], solution.leverages(Phi)
         fitted = residual

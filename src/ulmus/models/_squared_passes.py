@@ -12,7 +12,7 @@ from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_pairs
 from ulmus.models._global import GlobalModel
-from ulmus.models._local_stage import held_sets, judge_local
+from ulmus.models._local_stage import held_sets, score_local
 from ulmus.models._squared_stage import SCORED
 from ulmus.models._stages import Stages, Work, landmarks_of
 from ulmus.solvers.local import LocalKernels
@@ -52,7 +52,7 @@ class SquaredPasses:
         self.model = self._fitted(self.landmark_map, passes)
 
     def _fitted(self, landmarks: NystromMap, passes: Any) -> GlobalModel:
-        with engine.threads_for(landmarks.n_lifted):
+        with engine.threads_for(landmarks.n_features_out):
             model = GlobalModel.of_sums(
                 landmarks,
                 self.work.rows,
@@ -75,7 +75,7 @@ class SquaredPasses:
         assert self.model is not None
         return self.model.solution.beta, self.model.solution.intercept
 
-    def judged(self, rows: Rows, leaf_rows: int) -> tuple[LocalChoice, HeldOut] | None:
+    def scored(self, rows: Rows, leaf_rows: int) -> tuple[LocalChoice, HeldOut] | None:
         """The best local stage on regions of the rows, by some of them that the global model has not seen."""
         assert self.model is not None
         rng, effort = self.work.rng, replace(self.work.effort, leaf_rows=leaf_rows, wide_leaf_rows=leaf_rows)
@@ -86,7 +86,7 @@ class SquaredPasses:
             without = self.model.without_rows(rows.take(held[0]))
             P = self.landmark_map.weight_to_landmarks(without.beta)
             P = engine.apply(self.landmark_map.cross_kernel_, rows.X, P, n_jobs=self.work.n_jobs) + without.intercept
-            return judge_local(
+            return score_local(
                 *(rows, held, [P], self.work.view, effort, self.work.coding, self.work.criterion, rng),
                 Host(self.work.n_jobs),
             )

@@ -10,7 +10,7 @@ from ulmus.calibration import FoldModels, HeldOut, fold_sample
 from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_pairs, merged
 from ulmus.models._global import GlobalModel
-from ulmus.models._local_stage import held_sets, judge_local
+from ulmus.models._local_stage import held_sets, score_local
 from ulmus.models._stages import Stages, Work, landmarks_of
 from ulmus.solvers.local import LocalKernels
 from ulmus.tuning.local import LocalChoice
@@ -39,7 +39,7 @@ class SquaredStages:
             self.work.enter("local stage")
             held = held_sets(rows, rng) if self.work.effort.partitions else []
             P, *P_without = model.predictions(model.solution, *map(model.without, held))
-            choice, held_out = self._judge_local(rows, held, P_without, coding, rng)
+            choice, held_out = self._score_local(rows, held, P_without, coding, rng)
             local = self._fit_local(rows, P, choice, rng)
         if local is None:
             model = self._larger(model, rows, coding, scored, rng)
@@ -93,13 +93,13 @@ class SquaredStages:
         models = FoldModels(model.seen.fold, sums, model.trial.best_C, self.fit_intercept)
         return fold_sample(model.features, model.seen, models, rng)
 
-    def _judge_local(
+    def _score_local(
         self, rows: Rows, held: list[np.ndarray], P: list[np.ndarray], coding: Any, rng: np.random.RandomState
     ) -> tuple[LocalChoice | None, HeldOut | None]:
         """The best local stage, judged on rows that the global models behind it (which predict P) have not seen."""
         if not held:
             return None, None
-        choice, held_out = judge_local(
+        choice, held_out = score_local(
             rows, held, P, self.work.view, self.work.effort, coding, self.work.criterion, rng, self.work.backend
         )
         self.work.say(

@@ -149,7 +149,7 @@ class AdaptiveClassifier(Classification, AdaptiveModel):
     """
 
     @property
-    def _view_judged(self) -> dict[str, Any]:
+    def _view_scoring(self) -> dict[str, Any]:
         return {"criterion": self.criterion} if self.loss == "squared" else {"by_log": True}
 
     def _stages(self, rows: Rows, coding: Any, chosen: ViewChoice, rng: np.random.RandomState, backend: Any) -> Stages:

@@ -1,4 +1,4 @@
-"""An adaptive model in passes, for whoever reads rows block by block: look → begin → fit → judge → cells → finish.
+"""An adaptive model in passes, for whoever reads rows block by block: look → begin → fit → score → cells → finish.
 
 What a fit in memory decides on samples of its rows is decided on the sample that is given here, by the same code: the
 view, the landmarks, for the log loss C. Everything that all rows have a say in comes from passes over all of them: the
@@ -20,7 +20,7 @@ from scipy import sparse
 from ulmus import engine
 from ulmus.backend import Host
 from ulmus.calibration import HeldOut
-from ulmus.engine import Lift, Rows
+from ulmus.engine import FeatureMap, Rows
 from ulmus.features.category import Category
 from ulmus.features.metric import through
 from ulmus.features.partition import Partition, random_partition
@@ -228,7 +228,7 @@ class AdaptiveSteps(Steps):
 
     # What passes over all rows sum
 
-    def summed_form(self) -> tuple[Lift, np.ndarray | None]:
+    def summed_form(self) -> tuple[FeatureMap, np.ndarray | None]:
         return summed_form(self.plan.features)
 
     def extent(self, rows: Rows) -> Extent:
@@ -264,15 +264,15 @@ class AdaptiveSteps(Steps):
         """A tree, and the numbers of its leaves that are the regions on which the local stage is judged."""
         share = len(self.sample) / max(self.counts.n_distinct, 1.0)
         tree = random_partition(self.sample.X, max(REGION_SAMPLE, int(REGION * self.leaf_rows * share)), self.rng)
-        count = min(tree.n_leaves, self.effort.judged_leaves)
+        count = min(tree.n_leaves, self.effort.scored_leaves)
         return tree, np.sort(self.rng.permutation(tree.n_leaves)[:count])
 
-    def judge(self, raw: Rows) -> tuple[LocalChoice, HeldOut] | None:
+    def score(self, raw: Rows) -> tuple[LocalChoice, HeldOut] | None:
         """The best local stage by the rows of the regions, and their predictions; None where it does not pay."""
         raw = gathered(raw)
         raw = replace(raw, unit=left_out_together(raw.X, raw.T, raw.weight), place=np.arange(len(raw)))
-        self.judged_table = np.asarray(raw.X)
-        found = self.stage.judged(self.coordinates.of(raw), self.leaf_rows)
+        self.scored_table = np.asarray(raw.X)
+        found = self.stage.scored(self.coordinates.of(raw), self.leaf_rows)
         if found is None:
             return None
         choice, held_out = found
@@ -307,7 +307,7 @@ class AdaptiveSteps(Steps):
     def finish(self, local: LocalKernels | None, held_out: HeldOut | None) -> Any:  # type: ignore[override]
         """The model, calibrated on the rows of the regions, or on those of the sample where there are no leaves."""
         model, own = self.model, self.coordinates
-        table = np.asarray(self.table.X) if held_out is None else self.judged_table
+        table = np.asarray(self.table.X) if held_out is None else self.scored_table
         stages = self.stage.stages(local, held_out, self.losses)
         if hasattr(model, "decision"):
             stages = replace(stages, loss=self.loss)

@@ -26,7 +26,7 @@ from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import metric_for
 from ulmus.models.choice import Choice, RidgeSearch, Training, by_squares
 from ulmus.models.earlier import migrated
-from ulmus.models.few_rows import judged_by_others
+from ulmus.models.few_rows import scored_by_others
 from ulmus.models.fitted import Fitted, Outcome
 from ulmus.models.reading import columns_restored, dense_rows, rechecked, seen_through
 from ulmus.models.summary import html_view, summarised
@@ -182,14 +182,14 @@ class Model(CallbackSupport, BaseEstimator):
             from ulmus.models.monotone import fit_monotone
 
             found = fit_monotone(self, training, found)
-        return judged_by_others(self, training, found) if self._family.adapts(self, found) else found
+        return scored_by_others(self, training, found) if self._family.adapts(self, found) else found
 
     def _finish(self, plan: Choice, summary: Summary, sample: Training, *, choose: bool, again: Any) -> None:
         """Be the model of the rows that were summed; the sample, whose rows are among them, calibrates it."""
         self._refuse("a fit from sums")
         found = self._family.finish(self, plan, summary, sample, choose=choose, again=again)
         if self._family.adapts(self, found) and np.isclose(summary.total.weight, sample.rows.total_weight):  # all rows
-            found = judged_by_others(self, sample, found)
+            found = scored_by_others(self, sample, found)
         certainty = self._certainty(sample.targets, found.held_out, sample.rows)
         self._adopt(Fitted(found.weights, sample.targets, certainty))
 

@@ -39,7 +39,7 @@ def chosen_plan(model: Any, training: Training) -> tuple[Choice, np.ndarray | No
     """The map, its C, and weights from which a fit may begin where there are some."""
     began, plan = time.perf_counter(), model._family.begin_log(model, training)
     rows = replace(on_host(training.rows), fold=training.folds)
-    refuse_memory(len(rows), rows.T.shape[1], plan.features.n_lifted)
+    refuse_memory(len(rows), rows.T.shape[1], plan.features.n_features_out)
     if model.C != "auto":
         return plan, None
     found = choose_C(
@@ -47,7 +47,7 @@ def chosen_plan(model: Any, training: Training) -> tuple[Choice, np.ndarray | No
         fit_intercept=model._intercept,
         n_jobs=model.n_jobs,
     )
-    return with_log_C(plan, found, plan.features.n_lifted, time.perf_counter() - began), found.start
+    return with_log_C(plan, found, plan.features.n_features_out, time.perf_counter() - began), found.start
 
 
 def fit_on_map(model: Any, training: Training, plan: Choice | None = None) -> Outcome:

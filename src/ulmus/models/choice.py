@@ -57,8 +57,8 @@ class RidgeSearch:
     def tuner(self, training: Training, make_map: MakeMap) -> Tuner:
         """The search on these rows."""
         coding = training.coding
-        judge = training.backend.judge(training.rows, coding, self.fit_intercept, self.criterion, training.folds)
-        tuner = Tuner(judge, make_map, training.rng, labels=lambda rows: coding.numbers(rows.T), verbose=self.verbose)
+        scorer = training.backend.scorer(training.rows, coding, self.fit_intercept, self.criterion, training.folds)
+        tuner = Tuner(scorer, make_map, training.rng, labels=lambda rows: coding.numbers(rows.T), verbose=self.verbose)
         if not self.open:
             tuner.log2_C = np.log2([np.inf if self.C is None else self.C])
         return tuner
@@ -79,16 +79,16 @@ class Choice:
     seed: int | None = None
 
 
-def choose(recipe: Any, ridge: RidgeSearch, training: Training, *, spare: bool = False) -> Choice:
+def choose(recipe: Any, ridge: RidgeSearch, training: Training, *, oversize: bool = False) -> Choice:
     """Choose and fit the map, and C.
 
-    With ``spare`` a size that was to be chosen comes out twice as large as these rows ask for, and the C of a map whose
-    size is given stays open, so that :func:`choose_from_sums` can choose them on more rows.
+    With ``oversize`` a size that was to be chosen comes out twice as large as these rows ask for, and the C of a map
+    whose size is given stays open, so that :func:`choose_from_sums` can choose them on more rows.
     """
     rows, size = training.rows, recipe.size(training.rows, ridge.C)
     make_map, width = prepared(recipe, training)
-    plan = search(recipe, ridge, training, make_map, width, size, spare=spare)
-    if plan.features is not None and not (spare and size == "auto"):
+    plan = search(recipe, ridge, training, make_map, width, size, oversize=oversize)
+    if plan.features is not None and not (oversize and size == "auto"):
         return plan
     if plan.features is not None:
         size = min(2 * getattr(plan.features, recipe.size_name), recipe.max_size)
@@ -110,11 +110,11 @@ def search(
     width: float,
     size: Any,
     *,
-    spare: bool = False,
+    oversize: bool = False,
 ) -> Choice:
     """The choice among maps of this size, or of any size for ``"auto"``; no map where nothing is open.
 
-    With ``spare`` the C of a given size is left to :func:`choose_from_sums`.
+    With ``oversize`` the C of a given size is left to :func:`choose_from_sums`.
     """
     grow = isinstance(size, str)
     climb = recipe.open_width and ridge.C is not None  # without a penalty there is nothing to choose by
@@ -123,7 +123,7 @@ def search(
     tuner = ridge.tuner(training, make_map)
     if climb:
         width = tuner.choose_width(width, FIRST_SIZE if grow else size)
-    if spare and ridge.open and not grow:
+    if oversize and ridge.open and not grow:
         return Choice(width, ridge.C, tuning=tuner.so_far(width))
     found = tuner.choose_size(width, recipe.max_size) if grow else tuner.choose_C(width, size)
     C = found.C if ridge.open else ridge.C
@@ -140,7 +140,7 @@ def choose_from_sums(
         return plan, summary
     tuner = ridge.tuner(sample, lambda _, size: features)
     tuner.trials = list(plan.tuning.trials) if plan.tuning is not None else []
-    sizes = features.prefix_sizes() if grow else [features.n_lifted]
+    sizes = features.prefix_sizes() if grow else [features.n_features_out]
     found = tuner.choose_prefix(plan.width, features, summary, sizes)
     C = found.C if ridge.open else ridge.C
     chosen = Choice(plan.width, C, found.features, found.statistics, tuner.result(plan.width, found), plan.seed)

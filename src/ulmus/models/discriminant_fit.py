@@ -16,7 +16,7 @@ from ulmus.calibration import LabelScores, fit_temperature
 from ulmus.codings import OneVsAll
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.random_layer import RandomLayer
-from ulmus.models._heads import JudgedFolds, Means, Neighbours, Part
+from ulmus.models._heads import Means, Neighbours, Part, ScoredFolds
 from ulmus.models._references import Division, References
 from ulmus.models.fitted import views
 from ulmus.statistics import Statistics
@@ -84,7 +84,7 @@ class MapProjection:
     @property
     def size(self) -> int:
         """How many features there are."""
-        return int(self.features.n_lifted)
+        return int(self.features.n_features_out)
 
     def _if_random(self, value: Any, is_random: bool) -> Any:
         return value if isinstance(self.features, RandomLayer) == is_random else None
@@ -147,9 +147,9 @@ class HeadFit:
     references: References | None = None
 
 
-def judged_folds(
+def scored_folds(
     references: References, seed: int, n_classes: int, without: Callable[[list[Division]], Iterable[Any]]
-) -> JudgedFolds:
+) -> ScoredFolds:
     """Training rows to judge by; ``without`` gives projections and class means by models without each fold."""
     divisions, labels, parts = references.divisions(seed), references.labels, []
     for division, (Z, means) in zip(divisions, without(divisions), strict=True):
@@ -157,7 +157,7 @@ def judged_folds(
         left = np.flatnonzero(weight > 0)
         about = (Z[index], labels[index], division.mass, Z[left], labels[left], weight[left])
         parts.append(Part(*about, means, division.copies))
-    return JudgedFolds(tuple(parts), n_classes)
+    return ScoredFolds(tuple(parts), n_classes)
 
 
 def fit_head(
@@ -166,38 +166,38 @@ def fit_head(
     Z: np.ndarray,
     means: np.ndarray,
     sharpness: float,
-    judge: Callable[[], JudgedFolds],
+    score: Callable[[], ScoredFolds],
 ) -> HeadFit:
     """Choose how projections Z of the references are classified, by rows that are judged as if they were new."""
     if model.head == "mean":
-        judged = judge()
-        nearest_mean = _calibrated_means(means, sharpness, judged)
-        return HeadFit(nearest_mean, means, judged_by(nearest_mean, judged))
+        scored = score()
+        nearest_mean = _calibrated_means(means, sharpness, scored)
+        return HeadFit(nearest_mean, means, scored_by(nearest_mean, scored))
     rows, k = references.weights().sum(), model.n_neighbors
     if k != "auto" and k > rows:
         raise ValueError(f"n_neighbors={k} is more than the {rows:g} rows (by weight) that there are")
-    chosen = judge() if k == "auto" else None
+    chosen = score() if k == "auto" else None
     k = int(k) if chosen is None else chosen.choose_k()
     head = Neighbours(Z, references.labels, references.weight, k, len(means))
-    return HeadFit(head, means, None if chosen is None else judged_by(head, chosen))
+    return HeadFit(head, means, None if chosen is None else scored_by(head, chosen))
 
 
-def _calibrated_means(means: np.ndarray, sharpness: float, judged: JudgedFolds) -> Means:
+def _calibrated_means(means: np.ndarray, sharpness: float, scored: ScoredFolds) -> Means:
     """Class means with the temperature and the floor that the judged rows call for."""
-    scores = sharpness * judged.scores()
+    scores = sharpness * scored.scores()
     present: np.ndarray = np.all(np.isfinite(scores), axis=0)  # a class that is missing in a fold is infinitely far
-    known = present[judged.true]
-    place = (np.cumsum(present) - 1)[judged.true[known]]
+    known = present[scored.true]
+    place = (np.cumsum(present) - 1)[scored.true[known]]
     a, floor = 1.0, np.zeros(len(present))
     if known.any():
-        a, floor[present] = fit_temperature(scores[known][:, present], place, judged.mass[known])
+        a, floor[present] = fit_temperature(scores[known][:, present], place, scored.mass[known])
     return Means(means, sharpness * a, floor)
 
 
-def judged_by(head: Neighbours | Means, judged: JudgedFolds) -> LabelScores:
+def scored_by(head: Neighbours | Means, scored: ScoredFolds) -> LabelScores:
     """Probabilities of training rows that were judged as if they were new."""
-    P = head.held_out(judged)
-    return LabelScores(P, judged.true, judged.mass, np.zeros(len(P)))
+    P = head.held_out(scored)
+    return LabelScores(P, scored.true, scored.mass, np.zeros(len(P)))
 
 
 #: Attributes of discriminant models, and the parts of a fit that they show.

@@ -19,11 +19,11 @@ from ulmus.features.nystrom import KERNEL, LANDMARKS
 from ulmus.features.random_layer import LAYER
 from ulmus.features.recipes import NystromFeatures, RandomFeatures
 from ulmus.models._discriminant import DiscriminantModel
-from ulmus.models._heads import JudgedFolds
+from ulmus.models._heads import ScoredFolds
 from ulmus.models._metric import importances_in_use, metric_for_blocks, metric_in_use
 from ulmus.models._references import Division, References
 from ulmus.models.choice import Choice, RidgeSearch, Training, choose_from_sums
-from ulmus.models.discriminant_fit import MAP_SHOWN, HeadFit, Indicators, MapProjection, fit_head, judged_folds
+from ulmus.models.discriminant_fit import MAP_SHOWN, HeadFit, Indicators, MapProjection, fit_head, scored_folds
 from ulmus.models.families import MapFamily
 from ulmus.models.fitted import Fitted
 from ulmus.models.options import (
@@ -42,7 +42,7 @@ from ulmus.parameters import COUNT, Parameter, estimator
 from ulmus.solvers.discriminant import solve_discriminant, with_classes
 from ulmus.solvers.path import RidgePath
 from ulmus.statistics import Statistics, Summary
-from ulmus.tuning.judge import FLAT
+from ulmus.tuning.scorer import FLAT
 from ulmus.tuning.search import LOG2_C
 
 
@@ -58,9 +58,9 @@ class DiscriminantFamily(MapFamily):
             model, n_landmarks=model.n_hidden, max_landmarks=model.max_hidden, landmarks=landmarks, rank=None
         )
 
-    def begin(self, model: Any, training: Training, *, spare: bool = False) -> Choice:
+    def begin(self, model: Any, training: Training, *, oversize: bool = False) -> Choice:
         seed = int(training.rng.randint(2**31 - 1))
-        return replace(super().begin(model, training, spare=spare), seed=seed)
+        return replace(super().begin(model, training, oversize=oversize), seed=seed)
 
 
 @estimator(
@@ -230,13 +230,13 @@ class ENDA(DiscriminantModel):
         references = references.limited(self.max_references, plan.seed)
         fitted = Fitted(projection, targets, HeadFit(None, None, None, plan.seed, references), metric)
         sharpness, Z = max(stats.weight - len(targets.classes), 1.0) / 2, self._project(references.X, fitted)
-        head = fit_head(self, references, Z, found.means[:, :p], sharpness, partial(self._judged, fitted))
+        head = fit_head(self, references, Z, found.means[:, :p], sharpness, partial(self._scored, fitted))
         return replace(fitted, certainty=replace(head, seed=plan.seed, references=references))
 
-    def _judged(self, fitted: Fitted) -> JudgedFolds:
+    def _scored(self, fitted: Fitted) -> ScoredFolds:
         """Training rows to judge by."""
         known, without = fitted.certainty, partial(self._without, fitted)
-        return judged_folds(known.references, known.seed, len(fitted.targets.classes), without)
+        return scored_folds(known.references, known.seed, len(fitted.targets.classes), without)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

@@ -162,16 +162,16 @@ class ENDAEnsemble(DiscriminantModel):
             targets = Indicators.of(member, training.targets.classes)
             own = replace(training, rng=np.random.RandomState(seed), targets=targets)
             member.fitted_ = member._learn(own, common)
-            judged = member._judged(member.fitted_)
+            scored = member._scored(member.fitted_)
             chosen = chosen or _choices(member)
-            errors.append(member.head_.held_out(judged) - labels[judged.true])
+            errors.append(member.head_.held_out(scored) - labels[scored.true])
             members.append(member)
-        E, mass = np.stack(errors), judged.mass
+        E, mass = np.stack(errors), scored.mass
         S, shrinkage = error_products(E, mass, self.shrinkage)
         a = combine(S, self.kappa)
         together = np.tensordot(a, E, axes=1)
         error = float(np.average((together**2).sum(axis=1), weights=mass))
-        left_out = LabelScores(together + labels[judged.true], judged.true, mass, np.zeros(len(mass)))
+        left_out = LabelScores(together + labels[scored.true], scored.true, mass, np.zeros(len(mass)))
         kept = [m for m, weight in zip(members, a, strict=True) if weight > 0]
         targets = self._targets_among(kept[0], training.targets)
         sizes, turns = self._turned(kept, a[a > 0], targets.n_components)
@@ -213,5 +213,5 @@ def combination(model: ENDAEnsemble) -> list[tuple[float, ENDA, np.ndarray]]:
 def _choices(member: ENDA) -> dict[str, Any]:
     """What the first member chose, as parameters for the others."""
     width = member._family.recipe(member).width_name
-    nodes = member.map_.n_hidden if member.features == "random" else member.map_.n_lifted
+    nodes = member.map_.n_hidden if member.features == "random" else member.map_.n_features_out
     return {"n_hidden": nodes, width: getattr(member, f"{width}_"), "C": member.C_}

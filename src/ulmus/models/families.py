@@ -15,7 +15,7 @@ import numpy as np
 from ulmus import engine
 from ulmus.backend import Host
 from ulmus.calibration import FoldModels, HeldOut, fold_sample
-from ulmus.engine import Lift, Rows
+from ulmus.engine import FeatureMap, Rows
 from ulmus.features.recipes import NystromFeatures, RandomFeatures
 from ulmus.models.choice import Choice, Training, choose, choose_from_sums, prepared
 from ulmus.models.fitted import Learned, NystromFit, Outcome, RandomFit, digits_kept, types_kept
@@ -41,13 +41,13 @@ class MapFamily(ABC):
         """Features that a fit may come to use."""
         return int(self.recipe(model).most(rows))
 
-    def begin(self, model: Any, training: Training, *, spare: bool = False) -> Choice:
+    def begin(self, model: Any, training: Training, *, oversize: bool = False) -> Choice:
         """Choose and fit the map, and C, on these rows; with their sums, where the choice needed them.
 
-        With ``spare`` a size that was to be chosen comes out twice as large as these rows ask for, so that
+        With ``oversize`` a size that was to be chosen comes out twice as large as these rows ask for, so that
         :meth:`finish` can choose it on more rows.
         """
-        return choose(self.recipe(model, training.metric), model._ridge_search, training, spare=spare)
+        return choose(self.recipe(model, training.metric), model._ridge_search, training, oversize=oversize)
 
     def summarise(
         self, model: Any, plan: Choice, rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None
@@ -57,7 +57,7 @@ class MapFamily(ABC):
         sums = summarise(statistics, rows, folds, n_folds)
         return Summary(sums.total, sums.folds, self.extent(plan.features, rows))
 
-    def summed_form(self, features: Any) -> tuple[Lift, np.ndarray | None]:
+    def summed_form(self, features: Any) -> tuple[FeatureMap, np.ndarray | None]:
         """What a driver may sum instead of the map, and the triangular factor that whitens the sum at the end."""
         return features, None
 
@@ -159,7 +159,7 @@ class FeatureFamily(MapFamily):
                 plan, summary = choose_from_sums(plan, recipe, model._ridge_search, sample, summary)
                 again = getattr(again, "about", lambda _: again)(plan)  # corrections are of what was chosen
             elif isinstance(plan.C, str):
-                raise ValueError("begin(spare=True) left C to the sums: finish them with choose=True")
+                raise ValueError("begin(oversize=True) left C to the sums: finish them with choose=True")
             solution = backend.fit_sums(plan.features, sample.rows, summary.total, plan.C, model._intercept, again)
             kept = backend.on_host(summary.prefix(0))  # what is kept of sums are those of targets
             found = self.weights(model, plan, solution, kept)
@@ -235,7 +235,7 @@ class NystromFamily(FeatureFamily):
             features, beta, intercept, plan.C, width, size, route, leverage, cross, folded, types, tuning=plan.tuning
         )
 
-    def summed_form(self, features: Any) -> tuple[Lift, np.ndarray | None]:
+    def summed_form(self, features: Any) -> tuple[FeatureMap, np.ndarray | None]:
         return summed_form(features)
 
     def extent(self, features: Any, rows: Rows) -> Extent:

@@ -17,7 +17,7 @@ from ulmus.models.fitted import Outcome
 FEW_ROWS, PARTS = 500, 5
 
 
-def judged_by_others(model: Any, training: Training, found: Outcome) -> Outcome:
+def scored_by_others(model: Any, training: Training, found: Outcome) -> Outcome:
     """The outcome with answers of rows left out of whole fits, where rows are few.
 
     Intervals take the worse of these errors and of those of rows left out one by one; probabilities take these. Classes

@@ -146,8 +146,8 @@ class RandomFit:
         narrow = X.dtype == np.float32 and self.narrow
         if X.shape[0] > FEW_ROWS or narrow or device != "cpu":
             return applied(device, self.features, X, self.beta, np.float32 if narrow else np.float64, n_jobs)
-        Phi = np.empty((X.shape[0], self.features.n_lifted))
-        self.features.lift(X, Phi)
+        Phi = np.empty((X.shape[0], self.features.n_features_out))
+        self.features.transform_block(X, Phi)
         return np.asarray(Phi @ self.beta)
 
     def variance_factors(self, X: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -345,7 +345,7 @@ def types_kept(cross: CrossKernel, weights: np.ndarray, scale: Any) -> tuple[Any
 
 def applied(device: str, features: Any, X: Any, weights: np.ndarray, dtype: Any, n_jobs: int | None) -> np.ndarray:
     """``Φ(X) β`` where it is fastest: a model that was fitted on a GPU predicts without one too."""
-    work = float(X.shape[0]) * features.n_lifted
+    work = float(X.shape[0]) * features.n_features_out
     with predicting(device, n_jobs, work) as backend:
         if backend.name == "cpu":
             return apply(features, X, weights, dtype=dtype, n_jobs=n_jobs)

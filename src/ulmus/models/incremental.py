@@ -21,6 +21,7 @@ from ulmus.backend import Host
 from ulmus.calibration import CALIBRATION_ROWS
 from ulmus.codings import Numbers
 from ulmus.engine import Rows
+from ulmus.features.sampling import row_hashes
 from ulmus.models._metric import metric_for_blocks
 from ulmus.models.base import Model
 from ulmus.models.blocks import check_announced, check_same, derived, is_plain
@@ -247,7 +248,7 @@ class Incremental(Model):
         plan: Choice = replace(self._family.begin(self, sample), statistics=None)
         if plan.C is None:
             check_rank(plan.features, rows, self._intercept, self.n_jobs)
-        shape = Shape(plan.features.n_lifted, rows.T.shape[1], plan.C, self._intercept)
+        shape = Shape(plan.features.n_features_out, rows.T.shape[1], plan.C, self._intercept)
         learner = replace(learner, plan=plan, recursion=FORMS[self.form](shape), extent=None)
         weighed, learner.errors = self._weighed(learner, rows)
         extent = self._family.extent(plan.features, rows)
@@ -327,7 +328,7 @@ class Incremental(Model):
             learner = replace(learner, targets=fitted.targets, metric=fitted.metric)
         elif rows is not None and fitted.weights.learned is not None and len(rows) <= REMEMBERED:
             identity = fitted.targets.identity(rows.T)
-            fitted = replace(fitted, keys=Memory.hashes(rows, identity, self.n_jobs))
+            fitted = replace(fitted, keys=row_hashes(rows, identity, self.n_jobs))
         self.fitted_ = fitted
         if learner is not None:
             self.stream_ = learner
@@ -347,6 +348,6 @@ class Incremental(Model):
         with guard_of(self).lock:
             state = dict(super().__getstate__())
             if "stream_" in state:  # copied, because another thread may learn on while this is written
-                self.stream_.memory.settle()
+                self.stream_.memory.flush()
                 state["stream_"] = deepcopy(self.stream_)
         return state

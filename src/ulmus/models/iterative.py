@@ -87,7 +87,9 @@ def fit_iteratively(model: Any, training: Training, features: NystromMap, C: flo
     def fitted_values(sample: Rows) -> np.ndarray:
         return engine.apply(cross, sample.X, found.a, n_jobs=model.n_jobs) + intercept
 
-    if cross.n_lifted <= COMPANION and len(rows) <= COMPANION_ROWS:  # then the companion is this model, but for digits
+    if (
+        cross.n_features_out <= COMPANION and len(rows) <= COMPANION_ROWS
+    ):  # then the companion is this model, but for digits
 
         def evaluate(features: NystromMap, sample: Rows, solution: Solution) -> Any:
             return fitted_values(sample), *variance_terms(features, sample.X, solution.leverage, model.n_jobs)
@@ -163,7 +165,7 @@ class IterativeFamily(NystromFamily):
             intercept=fit.intercept,
             C=plan.C,
             width=fit.companion.gamma_,
-            size=fit.cross.n_lifted,
+            size=fit.cross.n_features_out,
             route=fit.route,
             leverage=fit.leverage,
             cross=fit.cross,

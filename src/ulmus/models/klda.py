@@ -8,11 +8,11 @@ from ulmus.features.kernels import CrossKernel, KernelParameters, dense
 from ulmus.features.nystrom import KERNEL
 from ulmus.features.recipes import NystromFeatures
 from ulmus.models._discriminant import DiscriminantModel
-from ulmus.models._heads import JudgedFolds, Part
+from ulmus.models._heads import Part, ScoredFolds
 from ulmus.models._metric import importances_in_use, metric_in_use
 from ulmus.models._references import References
 from ulmus.models.choice import RidgeSearch, Training, choose
-from ulmus.models.discriminant_fit import KERNEL_SHOWN, KernelProjection, fit_head, judged_folds
+from ulmus.models.discriminant_fit import KERNEL_SHOWN, KernelProjection, fit_head, scored_folds
 from ulmus.models.fitted import Fitted
 from ulmus.models.kelm import calibration_last
 from ulmus.models.options import DISCRIMINANT_SEARCH, HEAD, METRIC, PENALTY, PROJECTION, RUN_ON_CPU
@@ -121,15 +121,15 @@ class KLDA(DiscriminantModel):
         references = References(cross.Z, rows.T.argmax(axis=1), rows.weight, folds)
         Z = projection(references.X, self.n_jobs)
 
-        def judge() -> JudgedFolds:
+        def score() -> ScoredFolds:
             if self.head != "mean":
-                return judged_folds(references, seed, len(counts), lambda divisions: ((Z, means) for _ in divisions))
+                return scored_folds(references, seed, len(counts), lambda divisions: ((Z, means) for _ in divisions))
             # the last rows by the regression without them; their own labels drew them to their means
             last = HeldOut.of(rows.take(slice(len(rows) - n_last, len(rows))), solution.residual, solution.remainder)
             about = (last.P @ A, last.T.argmax(axis=1), last.weight)
-            return JudgedFolds((Part(*about, *about, means),), len(counts))
+            return ScoredFolds((Part(*about, *about, means),), len(counts))
 
-        head = fit_head(self, references, Z, means, max(counts.sum() - len(counts), 1.0) / 2, judge)
+        head = fit_head(self, references, Z, means, max(counts.sum() - len(counts), 1.0) / 2, score)
         return Fitted(projection, training.targets, head, training.metric)
 
     def _choose(self, training: Training) -> tuple[float, float, Tuning | None]:

@@ -36,7 +36,7 @@ class LogSteps(Steps):
         rng: Any = None,
         backend: Any = None,
         *,
-        spare: bool = False,
+        oversize: bool = False,
         chosen: dict[str, Any] | None = None,
     ) -> None:
         """Fix the map, and C, on a sample; or take what was ``chosen`` before."""
@@ -53,7 +53,7 @@ class LogSteps(Steps):
 
     def minimise(self, sweep: Any, total: float) -> PassMinimum:
         """The weights of all rows, of this total weight; ``sweep`` gives their loss and its gradient at ``[β; b]``."""
-        rows, L = self.training.rows, self.plan.features.n_lifted
+        rows, L = self.training.rows, self.plan.features.n_features_out
         most = min(METRIC_ROWS * max(L, 64), KEPT_BYTES // (8 * L))
         rows = rows if len(rows) <= most else distinct_sample(rows, most, self.training.rng)[1]
         folds = self.training.folds
@@ -71,7 +71,7 @@ class LogSteps(Steps):
 
     def finish_at(self, found: PassMinimum) -> Any:
         """The model with these weights, calibrated on the sample."""
-        v, model, L = found.v, self.model, self.plan.features.n_lifted
+        v, model, L = found.v, self.model, self.plan.features.n_features_out
         b = np.zeros(v.shape[1])
         if self.fit_intercept:
             b = v[L] - (v[L].mean() if v.shape[1] > 1 else 0.0)

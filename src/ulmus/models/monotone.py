@@ -118,30 +118,30 @@ class MonotoneFit:
 
     def _under(self, features: Any, width: float, C: float, rounds: int) -> Bound:
         """The model of a map and a C under the constraints."""
-        free, lift = self.solve(features, C), self._lift(features)
+        free, transform = self.solve(features, C), self._transform_rows(features)
         fine = self.fine if rounds == ROUNDS else ()
-        given = (self.constraints, self.climbing, lift, self._score(features), self.seed, rounds, fine)
+        given = (self.constraints, self.climbing, transform, self._score(features), self.seed, rounds, fine)
         made = made_monotone(free, *given)
         chance = np.random.RandomState(self.seed)
         held = leave_one_out_sample(features, self.rows, made.solution, chance, C, n_jobs=self.n_jobs)
         held = replace(held, one_by_one=False)
         return Bound(features, width, C, made.solution, held, n_binding=made.n_binding)
 
-    def _lift(self, features: Any) -> Callable[[np.ndarray], np.ndarray]:
-        def lift(X: np.ndarray) -> np.ndarray:
-            U, out = self.see(X), np.empty((len(X), features.n_lifted))
+    def _transform_rows(self, features: Any) -> Callable[[np.ndarray], np.ndarray]:
+        def transform(X: np.ndarray) -> np.ndarray:
+            U, out = self.see(X), np.empty((len(X), features.n_features_out))
             return np.asarray(engine.transform(features, U, out, n_jobs=self.n_jobs))
 
-        return lift
+        return transform
 
     def _score(self, features: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """Rows and weights → answers; kernel values need not be whitened for it."""
 
         def score(X: np.ndarray, beta: np.ndarray) -> np.ndarray:
-            lifted, weights = features, beta[:, None]
+            summed, weights = features, beta[:, None]
             if isinstance(features, NystromMap):
-                lifted, weights = features.cross_kernel_, features.weight_to_landmarks(weights)
-            return np.asarray(engine.apply(lifted, self.see(X), weights, n_jobs=self.n_jobs)[:, 0])
+                summed, weights = features.cross_kernel_, features.weight_to_landmarks(weights)
+            return np.asarray(engine.apply(summed, self.see(X), weights, n_jobs=self.n_jobs)[:, 0])
 
         return score
 

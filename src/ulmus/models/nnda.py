@@ -10,10 +10,10 @@ from sklearn.neural_network import MLPClassifier
 
 from ulmus._sklearn import Interval, StrOptions
 from ulmus.models._discriminant import DiscriminantModel
-from ulmus.models._heads import JudgedFolds
+from ulmus.models._heads import ScoredFolds
 from ulmus.models._references import References
 from ulmus.models.choice import Training
-from ulmus.models.discriminant_fit import NETWORK_SHOWN, NetworkProjection, fit_head, judged_folds
+from ulmus.models.discriminant_fit import NETWORK_SHOWN, NetworkProjection, fit_head, scored_folds
 from ulmus.models.fitted import Fitted
 from ulmus.models.options import HEAD, PROJECTION
 from ulmus.parameters import COUNT, POSITIVE, THREADS, Parameter, estimator
@@ -142,8 +142,8 @@ class NNDA(DiscriminantModel):
         means = np.stack([Z[labels == k].mean(axis=0) for k in numbers])
         sharpness = 0.5 / max(float(((Z - means[labels]) ** 2).mean()), np.finfo(float).tiny)
 
-        def judge() -> JudgedFolds:
+        def score() -> ScoredFolds:
             """By the network itself: it has seen the rows, their neighbours have not."""
-            return judged_folds(references, seed, len(numbers), lambda divisions: ((Z, means) for _ in divisions))
+            return scored_folds(references, seed, len(numbers), lambda divisions: ((Z, means) for _ in divisions))
 
-        return Fitted(projection, targets, fit_head(self, references, Z, means, sharpness, judge))
+        return Fitted(projection, targets, fit_head(self, references, Z, means, sharpness, score))

@@ -82,7 +82,7 @@ def monotone_stages(
     seed, n_jobs, see = int(rng.randint(2**31 - 1)), model.n_jobs, chosen.view.transform
     host, fit_intercept = Host(n_jobs), model._intercept
     table, rows = lessons(stages, table, rows, see, rng, n_jobs)
-    size = min(max(stages.landmark_map.n_lifted, model._spent.landmarks), len(rows))
+    size = min(max(stages.landmark_map.n_features_out, model._spent.landmarks), len(rows))
 
     def make(gamma: float) -> NystromMap:
         made = NystromMap(size, kernel=SMOOTH, gamma=gamma, random_state=seed, n_jobs=n_jobs)

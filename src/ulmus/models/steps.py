@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ulmus.calibration import HeldOut
-from ulmus.engine import Lift, Rows
+from ulmus.engine import FeatureMap, Rows
 from ulmus.losses import LOSSES, Loss
 from ulmus.models._robust import Robust, newton_options
 from ulmus.models.choice import Choice, Training
@@ -116,12 +116,12 @@ class Steps:
         rng: Any = None,
         backend: Any = None,
         *,
-        spare: bool = False,
+        oversize: bool = False,
         chosen: dict[str, Any] | None = None,
     ) -> None:
         """Fix the map, and what else is left to the data, on a sample; or take what was ``chosen`` before.
 
-        With ``spare`` a size that is to be chosen is fixed twice as large as the sample asks for, so that
+        With ``oversize`` a size that is to be chosen is fixed twice as large as the sample asks for, so that
         :meth:`finish` can choose it on all rows.
         """
         rng = check_random_state(self.model.random_state if rng is None else rng)
@@ -129,7 +129,7 @@ class Steps:
         if chosen is not None:
             self.plan = replace(chosen["plan"], seed=chosen["seed"])
             return
-        self.plan = replace(self.model._family.begin(self.model, self.training, spare=spare), statistics=None)
+        self.plan = replace(self.model._family.begin(self.model, self.training, oversize=oversize), statistics=None)
         self.training.backend.release(self.plan.features)
 
     @property
@@ -137,9 +137,9 @@ class Steps:
         """What :meth:`begin` has fixed, for a file."""
         return {"plan": self.plan, "seed": self.plan.seed}
 
-    def summed_form(self) -> tuple[Lift, np.ndarray | None]:
+    def summed_form(self) -> tuple[FeatureMap, np.ndarray | None]:
         """What may be summed instead of the map, and the triangular factor that whitens the sum at the end."""
-        form: tuple[Lift, np.ndarray | None] = self.model._family.summed_form(self.plan.features)
+        form: tuple[FeatureMap, np.ndarray | None] = self.model._family.summed_form(self.plan.features)
         return form
 
     def extent(self, rows: Rows) -> Extent:

@@ -238,7 +238,7 @@ def _view(model: Any) -> dict[str, str]:
         "metric": metric,
         "kernel": view.kernel,
         "gamma": f"{view.gamma:.4g}",
-        "n_landmarks": f"{model.map_.n_lifted}",
+        "n_landmarks": f"{model.map_.n_features_out}",
         **({"loss": model.loss_} if hasattr(model, "loss_") else {}),
     }
 

@@ -14,6 +14,7 @@ from scipy.linalg import LinAlgError
 
 from ulmus import engine
 from ulmus.engine import Rows
+from ulmus.features.sampling import row_hashes
 from ulmus.online.memory import Memory
 from ulmus.solvers.covariance import Covariance
 from ulmus.solvers.recursive import Information, NotDefiniteError, Recursion, Shape, start_of, sums_of
@@ -55,7 +56,7 @@ class Learner:
         """This learner, standing where a fit has left a model: with its weights, and hashes of its rows."""
         past = weights.learned
         assert past.extent is not None
-        shape = Shape(weights.features.n_lifted, len(past.extent.low), weights.C, fit_intercept)
+        shape = Shape(weights.features.n_features_out, len(past.extent.low), weights.C, fit_intercept)
         route = "eigenvalues" if weights.leverage.spectral else weights.route
         solution = Solution(weights.beta, weights.intercept, route, np.nan, weights.leverage)
         try:
@@ -85,8 +86,8 @@ class Learner:
         """What the recursion takes in of weighed rows: a few as they are, many as ``sums``."""
         features = self.plan.features
         if len(rows) < BATCH:
-            Phi = np.empty((len(rows), features.n_lifted))
-            features.lift(rows.X, Phi)
+            Phi = np.empty((len(rows), features.n_features_out))
+            features.transform_block(rows.X, Phi)
             taken = design_matrix(Phi, rows.T, rows.weight)
             with np.errstate(over="ignore"):
                 size = np.vdot(taken, taken)
@@ -129,7 +130,7 @@ class Learner:
 
     def widen(self, features: Any) -> None:
         """Go on with a map that has more features; rows so far count as 0 in the new ones."""
-        new = features.n_lifted - self.plan.features.n_lifted
+        new = features.n_features_out - self.plan.features.n_features_out
         for _ in range(new):
             self.recursion.widen()
         self.memory.widen(new)
@@ -139,10 +140,10 @@ class Learner:
 
     def remove(self, rows: Rows, forgetting: float) -> None:
         """Take coded rows out again, exactly; those that were never learned are refused."""
-        places = self.memory.find(Memory.hashes(rows, self.targets.identity(rows.T)))
+        places = self.memory.find(row_hashes(rows, self.targets.identity(rows.T)))
         self._check_known(rows, places)
-        Phi = np.empty((len(rows), self.plan.features.n_lifted))
-        self.plan.features.lift(rows.X, Phi)
+        Phi = np.empty((len(rows), self.plan.features.n_features_out))
+        self.plan.features.transform_block(rows.X, Phi)
         unborn = self.memory.unborn(places)
         Phi[:, Phi.shape[1] - unborn.shape[1] :][unborn] = 0.0
         weight = rows.weight
@@ -176,7 +177,7 @@ class Learner:
                 UserWarning,
                 stacklevel=5,
             )
-        if len(unknown) and self.memory.births.shape[1] and len(self.memory.starts) > 1:
+        if len(unknown) and self.memory.feature_starts.shape[1] and len(self.memory.starts) > 1:
             raise ValueError(
                 f"{len(unknown)} of {len(rows)} rows are not remembered, and the merged models got landmarks at "
                 "different times, so that it cannot be told with which features these rows were learned; fit a new "
@@ -240,7 +241,7 @@ def aged(rows: Rows, forgetting: float) -> Rows:
 
 def check_rank(features: Any, rows: Rows, fit_intercept: bool, n_jobs: int | None) -> None:
     """Refuse first rows whose features have not full rank, where no penalty holds the weights."""
-    H = engine.transform(features, rows.X, np.empty((len(rows), features.n_lifted)), n_jobs=n_jobs)
+    H = engine.transform(features, rows.X, np.empty((len(rows), features.n_features_out)), n_jobs=n_jobs)
     if fit_intercept:
         H = np.column_stack([np.ones(len(H)), H])
     if len(H) < H.shape[1] or np.linalg.matrix_rank(H) < H.shape[1]:
@@ -250,6 +251,6 @@ def check_rank(features: Any, rows: Rows, fit_intercept: bool, n_jobs: int | Non
 def deficient(features: Any, n: int) -> ValueError:
     """What to say of them."""
     return ValueError(
-        f"C=None needs a first block whose hidden layer has full rank {features.n_lifted}, and its {n} rows "
+        f"C=None needs a first block whose hidden layer has full rank {features.n_features_out}, and its {n} rows "
         "do not give that; start with more (and different) rows, use fewer nodes, or give a penalty such as C=1e6"
     )

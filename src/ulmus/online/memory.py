@@ -5,14 +5,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ulmus import engine
 from ulmus.engine import Rows
-from ulmus.features.sampling import row_keys
+from ulmus.features.sampling import row_hashes
 
 #: Rows that are looked at together.
 RECENT = 256
-#: Rows whose keys are made at once.
-KEYED_ROWS = 2**14
 _GONE = np.uint64(0)
 
 
@@ -24,7 +21,7 @@ class Memory:
 
     Rows that one model learned one after the other are a *stretch*: ``starts`` are the places where stretches begin.
     Merged models bring stretches of their own, which have their own clocks (a row's time is its place plus ``shifts``)
-    and their own ``births``: the places from which on rows have the last features. The last stretch goes on.
+    and their own ``feature_starts``: the places from which on rows have the last features. The last stretch goes on.
     """
 
     def __init__(self, capacity: int, latest: bool) -> None:
@@ -36,19 +33,7 @@ class Memory:
         self.recent: list[tuple[Rows, np.ndarray]] = []
         self.n_recent = 0
         self.starts, self.shifts = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        self.births = np.empty((1, 0), np.int64)
-
-    @staticmethod
-    def hashes(rows: Rows, identity: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
-        """One non-zero key per row."""
-        keys = np.empty(len(rows), np.uint64)
-        for piece in engine.pieces(len(rows), KEYED_ROWS):  # so that no more than the keys grows with the rows
-            part = rows[piece]
-            weight = np.ones(len(part)) if part.weight is None else part.weight
-            told = np.column_stack([identity[piece], weight])
-            keys[piece] = row_keys(part.X, 0, n_jobs) + np.uint64(3) * row_keys(told, 1, n_jobs)
-        keys[keys == _GONE] = 1
-        return keys
+        self.feature_starts = np.empty((1, 0), np.int64)
 
     def know(self, keys: np.ndarray) -> None:
         """Begin with rows that were learned before, of which only the hashes are at hand."""
@@ -59,15 +44,15 @@ class Memory:
         self.recent.append((rows, identity))
         self.n_recent += len(rows)
         if self.n_recent >= RECENT:
-            self.settle()
+            self.flush()
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Look at the rows that were put by."""
         if not self.n_recent:
             return
         recent, self.recent, self.n_recent = self.recent, [], 0
         rows = stacked([block for block, _ in recent])
-        keys = self.hashes(rows, np.concatenate([identity for _, identity in recent]))
+        keys = row_hashes(rows, np.concatenate([identity for _, identity in recent]))
         end = self.count + len(keys)
         if end > len(self.keys):
             self.keys = np.resize(self.keys, max(end, 2 * len(self.keys), 1024))
@@ -84,7 +69,7 @@ class Memory:
 
     def find(self, keys: np.ndarray) -> np.ndarray:
         """Where each of these rows was learned last (no place twice); −1 for one that was not."""
-        self.settle()
+        self.flush()
         places: dict[int, list[int]] = {}
         for place in np.flatnonzero(np.isin(self.keys[: self.count], keys)).tolist():
             places.setdefault(int(self.keys[place]), []).append(place)
@@ -99,12 +84,14 @@ class Memory:
 
     def merge(self, other: "Memory") -> None:
         """Remember what another one does, as the older part."""
-        self.settle()
-        other.settle()
-        late = max(self.births.shape[1], other.births.shape[1])
+        self.flush()
+        other.flush()
+        late = max(self.feature_starts.shape[1], other.feature_starts.shape[1])
         # the last row of either was learned just now, and a feature that a stretch does not name was always there
         its_shifts = other.shifts + (self.count + self.shifts[-1]) - (other.count + other.shifts[-1])
-        self.births = np.concatenate([_padded(other.births, late), _padded(self.births, late) + other.count])
+        self.feature_starts = np.concatenate(
+            [_padded(other.feature_starts, late), _padded(self.feature_starts, late) + other.count]
+        )
         self.starts = np.concatenate([other.starts, self.starts + other.count])
         self.shifts = np.concatenate([its_shifts, self.shifts - other.count])
         self.keys = np.concatenate([other.keys[: other.count], self.keys[: self.count]])
@@ -117,7 +104,7 @@ class Memory:
 
     def rows(self, forgetting: float) -> Rows | None:
         """The sample, every row with the weight it has now."""
-        self.settle()
+        self.flush()
         if self.sample is None or not len(self.sample):
             return None
         if forgetting == 1.0:
@@ -132,7 +119,7 @@ class Memory:
 
     def unborn(self, places: np.ndarray) -> np.ndarray:
         """Which of the last features the rows at these places were learned without: a matrix, a column for each."""
-        return places[:, None] < self.births[self._stretch(places)]
+        return places[:, None] < self.feature_starts[self._stretch(places)]
 
     def _stretch(self, places: np.ndarray) -> np.ndarray:
         return np.maximum(np.searchsorted(self.starts, places, side="right") - 1, 0)
@@ -142,8 +129,8 @@ class Memory:
 
         The sample begins anew: its rows are not in the sums with the features they have now.
         """
-        self.settle()
-        self.births = np.pad(self.births, ((0, 0), (0, count)), constant_values=self.count)
+        self.flush()
+        self.feature_starts = np.pad(self.feature_starts, ((0, 0), (0, count)), constant_values=self.count)
         self.sample, self.sample_keys, self.born = None, self.sample_keys[:0], self.born[:0]
 
     @property
@@ -153,14 +140,14 @@ class Memory:
 
     def recode(self, M: np.ndarray) -> None:
         """Make the targets ``[t 1] M``."""
-        self.settle()
+        self.flush()
         if self.sample is not None:
             T = np.column_stack([self.sample.T, np.ones(len(self.sample))]) @ M
             self.sample = Rows(self.sample.X, T, self.sample.weight, self.sample.unit)
 
 
-def _padded(births: np.ndarray, late: int) -> np.ndarray:
-    return np.pad(births, ((0, 0), (late - births.shape[1], 0)))
+def _padded(feature_starts: np.ndarray, late: int) -> np.ndarray:
+    return np.pad(feature_starts, ((0, 0), (late - feature_starts.shape[1], 0)))
 
 
 def stacked(blocks: list[Rows]) -> Rows:

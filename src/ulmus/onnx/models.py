@@ -65,7 +65,7 @@ TASKS: dict[type, Callable[[Graph, str, Any], Outputs]] = {
 def convert(g: Graph, X: str, model: Any) -> Outputs:
     """The outputs of a fitted model or feature map for the rows ``X``, as its features take them."""
     if type(model) in FEATURES:
-        return {"features": (features(g, X, model), g.dtype, model.n_lifted)}
+        return {"features": (features(g, X, model), g.dtype, model.n_features_out)}
     metric = getattr(model, "metric_", None)
     if metric is not None:
         X = g.Mul(X, metric) if metric.ndim == 1 else g.MatMul(X, metric)

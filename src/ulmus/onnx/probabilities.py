@@ -16,5 +16,5 @@ def probabilities(g: Graph, scores: str, logits: str, floor: np.ndarray | None, 
         return P
     top, first = (g.ReduceMax(x, g.integers(1), keepdims=1) for x in (P, scores))
     behind = g.And(g.Equal(scores, first), g.Less(P, top))
-    lifted = g.Where(behind, g.Mul(top, 1.0 + AHEAD), P)
-    return g.Div(lifted, g.ReduceSum(lifted, g.integers(1), keepdims=1))
+    raised = g.Where(behind, g.Mul(top, 1.0 + AHEAD), P)
+    return g.Div(raised, g.ReduceSum(raised, g.integers(1), keepdims=1))

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from ulmus.features.kernels import Kernel, KernelParameters
 from ulmus.persistence.budget import GENERATOR, LoadBudget, container_cost, extent, kernel_cost, sparse_cost, text_cost
 from ulmus.persistence.checks import StateError, check_parameters, check_state, migrated
-from ulmus.persistence.registry import LATER, class_of, name_of, named_objects
+from ulmus.persistence.registry import LATER, RENAMED, class_of, name_of, named_objects
 
 #: Kinds of arrays whose bytes are stored; dates as the integers they are.
 RAW = "biufc"
@@ -280,7 +280,9 @@ class StateDecoder:
             raise LoadError(f"the file asks for a {name!r}, which is not a type that may be loaded")
         if "__reduce__" in cls.__dict__:
             return cls(*self._kernel(*self._list(entry["arguments"], 0)))
-        state = {**LATER.get(cls.__name__, {}), **{k: self.decode(v) for k, v in entry["state"].items()}}
+        called = RENAMED.get(cls.__name__, {})
+        state = {called.get(k, k): self.decode(v) for k, v in entry["state"].items()}
+        state = {**LATER.get(cls.__name__, {}), **state}
         state = migrated(cls, state)
         check_state(cls, state)
         built = cls.__new__(cls)

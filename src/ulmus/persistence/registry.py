@@ -55,7 +55,6 @@ _OURS = {
     "solvers.square_root": "SquareRoot",
     "statistics": "Extent Statistics Summary TriangularStatistics",
     "tables.dates": "DateParts",
-    "tuning.judge": "Trial",
     "tuning.robust": "RobustTuning",
     "tuning.search": "Tuning",
     "tuning.views": "View",
@@ -65,6 +64,7 @@ _MOVED = {
     "ulmus.features.preparation.Category": ("ulmus.features.category", "Category"),
     "ulmus.models._memory.Memory": ("ulmus.online.memory", "Memory"),
     "ulmus.models._stream.Stream": ("ulmus.online.learner", "Learner"),
+    "ulmus.tuning.judge.Trial": ("ulmus.tuning.surface", "Trial"),
 }
 #: Of scikit-learn: transformers whose fitted state is arrays, numbers and strings, what holds them together, and
 #: splitters, which may be the value of ``cv``. None of them carries a function: a FunctionTransformer is what
@@ -97,6 +97,8 @@ LATER: dict[str, dict[str, Any]] = {
     "OSELMClassifier": {"decision": "accuracy"},
     "Preparation": {"cuts": None},
 }
+#: Attributes that are called otherwise since, by class.
+RENAMED: dict[str, dict[str, str]] = {"Memory": {"births": "feature_starts"}}
 
 
 def _table() -> dict[str, tuple[str, str]]:

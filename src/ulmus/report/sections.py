@@ -127,7 +127,7 @@ def calibration_section(s: Subject) -> str:
 def learning_section(s: Subject) -> str:
     curve = draw.learning_curve(s)
     if curve is None and hasattr(s.kept, "view_"):
-        landmarks = f"The global model has {s.kept.map_.n_lifted:,} landmarks. "
+        landmarks = f"The global model has {s.kept.map_.n_features_out:,} landmarks. "
         if s.kept.local_ is None:
             return paragraph(landmarks + "Local kernels, which stand in for more of them, did not pay.")
         return paragraph(landmarks + "What more of them could add is added by the local stage, which uses every row.")

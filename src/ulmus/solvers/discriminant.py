@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import eigh, lapack, solve_triangular, svd
 
 from ulmus import engine
-from ulmus._cholesky import lower_factor
+from ulmus._blas import lower_factor
 from ulmus.exceptions import NumericalWarning
 from ulmus.statistics import Statistics
 

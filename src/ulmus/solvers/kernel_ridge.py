@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from ulmus import engine
-from ulmus._cholesky import cholesky_in_place
+from ulmus._blas import cholesky_in_place
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernels import CrossKernel
@@ -47,7 +47,7 @@ def kernel_triangle(cross: CrossKernel, X: Any, n_jobs: int | None = -1) -> tupl
 
     def work(rows: slice) -> tuple[slice, np.ndarray, np.ndarray]:
         block = workspace.array("kernel", (rows.stop - rows.start, n - rows.start), np.float64)
-        cross.lift(X[rows], block, slice(rows.start, None))
+        cross.transform_block(X[rows], block, slice(rows.start, None))
         K[rows, rows.start :] = block
         np.abs(block, out=block)
         width = rows.stop - rows.start
@@ -208,9 +208,9 @@ class KernelVariance:
 
     def __call__(self, X: Any) -> np.ndarray:
         out = np.empty(X.shape[0])
-        for piece in engine.pieces(X.shape[0], engine.block_rows(self.cross.n_lifted, np.float64)):
-            K = np.empty((piece.stop - piece.start, self.cross.n_lifted))
-            self.cross.lift(X[piece], K)
+        for piece in engine.pieces(X.shape[0], engine.block_rows(self.cross.n_features_out, np.float64)):
+            K = np.empty((piece.stop - piece.start, self.cross.n_features_out))
+            self.cross.transform_block(X[piece], K)
             V = solve_triangular(self.root, K.T, lower=True, check_finite=False)
             out[piece] = np.maximum(self.cross.diagonal(X[piece]) - np.einsum("ij,ij->j", V, V), 0.0)
             if self.ones is not None:
@@ -234,8 +234,8 @@ class KernelVariance:
 
         With an intercept ``(1 − k_x A⁻¹ 1)(A⁻¹ 1)ᵢ / 1ᵀA⁻¹1`` more.
         """
-        K = np.empty((X.shape[0], self.cross.n_lifted))
-        self.cross.lift(X, K)
+        K = np.empty((X.shape[0], self.cross.n_features_out))
+        self.cross.transform_block(X, K)
         leans = cho_solve((self.root, True), K.T, check_finite=False)[-n_last:].T
         if self.ones is not None:
             leans += np.outer((1.0 - K @ self.ones) / self.ones.sum(), self.ones[-n_last:])

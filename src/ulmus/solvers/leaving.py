@@ -26,8 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ulmus import engine
-from ulmus._blas import mirror_upper
-from ulmus._cholesky import invert_factored, solve_factored
+from ulmus._blas import invert_factored, mirror_upper, solve_factored
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters
 from ulmus.features.nystrom import NystromMap
@@ -106,7 +105,7 @@ def _own_landmarks(features: NystromMap, rows: Rows, index: np.ndarray) -> tuple
     """Which of the rows of this index leave as landmarks too, and the vectors v of these, as columns."""
     own = OwnLandmarks.of(features, rows)
     if own is None:
-        return np.empty(0, np.intp), np.empty((features.n_lifted, 0))
+        return np.empty(0, np.intp), np.empty((features.n_features_out, 0))
     number = np.full(len(rows), -1)
     number[index] = np.arange(len(index))
     at = number[own.index]
@@ -194,7 +193,7 @@ class LeavesWithout:
         Phi = self.Phi[rows].astype(B.matrix.dtype, copy=False)
         if self.asked is not None:
             k = np.empty((len(here), len(U)))
-            CrossKernel(local.kernel, U, KernelParameters(local.gamma)).lift(self.asked[here], k)
+            CrossKernel(local.kernel, U, KernelParameters(local.gamma)).transform_block(self.asked[here], k)
             V = B.times(k.T)  # B kᵀ
         out = np.empty((len(here), alpha.shape[1]))
         for j in range(alpha.shape[1]):

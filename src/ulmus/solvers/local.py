@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
-from ulmus._blas import mirror_upper
-from ulmus._cholesky import cholesky_in_place, solve_factored
+from ulmus._blas import cholesky_in_place, mirror_upper, solve_factored
 from ulmus.features.kernels import CrossKernel, KernelParameters
 from ulmus.features.metric import gradients
 from ulmus.features.partition import Partition
@@ -22,7 +21,7 @@ SINGLE_REACH = 2e5
 #: Rows of a leaf from which on single precision is faster.
 LARGE = 256
 #: What is added to the diagonal, for every row, where there is no factor.
-LIFT = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-6}
+JITTER = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-6}
 #: Rows of a kernel matrix that are evaluated at a time.
 ROWS = 256
 
@@ -76,8 +75,8 @@ class LocalKernels:
         def work(task: tuple[int, np.ndarray]) -> None:
             number, queries = task
             cross = CrossKernel(self.kernel, self.U[partition.rows(number)], KernelParameters(self.gamma))
-            K = workspace.array("K", (len(queries), cross.n_lifted), np.float64)
-            cross.lift(U[queries], K)
+            K = workspace.array("K", (len(queries), cross.n_features_out), np.float64)
+            cross.transform_block(U[queries], K)
             out[queries] = K @ alpha[partition.starts[number] : partition.starts[number + 1]]
 
         for _ in engine.ordered_map(work, tasks, n_jobs):
@@ -120,7 +119,7 @@ def leaf_factor(K: np.ndarray, weight: np.ndarray | None, ridge: float) -> np.nd
             return factor
         upper = np.triu_indices_from(K, 1)
         K[upper] = factor[upper]
-        diagonal += LIFT[K.dtype] * len(K)
+        diagonal += JITTER[K.dtype] * len(K)
     raise np.linalg.LinAlgError("the kernel matrix of a leaf is not positive definite; is the kernel?")
 
 
@@ -133,7 +132,7 @@ def leaf_kernel(
     cross, block = CrossKernel(kernel, U, KernelParameters(gamma)), np.empty(min(n, ROWS) * n)
     for piece in engine.pieces(n, ROWS):
         part = block[: (piece.stop - piece.start) * (n - piece.start)].reshape(piece.stop - piece.start, -1)
-        cross.lift(U[piece], part, slice(piece.start, n))
+        cross.transform_block(U[piece], part, slice(piece.start, n))
         K[piece, piece.start :] = part
     if mirrored:
         mirror_upper(K)

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from ulmus._blas import mirror_upper
-from ulmus._cholesky import cholesky_in_place, solve_factored
+from ulmus._blas import cholesky_in_place, mirror_upper, solve_factored
 from ulmus.solvers.descent import Minimum, minimise
 from ulmus.solvers.log_leave_out import leave_out_each, leave_out_scores
 from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, second_derivative, targets
@@ -35,7 +34,7 @@ LEAST = 1e-10
 #: What is added to the diagonal of every kernel matrix, in units of its largest entry.
 JITTER = 1e-11
 #: Raised diagonals of a kernel matrix that has no factor, at most.
-MAX_LIFTS = 8
+MAX_JITTERS = 8
 
 
 @dataclass(frozen=True)
@@ -76,11 +75,8 @@ class KernelObjective:
         self.metric_cost = self.n / (MEMORY_FLOPS + 6.0 * self.m)  # a solve waits for memory, a factor does not
         own = K.diagonal()
         self.diagonal = own + JITTER * max(float(np.abs(own).max()), np.finfo(float).tiny)
-        self.lifted, self.fresh = 0.0, True
+        self.jitter, self.fresh = 0.0, True
         self._at: tuple[np.ndarray, np.ndarray] | None = None
-
-    def _frequencies(self) -> np.ndarray:
-        return np.broadcast_to(log_odds(np.average(self.Y, axis=0, weights=self.w)), self.Y.shape)
 
     def start(self) -> np.ndarray:
         v = np.zeros((2 * self.n + 1, self.m))
@@ -133,18 +129,18 @@ class KernelObjective:
         if not self.fresh:
             mirror_upper(self.K.T)
         self.factor, self.fresh = self.K.T, False
-        lift = 0.0
-        for _ in range(MAX_LIFTS):
-            self.K[np.diag_indices(self.n)] = self.diagonal + lift + self.ridge / self.wd
+        jitter = 0.0
+        for _ in range(MAX_JITTERS):
+            self.K[np.diag_indices(self.n)] = self.diagonal + jitter + self.ridge / self.wd
             if not cholesky_in_place(self.factor):
                 break
             mirror_upper(self.K.T)
-            lift = max(10 * lift, 1e-12 * self.n * float(self.diagonal.max()))
+            jitter = max(10 * jitter, 1e-12 * self.n * float(self.diagonal.max()))
         else:
             raise np.linalg.LinAlgError(
-                f"the kernel matrix is not positive definite, even with {lift:.1e} on its diagonal; is the kernel?"
+                f"the kernel matrix is not positive definite, even with {jitter:.1e} on its diagonal; is the kernel?"
             )
-        self.diagonal, self.lifted = self.diagonal + lift, self.lifted + lift
+        self.diagonal, self.jitter = self.diagonal + jitter, self.jitter + jitter
         if self.fit_intercept:  # bordered by a column of ones
             self.u = solve_factored(self.factor, np.ones((self.n, 1)))[:, 0]
 
@@ -231,9 +227,9 @@ def fit_kernel_softmax(
     found: Minimum = minimise(objective, v, tol=tol, max_passes=max_passes)
     warn_unfinished(found, C)
     n, b = objective.n, found.v[objective.n]
-    if objective.lifted:
+    if objective.jitter:
         warnings.warn(
-            f"the diagonal of a kernel matrix was raised by {objective.lifted:.1e} to factor it", stacklevel=2
+            f"the diagonal of a kernel matrix was raised by {objective.jitter:.1e} to factor it", stacklevel=2
         )
     b = b - (b.mean() if objective.m > 1 else 0.0) if fit_intercept else np.zeros(objective.m)
     left_out = None

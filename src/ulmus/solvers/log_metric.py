@@ -22,14 +22,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ulmus._blas import solve_lower_transposed
-from ulmus._cholesky import cholesky_in_place, solve_factored
+from ulmus._blas import cholesky_in_place, solve_factored, solve_lower_transposed
 from ulmus.solvers.log_loss import curvature, second_derivative
 
 #: A share of the largest diagonal entry that is added, tenfold more each time, where round-off leaves no factor; up to
 #: all of it, as a metric only points the way.
-LIFT = 1e-13
-MAX_LIFTS = 15
+JITTER = 1e-13
+MAX_JITTERS = 15
 #: Order of the Hessian up to which it is taken as it is.
 DENSE = 700
 #: Eigenvalues of S below this share of the largest are those of rounding.
@@ -48,13 +47,13 @@ def class_curvature(P: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 def factored(A: np.ndarray) -> np.ndarray:
     """Lower Cholesky factor (Fortran order) of ``A``, its diagonal raised where there is none otherwise."""
-    diagonal, lift = A.diagonal().copy(), LIFT
-    for _ in range(MAX_LIFTS):
+    diagonal, jitter = A.diagonal().copy(), JITTER
+    for _ in range(MAX_JITTERS):
         F = np.array(A, order="F")
         if not cholesky_in_place(F):
             return F
-        A[np.diag_indices_from(A)] = diagonal + lift * max(float(diagonal.max()), np.finfo(float).tiny)
-        lift *= 10
+        A[np.diag_indices_from(A)] = diagonal + jitter * max(float(diagonal.max()), np.finfo(float).tiny)
+        jitter *= 10
     raise np.linalg.LinAlgError("the curvature of the loss has no Cholesky factor; are the features finite?")
 
 

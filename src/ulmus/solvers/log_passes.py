@@ -37,11 +37,11 @@ class PassMinimum:
 
 def log_sums(features: Any, rows: Rows, weights: np.ndarray, intercept: np.ndarray) -> np.ndarray:
     """``Σ w ℓ`` (first line, first column) and ``[Φ 1]ᵀ W (p − y)`` (below it), of a block of rows."""
-    L, m = features.n_lifted, rows.T.shape[1]
+    L, m = features.n_features_out, rows.T.shape[1]
     out, workspace = np.zeros((L + 2, m)), engine.Workspace()
     for piece in engine.pieces(len(rows), engine.block_rows(L, np.float64)):
         block = rows[piece]
-        for tile, Phi in engine.lifted_tiles(features, block, np.float64, workspace):
+        for tile, Phi in engine.feature_tiles(features, block, np.float64, workspace):
             F, Y = Phi @ weights + intercept, targets(block.T[tile])
             w = np.ones(len(F)) if block.weight is None else block.weight[tile]
             E = (proportions(F) - Y) * w[:, None]

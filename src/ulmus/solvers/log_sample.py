@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
-from ulmus.engine import Lifted, Rows
+from ulmus.engine import Precomputed, Rows
 from ulmus.solvers.log_loss import proportions
 
 #: Rows per feature, and features at most, of a sample.
@@ -45,7 +45,7 @@ def on_rows(objective: Any, index: np.ndarray, weight: np.ndarray) -> Any:
         Phi[piece] = objective.design(index[piece])[:, :L]
     rows = Rows(Phi, problem.rows.T[index], weight)
     offset = None if problem.offset is None else problem.offset[index]
-    given: Any = {"features": Lifted(L), "rows": rows, "offset": offset, "whitening": None, "squared": None}
+    given: Any = {"features": Precomputed(L), "rows": rows, "offset": offset, "whitening": None, "squared": None}
     return replace(problem, **given).objective()
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from ulmus._blas import mirror_upper
-from ulmus.engine import Lift, Rows
+from ulmus.engine import FeatureMap, Rows
 from ulmus.features.kernels import CrossKernel
 from ulmus.solvers.kernel_ridge import kernel_triangle
 from ulmus.solvers.log_kernel import fit_kernel_softmax
@@ -52,13 +52,13 @@ class Ridge(Protocol):
 class FeatureRidge:
     """On an explicit feature map."""
 
-    features: Lift
+    features: FeatureMap
     fit_intercept: bool = False
     n_jobs: int | None = -1
 
     @property
     def n_weights(self) -> int:
-        return self.features.n_lifted
+        return self.features.n_features_out
 
     def fit(self, rows: Rows, C: float, start: Weights | None, tol: float, leave_one_out: bool) -> LogisticFit:
         problem = LogProblem.nystrom(self.features, rows, C, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs)
@@ -80,7 +80,7 @@ class KernelRidge:
 
     @property
     def n_weights(self) -> int:
-        return self.cross.n_lifted
+        return self.cross.n_features_out
 
     def fit(self, rows: Rows, C: float, start: Weights | None, tol: float, leave_one_out: bool) -> LogisticFit:
         K, _ = kernel_triangle(self.cross, rows.X, self.n_jobs)

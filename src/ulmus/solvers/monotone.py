@@ -46,11 +46,11 @@ SHORT = 500
 JOINING, ROUNDS, QUIET = 40, 80, 8
 #: Steps beyond which those that do not bind are dropped.
 MANY = 500
-#: Points that are lifted at a time.
+#: Points that are transformed at a time.
 BLOCK = 20_000
 
 #: Rows → features; rows and weights → answers.
-LiftRows = Callable[[np.ndarray], np.ndarray]
+TransformRows = Callable[[np.ndarray], np.ndarray]
 Score = Callable[..., np.ndarray]
 
 
@@ -72,17 +72,17 @@ class Ladder:
             out[piece] = score(rows).reshape(-1, g)
         return self.sign * np.diff(out, axis=1)
 
-    def steps(self, lift: LiftRows, rows: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    def steps(self, transform: TransformRows, rows: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """``±(φ(x') − φ(x))`` of some rows at some steps."""
         low, high = self.X[rows], self.X[rows]
         low[:, self.column], high[:, self.column] = self.values[steps], self.values[steps + 1]
-        return self.sign * (lift(high) - lift(low))
+        return self.sign * (transform(high) - transform(low))
 
-    def height(self, lift: LiftRows) -> float:
+    def height(self, transform: TransformRows) -> float:
         """``‖φ(x') − φ(x)‖`` from the first value to the last, of the middle row."""
         ends = self.X.copy(), self.X.copy()
         ends[0][:, self.column], ends[1][:, self.column] = self.values[[0, -1]]
-        return float(np.median(np.linalg.norm(lift(ends[1]) - lift(ends[0]), axis=1))) or 1.0
+        return float(np.median(np.linalg.norm(transform(ends[1]) - transform(ends[0]), axis=1))) or 1.0
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def made_monotone(
     free: Solution,
     constraints: Sequence[Constraint],
     X: np.ndarray,
-    lift: LiftRows,
+    transform: TransformRows,
     score: Score,
     seed: int,
     rounds: int = ROUNDS,
@@ -146,8 +146,8 @@ def made_monotone(
             worst[k] = ladder.X[order[: RELATIVES // 3]]
             falling = order[:JOINING][rise.min(axis=1)[order[:JOINING]] < -ROUND_OFF * reach]
             if len(falling):
-                new.append(ladder.steps(lift, falling, slopes[falling].argmin(axis=1)))
-                asked.append(MARGIN * reach * np.linalg.norm(new[-1], axis=1) / ladder.height(lift))
+                new.append(ladder.steps(transform, falling, slopes[falling].argmin(axis=1)))
+                asked.append(MARGIN * reach * np.linalg.norm(new[-1], axis=1) / ladder.height(transform))
         if quiet >= QUIET and not new:
             break
         quiet = 0 if new else quiet + 1

@@ -38,7 +38,7 @@ STEADY = 0.3
 #: What stands in for f'' where it vanishes for every row; the last never does.
 SUBSTITUTES = ("weight", "bound")
 #: Tenfold smaller C, so often at most, for a curvature that has no Cholesky factor in float64.
-MAX_LIFTS = 12
+MAX_JITTERS = 12
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class _Run:
         None where no row has any.
         """
         C = self.C
-        for _ in range(MAX_LIFTS):
+        for _ in range(MAX_JITTERS):
             try:
                 return self.rows.system(here, C, self.options.bias_penalty)
             except LinAlgError:

@@ -1,8 +1,9 @@
 r"""Rows as Newton's method sees them: one sweep gives residuals, gradient and curvature at a point.
 
-:class:`StreamedRows` lifts the rows again in every sweep and holds two numbers for each; :class:`HeldRows` keeps their
-features, for samples and for fewer rows than features. A *system* solves :math:`(\Phi^T D \Phi + I/C)\,\delta = g`
-with the curvatures :math:`D = \operatorname{diag} w f''(e)`, an unpenalised (or lightly penalised) constant included.
+:class:`StreamedRows` transforms the rows again in every sweep and holds two numbers for each; :class:`HeldRows` keeps
+their features, for samples and for fewer rows than features. A *system* solves
+:math:`(\Phi^T D \Phi + I/C)\,\delta = g` with the curvatures :math:`D = \operatorname{diag} w f''(e)`, an unpenalised
+(or lightly penalised) constant included.
 """
 
 import queue
@@ -14,9 +15,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, solve_triangular
 
 from ulmus import engine
-from ulmus._blas import times_own_transpose
-from ulmus._cholesky import lower_factor
-from ulmus.engine import Lift, Lifted, Rows
+from ulmus._blas import lower_factor, times_own_transpose
+from ulmus.engine import FeatureMap, Precomputed, Rows
 from ulmus.losses import Loss
 from ulmus.solvers.objective import Evaluation, Request, System, Way
 from ulmus.solvers.ridge import Leverage, NormalEquations, Problem
@@ -62,7 +62,7 @@ CURVATURE_RATIO = 256
 
 @dataclass(frozen=True)
 class StreamedRows(_Residuals):
-    """Rows of a problem, lifted anew in every sweep; D is summed over every ``stride``-th row."""
+    """Rows of a problem, transformed anew in every sweep; D is summed over every ``stride``-th row."""
 
     problem: Problem
     tolerance: ClassVar[float] = 1e-5
@@ -74,7 +74,7 @@ class StreamedRows(_Residuals):
 
     @property
     def n_features(self) -> int:
-        return self.problem.features.n_lifted
+        return self.problem.features.n_features_out
 
     def without(self, left_out: np.ndarray) -> "StreamedRows":
         """The rows for which ``left_out`` is False."""
@@ -124,7 +124,7 @@ class StreamedRows(_Residuals):
 class _Pass:
     """One pass over the rows at a point of each output; ``squared`` lists (column, kind of D, stride)."""
 
-    features: Lift
+    features: FeatureMap
     rows: Rows
     loss: Loss
     c: np.ndarray
@@ -136,7 +136,7 @@ class _Pass:
 
     def run(self, n_jobs: int | None) -> tuple[np.ndarray, list[Statistics]]:
         """Gradients ``[feature and constant, output]`` and sums; residuals go to ``E``."""
-        D = self.features.n_lifted
+        D = self.features.n_features_out
         self.workspace = engine.Workspace()
         self.free: queue.SimpleQueue[list[Statistics]] = queue.SimpleQueue()
         gradient = np.zeros((D + 1, len(self.outputs)))
@@ -149,7 +149,7 @@ class _Pass:
         return gradient, [total.symmetrise() for total in totals]
 
     def _slab(self, slab: slice) -> tuple[np.ndarray, list[Statistics]]:
-        D = self.features.n_lifted
+        D = self.features.n_features_out
         rows, E = self.rows[slab], self.E[slab]
         gradient = np.zeros((D + 1, len(self.outputs)))
         try:
@@ -163,7 +163,7 @@ class _Pass:
             block, E_block = rows[piece], E[piece]
             stacks = [self.workspace.array(f"rows {k}", (len(block), D + 1), np.float64) for k, _, _ in self.squared]
             filled = [0] * len(stacks)
-            for tile, Phi in engine.lifted_tiles(self.features, block, np.float64, self.workspace):
+            for tile, Phi in engine.feature_tiles(self.features, block, np.float64, self.workspace):
                 weight = None if block.weight is None else block.weight[tile]
                 e = Phi @ self.beta + self.b - block.T[tile][:, self.outputs]
                 E_block[tile] = e
@@ -210,7 +210,7 @@ class HeldRows(_Residuals):
 
     @classmethod
     def of(cls, problem: Problem) -> "HeldRows":
-        shape = (len(problem.rows), problem.features.n_lifted)
+        shape = (len(problem.rows), problem.features.n_features_out)
         Phi = engine.transform(problem.features, problem.rows.X, np.empty(shape), n_jobs=problem.n_jobs)
         return cls(Phi, problem.rows, problem.fit_intercept, problem.n_jobs)
 
@@ -231,7 +231,7 @@ class HeldRows(_Residuals):
         n, D = self.Phi.shape
         if n >= D and n * D * D > FEW_PRODUCTS and any(request.wanted for request in requests.values()):
             rows = Rows(self.Phi, self.rows.T, self.rows.weight)
-            return StreamedRows(Problem(Lifted(D), rows, None, self.fit_intercept, self.n_jobs)).sweep(
+            return StreamedRows(Problem(Precomputed(D), rows, None, self.fit_intercept, self.n_jobs)).sweep(
                 loss, c, requests
             )
         w = np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from ulmus import engine
-from ulmus._cholesky import cholesky_in_place, square_in_place
+from ulmus._blas import cholesky_in_place, square_in_place
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, gram_matrix
 from ulmus.solvers.conjugate_gradients import REACH, RIDGE, Centred, Iterated, conjugate_gradients
@@ -67,17 +67,17 @@ class HostNormal:
         self.cross, self.rows, self.C, self.n_jobs = cross, rows, C, n_jobs
         self.fit_intercept = fit_intercept
         self.weight = float(len(rows) if rows.weight is None else rows.weight.sum())
-        self.triangles = LandmarkTriangles(cross, self.weight / cross.n_lifted, C)
+        self.triangles = LandmarkTriangles(cross, self.weight / cross.n_features_out, C)
         self.precondition: Any = self.triangles.solve
         if fit_intercept:
-            mean = np.full((cross.n_lifted, 1), 1.0 / cross.n_lifted)
+            mean = np.full((cross.n_features_out, 1), 1.0 / cross.n_features_out)
             u = engine.apply(cross, cross.Z, mean, n_jobs=n_jobs)
             self.precondition = Centred(self.triangles.solve, u, self.weight)
         self.dtype: Any = np.float32
         self.reach = REACH[np.dtype(np.float32)]
         s = rows.T.shape[1]
         beside = Rows(rows.X, np.column_stack([rows.T, np.ones(len(rows))]), rows.weight)
-        sums = engine.gradient(cross, beside, np.zeros((cross.n_lifted, s + 1)), np.zeros(s + 1), n_jobs=n_jobs)
+        sums = engine.gradient(cross, beside, np.zeros((cross.n_features_out, s + 1)), np.zeros(s + 1), n_jobs=n_jobs)
         self.kernel_mean, self.target_mean = sums[:-1, -1] / self.weight, sums[-1, :-1] / self.weight
         self._b = sums[:-1, :-1]
         if fit_intercept:
@@ -120,8 +120,8 @@ class HostNormal:
 
     def leverages(self, X: np.ndarray) -> np.ndarray:
         """Leverages of a few rows under ``M`` in place of ``H``."""
-        K = np.empty((X.shape[0], self.cross.n_lifted))
-        self.cross.lift(X, K)
+        K = np.empty((X.shape[0], self.cross.n_features_out))
+        self.cross.transform_block(X, K)
         if self.fit_intercept:
             K -= self.kernel_mean
         V = self.triangles.half(K.T)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
-from ulmus.engine import Lift, Rows
+from ulmus.engine import FeatureMap, Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partial_whitening import PartialWhitening, residual_condition
 from ulmus.solvers.ridge import (
@@ -69,7 +69,7 @@ ROUTES: tuple[tuple[str, float, Route], ...] = (
     ("float32", 180.0, Route("gram", SINGLE)),
     ("float32", 3e3, Route("gram", replace(SINGLE, correct=0.0))),
     ("float32", 1e6, Route("whiten", SINGLE)),
-    ("float32", 1e9, Route("gram", replace(_WATCHED, tolerance=SINGLE.tolerance, settled=SINGLE.settled))),
+    ("float32", 1e9, Route("gram", replace(_WATCHED, tolerance=SINGLE.tolerance, negligible=SINGLE.negligible))),
     ("float64", SUM_LIMIT, Route("gram")),
     ("float64", SOUND, Route("gram", _WATCHED)),
     ("float64", np.inf, Route("partial", _WATCHED)),
@@ -134,7 +134,7 @@ def _watchful(route: Route, condition: float) -> Precision:
     return replace(route.precision, correct=route.precision.correct / condition) if squared else route.precision
 
 
-def summed_form(features: NystromMap) -> tuple[Lift, np.ndarray | None]:
+def summed_form(features: NystromMap) -> tuple[FeatureMap, np.ndarray | None]:
     """What is to be summed so that no digits are lost, and the factor that whitens the sum (None: it is white)."""
     return (
         (features, None) if _summing_route(features).name == "whiten" else (features.cross_kernel_, features.whitening_)
@@ -199,7 +199,7 @@ def fit_nystrom_ridge(
     Another ``precision`` than that of the route says how many of them are worth another pass over the rows.
     """
     problem = Problem(features, rows, C, fit_intercept, n_jobs)
-    if len(rows) <= features.n_lifted:  # no larger, and nothing is squared
+    if len(rows) <= features.n_features_out:  # no larger, and nothing is squared
         return fit_dual(problem)
     solution = None if stats is None else _fit_given(problem, features, stats, precision)
     if solution is not None:

@@ -24,9 +24,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, eigh, lapack, solve_triangular
 
 from ulmus import engine
-from ulmus._blas import solve_lower_transposed, times_own_transpose
-from ulmus._cholesky import lower_factor
-from ulmus.engine import Lift, Rows
+from ulmus._blas import lower_factor, solve_lower_transposed, times_own_transpose
+from ulmus.engine import FeatureMap, Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.solvers.least_squares import EPS, least_squares
 from ulmus.statistics import Statistics, TriangularStatistics
@@ -41,18 +40,18 @@ class Precision:
 
     ``dtype`` is the type in which blocks are multiplied; ``tolerance`` the relative error that fitted values may keep.
     The loss of digits is estimated as round-off times condition number: above ``correct`` corrections are computed from
-    the rows, above ``give_up`` the form is not trusted. A loss that was measured is left as it is up to ``settled``.
+    the rows, above ``give_up`` the form is not trusted. A loss that was measured is left as it is up to ``negligible``.
     """
 
     dtype: Any = np.float64
     tolerance: float = 1e-10
-    settled: float = 1e-10
+    negligible: float = 1e-10
     correct: float = 1e-6
     give_up: float = 1e-2
 
 
 DOUBLE = Precision()
-SINGLE = Precision(np.float32, tolerance=1e-4, settled=1e-4, correct=np.inf, give_up=1.0)
+SINGLE = Precision(np.float32, tolerance=1e-4, negligible=1e-4, correct=np.inf, give_up=1.0)
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Problem:
     ``whitening`` is a lower triangular ``R`` when the features in question are ``φ R⁻ᵀ``.
     """
 
-    features: Lift
+    features: FeatureMap
     rows: Rows
     C: float | None
     fit_intercept: bool = False
@@ -232,7 +231,7 @@ def fit_sums(
             solution, loss, left = system.solution(), EPS * system.condition, DOUBLE.correct
             trusted = loss <= DOUBLE.give_up
             if measure is not None and loss <= DOUBLE.correct < multiplied * loss:
-                loss, left = measure(system, solution), DOUBLE.correct if again is None else DOUBLE.settled
+                loss, left = measure(system, solution), DOUBLE.correct if again is None else DOUBLE.negligible
             if again is not None and trusted and loss > left:
                 corrected = _corrected(again, system, solution, DOUBLE.tolerance)
                 solution, loss = (solution, loss) if corrected is None else (corrected, 0.0)
@@ -298,7 +297,7 @@ def with_digits_restored(
     loss = float(np.finfo(precision.dtype).eps) * system.condition
     if loss > precision.give_up:
         return None
-    if loss > precision.correct and measure is not None and measure(system, solution) <= precision.settled:
+    if loss > precision.correct and measure is not None and measure(system, solution) <= precision.negligible:
         return solution
     return _corrected(problem, system, solution, precision.tolerance) if loss > precision.correct else solution
 
@@ -348,7 +347,7 @@ def solve_triangular_statistics(stats: TriangularStatistics, C: float | None, fi
 def fit_dual(problem: Problem) -> Solution:
     r"""``β = Φᵀ(I/C + ΦΦᵀ)⁻¹T``: for fewer rows than features."""
     features, rows = problem.features, problem.rows
-    n, D = len(rows), features.n_lifted
+    n, D = len(rows), features.n_features_out
     Phi = engine.transform(features, rows.X, np.empty((n, D)), n_jobs=problem.n_jobs)
     T = rows.T.astype(np.float64)
     w = np.ones(n) if rows.weight is None else rows.weight
@@ -382,7 +381,7 @@ def fit_dual(problem: Problem) -> Solution:
 
 def fit_ridge(problem: Problem, stats: Statistics | None = None) -> Solution:
     """Weights of a feature map (from its statistics, if given), by the cheapest form that keeps the digits."""
-    if len(problem.rows) < problem.features.n_lifted:
+    if len(problem.rows) < problem.features.n_features_out:
         return fit_dual(problem)
     single = problem.rows.X.dtype == np.float32 and stats is None
     for precision in (SINGLE, DOUBLE) if single else (DOUBLE,):

@@ -201,7 +201,7 @@ def sample_rows(n_features: int) -> int:
 
 def newton_rows(problem: Problem, streamed: Problem) -> NewtonRows:
     """Rows whose features are kept where that is little, or has to be: fewer rows than features."""
-    n, D = len(problem.rows), problem.features.n_lifted
+    n, D = len(problem.rows), problem.features.n_features_out
     return HeldRows.of(problem) if n < D or 8 * n * D <= HELD_BYTES else StreamedRows(streamed)
 
 
@@ -220,7 +220,7 @@ def begin(
     ``streamed`` is the same problem in the form in which sums over many rows are cheapest; ``mild`` are targets whose
     outliers were tempered, for the Tikhonov solution (None: tempered from their median).
     """
-    rows, count = newton_rows(problem, streamed), sample_rows(problem.features.n_lifted)
+    rows, count = newton_rows(problem, streamed), sample_rows(problem.features.n_features_out)
     if problem.rows.effective_count <= 2 * count:
         return rows, pilot(rows, loss, c, penalty, options, mild)
     index, sample = distinct_sample(problem.rows, count, rng)

@@ -19,7 +19,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus._blas import solve_lower, solve_lower_transposed
-from ulmus.engine import Lift, Lifted, Rows
+from ulmus.engine import FeatureMap, Precomputed, Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.solvers.descent import minimise
 from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, targets
@@ -54,7 +54,7 @@ class LogProblem:
     which columns were divided; ``squared`` are the features to be squared, where whitening the squares loses digits.
     """
 
-    features: Lift
+    features: FeatureMap
     rows: Rows
     C: float
     fit_intercept: bool = True
@@ -62,7 +62,7 @@ class LogProblem:
     n_jobs: int | None = -1
     whitening: np.ndarray | None = None
     scale: np.ndarray | None = None
-    squared: Lift | None = None
+    squared: FeatureMap | None = None
 
     @classmethod
     def of(
@@ -83,7 +83,7 @@ class LogProblem:
         if largest.max(initial=0.0) > LARGEST:
             scale = 2.0 ** np.round(np.log2(np.where(largest > LARGEST, largest, 1.0)))
             Phi = Phi / scale
-        return cls(Lifted(Phi.shape[1]), Rows(Phi, T, weight, unit), C, fit_intercept, offset, n_jobs, None, scale)
+        return cls(Precomputed(Phi.shape[1]), Rows(Phi, T, weight, unit), C, fit_intercept, offset, n_jobs, None, scale)
 
     @classmethod
     def nystrom(cls, features: Any, rows: Rows, C: float, **more: Any) -> "LogProblem":
@@ -135,7 +135,7 @@ class FeatureObjective:
     def __init__(self, problem: LogProblem, gram: np.ndarray | None = None) -> None:
         self.problem, rows = problem, problem.rows
         self.Y, self.w = targets(rows.T), problem.weight
-        self.L, self.m = problem.features.n_lifted, rows.T.shape[1]
+        self.L, self.m = problem.features.n_features_out, rows.T.shape[1]
         self.size = self.L + problem.fit_intercept
         self.penalty = np.full(self.size, 1.0 / problem.C)
         self.penalty[self.L :] = 0.0
@@ -318,7 +318,7 @@ class FeatureObjective:
         rows = problem.rows.take(index[unsure])
         rows = Rows(rows.X, np.empty((len(rows), 0)), d[unsure])
         features, R = (problem.features, problem.whitening) if problem.squared is None else (problem.squared, None)
-        kept = isinstance(features, Lifted)  # the metric points the way: as exact as the features is enough
+        kept = isinstance(features, Precomputed)  # the metric points the way: as exact as the features is enough
         dtype = rows.X.dtype if kept and R is None else np.float64
         stats = engine.gram_statistics(features, rows, dtype=dtype, n_jobs=problem.n_jobs)
         with engine.threads_for(self.L):
@@ -327,15 +327,15 @@ class FeatureObjective:
 
 
 def _tiles(
-    features: Lift, rows: Rows, slab: slice, workspace: engine.Workspace, dtype: Any
+    features: FeatureMap, rows: Rows, slab: slice, workspace: engine.Workspace, dtype: Any
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Features of a slab tile by tile, with the places of the rows among all; features in memory are not copied."""
-    if isinstance(features, Lifted):
-        for piece in engine.pieces(slab.stop - slab.start, engine.block_rows(features.n_lifted, np.float64)):
+    if isinstance(features, Precomputed):
+        for piece in engine.pieces(slab.stop - slab.start, engine.block_rows(features.n_features_out, np.float64)):
             tile = slice(slab.start + piece.start, slab.start + piece.stop)
             yield tile, rows.X[tile]
         return
-    for piece, Phi in engine.lifted_tiles(features, rows[slab], dtype, workspace):
+    for piece, Phi in engine.feature_tiles(features, rows[slab], dtype, workspace):
         yield slice(slab.start + piece.start, slab.start + piece.stop), Phi
 
 

@@ -82,12 +82,12 @@ def fit_adaptive(
     passes = ViewPasses(stream, steps, seen, sample.T.shape[1])
     steps.stage.fit(passes)
     rounds = steps.rounds(np.inf if leaves.mapped else steps.max_bytes)
-    judged = _judged(steps, stream, encoder, sample) if rounds else None
-    if judged is None:
+    scored = _scored(steps, stream, encoder, sample) if rounds else None
+    if scored is None:
         steps.stage.grown(passes)
         steps.finish(None, None)
         return
-    choice, held_out = judged
+    choice, held_out = scored
     steps.finish(leaves(steps, seen, choice, rounds, backend), held_out)
 
 
@@ -101,11 +101,11 @@ def _sampled(encoder: Encoder, survey: Survey) -> Rows:
     return encoder.encode(X, y, weight, unit, "the sample")
 
 
-def _judged(steps: AdaptiveSteps, stream: Any, encoder: Encoder, sample: Rows) -> tuple[LocalChoice, HeldOut] | None:
+def _scored(steps: AdaptiveSteps, stream: Any, encoder: Encoder, sample: Rows) -> tuple[LocalChoice, HeldOut] | None:
     """The local stage that pays on all rows of some regions."""
     accumulator = RegionAccumulator(sample.X.shape[1], sample.T.shape[1])
     work = InRegions(encoder, steps.coordinates, *steps.regions())
-    return steps.judge(stream.reduce("regions", accumulator, work).rows)
+    return steps.score(stream.reduce("regions", accumulator, work).rows)
 
 
 def _recalled(journal: Journal, name: str, rng: np.random.RandomState) -> tuple[Any, np.random.RandomState]:

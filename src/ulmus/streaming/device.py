@@ -48,14 +48,14 @@ class DeviceSummaryAccumulator:
     def __init__(self, steps: Steps, encoder: Encoder, n_outputs: int, n_folds: int | None, driver: Driver) -> None:
         self.steps, self.encoder, self.n_folds, self.driver = steps, encoder, n_folds, driver
         features, self.whitening = steps.summed_form()
-        L, count = features.n_lifted, n_folds or 1
+        L, count = features.n_features_out, n_folds or 1
         driver.accelerator.require(
             direct_bytes(L, n_outputs) + 8 * (count - 1) * (L + n_outputs + 1) ** 2,
             f"a stream summed for {L} features" + ("" if n_folds is None else f" and {n_folds} folds"),
             'take fewer, or device="cpu"',
         )
-        lift = driver.lift(features)
-        self.parts = [DeviceSums(driver.accelerator, lift, L, n_outputs) for _ in range(count)]
+        transform = driver.feature_map(features)
+        self.parts = [DeviceSums(driver.accelerator, transform, L, n_outputs) for _ in range(count)]
         self.extent: Extent | None = None
         self._conveyor = Conveyor(driver)
 
@@ -110,7 +110,7 @@ class DeviceGradientAccumulator:
     def __init__(self, driver: Driver, features: Any, weights: np.ndarray, intercept: np.ndarray) -> None:
         self.driver, self.features = driver, features
         self.weights, self.intercept = driver.accelerator.tensor(weights), driver.accelerator.tensor(intercept)
-        zeros = np.zeros((features.n_lifted + 1, weights.shape[1]))
+        zeros = np.zeros((features.n_features_out + 1, weights.shape[1]))
         self._total = driver.accelerator.tensor(zeros)
         self._conveyor = Conveyor(driver)
 

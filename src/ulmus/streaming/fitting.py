@@ -258,7 +258,7 @@ def _fit_stream(
     n_folds = None if model.cv is None else int(model.cv)
     folds = None if n_folds is None else fold_of(sample.X, n_folds)
     if isinstance(steps, LogSteps):
-        _begin(steps, journal, sample, folds, rng, None, spare=False)
+        _begin(steps, journal, sample, folds, rng, None, oversize=False)
         total = survey.weight if encoder.balance is None else float(survey.class_mass @ encoder.balance)
         fit_log(steps, stream, encoder, total, survey.whole)
         return
@@ -267,7 +267,7 @@ def _fit_stream(
     accumulator: Any
     again: Any
     with backend_for(device, model.n_jobs, work) as backend:
-        _begin(steps, journal, backend.received(sample), folds, rng, backend, spare=not survey.whole)
+        _begin(steps, journal, backend.received(sample), folds, rng, backend, oversize=not survey.whole)
         if backend.name == "cpu":
             accumulator = SummaryAccumulator(steps, encoder, n_outputs, n_folds)
             again = AgainOverRows(stream, steps, encoder, n_outputs)
@@ -291,7 +291,7 @@ def _begin(
     rng: np.random.RandomState,
     backend: Any,
     *,
-    spare: bool,
+    oversize: bool,
 ) -> None:
     """Choose the map on the sample, or take it, and chance as it was afterwards, from the journal."""
     saved = journal.load("map")
@@ -300,7 +300,7 @@ def _begin(
         steps.begin(sample, folds, rng, backend, chosen=chosen)
         return
     with engine.threads_for(len(sample)):
-        steps.begin(sample, folds, rng, backend, spare=spare)
+        steps.begin(sample, folds, rng, backend, oversize=oversize)
     if journal.folder is not None:
         encoder = StateEncoder()
         try:

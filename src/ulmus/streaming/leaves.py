@@ -58,7 +58,7 @@ class LeavesOnDisk:
             if self.folder is None:
                 return solver.together(tops, cells, n_rows)
             files = MappedArrays(self.folder)
-            return files.settled(solver.together(tops, cells, n_rows, files.allocate))
+            return files.mapped(solver.together(tops, cells, n_rows, files.allocate))
 
     def _solve(
         self,
@@ -110,7 +110,7 @@ class MappedArrays:
         self._files[name] = np.lib.format.open_memmap(path, "w+", np.dtype(dtype), shape)
         return np.asarray(self._files[name])
 
-    def settled(self, local: LocalKernels) -> LocalKernels:
+    def mapped(self, local: LocalKernels) -> LocalKernels:
         """The stage, with its arrays mapped from the finished files."""
         for name, array in self._files.items():
             array.flush()

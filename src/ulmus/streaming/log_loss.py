@@ -43,7 +43,7 @@ def log_sweep(
 
     ``constant`` tells that there is a b; passes are numbered after the ``first`` ones.
     """
-    L, count = features.n_lifted, first
+    L, count = features.n_features_out, first
 
     def sweep(v: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal count

@@ -95,14 +95,14 @@ class Sweep:
 
     def __call__(self, batch: Batch) -> PassSums:
         rows = self.encoder.rows(batch)
-        D = self.features.n_lifted
+        D = self.features.n_features_out
         found = PassSums.zeros(D, len(self.outputs), 0)
         sums = [Statistics.zeros(D, 0) for _ in self.squared]
         workspace = engine.Workspace()
         for piece in engine.pieces(len(rows), engine.block_rows(D, np.float64)):
             block = rows[piece]
             stack = workspace.array("rows", (len(block), D + 1), np.float64)
-            for tile, Phi in engine.lifted_tiles(self.features, block, np.float64, workspace):
+            for tile, Phi in engine.feature_tiles(self.features, block, np.float64, workspace):
                 stack[tile, :-1] = Phi
             stack[:, -1] = 1.0
             E = stack[:, :-1] @ self.weights + self.intercept - block.T[:, self.outputs]
@@ -136,7 +136,7 @@ class Passes:
 
     @property
     def n_features(self) -> int:
-        return self.problem.features.n_lifted
+        return self.problem.features.n_features_out
 
     def sweep(self, loss: Loss, c: np.ndarray, requests: Mapping[int, Request]) -> dict[int, Evaluation]:
         """One pass."""
@@ -205,7 +205,7 @@ def fit_robust(
     beta, intercept = np.array(model.beta_), np.array(model.intercept_, dtype=float).reshape(len(c))
     passes = Passes(stream, raw, encoder, np.abs(sample.T).max(axis=0, initial=0.0))
     results = newton(passes, loss, c, C, beta, intercept, options)
-    Phi = engine.transform(problem.features, sample.X, np.empty((len(sample), problem.features.n_lifted)))
+    Phi = engine.transform(problem.features, sample.X, np.empty((len(sample), problem.features.n_features_out)))
     held = [_with_residual(r, Phi, sample.T[:, j], weight / total) for j, r in enumerate(results)]
     solution = RobustSolution(loss, c, C, held)
     steps.finish(solution, sample, rng)

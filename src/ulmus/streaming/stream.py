@@ -29,16 +29,6 @@ class Accumulator(Protocol):
         """Go back to a dumped state."""
 
 
-class MergeableAccumulator(Accumulator, Protocol):
-    """What the workers of a cluster add up apart."""
-
-    def fresh(self) -> "MergeableAccumulator":
-        """One of the same kind with nothing in it."""
-
-    def merge(self, other: Any) -> None:
-        """Add another one, of the rows that come after these."""
-
-
 AnyAccumulator = TypeVar("AnyAccumulator", bound=Accumulator)
 
 

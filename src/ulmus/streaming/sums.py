@@ -236,7 +236,7 @@ class AgainOverRows:
 
     def _pass(self, features: Any, weights: np.ndarray, intercept: np.ndarray) -> tuple[Any, Callable[[Batch], Any]]:
         """What adds up the gradient of all rows, and what is done with a batch."""
-        encoder, zeros = self.encoder, np.zeros((features.n_lifted + 1, self.n_outputs))
+        encoder, zeros = self.encoder, np.zeros((features.n_features_out + 1, self.n_outputs))
 
         def work(batch: Batch) -> np.ndarray:
             return engine.gradient(features, encoder.rows(batch), weights, intercept, n_jobs=1)
@@ -250,5 +250,5 @@ class AgainOverRows:
         def work(batch: Batch) -> TriangularStatistics:
             return engine.triangular_statistics(features, encoder.rows(batch), n_jobs=1)
 
-        accumulator = TriangularAccumulator(TriangularStatistics.zeros(features.n_lifted, self.n_outputs))
+        accumulator = TriangularAccumulator(TriangularStatistics.zeros(features.n_features_out, self.n_outputs))
         return self.stream.reduce("triangular", accumulator, work).total

@@ -62,10 +62,6 @@ class TableBatch:
         return self.files[0][0]
 
     @property
-    def first_row(self) -> int:
-        return int(self.numbers[0])
-
-    @property
     def n_rows(self) -> int:
         return len(next(iter(self.columns.values())))
 

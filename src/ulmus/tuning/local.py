@@ -150,13 +150,15 @@ class LocalSearch:
     def choose(self, halves: Partition, partition: Partition, n_leaves: int) -> LocalChoice:
         """Width and penalty from leaves of half the size, then their loss on leaves of full size."""
         leaves = self.leaves(halves, 2 * n_leaves)
-        return self.settled(leaves, leaves.climb(), partition, n_leaves)
+        return self.on_full_leaves(leaves, leaves.climb(), partition, n_leaves)
 
     def leaves(self, partition: Partition, n_leaves: int, like: "_Leaves | None" = None) -> "_Leaves":
         """The leaves of a partition that are asked; ``like`` are those of another search in the same coordinates."""
         return _Leaves(self, partition, n_leaves, like)
 
-    def settled(self, leaves: "_Leaves", found: tuple[int, int], partition: Partition, n_leaves: int) -> LocalChoice:
+    def on_full_leaves(
+        self, leaves: "_Leaves", found: tuple[int, int], partition: Partition, n_leaves: int
+    ) -> LocalChoice:
         """The width and penalty found on smaller leaves, judged on those of full size."""
         width, ridge = found
         if (
@@ -164,7 +166,7 @@ class LocalSearch:
         ):  # otherwise larger leaves have nothing to hope for
             leaves = _Leaves(self, partition, n_leaves)
         steps = leaves.ridges(ridge - 1, ridge)
-        leaves.judge(width, steps)
+        leaves.score(width, steps)
         ridge = min(steps, key=lambda step: leaves.tried[width, step][0])
         loss, P = leaves.tried[width, ridge]
         stage = self.stage
@@ -172,12 +174,12 @@ class LocalSearch:
             stage.widths[width], float(stage.ridges[ridge]), loss, leaves.without, leaves.rows, P, stage.gain
         )
 
-    def judged(self, choice: LocalChoice, partition: Partition, n_leaves: int) -> LocalChoice:
+    def scored(self, choice: LocalChoice, partition: Partition, n_leaves: int) -> LocalChoice:
         """A stage that was chosen on other rows, judged on these."""
         leaves = _Leaves(self, partition, n_leaves)
         width = self.stage.widths.index(choice.width)
         ridge = int(np.argmin(np.abs(self.stage.ridges - choice.ridge)))
-        leaves.judge(width, [ridge])
+        leaves.score(width, [ridge])
         loss, P = leaves.tried[width, ridge]
         return replace(choice, loss=loss, loss_without=leaves.without, rows=leaves.rows, P=P)
 
@@ -231,7 +233,7 @@ class _Leaves:
         width, ridges = self.stage.first_width, self.stage.first_ridges
         if start is not None:
             width, ridges = start[0], (start[1],)
-        self.judge(width, list(ridges))
+        self.score(width, list(ridges))
         ridge = min(ridges, key=lambda step: self.tried[width, step][0])
         if len(ridges) > 1 and self.tried[width, ridge][0] >= self.without:
             return width, ridge  # even a strong penalty turns nothing to the better
@@ -247,7 +249,7 @@ class _Leaves:
     def _climb_ridge(self, width: int, here: int) -> int:
         while True:
             steps = self.ridges(here - 1, here, here + 1)
-            self.judge(width, steps)
+            self.score(width, steps)
             best = min(steps, key=lambda step: self.tried[width, step][0])
             if best == here:
                 return here
@@ -257,7 +259,7 @@ class _Leaves:
         """Those that are places of penalties."""
         return [step for step in steps if 0 <= step < len(self.stage.ridges)]
 
-    def judge(self, width: int, steps: list[int]) -> None:
+    def score(self, width: int, steps: list[int]) -> None:
         """Judge several penalties at once: the kernels of a leaf are evaluated once."""
         new = [step for step in steps if (width, step) not in self.tried]
         if not new:

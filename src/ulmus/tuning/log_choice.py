@@ -12,7 +12,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus._blas import mirror_upper
-from ulmus.engine import Lifted, Rows
+from ulmus.engine import Precomputed, Rows
 from ulmus.features.kept import KEPT_BYTES
 from ulmus.features.kernels import CrossKernel, KernelParameters, dense
 from ulmus.features.nystrom import NystromMap
@@ -64,12 +64,12 @@ class PenaltyChoice:
 
 def posed_in_double(features: Any, rows: Rows, C: float, fit_intercept: bool, n_jobs: int | None) -> LogProblem:
     """The problem in double precision, features evaluated once where they fit in memory, or in every pass anew."""
-    n, L = len(rows), features.n_lifted
+    n, L = len(rows), features.n_features_out
     if 8 * n * L > KEPT_BYTES:
         return unkept(features, rows, C, fit_intercept, n_jobs)
-    lift, R = summed_form(features) if isinstance(features, NystromMap) else (features, None)
-    Phi = engine.transform(lift, rows.X, np.empty((n, L)), n_jobs=n_jobs)
-    return LogProblem(Lifted(L), replace(rows, X=Phi), C, fit_intercept, n_jobs=n_jobs, whitening=R)
+    summed, R = summed_form(features) if isinstance(features, NystromMap) else (features, None)
+    Phi = engine.transform(summed, rows.X, np.empty((n, L)), n_jobs=n_jobs)
+    return LogProblem(Precomputed(L), replace(rows, X=Phi), C, fit_intercept, n_jobs=n_jobs, whitening=R)
 
 
 def unkept(features: Any, rows: Rows, C: float, fit_intercept: bool, n_jobs: int | None) -> LogProblem:
@@ -80,11 +80,11 @@ def unkept(features: Any, rows: Rows, C: float, fit_intercept: bool, n_jobs: int
     """
     if not isinstance(features, NystromMap):
         return LogProblem(features, rows, C, fit_intercept, n_jobs=n_jobs)
-    lift, R = summed_form(features)
+    summed, R = summed_form(features)
     squared = None
     if R is None and features.triangular and features.condition_ <= UNSQUARED:
-        lift, R, squared = features.cross_kernel_, features.whitening_, features
-    return LogProblem(lift, rows, C, fit_intercept, n_jobs=n_jobs, whitening=R, squared=squared)
+        summed, R, squared = features.cross_kernel_, features.whitening_, features
+    return LogProblem(summed, rows, C, fit_intercept, n_jobs=n_jobs, whitening=R, squared=squared)
 
 
 def choose_C(
@@ -98,7 +98,7 @@ def choose_C(
     n_jobs: int | None,
 ) -> PenaltyChoice:
     """The C of a model on these features, sought near another; rows that have folds are judged fold by fold."""
-    most = min(MOST, KEPT_BYTES // (8 * features.n_lifted))
+    most = min(MOST, KEPT_BYTES // (8 * features.n_features_out))
     rows = gathered(rows)  # copies are a weight, so that both lead the same way
     some = rows if len(rows) <= most else distinct_sample(rows, most, rng)[1]
     problem = posed_in_double(features, some, near_C, fit_intercept, n_jobs)

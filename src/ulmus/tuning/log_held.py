@@ -8,7 +8,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus._blas import solve_lower_transposed
-from ulmus.engine import Lifted, Rows
+from ulmus.engine import Precomputed, Rows
 from ulmus.features.kept import KEPT_BYTES
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import EQUAL, distinct_keys
@@ -109,8 +109,8 @@ def path_of(
     The path that finds it is taken with the first rows of this ``order`` and with the first features: features nest, so
     that models of all of them begin where those ended. Small problems are taken whole, and so is their path.
     """
-    n, L = problem.rows.X.shape[0], problem.features.n_lifted
-    if not isinstance(problem.features, Lifted) or (n <= 2 * FEW_ROWS and L <= 2 * FEW_FEATURES):
+    n, L = problem.rows.X.shape[0], problem.features.n_features_out
+    if not isinstance(problem.features, Precomputed) or (n <= 2 * FEW_ROWS and L <= 2 * FEW_FEATURES):
         return path_near(problem, C, held, criterion, tol=tolerance_of(n, JUDGED)), 0.0
     few, some = _few_of(problem, held, order)
     glances = path_near(few, C, some, criterion, tol=GLANCED)
@@ -135,12 +135,14 @@ def _few_of(problem: LogProblem, held: list[np.ndarray], order: np.ndarray) -> t
         out = held[0][order] > 0
         chosen = np.concatenate([order[~out][:FEW_ROWS], order[out][:FEW_HELD]])
     chosen = np.sort(chosen)
-    count = min(FEW_FEATURES, problem.features.n_lifted)
+    count = min(FEW_FEATURES, problem.features.n_features_out)
     rows = problem.rows.take(chosen)
     rows = replace(rows, X=np.ascontiguousarray(rows.X[:, :count]))
     R = None if problem.whitening is None else np.ascontiguousarray(problem.whitening[:count, :count])
     offset = None if problem.offset is None else problem.offset[chosen]
-    few = LogProblem(Lifted(count), rows, problem.C, problem.fit_intercept, offset, problem.n_jobs, R, problem.scale)
+    few = LogProblem(
+        Precomputed(count), rows, problem.C, problem.fit_intercept, offset, problem.n_jobs, R, problem.scale
+    )
     return few, [out[chosen] for out in held if out[chosen].any()]
 
 
@@ -157,20 +159,20 @@ def padded(trial: HeldTrial, count: int) -> HeldTrial:
 
 def posed(features: NystromMap, rows: Rows, max_bytes: float, n_jobs: int | None) -> LogProblem:
     """The problem, features evaluated once, in float32 where there are many, or in every pass anew."""
-    n, L = len(rows), features.n_lifted
-    lift, whitening = summed_form(features)
+    n, L = len(rows), features.n_features_out
+    summed, whitening = summed_form(features)
     if 8 * n * L <= SINGLE_BYTES:
         dtype: Any = np.float64
     elif 4 * n * L <= max(max_bytes, KEPT_BYTES / 2):
         dtype, whitening = np.float32, None  # white rows lose no digits of their products
     else:
-        return LogProblem(lift, rows, 1.0, n_jobs=n_jobs, whitening=whitening)
+        return LogProblem(summed, rows, 1.0, n_jobs=n_jobs, whitening=whitening)
     Phi = np.empty((n, L), dtype)
     workspace = engine.Workspace()
 
     def work(piece: slice) -> None:
         block = Phi[piece] if dtype == np.float64 else workspace.array("K", (piece.stop - piece.start, L), np.float64)
-        features.cross_kernel_.lift(rows.X[piece], block)
+        features.cross_kernel_.transform_block(rows.X[piece], block)
         if whitening is None:
             solve_lower_transposed(features.whitening_, block)
         if dtype != np.float64:
@@ -178,4 +180,4 @@ def posed(features: NystromMap, rows: Rows, max_bytes: float, n_jobs: int | None
 
     for _ in engine.ordered_map(work, engine.shares(n, engine.block_rows(L, np.float64)), n_jobs):
         pass
-    return LogProblem(Lifted(L), replace(rows, X=Phi), 1.0, n_jobs=n_jobs, whitening=whitening)
+    return LogProblem(Precomputed(L), replace(rows, X=Phi), 1.0, n_jobs=n_jobs, whitening=whitening)

@@ -143,9 +143,9 @@ def held_path(
     """
     trials: list[HeldTrial] = []
     without = [replace(problem, rows=replace(problem.rows, weight=problem.weight - out)) for out in held]
-    judged = [out > 0 for out in held]
-    T = np.concatenate([problem.rows.T[rows] for rows in judged])
-    weight = np.concatenate([out[rows] for out, rows in zip(held, judged, strict=True)])
+    scored = [out > 0 for out in held]
+    T = np.concatenate([problem.rows.T[rows] for rows in scored])
+    weight = np.concatenate([out[rows] for out, rows in zip(held, scored, strict=True)])
     by_log = criterion in ("log_loss", FLOORED)
     blur = TOLD / max(float(weight.sum()), len(weight)) if by_log else 0.0
     last = None if begun is None else begun.solutions
@@ -156,7 +156,7 @@ def held_path(
             for i, part in enumerate(without)
         )
         last = solutions
-        F = np.concatenate([solution.F[rows] for solution, rows in zip(solutions, judged, strict=True)])
+        F = np.concatenate([solution.F[rows] for solution, rows in zip(solutions, scored, strict=True)])
         if trials:
             before = tuple(replace(solution, gram=None) for solution in trials[-1].solutions)
             trials[-1] = replace(trials[-1], solutions=before)

@@ -24,11 +24,11 @@ from ulmus.features.widths import heuristic_gamma
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.statistics import Statistics
 from ulmus.tuning.folds import renumbered
-from ulmus.tuning.judge import LIFTED_BYTES, Judge, Trial
+from ulmus.tuning.scorer import PRECOMPUTED_BYTES, Scorer, Trial
 from ulmus.tuning.sketch import Distances, Sketch, has_distances, ridge_weights
 from ulmus.tuning.surface import lowest
 
-#: log2 of the C of a trial; the judge goes beyond the ends when the best is there.
+#: log2 of the C of a trial; the scorer goes beyond the ends when the best is there.
 LOG2_C = np.arange(-4.0, 11.0, 2.0)
 #: Steps around a good log2 C; one more costs far less than to come back for it.
 NEAR = np.arange(-4.5, 5.0, 1.5)
@@ -61,7 +61,7 @@ def quietly() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Scored:
     """A trial, with the map and the sums that it was made of."""
 
     trial: Trial
@@ -100,21 +100,21 @@ class MetricSearch:
         plain = np.array_equal(A, np.ones(len(A)) if A.ndim == 1 else np.eye(len(A)))
         return replace(self, metric="plain" if plain else "learned")
 
-    def judge(
+    def score(
         self, rows: Rows, kernel: str, gamma: float, landmarks: int, log2_C: np.ndarray, n_jobs: int | None
-    ) -> Judged:
+    ) -> Scored:
         """Losses of every C, by leave-one-out, or by folds where the rows have some."""
-        return self._judge(
+        return self._score(
             rows, kernel, gamma, landmarks, log2_C, n_jobs, self._distances(rows, kernel, gamma, landmarks, n_jobs)
         )
 
     def _distances(self, rows: Rows, kernel: str, gamma: float, landmarks: int, n_jobs: int | None) -> Distances | None:
         """Between rows and landmarks, where they fit in memory."""
-        if 8 * len(rows) * min(landmarks, len(rows)) > LIFTED_BYTES:
+        if 8 * len(rows) * min(landmarks, len(rows)) > PRECOMPUTED_BYTES:
             return None
         return Distances.of(rows.X, kernel, gamma, landmarks, self.shape, n_jobs)
 
-    def _judge(
+    def _score(
         self,
         rows: Rows,
         kernel: str,
@@ -124,9 +124,9 @@ class MetricSearch:
         n_jobs: int | None,
         distances: Distances | None,
         keep: bool = False,
-    ) -> Judged:
+    ) -> Scored:
         """The same, from distances, which are kept on demand; without them, or a factor, by a map of all digits."""
-        judge = Judge(
+        scorer = Scorer(
             rows,
             self.coding,
             partial(nystrom_statistics, n_jobs=n_jobs),
@@ -138,22 +138,22 @@ class MetricSearch:
         )
         if rows.fold is None and len(rows) > SCORED:  # they come in random order
             some = max(SCORED, len(rows) // 2)
-            judge = replace(judge, scored=np.arange(some), mass=judge.scored_weight[:some])
+            scorer = replace(scorer, scored=np.arange(some), mass=scorer.scored_weight[:some])
         if distances is not None:
             sketch = Sketch.of(distances, gamma / distances.cross.parameters.gamma, keep=keep)
             if sketch is not None:
                 seen, sums = replace(rows, X=sketch.K), partial(sketch.statistics, n_jobs=n_jobs)
-                judge = replace(judge, rows=seen, statistics_of=sums, whitening=sketch.whitening_)
-                summary = judge.summarise(sketch.lifted)
-                trial = judge.trial("view", gamma, sketch.lifted, summary, log2_C)
-                return Judged(self._named(trial, kernel), sketch, summary.total)
+                scorer = replace(scorer, rows=seen, statistics_of=sums, whitening=sketch.whitening_)
+                summary = scorer.summarise(sketch.precomputed)
+                trial = scorer.trial("view", gamma, sketch.precomputed, summary, log2_C)
+                return Scored(self._named(trial, kernel), sketch, summary.total)
         first = rows.X[:landmarks]
         seen_by = NystromMap(len(first), landmarks=first, kernel=kernel, gamma=gamma, n_jobs=n_jobs, **self.shape)
         seen_by.fit(rows.X, sample_weight=rows.weight)
-        judge, features = judge.lifted(seen_by, raw=True)
-        summary = judge.summarise(features)
-        trial = judge.trial("view", gamma, features, summary, log2_C)
-        return Judged(self._named(trial, kernel), seen_by, summary.total)
+        scorer, features = scorer.precomputed(seen_by, raw=True)
+        summary = scorer.summarise(features)
+        trial = scorer.trial("view", gamma, features, summary, log2_C)
+        return Scored(self._named(trial, kernel), seen_by, summary.total)
 
     def _named(self, trial: Trial, kernel: str) -> Trial:
         return replace(trial, preparation=self.preparation, kernel=kernel, metric=self.metric)
@@ -170,18 +170,18 @@ class MetricSearch:
         trials: dict[int, Trial] = {} if first is None else {0: first}
         shared = self._distances(rows, kernel, middle, landmarks, n_jobs) if has_distances(kernel) else None
 
-        def judge(step: int, log2_C: np.ndarray) -> Trial:
+        def score(step: int, log2_C: np.ndarray) -> Trial:
             gamma = middle * FACTOR**step
             distances = shared or self._distances(rows, kernel, gamma, landmarks, 1)
-            return self._judge(rows, kernel, gamma, landmarks, log2_C, 1, distances, keep=True).trial
+            return self._score(rows, kernel, gamma, landmarks, log2_C, 1, distances, keep=True).trial
 
         here = 0
         if first is None:
-            trials[here] = judge(here, LOG2_C)
+            trials[here] = score(here, LOG2_C)
         while uses_gamma(kernel) and len(trials) < MOST_WIDTHS:
             steps = here, here - 1, here + 1
             new = [step for step in steps if step not in trials]
-            near = partial(judge, log2_C=np.log2(trials[here].best_C) + NEAR)
+            near = partial(score, log2_C=np.log2(trials[here].best_C) + NEAR)
             trials |= zip(new, engine.ordered_map(near, new, n_jobs), strict=True)
             best = min(steps, key=lambda step: trials[step].best_loss)
             if best == here or trials[best].best_loss > (1 - GAIN) * trials[here].best_loss:
@@ -197,7 +197,7 @@ class MetricSearch:
         landmarks: int,
         rounds: int,
         n_jobs: int | None,
-        last: Judged | None = None,
+        last: Scored | None = None,
         begin: np.ndarray | None = None,
     ) -> list[tuple[np.ndarray, Trial]]:
         """Metrics in turn, each from the gradients of the last predictor, and their trials.
@@ -211,7 +211,7 @@ class MetricSearch:
         if last is None:
             A, seen = (A, rows) if begin is None else (begin, replace(rows, X=through(rows.X, begin)))
             gamma, plain = factor * self.unit(kernel, seen), True
-            last = self.through(A).judge(seen, kernel, gamma, landmarks, LOG2_C, n_jobs)
+            last = self.through(A).score(seen, kernel, gamma, landmarks, LOG2_C, n_jobs)
         tried = [(A, last.trial)]
         if begin is not None and not plain:
             A = begin
@@ -234,7 +234,7 @@ class MetricSearch:
         landmarks: int,
         rounds: int,
         n_jobs: int | None,
-        last: Judged | None = None,
+        last: Scored | None = None,
         begin: np.ndarray | None = None,
     ) -> tuple[np.ndarray, Climb]:
         """Rounds of the metric at one width (see :meth:`rounds`), then the best width for the best of them."""
@@ -252,11 +252,11 @@ class MetricSearch:
 
     def _through(
         self, A: np.ndarray, rows: Rows, kernel: str, factor: float, landmarks: int, n_jobs: int | None, near: Trial
-    ) -> tuple[Judged, Rows]:
+    ) -> tuple[Scored, Rows]:
         """A trial of the rows as a metric shows them, and those rows; a good C was ``near``."""
         seen = replace(rows, X=through(rows.X, A))
         grid = np.log2(near.best_C) + NEAR
-        return self.through(A).judge(seen, kernel, factor * self.unit(kernel, seen), landmarks, grid, n_jobs), seen
+        return self.through(A).score(seen, kernel, factor * self.unit(kernel, seen), landmarks, grid, n_jobs), seen
 
     def _trimmed(self, A: np.ndarray, rows: Rows) -> np.ndarray:
         """The metric without what hardly matters in it."""
@@ -267,7 +267,7 @@ class MetricSearch:
         shares = np.sort(np.linalg.eigvalsh(A) ** 2)[::-1]
         return low_rank(A, 1 + int(np.searchsorted(np.cumsum(shares), KEPT_SLOPE * shares.sum())))
 
-    def _sharpen(self, seen: Rows, A: np.ndarray, last: Judged) -> np.ndarray:
+    def _sharpen(self, seen: Rows, A: np.ndarray, last: Scored) -> np.ndarray:
         """The next metric, from gradients of the predictor in this one."""
         beta = ridge_weights(last.sums, last.trial.best_C, self.fit_intercept)
         some = slice(None, min(GRADIENT_ROWS, max(GRADIENTS // beta.shape[1], FEWEST_GRADIENTS)))

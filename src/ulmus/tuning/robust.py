@@ -27,7 +27,7 @@ from ulmus.solvers.newton_rows import HeldRows
 from ulmus.solvers.objective import NewtonRows
 from ulmus.solvers.ridge import Problem
 from ulmus.solvers.robust import Penalty, RobustSolution, begin, deviations, polish, roughly
-from ulmus.tuning.judge import C_LIMITS, FLAT
+from ulmus.tuning.scorer import C_LIMITS, FLAT
 from ulmus.tuning.surface import lowest
 
 #: Deviations from a rough fit beyond which targets are brought back.
@@ -36,7 +36,7 @@ TEMPER = 3.0
 TOO_FAR = 10.0
 #: Rows of the rough fit, and rows on which C is judged, at most.
 PILOT_ROWS = 2_000
-JUDGED_ROWS = 4_000
+SCORED_ROWS = 4_000
 #: C that are tried, at most.
 MAX_TRIED = 12
 
@@ -96,7 +96,7 @@ class PenaltySearch:
     def choose(self, start: RobustSolution, penalty: Penalty) -> tuple[RobustSolution, Penalty, RobustTuning]:
         """The smallest C, among neighbours in powers of two, whose loss is practically the lowest."""
         self.options = roughly(self.options)
-        self._pick_judged()
+        self._pick_scored()
         reach = [int(limit - np.log2(penalty.value)) for limit in C_LIMITS]
         here = 0
         self._try(0, start, penalty)
@@ -122,25 +122,25 @@ class PenaltySearch:
         least = min(self.tried[k][0] for k in steps)
         return min(k for k in steps if self.tried[k][0] <= (1 + FLAT) * least)
 
-    def _pick_judged(self) -> None:
+    def _pick_scored(self) -> None:
         rows = self.rows.rows
         if self.folds is not None:
             return
-        self.index, self.judged = np.arange(len(rows)), rows
-        if rows.effective_count > JUDGED_ROWS:
-            self.index, self.judged = distinct_sample(rows, JUDGED_ROWS, self.rng)
+        self.index, self.scored = np.arange(len(rows)), rows
+        if rows.effective_count > SCORED_ROWS:
+            self.index, self.scored = distinct_sample(rows, SCORED_ROWS, self.rng)
         if isinstance(self.rows, HeldRows):
             self.Phi = self.rows.Phi[self.index]
         else:
-            out = np.empty((len(self.judged), self.problem.features.n_lifted))
-            self.Phi = engine.transform(self.problem.features, self.judged.X, out, n_jobs=self.problem.n_jobs)
+            out = np.empty((len(self.scored), self.problem.features.n_features_out))
+            self.Phi = engine.transform(self.problem.features, self.scored.X, out, n_jobs=self.problem.n_jobs)
 
     def _try(self, step: int, near: RobustSolution, penalty: Penalty) -> None:
         start = replace(near, C=penalty.of(near.c))
         solution = polish(self.rows, near.loss, start, self.options)
         if self.folds is None:
-            e = solution.leave_one_out(self.Phi, solution.residual[self.index], self.judged.unit)
-            weight = self.judged.weight
+            e = solution.leave_one_out(self.Phi, solution.residual[self.index], self.scored.unit)
+            weight = self.scored.weight
         else:
             e, weight = self._folded(solution)
         if solution.loss.parameter is None:  # squares count in units of each output's deviation

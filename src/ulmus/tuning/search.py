@@ -3,7 +3,7 @@ r"""The search: C innermost, then the width of the features, then their number.
 Three parameters decide a model: the penalty C, the *width* of its features (``gamma`` of a kernel, ``slope`` of a
 random layer) and their number, its *size*.
 
-* **C**: one decomposition gives every C (:mod:`ulmus.tuning.judge`).
+* **C**: one decomposition gives every C (:mod:`ulmus.tuning.scorer`).
 * **width**: a climb on a logarithmic scale from a scale-aware start, on samples of the rows with fewer features, coarse
   first (:data:`LEVELS`).
 * **size**: features nest, so one set of statistics gives every smaller model. The size doubles while the gains so far
@@ -26,10 +26,10 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.decisions import TRIAL_HEADER, trial_rows
-from ulmus.tuning.judge import GCV, Judge
+from ulmus.tuning.scorer import GCV, Scorer
 from ulmus.tuning.surface import C_LIMITS, FLAT, Trial
 
-#: log2 of the C that are tried first; the judge widens the grid while the best value sits at its end.
+#: log2 of the C that are tried first; the scorer widens the grid while the best value sits at its end.
 LOG2_C = np.arange(-10.0, 25.5, 1.0)
 #: Levels of the climb: (rows, features, factor between neighbouring widths, rows for which that is enough, rows for
 #: which it is unless the second half of the features lowered the loss by more than this share).
@@ -108,7 +108,7 @@ class Found:
 class Tuner:
     """The search for one model; ``make_map(width, size)`` is an unfitted feature map."""
 
-    judge: Judge
+    scorer: Scorer
     make_map: Callable[[float, int], Any]
     rng: np.random.RandomState
     labels: Callable[[Rows], np.ndarray | None] = lambda rows: None
@@ -120,14 +120,14 @@ class Tuner:
 
     def __post_init__(self) -> None:
         self.began = time.perf_counter()
-        rows = self.judge.rows
+        rows = self.scorer.rows
         self.n_rows = rows.effective_count
-        bounded = getattr(self.judge.coding, "bounded", True)
+        bounded = getattr(self.scorer.coding, "bounded", True)
         self.scored_rows = SCORED_ROWS["bounded" if bounded else "unbounded"]
         count = int(np.clip(self.n_rows // 4, *self.scored_rows))
-        if self.judge.folds is None and count < self.n_rows and self.judge.criterion != GCV:
+        if self.scorer.folds is None and count < self.n_rows and self.scorer.criterion != GCV:
             index, sample = distinct_sample(rows, count, self.rng)
-            self.judge = replace(self.judge, scored=index, mass=sample.weight)
+            self.scorer = replace(self.scorer, scored=index, mass=sample.weight)
 
     def choose_width(self, start: float, size: int) -> float:
         """Climb to the best width, coarsely on few rows, then finer on more."""
@@ -147,10 +147,10 @@ class Tuner:
         return width
 
     @staticmethod
-    def _blind(judge: Judge, trial: Trial | None) -> bool:
+    def _blind(scorer: Scorer, trial: Trial | None) -> bool:
         """Whether a model is hardly better than a constant."""
         assert trial is not None
-        return trial.best_loss > BLIND * judge.constant_loss
+        return trial.best_loss > BLIND * scorer.constant_loss
 
     def _look_closer(self, width: float, start: float, size: int) -> float:
         """Noise, or too rough for few features? Larger widths with more of them tell; without news, the old width."""
@@ -168,16 +168,16 @@ class Tuner:
         self.near, self.start_size = best, size
         return self._climb(best.width, 2.0, size, sample)
 
-    def _starved(self, judge: Judge, share: float) -> bool:
+    def _starved(self, scorer: Scorer, share: float) -> bool:
         """Whether the second half of the features gained so much that more of them may want another width."""
         whole = self.near
         assert whole is not None
-        half = self._width_trial(whole.width, max(1, whole.size // 2), judge)
+        half = self._width_trial(whole.width, max(1, whole.size // 2), scorer)
         self.trials.pop()  # it was no candidate
         self.near = whole
-        return judge.gain(half, whole)[0] > share * half.best_loss
+        return scorer.gain(half, whole)[0] > share * half.best_loss
 
-    def _climb(self, start: float, factor: float, size: int, judge: Judge) -> float:
+    def _climb(self, start: float, factor: float, size: int, scorer: Scorer) -> float:
         """Move to a neighbouring width while that gains more than half a standard error: smaller gains are noise.
 
         However sure, a gain below :data:`FLAT` is none: a polynomial or a ReLU of a given C sees only what the width
@@ -187,28 +187,28 @@ class Tuner:
 
         def trial_at(step: int) -> Trial:
             if step not in trials:
-                trials[step] = self._width_trial(start * factor**step, size, judge)
+                trials[step] = self._width_trial(start * factor**step, size, scorer)
             return trials[step]
 
-        here, to_grow = 0, judge is not self.judge
+        here, to_grow = 0, scorer is not self.scorer
         while len(trials) < MAX_CLIMB:
             best = min((here, here + 1, here - 1), key=lambda step: trial_at(step).best_loss)
             old, new = trial_at(here), trial_at(best)
-            if best == here or not judge.gains(old, new, errors=0.5):
+            if best == here or not scorer.gains(old, new, errors=0.5):
                 break
             enough = FLATTER if best < here and to_grow else FLAT
-            if judge.gain(old, new)[0] < enough * old.best_loss:
+            if scorer.gain(old, new)[0] < enough * old.best_loss:
                 break
             here = best
         # as good as the best, but for noise: more features, and more rows, make more of a larger width
-        here = max(k for k in trials if k >= here and not judge.gains(trials[k], trials[here], 0.5, SHARE))
+        here = max(k for k in trials if k >= here and not scorer.gains(trials[k], trials[here], 0.5, SHARE))
         self.near = trials[here]
         return start * factor**here
 
-    def _width_trial(self, width: float, size: int, judge: Judge) -> Trial:
-        judge, features = judge.lifted(self._fit(judge, width, size))
+    def _width_trial(self, width: float, size: int, scorer: Scorer) -> Trial:
+        scorer, features = scorer.precomputed(self._fit(scorer, width, size))
         grid = self._grid(width, NEAR_WIDTH, 2)
-        trial = self._record(judge.trial("width", width, features, judge.summarise(features), grid))
+        trial = self._record(scorer.trial("width", width, features, scorer.summarise(features), grid))
         self.near = trial
         return trial
 
@@ -225,9 +225,9 @@ class Tuner:
             return self._choose_C(width, size)
 
     def _choose_C(self, width: float, size: int) -> Found:
-        features = self._fit(self.judge, width, size)
-        summary = self.judge.summarise(features)
-        trial = self._record(self.judge.trial("C", width, features, summary, self.log2_C))
+        features = self._fit(self.scorer, width, size)
+        summary = self.scorer.summarise(features)
+        trial = self._record(self.scorer.trial("C", width, features, summary, self.log2_C))
         return Found(features, trial.size, trial.best_C, summary.total)
 
     def choose_size(self, width: float, max_size: int) -> Found:
@@ -236,63 +236,63 @@ class Tuner:
             return self._choose_size(width, max_size)
 
     def _choose_size(self, width: float, max_size: int) -> Found:
-        judged: list[Trial] = []
+        scored: list[Trial] = []
         max_size = min(max_size, max(FEWEST, int(self.n_rows)))
         size = min(self.start_size, max_size)
         while True:
-            fitted = self._fit(self.judge, width, size)
-            sizes = [s for s in fitted.prefix_sizes() if not judged or s > judged[-1].size]
-            judge, features = self.judge.lifted(fitted)
-            summary = judge.summarise(features)
+            fitted = self._fit(self.scorer, width, size)
+            sizes = [s for s in fitted.prefix_sizes() if not scored or s > scored[-1].size]
+            scorer, features = self.scorer.precomputed(fitted)
+            summary = scorer.summarise(features)
             grid = self._grid(width, NEAR_SIZE, 1)
-            if size <= MANY or not judged:  # larger ones would cost much, and have been seen to follow
+            if size <= MANY or not scored:  # larger ones would cost much, and have been seen to follow
                 grid = np.union1d(grid, self.log2_C[::5])
-            for trial in judge.trials("size", width, features, summary, grid, sizes):
-                judged.append(self._record(trial))
-            self.near = judged[-1]
-            if size >= max_size or fitted.n_lifted < size or not self._worth_growing(judged):
+            for trial in scorer.trials("size", width, features, summary, grid, sizes):
+                scored.append(self._record(trial))
+            self.near = scored[-1]
+            if size >= max_size or fitted.n_features_out < size or not self._worth_growing(scored):
                 break
             size = min(2 * size, max_size)
-        return self._sufficient(judged, fitted, summary)
+        return self._sufficient(scored, fitted, summary)
 
     def choose_prefix(self, width: float, features: Any, summary: Summary, sizes: list[int]) -> Found:
         """The smallest sufficient size of a fitted map, and its C, from sums of rows that need not be at hand.
 
-        The judge's own rows are scored: they are among those of the sums (or of the folds, by their numbers).
+        The scorer's own rows are scored: they are among those of the sums (or of the folds, by their numbers).
         """
-        trials = self.judge.trials("size", width, features, summary, self.log2_C, sizes)
+        trials = self.scorer.trials("size", width, features, summary, self.log2_C, sizes)
         return self._sufficient([self._record(trial) for trial in trials], features, summary)
 
-    def _sufficient(self, judged: list[Trial], features: Any, summary: Summary) -> Found:
-        best = judged[0]
-        for trial in judged[1:]:
-            best = trial if self.judge.gain(best, trial)[0] > 0 else best
-        chosen = next(t for t in judged if not self.judge.gains(t, best, share=SHARE))
+    def _sufficient(self, scored: list[Trial], features: Any, summary: Summary) -> Found:
+        best = scored[0]
+        for trial in scored[1:]:
+            best = trial if self.scorer.gain(best, trial)[0] > 0 else best
+        chosen = next(t for t in scored if not self.scorer.gains(t, best, share=SHARE))
         return Found(features.prefix(chosen.size), chosen.size, chosen.best_C, summary.total.prefix(chosen.size))
 
-    def _worth_growing(self, judged: list[Trial]) -> bool:
+    def _worth_growing(self, scored: list[Trial]) -> bool:
         """Whether twice the size would gain enough, by the gains of the last two doublings, which shrink."""
-        if len(judged) < 3:
+        if len(scored) < 3:
             return True
-        quarter, half, whole = judged[-3:]
-        first, second = self.judge.gain(quarter, half)[0], self.judge.gain(half, whole)[0]
+        quarter, half, whole = scored[-3:]
+        first, second = self.scorer.gain(quarter, half)[0], self.scorer.gain(half, whole)[0]
         ratio = np.clip(second / first, DECAY, 1.0) if first > 0 else 1.0
         gain = max(second * ratio, (first + second) * DECAY**2 / (1 + DECAY))
         return bool(gain > WORTH * whole.best_loss)
 
-    def _fit(self, judge: Judge, width: float, size: int) -> Any:
+    def _fit(self, scorer: Scorer, width: float, size: int) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NumericalWarning)
-            return self.make_map(width, size).fit(judge.rows.X, self.labels(judge.rows), judge.rows.weight)
+            return self.make_map(width, size).fit(scorer.rows.X, self.labels(scorer.rows), scorer.rows.weight)
 
-    def _sample(self, count: int) -> Judge:
-        """The judge of a sample of the rows."""
+    def _sample(self, count: int) -> Scorer:
+        """The scorer of a sample of the rows."""
         if self.n_rows <= count:
-            return self.judge
-        index, sample = distinct_sample(self.judge.rows, count, self.rng)
-        folds = None if self.judge.folds is None else self.judge.folds[index]
+            return self.scorer
+        index, sample = distinct_sample(self.scorer.rows, count, self.rng)
+        folds = None if self.scorer.folds is None else self.scorer.folds[index]
         scored = None if folds is not None or len(sample) <= self.scored_rows[0] else np.arange(self.scored_rows[0])
-        return replace(self.judge, rows=sample, folds=folds, scored=scored, mass=None)
+        return replace(self.scorer, rows=sample, folds=folds, scored=scored, mass=None)
 
     def _record(self, trial: Trial) -> Trial:
         self.trials.append(trial)

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
-from ulmus._blas import solve_lower
-from ulmus._cholesky import lower_factor, solve_factored
-from ulmus.engine import Lifted, Rows
+from ulmus._blas import lower_factor, solve_factored, solve_lower
+from ulmus.engine import Precomputed, Rows
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.statistics import Statistics
 
@@ -34,7 +33,9 @@ class Distances:
         cls, X: np.ndarray, kernel: str, gamma: float, landmarks: int, shape: dict[str, Any], n_jobs: int | None
     ) -> "Distances":
         cross = CrossKernel(kernel, X[:landmarks], KernelParameters(gamma, **shape))
-        return cls(cross, engine.transform(_Arguments(cross), X, np.empty((len(X), cross.n_lifted)), n_jobs=n_jobs))
+        return cls(
+            cross, engine.transform(_Arguments(cross), X, np.empty((len(X), cross.n_features_out)), n_jobs=n_jobs)
+        )
 
     def values(self, narrower: float, *, keep: bool) -> np.ndarray:
         """Kernel values at a gamma so many times larger; without ``keep`` they are written over the distances."""
@@ -48,9 +49,9 @@ class _Arguments:
     """The distances as features."""
 
     def __init__(self, cross: CrossKernel) -> None:
-        self.cross, self.n_lifted = cross, cross.n_lifted
+        self.cross, self.n_features_out = cross, cross.n_features_out
 
-    def lift(self, X: np.ndarray, out: np.ndarray) -> None:
+    def transform_block(self, X: np.ndarray, out: np.ndarray) -> None:
         self.cross.arguments(X, out)
 
 
@@ -66,7 +67,7 @@ class Sketch:
     def of(cls, distances: Distances, narrower: float = 1.0, *, keep: bool = False) -> "Sketch | None":
         """That of a gamma so many times larger; None where ``K_zz`` has no factor."""
         cross = distances.cross
-        K, L, p = distances.values(narrower, keep=keep), cross.n_lifted, cross.parameters
+        K, L, p = distances.values(narrower, keep=keep), cross.n_features_out, cross.parameters
         if narrower != 1.0:
             assert cross.kernel is not None
             cross = CrossKernel(cross.kernel.name, cross.Z, KernelParameters(narrower * p.gamma, p.degree, p.coef0))
@@ -76,11 +77,11 @@ class Sketch:
         return None if info else cls(cross, np.ascontiguousarray(R), K)
 
     @property
-    def lifted(self) -> Lifted:
+    def precomputed(self) -> Precomputed:
         """The features of rows that are kernel values."""
-        return Lifted(len(self.whitening_))
+        return Precomputed(len(self.whitening_))
 
-    def statistics(self, features: Lifted, rows: Rows, n_jobs: int | None = 1) -> Statistics:
+    def statistics(self, features: Precomputed, rows: Rows, n_jobs: int | None = 1) -> Statistics:
         """Sums of whitened features, of rows that are kernel values."""
         return engine.gram_statistics(features, rows, n_jobs=n_jobs).whitened(self.whitening_)
 

@@ -32,10 +32,10 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.features.preparation import PARTS, Preparation
 from ulmus.features.sampling import row_keys, shuffled_sample
 from ulmus.tuning.budget import Budget
-from ulmus.tuning.judge import Trial
 from ulmus.tuning.log_held import log_held_sets, path_near, posed
-from ulmus.tuning.metric import LOG2_C, Climb, Judged, MetricSearch, quietly
+from ulmus.tuning.metric import LOG2_C, Climb, MetricSearch, Scored, quietly
 from ulmus.tuning.neighbours import told_by_neighbours
+from ulmus.tuning.scorer import Trial
 
 #: The kernels that are tried; preparations are compared by the first.
 KERNELS = ("laplacian_l1", "matern32")
@@ -199,7 +199,7 @@ class ViewSearch:
             View(prepared[kind], metric, k, t.width) for k, t in zip(KERNELS, (rough.best, smooth.best), strict=True)
         ]
         if self.budget.kernels < len(KERNELS) or not self._learns(metric):
-            views = [views[self._settled(posed[kind], None, views, [rough, smooth], self.budget.landmarks)]]
+            views = [views[self._best_of(posed[kind], None, views, [rough, smooth], self.budget.landmarks)]]
         if self.budget.additive and flat.best_loss < HOPEFUL * min(rough.best.best_loss, smooth.best.best_loss):
             views.append(View(prepared[kind], metric, KERNELS[0], flat.width))
         return views
@@ -211,7 +211,7 @@ class ViewSearch:
 
         def first(kind: str) -> Trial:
             gamma = width * self.search.unit(kernel, posed[kind])
-            return called[kind].judge(posed[kind], kernel, gamma, landmarks, LOG2_C, n_jobs=1).trial
+            return called[kind].score(posed[kind], kernel, gamma, landmarks, LOG2_C, n_jobs=1).trial
 
         def climb(kind: str) -> Climb:
             found = called[kind].climb(posed[kind], kernel, leader.factor, landmarks, self.n_jobs)
@@ -228,7 +228,7 @@ class ViewSearch:
     def _flat(self, rows: Rows) -> Trial:
         """The additive model of these rows."""
         gamma = FLAT * self.search.unit(KERNELS[0], rows)
-        trial = self.search.judge(rows, KERNELS[0], gamma, self.budget.landmarks, LOG2_C, self.n_jobs).trial
+        trial = self.search.score(rows, KERNELS[0], gamma, self.budget.landmarks, LOG2_C, self.n_jobs).trial
         return replace(trial, kernel=f"{KERNELS[0]}, additive")
 
     def _sample(self, count: int) -> Rows:
@@ -249,25 +249,25 @@ class ViewSearch:
         fresh = self._posed(kind, others)[1] if enough else None
         landmarks, rounds, again = self.budget.metric_landmarks, self.budget.rounds, self.budget.rounds_again
 
-        def first(view: View) -> Judged:
-            return self.search.judge(shown, view.kernel, view.gamma, landmarks, LOG2_C, self.n_jobs)
+        def first(view: View) -> Scored:
+            return self.search.score(shown, view.kernel, view.gamma, landmarks, LOG2_C, self.n_jobs)
 
         few = shown[: self.budget.rows] if shown.fold is None else shown
 
-        def sharpest(each: tuple[View, Judged | None]) -> tuple[np.ndarray, Climb]:
-            view, judged = each
+        def sharpest(each: tuple[View, Scored | None]) -> tuple[np.ndarray, Climb]:
+            view, scored = each
             factor = view.gamma / self.search.unit(view.kernel, shown)
             tried = self.search.rounds(few, view.kernel, factor, self.budget.landmarks, rounds, self.n_jobs)
             begin, best = min(tried, key=lambda one: one[1].best_loss)
-            if judged is None and best.best_loss > (1 - CLEARLY) * tried[0][1].best_loss:
-                judged = first(view)
-            return self.search.sharpest(shown, view.kernel, factor, landmarks, again, self.n_jobs, judged, begin)
+            if scored is None and best.best_loss > (1 - CLEARLY) * tried[0][1].best_loss:
+                scored = first(view)
+            return self.search.sharpest(shown, view.kernel, factor, landmarks, again, self.n_jobs, scored, begin)
 
-        begun: list[tuple[View, Judged | None]] = [(view, None) for view in views]
+        begun: list[tuple[View, Scored | None]] = [(view, None) for view in views]
         if len(views) > self.budget.kernels:
             plain = list(engine.ordered_map(first, views, self.n_jobs))
             begun = list(zip(views, plain, strict=True))
-            losses = [judged.trial.best_loss for judged in plain]
+            losses = [scored.trial.best_loss for scored in plain]
             if losses[-1] > min(losses):
                 begun.pop()  # the additive model does not lead
                 self.trials.append(plain[-1].trial)
@@ -278,7 +278,7 @@ class ViewSearch:
             for (view, _), (A, climb) in zip(begun, found, strict=True)
         ]
         climbs = [climb for _, climb in found]
-        best = self._settled(shown, fresh, sharp, climbs, landmarks)
+        best = self._best_of(shown, fresh, sharp, climbs, landmarks)
         if self.by_log and best > 0:  # few landmarks favour the smoother one: it needs no help
             best = self._by_log(shown if fresh is None else fresh, sharp[: best + 1], climbs)
         chosen, climb = sharp[best], climbs[best]
@@ -299,11 +299,11 @@ class ViewSearch:
         if min(later.sum(), (~later).sum()) < CUTS_ROWS:
             return False
         losses = []
-        for judged, teaching in ((later, raw.take(~later)), (~later, raw.take(later))):
+        for scored, teaching in ((later, raw.take(~later)), (~later, raw.take(later))):
             cuts = self.whole.learn_cuts(teaching.X, teaching.T, teaching.weight)
             if not view.metric[cuts.column].any():
                 return False
-            some, columns = shown.take(judged), self.whole.cut_columns(raw.X[judged], cuts)
+            some, columns = shown.take(scored), self.whole.cut_columns(raw.X[scored], cuts)
             with_cuts = replace(some, X=np.concatenate([some.X, columns], axis=1))
             both = (some, view.metric), (with_cuts, np.append(view.metric, cuts.shares(view.metric)))
             losses.append([self._near(rows, A, view.kernel, near).row_losses for rows, A in both])
@@ -320,7 +320,7 @@ class ViewSearch:
         gamma, log2_C = near.factor * self.search.unit(kernel, seen), np.log2(near.best.best_C) + FINAL
         landmarks = min(self.budget.metric_landmarks, len(rows) // 2)
         by_squares = replace(self.search.through(metric), criterion="squared")  # which tell more than who is right
-        trial = by_squares.judge(seen, kernel, gamma, landmarks, log2_C, self.n_jobs).trial
+        trial = by_squares.score(seen, kernel, gamma, landmarks, log2_C, self.n_jobs).trial
         self.trials.append(replace(trial, stage="cuts"))
         return self.trials[-1]
 
@@ -341,7 +341,7 @@ class ViewSearch:
         preparation, part = self._prepare(kind, rows, cuts), parts_of(rows, self.rng)
         return preparation, replace(rows, X=preparation.transform_learned(rows.X, rows.T, rows.weight, part))
 
-    def _settled(self, rows: Rows, fresh: Rows | None, views: list[View], climbs: list[Climb], landmarks: int) -> int:
+    def _best_of(self, rows: Rows, fresh: Rows | None, views: list[View], climbs: list[Climb], landmarks: int) -> int:
         """Which of several views, the rougher first, is the best with as many landmarks as it takes to tell."""
         best = int(np.argmin(losses := [climb.best.best_loss for climb in climbs]))
         # rougher ones than the best have more landmarks to hope for, smoother ones that its metric knows these rows
@@ -389,11 +389,11 @@ class ViewSearch:
         """Trials of the views with so many landmarks."""
         count = min(landmarks, len(rows))
 
-        def judge(each: tuple[View, Climb]) -> Trial:
+        def score(each: tuple[View, Climb]) -> Trial:
             view, climb = each
             seen = replace(rows, X=through(rows.X, view.metric))
             near = np.log2(climb.best.best_C) + FINAL
-            return self.search.through(view.metric).judge(seen, view.kernel, view.gamma, count, near, n_jobs=1).trial
+            return self.search.through(view.metric).score(seen, view.kernel, view.gamma, count, near, n_jobs=1).trial
 
-        self.trials += (trials := list(engine.ordered_map(judge, zip(views, climbs, strict=False), self.n_jobs)))
+        self.trials += (trials := list(engine.ordered_map(score, zip(views, climbs, strict=False), self.n_jobs)))
         return trials

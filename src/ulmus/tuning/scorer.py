@@ -10,7 +10,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.codings import Coding
-from ulmus.engine import Lift, Lifted, Rows
+from ulmus.engine import FeatureMap, Precomputed, Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.path import RidgePath, Spectrum
@@ -18,14 +18,14 @@ from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.folds import summarise
 from ulmus.tuning.surface import C_LIMITS, FLAT, Surface, Trial
 
-__all__ = ["C_LIMITS", "FLAT", "GCV", "Judge", "Summary", "Trial"]
+__all__ = ["C_LIMITS", "FLAT", "GCV", "Scorer", "Summary", "Trial"]
 
 #: Losses that differ by less than this share are equal.
 ROUND_OFF = 1e-9
 #: Share of the rows, at either end, whose differences between two models are not believed.
 TAIL = 1e-3
 #: Bytes of features that are kept while every C of a model is judged.
-LIFTED_BYTES = 2**27
+PRECOMPUTED_BYTES = 2**27
 #: The criterion that needs no row a second time.
 GCV = "gcv"
 
@@ -41,10 +41,10 @@ def _drawn_in(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Judge:
+class Scorer:
     """Rows, how they are divided, which of them are scored (with which weights), and what counts as loss.
 
-    With a ``whitening`` rows are raw kernel values, and the sums are those of whitened ones. A ``rough`` judge takes
+    With a ``whitening`` rows are raw kernel values, and the sums are those of whitened ones. A ``rough`` scorer takes
     leverages in single precision more often: it compares, and nothing is calibrated by it.
     """
 
@@ -60,37 +60,43 @@ class Judge:
     whitening: np.ndarray | None = None
     rough: bool = False
 
-    def summarise(self, features: Lift) -> Summary:
+    def summarise(self, features: FeatureMap) -> Summary:
         """Statistics of the rows, and of each fold."""
         return summarise(partial(self.statistics_of, features), self.rows, self.folds)
 
-    def lifted(self, features: Lift, *, raw: bool = False) -> tuple["Judge", Lift]:
-        """The same judge with the features themselves as rows, where most rows are judged and memory allows.
+    def precomputed(self, features: FeatureMap, *, raw: bool = False) -> tuple["Scorer", FeatureMap]:
+        """The same scorer with the features themselves as rows, where most rows are judged and memory allows.
 
         Otherwise features are evaluated once for the sums and once more for the judged rows. With ``raw`` no row is
         whitened, where that costs few digits.
         """
-        n, D = len(self.rows), features.n_lifted
-        if n * D * 8 > LIFTED_BYTES or 2 * len(self.scored_rows) < n:
+        n, D = len(self.rows), features.n_features_out
+        if n * D * 8 > PRECOMPUTED_BYTES or 2 * len(self.scored_rows) < n:
             return self, features
         summed, R = summed_form(features) if raw and isinstance(features, NystromMap) else (features, None)
         Phi = engine.transform(summed, self.rows.X, np.empty((n, D)), n_jobs=self.n_jobs)
 
-        def sums(features: Lift, rows: Rows) -> Statistics:
+        def sums(features: FeatureMap, rows: Rows) -> Statistics:
             stats = engine.gram_statistics(features, rows, n_jobs=self.n_jobs)
             return stats if R is None else stats.whitened(R)
 
-        return replace(self, rows=replace(self.rows, X=Phi), statistics_of=sums, whitening=R), Lifted(D)
+        return replace(self, rows=replace(self.rows, X=Phi), statistics_of=sums, whitening=R), Precomputed(D)
 
     def trial(
-        self, stage: str, width: float, features: Lift, summary: Summary, log2_C: np.ndarray, size: int | None = None
+        self,
+        stage: str,
+        width: float,
+        features: FeatureMap,
+        summary: Summary,
+        log2_C: np.ndarray,
+        size: int | None = None,
     ) -> Trial:
         """Losses of the model that uses the first ``size`` features, for every C of the grid and beyond its ends."""
-        sizes = [features.n_lifted if size is None else size]
+        sizes = [features.n_features_out if size is None else size]
         return self.trials(stage, width, features, summary, log2_C, sizes)[0]
 
     def trials(
-        self, stage: str, width: float, features: Lift, summary: Summary, log2_C: np.ndarray, sizes: list[int]
+        self, stage: str, width: float, features: FeatureMap, summary: Summary, log2_C: np.ndarray, sizes: list[int]
     ) -> list[Trial]:
         """Losses of the models that use the first so many features, for every C, from one pass over the judged rows."""
         began = time.perf_counter()
@@ -158,7 +164,7 @@ class Judge:
         intercept = self.fit_intercept
         return [RidgePath(s.prefix(size), fit_intercept=intercept, whitening=R, rough=self.rough) for s in trained]
 
-    def _row_losses(self, asked: list[tuple[Surface, np.ndarray]], features: Lift) -> list[np.ndarray]:
+    def _row_losses(self, asked: list[tuple[Surface, np.ndarray]], features: FeatureMap) -> list[np.ndarray]:
         """Losses ``[C, scored row]`` of every surface at the log2 C asked of it; by GCV one loss for all rows."""
         if self.criterion == GCV:
             return [self._gcv(s.paths[0], 2.0**more) for s, more in asked]
@@ -166,16 +172,16 @@ class Judge:
         index = self.scored_rows
         out = [np.empty((count, len(index))) for _, _, count in asked_for]
         workspace = engine.Workspace()
-        width = max(features.n_lifted, max(count for *_, count in asked_for) * self.rows.T.shape[1])
+        width = max(features.n_features_out, max(count for *_, count in asked_for) * self.rows.T.shape[1])
 
         every = len(index) == len(self.rows) and self.scored is None  # in their order: nothing has to be gathered
 
         def work(piece: slice) -> None:
             rows = self.rows.take(piece if every else index[piece])
             Phi = rows.X
-            if not isinstance(features, Lifted):
-                Phi = workspace.array("features", (len(rows), features.n_lifted), np.float64)
-                features.lift(rows.X, Phi)
+            if not isinstance(features, Precomputed):
+                Phi = workspace.array("features", (len(rows), features.n_features_out), np.float64)
+                features.transform_block(rows.X, Phi)
             for losses, (predict, size, count) in zip(out, asked_for, strict=True):
                 if count:
                     P = predict(np.ascontiguousarray(Phi[:, :size]), rows, index[piece])

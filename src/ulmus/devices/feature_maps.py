@@ -1,7 +1,7 @@
 """Feature maps on the device: what a block of rows becomes there, in float64 or float32.
 
-Each class of maps has a row in :data:`LIFTS`; a map without one (a callable kernel, say) is evaluated on the CPU and
-its features are sent.
+Each class of maps has a row in :data:`FEATURE_MAPS`; a map without one (a callable kernel, say) is evaluated on the CPU
+and its features are sent.
 """
 
 from collections.abc import Callable
@@ -16,26 +16,26 @@ from ulmus.features.kernels import CANCELLATION, HARMLESS, ROOTED, CrossKernel
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.random_layer import RandomLayer
 
-#: ``lift(X)``: a block of rows on the device → a block of features, in the type asked for when it was made.
-TensorLift = Callable[[Any], Any]
+#: ``transform(X)``: a block of rows on the device → a block of features, in the type asked for when it was made.
+TensorMap = Callable[[Any], Any]
 
 
-def lift_on(accelerator: Accelerator, features: Any, dtype: Any = None) -> TensorLift:
+def map_on(accelerator: Accelerator, features: Any, dtype: Any = None) -> TensorMap:
     """The feature map as a function of blocks on the device."""
     dtype = dtype or accelerator.torch.float64
-    for kind, make in LIFTS.items():
+    for kind, make in FEATURE_MAPS.items():
         if type(features) is kind:
             return make(accelerator, features, dtype)
     return _from_host(accelerator, features, dtype)
 
 
-def _from_host(accelerator: Accelerator, features: Any, dtype: Any) -> TensorLift:
-    def lift(X: Any) -> Any:
-        out = np.empty((len(X), features.n_lifted))
-        features.lift(accelerator.numpy(X), out)
+def _from_host(accelerator: Accelerator, features: Any, dtype: Any) -> TensorMap:
+    def transform(X: Any) -> Any:
+        out = np.empty((len(X), features.n_features_out))
+        features.transform_block(accelerator.numpy(X), out)
         return accelerator.tensor(out, dtype)
 
-    return lift
+    return transform
 
 
 # Kernels
@@ -63,7 +63,7 @@ def _repaired(torch: Any, P: Any, left: Any, right: Any, U: Any, V: Any, exact: 
     return P
 
 
-def _cross_kernel(accelerator: Accelerator, cross: CrossKernel, dtype: Any) -> TensorLift:
+def _cross_kernel(accelerator: Accelerator, cross: CrossKernel, dtype: Any) -> TensorMap:
     torch, kernel, p = accelerator.torch, cross.kernel, cross.parameters
     if kernel is not None and kernel.embedding == "cityblock":
         right = (accelerator.tensor(cross.Z, dtype) * p.gamma).T.contiguous()[None]
@@ -83,7 +83,7 @@ def _cross_kernel(accelerator: Accelerator, cross: CrossKernel, dtype: Any) -> T
 
             tiles = FusedKernel(accelerator, cross) if fusable(accelerator, cross) else None
 
-        def lift(X: Any) -> Any:
+        def transform(X: Any) -> Any:
             U = (X.to(dtype) - centre) * scale
             if tiles is not None and _harmless(torch, U, V):
                 return tiles.values(X)
@@ -91,7 +91,7 @@ def _cross_kernel(accelerator: Accelerator, cross: CrossKernel, dtype: Any) -> T
             P = _repaired(torch, left @ right, left[:, -2], right[-1], U, V, kernel.exact_distance)
             return finish(torch, P, p)
 
-        return lift
+        return transform
     embed = _EMBEDDED[kernel.embedding]
     assert embed is not None
     B = embed(torch, Z, p, kernel.uses, False).T.contiguous()
@@ -141,25 +141,25 @@ _FINISH: dict[str, Callable[[Any, Any, Any], Any]] = {
 # Maps
 
 
-def _nystrom(accelerator: Accelerator, features: NystromMap, dtype: Any) -> TensorLift:
-    cross = lift_on(accelerator, features.cross_kernel_, dtype)
+def _nystrom(accelerator: Accelerator, features: NystromMap, dtype: Any) -> TensorMap:
+    cross = map_on(accelerator, features.cross_kernel_, dtype)
     W = accelerator.tensor(features.whitening_, dtype)
     return whitened(accelerator, cross, W) if features.triangular else lambda X: cross(X) @ W
 
 
-def whitened(accelerator: Accelerator, cross: TensorLift, R: Any) -> TensorLift:
+def whitened(accelerator: Accelerator, cross: TensorMap, R: Any) -> TensorMap:
     """``k_xz R⁻ᵀ``, for a lower triangular ``R`` on the device."""
     solve = accelerator.torch.linalg.solve_triangular
     return lambda X: solve(R.T, cross(X), upper=True, left=False)
 
 
-def _random_layer(accelerator: Accelerator, layer: RandomLayer, dtype: Any) -> TensorLift:
+def _random_layer(accelerator: Accelerator, layer: RandomLayer, dtype: Any) -> TensorMap:
     torch = accelerator.torch
     mean, unit = accelerator.tensor(layer.mean_, dtype), accelerator.tensor(layer.unit_, dtype)
     activation = ACTIVATIONS[layer.activation]
     activate = _ACTIVATE[activation.name]
     if activation.argument == "distance":
-        distance = lift_on(accelerator, layer._distance, dtype)
+        distance = map_on(accelerator, layer._distance, dtype)
         factor = accelerator.tensor(layer.slope / layer.widths_, dtype)
 
         def nodes(X: Any) -> Any:
@@ -170,7 +170,7 @@ def _random_layer(accelerator: Accelerator, layer: RandomLayer, dtype: Any) -> T
         def nodes(X: Any) -> Any:
             return activate(torch, torch.addmm(b, X.to(dtype) - mean, W))
 
-    def lift(X: Any) -> Any:
+    def transform(X: Any) -> Any:
         H = nodes(X)
         if not bool(torch.isfinite(H.sum())) and not bool(torch.isfinite(H).all()):
             raise ValueError(
@@ -179,7 +179,7 @@ def _random_layer(accelerator: Accelerator, layer: RandomLayer, dtype: Any) -> T
             )
         return torch.cat([(X.to(dtype) - mean) * unit, H], dim=1) if layer.direct_links else H
 
-    return lift
+    return transform
 
 
 def _mexican_hat(torch: Any, A: Any) -> Any:
@@ -202,7 +202,7 @@ _ACTIVATE: dict[str, Callable[[Any, Any], Any]] = {
     "multiquadric": lambda torch, A: A.square_().add_(1.0).sqrt_(),
 }
 
-LIFTS: dict[type, Callable[[Accelerator, Any, Any], TensorLift]] = {
+FEATURE_MAPS: dict[type, Callable[[Accelerator, Any, Any], TensorMap]] = {
     CrossKernel: _cross_kernel,
     NystromMap: _nystrom,
     RandomLayer: _random_layer,

@@ -11,7 +11,7 @@ from ulmus.devices.tensors import block_rows
 from ulmus.engine import Rows
 from ulmus.features.kernels import dense
 from ulmus.solvers.path import Spectrum, leave_out
-from ulmus.tuning import GCV, Judge
+from ulmus.tuning import GCV, Scorer
 
 
 class TensorPath:
@@ -49,8 +49,8 @@ class TensorPath:
 
 
 @dataclass(frozen=True)
-class DeviceJudge(Judge):
-    """A judge whose paths and held-out predictions are computed on the device."""
+class DeviceScorer(Scorer):
+    """A scorer whose paths and held-out predictions are computed on the device."""
 
     driver: Any = field(default=None, repr=False)
 
@@ -58,7 +58,7 @@ class DeviceJudge(Judge):
         trained = [summary.total - part for part in summary.folds] or [summary.total]
         return [TensorPath(stats.prefix(size), self.fit_intercept) for stats in trained]
 
-    def lifted(self, features: Any, *, raw: bool = False) -> tuple["DeviceJudge", Any]:
+    def precomputed(self, features: Any, *, raw: bool = False) -> tuple["DeviceScorer", Any]:
         """Features are cheap here, and sending them is not: rows stay rows."""
         return self, features
 
@@ -68,11 +68,11 @@ class DeviceJudge(Judge):
             return [self._gcv(surface.paths[0].spectrum, 2.0**more) for surface, more in asked]
         index, most = self.scored_rows, max(len(more) for _, more in asked)
         out = [np.empty((len(more), len(index))) for _, more in asked]
-        lift, a = self.driver.lift(features), self.driver.accelerator
-        for piece in engine.pieces(len(index), block_rows(max(features.n_lifted, most * self.rows.T.shape[1]))):
+        transform, a = self.driver.feature_map(features), self.driver.accelerator
+        for piece in engine.pieces(len(index), block_rows(max(features.n_features_out, most * self.rows.T.shape[1]))):
             chosen = index[piece]
             rows = self.rows.take(chosen)
-            Phi = lift(a.torch.from_numpy(np.ascontiguousarray(dense(rows.X, np.float64))).to(a.device))
+            Phi = transform(a.torch.from_numpy(np.ascontiguousarray(dense(rows.X, np.float64))).to(a.device))
             for losses, (surface, more) in zip(out, asked, strict=True):
                 if len(more):
                     P = self._held_out_there(surface.paths, Phi[:, : surface.size], rows, chosen, 2.0**more)
