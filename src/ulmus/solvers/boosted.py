@@ -18,7 +18,7 @@ from ulmus.solvers.log_loss import losses as log_losses
 from ulmus.solvers.log_loss import targets
 
 #: Step of the boosting, trees that are added before rows left out are asked again, and trees in all, at most.
-RATE, CHUNK, MOST = 0.1, 20, 400
+RATE, CHUNK, MOST = 0.05, 20, 400
 #: Chunks without a lower loss after which growing ends.
 PATIENCE = 2
 #: Nodes that are walked to at a time: rows times trees.
