@@ -1,10 +1,16 @@
 """Settings of the test run, and the browser that opens pages."""
 
+import os
 import shutil
 import subprocess
 
 import pytest
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
+
+# There is a process for every core: threads of BLAS and OpenMP would wait for each other. NumPy is not loaded yet.
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
 
 # Properties are tried on the same examples in every run, however slow the machine is.
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
@@ -19,6 +25,13 @@ FLAGS = (
     *("--disable-component-update", "--disable-sync", "--hide-scrollbars", "--enable-logging=stderr"),
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
+
+
+@pytest.fixture
+def two_blas_threads():
+    """BLAS as users have it, for claims about its threads."""
+    with threadpool_limits(2, "blas"):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,16 @@
-"""Small data sets with known make-up, shared by all tests."""
+"""Small data sets with known make-up, and which cases of a table run when; shared by all tests."""
 
 import numpy as np
+import pytest
 from scipy import sparse
+
+
+def cases(names, *kept):
+    """Parameters of a test: ``make test`` runs those that are kept (or the first), ``make test-all`` the others too."""
+    names = list(names)
+    kept = kept or names[:1]
+    assert all(name in names for name in kept)
+    return [name if name in kept else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 def rows(n, m, seed=0):

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import balanced_accuracy_score
 
 import ulmus
-from data import classification
+from data import cases, classification
 from test_onnx import assert_equal_outputs
 from test_softmax import UGLY, centred, codes, ugly
 from ulmus import AdaptiveClassifier
@@ -267,7 +267,7 @@ def test_auto_keeps_the_one_whose_held_out_rows_are_clearly_better(monkeypatch):
     assert any("by squares" in text for text in said)
 
 
-@pytest.mark.parametrize("criterion", ["log_loss", "error", "auc", "balanced"])
+@pytest.mark.parametrize("criterion", cases(["log_loss", "error", "auc", "balanced"], "auc"))
 def test_every_criterion_of_a_log_model_gives_one(criterion):
     X, y = checkers(400, 3)
     model = quick(criterion=criterion).fit(X, y)
@@ -322,7 +322,7 @@ def test_ugly_rows_give_probabilities(name):
     assert log_loss(model, X, y) <= -(share @ np.log(share)) + 0.01
 
 
-@pytest.mark.parametrize("decision", ["accuracy", "balanced", [[0, 1, 4], [1, 0, 1], [9, 1, 0]]])
+@pytest.mark.parametrize("decision", cases([[[0, 1, 4], [1, 0, 1], [9, 1, 0]], "accuracy", "balanced"]))
 def test_files_and_graphs_say_what_the_model_says(decision, tmp_path, monkeypatch):
     monkeypatch.setattr(LocalChoice, "pays", True)
     X, y = checkers(500, 3)

@@ -24,7 +24,7 @@ from ulmus import (
 
 MODELS = str(Path(ulmus.__file__).parent / "models")
 #: Files whose functions are the stages of a fit.
-STAGES = "_adaptive adaptive adaptive_steps base reading _tables pupil"
+STAGES = "_adaptive adaptive adaptive_steps base reading _tables monotone_grid"
 DISCRIMINANT = "_discriminant discriminant_fit enda enda_ensemble klda nnda _heads _references reading"
 FILES = {f"{MODELS}/{name}.py" for name in (STAGES + " " + DISCRIMINANT).split()}
 RNG = np.random.RandomState(0)

@@ -33,7 +33,7 @@ from ulmus import (
     TableEncoder,
 )
 
-#: Every estimator, once.
+#: Every estimator, once, with fits that cost little.
 ESTIMATORS = [
     RandomLayer(20),
     NystromMap(20),
@@ -47,18 +47,18 @@ ESTIMATORS = [
     NKELMClassifier(),
     AdaptiveRegressor(effort="fast"),
     AdaptiveClassifier(effort="fast"),
-    ENDA(),
-    KLDA(),
+    ENDA(20, slope=1.0),
+    KLDA(gamma=1.0),
     NNDA(20, max_iter=20),
-    ENDAEnsemble(ENDA(20), n_members=2),
-    OSELMRegressor(20),
-    OSELMClassifier(20),
+    ENDAEnsemble(ENDA(20, slope=1.0, C=1.0), n_members=2),
+    OSELMRegressor(20, slope=1.0),
+    OSELMClassifier(20, slope=1.0),
     RobustELMRegressor(20, slope=1.0, C=1.0),
     RobustNKELMRegressor(20, gamma=0.05, C=10.0),
-    ELMOrdinalClassifier(20),
+    ELMOrdinalClassifier(20, slope=1.0),
     KELMOrdinalClassifier(),
     NKELMOrdinalClassifier(),
-    OSELMOrdinalClassifier(20),
+    OSELMOrdinalClassifier(20, slope=1.0),
     AdaptiveOrdinalClassifier(effort="fast"),
 ]
 #: Parameters that lead to other code.
@@ -75,6 +75,10 @@ VARIANTS = [
     ELMRegressor(),
     ELMClassifier(),
     ELMOrdinalClassifier(),
+    OSELMRegressor(20),
+    OSELMClassifier(20),
+    ENDA(),
+    KLDA(),
     RobustELMRegressor(),
     RobustNKELMRegressor(),
     KELMOrdinalClassifier(loss="logistic"),

@@ -310,12 +310,15 @@ raise SystemExit(code or count() != before)
 
 
 def blas_threads():
+    """How many BLAS would use now; two of them, in tests that ask for ``two_blas_threads``."""
     return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 @pytest.mark.parametrize("n_items", [1, 8])
 def test_workers_run_single_threaded_blas_and_leave_the_setting_as_it_was(n_items):
     before = blas_threads()
+    assert set(before) == {2}
     for n_jobs in (1, 2):
         inside = list(engine.ordered_map(lambda _: blas_threads(), range(n_items), n_jobs))
         assert all(set(threads) == {1} for threads in inside)
@@ -336,6 +339,7 @@ def test_few_results_are_in_flight():
     stream.close()
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_callers_that_overlap_in_threads_keep_blas_on_one_and_leave_it_as_it_was():
     """The first to leave must not wake BLAS under the other; the last must not leave the process with one thread."""
     before = blas_threads()
@@ -361,6 +365,7 @@ def test_callers_that_overlap_in_threads_keep_blas_on_one_and_leave_it_as_it_was
     assert blas_threads() == before
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_a_thread_that_is_not_the_first_to_ask_is_obeyed_too():
     """As fits on threads of Dask and joblib: threadpoolctl alone obeys the thread that came first."""
     before, seen = blas_threads(), []
@@ -378,6 +383,7 @@ def test_a_thread_that_is_not_the_first_to_ask_is_obeyed_too():
     assert blas_threads() == before
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_triangular_solves_of_local_kernels_run_on_one_blas_thread(monkeypatch):
     asked, solve = [], local.solve_factored
     monkeypatch.setattr(local, "solve_factored", lambda *a, **k: [asked.append(blas_threads()), solve(*a, **k)][1])

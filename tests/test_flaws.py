@@ -4,6 +4,7 @@ Number 4 (slow recursive updates) belongs to the online models.
 """
 
 import ast
+import os
 import subprocess
 import sys
 import tomllib
@@ -279,7 +280,9 @@ def test_flaw_8_the_data_are_left_alone_and_let_go(model):
 
 
 def run(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.strip()
 
 
 def test_flaw_9_importing_changes_no_filter_seed_or_thread_count():
@@ -301,6 +304,7 @@ print(before == world())
     assert run(code) == "True"
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_flaw_9_fitting_changes_no_filter_seed_or_thread_count():
     from threadpoolctl import threadpool_info
 

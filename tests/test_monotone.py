@@ -1,7 +1,5 @@
 """Monotone models: the programme against a general solver, fine grids, and what is refused."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,9 +10,6 @@ import ulmus
 from ulmus import AdaptiveRegressor, ELMRegressor, NKELMClassifier, NKELMRegressor
 from ulmus.calibration import leave_one_out
 from ulmus.engine import Precomputed, Rows
-from ulmus.models._effort import EFFORTS
-from ulmus.models._stages import Stages
-from ulmus.models.pupil import answers, mixture
 from ulmus.solvers.monotone import Constraint, least_distance, made_monotone
 from ulmus.solvers.ridge import Problem, fit_ridge
 
@@ -166,23 +161,52 @@ def adaptive():
     given = {"effort": "fast", "random_state": 0}
     free, bound = AdaptiveRegressor(**given), AdaptiveRegressor(**given, monotonic_cst={"up": 1, "down": -1})
     for model in (free, bound):
-        model._plan = replace(EFFORTS["fast"], landmarks=100)
         model.fit(coloured(X), y)
     return X, y, free, bound
 
 
 def test_adaptive_models_are_monotone_in_columns_of_a_frame(adaptive):
     X, y, _, model = adaptive
-    assert model.local_ is None
     score = lambda values: model.predict(coloured(values))  # noqa: E731
-    assert falls(score, X, 0, 1) <= max(2 * model.monotone_violation_, 1e-6)
-    assert falls(score, X, 1, -1) <= max(2 * model.monotone_violation_, 1e-6)
-    assert model.monotone_violation_ < 1e-3
+    wide = X * 1.5  # beyond the data as well
+    for column, sign in ((0, 1), (1, -1)):
+        assert falls(score, wide, column, sign, 101) <= 1e-12
+    assert model.monotone_violation_ == 0.0
+    with pytest.raises(ValueError, match="'colour', which is no number"):
+        AdaptiveRegressor(effort="fast", random_state=0, monotonic_cst={"colour": 1}).fit(coloured(X), y)
+
+
+def test_monotone_adaptive_models_give_reasons_come_back_from_files_and_say_what_they_cannot(adaptive, tmp_path):
+    X, _, free, model = adaptive
     frame = coloured(X)
     told = model.explain(frame[:2], frame[:10])
     np.testing.assert_allclose(told.values.sum(axis=1) + told.base_values, model.predict(frame[:2]), atol=1e-8)
-    with pytest.raises(ValueError, match="'colour', which is no number"):
-        AdaptiveRegressor(effort="fast", random_state=0, monotonic_cst={"colour": 1}).fit(frame, y)
+    assert model.explain(frame[:1]).values.shape == (1, 4)  # the rows that calibrate are the background
+    rise = model.partial_dependence(frame[:50], "up").average
+    assert (np.diff(rise) >= -1e-12).all()
+    high = model.counterfactuals(frame[:1], frame, threshold=float(model.predict(frame).mean()))
+    assert (model.predict(high) - model.predict(frame).mean())[0] * (
+        model.predict(frame[:1]) - model.predict(frame).mean()
+    )[0] <= 0
+    ulmus.save(model, tmp_path / "model.ulmus")
+    again = ulmus.load(tmp_path / "model.ulmus")
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+    assert again.monotone_violation_ == 0.0
+    np.testing.assert_allclose(model.predict_interval(frame[:9]), again.predict_interval(frame[:9]), rtol=1e-9)
+    pytest.importorskip("onnx")
+    with pytest.raises(TypeError, match="monotonic_cst cannot be exported"):
+        ulmus.onnx.export(model)
+    ulmus.onnx.export(free)
+
+
+def test_a_missing_value_has_no_direction_and_other_columns_keep_theirs():
+    X, y, _ = rising(250, 3, 13)
+    X[::5, 0] = np.nan
+    model = AdaptiveRegressor(effort="fast", random_state=0, monotonic_cst=[1, -1, 0]).fit(X, y)
+    rows = X[::5][:40]
+    low, high = rows.copy(), rows.copy()
+    high[:, 1] += np.linspace(0, 2, 40)
+    assert (model.predict(high) <= model.predict(low) + 1e-12).all()
 
 
 def test_monotone_adaptive_models_err_as_free_ones_where_the_truth_is_monotone_and_their_intervals_cover(adaptive):
@@ -195,22 +219,16 @@ def test_monotone_adaptive_models_err_as_free_ones_where_the_truth_is_monotone_a
     assert ((low <= y) & (y <= high)).mean() == pytest.approx(0.9, abs=0.04)
 
 
-def test_mixtures_have_values_of_their_columns_and_lessons_are_what_both_stages_say(adaptive):
-    X, _, free, _ = adaptive
-    mixed = mixture(X, np.random.RandomState(0))
-    for column in range(3):
-        assert np.isin(mixed[:, column], X[:, column]).all()
-    assert 0.2 < (mixed != X).mean() < 0.4
-    stages = Stages(free.map_, free.C_, free.beta_, free.intercept_, free.local_, None)
-    U = free.coordinates(coloured(X))
-    np.testing.assert_allclose(answers(stages, U, 1)[:, 0], free.predict(coloured(X)), rtol=1e-9, atol=1e-9)
-
-
 def test_no_direction_is_the_free_fit():
     X, y, _ = rising(200, 2, 10)
     free = NKELMRegressor(40, random_state=0).fit(X, y)
     same = NKELMRegressor(40, monotonic_cst=[0, 0], random_state=0).fit(X, y)
     np.testing.assert_array_equal(free.predict(X), same.predict(X))
+    free, same = (
+        AdaptiveRegressor(effort="fast", monotonic_cst=given, random_state=0).fit(X, y) for given in (None, [0, 0])
+    )
+    np.testing.assert_array_equal(free.predict(X), same.predict(X))
+    assert same.monotone_violation_ == 0.0
 
 
 def test_monotone_models_are_repeatable_and_come_back_from_files(tmp_path):
@@ -241,6 +259,8 @@ def test_what_cannot_be_monotone_is_refused_with_words():
         NKELMRegressor(20, loss="quantile", **given).fit(X, y)
     with pytest.raises(ValueError, match='got loss="log"'):
         NKELMClassifier(20, loss="log", **given).fit(X, y > 0)
+    with pytest.raises(ValueError, match="several outputs"):
+        AdaptiveRegressor(effort="fast", monotonic_cst=[1, 0], random_state=0).fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="a stream needs sums"):
         ulmus.streaming.fit(AdaptiveRegressor(monotonic_cst=[1, 0]), [(X, y)])
     with pytest.raises(ValueError, match="monotonic_cst"):

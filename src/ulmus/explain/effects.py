@@ -82,12 +82,12 @@ def _factor(part: Products, U: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def _scored(game: Game, U: np.ndarray, columns: np.ndarray, V: np.ndarray) -> np.ndarray:
-    out = []
-    for point in V:
-        mixed = U.copy()
-        mixed[:, columns] = point[columns]
-        out.append(game.score(mixed))
-    return np.stack(out, axis=1)
+    out = np.empty((len(U), len(V), len(game.constant)))
+    for piece in engine.pieces(len(U), max(1, HELD // (len(V) * U.shape[1]))):
+        mixed = np.repeat(U[piece], len(V), axis=0)
+        mixed[:, columns] = np.tile(V[:, columns], (piece.stop - piece.start, 1))
+        out[piece] = game.score(mixed).reshape(-1, *out.shape[1:])
+    return out
 
 
 def mean_on_grid(game: Game, U: np.ndarray, weight: np.ndarray, columns: np.ndarray, V: np.ndarray) -> np.ndarray:

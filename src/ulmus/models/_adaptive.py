@@ -106,7 +106,7 @@ class AdaptiveModel(Model):
             rows = replace(rows, X=chosen.learned(rows))
         self._enter("global model")
         stages = self._stages(rows, coding, chosen, rng, training.backend)
-        seed, later, fall = int(rng.randint(2**31 - 1)), None, None
+        seed, later = int(rng.randint(2**31 - 1)), None
         if self._leaves_out_later(rows):
             later = self._left_out(stages, chosen.view, rows, table.copy(), units, seed)  # the table may be the user's
             stages = replace(stages, held_out=None)
@@ -115,17 +115,18 @@ class AdaptiveModel(Model):
 
             stages = stages if later is None else replace(stages, held_out=later.in_units(self.n_jobs))
             stages, later = with_trees(stages, rows, seed, self.n_jobs, self._say), None
-        if self._is_monotone:
-            from ulmus.models.pupil import monotone_stages
-
-            chosen, stages, fall = monotone_stages(self, stages, chosen, rows, table, columns, rng)
         if stages.local is not None:
             stages = replace(stages, local=stages.local.scaled(scale))
         if stages.trees is not None:
             stages = replace(stages, trees=stages.trees.scaled(scale))
         weights = self._weights(stages, chosen, columns, rows, units)
         held_out = None if stages.held_out is None else self._held_out(stages, units, table)
-        return Outcome(replace(weights, later=later or weights.later, fall=fall), held_out)
+        weights = replace(weights, later=later or weights.later)
+        if self._is_monotone:
+            from ulmus.models.monotone_grid import monotone
+
+            weights = monotone(self, weights, replace(rows, X=table), seed)
+        return Outcome(weights, held_out)
 
     def _takes_trees(self, stages: Stages) -> bool:
         """Whether trees may join: they have squares or the log loss, and nothing keeps them from falling."""

@@ -1,5 +1,6 @@
 """The scores of fitted models as games of their inputs."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ulmus.models.reading import rechecked, seen_through
 
 if TYPE_CHECKING:
     from ulmus.explain.game import Game
+    from ulmus.models.adaptive_fit import AdaptiveFit
 
 
 def game_of(model: Any) -> "Game":
@@ -65,12 +67,25 @@ def _kernel_game(model: Any, cross: Any, weights: np.ndarray) -> "Game":
 
 def _view_game(model: Any) -> "Game":
     """Inputs as the view of an adaptive model shows them: each may have become several coordinates."""
+    fitted = model._now()
+    fit: AdaptiveFit = fitted.weights
+    if fit.grid is not None:
+        return _table_game(model)
+    game = free_game(fit, model.n_jobs)
+    return replace(
+        game,
+        see=lambda X: game.see(model._checked(X, fitted)),
+        owner=fit.columns.sources[game.owner],
+        score=lambda U: game.score(U) + fit.intercept,
+        constant=fit.intercept,
+    )
+
+
+def free_game(fit: "AdaptiveFit", n_jobs: int | None) -> "Game":
+    """All stages of an adaptive model without their constant, of columns of its table."""
     from ulmus.explain.game import Game, kernel_products, local_products
 
-    fitted = model._now()
-    fit = fitted.weights
-    view, local, cross = fit.view, fit.local, fit.features.cross_kernel_
-    weights = fit.features.weight_to_landmarks(fit.beta)
+    local, cross, weights = fit.local, fit.features.cross_kernel_, fit.features.weight_to_landmarks(fit.beta)
     products = kernel_products(cross, weights)
     if fit.trees is not None:
         products = None
@@ -78,17 +93,29 @@ def _view_game(model: Any) -> "Game":
         leaves = local_products(local)
         products = None if leaves is None else products + leaves
 
-    def see(X: Any) -> np.ndarray:
-        return np.asarray(fit.coordinates(model._checked(X, fitted)))
-
     def score(U: np.ndarray) -> np.ndarray:
-        out = engine.apply(cross, U, weights, n_jobs=model.n_jobs)
+        out = engine.apply(cross, U, weights, n_jobs=n_jobs)
         for stage in (local, fit.trees):
-            out = out if stage is None else out + stage.predict(U, model.n_jobs)
-        return np.asarray(out + fit.intercept)
+            out = out if stage is None else out + stage.predict(U, n_jobs)
+        return out
 
-    owner = fit.columns.sources[view.preparation.sources()[view.metric > 0]]
-    return Game(see, owner, score, fit.intercept, products, np.asarray(cross.Z, np.float64))
+    owner, none = fit.view.preparation.sources()[fit.view.metric > 0], np.zeros(len(fit.intercept))
+    return Game(fit.coordinates, owner, score, none, products, np.asarray(cross.Z, np.float64))
+
+
+def _table_game(model: Any) -> "Game":
+    """Columns of the table as they are, for an adaptive model whose answers are made monotone along some of them."""
+    from ulmus.explain.game import Game
+
+    fitted = model._now("certainty")
+    fit: AdaptiveFit = fitted.weights
+
+    def see(X: Any) -> np.ndarray:
+        return np.asarray(model._checked(X, fitted), dtype=np.float64)
+
+    rows = fitted.certainty.rows
+    background = None if rows is None else np.asarray(rows.X)
+    return Game(see, fit.columns.sources, lambda X: model._outputs(X, fitted), fit.intercept, None, background)
 
 
 def slopes_of(model: Any) -> Any:
@@ -98,6 +125,8 @@ def slopes_of(model: Any) -> Any:
     """
     if hasattr(model, "view_"):
         fit = model._now().weights
+        if fit.grid is not None:
+            return _differences(game_of(model))
         cross, weights = fit.features.cross_kernel_, fit.features.weight_to_landmarks(fit.beta)
         return lambda U: gradients(cross, U, weights) + (0.0 if fit.local is None else fit.local.gradients(U))
     weights = model.alpha_ if hasattr(model, "alpha_") else getattr(model, "landmark_weights_", None)
@@ -116,6 +145,6 @@ def _differences(game: "Game") -> Any:
             step = 1e-6 * np.maximum(np.abs(row), 1.0)
             ends = game.score(np.vstack([row + np.diag(step), row - np.diag(step)]))
             out.append((ends[: len(row)] - ends[len(row) :]) / (2 * step[:, None]))
-        return np.stack(out)
+        return np.nan_to_num(np.stack(out))  # along what is missing, none
 
     return slopes

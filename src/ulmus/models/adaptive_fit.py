@@ -11,6 +11,7 @@ from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.models._left_out import LeftOutLater, VariancesLater, variances
 from ulmus.models.fitted import FittedView, views
+from ulmus.models.monotone_grid import MonotoneGrid, asked_by
 from ulmus.solvers.boosted import BoostedTrees
 from ulmus.solvers.local import LocalKernels
 from ulmus.tuning.views import View, value_parts
@@ -59,10 +60,11 @@ class AdaptiveFit:
     """``f(x) + mean of the leaves of x``, and of trees where there are some, of rows as the view shows them.
 
     ``importances`` are shares of the inputs, ``local_losses`` those of rows held out with a local stage and without
-    one, ``losses`` those by either loss where both were tried. ``fall`` tells how far a model that is to be monotone is
-    not. ``tree_losses`` are those of rows held out with trees and without them, ``tree_weight`` is the share of trees.
-    ``variances`` are those of rows left out, with their weights, where the certainty has none. ``later`` tells
-    how sure answers are, or how far rows, when somebody asks; it is None once that is known, and in files.
+    one, ``losses`` those by either loss where both were tried. The ``grid`` makes answers monotone, and ``fall`` tells
+    how far they are not. ``tree_losses`` are those of rows held out with trees and without them, ``tree_weight`` is the
+    share of trees. ``variances`` are those of rows left out, with their weights, where the certainty has none.
+    ``later`` tells how sure answers are, or how far rows, when somebody asks; it is None once that is known, and in
+    files.
     """
 
     columns: TableColumns
@@ -80,6 +82,7 @@ class AdaptiveFit:
     loss: str | None = None
     losses: dict[str, float] | None = None
     fall: float | None = None
+    grid: MonotoneGrid | None = None
     variances: tuple[np.ndarray, ...] | None = None
     trees: BoostedTrees | None = None
     tree_losses: tuple[float, ...] | None = None
@@ -102,6 +105,8 @@ class AdaptiveFit:
 
     def scores(self, X: Any, device: str, n_jobs: int | None, leaf_rows: int) -> np.ndarray:
         """All stages, but for the constant; a GPU is asked where leaves of so many rows are worth it."""
+        if self.grid is not None:
+            return self.grid.answers(asked_by(self, n_jobs), np.asarray(X, dtype=np.float64))[:, None]
         U = self.coordinates(X)
         weights = self.features.weight_to_landmarks(self.beta)
         with predicting(device, n_jobs, float(len(U)) * leaf_rows, WORTH_SENDING) as backend:

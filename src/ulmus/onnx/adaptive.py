@@ -20,6 +20,11 @@ from ulmus.solvers.local import LocalKernels
 
 def coordinates(g: Graph, block: Columns, model: AdaptiveModel) -> str:
     """The rows as the kernel of the model sees them."""
+    if model.fitted_.weights.grid is not None:
+        raise TypeError(
+            "an adaptive model with monotonic_cst cannot be exported: answers on a grid are made isotonic by a search "
+            "that ONNX has no operators for; NKELMRegressor(monotonic_cst=...) can"
+        )
     view = model.view_
     texts: Texts = {}
     if model.encoder_ is not None:

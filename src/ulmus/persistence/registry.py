@@ -39,6 +39,7 @@ _OURS = {
     "models.kelm": "KELMClassifier KELMRegressor",
     "models.klda": "KLDA",
     "models.learned_metric": "LearnedMetric",
+    "models.monotone_grid": "MonotoneGrid",
     "models.nkelm": "NKELMClassifier NKELMRegressor",
     "models.nnda": "NNDA",
     "models.online": "OSELMClassifier OSELMRegressor",
@@ -87,6 +88,7 @@ _QUANTILES = {"loss": "squared", "quantiles": (0.05, 0.5, 0.95)}
 #: What files of earlier versions do not have: parameters and attributes that came later, as those models had them.
 LATER: dict[str, dict[str, Any]] = {
     "AdaptiveClassifier": {"loss": "squared", "decision": "accuracy", "encoder": None},
+    "AdaptiveFit": {"grid": None},
     "AdaptiveOrdinalClassifier": {"encoder": None},
     "AdaptiveRegressor": {"encoder": None, **_QUANTILES, "monotonic_cst": None},
     "ELMClassifier": {"loss": "squared", "decision": "accuracy", "monotonic_cst": None},
