@@ -329,7 +329,7 @@ class ViewSearch:
         # rougher ones than the best have more landmarks to hope for, smoother ones that its metric knows these rows
         asked = _hopeful(losses, HOPEFUL if fresh is not None else 0.0)
         views, climbs = [views[k] for k in asked], [climbs[k] for k in asked]
-        more = climbs[-1].best.size == landmarks < len(rows)
+        more = landmarks < len(rows)
         if len(asked) == 1 or (fresh is None and (not more or self._decided(rows, views, climbs))):
             return best
         known, unknown = self.budget.final_landmarks
