@@ -42,8 +42,8 @@ from ulmus.solvers.cells import CellSolver
 from ulmus.solvers.local import LocalKernels
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.statistics import Extent
+from ulmus.tuning.folds import MANY
 from ulmus.tuning.local import LocalChoice
-from ulmus.tuning.views import MANY
 
 #: Rows of the sample in a region, at least: fewer tell little of how many rows lie in it.
 REGION_SAMPLE = 8
@@ -167,7 +167,7 @@ class AdaptiveSteps(Steps):
         if chosen is None:
             coding = model._coding(self.targets, scaled)
             with engine.threads_for(model._spent.landmarks):
-                self.choice = model._choose_view(scaled, coding, self.columns, rng)
+                self.choice = model._choose_view(scaled, coding, self.columns, rng, counts.n_distinct)
         else:
             self.choice = ViewChoice(*chosen["view"])
         apart = counts.weight < MANY * counts.n_distinct

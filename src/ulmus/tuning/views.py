@@ -13,7 +13,8 @@ and which ``gamma`` to use on them.
    landmarks favour the smoother kernel, whose spectrum ends sooner, and the local stage will use every row. Where there
    are rows enough, they are compared on some from which no metric was learned; otherwise few landmarks do when half of
    them tell that the lead hardly hangs on their number. For a log model (``by_log``) rougher ones than the chosen one
-   get another chance, by the log loss of small log models on rows held out.
+   get another chance, by the log loss of small log models on rows held out. Of very many rows that leaves tell more of
+   than landmarks, the metric goes on from leaves, and they compare the kernels (:mod:`ulmus.tuning.leaf_metric`).
 4. Cuts (:mod:`ulmus.features.cuts`) are added where they lower the loss of rows that did not teach them.
 5. Where half of the landmarks are as good as all, and rows are not many more than were sampled, the model needs no more
    than half of those that it may have (``saturated``).
@@ -29,9 +30,11 @@ from ulmus.engine import Rows
 from ulmus.features.cuts import Cuts
 from ulmus.features.metric import through
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.preparation import PARTS, Preparation
-from ulmus.features.sampling import row_keys, shuffled_sample
+from ulmus.features.preparation import Preparation
+from ulmus.features.sampling import shuffled_sample
 from ulmus.tuning.budget import Budget
+from ulmus.tuning.folds import apart, later_rows, parts_of
+from ulmus.tuning.leaf_metric import SAMPLE_ROWS, LeafMetric
 from ulmus.tuning.log_held import log_held_sets, path_near, posed
 from ulmus.tuning.metric import LOG2_C, Climb, MetricSearch, Scored, quietly
 from ulmus.tuning.neighbours import told_by_neighbours
@@ -59,8 +62,6 @@ CUTS_CHANCE, CUTS_ROUNDS, CUTS_TAUGHT = 2.0, 2, 200_000
 #: Views that are better than a constant by less than this share have found nothing, and there is something to be found
 #: where nearest neighbours tell so much of the targets' variance.
 NOTHING, TOLD = 0.05, 0.2
-#: Copies that a row stands for, on the average, when target means need not be kept from its own.
-MANY = 10
 #: Landmarks are too many when half of them lose less than this share, and others may gain when they lose more.
 WORTH = 0.005
 #: Sets of rows that judge views by log loss, at most, steps of their path of C, and what may be left of objectives.
@@ -89,42 +90,6 @@ class View:
         return through(self.preparation.transform_learned(rows.X, rows.T, rows.weight, part), self.metric)
 
 
-def parts_of(rows: Rows, rng: np.random.RandomState) -> np.ndarray:
-    """The part of every row, drawn anew."""
-    return value_parts(rows, int(rng.randint(2**31 - 1)))
-
-
-def value_parts(rows: Rows, seed: int) -> np.ndarray:
-    """The part of every row, by its values, so that equal rows share one; -1 for all where each stands for many.
-
-    One of many copies tells nothing of its target to a mean over all of them, and a part of so few distinct rows would
-    take too much from it. Folds are parts: what a row is told of a level must not come from its own group.
-    """
-    if rows.fold is None and rows.effective_count >= MANY * len(rows):
-        return np.full(len(rows), -1)
-    by_values = (row_keys(rows.X, seed) % np.uint64(PARTS)).astype(np.intp)
-    if rows.fold is None:
-        return by_values
-    return np.where(rows.fold >= 0, rows.fold, rows.fold.max() + 1 + by_values)
-
-
-def _apart(rows: Rows, most: int) -> tuple[Rows, Rows]:
-    """The first so many rows, and those after them; with folds, the rows of some and those of the others.
-
-    Either side needs two folds, so that one can be left out; of fewer than four, all rows are on the first.
-    """
-    later = _later(rows, most)
-    return rows.take(~later)[:most], rows.take(later)
-
-
-def _later(rows: Rows, most: int) -> np.ndarray:
-    """Which rows come after the first so many, or are of the later folds."""
-    if rows.fold is None:
-        return np.arange(len(rows)) >= most
-    present = np.unique(rows.fold[rows.fold >= 0])
-    return np.isin(rows.fold, present[(len(present) + 1) // 2 :]) & (len(present) >= 4)
-
-
 def _best(trials: dict[str, Trial]) -> str:
     """The preparation with the lowest loss."""
     return min(trials, key=lambda kind: HANDICAP.get(kind, 1.0) * trials[kind].best_loss)
@@ -151,7 +116,7 @@ class ViewSearch:
         self.whole = Preparation.of("standard", rows.X, rows.T, rows.weight, categorical)
         self.search = MetricSearch(coding, int(rng.randint(2**31 - 1)), fit_intercept, criterion)
         self.trials: list[Trial] = []
-        self.saturated, self.C = False, 1.0
+        self.saturated = False
 
     def choose(self) -> View:
         """The view with the lowest leave-one-out loss."""
@@ -162,6 +127,28 @@ class ViewSearch:
                 self.budget = self.budget.wider
                 views = self._plain()
             return self._with_metric(views) if self._learns(views[0].metric) else views[0]
+
+    @property
+    def C(self) -> float:
+        """That of the chosen view's last trial."""
+        return self.climb.best.best_C
+
+    def _of_leaves(self, views: list[View], climbs: list[Climb]) -> tuple[View, Climb] | None:
+        """The view that is best in leaves, with their metric and a width for it; None where landmarks are better."""
+        kind, found = views[0].preparation.columns.kind, []
+        shown = self._posed(kind, self._sample(SAMPLE_ROWS))[1]
+        told_by = (self.search.coding, self.search.criterion, self.search.seed, self.n_jobs)
+        for view, climb in zip(views, climbs, strict=True):
+            A, losses = LeafMetric(shown, view.kernel, *told_by).search(view.metric)
+            found.append((min(losses), replace(view, metric=A), climb))
+        loss, view, climb = min(found, key=lambda each: each[0])
+        if loss > min(climb.best.best_loss for climb in climbs):
+            return None
+        some = shown[: self.budget.metric_rows]
+        seen, landmarks = replace(some, X=through(some.X, view.metric)), self.budget.metric_landmarks
+        climb = self.search.through(view.metric).climb(seen, view.kernel, climb.factor, landmarks, self.n_jobs)
+        self.trials += climb.trials
+        return replace(view, gamma=climb.best.width), climb
 
     def _found_nothing(self) -> bool:
         """Whether no trial is clearly better than a constant."""
@@ -194,7 +181,7 @@ class ViewSearch:
         smooth = self.search.climb(posed[kind], KERNELS[1], rough.factor, self.budget.landmarks, self.n_jobs)
         flat = self._flat(posed[kind])
         self.trials += [trial for found in (*climbs.values(), smooth) for trial in found.trials] + [flat]
-        metric, self.C = np.ones(posed[kind].X.shape[1]), rough.best.best_C
+        metric, self.climb = np.ones(posed[kind].X.shape[1]), rough
         views = [
             View(prepared[kind], metric, k, t.width) for k, t in zip(KERNELS, (rough.best, smooth.best), strict=True)
         ]
@@ -241,7 +228,7 @@ class ViewSearch:
         """The best view of a larger sample, when each has a metric of its own."""
         kind, most = views[0].preparation.columns.kind, self.budget.metric_rows
         drawn = self._sample(2 * most)
-        known, others = _apart(drawn, most)
+        known, others = apart(drawn, most)
         # the metrics know the rows from which they are learned
         enough = self.budget.fresh and len(drawn) >= 3 * most // 2 and len(others) > 0
         raw = known if enough else drawn[:most]
@@ -278,13 +265,15 @@ class ViewSearch:
             for (view, _), (A, climb) in zip(begun, found, strict=True)
         ]
         climbs = [climb for _, climb in found]
-        best = self._best_of(shown, fresh, sharp, climbs, landmarks)
-        if self.by_log and best > 0:  # few landmarks favour the smoother one: it needs no help
-            best = self._by_log(shown if fresh is None else fresh, sharp[: best + 1], climbs)
-        chosen, climb = sharp[best], climbs[best]
+        by_leaves = self._of_leaves(sharp, climbs) if self.budget.leaves and shown.fold is None else None
+        if by_leaves is None:
+            best = self._best_of(shown, fresh, sharp, climbs, landmarks)
+            if self.by_log and best > 0:  # few landmarks favour the smoother one: it needs no help
+                best = self._by_log(shown if fresh is None else fresh, sharp[: best + 1], climbs)
+        chosen, climb = by_leaves or (sharp[best], climbs[best])
         if self.budget.cuts and self._cuts_pay(raw, shown, chosen, climb):
             chosen, climb, shown = self._cut(raw, chosen, climb)
-        self.C = climb.best.best_C
+        self.climb = climb
         if len(self.rows) <= 2 * most and climb.best.size > 1:
             half = self._trials(shown, [chosen], [climb], climb.best.size // 2)[0]
             self.saturated = half.best_loss <= (1 + WORTH) * climb.best.best_loss
@@ -295,7 +284,7 @@ class ViewSearch:
 
         ``shown`` are the ``raw`` rows as the view prepares them. Cuts are added to its metric, which may do without.
         """
-        later = _later(raw, len(raw) // 2)
+        later = later_rows(raw, len(raw) // 2)
         if min(later.sum(), (~later).sum()) < CUTS_ROWS:
             return False
         losses = []
