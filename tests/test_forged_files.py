@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -129,6 +130,14 @@ def test_loading_takes_at_most_the_stated_multiple_of_the_file(case):
 @pytest.mark.parametrize("case", MANY)
 def test_loading_many_small_things_takes_at_most_the_stated_multiple_of_the_file(case, share):
     assert_within_the_allowance(MANY[case](share))
+
+
+def test_security_md_states_the_multiple_that_is_allowed():
+    promise = (Path(__file__).parents[1] / "SECURITY.md").read_text()
+    multiple, base = re.search(
+        r"at most (\d+) bytes for each byte of the file, and (\d+) MiB besides", promise
+    ).groups()
+    assert allowance(1000) == int(multiple) * 1000 + int(base) * 2**20
 
 
 def test_what_needs_more_memory_than_its_file_may_take_is_refused_at_saving():

@@ -20,8 +20,9 @@ from ulmus.features.kernels import KernelParameters, gram_matrix
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import gathered, shuffled_sample
 from ulmus.models._local_stage import held_sets
-from ulmus.tuning.folds import apart, fold_numbers, grouped, parts_of, renumbered
+from ulmus.tuning.folds import fold_numbers, grouped, renumbered
 from ulmus.tuning.metric import MetricSearch
+from ulmus.tuning.parts import apart, parts_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 

@@ -100,6 +100,7 @@ FORMAT_2 = {
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_model_of_format_2_loads_answers_the_same_and_learns_on(name, monkeypatch):
     monkeypatch.setattr("ulmus.calibration.temperature._most", lambda *_: np.inf)  # temperatures had no bound then
+    monkeypatch.setattr("ulmus.calibration.intervals.EVIDENCE", np.inf)  # and variances were believed
     loaded, fresh = ulmus.load(FILES / f"{name}_format_2.ulmus"), FORMAT_2[name]()
     for _ in range(2):
         for method in ("predict", "predict_proba", "predict_interval", "residual_kernel", "error_bound"):

@@ -44,6 +44,20 @@ def test_a_kernel_without_a_factor_falls_back_to_the_map():
     assert not isinstance(scored.features, Sketch)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-6, 3e5])
+def test_of_copies_one_is_a_landmark_so_that_no_loss_is_round_off(unit):
+    """Seventy rows of six values: a smooth kernel has six directions, and whitened round-off in all others."""
+    rng = np.random.RandomState(0)
+    X = np.repeat(np.arange(6.0), [1, 5, 19, 30, 13, 2])[:, None][rng.permutation(70)]
+    rows = Rows(X / X.std(), unit * (np.sin(2 * X) + 3.0 + 0.2 * rng.normal(size=X.shape)))
+    of, grid = MetricSearch(Plain.of(rows.T, None), 0, True), np.array([18.0, 20.0, 22.0])
+    scored = of.score(rows, "matern32", 0.05, 70, grid, 1)
+    assert isinstance(scored.features, Sketch)
+    assert scored.trial.size == 6
+    exact = of._score(rows, "matern32", 0.05, 70, grid, 1, None)
+    assert_allclose(scored.trial.loss, exact.trial.loss, rtol=1e-3)
+
+
 @pytest.mark.parametrize("kernel", ["laplacian_l1", "matern32"])
 def test_distances_serve_every_width(kernel):
     X, _ = noisy(90)

@@ -168,6 +168,17 @@ def test_rows_that_no_metric_knows_decide_between_those_who_may_win(monkeypatch,
     assert all(len(rows) == 60 for rows, _ in given)
 
 
+def test_a_smoother_kernel_that_is_behind_on_few_rows_is_not_tried_on_more():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, size=(1200, 4))
+    steps = np.floor(2 * X).sum(axis=1, keepdims=True) + 0.1 * rng.normal(size=(1200, 1))
+    few = {"rows": 300, "landmarks": 100, "metric_rows": 800, "metric_landmarks": 150, "additive": False}
+    found = search(X, steps, **few)
+    assert found.choose().kernel == KERNELS[0]
+    assert {trial.kernel for trial in found.trials if trial.n_rows == 300} >= set(KERNELS)
+    assert {trial.kernel for trial in found.trials if trial.n_rows > 300} == {KERNELS[0]}
+
+
 def test_half_the_squared_difference_of_neighbours_is_the_variance_of_the_noise():
     X = np.linspace(0, 1, 500)[:, None]
     drawn = np.random.RandomState(0).normal(size=(500, 2))
@@ -191,3 +202,20 @@ def test_what_varies_too_fast_for_few_landmarks_is_found_with_more(groups):
     y = np.sin(8 * X[:, 0]) * np.cos(8 * X[:, 1]) + 0.05 * rng.normal(size=2500)
     model = AdaptiveRegressor(random_state=0).fit(X[:2000], y[:2000], groups=groups)
     assert model.score(X[2000:], y[2000:]) > 0.7
+
+
+def test_neighbours_are_asked_of_rows_by_a_preparation_of_their_own():
+    """Target means of levels leave out what rows say: of other, more rows than taught them, nothing or less is left."""
+    rng = np.random.RandomState(1)
+    X = np.column_stack([rng.randint(0, 20, 3_000), rng.normal(size=3_000)])
+    T = rng.normal(size=(3_000, 1))  # nothing to be found, so that neighbours are asked
+    few = {"rows": 200, "landmarks": 40, "metric_rows": 200, "metric_landmarks": 40, "rounds": 0, "cuts": False}
+    budget, category = Budget(**few, preparations=("standard",), final_landmarks=(60, 60)), np.array([True, False])
+    of = ViewSearch(
+        Rows(X, T), Plain(T.std(axis=0)), category, np.random.RandomState(0), fit_intercept=True, budget=budget
+    )
+    asked = []
+    tell = of._neighbours_tell
+    of._neighbours_tell = lambda view: asked.append(tell(view)) or asked[-1]
+    assert of.choose().kernel in KERNELS
+    assert asked == [False]

@@ -104,8 +104,10 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "ENDA ensemble": lambda X, y, groups: ulmus.ENDAEnsemble(ulmus.ENDA(head="mean"), n_members=3, random_state=0).fit(
         X, y
     ),
+    "NNDA means": lambda X, y, groups: ulmus.NNDA(10, max_iter=60, head="mean", random_state=0).fit(X, y),
 }
-DISCRIMINANTS = ("KLDA means", "ENDA ensemble", "ENDA means", "ENDA means")
+_THREE = ("KLDA means", "ENDA ensemble", "ENDA means")
+DISCRIMINANTS = (*_THREE, "ENDA means", *_THREE, "NNDA means")
 #: Models that are tried with groups.
 GROUPED = ("KELM", "NKELM", "NKELM half", "ELM")
 #: Classes: how many, and the share of the largest.

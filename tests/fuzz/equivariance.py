@@ -21,6 +21,7 @@ from sklearn.base import clone
 import ulmus
 
 from ._estimators import Case, answers, draw, fitted, quiet
+from ._ties import settled
 
 Answers = dict[str, np.ndarray]
 
@@ -260,6 +261,18 @@ LOOSER = {
 
 def check(seed: int) -> str:
     """Draw a relation, and an estimator and a small problem for which it holds; compare all answers."""
+    try:
+        return held(seed)
+    except AssertionError:
+        with settled() as choices:
+            key = held(seed)
+        if not choices.ties:
+            raise
+        return f"{key}, a tie"
+
+
+def held(seed: int) -> str:
+    """What was drawn, if the relation holds."""
     rng = np.random.default_rng(seed)
     relation = RELATIONS[rng.integers(len(RELATIONS))]
     case = draw(rng)

@@ -51,7 +51,7 @@ class HeldOut:
     the degrees of freedom, per row, of the model that holds all of them, where rows were left out of that. ``curves``
     are the quantiles of a model that has fitted some, ``folds`` the models by which rows of folds were predicted.
     ``alone`` are the same rows left out one by one, where errors of other fits were worse. ``by_log`` tells that
-    predictions are scores of a log loss.
+    predictions are scores of a log loss. ``share`` is how much of the variances intervals believe, per output.
     """
 
     T: np.ndarray
@@ -69,6 +69,7 @@ class HeldOut:
     folds: FoldWeights | None = None
     alone: "HeldOut | None" = None
     by_log: bool = False
+    share: Any = 1.0
 
     @property
     def by_itself(self) -> "HeldOut | None":
@@ -88,7 +89,7 @@ class HeldOut:
         columns: dict[str, list[Any]] = {
             f.name: [getattr(part, f.name) for part in parts]
             for f in fields(cls)
-            if f.name not in ("one_by_one", "freedom", "curves", "folds", "alone", "by_log")
+            if f.name not in ("one_by_one", "freedom", "curves", "folds", "alone", "by_log", "share")
         }
         every: dict[str, Any] = {k: None if v[0] is None else np.concatenate(v) for k, v in columns.items()}
         return cls(**every)
@@ -103,7 +104,7 @@ class HeldOut:
     @property
     def studentised(self) -> np.ndarray:
         """Residuals in units of the deviation of noise and prediction, ``e / √(1 + h₋ + C r)``."""
-        return (self.T - self.P) / np.sqrt(1.0 + self.variance.reshape(len(self.T), -1))
+        return (self.T - self.P) / np.sqrt(1.0 + self.share * self.variance.reshape(len(self.T), -1))
 
 
 #: ``(features, rows, solution)`` → fitted values, leverages and residual kernel.

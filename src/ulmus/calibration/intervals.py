@@ -19,6 +19,9 @@ from ulmus.solvers.robust import GROSS, deviations, weighted_median
 from ulmus.statistics import root_mean_square
 
 METHODS = ("normalised", "jackknife+", "cv+", "plain")
+#: Shares of the variances that may be believed, and by how much less likely than the best one is that is refuted: by
+#: four deviations.
+SHARES, EVIDENCE = 16.0 ** -np.arange(11.0), 4.0**2 / 2
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,8 @@ class Spread:
     def of(cls, held_out: HeldOut) -> Self:
         studentised = held_out.studentised
         noise, weight = cls._noise(studentised, held_out), cls._counted(studentised, held_out)
+        held_out = replace(held_out, share=share_borne_out(held_out, weight))
+        studentised = held_out.studentised
         order = np.argsort(studentised, axis=0)
         residuals, sorted_weight = (np.take_along_axis(values, order, axis=0) for values in (studentised, weight))
         return cls(noise, residuals, np.cumsum(sorted_weight, axis=0), held_out)
@@ -121,6 +126,8 @@ class Spread:
 
     def new(self, P: np.ndarray, variance: np.ndarray, X: Any, method: str, features: Any, seen: Any) -> New:
         """New rows ``X``, with their predictions and variances, by the features of the model, which see them so."""
+        if self.rows is not None:
+            variance = self.rows.share * variance.reshape(len(P), -1)
         if method != "normalised":
             return New(P, variance)
         X = seen(X)
@@ -246,3 +253,26 @@ class RobustSpread(Spread):
 def _near(E: np.ndarray, weight: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """Which errors lie within six deviations of their middle."""
     return np.abs(E - np.array([weighted_median(e, weight) for e in E.T])) <= GROSS * noise
+
+
+def share_borne_out(held_out: HeldOut, weight: np.ndarray) -> np.ndarray:
+    r"""How much of the variances ``v = h₋ + C r`` errors bear out, per output; they count with ``weight[row, output]``.
+
+    A model is the mean of a Gaussian process whose prior is C times as wide as the noise. Under a C that was given, and
+    is orders too large, rows far from landmarks and from others would have errors of that size, and have not. Intervals
+    therefore take :math:`1 + \lambda v` for :math:`1 + v`, with the largest λ that the errors do not refute. They are
+    taken for those of a Laplace law of scale :math:`s\sqrt{1 + \lambda v}`, whose likelihood is
+
+    .. math:: \ell(\lambda) = -\sum w \log\sum w\frac{|e|}{\sqrt{1 + \lambda v}} - \tfrac12\sum w\log(1 + \lambda v).
+    """
+    error = np.abs(held_out.T - held_out.P)
+    variance = np.broadcast_to(held_out.variance.reshape(len(error), -1), error.shape)
+    return np.array([_share(*columns) for columns in zip(error.T, variance.T, weight.T, strict=True)])
+
+
+def _share(e: np.ndarray, v: np.ndarray, w: np.ndarray) -> float:
+    if not (e[w > 0].any() and v.any()):
+        return 1.0
+    deviation = np.sqrt(1.0 + SHARES[:, None] * v)
+    likelihood = -w.sum() * np.log((e / e.max() / deviation) @ w) - np.log(deviation) @ w
+    return float(SHARES[np.argmax(likelihood >= likelihood.max() - EVIDENCE)])

@@ -1,6 +1,7 @@
 """NNDA: a trained network whose last hidden layer is the projection."""
 
 import warnings
+from collections.abc import Iterator
 from numbers import Real
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from sklearn.neural_network import MLPClassifier
 from ulmus._sklearn import Interval, StrOptions
 from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._heads import ScoredFolds
-from ulmus.models._references import References
+from ulmus.models._references import Division, References
 from ulmus.models.choice import Training
 from ulmus.models.discriminant_fit import NETWORK_SHOWN, NetworkProjection, fit_head, scored_folds
 from ulmus.models.fitted import Fitted
@@ -57,7 +58,8 @@ class NNDA(DiscriminantModel):
     the second hidden layer linear. The network is scikit-learn's ``MLPClassifier``, whose hidden layers share one
     activation: the projection is read **before** the activation of the second layer, where it is linear in the
     first, but training goes through the activation. Training is by mini-batches of 200 rows on the cross-entropy; an
-    iteration is a pass over the rows, and the error is that loss.
+    iteration is a pass over the rows, and the error is that loss. With ``head="mean"`` probabilities are calibrated on
+    rows that ten more networks have not seen, each without a tenth of the rows.
 
     Parameters
     ----------
@@ -110,8 +112,42 @@ class NNDA(DiscriminantModel):
         return super().fit(X, y)
 
     def _learn(self, training: Training) -> Fitted:
-        rows, rng, targets, losses = training.rows, training.rng, training.targets, list[float]()
-        seed, labels, numbers = int(rng.randint(2**31 - 1)), rows.T.argmax(axis=1), np.arange(len(targets.classes))
+        rows, rng, targets = training.rows, training.rng, training.targets
+        seed, references = int(rng.randint(2**31 - 1)), References(rows.X, rows.T.argmax(axis=1))
+        every, n_classes = np.ones(len(references), bool), len(targets.classes)
+        projection, reached = self._trained(references, every, targets, rng)
+        if not reached:
+            warnings.warn(
+                f"training ended after max_iter={self.max_iter} passes at a loss of {projection.loss_curve[-1]:.3g}, "
+                f"above goal={self.goal:g} and still falling within patience={self.patience}; raise max_iter, or see "
+                "loss_curve_ whether it matters",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        Z, means, scatter = _placed(projection, references, every, n_classes)
+
+        def itself(divisions: list[Division]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            """The network has seen the rows; the neighbours among which they are placed have not."""
+            return ((Z, means) for _ in divisions)
+
+        def others(divisions: list[Division]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            """Networks without the rows, in units in which their classes are as wide as those of this one."""
+            for division in divisions:
+                kept = division.lost == 0
+                other = self._trained(references, kept, targets, np.random.RandomState(seed))[0]
+                placed, centres, wide = _placed(other, references, kept, n_classes)
+                unit = np.sqrt(scatter / wide)
+                yield unit * placed, unit * centres
+
+        def judge() -> ScoredFolds:
+            return scored_folds(references, seed, n_classes, others if self.head == "mean" else itself)
+
+        return Fitted(projection, targets, fit_head(self, references, Z, means, 0.5 / scatter, judge))
+
+    def _trained(
+        self, references: References, kept: np.ndarray, targets: Any, rng: np.random.RandomState
+    ) -> tuple[NetworkProjection, bool]:
+        """A network of some of the rows, and whether it came to an end before its last pass."""
         network = MLPClassifier(
             (self.n_hidden, targets.n_components),
             activation=_THEIRS[self.activation],
@@ -122,28 +158,23 @@ class NNDA(DiscriminantModel):
             nesterovs_momentum=False,
             random_state=rng,
         )
-        best, since = np.inf, 0
-        for _ in range(self.max_iter):
-            network.partial_fit(rows.X, labels, classes=numbers)
+        X, labels, numbers = references.X[kept], references.labels[kept], np.arange(len(targets.classes))
+        losses, best, since, reached = list[float](), np.inf, 0, False
+        while not reached and len(losses) < self.max_iter:
+            network.partial_fit(X, labels, classes=numbers)
             losses.append(float(network.loss_))
             best, since = (network.loss_, 0) if network.loss_ < 0.99 * best else (best, since + 1)
-            if network.loss_ <= self.goal or since >= self.patience:
-                break
-        else:
-            warnings.warn(
-                f"training ended after max_iter={self.max_iter} passes at a loss of {network.loss_:.3g}, above "
-                f"goal={self.goal:g} and still falling within patience={self.patience}; raise max_iter, or see "
-                "loss_curve_ whether it matters",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        projection = NetworkProjection(self.activation, network.coefs_[:2], network.intercepts_[:2], losses)
-        Z, references = projection(rows.X, None), References(rows.X, labels)
-        means = np.stack([Z[labels == k].mean(axis=0) for k in numbers])
-        sharpness = 0.5 / max(float(((Z - means[labels]) ** 2).mean()), np.finfo(float).tiny)
+            reached = network.loss_ <= self.goal or since >= self.patience
+        return NetworkProjection(self.activation, network.coefs_[:2], network.intercepts_[:2], losses), reached
 
-        def score() -> ScoredFolds:
-            """By the network itself: it has seen the rows, their neighbours have not."""
-            return scored_folds(references, seed, len(numbers), lambda divisions: ((Z, means) for _ in divisions))
 
-        return Fitted(projection, targets, fit_head(self, references, Z, means, sharpness, score))
+def _placed(
+    projection: NetworkProjection, references: References, kept: np.ndarray, n_classes: int
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Projections of all rows, class means of those kept (NaN for a class without), and the scatter about them."""
+    Z, labels = projection(references.X, None), references.labels
+    means = np.full((n_classes, Z.shape[1]), np.nan)
+    for k in np.unique(labels[kept]):
+        means[k] = Z[kept & (labels == k)].mean(axis=0)
+    scatter = float(((Z - means[labels])[kept] ** 2).mean())
+    return Z, means, max(scatter, np.finfo(float).tiny)

@@ -23,19 +23,20 @@ NUDGE = 1e-8
 
 @dataclass(frozen=True)
 class Distances:
-    """What a kernel is a function of, between rows and landmarks, the first of them: evaluated once for all widths."""
+    """What a kernel is a function of, between rows and the first of them that differ: evaluated once for all widths."""
 
     cross: CrossKernel
     P: np.ndarray
+    first: np.ndarray  # which rows the landmarks are
 
     @classmethod
     def of(
         cls, X: np.ndarray, kernel: str, gamma: float, landmarks: int, shape: dict[str, Any], n_jobs: int | None
     ) -> "Distances":
-        cross = CrossKernel(kernel, X[:landmarks], KernelParameters(gamma, **shape))
-        return cls(
-            cross, engine.transform(_Arguments(cross), X, np.empty((len(X), cross.n_features_out)), n_jobs=n_jobs)
-        )
+        first = np.sort(np.unique(X[:landmarks], axis=0, return_index=True)[1])  # K_zz of copies is singular
+        cross = CrossKernel(kernel, X[first], KernelParameters(gamma, **shape))
+        P = engine.transform(_Arguments(cross), X, np.empty((len(X), len(first))), n_jobs=n_jobs)
+        return cls(cross, P, first)
 
     def values(self, narrower: float, *, keep: bool) -> np.ndarray:
         """Kernel values at a gamma so many times larger; without ``keep`` they are written over the distances."""
@@ -67,11 +68,11 @@ class Sketch:
     def of(cls, distances: Distances, narrower: float = 1.0, *, keep: bool = False) -> "Sketch | None":
         """That of a gamma so many times larger; None where ``K_zz`` has no factor."""
         cross = distances.cross
-        K, L, p = distances.values(narrower, keep=keep), cross.n_features_out, cross.parameters
+        K, p = distances.values(narrower, keep=keep), cross.parameters
         if narrower != 1.0:
             assert cross.kernel is not None
             cross = CrossKernel(cross.kernel.name, cross.Z, KernelParameters(narrower * p.gamma, p.degree, p.coef0))
-        Kzz = 0.5 * (K[:L] + K[:L].T)
+        Kzz = 0.5 * (K[distances.first] + K[distances.first].T)
         Kzz[np.diag_indices_from(Kzz)] += NUDGE * np.abs(Kzz.diagonal()).max()
         R, info = lower_factor(np.asfortranarray(Kzz))
         return None if info else cls(cross, np.ascontiguousarray(R), K)
