@@ -154,6 +154,8 @@ class AdaptiveClassifier(Classification, AdaptiveModel):
     True
     """
 
+    _takes_indicators = True
+
     @property
     def _view_scoring(self) -> dict[str, Any]:
         return {"criterion": self.criterion} if self.loss == "squared" else {"by_log": True}
