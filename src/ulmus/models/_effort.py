@@ -17,7 +17,7 @@ class Effort:
 
     The global model ``grows`` where leaves do not pay. Where targets are ``numbers``, and rows not many, fewer of them
     tell as much of a view as labels do; ``few_labels`` are shown by fewer landmarks. The metric of very many rows is
-    that of leaves, unless it is a ``quick`` one.
+    that of leaves, unless it is a ``quick`` one. ``trees`` may join.
     """
 
     budget: Budget
@@ -30,6 +30,7 @@ class Effort:
     numbers: Budget | None = None
     few_labels: bool = False
     quick: bool = False
+    trees: bool = False
 
     def search(self, n_rows: int, *, numbers: bool) -> Budget:
         """What choosing a view of so many rows may spend, by what targets are."""
@@ -60,5 +61,6 @@ EFFORTS = {
     "best": Effort(
         Budget(3_000, 300, 8_000, 700, rounds=8, rounds_again=4, final_landmarks=(2_000, 2_000)),
         *(2_000, 2_000, 2_500, 8, 16),
+        trees=True,
     ),
 }

@@ -60,6 +60,11 @@ def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, R
             "removing rows in closed form is not possible under monotonic_cst, where other constraints may bind; "
             "fit it with monotonic_cst=None"
         )
+    if getattr(model, "trees_", None) is not None:
+        raise ValueError(
+            "rows leave kernels in closed form, and this model has boosted trees beside them; fit it with "
+            'effort="default"'
+        )
     if _by_log(model):
         return _log_without_rows(model, X, y, sample_weight)
     leverage = _leverage(model)
