@@ -192,7 +192,7 @@ def test_categories_that_are_not_there_are_named(given, message):
 def test_a_column_of_numbers_that_turns_into_text_is_named():
     X, y = mixed(100)
     model = AdaptiveRegressor(effort="fast").fit(X, y)
-    with pytest.raises(ValueError, match="column 'size' held numbers in training"):
+    with pytest.raises(ValueError, match="column 'size' contained numbers in training"):
         model.predict(X.assign(size="large"))
 
 
