@@ -29,6 +29,20 @@ def columns_restored(model: Any) -> Iterator[None]:
         raise
 
 
+def noted_columns(model: Any) -> dict[str, Any]:
+    """What is noted of the columns of a model."""
+    return {name: value for name, value in vars(model).items() if name in COLUMNS}
+
+
+def knowing(model: Any, columns: dict[str, Any] | None) -> Any:
+    """The model as it was when these were its columns, for checks; None are those that it has."""
+    if columns is None:
+        return model
+    then = object.__new__(type(model))
+    vars(then).update({name: value for name, value in vars(model).items() if name not in COLUMNS}, **columns)
+    return then
+
+
 def dense_rows(X: Any) -> Any:
     """Rows that are on a GPU as an array, others as they are."""
     return np.asarray(X) if isinstance(X, HostView) else X
@@ -51,8 +65,9 @@ def _looked_at(model: Any) -> dict[str, Any]:
     return {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": model._all_finite}
 
 
-def rechecked(model: Any, X: Any) -> Any:
-    """Rows for a fitted model."""
+def rechecked(model: Any, X: Any, columns: dict[str, Any] | None = None) -> Any:
+    """Rows for a model that was fitted to these columns."""
+    model = knowing(model, columns)
     if not isinstance(X, HostView):
         return validate_data(model, X, reset=False, **_looked_at(model))
     X = checked(X)
