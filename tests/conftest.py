@@ -12,9 +12,13 @@ from threadpoolctl import threadpool_limits
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
-# Properties are tried on the same examples in every run, however slow the machine is.
+# Properties are tried on the same examples in every run, however slow the machine is; on fewer without the slow tests.
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
-settings.load_profile("steady")
+settings.register_profile("brief", settings.get_profile("steady"), max_examples=40)
+
+
+def pytest_configure(config):
+    settings.load_profile("brief" if config.option.markexpr == "not slow" else "steady")
 
 
 CHROMIUM = next(

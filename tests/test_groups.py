@@ -22,7 +22,7 @@ from ulmus.features.sampling import gathered, shuffled_sample
 from ulmus.models._local_stage import held_sets
 from ulmus.tuning.folds import fold_numbers, grouped, renumbered
 from ulmus.tuning.metric import MetricSearch
-from ulmus.tuning.views import _apart, parts_of
+from ulmus.tuning.parts import apart, parts_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
@@ -176,7 +176,7 @@ def test_equal_rows_of_two_groups_stay_two():
 
 def test_views_are_compared_on_groups_from_which_no_metric_was_learned():
     fold = np.random.RandomState(0).randint(0, 5, 900)
-    known, fresh = _apart(Rows(np.arange(900.0)[:, None], np.zeros((900, 1)), fold=fold), 450)
+    known, fresh = apart(Rows(np.arange(900.0)[:, None], np.zeros((900, 1)), fold=fold), 450)
     assert not set(known.fold) & set(fresh.fold)
     assert len(set(known.fold)) >= 2
     assert len(set(fresh.fold)) >= 2

@@ -13,7 +13,7 @@ from ulmus.features.partition import random_partition
 from ulmus.solvers.local import LocalKernels, fit_leaves, leaf_kernel, solve_leaf
 from ulmus.tuning import local as tuning_local
 from ulmus.tuning.folds import held_count
-from ulmus.tuning.local import FIRST_RIDGES, FIRST_WIDTH, RIDGES, WIDTHS, LocalSearch, Remainder, _Leaves
+from ulmus.tuning.local import FIRST_RIDGES, FIRST_WIDTH, GAIN, RIDGES, WIDTHS, LocalSearch, Remainder, _Leaves
 
 
 def matern32(x, z, gamma):
@@ -170,6 +170,33 @@ def test_widths_are_sought_on_the_side_that_gets_better(valley, seen):
     leaves.score = score
     assert leaves.climb() == (valley, 6)
     assert {width for width, _ in leaves.tried} == seen
+
+
+def test_a_width_that_is_clearly_worse_at_its_neighbours_penalty_gets_no_other():
+    leaves = object.__new__(_Leaves)
+    leaves.tried, leaves.without = {}, 1.0
+
+    def score(width, steps):
+        for step in steps:
+            leaves.tried[width, step] = (0.5 + 0.004 * abs(width - 2) + 0.01 * abs(step - 6 - width), None)
+
+    leaves.score = score
+    assert leaves.climb() == (2, 8)
+    assert {step for width, step in leaves.tried if width == 3} == {8}
+
+
+@pytest.mark.parametrize(("small", "large"), [(1 - 2 * GAIN, 8), (1.0, 0)])
+def test_large_leaves_are_tried_where_small_ones_gain(monkeypatch, small, large):
+    rng, made = np.random.RandomState(0), []
+    U, R = rng.normal(size=(200, 2)), rng.normal(size=(200, 1))
+    data = Remainder(U[:150], R[:150], None, U[150:], R[150:], np.zeros((50, 1)), None)
+    search = LocalSearch("matern32", 1.0, data, Plain(np.ones(1)))
+    leaves = search.leaves(random_partition(data.U, 50, rng), 8)
+    leaves.tried[2, 5] = (small * leaves.without, data.P_held[leaves.rows])
+    monkeypatch.setattr(tuning_local, "_Leaves", lambda *given: made.append(given[2]) or _Leaves(*given))
+    choice = search.on_full_leaves(leaves, (2, 5), random_partition(data.U, 150, rng), 8)
+    assert made == [large] * (large > 0)
+    assert large or not choice.pays
 
 
 def test_the_more_rows_there_are_the_more_of_them_judge_the_local_stage():

@@ -39,6 +39,18 @@ def test_gradients_of_many_rows_equal_those_of_each_row(name):
     assert_allclose(gradients(cross, many, w), one_by_one, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e12])
+def test_slopes_of_coordinates_in_single_precision_are_those_of_double(scale):
+    rng = np.random.RandomState(0)
+    X, weights = (scale * rng.normal(size=(40, 3))).astype(np.float32).astype(float), 1e60 * rng.normal(size=(12, 2))
+    X[:20, 0] = X[0, 0]  # no slope along what is equal
+    cross = CrossKernel("laplacian_l1", X[:12], KernelParameters(0.5 / scale))
+    K = np.exp(-0.5 / scale * np.abs(X[:, None] - X[:12]).sum(axis=2))
+    expected = -0.5 / scale * np.einsum("ijd,ij,jk->idk", np.sign(X[:, None] - X[:12]), K, weights)
+    assert_allclose(gradients(cross, X, weights), expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+    assert not gradients(cross, X, weights)[:20, 0].any()
+
+
 def test_a_callable_kernel_is_refused():
     cross = CrossKernel(lambda X, Z: X @ Z.T, Z, KernelParameters())
     with pytest.raises(ValueError, match="callable kernel has no gradient"):

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import ulmus
-from data import regression
+from data import cases, regression
 from ulmus import streaming
 from ulmus.streaming import CheckpointError, SourceError
 
@@ -121,11 +121,12 @@ def run(code, *arguments):
     return json.loads(done.stdout)
 
 
-def test_a_fit_that_is_killed_at_any_moment_ends_with_the_same_bits(tmp_path):
-    """24 kills: at random moments, and between writing, flushing and renaming a checkpoint."""
+@pytest.mark.parametrize("kills", cases([9, 24]))
+def test_a_fit_that_is_killed_at_any_moment_ends_with_the_same_bits(tmp_path, kills):
+    """At random moments, and between writing, flushing and renaming a checkpoint."""
     write_rows(tmp_path)
-    found = run(KILLER, tmp_path, tmp_path / "out", 24, 4)
-    assert sum(found["kills"].values()) >= 24
+    found = run(KILLER, tmp_path, tmp_path / "out", kills, kills // 6)
+    assert sum(found["kills"].values()) >= kills
     assert found["runs"] >= 2
     assert found["distinct"] == 1
 

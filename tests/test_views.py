@@ -168,6 +168,17 @@ def test_rows_that_no_metric_knows_decide_between_those_who_may_win(monkeypatch,
     assert all(len(rows) == 60 for rows, _ in given)
 
 
+def test_a_smoother_kernel_that_is_behind_on_few_rows_is_not_tried_on_more():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, size=(1200, 4))
+    steps = np.floor(2 * X).sum(axis=1, keepdims=True) + 0.1 * rng.normal(size=(1200, 1))
+    few = {"rows": 300, "landmarks": 100, "metric_rows": 800, "metric_landmarks": 150, "additive": False}
+    found = search(X, steps, **few)
+    assert found.choose().kernel == KERNELS[0]
+    assert {trial.kernel for trial in found.trials if trial.n_rows == 300} >= set(KERNELS)
+    assert {trial.kernel for trial in found.trials if trial.n_rows > 300} == {KERNELS[0]}
+
+
 def test_half_the_squared_difference_of_neighbours_is_the_variance_of_the_noise():
     X = np.linspace(0, 1, 500)[:, None]
     drawn = np.random.RandomState(0).normal(size=(500, 2))

@@ -44,8 +44,7 @@ def _call(module: object, name: str, *arguments: Any) -> None:
     """Call with every value as a pointer to it, numbers of the routine's type; addresses come as ``c_void_p``."""
     kinds = _SINGLE if name[0] == "s" else _KINDS
     kept = [kinds[type(a)](a) if type(a) in kinds else a for a in arguments]
-    pointers = [a if isinstance(a, ctypes.c_void_p) else ctypes.cast(ctypes.byref(a), ctypes.c_void_p) for a in kept]
-    routine(module, name, len(pointers))(*pointers)
+    routine(module, name, len(kept))(*[a if type(a) is ctypes.c_void_p else ctypes.byref(a) for a in kept])
 
 
 def _start(A: np.ndarray) -> ctypes.c_void_p:

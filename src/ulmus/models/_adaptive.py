@@ -27,7 +27,8 @@ from ulmus.models.fitted import Fitted, Outcome
 from ulmus.models.progress import untold
 from ulmus.solvers.leaving import unit_of
 from ulmus.statistics import root_mean_square
-from ulmus.tuning.views import View, ViewSearch, value_parts
+from ulmus.tuning.parts import value_parts
+from ulmus.tuning.views import View, ViewSearch
 
 #: Rows at which the importance of features is measured.
 IMPORTANCE_ROWS = 1_000

@@ -23,7 +23,8 @@ from ulmus.tuning.metric import quietly
 MORE = 0.04
 #: Width and penalty are sought on leaves so many times smaller.
 SMALLER = 4
-#: Another global model is followed where leaves on it, at width and penalty of the first, lose less than this factor.
+#: Another global model is followed where leaves on it, at width and penalty of the first, lose less than this factor;
+#: where those on the first gain nothing, they must lose less.
 NEARLY = 1.01
 #: What may be left of the objective of a leaf that is kept.
 LEAF_TOLERANCE = 1e-3
@@ -126,10 +127,11 @@ class LogStages:
             leaves = searches[0].leaves(small, SMALLER * effort.scored_leaves)
             which, found = 0, leaves.climb()
             lowest, start = leaves.tried[found][0], found
+            near = NEARLY if lowest < leaves.without else 1.0
             for number, search in enumerate(searches[1:], 1):
                 others = search.leaves(small, SMALLER * effort.scored_leaves, leaves)
                 others.score(start[0], [start[1]])
-                if others.tried[start][0] < NEARLY * lowest:
+                if others.tried[start][0] < near * lowest:
                     place = others.climb(start)
                     if others.tried[place][0] < lowest:
                         which, found, lowest, leaves = number, place, others.tried[place][0], others

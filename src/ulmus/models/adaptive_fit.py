@@ -13,7 +13,8 @@ from ulmus.models._left_out import LeftOutLater, VariancesLater, variances
 from ulmus.models.fitted import FittedView, views
 from ulmus.models.monotone_grid import MonotoneGrid, asked_by
 from ulmus.solvers.local import LocalKernels
-from ulmus.tuning.views import View, value_parts
+from ulmus.tuning.parts import value_parts
+from ulmus.tuning.views import View
 
 #: Kernel values of leaves from which a prediction is sent to a GPU.
 WORTH_SENDING = 3e6

@@ -43,7 +43,7 @@ from ulmus.solvers.local import LocalKernels
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.statistics import Extent
 from ulmus.tuning.local import LocalChoice
-from ulmus.tuning.views import MANY
+from ulmus.tuning.parts import MANY
 
 #: Rows of the sample in a region, at least: fewer tell little of how many rows lie in it.
 REGION_SAMPLE = 8

@@ -62,9 +62,9 @@ class TuningDisplay:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.datasets import load_iris
     >>> from ulmus import NKELMClassifier, TuningDisplay
-    >>> X, y = load_digits(return_X_y=True)
+    >>> X, y = load_iris(return_X_y=True)
     >>> model = NKELMClassifier(random_state=0).fit(X, y)
     >>> display = TuningDisplay.from_estimator(model)
     >>> [ax.get_xlabel() for ax in display.axes_]

@@ -4,7 +4,7 @@ In a leaf with rows u and weights w, :math:`(K + \lambda W^{-1})\,\alpha = r`; a
 :math:`\kappa(u, u_{leaf})\,\alpha`, averaged over the partitions. Far from all rows of its leaf the answer fades to 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -123,19 +123,20 @@ def leaf_factor(K: np.ndarray, weight: np.ndarray | None, ridge: float) -> np.nd
     raise np.linalg.LinAlgError("the kernel matrix of a leaf is not positive definite; is the kernel?")
 
 
-def leaf_kernel(
-    kernel: str, gamma: float, U: np.ndarray, K: np.ndarray | None = None, *, mirrored: bool = True
-) -> np.ndarray:
-    """``κ(U, U)``, over ``K`` where one is given: its upper triangle, and the lower one where it is ``mirrored``."""
+def leaf_kernel(kernel: str, gamma: float, U: np.ndarray, K: np.ndarray | None = None) -> np.ndarray:
+    """``κ(U, U)``, over ``K`` where one is given."""
+    return symmetric(CrossKernel(kernel, U, KernelParameters(gamma)).transform_block, U, K)
+
+
+def symmetric(of: Callable[..., None], U: np.ndarray, K: np.ndarray | None = None) -> np.ndarray:
+    """What a function such as :meth:`CrossKernel.transform_block` says of every pair of rows, over ``K``."""
     n = len(U)
-    K = np.empty((n, n)) if K is None else K
-    cross, block = CrossKernel(kernel, U, KernelParameters(gamma)), np.empty(min(n, ROWS) * n)
+    K, block = np.empty((n, n)) if K is None else K, np.empty(min(n, ROWS) * n)
     for piece in engine.pieces(n, ROWS):
         part = block[: (piece.stop - piece.start) * (n - piece.start)].reshape(piece.stop - piece.start, -1)
-        cross.transform_block(U[piece], part, slice(piece.start, n))
+        of(U[piece], part, slice(piece.start, n))
         K[piece, piece.start :] = part
-    if mirrored:
-        mirror_upper(K)
+    mirror_upper(K)
     return K
 
 
@@ -162,7 +163,7 @@ def fit_leaves(
         rows, alpha = leaf
         w = None if weight is None else weight[rows]
         n, dtype = len(rows), precision_of(len(rows), ridge, w) if single else np.float64
-        K = leaf_kernel(kernel, gamma, U[rows], workspace.array("K", (n, n), dtype), mirrored=True)
+        K = leaf_kernel(kernel, gamma, U[rows], workspace.array("K", (n, n), dtype))
         alpha[:] = solve_leaf(K, R[rows], w, ridge)
 
     leaves = [

@@ -20,7 +20,7 @@ from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.features.partition import Partition
-from ulmus.solvers.local import LARGE, precision_of, solve_leaf
+from ulmus.solvers.local import LARGE, precision_of, solve_leaf, symmetric
 from ulmus.solvers.log_kernel import fit_kernel_softmax
 from ulmus.tuning.log_loss import criterion_of
 
@@ -30,6 +30,8 @@ RIDGES = 10.0 ** np.arange(-4.0, 2.01, 0.5)
 WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
 #: Where the climb starts: the place of a width, and of penalties far apart, as there may be two valleys.
 FIRST_WIDTH, FIRST_RIDGES = 2, (1, 4, 7, 10)
+#: A width whose loss, at the penalty of its neighbour, is above the neighbour's by this factor is left at that.
+WIDTH_HOPE = 1.005
 #: A width is left for its neighbour only when that is better by this share.
 CLEAR = 0.002
 #: The stage is left out when one partition gains less than this share of the loss; the mean of several gains more.
@@ -37,9 +39,9 @@ GAIN = 0.005
 #: The same for the log loss: widths, penalties, where the climb starts, and the share.
 LOG_WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)
 LOG_RIDGES = 10.0 ** np.arange(-2.0, 1.01, 0.5)
-LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN = 3, (2,), 0.01
-#: Small leaves need not gain for large ones to be tried: their loss may be above that without them by this factor.
-LOG_HOPE = 1.01
+LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN = 3, (2, 5), 0.01
+#: Large leaves are tried where the loss of small ones is below that without them by this factor: they gain little more.
+HOPE, LOG_HOPE = 0.995, 1.0
 #: What may be left of a leaf's log loss while stages are compared.
 LOG_TOLERANCE = 5e-3
 #: Bytes of distances, in single precision, that are kept while widths are sought.
@@ -101,7 +103,7 @@ def _log_criterion(coding: Coding, criterion: str, T: np.ndarray, P: np.ndarray,
     return criterion_of(criterion, T, P, weight)
 
 
-SQUARES = Stage(WIDTHS, RIDGES, FIRST_WIDTH, FIRST_RIDGES, GAIN, 1.0, _solve_squares, _mean_loss)
+SQUARES = Stage(WIDTHS, RIDGES, FIRST_WIDTH, FIRST_RIDGES, GAIN, HOPE, _solve_squares, _mean_loss)
 LOG = Stage(
     *(LOG_WIDTHS, LOG_RIDGES, LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN, LOG_HOPE, _solve_log, _log_criterion),
     LOG_TOLERANCE,
@@ -161,11 +163,10 @@ class LocalSearch:
     ) -> LocalChoice:
         """The width and penalty found on smaller leaves, judged on those of full size."""
         width, ridge = found
-        if (
-            leaves.tried[width, ridge][0] < self.stage.hope * leaves.without
-        ):  # otherwise larger leaves have nothing to hope for
+        steps = [ridge]
+        if leaves.tried[found][0] < self.stage.hope * leaves.without:  # otherwise large ones have nothing to hope for
             leaves = _Leaves(self, partition, n_leaves)
-        steps = leaves.ridges(ridge - 1, ridge)
+            steps = leaves.ridges(ridge - 1, ridge)
         leaves.score(width, steps)
         ridge = min(steps, key=lambda step: leaves.tried[width, step][0])
         loss, P = leaves.tried[width, ridge]
@@ -219,11 +220,9 @@ class _Leaves:
         (leaf, held), data = self.tasks[task], self.search.data
         U = data.U[self.partition.rows(leaf)]
         cross = CrossKernel(self.search.kernel, U, self.base)
-        exact = np.empty((len(U), len(U))), np.empty((len(held), len(U)))
-        for queries, out in zip((U, data.U_held[held]), exact, strict=True):
-            cross.arguments(queries, out)
-        dtype = self._type(task)
-        found = exact[0].astype(dtype, copy=False), exact[1].astype(dtype, copy=False)
+        dtype, aside = self._type(task), np.empty((len(held), len(U)))
+        cross.arguments(data.U_held[held], aside)
+        found = symmetric(cross.arguments, U, np.empty((len(U), len(U)), dtype)), aside.astype(dtype, copy=False)
         if self._keeps:
             self._kept[task] = found
         return found
@@ -240,6 +239,9 @@ class _Leaves:
         found = {width: self._climb_ridge(width, ridge)}
         for step in (1, -1):  # what is better to one side is not sought on the other
             while (near := width + step) in range(len(self.stage.widths)) and near not in found:
+                self.score(near, [found[width]])
+                if self.tried[near, found[width]][0] > WIDTH_HOPE * self.tried[width, found[width]][0]:
+                    break
                 found[near] = self._climb_ridge(near, found[width])
                 if self.tried[near, found[near]][0] >= (1 - CLEAR) * self.tried[width, found[width]][0]:
                     break

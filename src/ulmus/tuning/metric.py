@@ -46,8 +46,12 @@ UNIT_ROWS = 200
 GRADIENT_ROWS, FEWEST_GRADIENTS, GRADIENTS = 1_500, 300, 12_000
 #: A round of the metric may be worse by this factor without ending the search.
 PATIENCE = 1.005
+#: The first round must lower it by this share, and every other by :data:`GAIN`, for another to follow.
+STALLED = 0.005
 #: Share of the mean squared slope that the directions of a low-rank metric hold together.
 KEPT_SLOPE = 0.99
+
+Rounds = list[tuple[np.ndarray, Trial]]
 
 FORMS = ("diagonal", "full", "low_rank")
 
@@ -199,7 +203,7 @@ class MetricSearch:
         n_jobs: int | None,
         last: Scored | None = None,
         begin: np.ndarray | None = None,
-    ) -> list[tuple[np.ndarray, Trial]]:
+    ) -> Rounds:
         """Metrics in turn, each from the gradients of the last predictor, and their trials.
 
         The first is none, whose trial is ``last``, where it is known; then that to ``begin`` with. With the latter
@@ -222,7 +226,8 @@ class MetricSearch:
             last, seen = self._through(A, rows, kernel, factor, landmarks, n_jobs, last.trial)
             tried.append((A, last.trial))
             losses = [trial.best_loss for _, trial in tried]
-            if losses[-1] > PATIENCE * min(losses) or (len(losses) > 2 and losses[-1] > (1 - GAIN) * losses[-2]):
+            worth = GAIN if len(losses) > 2 else STALLED
+            if losses[-1] > PATIENCE * min(losses) or losses[-1] > (1 - worth) * losses[-2]:
                 break
         return tried
 

@@ -29,12 +29,13 @@ from ulmus.engine import Rows
 from ulmus.features.cuts import Cuts
 from ulmus.features.metric import through
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.preparation import PARTS, Preparation
-from ulmus.features.sampling import row_keys, shuffled_sample
+from ulmus.features.preparation import Preparation
+from ulmus.features.sampling import shuffled_sample
 from ulmus.tuning.budget import Budget
 from ulmus.tuning.log_held import log_held_sets, path_near, posed
-from ulmus.tuning.metric import LOG2_C, Climb, MetricSearch, Scored, quietly
+from ulmus.tuning.metric import LOG2_C, Climb, MetricSearch, Rounds, Scored, quietly
 from ulmus.tuning.neighbours import told_by_neighbours
+from ulmus.tuning.parts import apart, later_rows, parts_of
 from ulmus.tuning.scorer import Trial
 
 #: The kernels that are tried; preparations are compared by the first.
@@ -42,7 +43,7 @@ KERNELS = ("laplacian_l1", "matern32")
 #: Width, in units of the heuristic one, at which the L1-Laplacian is as good as 1 - gamma sum |x_j - z_j|: additive.
 FLAT = 2.0**-6
 #: A view is looked at further while its loss is below so many times the best: the additive one on the few rows of the
-#: first stage, and all of them on rows that no metric knows.
+#: first stage, smoother ones when each has a metric of few rows, and all of them on rows that no metric knows.
 HOPEFUL = 1.05
 #: A metric that lowers the loss of few rows by this share is not compared with none on more of them.
 CLEARLY = 0.03
@@ -54,17 +55,19 @@ CHANCE, AHEAD = 3.0, 1.5
 #: Cuts are taken where they lower the loss by this share, on at least twice so many rows that did not teach them, and
 #: by this much: of rows that are all told apart there is nothing to gain.
 CUTS_CLEAR, CUTS_ROWS, CUTS_LOSS = 0.02, 100, 1e-4
+#: One half of the rows must show so much of this that the other may show the rest.
+CUTS_HOPE = 0.99
 #: Standard errors that this must be; and rounds of the metric that cuts get, and rows that teach them, at most.
 CUTS_CHANCE, CUTS_ROUNDS, CUTS_TAUGHT = 2.0, 2, 200_000
 #: Views that are better than a constant by less than this share have found nothing, and there is something to be found
 #: where nearest neighbours tell so much of the targets' variance.
 NOTHING, TOLD = 0.05, 0.2
-#: Copies that a row stands for, on the average, when target means need not be kept from its own.
-MANY = 10
 #: Landmarks are too many when half of them lose less than this share, and others may gain when they lose more.
 WORTH = 0.005
 #: Sets of rows that judge views by log loss, at most, steps of their path of C, and what may be left of objectives.
 LOG_SETS, LOG_STEP, LOG_TOLERANCE = 2, 16.0, 1e-2
+#: Rows and landmarks that do for it.
+LOG_ROWS, LOG_LANDMARKS = 2_000, 150
 #: A rougher view than that of squares is taken where its log loss is lower by this share.
 LOG_CLEAR = 0.05
 #: Steps of log2 C from that of few landmarks; more landmarks want a smaller one.
@@ -89,45 +92,15 @@ class View:
         return through(self.preparation.transform_learned(rows.X, rows.T, rows.weight, part), self.metric)
 
 
-def parts_of(rows: Rows, rng: np.random.RandomState) -> np.ndarray:
-    """The part of every row, drawn anew."""
-    return value_parts(rows, int(rng.randint(2**31 - 1)))
-
-
-def value_parts(rows: Rows, seed: int) -> np.ndarray:
-    """The part of every row, by its values, so that equal rows share one; -1 for all where each stands for many.
-
-    One of many copies tells nothing of its target to a mean over all of them, and a part of so few distinct rows would
-    take too much from it. Folds are parts: what a row is told of a level must not come from its own group.
-    """
-    if rows.fold is None and rows.effective_count >= MANY * len(rows):
-        return np.full(len(rows), -1)
-    by_values = (row_keys(rows.X, seed) % np.uint64(PARTS)).astype(np.intp)
-    if rows.fold is None:
-        return by_values
-    return np.where(rows.fold >= 0, rows.fold, rows.fold.max() + 1 + by_values)
-
-
-def _apart(rows: Rows, most: int) -> tuple[Rows, Rows]:
-    """The first so many rows, and those after them; with folds, the rows of some and those of the others.
-
-    Either side needs two folds, so that one can be left out; of fewer than four, all rows are on the first.
-    """
-    later = _later(rows, most)
-    return rows.take(~later)[:most], rows.take(later)
-
-
-def _later(rows: Rows, most: int) -> np.ndarray:
-    """Which rows come after the first so many, or are of the later folds."""
-    if rows.fold is None:
-        return np.arange(len(rows)) >= most
-    present = np.unique(rows.fold[rows.fold >= 0])
-    return np.isin(rows.fold, present[(len(present) + 1) // 2 :]) & (len(present) >= 4)
-
-
 def _best(trials: dict[str, Trial]) -> str:
     """The preparation with the lowest loss."""
     return min(trials, key=lambda kind: HANDICAP.get(kind, 1.0) * trials[kind].best_loss)
+
+
+def _hopeful(losses: list[float], reach: float) -> list[int]:
+    """Places of the best of several views, of rougher ones, which come first, and of those within reach."""
+    best = int(np.argmin(losses))
+    return [k for k, loss in enumerate(losses) if k <= best or loss < reach * losses[best]]
 
 
 class ViewSearch:
@@ -241,7 +214,7 @@ class ViewSearch:
         """The best view of a larger sample, when each has a metric of its own."""
         kind, most = views[0].preparation.columns.kind, self.budget.metric_rows
         drawn = self._sample(2 * most)
-        known, others = _apart(drawn, most)
+        known, others = apart(drawn, most)
         # the metrics know the rows from which they are learned
         enough = self.budget.fresh and len(drawn) >= 3 * most // 2 and len(others) > 0
         raw = known if enough else drawn[:most]
@@ -252,30 +225,38 @@ class ViewSearch:
         def first(view: View) -> Scored:
             return self.search.score(shown, view.kernel, view.gamma, landmarks, LOG2_C, self.n_jobs)
 
-        few = shown[: self.budget.rows] if shown.fold is None else shown
+        few = shown[: self.budget.rows] if shown.fold is None and len(shown) > self.budget.rows else shown
+        factors = [view.gamma / self.search.unit(view.kernel, shown) for view in views]
 
-        def sharpest(each: tuple[View, Scored | None]) -> tuple[np.ndarray, Climb]:
-            view, scored = each
-            factor = view.gamma / self.search.unit(view.kernel, shown)
-            tried = self.search.rounds(few, view.kernel, factor, self.budget.landmarks, rounds, self.n_jobs)
-            begin, best = min(tried, key=lambda one: one[1].best_loss)
-            if scored is None and best.best_loss > (1 - CLEARLY) * tried[0][1].best_loss:
-                scored = first(view)
-            return self.search.sharpest(shown, view.kernel, factor, landmarks, again, self.n_jobs, scored, begin)
+        def glance(k: int) -> Rounds:
+            given = (factors[k], self.budget.landmarks, rounds, self.n_jobs)
+            return self.search.rounds(few, views[k].kernel, *given)
 
-        begun: list[tuple[View, Scored | None]] = [(view, None) for view in views]
+        def sharpest(k: int) -> tuple[np.ndarray, Climb]:
+            begin, last, most_rounds = None, plain.get(k), rounds + again
+            if glances:
+                begin, best = min(glances[k], key=lambda one: one[1].best_loss)
+                most_rounds = again
+                if last is None and best.best_loss > (1 - CLEARLY) * glances[k][0][1].best_loss:
+                    last = first(views[k])
+            given = (factors[k], landmarks, most_rounds, self.n_jobs, last, begin)
+            return self.search.sharpest(shown, views[k].kernel, *given)
+
+        asked, plain, glances = list(range(len(views))), dict[int, Scored](), list[Rounds]()
         if len(views) > self.budget.kernels:
-            plain = list(engine.ordered_map(first, views, self.n_jobs))
-            begun = list(zip(views, plain, strict=True))
-            losses = [scored.trial.best_loss for scored in plain]
+            plain = dict(enumerate(engine.ordered_map(first, views, self.n_jobs)))
+            losses = [scored.trial.best_loss for scored in plain.values()]
             if losses[-1] > min(losses):
-                begun.pop()  # the additive model does not lead
-                self.trials.append(plain[-1].trial)
-        found = list(engine.ordered_map(sharpest, begun, self.n_jobs))
+                asked.pop()  # the additive model does not lead
+                self.trials.append(plain[len(asked)].trial)
+        if few is not shown:
+            glances = list(engine.ordered_map(glance, asked, self.n_jobs))
+            asked = _hopeful([min(trial.best_loss for _, trial in tried) for tried in glances], HOPEFUL)
+        found = list(engine.ordered_map(sharpest, asked, self.n_jobs))
         self.trials += [trial for _, climb in found for trial in climb.trials]
         sharp = [
-            replace(view, preparation=preparation, metric=A, gamma=climb.best.width)
-            for (view, _), (A, climb) in zip(begun, found, strict=True)
+            replace(views[k], preparation=preparation, metric=A, gamma=climb.best.width)
+            for k, (A, climb) in zip(asked, found, strict=True)
         ]
         climbs = [climb for _, climb in found]
         best = self._best_of(shown, fresh, sharp, climbs, landmarks)
@@ -295,7 +276,7 @@ class ViewSearch:
 
         ``shown`` are the ``raw`` rows as the view prepares them. Cuts are added to its metric, which may do without.
         """
-        later = _later(raw, len(raw) // 2)
+        later = later_rows(raw, len(raw) // 2)
         if min(later.sum(), (~later).sum()) < CUTS_ROWS:
             return False
         losses = []
@@ -307,7 +288,7 @@ class ViewSearch:
             with_cuts = replace(some, X=np.concatenate([some.X, columns], axis=1))
             both = (some, view.metric), (with_cuts, np.append(view.metric, cuts.shares(view.metric)))
             losses.append([self._near(rows, A, view.kernel, near).row_losses for rows, A in both])
-            if losses[0][1].mean() > HOPEFUL * losses[0][0].mean():
+            if losses[0][1].mean() > CUTS_HOPE * losses[0][0].mean():
                 return False
         without, cut = np.concatenate(losses, axis=1)
         gain = without - cut
@@ -343,10 +324,10 @@ class ViewSearch:
 
     def _best_of(self, rows: Rows, fresh: Rows | None, views: list[View], climbs: list[Climb], landmarks: int) -> int:
         """Which of several views, the rougher first, is the best with as many landmarks as it takes to tell."""
-        best = int(np.argmin(losses := [climb.best.best_loss for climb in climbs]))
+        losses = [climb.best.best_loss for climb in climbs]
+        best = int(np.argmin(losses))
         # rougher ones than the best have more landmarks to hope for, smoother ones that its metric knows these rows
-        reach = losses[best] * (HOPEFUL if fresh is not None else 0.0)
-        asked = [k for k, loss in enumerate(losses) if k <= best or loss < reach]
+        asked = _hopeful(losses, HOPEFUL if fresh is not None else 0.0)
         views, climbs = [views[k] for k in asked], [climbs[k] for k in asked]
         more = landmarks < len(rows)
         if len(asked) == 1 or (fresh is None and (not more or self._decided(rows, views, climbs))):
@@ -357,12 +338,13 @@ class ViewSearch:
 
     def _by_log(self, rows: Rows, views: list[View], climbs: list[Climb]) -> int:
         """Which view has the lowest log loss of held-out rows, by small log models: the last, unless clearly worse."""
+        rows = rows[:LOG_ROWS] if rows.fold is None else rows
         held = log_held_sets(rows, self.rng)[:LOG_SETS]
 
         def loss(each: tuple[View, Climb]) -> float:
             view, climb = each
             seen = replace(rows, X=through(rows.X, view.metric))
-            first = seen.X[: self.budget.metric_landmarks]
+            first = seen.X[: min(self.budget.metric_landmarks, LOG_LANDMARKS)]
             features = NystromMap(len(first), landmarks=first, kernel=view.kernel, gamma=view.gamma, n_jobs=1)
             problem = posed(features.fit(seen.X, sample_weight=seen.weight), seen, np.inf, 1)
             trials = path_near(
