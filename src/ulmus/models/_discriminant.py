@@ -20,7 +20,7 @@ from ulmus.models.choice import Training
 from ulmus.models.discriminant_fit import Indicators
 from ulmus.models.earlier_discriminant import migrated
 from ulmus.models.fitted import Fitted
-from ulmus.models.reading import columns_restored, knowing, noted_columns, seen_through
+from ulmus.models.reading import columns_restored, noted_columns, seen_through, under
 from ulmus.models.summary import html_view, summarised
 from ulmus.tuning import fold_numbers
 
@@ -154,9 +154,10 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         return self.n_components_
 
     def _checked(self, X: Any, fitted: Fitted) -> Any:
-        known = knowing(self, fitted.columns)
-        X = validate_data(known, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return seen_through(fitted.metric, X)
+        def check(known: Any) -> Any:
+            return validate_data(known, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+
+        return seen_through(fitted.metric, under(fitted.columns, self, check))
 
     def transform(self, X: Any) -> np.ndarray:
         """Discriminant coordinates of rows.

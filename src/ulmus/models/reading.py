@@ -1,6 +1,6 @@
 """How a model reads rows: by scikit-learn's checks, from wherever they are, and through its metric."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,16 +31,32 @@ def columns_restored(model: Any) -> Iterator[None]:
 
 def noted_columns(model: Any) -> dict[str, Any]:
     """What is noted of the columns of a model."""
-    return {name: value for name, value in vars(model).items() if name in COLUMNS}
+    return {name: getattr(model, name) for name in COLUMNS if hasattr(model, name)}
 
 
-def knowing(model: Any, columns: dict[str, Any] | None) -> Any:
-    """The model as it was when these were its columns, for checks; None are those that it has."""
+def under(columns: dict[str, Any] | None, model: Any, check: Callable[[Any], Any]) -> Any:
+    """``check(model)`` with these for its columns, whatever a refit notes meanwhile; None are those that it has."""
     if columns is None:
-        return model
-    then = object.__new__(type(model))
-    vars(then).update({name: value for name, value in vars(model).items() if name not in COLUMNS}, **columns)
-    return then
+        return check(model)
+    if _has(model, columns):
+        try:
+            found = check(model)
+        except ValueError:
+            if _has(model, columns):
+                raise
+        else:
+            if _has(model, columns):
+                return found
+    then = type(model)(**model.get_params(deep=False))
+    for name, value in columns.items():
+        setattr(then, name, value)
+    return check(then)
+
+
+def _has(model: Any, columns: dict[str, Any]) -> bool:
+    size, names = (getattr(model, name, None) for name in COLUMNS)
+    known = columns.get("feature_names_in_")
+    return size == columns["n_features_in_"] and (names is known or np.array_equal(names, known))
 
 
 def dense_rows(X: Any) -> Any:
@@ -67,7 +83,10 @@ def _looked_at(model: Any) -> dict[str, Any]:
 
 def rechecked(model: Any, X: Any, columns: dict[str, Any] | None = None) -> Any:
     """Rows for a model that was fitted to these columns."""
-    model = knowing(model, columns)
+    return under(columns, model, lambda known: _rechecked(known, X))
+
+
+def _rechecked(model: Any, X: Any) -> Any:
     if not isinstance(X, HostView):
         return validate_data(model, X, reset=False, **_looked_at(model))
     X = checked(X)
