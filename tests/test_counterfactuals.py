@@ -75,6 +75,19 @@ def test_rows_of_a_table_stay_valid():
     assert (model.predict(two) == "granted").all()
 
 
+def test_rows_that_lack_a_value_lend_none():
+    rng = np.random.RandomState(0)
+    data = rng.uniform(0, 4, (200, 2))
+    y = 2 * data[:, 0]
+    data[::3, 0] = np.nan  # such rows are near any row in what they have, and answers are in the middle
+    y[::3] = 4.0
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(data, y)
+    row = np.array([[3.8, 2.0]])
+    found = model.counterfactuals(row, data, threshold=4.5)
+    assert model.predict(row)[0] > 4.5 > model.predict(found)[0]
+    assert 1.5 < found[0, 0] < 2.6
+
+
 def test_rows_that_are_there_already_stay_as_they_are():
     labels = np.digitize(Y, [0.5, 2.0])
     model = KELMClassifier(gamma=0.5, C=100.0).fit(X, labels)

@@ -1,5 +1,7 @@
 """The exact kernel solver: the dense formula, one matrix alive, and a word when digits are lost."""
 
+from types import SimpleNamespace
+
 import mpmath
 import numpy as np
 import pytest
@@ -102,11 +104,28 @@ def test_lost_digits_are_announced_with_the_condition_number():
         KELMRegressor(gamma=0.01, C=1e14).fit(X, T)
 
 
-def test_a_matrix_beyond_the_memory_of_the_machine_is_refused_with_advice(monkeypatch):
+@pytest.mark.parametrize("n", [100, 1000])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_a_matrix_that_half_of_the_memory_does_not_hold_lies_in_a_file(monkeypatch, n, fit_intercept):
+    X, y = regression(n)
+    model = KELMRegressor(gamma=0.5, C=10.0, fit_intercept=fit_intercept)
+    in_memory = model.fit(X, y).predict(X)
+    std = model.predict(X, return_std=True)[1]
+    mapped = []
+    memmap = np.memmap
+    monkeypatch.setattr(np, "memmap", lambda *args, **options: mapped.append(1) or memmap(*args, **options))
+    monkeypatch.setattr(engine, "physical_memory", lambda: 8 * n**2)
+    np.testing.assert_array_equal(model.fit(X, y).predict(X), in_memory)
+    np.testing.assert_array_equal(model.predict(X, return_std=True)[1], std)
+    assert len(mapped) >= 2
+
+
+def test_a_matrix_that_no_disk_holds_is_refused(monkeypatch):
+    X, y = regression(100)
     monkeypatch.setattr(engine, "physical_memory", lambda: 8 * 99**2)
-    X, T = regression(100)
-    with pytest.raises(MemoryError, match=r"100 rows needs .* GiB .* use the NKELM model"):
-        KELMRegressor(gamma=1.0, C=1.0).fit(X, T)
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=8 * 99**2))
+    with pytest.raises(MemoryError, match=r"100 rows needs .* GiB .* Use the NKELM model.* TMPDIR"):
+        KELMRegressor(gamma=1.0, C=1.0).fit(X, y)
 
 
 def test_targets_far_from_zero_cost_a_kernel_model_with_an_intercept_no_digits():

@@ -172,19 +172,6 @@ def test_widths_are_sought_on_the_side_that_gets_better(valley, seen):
     assert {width for width, _ in leaves.tried} == seen
 
 
-def test_a_width_that_is_clearly_worse_at_its_neighbours_penalty_gets_no_other():
-    leaves = object.__new__(_Leaves)
-    leaves.tried, leaves.without = {}, 1.0
-
-    def score(width, steps):
-        for step in steps:
-            leaves.tried[width, step] = (0.5 + 0.004 * abs(width - 2) + 0.01 * abs(step - 6 - width), None)
-
-    leaves.score = score
-    assert leaves.climb() == (2, 8)
-    assert {step for width, step in leaves.tried if width == 3} == {8}
-
-
 @pytest.mark.parametrize(("small", "large"), [(1 - 2 * GAIN, 8), (1.0, 0)])
 def test_large_leaves_are_tried_where_small_ones_gain(monkeypatch, small, large):
     rng, made = np.random.RandomState(0), []

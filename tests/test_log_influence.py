@@ -142,6 +142,17 @@ def test_mislabelled_rows_have_the_lowest_values(make):
     assert len(np.intersect1d(worst, flipped)) >= 8
 
 
+def test_rows_of_log_models_that_are_nearly_certain_are_known_again():
+    rng = np.random.RandomState(3)
+    rows = rng.uniform(0.1, 1, (600, 1))
+    labels = np.digitize(rows[:, 0] * np.exp(0.1 * rng.normal(size=600)), [0.25, 0.5])
+    model = AdaptiveClassifier(effort="fast", random_state=0).fit(rows, labels)  # scores may go far, shares may not
+    assert model.local_ is None
+    assert np.abs(model.influences(rows[:3], rows, labels)).max() > 0
+    with pytest.raises(ValueError, match="not those that the model was fitted to"):
+        model.influences(rows[:3], rows[:300], labels[:300])
+
+
 def test_local_stages_of_a_log_loss_and_other_rows_are_refused():
     model = NKELMClassifier(20, landmarks=LANDMARKS, loss="log", **KERNEL).fit(X, TWO)
     with pytest.raises(ValueError, match="not those that the model was fitted to"):

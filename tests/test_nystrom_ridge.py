@@ -310,3 +310,22 @@ def test_round_off_of_whitened_sums_is_counted_where_a_large_penalty_is_to_multi
         # what is estimated to be below it is left as it is
         assert np.abs(F @ (found.beta - exact)).max() < DOUBLE.correct * np.abs(T).max()
     assert from_sums > 20
+
+
+@pytest.mark.parametrize(("gamma", "C"), [(1e-2, 1e8), (0.1, 1e8), (0.1, 1e12), (0.01, 1e12)])
+def test_weights_on_kernel_values_predict_as_exactly_as_whitened_rows(gamma, C):
+    X, T, _, Q = problem(n=600)
+    found = NKELMRegressor(120, gamma=gamma, C=C, fit_intercept=False, random_state=0).fit(X, T).fitted_.weights
+    assert np.finfo(float).eps * np.abs(found.landmark_weights).sum() > 1e-9  # there are digits to lose
+    features = found.features
+    R, a = features.whitening_.astype(np.longdouble), found.beta.astype(np.longdouble)
+    for i in reversed(range(len(R))):
+        a[i] = (a[i] - R[i + 1 :, i] @ a[i + 1 :]) / R[i, i]
+    apart = Q[:, None].astype(np.longdouble) - features.landmarks_[None]
+    truth = np.exp(-np.longdouble(gamma) * (apart**2).sum(axis=2)) @ a
+    folded, white = (
+        np.abs(engine.apply(map_, Q, weights) - truth).max()
+        for map_, weights in ((found.cross, found.landmark_weights), (features, found.beta))
+    )
+    assert np.float64 in found.folds_in
+    assert folded < 8 * white

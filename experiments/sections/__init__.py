@@ -56,5 +56,6 @@ SECTIONS = {
     "ah": Entry("GPU: adaptive models", "gpu_adaptive", "adaptive", 1),
     "ai": Entry("How the cost of adaptive models grows with the rows", "growth", "growth", 4),
     "aj": Entry("A billion rows on 32 workers, on paper", "billion", "billion", 1),
+    "ak": Entry("What choosing costs, alone and beside a busy process", "tuning_cost", "cost", 1),
     "cpu": Entry("CPU: iterative beside direct, 8,000 and 20,000 landmarks", "iterative", "routes", 1),
 }

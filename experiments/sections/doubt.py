@@ -1,13 +1,15 @@
 """Intervals, quantiles and sets of the arena's tables, beside LightGBM + CQR (MAPIE), crepes and MAPIE.
 
-    python -m experiments.sections.doubt [TABLE ...] [--rows 3000] [--seeds 3] [--more] [--sets]
+    python -m experiments.sections.doubt [TABLE ...] [--rows 3000] [--seeds 3] [--more] [--sets] [--chance]
 
 Splits are those of the arena, a fifth to be tested on, with so many training rows at most. Rivals need rows of their
 own to calibrate on, a quarter of the training rows; ours calibrate on rows left out of the one fit. Seconds are those
 of one thread's processor, for all four coverages together. ``--more`` adds other settings of ours.
 
 Coverages have a deviation of their own, from the test rows and from the rows that calibrate: of N test rows and n rows
-that calibrate it is √(p(1 − p)(1/N + 1/n)) in one run, for whoever promises p and keeps it.
+that calibrate it is √(p(1 − p)(1/N + 1/n)) in one run, for whoever promises p and keeps it. ``--chance`` tells, and
+fits nothing, on how many tables somebody would keep 1.5 points, and 85 % in the worst bin, whose scores have the same
+distribution whatever the row.
 """
 
 import argparse
@@ -227,6 +229,29 @@ def summary(every: dict[str, list[np.ndarray]]) -> None:
     print(markdown((*header, "seconds / ours", "ours better by score", "by CRPS"), lines))
 
 
+def perfect(names: list[str], rows: int, seeds: int, draws: int = 500) -> None:
+    """Print how probable it is that promises are kept on every table where scores of rows are independent of all."""
+    rng, lines = np.random.RandomState(0), []
+    tails = np.array([[(1 - c) / 2, (1 + c) / 2] for c in COVERAGES])
+    for name in names:
+        task = load_table(f"{name}@{rows}", 0).tested_on(TEST_ROWS)
+        n, N, kept_to = min(len(task.y), CALIBRATION_ROWS), len(task.y_test), np.empty((draws, seeds, 5))
+        for draw in range(draws):
+            for seed in range(seeds):
+                ends = np.quantile(rng.uniform(size=n), tails)
+                U = rng.uniform(size=N)
+                inside = (ends[:, :1] <= U) & (ends[:, 1:] >= U)
+                worst = min(part.mean() for part in np.array_split(inside[2], BINS))
+                kept_to[draw, seed] = [*(100 * inside.mean(axis=1)), 100 * worst]
+        mean = kept_to.mean(axis=1)
+        near = (np.abs(mean[:, :4] - 100 * np.array(COVERAGES)) <= NEAR).all(axis=1).mean()
+        lines.append((name, N, near, (mean[:, 4] >= LEAST_IN_BIN).mean(), mean[:, 4].mean()))
+        print(lines[-1], flush=True)
+    cells = [(a, N, f"{p:.2f}", f"{q:.2f}", f"{w:.1f}") for a, N, p, q, w in lines]
+    print(markdown(("table", "test rows", "all four within 1.5 points", "worst bin ≥ 85", "worst bin, mean"), cells))
+    print("tables expected:", *(f"{sum(line[k] for line in lines):.1f}" for k in (2, 3)), "of", len(lines))
+
+
 def sets(names: list[str], rows: int, seeds: int) -> None:
     """Sets of 95 %, beside those of MAPIE by the same scores of the same model of three quarters of the rows."""
     lines, chance, found = list[Any](), list[float](), np.empty((0, len(SETS), 3))
@@ -303,6 +328,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--more", action="store_true", help="other settings of ours, too")
     parser.add_argument("--sets", action="store_true", help="sets of classes in place of intervals")
+    parser.add_argument("--chance", action="store_true", help="what somebody who is right on every row would keep")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     known = [*tables.SETS, *tables.FURTHER]
@@ -315,7 +341,9 @@ def main() -> None:
             continue
         if (kind == "regression") != given.sets:
             names.append(name)
-    if given.sets:
+    if given.chance:
+        perfect(names, given.rows, given.seeds)
+    elif given.sets:
         sets(names, given.rows, given.seeds)
     else:
         regression(names, given.rows, given.seeds, WHO | (MORE if given.more else {}))

@@ -3,19 +3,25 @@
     python -m experiments.sections.tuning_cost [--repeats N] [--seed S] [set ...]
 
 The sets and the scaling are those of section (f), without its rival. Processor seconds are those of all threads: they
-tell two versions apart on a machine that is not idle.
+tell two versions apart on a machine that is not idle. Section (ak) measures the same on an idle machine, and again
+beside a process that keeps one core busy.
 """
 
 import argparse
 import statistics
+import subprocess
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
+from experiments.runner.facts import environment
 from experiments.runner.protocol import markdown
+from experiments.runner.report import Options, Section
 from experiments.sections.tuning_search import CLASSIFICATION, REGRESSION
 from experiments.tasks import Task, official, random_split
 from ulmus import NKELMClassifier, NKELMRegressor
@@ -41,8 +47,21 @@ def costs(work: Callable[[], Any]) -> tuple[Any, float, float]:
     return result, perf_counter() - wall, process_time() - processor
 
 
-def row(name: str, task: Task, repeats: int, seed: int) -> tuple[Any, ...]:
-    """One line of the table: medians, and the choice of the last repetition."""
+@contextmanager
+def busy() -> Iterator[None]:
+    """One core kept busy by a process of one thread."""
+    work = "import numpy as np\nA = np.ones((400, 400))\nwhile True: A @ A"
+    one_thread = {**environment(), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-c", work], env=one_thread)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def measured(task: Task, repeats: int, seed: int) -> tuple[Any, list[float]]:
+    """The model of the last repetition; medians of wall and processor seconds of a tuned fit and of one fit."""
     model_class = NKELMRegressor if task.regression else NKELMClassifier
     seen = []
     for _ in range(repeats):
@@ -50,7 +69,12 @@ def row(name: str, task: Task, repeats: int, seed: int) -> tuple[Any, ...]:
         values = {"n_landmarks": model.n_landmarks_, "gamma": model.gamma_, "C": model.C_}
         one = model_class(**values, fit_intercept=task.regression, random_state=seed)
         seen.append((*tuned, *costs(lambda one=one: one.fit(task.X, task.y))[1:]))
-    wall, processor, one_wall, one_processor = (statistics.median(column) for column in zip(*seen, strict=True))
+    return model, [statistics.median(column) for column in zip(*seen, strict=True)]
+
+
+def row(name: str, task: Task, repeats: int, seed: int) -> tuple[Any, ...]:
+    """One line of the table: medians, and the choice of the last repetition."""
+    model, (wall, processor, one_wall, one_processor) = measured(task, repeats, seed)
     chosen = f"{model.n_landmarks_}, 2^{np.log2(model.C_):.0f}, 2^{np.log2(model.gamma_):.1f}"
     seconds = (wall, processor, one_wall, one_processor, wall / one_wall, processor / one_processor)
     return (
@@ -60,6 +84,42 @@ def row(name: str, task: Task, repeats: int, seed: int) -> tuple[Any, ...]:
         f"{task.percent(model.predict(task.X_test)):.3f}",
         chosen,
     )
+
+
+def task_of(name: str) -> Task | None:
+    """The split of section (f)."""
+    task = official(name) if name in CLASSIFICATION else random_split(name, seed=0)
+    return None if task is None else task.scaled("standardised")
+
+
+def cost(section: Section, options: Options) -> None:
+    """Section (ak): a tuned fit and one fit at the values it chose, alone and beside a busy process."""
+    section.say(
+        "`NKELMClassifier()` or `NKELMRegressor()` on the splits of section (f), and one fit at the values it chose. "
+        f"Seconds of a clock, medians of {options.repeats}; *beside*: while another process keeps one core busy."
+    )
+    lines, claims = [], []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in (*CLASSIFICATION, *REGRESSION):
+            task = task_of(name)
+            if task is None:
+                section.say(f"Not here: {name}. Set ULMUS_DATA to the folder that holds it.")
+                continue
+            task = task.first(options.rows(len(task.X)))
+            _, (wall, _, one, _) = measured(task, options.repeats, 0)
+            with busy():
+                _, (beside, _, one_beside, _) = measured(task, options.repeats, 0)
+            figures = (wall, one, wall / one, beside, one_beside, beside / one_beside)
+            lines.append((name, len(task.X), *(f"{s:.2f}" for s in figures)))
+            claims += [(f"{name}, tuned fit / one fit", wall / one, 3)]
+            claims += [(f"{name}, the same beside a busy process", beside / one_beside, 4)]
+            if name == "cal_housing":
+                claims += [("cal_housing, seconds", wall, 2), ("cal_housing, seconds beside", beside, 3)]
+    header = ("set", "rows", "tuned", "one fit", "ratio", "tuned, beside", "one fit, beside", "ratio")
+    section.say(markdown(header, lines))
+    for text, value, bound in claims:
+        section.claim(text, value, bound, at_least=False, quick=options.quick)
 
 
 def main() -> None:
@@ -73,10 +133,10 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in given.sets:
-            task = official(name) if name in CLASSIFICATION else random_split(name, seed=0)
+            task = task_of(name)
             if task is None:
                 parser.error(f"{name} is not in the folder that ULMUS_DATA names")
-            rows.append(row(name, task.scaled("standardised"), given.repeats, given.seed))
+            rows.append(row(name, task, given.repeats, given.seed))
     print(markdown(HEADER, rows))
 
 

@@ -85,16 +85,23 @@ def syrk(A: np.ndarray, G: np.ndarray, *, accumulate: bool) -> None:
 
 
 def _solve(name: str, R: np.ndarray, B: np.ndarray, side: bytes, transposed: bool) -> None:
-    """``trsm`` or ``trsv`` with a lower triangular ``R`` of either order, over ``B``, which Fortran sees transposed."""
-    R = R if R.flags.forc else np.ascontiguousarray(R)
-    in_rows = R.flags.c_contiguous
-    letter = _letter(R if in_rows else R.T, B)
+    """``trsm`` or ``trsv`` with a lower triangular ``R`` of either order, over ``B``, which Fortran sees transposed.
+
+    R may be a corner of a larger matrix: it is read where it lies.
+    """
+    letter = _letter(B)
+    steps = [step // R.itemsize for step in R.strides]
+    if 1 not in steps or max(steps) < len(R):
+        R, steps = np.ascontiguousarray(R), [len(R), 1]
+    if R.dtype != B.dtype:
+        raise TypeError("BLAS needs C-contiguous arrays of one floating type")
+    in_rows = steps[1] == 1
     _square(R, B.shape[1] if side == b"L" else B.shape[0])
     # a C-ordered lower triangle is an upper one to Fortran
     triangle = (b"U" if in_rows else b"L", b"T" if in_rows != transposed else b"N", b"N")
     rows, columns = B.shape
     given = (side, *triangle, columns, rows, 1.0) if name == "trsm" else (*triangle, len(R))
-    _call(cython_blas, letter + name, *given, _start(R), len(R), _start(B), columns)
+    _call(cython_blas, letter + name, *given, _start(R), max(*steps, 1), _start(B), columns)
 
 
 def solve_lower_transposed(R: np.ndarray, B: np.ndarray) -> None:

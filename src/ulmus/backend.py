@@ -21,7 +21,13 @@ from ulmus.solvers.kernel_ridge import DualSolution, fit_kernel_ridge
 from ulmus.solvers.local import LocalKernels, fit_leaves
 from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.nystrom_iterative import HostNormal
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, fit_nystrom_sums, nystrom_statistics, summed_form
+from ulmus.solvers.nystrom_ridge import (
+    SOUND,
+    fit_nystrom_ridge,
+    fit_nystrom_sums,
+    nystrom_statistics,
+    summed_form,
+)
 from ulmus.solvers.ridge import Gradient, Precision, Problem, Solution, fit_ridge, fit_sums
 from ulmus.solvers.softmax import LogProblem
 from ulmus.statistics import Statistics, Summary
@@ -61,7 +67,12 @@ class Host:
     ) -> Scorer:
         """Who tells how good a map and a C are, by rows that models did not see."""
         options: dict[str, Any] = {"criterion": criterion, "folds": folds, "n_jobs": self.n_jobs}
-        return Scorer(rows, coding, self.statistics, fit_intercept, **options, **more)
+        return Scorer(rows, coding, self.scoring_statistics, fit_intercept, **options, **more)
+
+    def scoring_statistics(self, features: Any, rows: Rows) -> Statistics:
+        """Sums by which models are compared; the weights of the one that is chosen are corrected."""
+        limit = {"limit": SOUND} if isinstance(features, NystromMap | KeptMap) else {}
+        return self.statistics(features, rows, **limit)
 
     def kept(self, features: NystromMap, rows: Rows) -> tuple[Any, Rows]:
         """Map and rows for several passes: with kernel values evaluated once, where they fit in memory."""
@@ -71,10 +82,10 @@ class Host:
         """Features as the scorer takes them, and the whitening of those that are raw."""
         return summed_form(features)
 
-    def statistics(self, features: Any, rows: Rows) -> Statistics:
+    def statistics(self, features: Any, rows: Rows, **options: Any) -> Statistics:
         """Sums of the features of rows."""
         sums = nystrom_statistics if isinstance(features, NystromMap | KeptMap) else engine.gram_statistics
-        return sums(features, rows, n_jobs=self.n_jobs)
+        return sums(features, rows, n_jobs=self.n_jobs, **options)
 
     def host_statistics(self, features: Any, rows: Rows) -> Statistics:
         """The same sums in memory."""

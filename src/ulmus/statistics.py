@@ -24,7 +24,8 @@ SQUARABLE = (1e-151, 1e151)
 
 def refuse_sizes(T: np.ndarray, least: float, most: float) -> None:
     """Refuse targets, an output a column, of which the largest is not 0 and not within these sizes."""
-    for j, size in enumerate(np.abs(T).max(axis=0, initial=0.0)):
+    sizes = np.abs(T[0] if len(T) == 1 else T)
+    for j, size in enumerate(sizes if len(T) == 1 else sizes.max(axis=0, initial=0.0)):
         if size > most or 0 < size < least:
             which = "" if T.shape[1] == 1 else f" of output {j}"
             raise ValueError(
@@ -47,8 +48,12 @@ def root_mean_square(values: np.ndarray, weight: np.ndarray | None = None) -> np
 
 def design_matrix(Phi: np.ndarray, T: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     """Rows ``√w [φ t 1]``."""
-    rows = np.column_stack([Phi, T, np.ones(len(T))])
-    return rows if weight is None else rows * np.sqrt(weight)[:, None]
+    D = Phi.shape[1]
+    rows = np.empty((len(T), D + T.shape[1] + 1))
+    rows[:, :D], rows[:, D:-1], rows[:, -1] = Phi, T, 1.0
+    if weight is not None:
+        rows *= np.sqrt(weight)[:, None]
+    return rows
 
 
 def upper_factor(rows: np.ndarray) -> np.ndarray:
@@ -196,7 +201,7 @@ class Extent:
     @classmethod
     def of(cls, T: np.ndarray, diagonal: np.ndarray | None = None, weight: np.ndarray | None = None) -> "Extent":
         """Of the targets of rows (none of them is infinitely small) and of their ``κ(x,x)``."""
-        low, high = T.min(axis=0, initial=np.inf), T.max(axis=0, initial=-np.inf)
+        low, high = (T[0], T[0]) if len(T) == 1 else (T.min(axis=0, initial=np.inf), T.max(axis=0, initial=-np.inf))
         if diagonal is None or not len(T):
             return cls(low, high)
         total = float(diagonal.sum() if weight is None else weight @ diagonal)

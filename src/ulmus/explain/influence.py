@@ -10,8 +10,11 @@ from ulmus import engine
 #: Numbers that are held at a time.
 HELD = 2_000_000
 #: Rows at which the training rows that were given are tried, and how far answers may be off, relative to the largest:
-#: of exact solves, and of leaves that were solved in single precision; of log models, which stop before the last digit.
-TRIED, SAME, SAME_SINGLE, SAME_LOG = 20, 1e-5, 1e-3, 0.05
+#: of exact solves, and of leaves that were solved in single precision.
+TRIED, SAME, SAME_SINGLE = 20, 1e-5, 1e-3
+#: The same of log models, which stop before the last digit: rows, and how far shares of classes may be off. Scores of
+#: rows that are certain may move far, and change nothing.
+TRIED_LOG, SAME_SHARES = 200, 0.05
 
 #: Scores of rows and row numbers → the loss of each.
 Loss = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -42,6 +45,16 @@ def check_rows(
     expected = scores(some)
     off = float(np.abs(model.answers(some, T) - expected).max())
     size = max(float(np.abs(expected).max()), float(np.abs(T).max()))
+    _refuse(off, size, within)
+
+
+def check_log_rows(model: LeavesRows, X: Any, T: np.ndarray, scores: Any, shares: Any) -> None:
+    """The same for log models, by the shares of classes that scores give."""
+    some = X[:TRIED_LOG]
+    _refuse(float(np.abs(shares(model.answers(some, T)) - shares(scores(some))).max()), 1.0, SAME_SHARES)
+
+
+def _refuse(off: float, size: float, within: float) -> None:
     if not off <= within * size:
         raise ValueError(
             "the rows, targets and weights that were given are not those that the model was fitted to: answers that "

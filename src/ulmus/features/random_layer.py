@@ -1,6 +1,7 @@
 """The random hidden layer."""
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any, Self
 
 import numpy as np
@@ -260,10 +261,10 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     nodes += self.biases_.astype(out.dtype)
                 else:
                     np.matmul((X - self.mean_).astype(out.dtype, copy=False), W, out=nodes)
-                    nodes += self._centred_biases.astype(out.dtype)
+                    nodes += self._centred_biases.astype(out.dtype, copy=False)
             activation.apply(nodes)
             total = nodes.sum()
-        if not np.isfinite(total) and not np.isfinite(nodes).all():
+        if not isfinite(total) and not np.isfinite(nodes).all():
             raise ValueError(
                 f"hidden nodes overflow: the largest entry of the rows is {abs(X).max():.3g}; standardise the features"
             )

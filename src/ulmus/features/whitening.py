@@ -80,7 +80,9 @@ def _in_order(K: np.ndarray, candidates: np.ndarray) -> tuple[np.ndarray, np.nda
     for start in range(0, n, _PANEL):
         panel = candidates[start : start + _PANEL]
         k = len(kept)
-        V = solve_triangular(R[:k, :k], K[kept][:, panel], lower=True, check_finite=False) if k else None
+        V = K[np.ix_(np.array(kept), panel)] if k else None
+        if V is not None:
+            solve_lower(R[:k, :k], V)
         S = K[np.ix_(panel, panel)] - (V.T @ V if V is not None else 0)
         taken: list[int] = []
         for j in range(len(panel)):

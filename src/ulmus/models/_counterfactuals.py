@@ -141,6 +141,8 @@ class _Table:
         search = Nearest(np.where(np.isfinite(own), own, self.low), low, high, unit, self.whole)
         filled = np.where(np.isfinite(self.known), self.known, search.own)
         away = (((filled[there] - search.own) / unit) ** 2).sum(axis=1)
+        # rows that lack what this one has are on the other side by what is missing, which is not theirs to give
+        away[(~np.isfinite(self.known[there]) & np.isfinite(own)).any(axis=1)] = np.inf
         best, nearest = None, np.inf
         for j in there[np.argsort(away, kind="stable")[:STARTS]]:
             found = search.search(
@@ -153,7 +155,8 @@ class _Table:
                 best, nearest = self._row(i, j, found[0][None], found[1][None]), search.distance(*found)
         if best is None:
             raise ValueError(
-                "rows of data that are on the other side leave it when the fixed inputs are kept; fix fewer of them"
+                "rows of data that are on the other side leave it when inputs that are fixed, or missing in the row, "
+                "are kept; fix fewer of them, or fill what is missing"
             )
         return best
 

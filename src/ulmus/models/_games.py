@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ulmus.models.adaptive_fit import AdaptiveFit
 
 
+#: Rows that stand for what is usual where every answer is a grid of them, unless others are given.
+BACKGROUND = 20
+
+
 def game_of(model: Any) -> "Game":
     """The scores of a fitted model as a game of its inputs."""
     if hasattr(model, "view_"):
@@ -110,7 +114,7 @@ def _table_game(model: Any) -> "Game":
         return np.asarray(model._checked(X, fitted), dtype=np.float64)
 
     rows = fitted.certainty.rows
-    background = None if rows is None else np.asarray(rows.X)
+    background = None if rows is None else np.asarray(rows.X)[:: max(1, len(rows.X) // BACKGROUND)][:BACKGROUND]
     return Game(see, fit.columns.sources, lambda X: model._outputs(X, fitted), fit.intercept, None, background)
 
 

@@ -94,7 +94,7 @@ def _by_log(model: Any) -> bool:
 
 def _log_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Rows]:
     """A log model as a ridge model of itself, which rows leave by one Newton step."""
-    from ulmus.explain.influence import SAME_LOG, check_rows
+    from ulmus.explain.influence import check_log_rows
     from ulmus.explain.log_rows import LogRows
     from ulmus.explain.smoother import Smoother
 
@@ -110,7 +110,7 @@ def _log_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[A
     w = np.ones(len(rows)) if rows.weight is None else rows.weight
     score = game_of(model).score if adaptive else _scores(model)
     scores, intercept = score(rows.X), adaptive or bool(model._intercept)
-    shares = proportions(scores) if getattr(model, "loss_", None) == "log" else expit(scores)
+    share = proportions if getattr(model, "loss_", None) == "log" else expit
 
     def make(z: np.ndarray, d: np.ndarray) -> Smoother:
         if hasattr(model, "alpha_"):
@@ -119,8 +119,8 @@ def _log_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[A
         solved = fit_ridge(Problem(model.map_, Rows(rows.X, z, d), model.C_, intercept, model.n_jobs))
         return Smoother.of_features(model.map_, solved.leverage, rows.X, z, d, model.n_jobs)
 
-    found = LogRows.of(scores, shares, rows.T, w, make)
-    check_rows(found, rows.X, rows.T, score, within=SAME_LOG)
+    found = LogRows.of(scores, share(scores), rows.T, w, make)
+    check_log_rows(found, rows.X, rows.T, score, share)
     return found, rows
 
 

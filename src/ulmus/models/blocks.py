@@ -1,5 +1,6 @@
 """Blocks of rows that a model learns: which are plain, which models go together, and the model of the rows so far."""
 
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,10 @@ FEW = 20
 
 
 def is_plain(model: Any, X: Any, y: Any) -> bool:
-    """Whether rows need no conversion, only a look at their shape and for NaN: what single rows are asked."""
+    """Whether rows need no conversion, only a look at their shape and for NaN: what single rows are asked.
+
+    One sum of squares is that look; where it overflows, rows are looked at in the other way.
+    """
     return (
         type(X) is type(y) is np.ndarray
         and X.dtype == np.float64
@@ -29,8 +33,8 @@ def is_plain(model: Any, X: Any, y: Any) -> bool:
         and not hasattr(model, "feature_names_in_")
         and y.ndim == 1
         and y.dtype.kind in "iufb"
-        and bool(np.isfinite(X).all())
-        and bool(np.isfinite(y).all())
+        and isfinite(np.vdot(X, X))
+        and (y.dtype.kind != "f" or isfinite(np.vdot(y, y)))
         and (y.dtype.kind != "f" or isinstance(model._known("targets"), Numbers) or bool((y == np.floor(y)).all()))
     )
 

@@ -159,9 +159,10 @@ class RandomFit:
 
 @dataclass(frozen=True)
 class NystromFit:
-    """A Nyström map and weights on its features: ``f(x) = F̂(x)β + b``; where it keeps the digits, ``k_xz (R⁻ᵀβ) + b``.
+    """A Nyström map and weights on its features: ``f(x) = F̂(x)β + b``, which is ``k_xz (R⁻ᵀβ) + b``.
 
-    ``landmark_weights`` are ``R⁻ᵀβ`` and ``folds_in`` the types in which they keep the digits. On the iterative route
+    ``landmark_weights`` are ``R⁻ᵀβ`` and ``folds_in`` the types in which they keep the digits (models of earlier
+    versions may name none: rows are whitened). On the iterative route
     there is no β, and ``features`` is the map of the first landmarks.
     """
 
@@ -184,7 +185,7 @@ class NystromFit:
     fall: float | None = None
 
     def form(self, dtype: Any = np.float64) -> tuple[Any, np.ndarray]:
-        """By what rows are predicted: kernel values and weights on them where these keep the digits, or the map."""
+        """By what rows are predicted: kernel values and weights on them, or (earlier models, overflow) the map."""
         if dtype in self.folds_in:
             return self.cross, self.landmark_weights
         assert self.beta is not None
@@ -340,9 +341,16 @@ def digits_kept(weights: np.ndarray, bound: float, scale: np.ndarray | float, dt
 
 
 def types_kept(cross: CrossKernel, weights: np.ndarray, scale: Any) -> tuple[Any, ...]:
-    """In which types weights on kernel values keep the digits of predictions of this size."""
+    """In which types weights on kernel values keep the digits of predictions of this size.
+
+    In float64, in which the weights were computed, they always do: whitening rows instead costs as many digits. With
+    ``a = R⁻ᵀβ`` the round-off of a solve with R is ``F̂ ΔRᵀ a`` of a row, and ``k R⁻ᵀ ΔRᵀ a``, the same, of the weights;
+    that of kernel values, ``Δk a``, is added to both.
+    """
+    if not np.isfinite(weights).all():
+        return ()
     bound = float(np.abs(cross.diagonal(cross.Z)).max())
-    return tuple(t for t in (np.float64, np.float32) if digits_kept(weights, bound, scale, t))
+    return (np.float64, np.float32) if digits_kept(weights, bound, scale, np.float32) else (np.float64,)
 
 
 def applied(device: str, features: Any, X: Any, weights: np.ndarray, dtype: Any, n_jobs: int | None) -> np.ndarray:

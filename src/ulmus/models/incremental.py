@@ -191,7 +191,7 @@ class Incremental(Model):
             known = learner.recursion.shape.n_outputs
             if T.shape[1] != known:
                 raise ValueError(f"y has {T.shape[1]} outputs, but the model has learned {known}")
-        rows = replace(rows, T=np.asarray(T, dtype=np.float64))
+        rows = Rows(rows.X, np.asarray(T, dtype=np.float64), rows.weight, rows.unit)
         return rows if balance is None else rows.reweighted(balance)
 
     def _taught(self, learner: Learner, rows: Rows, labels: np.ndarray) -> Learner:

@@ -157,8 +157,7 @@ class IterativeFamily(NystromFamily):
         make_map, width = prepared(recipe, training)
         plan = search(recipe, model._ridge_search, training, make_map, width, min(size, model.max_landmarks))
         fit = fit_iteratively(model, training, make_map(plan.width, size), plan.C)
-        # there are no whitened weights to fall back on
-        types = tuple(dict.fromkeys((np.float64, *types_kept(fit.cross, fit.found.a, rows.target_reach))))
+        types = types_kept(fit.cross, fit.found.a, rows.target_reach) or (np.float64,)  # there are no whitened weights
         found = NystromFit(
             features=fit.companion,
             beta=None,

@@ -176,7 +176,9 @@ def column_signs(model: Any, columns: Any) -> np.ndarray | None:
     for j in np.flatnonzero(signs):
         own = np.flatnonzero(columns.sources == j)
         if len(own) != 1 or columns.categorical[own].any():
-            raise ValueError(f"monotonic_cst names the column {names[j]!r}, which is no number but a category or text")
+            raise ValueError(
+                f"monotonic_cst names the column {names[j]!r}, which is no number but a category, a date or text"
+            )
     out = np.zeros(len(columns.sources), int)
     used = columns.sources >= 0
     out[used] = signs[columns.sources[used]]

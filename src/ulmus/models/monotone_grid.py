@@ -157,8 +157,6 @@ def monotone(model: Any, fit: "AdaptiveFit", rows: Rows, seed: int) -> "Adaptive
     from ulmus.models._games import free_game
     from ulmus.models.monotone import column_signs
 
-    if rows.T.shape[1] > 1:
-        raise ValueError("monotonic_cst does not go with several outputs: it needs one")
     signs = column_signs(model, fit.columns)
     if signs is None:
         return replace(fit, fall=0.0)

@@ -54,9 +54,10 @@ def under(columns: dict[str, Any] | None, model: Any, check: Callable[[Any], Any
 
 
 def _has(model: Any, columns: dict[str, Any]) -> bool:
-    size, names = (getattr(model, name, None) for name in COLUMNS)
-    known = columns.get("feature_names_in_")
-    return size == columns["n_features_in_"] and (names is known or np.array_equal(names, known))
+    noted, names = noted_columns(model), "feature_names_in_"
+    if noted.get(names) is not columns.get(names) and not np.array_equal(noted.get(names, ()), columns.get(names, ())):
+        return False
+    return bool(noted.get("n_features_in_") == columns["n_features_in_"])
 
 
 def dense_rows(X: Any) -> Any:

@@ -7,6 +7,7 @@ Rows go in (:meth:`Learner.add`), come out again (:meth:`Learner.remove`), learn
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -89,9 +90,7 @@ class Learner:
             Phi = np.empty((len(rows), features.n_features_out))
             features.transform_block(rows.X, Phi)
             taken = design_matrix(Phi, rows.T, rows.weight)
-            with np.errstate(over="ignore"):
-                size = np.vdot(taken, taken)
-            if not np.isfinite(size):
+            if not isfinite(np.vdot(taken, taken)):
                 raise ValueError(f"squares of features or targets overflow: {np.abs(taken).max():.3g}; rescale them")
             return taken
         rows = aged(rows, forgetting)

@@ -1,5 +1,7 @@
 r"""Exact kernel ridge: :math:`\alpha = (K + W^{-1}/C)^{-1} T` with one n × n matrix alive."""
 
+import shutil
+import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -33,16 +35,30 @@ class DualSolution:
     C: float | None = None
 
 
+def square_matrix(n: int) -> np.ndarray:
+    """An n × n matrix to be filled: in memory, or where it would take more than half of it, in a file without a name.
+
+    It is factored in panels, so that a pass over the file serves :data:`ulmus._blas.PANEL` columns.
+    """
+    needed, present = 8 * n * n, engine.physical_memory()
+    if present is None or needed <= present / 2:
+        return np.empty((n, n))
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise MemoryError(
+            f"an exact kernel model of {n} rows needs {needed / 2**30:.1f} GiB for its kernel matrix; this machine has "
+            f"{present / 2**30:.1f} GiB of memory, and {folder} has {free / 2**30:.1f} GiB left. Use the NKELM model, "
+            "whose memory does not grow with the rows, or let the variable TMPDIR name a folder on a larger disk"
+        )
+    with tempfile.TemporaryFile() as file:
+        return np.asarray(np.memmap(file, np.float64, "w+", shape=(n, n)))
+
+
 def kernel_triangle(cross: CrossKernel, X: Any, n_jobs: int | None = -1) -> tuple[np.ndarray, np.ndarray]:
     """Upper triangle of ``κ(X, X)`` (``cross`` holds the same rows) and the absolute row sums of the whole."""
     n = X.shape[0]
-    needed, present = 8 * n * n, engine.physical_memory()
-    if present is not None and needed > present:
-        raise MemoryError(
-            f"an exact kernel model of {n} rows needs {needed / 2**30:.1f} GiB for its kernel matrix and this machine "
-            f"has {present / 2**30:.1f} GiB; use the NKELM model, whose memory does not grow with the rows"
-        )
-    K, sums = np.empty((n, n)), np.zeros(n)
+    K, sums = square_matrix(n), np.zeros(n)
     workspace = engine.Workspace()
 
     def work(rows: slice) -> tuple[slice, np.ndarray, np.ndarray]:

@@ -37,7 +37,7 @@ from ulmus.solvers.ridge import (
     fit_sums,
     fit_triangular,
 )
-from ulmus.solvers.round_off import FEWEST, RoundOff, SampledRoundOff
+from ulmus.solvers.round_off import FEWEST, RoundOff, SampledRoundOff, worth_measuring
 from ulmus.statistics import Statistics
 
 
@@ -122,10 +122,9 @@ def _posed(problem: Problem, features: NystromMap, route: Route) -> Problem | No
     return None if partial is None else replace(problem, features=partial, whitening=partial.remaining)
 
 
-def _summing_route(features: NystromMap) -> Route:
-    """The route by which sums alone keep the digits."""
-    route = choose_route(np.float64, features.condition_, triangular=features.triangular)
-    return SAFEST if route.precision.correct == 0.0 else route
+def _summing_route(features: NystromMap, limit: float = SUM_LIMIT) -> Route:
+    """The route by which sums alone keep the digits; those of a search, which are corrected later, up to SOUND."""
+    return Route("gram") if features.triangular and features.condition_ <= limit else SAFEST
 
 
 def _watchful(route: Route, condition: float) -> Precision:
@@ -141,23 +140,28 @@ def summed_form(features: NystromMap) -> tuple[FeatureMap, np.ndarray | None]:
     )
 
 
-def nystrom_statistics(features: NystromMap, rows: Rows, n_jobs: int | None = -1) -> Statistics:
-    """Sums of the whitened features in float64, squared before they are (all) white only where that costs no digits."""
-    return _summed(Problem(features, rows, None, n_jobs=n_jobs), features).statistics(np.float64)
+def nystrom_statistics(
+    features: NystromMap, rows: Rows, n_jobs: int | None = -1, limit: float = SUM_LIMIT
+) -> Statistics:
+    """Sums of the whitened features in float64, squared before they are (all) white only where that costs no digits.
+
+    A search compares by them, and corrects the weights of what it chose: its limit may be :data:`SOUND`.
+    """
+    return _summed(Problem(features, rows, None, n_jobs=n_jobs), features, limit).statistics(np.float64)
 
 
-def _summed(problem: Problem, features: NystromMap) -> Problem:
+def _summed(problem: Problem, features: NystromMap, limit: float) -> Problem:
     """The problem as :func:`nystrom_statistics` sums it."""
-    if _summing_route(features) == SAFEST and features.triangular:
-        partial = partly_whitened(features, SUM_LIMIT, SUM_LIMIT)
+    if _summing_route(features, limit) == SAFEST and features.triangular:
+        partial = partly_whitened(features, limit, limit)
         if partial is not None:
             return replace(problem, features=partial, whitening=partial.remaining)
-    return summing_problem(problem, features)
+    return summing_problem(problem, features, limit)
 
 
-def _multiplied(features: NystromMap) -> float:
+def _multiplied(features: NystromMap, limit: float) -> float:
     """By how much whitening multiplies the round-off of sums that may have been squared before: a condition number."""
-    return min(features.condition_, SUM_LIMIT) if features.triangular else 1.0
+    return min(features.condition_, limit) if features.triangular else 1.0
 
 
 def fit_nystrom_sums(
@@ -172,14 +176,14 @@ def fit_nystrom_sums(
     def measure(system: NormalEquations, solution: Solution) -> float:
         if again is not None and len(sample) < FEWEST:
             return np.inf
-        return SampledRoundOff(_summed(problem, features), stats)(system, solution)
+        return SampledRoundOff(_summed(problem, features, SUM_LIMIT), stats)(system, solution)
 
-    return fit_sums(stats, C, fit_intercept, again, _multiplied(features), measure)
+    return fit_sums(stats, C, fit_intercept, again, _multiplied(features, SUM_LIMIT), measure)
 
 
-def summing_problem(problem: Problem, features: NystromMap) -> Problem:
+def summing_problem(problem: Problem, features: NystromMap, limit: float = SUM_LIMIT) -> Problem:
     """The problem with raw kernel values, whitened after the sum, where sums of them keep the digits."""
-    posed = _posed(problem, features, _summing_route(features))
+    posed = _posed(problem, features, _summing_route(features, limit))
     assert posed is not None
     return posed
 
@@ -216,15 +220,19 @@ def fit_nystrom_ridge(
 def _fit_given(
     problem: Problem, features: NystromMap, stats: Statistics, precision: Precision | None
 ) -> Solution | None:
-    """Weights by given sums, corrected where they have lost digits.
+    """Weights by given sums, corrected where they have lost digits, in the form in which the rows would be summed.
 
     A coarser precision than that of the route needs no row whitened for its corrections.
     """
-    posed = summing_problem(problem, features)
+    posed, measure = summing_problem(problem, features), None
+    many = len(problem.rows) >= FEWEST
     if precision is not None and features.triangular:
         posed = replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
-    wanted = replace(DOUBLE, correct=DOUBLE.correct / _multiplied(features))
-    measure = SampledRoundOff(_summed(problem, features), stats) if len(problem.rows) >= FEWEST else None
+    elif many and features.triangular:
+        posed = _posed(problem, features, choose_route(np.float64, features.condition_)) or problem
+    if many and worth_measuring(posed, whitened=True):
+        measure = SampledRoundOff(_summed(problem, features, SOUND), stats)
+    wanted = replace(DOUBLE, correct=DOUBLE.correct / _multiplied(features, SOUND))
     solution = fit_gram(posed, precision or wanted, stats, measure)
     return None if solution is None else replace(solution, form=str(_summing_route(features)))
 

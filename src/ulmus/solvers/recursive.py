@@ -39,8 +39,8 @@ from ulmus import engine
 from ulmus.solvers.ridge import EPS, Leverage, Solution, fit_sums
 from ulmus.statistics import Statistics, TriangularStatistics, upper_factor
 
-#: Rows that wait to be taken into the factor together: a quarter of the features, within these bounds.
-BLOCK = (32, 256)
+#: Rows that wait to be taken into the factor together: half as many as features, within these bounds.
+BLOCK = (32, 512)
 #: Waiting rows among which weights are computed; more of them are taken into the factor first.
 WAITING = 64
 #: Share of the penalty that may have faded before the factor is mended.

@@ -18,8 +18,19 @@ from ulmus.statistics import Statistics
 
 #: Rows of the sample, at most, and the share of all that they are, at most; fewer than the last are not sampled.
 SAMPLED_ROWS, SHARE, FEWEST = 1024, 1 / 8, 2048
+#: Work of a kernel value, in multiplications, beside its product.
+EXPONENTIAL = 10
 #: Factor by which a measured loss may be too small.
 SAFETY = 10.0
+
+
+def worth_measuring(problem: Problem, *, whitened: bool) -> bool:
+    """Whether a sample is less work than the correction that it may spare; ``whitened`` where its sums have to be."""
+    n, L = len(problem.rows), problem.features.n_features_out
+    whitening = L if problem.whitening is None else 2 * len(getattr(problem.features, "R11", ()))
+    correction = n * L * (2 * (problem.rows.X.shape[1] + 2 * problem.rows.T.shape[1] + EXPONENTIAL) + whitening)
+    sample = (SAMPLED_ROWS + 2 * L * whitened) * L**2
+    return n >= FEWEST and sample < correction
 
 
 @dataclass(frozen=True)
@@ -33,7 +44,7 @@ class RoundOff:
     def __call__(self, system: NormalEquations, solution: Solution) -> float:
         """Estimate of the relative error of fitted values; infinite for few rows, where corrections are cheap."""
         n = len(self.problem.rows)
-        if n < FEWEST:
+        if not worth_measuring(self.problem, whitened=False):
             return np.inf
         m = min(SAMPLED_ROWS, int(SHARE * n))
         some = replace(self.problem, rows=self.problem.rows.take(np.arange(m) * n // m))

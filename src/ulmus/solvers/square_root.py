@@ -72,7 +72,7 @@ class SquareRoot(Recursion):
     def _wait(self) -> None:
         """No row waits."""
         D = self.shape.width
-        self.block = int(np.clip(D // 4, *BLOCK))
+        self.block = int(np.clip(D // 2, *BLOCK))
         self.H = np.empty((self.block, D))
         self.T = np.empty((self.block, self.shape.n_outputs + 1))
         self.V = np.empty((D, 0), order="F")
@@ -95,8 +95,14 @@ class SquareRoot(Recursion):
             self.T[place] /= np.sqrt(decay)[:, None]
             self.decay = float(decay[-1])
         self.waiting += len(H)
-        if self.waiting == self.block or self.decay < FADED or not self.R.diagonal().all():
+        if self.waiting == self.block or self.decay < FADED or not self._full:
             self.flush()
+
+    @property
+    def _full(self) -> bool:
+        """Whether no diagonal entry is 0: none that is penalised is."""
+        open_entries = self.shape.width if self.shape.C is None else int(self.shape.fit_intercept)
+        return bool(self.R.diagonal()[:open_entries].all())
 
     def flush(self) -> None:
         """Take the waiting rows into the factor."""

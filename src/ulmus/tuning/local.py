@@ -30,8 +30,6 @@ RIDGES = 10.0 ** np.arange(-4.0, 2.01, 0.5)
 WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
 #: Where the climb starts: the place of a width, and of penalties far apart, as there may be two valleys.
 FIRST_WIDTH, FIRST_RIDGES = 2, (1, 4, 7, 10)
-#: A width whose loss, at the penalty of its neighbour, is above the neighbour's by this factor is left at that.
-WIDTH_HOPE = 1.005
 #: A width is left for its neighbour only when that is better by this share.
 CLEAR = 0.002
 #: The stage is left out when one partition gains less than this share of the loss; the mean of several gains more.
@@ -239,9 +237,6 @@ class _Leaves:
         found = {width: self._climb_ridge(width, ridge)}
         for step in (1, -1):  # what is better to one side is not sought on the other
             while (near := width + step) in range(len(self.stage.widths)) and near not in found:
-                self.score(near, [found[width]])
-                if self.tried[near, found[width]][0] > WIDTH_HOPE * self.tried[width, found[width]][0]:
-                    break
                 found[near] = self._climb_ridge(near, found[width])
                 if self.tried[near, found[near]][0] >= (1 - CLEAR) * self.tried[width, found[width]][0]:
                     break

@@ -13,7 +13,7 @@ from ulmus.codings import Coding
 from ulmus.engine import FeatureMap, Precomputed, Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.nystrom_ridge import summed_form
-from ulmus.solvers.path import RidgePath, Spectrum
+from ulmus.solvers.path import MANY, RidgePath, Spectrum
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.folds import summarise
 from ulmus.tuning.surface import C_LIMITS, FLAT, Surface, Trial
@@ -26,6 +26,8 @@ ROUND_OFF = 1e-9
 TAIL = 1e-3
 #: Bytes of features that are kept while every C of a model is judged.
 PRECOMPUTED_BYTES = 2**27
+#: Rows a feature from which on whitening the sums is less work than whitening the rows.
+MANY_ROWS = 4
 #: The criterion that needs no row a second time.
 GCV = "gcv"
 
@@ -73,6 +75,7 @@ class Scorer:
         n, D = len(self.rows), features.n_features_out
         if n * D * 8 > PRECOMPUTED_BYTES or 2 * len(self.scored_rows) < n:
             return self, features
+        raw = raw or (D <= MANY and n > MANY_ROWS * D)  # of more features, white rows are rotated in single precision
         summed, R = summed_form(features) if raw and isinstance(features, NystromMap) else (features, None)
         Phi = engine.transform(summed, self.rows.X, np.empty((n, D)), n_jobs=self.n_jobs)
 
