@@ -57,14 +57,14 @@ test-oldest:
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet --upgrade pip
 	$(VENV)-oldest/bin/python -m pip install --quiet $(OLDEST)
-	$(VENV)-oldest/bin/python -m pip install --quiet --editable ".[test]" $(OLDEST)
-	$(VENV)-oldest/bin/python -m pytest $(CORNER)
+	$(VENV)-oldest/bin/python -m pip install --quiet --editable ".[test-corner]" $(OLDEST)
+	$(VENV)-oldest/bin/python -m pytest -m "not slow" $(CORNER)
 
 test-newest:
 	$(PYTHON) -m venv $(VENV)-newest
 	$(VENV)-newest/bin/python -m pip install --quiet --upgrade pip
 	$(VENV)-newest/bin/python -m pip install --quiet --upgrade --pre --editable ".[test]"
-	$(VENV)-newest/bin/python -m pytest $(CORNER)
+	$(VENV)-newest/bin/python -m pytest -m "not slow" $(CORNER)
 
 # A wheel and a source archive, checked as the registry would, and the demo from the wheel in an empty environment.
 wheel: $(BIN)/python

@@ -6,8 +6,9 @@ import polars as pl
 import pytest
 
 import ulmus
-from ulmus import DriftWarning, DuplicateWarning, LeakWarning, TableEncoder, check_table
+from ulmus import DriftWarning, DuplicateWarning, LeakWarning, SpellingWarning, TableEncoder, check_table
 from ulmus.cli import main
+from ulmus.features import examine
 
 
 def table(n=300, seed=0):
@@ -53,7 +54,7 @@ def test_a_column_that_tells_the_target_is_named(classes):
     y = (y > 0).to_numpy() if classes else y.to_numpy()
     check = check_table(X.assign(tax=np.where(y, "paid", "due") if classes else 0.19 * y), y)
     assert kinds(check) == [(LeakWarning, "tax")]
-    with pytest.warns(LeakWarning, match="'tax' alone tells the target"):
+    with pytest.warns(LeakWarning, match="'tax' predicts the target on its own"):
         check.warn()
 
 
@@ -61,7 +62,7 @@ def test_copies_among_rows_held_out_are_counted():
     X, y = table()
     check = check_table(X, y, X[:50], y[:50])
     assert kinds(check) == [(DuplicateWarning, None)]
-    assert "50 of 50 rows" in check.findings[0].text
+    assert "50 of 50 held-out rows" in check.findings[0].text
 
 
 def test_an_encoder_says_what_columns_are():
@@ -96,3 +97,22 @@ def test_the_command_line_tells_the_same(tmp_path, capsys):
 def test_it_is_public():
     assert ulmus.check_table is check_table
     assert isinstance(check_table(table()[0]), ulmus.TableCheck)
+
+
+def test_levels_and_classes_that_differ_in_case_only_are_told():
+    rng = np.random.RandomState(0)
+    frame = pd.DataFrame({"a": rng.normal(size=90), "town": rng.choice(["Bonn", "BONN", "Ulm"], 90)})
+    y = rng.choice(["Yes", "yes", "no"], 90)
+    first, second = check_table(frame, y).findings
+    assert (first.kind, first.column) == (SpellingWarning, None)
+    assert "classes 'Yes', 'yes' differ in case" in first.text
+    assert (second.column, "'BONN', 'Bonn' differ" in second.text) == ("town", True)
+    assert check_table(frame.replace("BONN", "Bonn"), np.char.lower(y)).findings == []
+
+
+def test_work_grows_with_the_columns_and_not_with_their_square(monkeypatch):
+    read, calls = examine.columns_of, []
+    monkeypatch.setattr(examine, "columns_of", lambda frame: calls.append(1) or read(frame))
+    wide = pd.DataFrame(np.random.RandomState(0).normal(size=(60, 40))).rename(columns=str)
+    check_table(wide[:40], wide["0"][:40] ** 2, wide[40:], wide["0"][40:] ** 2)
+    assert len(calls) == 2

@@ -123,7 +123,7 @@ def test_an_unseen_category_is_predicted(folder):
 def test_a_missing_column_is_named_with_the_file(folder, capsys):
     pd.read_csv(folder / "new.csv").drop(columns="fare").to_csv(folder / "less.csv", index=False)
     assert main(["predict", str(folder / "price.ulmus"), str(folder / "less.csv")]) == BAD_TABLE
-    assert "less.csv, column 'fare': there is no such column" in capsys.readouterr().err
+    assert "less.csv, column 'fare': no such column" in capsys.readouterr().err
 
 
 def test_a_test_table_gives_the_scores_and_all_rows_the_model(folder, capsys):
@@ -131,7 +131,7 @@ def test_a_test_table_gives_the_scores_and_all_rows_the_model(folder, capsys):
     command = ["fit", str(folder / "price.csv"), "--target", "price", "--test", str(folder / "new.csv"), "-o", str(out)]
     assert main(command) == OK
     shown = capsys.readouterr().out
-    assert "scores on the test file, fitted to 150" in shown
+    assert "scores on the test file, trained on 150" in shown
     notes = describe(out).notes
     assert notes["rows"] == 150
     score = next(s for s in notes["scores"] if s["name"] == "R²")
@@ -204,7 +204,7 @@ def test_standard_input_and_output_take_part_in_pipes(folder):
         (["predict", "{0}/price.ulmus", "{0}/new.csv", "--sets", "0.9"], USAGE, "--interval"),
         (["predict", "{0}/kind.ulmus", "{0}/new.csv", "--quantiles", "0.5"], USAGE, "--sets"),
         (["predict", "{0}/price.ulmus", "{0}/new.csv", "--quantiles", "0.5;2"], USAGE, "separated by commas"),
-        (["predict", "{0}/price.ulmus", "{0}/new.csv", "-o", "{0}/out.doc"], BAD_TABLE, "cannot tell a format"),
+        (["predict", "{0}/price.ulmus", "{0}/new.csv", "-o", "{0}/out.doc"], BAD_TABLE, "unknown output format"),
         (["project", "{0}/nothing.csv", "--target", "y"], BAD_TABLE, "nothing.csv"),
         (["fit", "{0}/price.csv", "--target", "price", "-o", "{0}/no/m.ulmus"], USAGE, "there is no folder"),
         (["fit", "{0}/price.csv", "--target", "price", "--report", "{0}"], USAGE, "is a folder"),

@@ -73,10 +73,10 @@ def test_a_table_that_is_large_beside_the_free_memory_is_streamed(folder, monkey
     size = (folder / "price.csv").stat().st_size
     monkeypatch.setattr(memory, "free", lambda: 8 * size - 8)
     assert main(fit) == OK
-    assert "streamed" in capsys.readouterr().err
+    assert "streaming it" in capsys.readouterr().err
     assert describe(out).model == "AdaptiveRegressor"
     assert main([*fit, "--model", "nkelm"]) == OK
-    assert "streamed" in capsys.readouterr().err
+    assert "streaming it" in capsys.readouterr().err
     assert describe(out).model == "NKELMRegressor"
 
 
@@ -135,4 +135,4 @@ def test_the_report_says_how_to_do_it_again(tmp_path):
     assert main(["fit", data, "--target", "price", "--effort", "fast", "--report", str(page)]) == OK
     text = page.read_text(encoding="utf-8")
     assert "--task regression --model adaptive --effort fast --seed 0" in text
-    assert "share of the slope" in text
+    assert "share of the gradient" in text

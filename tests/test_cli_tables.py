@@ -186,7 +186,7 @@ def test_terminal_and_report_describe_the_model_that_is_saved(tmp_path, capsys):
     for name, value in saved.items():
         assert f"{name} = {value}" in told.err
         assert value in page.read_text(encoding="utf-8")
-    assert "fitted again to all 200 rows; the scores are those of the model of 160" in told.err
+    assert "refitted to all 200 rows; the scores are those of the model trained on 160" in told.err
     assert "which were held out" in page.read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Every program of the gallery runs."""
+"""Every program of the gallery runs; `make docs` runs all of them too."""
 
 import runpy
 import warnings
@@ -7,7 +7,11 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
+from data import cases
+
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
+#: Those that take seconds.
+LONG = ("plot_01_no_arguments", "plot_19_what_if")
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +21,9 @@ def quiet(monkeypatch):
     plt.close("all")
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example", cases(EXAMPLES, *(e for e in EXAMPLES if e.stem not in LONG)), ids=lambda path: path.stem
+)
 def test_an_example_runs_and_draws(example):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

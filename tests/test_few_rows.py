@@ -142,7 +142,7 @@ def test_intervals_of_weights_that_nearly_pass_through_their_targets_come_with_a
     rng = np.random.RandomState(0)
     X, Q = rng.normal(size=(60, 3)), rng.normal(size=(300, 3))
     y, t = (np.sin(Z[:, 0]) + Z[:, 1] * Z[:, 2] + 0.3 * rng.normal(size=len(Z)) for Z in (X, Q))
-    with pytest.warns(NumericalWarning, match="degrees of freedom for every row"):
+    with pytest.warns(NumericalWarning, match="degrees of freedom per row"):
         low, high = ELMRegressor(120, C=C, slope=1.0, random_state=0).fit(X, y).predict_interval(Q).T
     assert ((low <= t) & (t <= high)).mean() > 0.75
     with warnings.catch_warnings():

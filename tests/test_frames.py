@@ -115,9 +115,9 @@ def test_a_column_that_is_no_date_any_more_is_told(model):
     rows = table("datetime64[ns]")[:5]
     assert_array_equal(model.predict(rows.assign(when=rows["when"].astype(str))), model.predict(rows))
     for wrong in (["soon"] * 5, np.arange(5)):
-        with pytest.raises(ValueError, match="column 'when' held dates in training and holds"):
+        with pytest.raises(ValueError, match="column 'when' contained dates in training and contains"):
             model.predict(rows.assign(when=wrong))
-    with pytest.raises(ValueError, match="column 'number' held numbers in training and holds"):
+    with pytest.raises(ValueError, match="column 'number' contained numbers in training and contains"):
         model.predict(rows.assign(number=rows["when"]))
 
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GroupKFold
 
-from data import regression
+from data import cases, regression
 from ulmus import (
     AdaptiveClassifier,
     AdaptiveOrdinalClassifier,
@@ -191,7 +191,7 @@ def test_the_local_stage_is_judged_on_whole_folds():
     assert all(len(np.unique(fold[mask])) == 1 for mask in held)
 
 
-@pytest.mark.parametrize("model", [KELMRegressor, NKELMRegressor])
+@pytest.mark.parametrize("model", cases([KELMRegressor, NKELMRegressor]))
 def test_a_learned_metric_is_judged_on_groups_left_out(model):
     X, y, g = siblings(40, 7)
     folds = fold_numbers(None, X, y, g, False)

@@ -86,7 +86,7 @@ def test_a_kernel_that_is_not_positive_definite_is_solved_and_named():
 def test_where_round_off_makes_a_definite_kernel_indefinite_the_largest_sound_c_is_used_and_named(weighed):
     X, T = regression(60, m=2)
     w = np.tile([1.0, 2.0, 3.0], 20) if weighed else None
-    with pytest.warns(NumericalWarning, match=r"indefinite \(at row \d+ of 60\); C = 0\.\d+ was used for C = 1e\+03"):
+    with pytest.warns(NumericalWarning, match=r"indefinite \(at row \d+ of 60\); C = 0\.\d+ replaced C = 1e\+03"):
         model = KELMRegressor(kernel="poly", gamma=8000.0, C=1e3).fit(X, T, sample_weight=w)
     assert 0 < model.C_ < 1
     with mpmath.workdps(60):  # the model of this C, without round-off

@@ -49,11 +49,11 @@ def test_a_row_that_never_ends_is_refused_and_the_rows_before_it_are_told(tmp_pa
     with opened(path, "wt") as file:
         file.write("id,text,y\n")
         file.writelines(lines(10, {9}, 100_000))
-    with pytest.raises(TableError, match=r"rows\.csv: after row \d+ comes a row of more than 0 MiB"):
+    with pytest.raises(TableError, match=r"rows\.csv: after row \d+ there is a row of more than 0 MiB"):
         read_table(str(path))
     with opened(path, "wt") as file:
         file.write('a,b\n1,"2\n' + "3,4\n" * 20_000)
-    with pytest.raises(TableError, match=r"row 2: a quote is left open"):
+    with pytest.raises(TableError, match=r"row 2: this quote is never closed"):
         read_table(str(path))
 
 
@@ -62,14 +62,14 @@ def test_a_first_line_that_never_ends_is_not_read_to_its_end(tmp_path, start):
     path = tmp_path / "rows.gz"
     with gzip.open(path, "wt") as file:
         file.write(start + "x" * 400_000)
-    with pytest.raises(TableError, match="after line 0 comes a row of more than"):
+    with pytest.raises(TableError, match="after line 0 there is a row of more than"):
         read_table(str(path))
 
 
 def test_a_json_line_that_is_too_long_is_refused_with_its_number(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps({"a": "x" * n}) + "\n" for n in (5, 20_000, 50_000)))
-    with pytest.raises(TableError, match="after line 2 comes a row of more than"):
+    with pytest.raises(TableError, match="after line 2 there is a row of more than"):
         read_table(str(path))
 
 

@@ -77,11 +77,44 @@ def test_a_total_below_the_rows_is_left_out_where_it_adds_up_and_told_with_its_r
     text = lines("region,sales", lambda i: f"R{i % 4},{i}")
     file.write_text(f"{text}Summe,{total}\n")
     batch, (told,) = without_totals(read_table(str(file)))
-    assert f"row {N + 2}, column 'region': 'Summe' reads like a total" in told
-    assert (batch.n_rows, "is left out" in told) == ((N, True) if left_out else (N + 1, False))
+    assert f"row {N + 2}, column 'region': 'Summe' looks like a total" in told
+    assert (batch.n_rows, "was skipped" in told) == ((N, True) if left_out else (N + 1, False))
     assert batch.at(batch.n_rows - 1)["row"] == batch.n_rows + 1
     file.write_text(text)
     assert without_totals(read_table(str(file)))[1] == []
+
+
+NOTES = ["Source: the office", "As of 12 March;;"]
+
+
+@pytest.mark.parametrize("below", [NOTES[:1], NOTES, [NOTES[0], "", "checked twice"]], ids=["one", "padded", "blocks"])
+def test_notes_below_a_blank_line_are_left_out_and_told_with_their_row(tmp_path, below):
+    text = lines("gross;tax;net", lambda i: f"{i};{i % 5};{2 * i}")
+    _, X, y, _ = learned(tmp_path, "net", text + "\n" + "\n".join(below))
+    np.testing.assert_array_equal(X["gross"], np.arange(N))
+    np.testing.assert_array_equal(y, 2.0 * np.arange(N))
+    notes = [(N + 3 + k, note.strip(";")) for k, note in enumerate(below) if note]
+    told = read_table(str(tmp_path / "table.csv")).told
+    assert [f"row {row}: {note!r} is a note below the table" in text for (row, note), text in zip(notes, told)] == [
+        True
+    ] * len(notes)
+
+
+@pytest.mark.parametrize(
+    ("below", "row"),
+    [("17;\n", N + 2), ("Ber\n", N + 2), ("\nBer\n1;2;3\n", N + 3), ("a note\n\na note\n", N + 2), ("\n17\n", N + 3)],
+    ids=["cut off", "a word cut off", "rows follow", "the same above", "a number"],
+)
+def test_a_short_row_that_may_be_one_of_the_table_is_an_error_with_its_row(tmp_path, below, row):
+    with pytest.raises(TableError, match=rf"row {row}: the header has 3 fields"):
+        learned(tmp_path, "net", lines("gross;tax;net", lambda i: f"{i};{i % 5};{2 * i}") + below)
+
+
+def test_rows_of_one_value_below_a_blank_line_are_rows(tmp_path):
+    file = tmp_path / "table.csv"
+    file.write_text("city,price\nBerlin,\n\nBonn,\n")
+    batch = read_table(str(file))
+    assert (batch.n_rows, batch.told) == (2, ())
 
 
 @pytest.mark.parametrize(
@@ -96,9 +129,9 @@ def test_what_stands_above_the_header_is_left_out_and_told(tmp_path, above):
     np.testing.assert_array_equal(X["gross"], np.arange(N))
     np.testing.assert_array_equal(y, 2.0 * np.arange(N))
     titles = [line.split(",")[0] for line in above.splitlines() if line.strip(",") and not line.startswith("sep=")]
-    assert [f"{title!r} stands above the header" in told for title, told in zip(titles, said, strict=True)] == [
-        True
-    ] * len(titles)
+    assert [f"{title!r} is above the header" in told for title, told in zip(titles, said, strict=True)] == [True] * len(
+        titles
+    )
 
 
 def test_a_first_row_that_may_be_a_header_is_the_header(tmp_path):
@@ -135,7 +168,7 @@ def test_blank_lines_are_rows_as_a_spreadsheet_counts(tmp_path, separator, end):
     frame(batch, learn(batch, "b"), said.append)
     assert said == [f"{file}, row 8, column 'a': 'oops' is not a number; it counts as missing"]
     file.write_bytes((end.join(rows) + f"{end}1,2,3{end}").replace(",", separator).encode())
-    with pytest.raises(TableError, match=f"row {len(rows) + 1}: the header has 2 fields and this row 3"):
+    with pytest.raises(TableError, match=f"row {len(rows) + 1}: the header has 2 fields but this row has 3"):
         read_table(str(file))
 
 
@@ -154,7 +187,7 @@ def test_blank_rows_of_other_formats_are_counted_as_well(tmp_path):
     book.save(tmp_path / "t.xlsx")
     batch = read_table(str(tmp_path / "t.xlsx"))
     assert (list(batch.columns), batch.numbers.tolist()) == (["a", "b"], [4, 5, 9])
-    assert "row 1: 'Sales' stands above the header" in batch.told[0]
+    assert "row 1: 'Sales' is above the header" in batch.told[0]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +209,7 @@ def test_a_name_over_two_lines_is_one_name(tmp_path):
 
 def test_a_quote_too_many_is_told(tmp_path):
     text = lines("a,note,y", lambda i: f'{i},"note {i}",{i % 7}.5')
-    with pytest.raises(TableError, match=rf"row {N + 2}: a quote is left open here"):
+    with pytest.raises(TableError, match=rf"row {N + 2}: this quote is never closed"):
         learned(tmp_path, "y", text + '1,"cut of')
     broken = text.replace('"note 7"', '"note 7', 1)
     file = tmp_path / "table.csv"
@@ -191,8 +224,8 @@ def test_a_header_that_comes_again_is_left_out_and_told_with_its_row(tmp_path):
     text = lines("a,y", lambda i: f"{i},{i}.5")
     _, X, y, said = learned(tmp_path, "y", text + text + text)
     assert (len(X), len(y)) == (3 * N, 3 * N)
-    more = "; so do 1 more, which are left out too"
-    assert said == [f"{tmp_path}/table.csv, row {N + 2}: the row repeats the header and is left out{more}"]
+    more = "; so do 1 more, which were skipped too"
+    assert said == [f"{tmp_path}/table.csv, row {N + 2}: the row repeats the header and was skipped{more}"]
     batch = read_table(str(tmp_path / "table.csv"))
     assert batch.numbers.tolist() == [i for i in range(2, 3 * N + 4) if i not in (N + 2, 2 * N + 3)]
 
@@ -276,10 +309,23 @@ def test_words_for_missing_values_make_no_column_of_words(tmp_path):
         (lambda i: f"ca. {i}.5 m²" if i % 9 == 0 else f"{i}.5 m2", "number"),
         (lambda i: f"${i}.5/mo", "number"),
         (lambda i: f"{i}.5 g/dL", "number"),
+        (lambda i: f"{i}.5 kg" if i % 2 else f"{i}.5", "number"),
+        (lambda i: f"'{i}.5", "number"),
+        (lambda i: f"'00{i % 7}", "category"),
         (lambda i: f"{('5 mg', '10 mg', '0.5 g')[i % 3]}", "category"),
         (lambda i: f"{('<5', '5-10', '>10')[i % 3]}", "category"),
     ],
-    ids=["a bound", "about", "a month", "a quotient", "several units", "ranges"],
+    ids=[
+        "a bound",
+        "about",
+        "a month",
+        "a quotient",
+        "half of them bare",
+        "an apostrophe",
+        "codes",
+        "several units",
+        "ranges",
+    ],
 )
 def test_numbers_are_read_with_what_stands_beside_them(tmp_path, write, kind):
     schema, X, _, said = learned(tmp_path, "y", lines("a,y", lambda i: f"{write(i)},{i % 5}.5"))
@@ -340,3 +386,36 @@ def test_words_for_missing_levels_are_missing_in_frames_as_in_files(tmp_path):
     before = replace(reader, na=False, levels=("blue", "n/a", "none", "red"))
     codes, _ = before.read(read(columns_of(frame_of(raw))["a"]))
     np.testing.assert_array_equal(codes[:5], [3, 0, 2, 1, np.nan])
+
+
+def test_two_encodings_in_one_file_are_told_with_the_first_row_of_the_other(tmp_path):
+    rows = [f"{('Köln', 'Bonn')[i % 2]},{i % 5}.5\n" for i in range(N)]
+    file = tmp_path / "table.csv"
+    file.write_bytes(b"city,y\n" + "".join(rows[:30]).encode("cp1252") + "".join(rows[30:]).encode())
+    (told,) = read_table(str(file)).told
+    assert "row 32, column 'city': 'KÃ¶ln' is 'Köln' in UTF-8, and other rows are in cp1252" in told
+    file.write_bytes(b"city,y\n" + "".join(rows).encode("cp1252"))
+    assert read_table(str(file)).told == ()
+
+
+def test_lakhs_and_dates_with_times_in_four_forms_are_read(tmp_path):
+    forms = ("%Y-%m-%d %H:%M", "%d %b %Y %H:%M", "%Y-%m-%dT%H:%M:%SZ", "%d.%m.%Y %H:%M")
+    days = pd.date_range("2021-01-13 14:05", periods=N, freq="37h")
+    text = lines("when;price;y", lambda i: f"{days[i].strftime(forms[i % 4])};₹12,{30 + i // 2},{100 + i};{i % 5}.5")
+    schema, X, _, said = learned(tmp_path, "y", text)
+    assert ([kind.name for kind in schema.columns.values()], said) == (["date", "number"], [])
+    np.testing.assert_array_equal(X["when"], days)
+    np.testing.assert_array_equal(X["price"], [1_200_000 + 1_000 * (30 + i // 2) + 100 + i for i in range(N)])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("<html><table><tr><td>1</td></tr></table></html>", "a web page"),
+        ("<?xml version='1.0'?><rows/>", "an XML document"),
+        (lines("town   wind  y", lambda i: f"T{i}   {i}  3"), "Blanks do not separate columns"),
+    ],
+)
+def test_what_is_no_table_of_ours_is_told_with_what_to_do(tmp_path, text, words):
+    with pytest.raises(TableError, match=words):
+        learned(tmp_path, "y", text)

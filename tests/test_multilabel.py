@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 from sklearn.metrics import hamming_loss, log_loss
 from sklearn.model_selection import cross_val_score
@@ -22,7 +23,8 @@ GIVEN = [
     KELMClassifier(gamma=0.05, C=3.0),
     NKELMClassifier(80, gamma=0.05, C=3.0, random_state=0),
 ]
-OPEN = [ELMClassifier(random_state=0), KELMClassifier(random_state=0), NKELMClassifier(random_state=0)]
+ADAPTIVE = AdaptiveClassifier(loss="squared", effort="fast", random_state=0)
+OPEN = [ELMClassifier(random_state=0), KELMClassifier(random_state=0), NKELMClassifier(random_state=0), ADAPTIVE]
 names = lambda model: type(model).__name__  # noqa: E731
 
 
@@ -99,8 +101,9 @@ def test_a_label_that_all_rows_have_is_certain_but_for_what_rows_can_tell():
     assert (model.predict_proba(X[TEST])[:, 2] > 0.95).all()
 
 
-def test_models_are_saved_scored_and_searched(tmp_path):
-    model = NKELMClassifier(60, gamma=0.05, C=3.0, random_state=0).fit(X[TRAIN], Y[TRAIN])
+@pytest.mark.parametrize("model", [GIVEN[2], ADAPTIVE], ids=names)
+def test_models_are_saved_scored_and_searched(tmp_path, model):
+    model = clone(model).fit(X[TRAIN], Y[TRAIN])
     ulmus.save(model, tmp_path / "labels.ulmus")
     again = ulmus.load(tmp_path / "labels.ulmus")
     np.testing.assert_array_equal(again.predict_proba(X[TEST]), model.predict_proba(X[TEST]))
@@ -122,16 +125,37 @@ def test_what_is_for_one_label_a_row_is_refused(tmp_path):
         "counterfactuals": lambda: model.counterfactuals(X[:1], X, target=1),
         "report": lambda: ulmus.report(model, X, Y, tmp_path / "page.html"),
         "ONNX": lambda: ulmus.onnx.export(model, tmp_path / "labels.onnx"),
-        "streams": lambda: streaming.fit(NKELMClassifier(30, gamma=0.05, C=3.0), (X, Y)),
+        "classifiers of streams": lambda: streaming.fit(NKELMClassifier(30, gamma=0.05, C=3.0), (X, Y)),
     }
     for what, ask in asked.items():
-        with pytest.raises(ValueError, match=f"{what}.*for one label a row"):
+        with pytest.raises(ValueError, match=f"{what}.*single label per row"):
             ask()
     for wrong in ({"loss": "log"}, {"class_weight": "balanced"}, {"decision": "balanced"}):
-        with pytest.raises(ValueError, match=f"several labels a row need {next(iter(wrong))}="):
+        with pytest.raises(ValueError, match=f"multilabel targets need {next(iter(wrong))}="):
             NKELMClassifier(30, **wrong).fit(X, Y)
     with pytest.raises(ValueError, match=r"has 0 and 1 .*got \[0, 1, 2\]"):
         NKELMClassifier().fit(X, Y + Y[:, ::-1])
+
+
+def test_an_adaptive_model_of_equal_labels_is_that_of_two_classes():
+    """The view is shared by all labels, and equal labels choose the view that one of them would."""
+    twice = np.column_stack([Y[TRAIN, 0], Y[TRAIN, 0]])
+    model, alone = clone(ADAPTIVE).fit(X[TRAIN], twice), clone(ADAPTIVE).fit(X[TRAIN], Y[TRAIN, 0])
+    np.testing.assert_allclose(*model.predict_proba(X[TEST]).T, rtol=1e-9)
+    assert model.view_.kernel == alone.view_.kernel
+    np.testing.assert_allclose(model.predict_proba(X[TEST])[:, 0], alone.predict_proba(X[TEST])[:, 1], atol=1e-6)
+
+
+def test_adaptive_models_of_frames_tell_their_labels():
+    frame = pd.DataFrame(X, columns=list("abcdefgh")).assign(a=np.where(X[:, 0] > 0, "high", "low"))
+    labels = pd.DataFrame(Y, columns=["sea", "sun", "sand", "wind"])
+    model = clone(ADAPTIVE).fit(frame[TRAIN], labels[TRAIN])
+    assert "4: sea, sun, sand, wind" in str(model.summary())
+    assert model.explain(frame[:2], frame[:10]).values.shape == (2, 8, 4)
+    assert hamming_loss(Y[TEST], model.predict(frame[TEST])) < 0.3
+    assert model.predict_proba(frame[TEST]).shape == (150, 4)
+    with pytest.raises(ValueError, match=r'need loss="squared"; for more wrap it.*MultiOutputClassifier'):
+        AdaptiveClassifier(effort="fast").fit(frame, labels)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_few_groups_are_folds_of_their_own_and_one_group_is_refused():
 @pytest.mark.parametrize(("n", "most"), [(1, "0.00"), (10, "0.82")])
 def test_intervals_of_few_rows_say_what_they_bear(n, most):
     model = NKELMRegressor(random_state=0).fit(X[:n], Y[:n])
-    with pytest.warns(UserWarning, match=f"coverage of at most {most}"):
+    with pytest.warns(UserWarning, match=f"the coverage is at most {most}"):
         model.predict_interval(X, coverage=0.9)
 
 

@@ -8,12 +8,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import ulmus
 from tools.check_wheel import check
 from tools.release import absolute_links, changed
 
 ROOT = Path(__file__).parent.parent
+WORKFLOWS = ROOT / ".github" / "workflows"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
@@ -35,6 +37,30 @@ def test_a_tag_names_the_version_in_every_file():
     assert "## Unreleased\n\n## 7.8.9 - 2030-01-02\n" in files["CHANGELOG.md"]
     assert '  version: "7.8.9"' in files["conda/recipe.yaml"]
     assert not re.findall(r"\]\((?!https?:|#)", files["README.md"])
+
+
+def test_a_version_that_the_changelog_prepares_gets_its_date():
+    text = changed(ROOT, f"v{PROJECT['version']}", "2030-01-02", None)["CHANGELOG.md"]
+    assert f"\n## {PROJECT['version']} - 2030-01-02\n" in text
+    assert "unreleased" not in text.split("## 0.1.0")[0]
+
+
+def test_workflows_name_what_is_there():
+    """They parse, run targets of the Makefile and tools that exist, and test the versions that the package names."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    files = {path.name: yaml.safe_load(path.read_text(encoding="utf-8")) for path in WORKFLOWS.glob("*.yml")}
+    assert set(files) == {"ci.yml", "docs.yml", "publish.yml"}
+    jobs = [job for file in files.values() for job in file["jobs"].values()]
+    for step in (step for job in jobs for step in job["steps"]):
+        assert "uses" in step or "run" in step
+        for word in re.findall(r"\bmake ([a-z-]+)", step.get("run", "")):
+            assert word in targets
+        for tool in re.findall(r"tools/\w+\.py", step.get("run", "")):
+            assert (ROOT / tool).exists()
+    assert set(files["ci.yml"]["jobs"]["corners"]["strategy"]["matrix"]["corner"]) <= targets
+    classifiers = {c.rpartition(" ")[2] for c in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+$", c)}
+    assert set(files["ci.yml"]["jobs"]["test"]["strategy"]["matrix"]["python"]) == classifiers
+    assert files["publish.yml"]["jobs"]["publish"]["permissions"] == {"id-token": "write"}
 
 
 def test_links_of_the_readme_lead_into_the_repository():

@@ -53,9 +53,9 @@ def test_a_model_of_every_family_is_reported(tmp_path, name):
     found = sections_of(tmp_path / "page.html")
     assert tuple(found) == SECTIONS
     assert all("<svg" in found[key] for key in ("errors", "calibration", "importance", "map"))
-    assert ("share of the slope" in found["importance"]) == hasattr(model, "feature_importances_")
+    assert ("share of the gradient" in found["importance"]) == hasattr(model, "feature_importances_")
     searched = hasattr(model, "view_") or hasattr(model, "tuning_")
-    assert ("Nothing was searched" in found["choice"]) != searched
+    assert ("nothing was searched" in found["choice"]) != searched
     assert ("<svg" in found["choice"]) == searched
 
 
@@ -69,7 +69,7 @@ def test_importances_of_an_adaptive_model_are_shown_with_their_names(tmp_path):
     frame, y = mixed()
     model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(frame[:150], y[:150])
     ulmus.report(model, frame[150:], y[150:], tmp_path / "page.html")
-    part = sections_of(tmp_path / "page.html")["importance"].partition("share in its mean")[2]
+    part = sections_of(tmp_path / "page.html")["importance"].partition("share of its mean")[2]
     rows = re.findall(r"<td>(\w+)</td><td class=\"n\">([\d.e-]+)</td>", part)
     expected = sorted(zip(frame.columns, model.feature_importances_, strict=True), key=lambda row: -row[1])
     assert [name for name, _ in rows] == [name for name, _ in expected]
@@ -81,7 +81,7 @@ def test_an_adaptive_model_shows_where_it_is_unsure(tmp_path):
     frame, y = mixed()
     model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(frame[:150], y[:150])
     ulmus.report(model, frame[150:], y[150:], tmp_path / "page.html")
-    assert "largest standard deviation" in sections_of(tmp_path / "page.html")["unsure"]
+    assert "largest predictive standard deviation" in sections_of(tmp_path / "page.html")["unsure"]
 
 
 def test_a_model_that_is_equally_sure_everywhere_shows_what_it_missed_most(tmp_path, monkeypatch):
@@ -90,7 +90,7 @@ def test_a_model_that_is_equally_sure_everywhere_shows_what_it_missed_most(tmp_p
     monkeypatch.setattr(type(model), "_deviation_factors", type(model)._variance_factors)  # the same for every row
     ulmus.report(model, frame[150:], y[150:], tmp_path / "page.html")
     text = sections_of(tmp_path / "page.html")["unsure"]
-    assert "missed most" in text
+    assert "largest errors" in text
     worst = 150 + int(np.argmax(np.abs(y[150:] - model.predict(frame[150:]))))
     assert f"<td>{frame.index[worst]}</td>" in text.partition("<tbody>")[2].partition("</tr>")[0]
 

@@ -55,7 +55,7 @@ def two_classes(tmp_path_factory):
         n_rows=300,
         n_fitted=N,
         left_out={"id": "names the rows"},
-        findings=("column 'x' alone tells the target",),
+        findings=("column 'x' predicts the target on its own",),
     )
     ulmus.report(model, frame, np.where(y > 0, "yes", "no"), page, context=context)
     return page, model, frame, np.where(y > 0, "yes", "no")
@@ -105,7 +105,7 @@ def test_a_report_names_file_and_target_and_what_is_odd(two_classes):
     for words in (
         "Report on churn",
         "classification of churn, on 240 rows of customers.csv",
-        "column &#x27;x&#x27; alone tells the target",
+        "column &#x27;x&#x27; predicts the target on its own",
         "names the rows",
         "area under the ROC curve",
         "average precision",

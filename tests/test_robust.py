@@ -312,7 +312,7 @@ def test_what_makes_no_sense_is_refused(family):
         fixed(family).fit(X, np.where(np.arange(50) == 3, np.nan, y))
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", cases(LOSSES, "quartic", "huber"))
 @pytest.mark.parametrize("family", MODELS)
 def test_constant_targets_are_predicted(family, name):
     X, _ = regression(40)
@@ -320,7 +320,7 @@ def test_constant_targets_are_predicted(family, name):
     np.testing.assert_allclose(model.predict(X), 3.0, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", cases(LOSSES, "quartic", "huber"))
 @pytest.mark.parametrize("family", MODELS)
 def test_nothing_but_outliers_still_gives_a_finite_answer(family, name):
     rng = np.random.RandomState(0)

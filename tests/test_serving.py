@@ -127,7 +127,7 @@ def test_bad_rows_are_answered_in_the_words_of_the_command_line(folder, capsys):
         ({"content": b"3"}, 400, "a request is a row"),
         ({"json": []}, 422, "no rows"),
         ({"json": [3]}, 422, "a row must be a JSON object"),
-        ({"json": {"age": 3}}, 422, "there is no such column"),
+        ({"json": {"age": 3}}, 422, "no such column"),
         ({"json": {"age": [[3]]}}, 422, "a value must be a number, a text, true, false, null, or a list of these"),
         ({"json": {"rows": [], "wish": 1}}, 400, "no 'wish'"),
         ({"json": {"rows": [{}], "proba": True}}, 422, "proba is for classes"),
@@ -152,7 +152,7 @@ def test_files_come_back_with_predictions(folder):
     pd.testing.assert_frame_equal(pd.read_csv(folder / "back.csv"), expected)
     assert "Ulmus-Warnings" not in good.headers
     assert bad.status_code == 422
-    assert bad.json()["error"].startswith("the file, row 2: the header has 2 fields and this row 1")
+    assert bad.json()["error"].startswith("the file, row 2: the header has 2 fields but this row has 1")
     odd = new.astype({"age": object})
     odd.loc[3, "age"] = "älter"
     (answer,) = ask(app_of(folder), ("POST", "/csv", {"content": odd.to_csv(index=False).encode()}))

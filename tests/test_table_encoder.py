@@ -280,18 +280,18 @@ def test_what_cannot_be_read_is_told_with_its_number():
     model = TableEncoder(prepared=False).fit(rows)
     rows.loc[[3, 7], "price"] = "on request"
     with pytest.warns(
-        ulmus.UnreadableWarning, match="'price': 2 of 60 values are no numbers, the first is 'on request'"
+        ulmus.UnreadableWarning, match="'price': 2 of 60 values are not numbers, starting with 'on request'"
     ):
         assert np.isnan(model.transform(rows)).sum() == 2
     rows["price"] = "on request"
-    with pytest.raises(ValueError, match="'price' held numbers in training and holds"):
+    with pytest.raises(ValueError, match="'price' contained numbers in training and contains"):
         model.transform(rows)
 
 
 def test_levels_never_seen_are_told_where_they_are_more_than_one_expects():
     rows = pd.DataFrame({"town": ["Rome", "Oslo"] * 30})
     model = TableEncoder(prepared=False).fit(rows)
-    with pytest.warns(ulmus.UnseenLevelWarning, match="30 of 60 values are levels that were not there in training"):
+    with pytest.warns(ulmus.UnseenLevelWarning, match="30 of 60 values were not seen in training"):
         model.transform(rows.replace("Oslo", "Bern"))
     many = pd.DataFrame({"name": [f"n{i // 2}" for i in range(60)] + [f"m{i}" for i in range(40)]})
     alone = TableEncoder(prepared=False, kinds={"name": "category"}).fit(many)

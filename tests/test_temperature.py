@@ -79,10 +79,10 @@ def test_scores_that_say_nothing_are_warned_of():
     rng = np.random.RandomState(3)
     scores, y = rng.normal(size=(300, 3)), np.repeat([0, 0, 0, 1, 2], 60)
     scores[np.arange(300), y] -= 2.0  # wrong more often than not
-    with pytest.warns(NumericalWarning, match="how frequent"):
+    with pytest.warns(NumericalWarning, match="no more informative than the class frequencies"):
         _, floor = fit_temperature(scores, y, np.ones(300))
     np.testing.assert_allclose(floor, [0.6, 0.2, 0.2], atol=0.01)
-    with pytest.warns(NumericalWarning, match="how frequent"):
+    with pytest.warns(NumericalWarning, match="no more informative than the class frequencies"):
         fit_temperature(np.zeros((300, 3)), y, np.ones(300))
 
 

@@ -47,7 +47,9 @@ def changed(root: Path, tag: str, date: str, repository: str | None) -> dict[str
         "CITATION.cff": (r"^version: .*$", f"version: {version}\ndate-released: {date}"),
         "conda/recipe.yaml": (r"^  version: .*$", f'  version: "{version}"'),
     }
-    if f"## {version} - " not in files["CHANGELOG.md"]:
+    if f"## {version} - unreleased" in files["CHANGELOG.md"]:
+        put["CHANGELOG.md"] = (rf"^## {re.escape(version)} - unreleased$", f"## {version} - {date}")
+    elif f"## {version} - " not in files["CHANGELOG.md"]:
         put["CHANGELOG.md"] = (r"^## Unreleased$", f"## Unreleased\n\n## {version} - {date}")
     for name, (pattern, by) in put.items():
         files[name] = replaced(files[name], pattern, by, name)

@@ -32,7 +32,7 @@ def adaptive(effort: str) -> Make:
 
 
 def adaptive_less(**less: Any) -> Make:
-    """The default without one of its ingredients."""
+    """The default without one of its ingredients, or with one that it does not have."""
     plain = EFFORTS["default"]
     of_search = {k: v for k, v in less.items() if hasattr(plain.budget, k)}
     budget, numbers = (replace(each or plain.budget, **of_search) for each in (plain.budget, plain.numbers))
@@ -71,6 +71,7 @@ OURS: dict[str, Make] = {
     "a view chosen on few rows": adaptive_less(
         rows=800, landmarks=100, metric_rows=1_200, metric_landmarks=128, final_landmarks=(250, 250), kernels=1
     ),
+    "with boosted trees": adaptive_less(trees=True),
     "Adaptive, fast": adaptive("fast"),
     "Adaptive, best": adaptive("best"),
     "NKELM": family("NKELM"),

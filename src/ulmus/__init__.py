@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in
         LeftOutWarning,
         NumericalWarning,
         ScaleWarning,
+        SpellingWarning,
         UnreadableWarning,
         UnseenLevelWarning,
     )
@@ -48,7 +49,7 @@ if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in
         WaterfallDisplay,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ENDA",
@@ -88,6 +89,7 @@ __all__ = [
     "RobustELMRegressor",
     "RobustNKELMRegressor",
     "ScaleWarning",
+    "SpellingWarning",
     "TableCheck",
     "TableEncoder",
     "TuningDisplay",
@@ -117,6 +119,7 @@ HOMES = {
         "LeftOutWarning",
         "NumericalWarning",
         "ScaleWarning",
+        "SpellingWarning",
         "UnreadableWarning",
         "UnseenLevelWarning",
     ),

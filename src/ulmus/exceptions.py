@@ -29,6 +29,10 @@ class LeakWarning(DataWarning):
     """A column tells the target nearly by itself: it may not be known when a prediction is asked for."""
 
 
+class SpellingWarning(DataWarning):
+    """Levels differ in upper and lower case only, and count as different ones."""
+
+
 class ScaleWarning(DataWarning):
     """One column dwarfs the others, so that a kernel of distances sees it alone."""
 

@@ -47,4 +47,6 @@ class SeveralLabels:
 def refuse_several(targets: Any, what: str) -> None:
     """Refuse what is defined for one label a row only."""
     if isinstance(targets, SeveralLabels):
-        raise ValueError(f"{what} is for one label a row, and this model was fitted to {len(targets.classes)} of them")
+        raise ValueError(
+            f"{what} needs a single label per row, and this model was fitted to {len(targets.classes)} labels"
+        )

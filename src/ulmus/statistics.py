@@ -308,7 +308,7 @@ class TriangularStatistics:
         return Statistics(times_own_transpose(R.T), self.n_outputs, self.n_rows)
 
 
-#: Variance of one column over that of all others beyond which distances see it alone; rows that tell.
+#: Variance of one column over that of all others beyond which it dominates all distances; rows that tell.
 DWARFS, DWARFING_ROWS = 1e4, 20_000
 
 

@@ -32,11 +32,11 @@ WHOLE = (
     "cannot be read as a table",
     "damaged",
     "a ZIP archive",
-    "one JSON array",
+    "a JSON array",
     "no column is left",
     "there is only the target",
-    "MiB, longer than any",
-    "the rows that are left",
+    "MiB, which is too long",
+    "the training rows have",
 )
 #: Values that cells come to hold.
 CELLS = (
@@ -92,7 +92,7 @@ def check(seed: int) -> str:
             if command == "predict":
                 rows = list(csv.DictReader(io.StringIO(out.read_text())))
                 assert rows, "no row was predicted"
-                expected = n_rows(data, said.count("stands above the header"))
+                expected = n_rows(data, said.count("is above the header"))
                 expected -= said.count("repeats the header") + sum(map(int, re.findall(r"so do (\d+) more", said)))
                 assert len(rows) == expected, f"{len(rows)} rows of {expected} were predicted"
                 assert all(row["prediction"] not in ("", "nan", None) for row in rows), "a prediction is missing"

@@ -141,7 +141,7 @@ class Spread:
             return Likeness()
         if self.rows is None or self.rows.X is None:
             raise ValueError(
-                "groups and shift need the rows that were left out, and a file of before has none; fit again"
+                "groups and shift need the rows that were left out, which files from earlier versions lack; fit again"
             )
         old, weight = self.rows.X, self.rows.weight
         labels = (

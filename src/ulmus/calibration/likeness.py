@@ -86,7 +86,7 @@ def _warn_unless_borne(total: float, levels: np.ndarray) -> None:
     if not borne(total, levels):
         most = max((total - 1.0) / (total + 1.0), 0.0)
         warnings.warn(
-            f"so few rows support a coverage of at most {most:.2f}; intervals end at the largest errors seen, and are "
-            "too narrow",
+            f"with so few rows the coverage is at most {most:.2f}; intervals extend to the largest observed errors "
+            "only, and are too narrow",
             stacklevel=6,
         )

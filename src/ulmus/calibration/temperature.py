@@ -164,8 +164,8 @@ def _share(own: np.ndarray, prior: np.ndarray, weight: np.ndarray, least: float)
 
 def _warn_of_nothing(loss: float) -> None:
     warnings.warn(
-        "scores of rows that were left out say no more of their classes than how frequent these are (log loss "
-        f"{loss:.3g}); predict_proba returns nearly the frequencies. More rows, other features or a smaller C may help",
+        "the held-out scores are no more informative than the class frequencies (log loss "
+        f"{loss:.3g}); predict_proba returns nearly those. More rows, other features or a smaller C may help",
         NumericalWarning,
         stacklevel=6,
     )

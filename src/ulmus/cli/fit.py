@@ -58,10 +58,10 @@ def fit(
     order = [c.strip() for c in categories.split(",")] if categories else None
     _check(data, test, order, holdout, output, report, stream)
     if not stream and too_large(data):
-        say(f"{data} is large beside the free memory: it is streamed, as with --stream", "yellow")
+        say(f"{data} is large compared with free memory; streaming it, as with --stream", "yellow")
         stream = True
     if stream and roles != Roles():
-        raise UsageError("--stream knows no roles of columns; name them without it, or prepare the table first")
+        raise UsageError("--stream does not support column roles; drop --stream, or prepare the table first")
     if stream:
         from ulmus.cli.stream import fit_stream
 
@@ -87,7 +87,7 @@ def fit(
     fitted, X_test, y_test, none = _held_out(read, holdout, seed)
     X_fit, y_fit = X.iloc[fitted], y[fitted]
     if schema.task != "regression" and len(np.unique(y_fit)) < 2:
-        raise TableError("the rows that are left to fit have one class only", file=data, column=goal)
+        raise TableError("the training rows have only one class", file=data, column=goal)
     name = chosen_model(model, schema)
     pipeline = model_for(schema, name, effort=effort, seed=seed, threads=threads, verbose=verbose)
     pipeline[-1].set_params(**scored_by(roles, name, schema.task), **directed(roles, schema, name))
@@ -99,7 +99,7 @@ def fit(
     seconds = time.perf_counter() - began_fit
     found: list[Score] = [] if X_test is None else scores(pipeline, X_test, y_test)
     found.sort(key=lambda score: score.name != measure)
-    where = "the test file" if test else f"{len(y_test):,} rows set aside" if found else none
+    where = "the test file" if test else f"{len(y_test):,} held-out rows" if found else none
     shown(found, where, len(y_fit))
     rows = (X_fit, y_fit, X_test, y_test)
     entries = compared(schema, found, seconds, rows, measure) if found and compare else []
@@ -110,7 +110,7 @@ def fit(
             unwatched(final)
             if hasattr(pipeline[-1], "tuning_"):
                 keep_tuning(final[-1], pipeline[-1].tuning_)
-        say(f"fitted again to all {len(y):,} rows; the scores are those of the model of {len(y_fit):,}")
+        say(f"refitted to all {len(y):,} rows; the scores are those of the model trained on {len(y_fit):,}")
     chosen(final[-1])
     about = (X_test, y_test) if found else (X_fit, y_fit)
     options = f"--model {name}" + (f" --effort {effort}" if name == "adaptive" else "")
@@ -168,7 +168,7 @@ def _read(
         schema = replace(schema, profile=profile(columns_as_arrays(X)))
         if schema.task != "regression" and len(np.unique(y)) < 2:
             raise TableError(
-                f"all rows have the same value, {y[0]}: there is nothing to tell apart", file=data, column=goal
+                f"all rows have the same value, {y[0]}, so there is nothing to predict", file=data, column=goal
             )
         return Read(schema, X, y, extras, rows_of(read_table(test), schema, test, decimal) if test else None, measure)
 
@@ -270,7 +270,7 @@ def measured_by(roles: Roles, schema: Schema) -> str:
     name, regression, classification = METRICS[roles.metric]
     wanted = regression if schema.task == "regression" else classification
     if not wanted or (schema.task == "ordinal" and roles.metric not in ("accuracy", "log_loss")):
-        raise UsageError(f"--metric {roles.metric} is none of {schema.task}")
+        raise UsageError(f"--metric {roles.metric} is not a metric for {schema.task}")
     return name
 
 
@@ -305,7 +305,7 @@ def compared(schema: Schema, found: list[Score], seconds: float, rows: Any, meas
     entries.append(Contender("ulmus", found, seconds, ours=True))
     ordered = ranked(entries, measure)
     lines = [(e.name, number(e.value(measure).value), f"{e.seconds:.1f} s") for e in ordered]
-    show("the same rows, by other models", lines, ("", measure, "time"))
+    show("baselines on the same rows", lines, ("", measure, "time"))
     said = verdict(entries, measure)
     if said:
         say(said, "yellow")
@@ -336,10 +336,10 @@ def chosen(model: Any) -> None:
 
 def shown(found: list[Score], where: str, n_fit: int) -> None:
     if not found:
-        say(f"no rows were set aside, so there are no scores: {where}; use --test", "yellow")
+        say(f"no rows were held out, so there are no scores: {where}; use --test", "yellow")
         return
     rows = [(s.name, number(s.value), f"{number(s.low)} … {number(s.high)}") for s in found]
-    show(f"scores on {where}, fitted to {n_fit:,}", rows, ("", "value", "95 % interval"))
+    show(f"scores on {where}, trained on {n_fit:,}", rows, ("", "value", "95 % interval"))
 
 
 def command_line(data: str, schema: Schema, seed: int, options: str) -> str:

@@ -29,7 +29,7 @@ def project(data: str, goal: str, output: str, *, seed: int) -> None:
         features = np.asarray(encoder(schema.columns).fit_transform(X), dtype=float)
         picture = draw(features, *grouped(y, None if schema.task == "regression" else np.unique(y)), X, {})
     if picture is None:
-        raise TableError("there is only one class: nothing to tell apart", file=data, column=goal)
+        raise TableError("there is only one class, so there is nothing to separate", file=data, column=goal)
     text = (
         f"The plane that tells the values of {goal} apart best (ENDA). Point at a mark, or tap it, for its values. "
         f"{shown(len(y))}"

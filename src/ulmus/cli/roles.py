@@ -58,7 +58,7 @@ class Roles:
                 name, _, sign = (piece.strip() for piece in part.rpartition("="))
                 if sign not in DIRECTIONS:
                     raise UsageError(
-                        f"--monotone takes NAME=1 (answers must not fall along the column) or NAME=-1, got {part!r}"
+                        f"--monotone takes NAME=1 (predictions must not fall along the column) or NAME=-1, got {part!r}"
                     )
                 if name not in schema.columns or schema.columns[name].name != "number":
                     kind = schema.columns[name].name if name in schema.columns else "not a column that the model takes"
@@ -166,7 +166,7 @@ def divided(y: np.ndarray, extras: Extras, task: str, holdout: float, seed: int)
         border = extras.when[order[round((1 - holdout) * n)]]
         late = extras.when >= border if (extras.when < border).any() else extras.when > border
         if not late.any() or late.all():
-            raise UsageError("--time: all rows have the same time, so that none are the latest")
+            raise UsageError("--time: all rows have the same time, so none is the most recent")
         return np.flatnonzero(~late), np.flatnonzero(late)
     if extras.group is not None:
         names, group = np.unique(extras.group, return_inverse=True)

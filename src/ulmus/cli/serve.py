@@ -12,7 +12,7 @@ def serve(file: str, *, host: str, port: int, threads: int, max_bytes: int) -> N
 
         from ulmus.serving import Limits, application
     except ImportError as error:
-        raise UsageError(f'a server needs more packages: pip install "ulmus[serve]" ({error})') from error
+        raise UsageError(f'serving needs more packages: pip install "ulmus[serve]" ({error})') from error
     about, model = load_model(file)
     schema = Schema.from_json(about.notes.get("table"), file)
     model[-1].n_jobs = threads

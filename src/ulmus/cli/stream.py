@@ -95,9 +95,9 @@ def fit_stream(
         found = scores(fitted, *rows_seen)
         shown(found, "the test file", batches.rows)
     else:
-        say("there is no --test, so there are no scores", "yellow")
+        say("no --test was given, so there are no scores", "yellow")
     if report and not test:
-        warn("there is no --test, so there is no report")
+        warn("no --test was given, so there is no report")
         report = None
     options = f"--model {name}" + (f" --effort {effort}" if name == "adaptive" else "")
     command = command_line(data, schema, seed, f"{options} --stream")

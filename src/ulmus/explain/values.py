@@ -111,7 +111,7 @@ def _missing(gap: np.ndarray, values: np.ndarray, scores: np.ndarray) -> np.ndar
     if worst > ADDS_UP * size:
         warnings.warn(
             f"the values missed the predictions by up to {worst:.1e} ({worst / size:.1e} of the largest): the weights "
-            "of the model are so large that sums lose digits. A smaller C, or a larger gamma, would be steadier",
+            "of the model are so large that sums lose digits. A smaller C, or a larger gamma, would be more stable",
             NumericalWarning,
             stacklevel=4,
         )

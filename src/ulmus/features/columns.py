@@ -194,8 +194,8 @@ class Reader:
             if len(wrong) > MOST * there:
                 raise self._turned(column, f" ({first!r} and {len(wrong) - 1} more cannot be read)")
             warnings.warn(
-                f"column {self.name!r}: {len(wrong)} of {there} values are no {CALLED[self.kind.name]}, the first is "
-                f"{first!r}; they count as missing",
+                f"column {self.name!r}: {len(wrong)} of {there} values are not {CALLED[self.kind.name]}, starting "
+                f"with {first!r}; they count as missing",
                 UnreadableWarning,
                 stacklevel=2,
             )
@@ -209,7 +209,7 @@ class Reader:
 
     def _turned(self, column: Column, more: str = "") -> ValueError:
         was = "numbers" if self.kind.name == "category" else CALLED[self.kind.name]
-        return ValueError(f"column {self.name!r} held {was} in training and holds {column.dtype} now{more}")
+        return ValueError(f"column {self.name!r} contained {was} in training and contains {column.dtype} now{more}")
 
     def _tags(self, value: Any) -> list[str]:
         return list(value) if isinstance(value, tuple) else tags_of(value, self.kind.form or "|")
@@ -219,8 +219,8 @@ def doubt(name: str, text: str, form: str) -> str:
     """What is to be told of dates whose day and month may be exchanged."""
     order = "day.month" if form.index("%d") < form.index("%m") else "month.day"
     return (
-        f"column {name!r}: {text!r} and all other dates may be read in two ways, and are read as {order}.year; write "
-        "them as 2024-12-31 to be sure"
+        f"column {name!r}: {text!r} and all other dates are ambiguous and are read as {order}.year; write them as "
+        "2024-12-31 to be safe"
     )
 
 
@@ -239,8 +239,8 @@ def _category(reader: Reader, words: Column) -> tuple[np.ndarray, np.ndarray]:
     if there >= ENOUGH and unseen > (UNSEEN + 2 * reader.rare) * there:
         first = next(str(value) for value in words.distinct if str(value) not in code)
         warnings.warn(
-            f"column {reader.name!r}: {unseen} of {there} values are levels that were not there in training, the first "
-            f"is {first!r}; they count as an unknown level",
+            f"column {reader.name!r}: {unseen} of {there} values were not seen in training, starting "
+            f"with {first!r}; they are treated as an unknown level",
             UnseenLevelWarning,
             stacklevel=2,
         )

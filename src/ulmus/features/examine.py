@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from ulmus._layout import html_table, text_table
 from ulmus.exceptions import LeftOutWarning
-from ulmus.features.findings import Finding, copies, drift, leaks, profile
+from ulmus.features.findings import Finding, copies, drift, leaks, profile, spellings
 from ulmus.features.frames import columns_of, frame_of
 from ulmus.features.table_encoder import TableEncoder
 
@@ -30,8 +30,8 @@ class TableCheck:
     left_out : dict of str to str
         Columns that a model leaves out (names of rows, constants, empty ones), and why.
     findings : list of Finding
-        Columns that tell the target, copies among rows held out, drift; each has a ``kind`` (a class of warnings), a
-        ``text`` and the ``column``, where there is one.
+        Columns that tell the target, levels spelled in two ways, copies among rows held out, drift; each has a
+        ``kind`` (a class of warnings), a ``text`` and the ``column``, where there is one.
     """
 
     kinds: dict[str, str]
@@ -109,13 +109,18 @@ def check_table(
         y = np.asarray(y)
         if len(y) != len(M):
             raise ValueError(f"X has {len(M)} rows and y has {len(y)}")
-        found += leaks(M, names, prepared.inputs_, y, _classes(y) if task == "auto" else task == "classification")
+        classes = _classes(y) if task == "auto" else task == "classification"
+        found += spellings(y, "classes") if classes else []
+        found += leaks(M, names, prepared.inputs_, y, classes)
+    columns = _columns(X, names)
+    for name in (name for name in names if prepared.kinds_[name] == "category"):
+        found += spellings(columns[name], f"column {name!r}: levels", name)
     if X_new is not None:
         if y is not None and y_new is not None:
             found += copies(M, y, prepared.transform(X_new), np.asarray(y_new))
         kept = [name for name in names if name not in prepared.left_out_]
-        then, now = ({name: _values(each, names, name) for name in kept} for each in (X, X_new))
-        found += drift(profile(then), now)
+        new = _columns(X_new, names)
+        found += drift(profile({name: columns[name] for name in kept}), {name: new[name] for name in kept})
     return TableCheck(dict(prepared.kinds_), dict(prepared.left_out_), found)
 
 
@@ -126,9 +131,9 @@ def _classes(y: np.ndarray) -> bool:
     return bool(len(values) <= FEW and (values == np.round(values)).all())
 
 
-def _values(X: Any, names: list[str], name: str) -> np.ndarray:
-    """A column of a frame, or of an array."""
+def _columns(X: Any, names: list[str]) -> dict[str, np.ndarray]:
+    """The columns of a frame, or of an array, by name."""
     frame = frame_of(X)
     if frame is None:
-        return np.asarray(X)[:, names.index(name)]
-    return np.asarray({str(k): v for k, v in columns_of(frame).items()}[name].to_numpy())
+        return dict(zip(names, np.asarray(X).T, strict=True))
+    return {str(name): np.asarray(column.to_numpy()) for name, column in columns_of(frame).items()}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from ulmus.exceptions import DataWarning, DriftWarning, DuplicateWarning, LeakWarning, ScaleWarning
+from ulmus.exceptions import DataWarning, DriftWarning, DuplicateWarning, LeakWarning, ScaleWarning, SpellingWarning
 from ulmus.features.dates import as_days
 from ulmus.features.sampling import row_keys
 from ulmus.statistics import dwarfing
@@ -77,8 +77,8 @@ def leaks(M: np.ndarray, names: Sequence[str], inputs: np.ndarray, y: np.ndarray
             found.append(
                 Finding(
                     LeakWarning,
-                    f"column {name!r} alone tells the target ({measure} {told:.4f} on rows held out); will it be known "
-                    "when a prediction is asked for?",
+                    f"column {name!r} predicts the target on its own ({measure} {told:.4f} on held-out rows); will it "
+                    "be available at prediction time?",
                     str(name),
                 )
             )
@@ -107,10 +107,24 @@ def copies(M: np.ndarray, y: np.ndarray, M_test: np.ndarray, y_test: np.ndarray)
     return [
         Finding(
             DuplicateWarning,
-            f"{int(same.sum())} of {len(y_test)} rows held out are copies of rows of the training, target included; "
-            "the scores flatter. Leave copies out, or hold them out together (groups)",
+            f"{int(same.sum())} of {len(y_test)} held-out rows duplicate training rows, target included, so the scores "
+            "are optimistic; remove duplicates, or hold them out together (groups)",
         )
     ]
+
+
+def spellings(values: np.ndarray, what: str, column: str | None = None) -> list[Finding]:
+    """Levels that differ in upper and lower case only."""
+    by_sound: dict[str, set[str]] = {}
+    for value in {value for value in values.tolist() if isinstance(value, str)}:
+        by_sound.setdefault(" ".join(value.split()).casefold(), set()).add(value)
+    several = sorted(sorted(same) for same in by_sound.values() if len(same) > 1)
+    if not several:
+        return []
+    more = f", and {len(several) - 1} more such groups" if len(several) > 1 else ""
+    names = ", ".join(map(repr, several[0]))
+    text = f"{what} {names} differ in case or blanks only and count as different{more}; write them alike"
+    return [Finding(SpellingWarning, text, column)]
 
 
 def scales(X: Any, names: Sequence[str] | None = None) -> list[Finding]:
@@ -120,9 +134,9 @@ def scales(X: Any, names: Sequence[str] | None = None) -> list[Finding]:
         return []
     column, deviation, others = found
     name = repr(str(names[column])) if names is not None else str(column)
-    text = f"column {name} has a deviation of {deviation:.3g}, and all others together one of {others:.3g}"
-    way = 'Scale the columns first, e.g. make_pipeline(StandardScaler(), model), or take metric="auto"'
-    return [Finding(ScaleWarning, f"{text}: distances see it alone. {way}")]
+    text = f"column {name} has a standard deviation of {deviation:.3g}, all others together {others:.3g}"
+    way = 'Scale the columns first, e.g. make_pipeline(StandardScaler(), model), or use metric="auto"'
+    return [Finding(ScaleWarning, f"{text}: it dominates all distances. {way}")]
 
 
 def profile(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -166,11 +180,11 @@ def drift(was: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> list[Fin
         index = float(np.sum((now - then) * np.log(now / then)))
         if index < DRIFTED:
             continue
-        words = "its levels are not as frequent as they were"
+        words = "its categories have different frequencies"
         if "median" in was[name]:
             words = f"the median was {was[name]['median']:.4g} and is {np.median(there):.4g}"
-        text = f"column {name!r} is not distributed as in training: {words} (stability index {index:.2f}"
-        found.append(Finding(DriftWarning, f"{text}, {DRIFTED} is much, {len(there)} rows)", name))
+        text = f"column {name!r} has drifted since training: {words} (population stability index {index:.2f}"
+        found.append(Finding(DriftWarning, f"{text}, above {DRIFTED}; {len(there)} rows)", name))
     return found
 
 

@@ -158,7 +158,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             why = "; ".join(f"{name!r} {self.left_out_[name]}" for name in told[:8])
             more = f"; and {len(told) - 8} more" if len(told) > 8 else ""
             warnings.warn(
-                f"{len(told)} of {len(columns)} columns are left out: {why}{more}. kinds={{name: kind}} keeps one",
+                f"{len(told)} of {len(columns)} columns are left out: {why}{more}. "
+                "Pass kinds={name: kind} to keep one",
                 LeftOutWarning,
                 stacklevel=2,
             )

@@ -42,12 +42,20 @@ DATES = (
     *("%d %B %Y", "%B %d, %Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%y", "%Y-%m", "%b %Y", "%B %Y"),
     *("%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M"),
     *("%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %I:%M %p", "%m/%d/%Y %I:%M:%S %p"),
+    *(
+        "%d %b %Y %H:%M",
+        "%d %b %Y %H:%M:%S",
+        "%b %d, %Y %H:%M",
+        "%b %d, %Y %I:%M %p",
+        "%d-%b-%Y %H:%M",
+        "%d %B %Y %H:%M",
+    ),
     *("%d-%m-%Y %H:%M", "%d-%m-%Y %H:%M:%S", "%d-%b-%Y %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%d/%b/%Y:%H:%M:%S %z"),
 )
 #: Form of a number → its pattern, the characters that go, and the one that becomes a point.
 NUMBERS: dict[str, tuple[str, str, str]] = {
     "plain": (r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$", "", ""),
-    "thousands": (r"^[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?$", ",", ""),
+    "thousands": (r"^[+-]?(\d{1,3}(,\d{3})+|\d{1,2}(,\d{2})+,\d{3}|\d+)(\.\d*)?$", ",", ""),  # 1,234,567 or 12,34,567
     "decimal comma": (r"^[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?([eE][+-]?\d+)?$", ".", ","),
 }
 #: What separates whole from broken parts, as it is given to a command → the forms of numbers that are looked for.
@@ -133,7 +141,7 @@ def kind_of_texts(texts: Sequence[str], counts: np.ndarray, decimal: str = "auto
         return Kind("date", written)
     for form in () if codes else DECIMALS[decimal]:
         mark = _mark(texts, counts, form)
-        if mark not in ("", "#") and are_numbers(f"{form}: {mark}"):
+        if mark and are_numbers(f"{form}: {mark}"):
             return Kind("number", f"{form}: {mark}")
     return None
 
@@ -194,17 +202,21 @@ def ambiguous(texts: Sequence[str], form: str) -> str:
 
 
 def _mark(texts: Sequence[str], counts: np.ndarray, form: str) -> str:
-    """What stands beside most numbers, as € # or #%; empty where that is nothing."""
+    """What stands beside most numbers that have something beside them, as € # or #%; empty where none has."""
     mass: dict[str, float] = {}
     for text, count in zip(texts, counts, strict=True):
         found = _taken_apart(text)
-        if found is not None and re.match(NUMBERS[form][0], found[0]) and not re.match(CODE, found[0]):
+        if found is None or found[1] == "#":
+            continue
+        if re.match(NUMBERS[form][0], found[0]) and not re.match(CODE, found[0]):
             mass[found[1]] = mass.get(found[1], 0.0) + count
     return max(mass, key=lambda mark: mass[mark]) if mass else ""
 
 
 def _taken_apart(text: str) -> tuple[str, str] | None:
     """The number in a text, with its sign, and the text with # in its place."""
+    if text[0] == "'" and not re.match(CODE, text[1:]):  # spreadsheets mark numbers that are text so
+        text = text[1:]
     plain = _ROUND.sub("", _ABOUT.sub("", _SPACED.sub("", text.replace("−", "-"))))
     found = _MARKED.match(_MINUS_BEHIND.sub(r"-\1", plain))
     if found is None or bool(found["open"]) != bool(found["close"]):
@@ -266,6 +278,8 @@ def dates(texts: Sequence[str], form: str) -> np.ndarray:
 def _date(text: str, form: str) -> float:
     try:
         if not form and (len(text) < 8 or text[4] != "-"):
+            return np.nan
+        if form and (":" in text) != (":" in form):
             return np.nan
         when = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
     except ValueError:

@@ -111,8 +111,15 @@ class AdaptiveModel(Model):
         if self._leaves_out_later(rows):
             later = self._left_out(stages, chosen.view, rows, table.copy(), units, seed)  # the table may be the user's
             stages = replace(stages, held_out=None)
+        if self._takes_trees(stages):
+            from ulmus.models._trees import with_trees
+
+            stages = stages if later is None else replace(stages, held_out=later.in_units(self.n_jobs))
+            stages, later = with_trees(stages, rows, seed, self.n_jobs, self._say), None
         if stages.local is not None:
             stages = replace(stages, local=stages.local.scaled(scale))
+        if stages.trees is not None:
+            stages = replace(stages, trees=stages.trees.scaled(scale))
         weights = self._weights(stages, chosen, columns, rows, units)
         held_out = None if stages.held_out is None else self._held_out(stages, units, table)
         weights = replace(weights, later=later or weights.later)
@@ -121,6 +128,10 @@ class AdaptiveModel(Model):
 
             weights = monotone(self, weights, replace(rows, X=table), seed)
         return Outcome(weights, held_out)
+
+    def _takes_trees(self, stages: Stages) -> bool:
+        """Whether trees may join: they have squares or the log loss, and nothing keeps them from falling."""
+        return self._spent.trees and not self._is_monotone and (is_regressor(self) or stages.loss == "log")
 
     def _leaves_out_later(self, rows: Rows) -> bool:
         """Whether rows leave both stages one by one, when intervals are asked for."""
@@ -199,6 +210,9 @@ class AdaptiveModel(Model):
             importances=importances,
             loss=stages.loss,
             losses=stages.losses,
+            trees=stages.trees,
+            tree_losses=stages.tree_losses,
+            tree_weight=stages.tree_weight,
             later=later,
         )
         self._say(f"done: the model holds {found.nbytes / 1e6:.1f} MB")

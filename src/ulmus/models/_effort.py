@@ -14,7 +14,7 @@ class Effort:
     """How much is spent on what; leaves hold ``leaf_rows``, and more, ``wide_leaf_rows``, where rows are few.
 
     The global model ``grows`` where leaves do not pay. Where targets are ``numbers``, and rows not many, fewer of them
-    tell as much of a view as labels do; ``few_labels`` are shown by fewer landmarks.
+    tell as much of a view as labels do; ``few_labels`` are shown by fewer landmarks. ``trees`` may join.
     """
 
     budget: Budget
@@ -26,6 +26,7 @@ class Effort:
     grows: bool = True
     numbers: Budget | None = None
     few_labels: bool = False
+    trees: bool = False
 
     def search(self, n_rows: int, *, numbers: bool) -> Budget:
         """What choosing a view of so many rows may spend, by what targets are."""
@@ -53,5 +54,6 @@ EFFORTS = {
     "best": Effort(
         Budget(3_000, 300, 8_000, 700, rounds=8, rounds_again=4, final_landmarks=(2_000, 2_000)),
         *(2_000, 2_000, 2_500, 8, 16),
+        trees=True,
     ),
 }

@@ -86,18 +86,22 @@ def _view_game(model: Any) -> "Game":
 
 
 def free_game(fit: "AdaptiveFit", n_jobs: int | None) -> "Game":
-    """Both stages of an adaptive model without their constant, of columns of its table."""
+    """All stages of an adaptive model without their constant, of columns of its table."""
     from ulmus.explain.game import Game, kernel_products, local_products
 
     local, cross, weights = fit.local, fit.features.cross_kernel_, fit.features.weight_to_landmarks(fit.beta)
     products = kernel_products(cross, weights)
-    if products is not None and local is not None:
+    if fit.trees is not None:
+        products = None
+    elif products is not None and local is not None:
         leaves = local_products(local)
         products = None if leaves is None else products + leaves
 
     def score(U: np.ndarray) -> np.ndarray:
         out = engine.apply(cross, U, weights, n_jobs=n_jobs)
-        return out if local is None else out + local.predict(U, n_jobs)
+        for stage in (local, fit.trees):
+            out = out if stage is None else out + stage.predict(U, n_jobs)
+        return out
 
     owner, none = fit.view.preparation.sources()[fit.view.metric > 0], np.zeros(len(fit.intercept))
     return Game(fit.coordinates, owner, score, none, products, np.asarray(cross.Z, np.float64))
@@ -119,7 +123,10 @@ def _table_game(model: Any) -> "Game":
 
 
 def slopes_of(model: Any) -> Any:
-    """Coordinates → slopes of the scores along them, ``[row, coordinate, output]``, in the coordinates of the game."""
+    """Coordinates → slopes of the scores along them, ``[row, coordinate, output]``, in the coordinates of the game.
+
+    Trees have none: they are flat but for their steps.
+    """
     if hasattr(model, "view_"):
         fit = model._now().weights
         if fit.grid is not None:

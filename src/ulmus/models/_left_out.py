@@ -37,9 +37,11 @@ class LeftOutLater:
 
     def __call__(self, n_jobs: int | None) -> HeldOut:
         """Rows of the table, or a sample of them, by both stages without each."""
-        rng = np.random.RandomState(self.seed)
-        found = left_out_alone(self.stages, self.rows, self.as_new, rng, n_jobs)
-        return given_back(found, self.units, self.table)
+        return given_back(self.in_units(n_jobs), self.units, self.table)
+
+    def in_units(self, n_jobs: int | None) -> HeldOut:
+        """The same, as the stages have fitted them."""
+        return left_out_alone(self.stages, self.rows, self.as_new, np.random.RandomState(self.seed), n_jobs)
 
     def told(self, fitted: Fitted, certainty_of: Callable[..., Any], n_jobs: int | None) -> Fitted:
         """What was fitted, with how sure it is."""

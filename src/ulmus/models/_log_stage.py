@@ -23,8 +23,7 @@ from ulmus.tuning.metric import quietly
 MORE = 0.04
 #: Width and penalty are sought on leaves so many times smaller.
 SMALLER = 4
-#: Another global model is followed where leaves on it, at width and penalty of the first, lose less than this factor;
-#: where those on the first gain nothing, they must lose less.
+#: Another global model is followed where leaves on it, at width and penalty of the first, lose less than this factor.
 NEARLY = 1.01
 #: What may be left of the objective of a leaf that is kept.
 LEAF_TOLERANCE = 1e-3
@@ -110,8 +109,12 @@ class LogStages:
         parts = []
         for out, solution in zip(model.held, model.trials[trial].solutions, strict=True):
             rows = out > 0
-            parts.append(HeldOut(self.work.rows.T[rows], solution.F[rows], np.zeros(int(rows.sum())), out[rows]))
+            parts.append(self._answered(np.flatnonzero(rows), solution.F[rows], out[rows]))
         return HeldOut.joined(parts)
+
+    def _answered(self, place: np.ndarray, F: np.ndarray, weight: np.ndarray) -> HeldOut:
+        """Scores of rows by models that did not see them."""
+        return HeldOut(self.work.rows.T[place], F, np.zeros(len(place)), weight, place=place)
 
     def _scored(self, model: LogGlobal, best: int) -> tuple[int, LocalChoice, HeldOut]:
         """The trial behind the best local stage, that stage, and its scores of held-out rows.
@@ -127,22 +130,21 @@ class LogStages:
             leaves = searches[0].leaves(small, SMALLER * effort.scored_leaves)
             which, found = 0, leaves.climb()
             lowest, start = leaves.tried[found][0], found
-            near = NEARLY if lowest < leaves.without else 1.0
             for number, search in enumerate(searches[1:], 1):
                 others = search.leaves(small, SMALLER * effort.scored_leaves, leaves)
                 others.score(start[0], [start[1]])
-                if others.tried[start][0] < near * lowest:
+                if others.tried[start][0] < NEARLY * lowest:
                     place = others.climb(start)
                     if others.tried[place][0] < lowest:
                         which, found, lowest, leaves = number, place, others.tried[place][0], others
             choice = searches[which].on_full_leaves(leaves, found, whole, effort.scored_leaves)
-            choices, parts = [choice], [self._scores(searches[which], choice)]
+            choices, parts = [choice], [self._scores(searches[which], choice, model.held[0])]
             without = [searches[0].loss(searches[0].data.P_held[choice.rows], choice.rows)]
             for number in range(1, len(model.held)):
                 search, plain = self._searches(model, [places[which], best], number)
                 partition = self.work.backend.partition(search.data.U, effort.leaf(len(search.data.U)), rng)
                 choices.append(search.scored(choice, partition, effort.scored_leaves))
-                parts.append(self._scores(search, choices[-1]))
+                parts.append(self._scores(search, choices[-1], model.held[number]))
                 without.append(plain.loss(plain.data.P_held[choices[-1].rows], choices[-1].rows))
         choices = [replace(one, loss_without=loss) for one, loss in zip(choices, without, strict=True)]
         masses = [float(part.weight.sum()) for part in parts]
@@ -175,10 +177,9 @@ class LogStages:
             for F, offset in zip(scores, np.split(offsets, len(scores), axis=1), strict=True)
         ]
 
-    def _scores(self, search: LocalSearch, choice: LocalChoice) -> HeldOut:
-        data, rows = search.data, choice.rows
-        assert data.weight_held is not None
-        return HeldOut(data.T_held[rows], choice.P, np.zeros(len(rows)), data.weight_held[rows])
+    def _scores(self, search: LocalSearch, choice: LocalChoice, out: np.ndarray) -> HeldOut:
+        assert search.data.weight_held is not None
+        return self._answered(np.flatnonzero(out > 0)[choice.rows], choice.P, search.data.weight_held[choice.rows])
 
     def _leaves(self, solution: LogSolution, choice: LocalChoice) -> LocalKernels | None:
         """The local stage on all rows; None where it does not fit into memory."""

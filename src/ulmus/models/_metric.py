@@ -40,7 +40,7 @@ def learn_metric(
     if not isinstance(kernel, str):
         raise ValueError("a metric is learned from gradients, and a callable kernel has none that is known; name one")
     if sparse.issparse(rows.X):
-        raise TypeError("Sparse data is not supported where a metric is learned; pass X.toarray(), or metric=None")
+        raise TypeError("Sparse data is not supported with metric learning; pass X.toarray(), or metric=None")
     rows = gathered(replace(rows, X=dense(rows.X, np.float64)))
     if rows.X.shape[1] < 2:
         return np.ones(1) if form == "diagonal" else np.eye(1)

@@ -141,9 +141,9 @@ class Regression(RegressorMixin, Model):
         if held_out is None or self._family is None or not self._family.is_crowded(held_out):
             return
         warnings.warn(
-            f"the weights have {held_out.freedom:.2f} degrees of freedom for every row and nearly pass through "
-            "the targets: errors of rows left out hardly tell those of new rows, and intervals may cover less than "
-            'they promise. Take method="jackknife+", fewer nodes, or a penalty (C)',
+            f"the model has {held_out.freedom:.2f} degrees of freedom per row and nearly interpolates the targets, so "
+            "leave-one-out errors say little about new rows and intervals may undercover. Use "
+            'method="jackknife+", fewer nodes, or a penalty (C)',
             NumericalWarning,
             stacklevel=3,
         )

@@ -12,6 +12,7 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_count
 from ulmus.models._effort import Effort
 from ulmus.models._local_stage import MIN_LANDMARKS
+from ulmus.solvers.boosted import BoostedTrees
 from ulmus.solvers.local import LocalKernels
 from ulmus.tuning.views import View
 
@@ -47,7 +48,8 @@ class Stages:
 
     These are None where rows are left out when somebody asks. ``local_losses`` are those of rows held out with a local
     stage, and without one, where one was judged; ``losses`` those by log loss and by squares, where both were tried.
-    ``loss`` is what a classifier minimises.
+    ``loss`` is what a classifier minimises. ``trees`` answer beside both stages, all in shares that add
+    up to 1; ``tree_losses`` are those of rows held out with trees and without.
     """
 
     landmark_map: NystromMap
@@ -60,6 +62,9 @@ class Stages:
     local_losses: tuple[float, float] | None = None
     loss: str | None = None
     losses: dict[str, float] | None = None
+    trees: BoostedTrees | None = None
+    tree_losses: tuple[float, float] | None = None
+    tree_weight: float = 0.0
 
 
 def landmarks_of(rows: Rows, most: int) -> int:

@@ -52,13 +52,18 @@ def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, R
     check_is_fitted(model)
     if model._by_quantiles:
         raise ValueError(
-            "rows leave a model of squares in closed form, and this one minimises the pinball loss; fit it with "
-            'loss="squared"'
+            "removing rows in closed form needs the squared loss, and this model minimises the pinball loss; fit it "
+            'with loss="squared"'
         )
     if model._is_monotone:
         raise ValueError(
-            "rows leave a free fit in closed form; under monotonic_cst other steps may bind without a row: fit it with "
-            "monotonic_cst=None"
+            "removing rows in closed form is not possible under monotonic_cst, where other constraints may bind; "
+            "fit it with monotonic_cst=None"
+        )
+    if getattr(model, "trees_", None) is not None:
+        raise ValueError(
+            "rows leave kernels in closed form, and this model has boosted trees beside them; fit it with "
+            'effort="default"'
         )
     if _by_log(model):
         return _log_without_rows(model, X, y, sample_weight)
@@ -66,8 +71,8 @@ def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, R
     factored = hasattr(model, "alpha_") or leverage is not None
     if not factored or getattr(model, "C_", 1.0) is None:
         raise ValueError(
-            "rows leave ridge regression with a finite C in closed form; this model has none, or was fitted by a route "
-            'that keeps no factor: use solver="direct", and C="auto" or a number'
+            "removing rows in closed form needs a finite C and a stored factor, which this model lacks: use "
+            'solver="direct", and C="auto" or a number'
         )
     n_jobs = model.n_jobs
     if hasattr(model, "alpha_"):

@@ -54,6 +54,10 @@ class AdaptiveRegressor(Regression, AdaptiveModel):
         The local stage; None where it did not pay.
     local_losses_ : tuple of float, or None
         Loss of held-out rows with a local stage and without one; None where none was tried.
+    trees_ : BoostedTrees or None
+        Trees beside the kernels, which ``effort="best"`` may take; their share of the answers is ``tree_weight_``.
+    tree_losses_ : tuple of float, or None
+        Loss of rows left out with trees and without them; None where none were tried.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each input in the mean squared slope of the global model.
     memory_ : int
@@ -138,6 +142,10 @@ class AdaptiveClassifier(Classification, AdaptiveModel):
         The local stage; None where it did not pay.
     local_losses_ : tuple of float, or None
         Loss of held-out rows with a local stage and without one; None where none was tried.
+    trees_ : BoostedTrees or None
+        Trees beside the kernels, which ``effort="best"`` may take; their share of the answers is ``tree_weight_``.
+    tree_losses_ : tuple of float, or None
+        Loss of rows left out with trees and without them; None where none were tried.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each input in the mean squared slope of the global model.
     memory_ : int
@@ -153,6 +161,8 @@ class AdaptiveClassifier(Classification, AdaptiveModel):
     >>> bool(model.score(wine.data[1::2], wine.target[1::2]) > 0.93)
     True
     """
+
+    _takes_indicators = True
 
     @property
     def _view_scoring(self) -> dict[str, Any]:

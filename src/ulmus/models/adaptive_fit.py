@@ -12,6 +12,7 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.models._left_out import LeftOutLater, VariancesLater, variances
 from ulmus.models.fitted import FittedView, views
 from ulmus.models.monotone_grid import MonotoneGrid, asked_by
+from ulmus.solvers.boosted import BoostedTrees
 from ulmus.solvers.local import LocalKernels
 from ulmus.tuning.parts import value_parts
 from ulmus.tuning.views import View
@@ -57,11 +58,12 @@ class ViewChoice:
 
 @dataclass(frozen=True)
 class AdaptiveFit:
-    """``f(x) + mean of the leaves of x``, of rows as the view shows them.
+    """``f(x) + mean of the leaves of x``, and of trees where there are some, of rows as the view shows them.
 
     ``importances`` are shares of the inputs, ``local_losses`` those of rows held out with a local stage and without
     one, ``losses`` those by either loss where both were tried. The ``grid`` makes answers monotone, and ``fall`` tells
-    how far they are not. ``variances`` are those of rows left out, with their weights, where the certainty has none.
+    how far they are not. ``tree_losses`` are those of rows held out with trees and without them, ``tree_weight`` is the
+    share of trees. ``variances`` are those of rows left out, with their weights, where the certainty has none.
     ``later`` tells how sure answers are, or how far rows, when somebody asks; it is None once that is known, and in
     files.
     """
@@ -83,13 +85,16 @@ class AdaptiveFit:
     fall: float | None = None
     grid: MonotoneGrid | None = None
     variances: tuple[np.ndarray, ...] | None = None
+    trees: BoostedTrees | None = None
+    tree_losses: tuple[float, ...] | None = None
+    tree_weight: float = 0.0
     later: LeftOutLater | VariancesLater | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes that the model holds."""
         own = self.features.landmarks_.nbytes + self.features.whitening_.nbytes + self.beta.nbytes
-        return own + (0 if self.local is None else self.local.nbytes)
+        return own + sum(each.nbytes for each in (self.local, self.trees) if each is not None)
 
     def coordinates(self, X: Any) -> np.ndarray:
         """Rows as the kernel sees them."""
@@ -100,7 +105,7 @@ class AdaptiveFit:
         return self.features, self.beta
 
     def scores(self, X: Any, device: str, n_jobs: int | None, leaf_rows: int) -> np.ndarray:
-        """Both stages, but for the constant; a GPU is asked where leaves of so many rows are worth it."""
+        """All stages, but for the constant; a GPU is asked where leaves of so many rows are worth it."""
         if self.grid is not None:
             return self.grid.answers(asked_by(self, n_jobs), np.asarray(X, dtype=np.float64))[:, None]
         U = self.coordinates(X)
@@ -109,6 +114,8 @@ class AdaptiveFit:
             out: np.ndarray = backend.apply(self.features.cross_kernel_, U, weights)
             if self.local is not None:
                 out += backend.answers(self.local, U)
+        if self.trees is not None:
+            out += self.trees.predict(U, n_jobs)
         return out
 
     def variance_factors(self, X: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -138,6 +145,9 @@ SHOWN = views(
     C="weights.C",
     local="weights.local",
     local_losses="weights.local_losses",
+    trees="weights.trees",
+    tree_losses="weights.tree_losses",
+    tree_weight="weights.tree_weight",
     feature_importances="weights.importances",
     memory="weights.nbytes",
     trials="weights.trials",

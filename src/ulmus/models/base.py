@@ -302,7 +302,7 @@ class Model(CallbackSupport, BaseEstimator):
         """Variances of predictions of rows by models without them, and weights."""
         rows = getattr(fitted.certainty, "rows" if is_regressor(self) else "left_out", None)
         if rows is None or getattr(fitted.weights, "leverage", ()) is None:
-            raise ValueError(f"this {type(self).__name__} knows nothing of rows left out; fit it again")
+            raise ValueError(f"this {type(self).__name__} has no leave-one-out predictions; fit it again")
         return rows.variance, rows.weight
 
     def _seen(self, X: Any, fitted: Fitted) -> Any:

@@ -83,7 +83,7 @@ def derived(model: Any, learner: Learner, needs: tuple[str, ...], known: Fitted 
     if "certainty" in needs and certainty is None:
         sample = learner.memory.rows(model.forgetting)
         if sample is None:
-            raise NotFittedError(f"this {type(model).__name__} remembers no row that it could be calibrated on")
+            raise NotFittedError(f"this {type(model).__name__} keeps no rows to calibrate on")
         rng = check_random_state(0)
         held_out = Host(model.n_jobs).left_out(plan.features, sample, learner.solution(), rng, plan.C)
         certainty = model._certainty(learner.targets, held_out, sample)

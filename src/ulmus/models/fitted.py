@@ -53,8 +53,8 @@ class Fitted:
 
 
 _NONE = object()
-#: Attributes of which None is a value: no penalty, no local stage, none that was tried, no frame.
-_MAY_BE_NONE = ("C_", "local_", "local_losses_", "encoder_")
+#: Attributes of which None is a value: no penalty, no local stage or trees, none that were tried, no frame.
+_MAY_BE_NONE = ("C_", "local_", "local_losses_", "encoder_", "trees_", "tree_losses_")
 #: Parts of a fit that need more than its weights.
 _NEEDS = {"certainty": "certainty", "certificate": "factor", "leverage": "factor"}
 

@@ -27,7 +27,7 @@ def read(model: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
     if not model._takes_indicators:
         raise ValueError(
             f"{name} takes one label a row: y should be a 1d array, got a matrix; for several labels a row {INSTEAD}, "
-            "or take ELMClassifier, KELMClassifier or NKELMClassifier"
+            'or take ELMClassifier, KELMClassifier, NKELMClassifier or AdaptiveClassifier(loss="squared")'
         )
     X, y = validated(model, X, y, multi_output=True)
     y = y.toarray() if sparse.issparse(y) else np.asarray(y)
@@ -56,4 +56,4 @@ def check(model: Any) -> None:
     }
     asked = [needed for needed, is_wrong in wrong.items() if is_wrong]
     if asked:
-        raise ValueError(f"several labels a row need {' and '.join(asked)}; for more {INSTEAD}")
+        raise ValueError(f"multilabel targets need {' and '.join(asked)}; for more {INSTEAD}")

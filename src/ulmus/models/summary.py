@@ -251,12 +251,18 @@ def _local(model: Any) -> dict[str, str]:
 
 
 def _stages(model: Any) -> list[Decision]:
-    """Whether an adaptive model has a local stage, and which loss it has."""
+    """Whether an adaptive model has a local stage, or trees, and which loss it has."""
     found, losses = [], getattr(model, "local_losses_", None)
     if losses is not None:
         stage, own = _local(model)["local stage"], 0 if model.local_ is not None else 1
         other = ("without it", "with it")[own]
         found.append(Decision("local stage", stage, losses[own], ((other, losses[1 - own]),), "rows held out"))
+    with_trees = getattr(model, "tree_losses_", None)
+    if with_trees is not None:
+        own = 0 if model.trees_ is not None else 1
+        stage = "left out" if own else f"{len(model.trees_):,} boosted trees, weight {model.tree_weight_:.2g}"
+        other = ("without them", "with them")[own]
+        found.append(Decision("trees", stage, with_trees[own], ((other, with_trees[1 - own]),), "rows held out"))
     by_loss = getattr(model, "losses_", None)
     if by_loss:
         others = tuple((name, loss) for name, loss in by_loss.items() if name != model.loss_)

@@ -14,6 +14,7 @@ from ulmus.onnx.graph import Graph
 from ulmus.onnx.preprocessing import Columns
 from ulmus.onnx.tables import Texts, encoded, prepared
 from ulmus.onnx.trees import Tree, walk
+from ulmus.solvers.boosted import BoostedTrees
 from ulmus.solvers.local import LocalKernels
 
 
@@ -83,3 +84,16 @@ def _kernel(g: Graph, Q: str, V: str, local: LocalKernels) -> str:
     squared = kernel.embedding == "distance"
     distance = g.distances(g.Mul(Q, s), g.Mul(V, s), squared=squared)
     return str(kernel.onnx(g, g.Neg(distance) if squared else distance, KernelParameters(local.gamma)))
+
+
+def boosted_trees(g: Graph, U: str, trees: BoostedTrees) -> str:
+    """The sum of trees: leaves of all of them are numbered through, and each holds its answer."""
+    shapes = []
+    for t in range(len(trees)):
+        nodes = slice(trees.nodes[t], trees.nodes[t + 1])
+        children = trees.children[nodes]
+        own = np.where(children < 0, children + trees.leaves[t], children - trees.nodes[t])
+        shapes.append(Tree("BRANCH_LEQ", trees.feature[nodes], trees.threshold[nodes], own))
+    reached = g.Add(walk(g, U, shapes), g.integers(*trees.leaves[:-1]))
+    answers = g.Gather(g.constant(trees.value.astype(g.dtype)), reached)
+    return g.Add(g.MatMul(answers, np.eye(len(trees.constant))[trees.output]), trees.constant)

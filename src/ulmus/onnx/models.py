@@ -9,7 +9,7 @@ from ulmus.labels import refuse_several
 from ulmus.models._classification import Classification
 from ulmus.models._ordinal import Ordinal
 from ulmus.models._regression import Regression
-from ulmus.onnx.adaptive import local_kernels
+from ulmus.onnx.adaptive import boosted_trees, local_kernels
 from ulmus.onnx.features import FEATURES, features
 from ulmus.onnx.graph import Graph
 from ulmus.onnx.ordinal import ordinal_outputs
@@ -81,4 +81,6 @@ def convert(g: Graph, X: str, model: Any) -> Outputs:
     scores = g.Add(g.MatMul(Phi, weights), np.atleast_1d(model.intercept_))
     if getattr(model, "local_", None) is not None:
         scores = g.Add(scores, local_kernels(g, X, model.local_))
+    if getattr(model, "trees_", None) is not None:
+        scores = g.Add(scores, boosted_trees(g, X, model.trees_))
     return dict(task(g, scores, model))

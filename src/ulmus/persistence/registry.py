@@ -46,6 +46,7 @@ _OURS = {
     "models.online_ordinal": "OSELMOrdinalClassifier",
     "models.ordinal": "ELMOrdinalClassifier KELMOrdinalClassifier NKELMOrdinalClassifier",
     "models.robust": "RobustELMRegressor RobustNKELMRegressor",
+    "solvers.boosted": "BoostedTrees",
     "solvers.certificate": "Certificate",
     "solvers.covariance": "Covariance",
     "solvers.local": "LocalKernels",

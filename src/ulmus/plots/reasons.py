@@ -6,6 +6,7 @@ import numpy as np
 
 from ulmus._numbers import number
 from ulmus.explain import Explanation
+from ulmus.plots.ticks import readable
 
 UP, DOWN = "tab:red", "tab:blue"
 
@@ -120,7 +121,7 @@ class WaterfallDisplay:
         for place, value, end in zip(places, self.values, after, strict=True):
             away, side = (4, "left") if value >= 0 else (-4, "right")
             beside = {"textcoords": "offset points", "ha": side, "va": "center", "fontsize": "small"}
-            ax.annotate(f"{value:+.3g}", (end, place), (away, 0), **beside)
+            ax.annotate(f"{value:+,.0f}" if abs(value) >= 1e3 else f"{value:+.3g}", (end, place), (away, 0), **beside)
         ax.axvline(self.base_value, color="0.5", linewidth=1, linestyle=":", zorder=0)
         ax.set_yticks(places, self.names)
         end = self.base_value + float(self.values.sum())
@@ -128,6 +129,7 @@ class WaterfallDisplay:
         ax.use_sticky_edges = False
         ax.margins(x=0.15)
         ax.spines[["top", "right"]].set_visible(False)
+        readable(ax)
         return self
 
 
@@ -215,6 +217,7 @@ class BeeswarmDisplay:
         bar = self.figure_.colorbar(points, ax=ax, ticks=[0, 1], aspect=40, pad=0.01)
         bar.ax.set_yticklabels(["low", "high"])
         bar.outline.set_visible(False)
+        readable(ax)
         return self
 
 

@@ -6,6 +6,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ulmus.plots.ticks import readable
+
 #: How rows and outliers are drawn: they differ by shape as well as by colour.
 _ROWS = {"marker": "o", "s": 14, "color": "tab:blue", "alpha": 0.5, "linewidths": 0}
 _OUTLIERS = {"marker": "x", "s": 36, "color": "tab:red"}
@@ -121,4 +123,5 @@ class ResidualsDisplay:
         ax.set(xlabel="predicted", ylabel="target − predicted", title="Residuals")
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(fontsize="small", frameon=False)
+        readable(ax)
         return self

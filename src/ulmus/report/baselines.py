@@ -116,4 +116,4 @@ def verdict(entries: list[Contender], measure: str) -> str:
     theirs, own = first.value(measure).value, ours.value(measure)
     close = own.low <= theirs <= own.high
     words = f"{first.name} is ahead on these rows ({measure} {theirs:.4g}, ours {own.value:.4g})"
-    return f"{words}, within the interval of ours" if close else f"{words}: consider it"
+    return f"{words}, within our confidence interval" if close else f"{words}: consider it"

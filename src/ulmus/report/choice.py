@@ -34,14 +34,14 @@ def choice_section(s: Subject) -> str:
         return body + _views(s.kept)
     tuning = getattr(s.kept, "tuning_", None)
     if not isinstance(tuning, Tuning):
-        return body + paragraph("Nothing was searched: the parameters were given.")
+        return body + paragraph("All parameters were given; nothing was searched.")
     pairs = [draw.axes("", "", "") for _ in range(3)]
     TuningDisplay.from_estimator(s.kept, ax=[ax for _, ax in pairs])
     names = ("against C", "against size", "against width")
     search = figures(*(figure(d, f"Held-out loss {n}") for (d, _), n in zip(pairs, names, strict=True)))
     text = (
-        f"{len(tuning.trials)} models were judged on rows they did not hold, in {tuning.seconds:.1f} s. "
-        "A star marks the choice: the lowest loss, and among equals the simplest."
+        f"{len(tuning.trials)} models were compared by held-out loss in {tuning.seconds:.1f} s. "
+        "The star marks the choice: the lowest loss and, among equals, the simplest model."
     )
     return body + paragraph(text) + search
 
@@ -62,7 +62,7 @@ def _values(model: Any) -> list[tuple[str, str, str]]:
 def _views(model: Any) -> str:
     """The search of an adaptive model: every way of looking at the table, in the order in which they were tried."""
     trials = model.trials_
-    drawing, ax = draw.axes("Ways of looking at the table", "trial", "held-out loss")
+    drawing, ax = draw.axes("Model selection", "trial", "held-out loss")
     sizes = sorted({t.n_rows for t in trials})
     for n, marker in zip(sizes, "os^", strict=False):
         some = [k for k, t in enumerate(trials) if t.n_rows == n]
@@ -74,9 +74,11 @@ def _views(model: Any) -> str:
     ax.set_ylim(0, 1.1 * float(np.max([t.best_loss for t in trials])))
     ax.legend(frameon=False)
     text = (
-        f"{len(trials)} ways of looking at the table were judged by leaving rows out one by one: how columns are "
-        "prepared, the kernel, its width, then the metric that stretches the features along which the model varies. "
-        "The local stage, exact kernels in small regions on what the global model leaves over, was judged on rows "
-        "held out, and is kept where it gains."
+        f"{len(trials)} candidates were compared by leave-one-out loss: how the columns are "
+        "prepared, the kernel, its width, and a metric that stretches the features along which the model varies most. "
+        "The local stage (exact kernels in small regions, fitted to the residuals) was compared on held-out rows "
+        "and kept only if it lowered the loss."
     )
-    return paragraph(text) + figure(drawing, "Held-out loss of every trial", "Lower is better; a star marks the best.")
+    return paragraph(text) + figure(
+        drawing, "Held-out loss of every trial", "Lower is better; the star marks the best."
+    )

@@ -15,12 +15,12 @@ COLUMNS, ROWS, POINTS, LEVELS = 4, 200, 15, 8
 
 def dependence_section(s: Subject) -> str:
     if not s.one_output:
-        return paragraph("There are several outputs; partial dependence is drawn for one.")
+        return paragraph("Not drawn for models with several outputs.")
     names = leading(s, COLUMNS)
     text = (
-        f"The mean prediction over {min(ROWS, len(s.frame)):,} rows when one column is set to a value in all of them, "
-        "others left as they are; bars and bands hold the middle half of the rows. Columns that go together in the "
-        "data are pulled apart here: where they do, read with care."
+        f"The mean prediction over {min(ROWS, len(s.frame)):,} rows when one column is set to the same value in all "
+        "of them and the others are left alone; bands and bars show the interquartile range. Correlated columns are "
+        "varied independently here, so read their curves with care."
     )
     return paragraph(text) + figures(*(_curve(s, name) for name in names))
 

@@ -34,7 +34,7 @@ def document(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # of rows with values exchanged
         sections = [Section(key, name, make(subject)) for key, name, make in SECTIONS]
-    sections.append(Section("again", "How to do it again", reproduce_section(subject, command)))
+    sections.append(Section("again", "Reproduce", reproduce_section(subject, command)))
     name = type(subject.model).__name__
     known = subject.context
     goal = f" of {known.target}" if known.target else ""
@@ -42,12 +42,12 @@ def document(
     lead = paragraph(f"{name}, {subject.kind}{goal}, on {len(subject.y):,} rows{source}.")
     if known.n_rows:
         lead += paragraph(
-            f"The file has {known.n_rows:,} rows with a target; {known.n_fitted:,} were fitted for the scores."
+            f"{known.n_rows:,} rows of the file have a target; {known.n_fitted:,} trained the scored model."
         )
     if subject.refitted:
         lead += paragraph(
-            "The model that is kept was fitted again to all rows, and is described under “What was chosen”. Scores, "
-            "errors and importances are those of the same kind of model fitted without the rows of this page, which "
+            "The saved model was refitted to all rows; “Model selection” describes it. Scores, "
+            "errors and importances come from the same kind of model trained without the rows shown here, which "
             "were held out.",
             "note",
         )

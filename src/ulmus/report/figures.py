@@ -38,7 +38,7 @@ def confusion(s: Subject) -> str:
             ax.text(j, i, f"{M[i, j]:,}", ha="center", va="center", color="white" if share[i, j] > 0.55 else "black")
     ax.set_xticks(range(len(labels)), [str(c) for c in labels], rotation=45, ha="right")
     ax.set_yticks(range(len(labels)), [str(c) for c in labels])
-    return figure(drawing, "Confusion matrix", "Rows are the truth, columns the answers; a cell counts rows.")
+    return figure(drawing, "Confusion matrix", "Rows are true classes, columns are predictions; cells count rows.")
 
 
 def reliability(s: Subject) -> str:
@@ -50,7 +50,7 @@ def reliability(s: Subject) -> str:
     which = np.clip(np.searchsorted(edges, sure, side="right") - 1, 0, max(len(edges) - 2, 0))
     points = [(sure[which == b].mean(), right[which == b].mean(), (which == b).sum()) for b in np.unique(which)]
     x, y, n = map(np.array, zip(*points, strict=True))
-    drawing, ax = axes("Calibration", "probability that the model gave", "share that was right")
+    drawing, ax = axes("Calibration", "predicted probability", "observed accuracy")
     low = min(0.95, float(min(x.min(), y.min())) - 0.05)
     ax.plot([low, 1], [low, 1], "--", color="0.4", label="perfect")
     error = 1.96 * np.sqrt(np.maximum(y * (1 - y), 0.25 / n) / n)
@@ -59,7 +59,11 @@ def reliability(s: Subject) -> str:
     )
     ax.set(xlim=(low, 1.02), ylim=(max(0, low - 0.05), 1.05))
     ax.legend(frameon=False)
-    return figure(drawing, "Calibration of probabilities", "On the dashed line, 80 % sure is right 80 % of the time.")
+    return figure(
+        drawing,
+        "Calibration of probabilities",
+        "On the dashed line, predictions made with 80 % confidence are right 80 % of the time.",
+    )
 
 
 def residuals(s: Subject) -> tuple[str, str]:
@@ -69,11 +73,13 @@ def residuals(s: Subject) -> tuple[str, str]:
     ax.plot(y, p, "o", ms=3, alpha=0.5, color=INK, rasterized=False)
     ends = [float(min(y.min(), p.min())), float(max(y.max(), p.max()))]
     ax.plot(ends, ends, "--", color="0.3")
-    first = figure(drawing, "Predictions against true values", "On the dashed line a prediction is right.")
+    first = figure(drawing, "Predictions against true values", "Points on the dashed line are predicted exactly.")
     drawing, ax = axes("Residuals", "predicted", "true − predicted")
     ax.plot(p, y - p, "o", ms=3, alpha=0.5, color=INK)
     ax.axhline(0, ls="--", color="0.3")
-    return first, figure(drawing, "Residuals against predictions", "A pattern here is what the model has missed.")
+    return first, figure(
+        drawing, "Residuals against predictions", "Any pattern here is structure the model has missed."
+    )
 
 
 def coverage(s: Subject) -> str:
@@ -85,13 +91,13 @@ def coverage(s: Subject) -> str:
     held = inside.mean(axis=0)
     by_width = np.array_split(np.argsort(ends[:, 4, 1] - ends[:, 4, 0], kind="stable"), 5)
     least, widest = (100 * float(inside[part, 4].mean()) for part in (by_width[0], by_width[-1]))
-    text = f"In the fifth of rows with the narrowest 90 % intervals they hold {least:.0f} %, in that with the widest"
-    drawing, ax = axes("Coverage of intervals", "promised", "held")
+    text = f"Coverage of the 90 % interval is {least:.0f} % for the narrowest fifth of the intervals and"
+    drawing, ax = axes("Coverage of intervals", "nominal coverage", "observed coverage")
     ax.plot([0.45, 1], [0.45, 1], "--", color="0.4", label="perfect")
     error = 1.96 * np.sqrt(promised * (1 - promised) / len(y))
     ax.errorbar(promised, held, yerr=error, fmt="o-", color=INK, capsize=3, label="this model")
     ax.legend(frameon=False)
-    note = f"On the dashed line, 90 % intervals hold 90 %. {text} {widest:.0f} %."
+    note = f"On the dashed line, 90 % intervals cover 90 % of the rows. {text} {widest:.0f} % for the widest."
     return figure(drawing, "Coverage of prediction intervals", note)
 
 
@@ -112,7 +118,7 @@ def learning_curve(s: Subject) -> str | None:
     ax.set_xscale("log", base=2)
     ax.set_xticks(sizes, [str(k) for k in sizes])
     ax.minorticks_off()
-    return figure(drawing, "Held-out loss against the number of features", "A star marks the choice.")
+    return figure(drawing, "Held-out loss against the number of features", "The star marks the choice.")
 
 
 def bars(names: list[str], values: np.ndarray, spread: np.ndarray | None, label: str, title: str, note: str) -> str:

@@ -41,15 +41,15 @@ def shuffled(s: Subject) -> Any:
 def _shuffled(s: Subject) -> str:
     found, frame = s.shuffled, s.frame
     if found is None:
-        return paragraph(f"There are {frame.shape[1]:,} columns; shuffling each would take long, and is left out.")
+        return paragraph(f"Skipped: permuting each of {frame.shape[1]:,} columns would take too long.")
     order = np.argsort(found.importances_mean)[::-1][:MANY]
     names = [str(frame.columns[j]) for j in order]
-    what = "loss of R²" if s.kind == "regression" else "rise of log loss"
+    what = "decrease in R²" if s.kind == "regression" else "increase in log loss"
     values, spread = found.importances_mean[order], found.importances_std[order]
     lists = table(
         ("column", what, "±"), [(n, float(v), float(e)) for n, v, e in zip(names, values, spread, strict=True)]
     )
-    title, note = "Permutation importance of the columns", "How much worse the score is with a column shuffled."
+    title, note = "Permutation importance of the columns", "How much the score worsens when a column is shuffled."
     return draw.bars(names, values, spread, what, title, note) + lists
 
 
@@ -82,9 +82,9 @@ def _slopes(s: Subject) -> str:
     order = np.argsort(values)[::-1][:MANY]
     names, values = [s.feature_names[j] for j in order], values[order]
     text = (
-        "The model itself says along which of its features it varies most: their share in its mean squared slope. A "
-        "feature may have a large share and yet be hardly missed when it is shuffled, if others tell the same."
+        "The model also measures along which features it varies most: their share of its mean squared gradient. A "
+        "feature can have a large share and still not be missed when shuffled, if others carry the same information."
     )
-    title, note = "Importance of the features to the model", "Shares of the mean squared slope; they sum to 1."
-    lists = table(("feature", "share of the slope"), [(n, float(v)) for n, v in zip(names, values, strict=True)])
-    return paragraph(text) + draw.bars(names, values, None, "share of the slope", title, note) + lists
+    title, note = "Importance of the features to the model", "Shares of the mean squared gradient; they sum to 1."
+    lists = table(("feature", "share of the gradient"), [(n, float(v)) for n, v in zip(names, values, strict=True)])
+    return paragraph(text) + draw.bars(names, values, None, "share of the gradient", title, note) + lists

@@ -34,16 +34,16 @@ _OPEN = (4, 5, 7)
 def map_section(s: Subject) -> str:
     """The section of a report."""
     if not s.one_output:
-        return paragraph("There are several outputs; a map is drawn for one.")
+        return paragraph("Not drawn for models with several outputs.")
     rows = s.sample
     classes, index = grouped(s.y[rows], None if s.kind == "regression" else s.model.classes_)
     values = s.frame.iloc[rows].set_axis(s.names[rows], axis=0)
     picture = project(s.coordinates(rows), classes, index, values, {"predicted": s.predicted[rows]})
     if picture is None:
-        return paragraph("The rows have only one class: there is nothing to tell apart.")
+        return paragraph("The rows have only one class, so there is no map.")
     text = (
-        "Each mark is a row, in the plane that tells the classes apart best (ENDA). Point at a mark, or tap it, for "
-        "its values. Rows that lie among marks of another shape are hard to tell by these columns."
+        "Each mark is a row, projected onto the plane that best separates the classes (ENDA). Hover over a mark, or "
+        "tap it, for its values. Rows among marks of another shape are hard to classify from these columns."
     )
     return paragraph(f"{text} {shown(len(rows))}") + picture
 
@@ -53,9 +53,9 @@ def shown(n_rows: int) -> str:
     fitted, drawn = _halves(n_rows)
     if len(fitted) == n_rows:
         return (
-            f"All {n_rows:,} rows are drawn; the plane was found on these rows themselves: it shows them at their best."
+            f"All {n_rows:,} rows are drawn, and the plane was fitted to the same rows, so it looks better than it is."
         )
-    return f"{len(drawn):,} of {n_rows:,} rows are drawn; the plane was found on {len(fitted):,} others."
+    return f"{len(drawn):,} of {n_rows:,} rows are drawn; the plane was fitted to {len(fitted):,} others."
 
 
 def _halves(n_rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from ulmus._numbers import number
+from ulmus.plots.ticks import readable
 from ulmus.report.scripts import THRESHOLD, WHAT_IF
 
 STYLE = """
@@ -116,10 +117,13 @@ def figure(drawing: Any, alternative: str, caption: str = "") -> str:
     import matplotlib as mpl
     import matplotlib.pyplot as plt
 
+    readable(*drawing.axes)
     out = io.StringIO()
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": alternative, "font.family": "sans-serif"}
     with mpl.rc_context(settings):
-        drawing.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+        drawing.savefig(
+            out, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None, "Creator": None}
+        )
     plt.close(drawing)
     svg = out.getvalue()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)

@@ -33,7 +33,9 @@ def reasons_part(s: Subject) -> str:
     BeeswarmDisplay.from_explanation(found, max_display=SHOWN, ax=ax)
     how = "exact" if found.exact else "sampled"
     text = (
-        f"Every point is a row: what the column adds to its score{of}, over the mean of {len(usual)} other rows "
-        f"(Shapley values, {how}). All columns of a row together are its answer. Red: the column's value is high."
+        f"Each point is a row: how much the column moves its score{of} away from the mean of {len(usual)} other rows "
+        f"({how} Shapley values). Contributions add up to the prediction. Red: the column has a high value."
     )
-    return paragraph(text) + figure(drawing, "Shapley values of the columns", "Columns that add most are on top.")
+    return paragraph(text) + figure(
+        drawing, "Shapley values of the columns", "The most influential columns are at the top."
+    )

@@ -11,8 +11,8 @@ return {fp:fp,fn:fn,tp:tp,c:(fp*alarm.value+fn*miss.value)/data.p.length}}
 function best(){var b=[0.5,Infinity];for(var k=0;k<=200;k++){var c=cost(k/200).c;if(c<b[1]-1e-12)b=[k/200,c]}
 slide.value=b[0];show()}
 function show(){var t=+slide.value,r=cost(t),n=r.tp+r.fp,m=r.tp+r.fn;
-out.textContent='threshold '+t.toFixed(3)+': '+r.fp+' false alarms, '+r.fn+' misses, cost per row '+r.c.toFixed(4)+
-', precision '+(n?(r.tp/n).toFixed(3):'–')+', recall '+(m?(r.tp/m).toFixed(3):'–')}
+out.textContent='threshold '+t.toFixed(3)+': '+r.fp+' false positives, '+r.fn+' false negatives, cost per row '+
+r.c.toFixed(4)+', precision '+(n?(r.tp/n).toFixed(3):'–')+', recall '+(m?(r.tp/m).toFixed(3):'–')}
 [alarm,miss].forEach(function(e){e.addEventListener('input',best)});slide.addEventListener('input',show);best()})();
 """
 

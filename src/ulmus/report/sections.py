@@ -33,8 +33,8 @@ def score_section(s: Subject) -> str:
         for x in scores(s.estimator, s.rows(s.frame), s.y)
     ]
     rows.sort(key=lambda row: row[0] != s.context.measure)
-    note = "The model was fitted to these very rows, so that the scores flatter it." if s.seen else ""
-    text = "Measured on rows that the model has not seen; intervals are by resampling the rows."
+    note = "The model was fitted to these rows, so the scores are optimistic." if s.seen else ""
+    text = "Measured on held-out rows; the intervals are bootstrap intervals over those rows."
     return (
         (paragraph(note, "note") if note else paragraph(text))
         + table(("score", "value", "95 % interval", "better"), rows)
@@ -54,7 +54,7 @@ def _beside(s: Subject) -> str:
         for e in ranked(entries, measure)
     ]
     said = verdict(entries, measure)
-    text = "Other models, fitted to the same rows and scored on the same others:"
+    text = "Baselines, trained and scored on the same split:"
     return paragraph(text) + table(("model", *names, "time"), lines) + (paragraph(f"{said}.", "note") if said else "")
 
 
@@ -83,14 +83,14 @@ def data_section(s: Subject) -> str:
     text = f"{len(s.y):,} rows, {s.frame.shape[1]:,} columns. {_target(s)}"
     told = "".join(paragraph(finding, "note") for finding in s.context.findings)
     gone = list(s.context.left_out.items())
-    out = paragraph("Columns that were left out, and why:") + table(("column", "reason"), gone[:MANY]) if gone else ""
+    out = paragraph("Columns left out, and why:") + table(("column", "reason"), gone[:MANY]) if gone else ""
     columns = table(("column", "type", "distinct", "missing", "values"), rows)
     return told + paragraph(text) + columns + extra + out
 
 
 def _target(s: Subject) -> str:
     if s.kind == "regression":
-        return f"The target lies between {cell(float(s.y.min()))} and {cell(float(s.y.max()))}."
+        return f"The target ranges from {cell(float(s.y.min()))} to {cell(float(s.y.max()))}."
     labels, counts = np.unique(s.y, return_counts=True)
     parts = ", ".join(
         f"{label} ({100 * n / len(s.y):.1f} %)" for label, n in list(zip(labels, counts, strict=True))[:10]
@@ -101,10 +101,10 @@ def _target(s: Subject) -> str:
 def error_section(s: Subject) -> str:
     if s.kind == "regression":
         if not s.one_output:
-            return paragraph("There are several outputs; plot them one by one with matplotlib.")
+            return paragraph("Not drawn for models with several outputs.")
         return figures(*draw.residuals(s)) + worst_section(s, _plain)
     if len(s.model.classes_) > draw.MAX_CLASSES:
-        return paragraph(f"{len(s.model.classes_)} classes are too many for a picture.") + _confused(s)
+        return paragraph(f"{len(s.model.classes_)} classes are too many for a confusion matrix.") + _confused(s)
     return draw.confusion(s) + _confused(s) + worst_section(s, _plain)
 
 
@@ -112,7 +112,7 @@ def _confused(s: Subject) -> str:
     wrong = s.predicted != s.y
     pairs = pd.Series(list(zip(s.y[wrong].tolist(), s.predicted[wrong].tolist(), strict=True))).value_counts().head(8)
     rows = [(str(t), str(p), int(n)) for (t, p), n in pairs.items()]
-    return table(("true", "taken for", "rows"), rows) if rows else paragraph("No row was answered wrongly.")
+    return table(("true", "predicted", "rows"), rows) if rows else paragraph("No row was misclassified.")
 
 
 def calibration_section(s: Subject) -> str:
@@ -120,7 +120,7 @@ def calibration_section(s: Subject) -> str:
         two = s.kind == "classification" and len(s.model.classes_) == 2
         return draw.reliability(s) + (threshold_section(s) if two else "")
     if not s.one_output or not hasattr(s.model, "predict_interval"):
-        return paragraph("This model gives no intervals of one output.")
+        return paragraph("This model has no prediction intervals.")
     return draw.coverage(s)
 
 
@@ -129,30 +129,37 @@ def learning_section(s: Subject) -> str:
     if curve is None and hasattr(s.kept, "view_"):
         landmarks = f"The global model has {s.kept.map_.n_features_out:,} landmarks. "
         if s.kept.local_ is None:
-            return paragraph(landmarks + "Local kernels, which stand in for more of them, did not pay.")
-        return paragraph(landmarks + "What more of them could add is added by the local stage, which uses every row.")
+            return paragraph(landmarks + "Local kernels, which would add detail, did not lower the held-out loss.")
+        return paragraph(
+            landmarks + "The local stage, which uses every training row, adds the detail that more landmarks would."
+        )
     if curve is None:
-        return paragraph("The number of features was not searched, so that there is no curve.")
-    return curve + paragraph("Where the curve is flat, more features would not help; where it still falls, they might.")
+        return paragraph("The number of features was given, so there is no curve to show.")
+    return curve + paragraph(
+        "Where the curve is flat, more features would not help; where it is still falling, they might."
+    )
 
 
 def unsure_section(s: Subject) -> str:
     if s.kind == "regression":
         if not s.one_output or not hasattr(s.model, "spread_"):
-            return paragraph("This model does not say how sure it is.")
+            return paragraph("This model does not estimate its uncertainty.")
         X = draw._some(s.features, s.sample)
         doubt = s.model.predict(X, return_std=True)[1]
         text, title = (
-            "The rows with the largest standard deviation of the prediction: far from all training rows.",
+            "The rows with the largest predictive standard deviation, far from the training data.",
             "deviation",
         )
         if not np.ptp(doubt) > 0:
             doubt = np.abs(s.y[s.sample] - s.predicted[s.sample])
-            text, title = "This model is as sure of one row as of another; these are the rows it missed most.", "error"
+            text, title = (
+                "The predictive standard deviation is the same everywhere; these rows have the largest errors.",
+                "error",
+            )
     else:
         top = np.sort(s.probability[s.sample], axis=1)
         doubt = -(top[:, -1] - top[:, -2])
-        text, title = "The rows whose two likeliest classes are nearly equal.", "lead of the first"
+        text, title = "The rows whose two most likely classes are closest in probability.", "margin"
     worst = np.argsort(doubt)[::-1][:UNSURE]
     rows = s.sample[worst]
     shown = list(s.frame.columns[:8])
@@ -185,7 +192,7 @@ def reproduce_section(s: Subject, command: str) -> str:
     note = (
         ""
         if isinstance(seed, int)
-        else paragraph("random_state is not a number: another fit will differ a little.", "note")
+        else paragraph("random_state is not fixed, so another fit will differ slightly.", "note")
     )
     return f"<pre>{escape(code)}</pre>" + note + table(("package", "version"), rows)
 
@@ -193,15 +200,15 @@ def reproduce_section(s: Subject, command: str) -> str:
 #: Key, title, and what fills it.
 SECTIONS: tuple[tuple[str, str, Callable[[Subject], str]], ...] = (
     ("scores", "Scores", score_section),
-    ("data", "The data", data_section),
-    ("choice", "What was chosen, and why", choice_section),
-    ("errors", "Where it errs", error_section),
-    ("parts", "In which parts it errs more", subgroup_section),
-    ("calibration", "Can its confidence be trusted?", calibration_section),
+    ("data", "Data", data_section),
+    ("choice", "Model selection", choice_section),
+    ("errors", "Errors", error_section),
+    ("parts", "Errors by subgroup", subgroup_section),
+    ("calibration", "Calibration", calibration_section),
     ("learning", "Would a larger model help?", learning_section),
-    ("importance", "Which columns matter", importance_section),
-    ("dependence", "How it depends on them", dependence_section),
+    ("importance", "Feature importance", importance_section),
+    ("dependence", "Partial dependence", dependence_section),
     ("what_if", "What if", what_if_section),
-    ("map", "A map of the rows", map_section),
-    ("unsure", "Where it is unsure", unsure_section),
+    ("map", "Map of the rows", map_section),
+    ("unsure", "Least certain rows", unsure_section),
 )

@@ -34,7 +34,7 @@ def worst_section(s: Subject, plain: Any) -> str:
     for i in rows:
         values = [plain(s.frame.at[i, column]) for column in columns]
         lines.append((str(s.names[i]), plain(s.y[i]), plain(s.predicted[i]), float(error[i]), *values))
-    return paragraph("The rows that it missed most. Is their target right?") + table(
+    return paragraph("The rows with the largest errors. Are their targets correct?") + table(
         ("row", "true", "predicted", name, *map(str, columns)), lines
     )
 
@@ -42,7 +42,7 @@ def worst_section(s: Subject, plain: Any) -> str:
 def subgroup_section(s: Subject) -> str:
     """Each level of each category and each quarter of each number, by how much worse it is than all rows."""
     if not s.one_output:
-        return paragraph("There are several outputs; errors are told apart for one.")
+        return paragraph("Not computed for models with several outputs.")
     error, name = losses(s)
     overall, found = float(error.mean()), []
     for column in s.frame.columns[:COLUMNS]:
@@ -54,16 +54,16 @@ def subgroup_section(s: Subject) -> str:
                 found.append(((mean - overall) / max(spread, 1e-300), str(column), part, int(here.sum()), mean, worst))
     found.sort(key=lambda line: -line[0])
     if not found:
-        return paragraph(f"No part of the table has {ENOUGH} rows and leaves some out.")
+        return paragraph(f"No subgroup has at least {ENOUGH} rows.")
     lines = [
         (column, part, rows, mean, mean / overall if overall > 0 else 1.0, str(s.names[worst]))
         for _, column, part, rows, mean, worst in found[:PARTS]
     ]
     text = (
-        f"The mean {name} of all rows is {cell(overall)}. Parts are ordered by how surely they are worse than that; of "
-        f"{len(found)} parts, some are so by chance."
+        f"The overall mean {name} is {cell(overall)}. Subgroups are sorted by how significantly they are worse; of "
+        f"{len(found)} subgroups, some will be by chance."
     )
-    return paragraph(text) + table(("column", "part", "rows", name, "times that of all", "worst row"), lines)
+    return paragraph(text) + table(("column", "subgroup", "rows", name, "ratio to overall", "worst row"), lines)
 
 
 def _parts(column: pd.Series) -> list[tuple[str, np.ndarray]]:

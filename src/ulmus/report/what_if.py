@@ -21,10 +21,10 @@ COLUMNS, VALUES, ROWS = 3, 7, 6
 
 def what_if_section(s: Subject) -> str:
     if not s.one_output:
-        return paragraph("There are several outputs; the panel is made for one.")
+        return paragraph("Not available for models with several outputs.")
     names = leading(s, COLUMNS)
     if not names:
-        return paragraph("No column has several values to choose from.")
+        return paragraph("No column has more than one value to choose from.")
     spread = np.linspace(0, len(s.frame) - 1, ROWS).astype(int)
     rows = np.unique(np.argsort(answers(s, s.frame), kind="stable")[spread])
     values, at, told, others = [], [], [], []
@@ -47,8 +47,8 @@ def what_if_section(s: Subject) -> str:
         for j, name in enumerate(names)
     )
     text = (
-        "Choose a row, then change the columns that matter most; the other columns stay as they are in that row. Every "
-        "answer is the model's own, computed beforehand."
+        "Pick a row and change its most important columns; the others keep their values. All predictions are the "
+        "model's own, computed in advance."
     )
     panel = (
         f'<div id="what-if-box" class="panel" data-answers="{escape(data, quote=True)}">'

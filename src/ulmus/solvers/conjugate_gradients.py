@@ -180,7 +180,7 @@ def warn_unless_converged(found: Iterated, tolerance: float) -> None:
         warnings.warn(
             f"conjugate gradients stopped after {found.n_iter} iterations at a relative residual of "
             f"{found.residual:.1e}, above the tolerance {tolerance:g}; a smaller C, fewer landmarks or a larger "
-            "tolerance would be steadier",
+            "tolerance would be more stable",
             NumericalWarning,
             stacklevel=3,
         )

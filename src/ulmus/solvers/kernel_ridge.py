@@ -125,7 +125,7 @@ def fit_kernel_ridge(
         del A, factor
         warnings.warn(
             f"the kernel matrix plus I/C has a condition number beyond what float64 holds, which makes it indefinite "
-            f"(at row {info} of {n}); C = {held:.3g} was used for C = {C:.3g}. A smaller C or gamma would be steadier",
+            f"(at row {info} of {n}); C = {held:.3g} replaced C = {C:.3g}. A smaller C or gamma would be more stable",
             NumericalWarning,
             stacklevel=3,
         )
@@ -135,7 +135,7 @@ def fit_kernel_ridge(
         del A, factor
         warnings.warn(
             f"the kernel matrix plus I/C is not positive definite (it failed at row {info} of {n}); the symmetric "
-            "indefinite solver was used. A positive definite kernel or a smaller C would be steadier",
+            "indefinite solver was used. A positive definite kernel or a smaller C would be more stable",
             NumericalWarning,
             stacklevel=3,
         )
@@ -151,7 +151,7 @@ def fit_kernel_ridge(
     if condition * np.finfo(float).eps > 1e-2:
         warnings.warn(
             f"the kernel system has condition number {condition:.1e}: fewer than two digits are certain. "
-            "A smaller C would be steadier",
+            "A smaller C would be more stable",
             NumericalWarning,
             stacklevel=3,
         )

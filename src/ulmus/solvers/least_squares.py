@@ -43,7 +43,7 @@ def least_squares(A: np.ndarray, Y: np.ndarray, C: float | None, n_rows: int) ->
         warnings.warn(
             f"the hidden layer has rank {rank} of {min(D, n_rows)} in float64 (singular values below {cut:.1e} are "
             "round-off); the least-squares weights of smallest norm were taken. A ridge (C=...), fewer nodes or "
-            "columns that do not repeat each other would be steadier",
+            "columns that do not repeat each other would be more stable",
             NumericalWarning,
             stacklevel=2,
         )

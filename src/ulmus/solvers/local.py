@@ -48,7 +48,7 @@ class LocalKernels:
         sizes = np.concatenate([np.diff(partition.starts) for partition in self.partitions])
         return any(precision_of(int(size), self.ridge or 0.0, weight) == np.float32 for size in sizes)
 
-    def scaled(self, factor: np.ndarray) -> "LocalKernels":
+    def scaled(self, factor: np.ndarray | float) -> "LocalKernels":
         """The stage with its answers multiplied."""
         return replace(self, alphas=tuple(factor * alpha for alpha in self.alphas))
 

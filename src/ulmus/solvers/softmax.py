@@ -387,7 +387,7 @@ def warn_unfinished(found: Any, C: float) -> None:
     if not found.converged:
         warnings.warn(
             f"the log loss was still falling after {found.n_passes} passes (C = {C:.3g}): about {found.gap:.1e} of the "
-            "objective is left; a smaller C would be steadier",
+            "objective is left; a smaller C would be more stable",
             NumericalWarning,
             stacklevel=3,
         )

@@ -94,7 +94,7 @@ class Survey:
         if self.classifier:
             if y.ndim == 2:
                 raise ValueError(
-                    f"streams of classifiers are for one label a row, got a matrix of {y.shape[1]} columns; fit rows "
+                    f"classifiers of streams need a single label per row, got {y.shape[1]} columns; fit rows "
                     "in memory, or stream a model for each label"
                 )
             classes, number = np.unique(y[weight > 0], return_inverse=True)

@@ -1,12 +1,12 @@
 """Text with separators, as it is: where its header stands, which lines are blank, whether quotes are closed.
 
-A row is what a spreadsheet counts: blank lines and what stands above the header are rows, a line break between quotes
+A row is what a spreadsheet counts: blank lines and what is above the header are rows, a line break between quotes
 makes none.
 """
 
 import csv
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import StringIO, TextIOWrapper
 from itertools import count, islice
@@ -70,7 +70,9 @@ def header_of(source: Source, layout: Layout) -> Header:
         if not records:
             raise
     if len(records) == 1 and records[0][1] - records[0][0] > NAMES:
-        raise TableError("a name goes on over many lines; is a quote left open?", file=source.name, row=records[0][0])
+        raise TableError(
+            "a column name spans many lines; is there an unclosed quote?", file=source.name, row=records[0][0]
+        )
     if not records:
         return Header([], 1, 1)
     k = place_of_header([fields for *_, fields in records])
@@ -81,7 +83,7 @@ def header_of(source: Source, layout: Layout) -> Header:
 
 def told_of_title(file: str, row: int, fields: list[str]) -> str:
     """What is to be told of a row above the header."""
-    return str(TableError(f"{fields[0].strip()!r} stands above the header and is left out", file=file, row=row))
+    return str(TableError(f"{fields[0].strip()!r} is above the header and was skipped", file=file, row=row))
 
 
 def place_of_header(records: list[list[str]]) -> int:
@@ -115,35 +117,73 @@ def _padded(names: list[str], rows: list[list[str]]) -> list[str]:
 
 @dataclass(frozen=True)
 class RowNumbers:
-    """Which rows of the file the rows of the table are: ``blank`` says how many come before each blank one."""
+    """Which rows of the file the rows of the table are: ``blank`` says how many come before each blank one.
+
+    Below a blank line, the last rows may be notes: ``notes`` has their numbers and their fields.
+    """
 
     first: int
     blank: np.ndarray
+    notes: tuple[tuple[int, list[str]], ...] = ()
 
     @classmethod
     def of(cls, source: Source, layout: Layout, header: Header) -> "RowNumbers":
         """Look through the file; a quote that is never closed is refused."""
         blank, odd = _surveyed(source, layout)
         if odd and (row := _left_open(source, layout)) is not None:
-            raise TableError("a quote is left open here: no other closes it", file=source.name, row=row)
+            raise TableError("this quote is never closed", file=source.name, row=row)
         if not blank:
             return cls(header.row + 1, np.zeros(0, np.int64))
         records = islice(csv.reader(lines_of(source, layout), delimiter=layout.separator), header.row, None)
-        found, rows = [], 0
+        found, rows, last = list[int](), 0, list[tuple[int, list[str]]]()
         try:
-            for fields in records:
+            for number, fields in enumerate(records, header.row + 1):
                 if fields:
                     rows += 1
+                    last = [*last, (number, fields)][: TITLES + 1] if found else []
                 else:
                     found.append(rows)
+                    last = last if _are_notes(last, len(header.names)) else []
         except csv.Error:
-            pass  # who reads the rows will say so
-        return cls(header.row + 1, np.array(found, dtype=np.int64))
+            last = []  # who reads the rows will say so
+        notes = tuple(last) if _are_notes(last, len(header.names)) and len(last) < rows else ()
+        return cls(header.row + 1, np.array(found, dtype=np.int64), notes)
+
+    def handler(self, separator: str) -> Callable[[Any], str]:
+        """What pyarrow asks of a row with other than the fields of the header: each note is passed over, once."""
+        left = [fields for _, fields in self.notes]
+
+        def handle(row: Any) -> str:
+            fields = next(csv.reader([row.text], delimiter=separator), [])
+            if fields not in left:
+                return "error"
+            left.remove(fields)
+            return "skip"
+
+        return handle
+
+    def without_notes(self, table: Any, numbers: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Rows of the table, and their numbers, less the notes below."""
+        kept = numbers < self.notes[0][0] if self.notes else np.ones(len(numbers), bool)
+        return (table, numbers) if kept.all() else (table.slice(0, int(kept.sum())), numbers[kept])
+
+    def told_of_notes(self, file: str) -> list[str]:
+        """What is to be told of notes below the rows."""
+        texts = [(row, next(cell for cell in fields if cell.strip())) for row, fields in self.notes]
+        what = "is a note below the table and was skipped"
+        return [str(TableError(f"{text.strip()!r} {what}", file=file, row=row)) for row, text in texts]
 
     def numbers(self, start: int, n_rows: int) -> np.ndarray:
         """Of rows of the table from ``start`` on."""
         k = np.arange(start, start + n_rows)
         return self.first + k + np.searchsorted(self.blank, k, side="right")
+
+
+def _are_notes(rows: list[tuple[int, list[str]]], width: int) -> bool:
+    """Whether rows are notes: in each a single value, of words, and the first without separators behind it."""
+    values = [[cell for cell in fields if cell.strip()] for _, fields in rows]
+    words = all(len(found) == 1 and not is_number(found[0]) for found in values)
+    return words and 0 < len(rows) <= TITLES and len(rows[0][1]) == 1 < width
 
 
 def _surveyed(source: Source, layout: Layout) -> tuple[bool, bool]:
@@ -209,8 +249,28 @@ def told_of_headers(file: str, rows: np.ndarray) -> list[str]:
     """What is to be told of rows that repeat the header."""
     if not len(rows):
         return []
-    more = f"; so do {len(rows) - 1} more, which are left out too" if len(rows) > 1 else ""
-    return [str(TableError(f"the row repeats the header and is left out{more}", file=file, row=int(rows[0])))]
+    more = f"; so do {len(rows) - 1} more, which were skipped too" if len(rows) > 1 else ""
+    return [str(TableError(f"the row repeats the header and was skipped{more}", file=file, row=int(rows[0])))]
+
+
+def mixed_encodings(table: Any, encoding: str, numbers: np.ndarray, file: str) -> list[str]:
+    """What is to be told of UTF-8 among rows of another encoding, as files have that were put together."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if encoding != "cp1252" or not pa.types.is_string(column.type):
+            continue
+        odd = pc.match_substring_regex(column, "[ÂÃÄÅ][^ -~]").fill_null(False)
+        for i in np.flatnonzero(np.asarray(odd))[:1000]:
+            value = column[int(i)].as_py()
+            try:
+                meant = value.encode(encoding).decode()
+            except UnicodeError:
+                continue
+            text = f"{value!r} is {meant!r} in UTF-8, and other rows are in {encoding}: save the file in one encoding"
+            return [str(TableError(text, file=file, row=int(numbers[i]), column=name))]
+    return []
 
 
 def rows_in_values(table: Any, separator: str, numbers: np.ndarray, file: str) -> list[str]:

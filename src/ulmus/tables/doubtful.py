@@ -30,8 +30,10 @@ def without_totals(batch: TableBatch) -> tuple[TableBatch, list[str]]:
     for i, name, value in _called_totals(batch):
         sure = _adds_up(batch, i)
         totals += [i] if sure else []
-        what = "is the sum of those above and is left out" if sure else "is taken for a row; take it out if it is none"
-        texts.append(str(TableError(f"{value!r} reads like a total, and {what}", **batch.at(i), column=name)))
+        what = (
+            "is the sum of the rows above and was skipped" if sure else "was kept as a row; remove it if it is a total"
+        )
+        texts.append(str(TableError(f"{value!r} looks like a total: it {what}", **batch.at(i), column=name)))
     return batch.without(totals), texts
 
 

@@ -28,7 +28,7 @@ class Piece:
 def too_long(file: str, where: str) -> TableError:
     """A row that does not end where rows end at the latest."""
     return TableError(
-        f"{where} comes a row of more than {LONGEST >> 20} MiB, longer than any that is read; is a quote left open, or "
-        "is this no table?",
+        f"{where} there is a row of more than {LONGEST >> 20} MiB, which is too long; is there an unclosed quote, "
+        "or is this not a table?",
         file=file,
     )

@@ -15,7 +15,15 @@ import numpy as np
 
 from ulmus.engine import physical_memory
 from ulmus.tables import pieces
-from ulmus.tables.delimited import RowNumbers, header_again, header_of, lines_of, rows_in_values, told_of_headers
+from ulmus.tables.delimited import (
+    RowNumbers,
+    header_again,
+    header_of,
+    lines_of,
+    mixed_encodings,
+    rows_in_values,
+    told_of_headers,
+)
 from ulmus.tables.errors import TableError
 from ulmus.tables.objects import json_lines, table_of
 from ulmus.tables.pieces import Piece
@@ -70,9 +78,11 @@ class TableBatch:
             return self.columns[name]
         near, below = get_close_matches(name, list(self.columns), 1), self._header_below(name)
         hint = f"; did you mean {near[0]!r}?" if near else f"; there are {_few(list(self.columns))}"
-        if below is not None:
+        if len(self.columns) == 1 and name in next(iter(self.columns)).split():
+            hint += ". Blanks do not separate columns: save the table with commas, semicolons or tabs"
+        elif below is not None:
             hint += f". The name stands in row {below}: take out what is above it, so that it is in the first row"
-        raise TableError(f"there is no such column{hint}", file=self.file, column=name)
+        raise TableError(f"no such column{hint}", file=self.file, column=name)
 
     def _header_below(self, name: str) -> int | None:
         """The row in which a name stands that is none of a column: titles, or another header, are above it."""
@@ -128,7 +138,7 @@ def files_of(path: str) -> list[str]:
     if path != "-" and os.path.isdir(path):
         found = sorted(str(file) for file in Path(path).iterdir() if _istable_of(file))
         if not found:
-            raise TableError(f"the folder holds no table ({', '.join(ENDINGS)}, compressed or not)", file=path)
+            raise TableError(f"the folder contains no table ({', '.join(ENDINGS)}, compressed or not)", file=path)
         return found
     if any(sign in path for sign in "*?[") and not os.path.exists(path):
         found = sorted(file for file in glob(path, recursive=True) if os.path.isfile(file))
@@ -198,7 +208,6 @@ def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
 
     header = header_of(source, layout)
     rows, names = RowNumbers.of(source, layout, header), unique_names(header.names)
-    parse = arrow.ParseOptions(delimiter=layout.separator, newlines_in_values=True)
     convert = arrow.ConvertOptions(
         column_types={name: pa.string() for name in names}, null_values=[""], strings_can_be_null=True
     )
@@ -207,6 +216,9 @@ def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
         options = arrow.ReadOptions(
             encoding=layout.encoding, block_size=size, skip_rows=header.lines, column_names=names
         )
+        parse = arrow.ParseOptions(
+            delimiter=layout.separator, newlines_in_values=True, invalid_row_handler=rows.handler(layout.separator)
+        )
         passed = 0
         try:
             with source.open() as stream, arrow.open_csv(stream, options, parse, convert) as batches:
@@ -214,12 +226,14 @@ def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
                     table = pa.table(batch.slice(min(max(given - passed, 0), batch.num_rows)))
                     passed += batch.num_rows
                     numbers = rows.numbers(max(given, passed - batch.num_rows), table.num_rows)
-                    told = list(header.told) if not given else []
+                    told = [*header.told, *rows.told_of_notes(source.name)] if not given else []
                     given = max(given, passed)
+                    table, numbers = rows.without_notes(table, numbers)
                     again = header_again(table)
                     told += told_of_headers(source.name, numbers[again])
                     kept = np.delete(np.arange(len(numbers)), again)
                     table, numbers = (table.take(kept), numbers[kept]) if len(again) else (table, numbers)
+                    told += mixed_encodings(table, layout.encoding, numbers, source.name)
                     told += rows_in_values(table, layout.separator, numbers, source.name)
                     yield Piece(table, numbers, tuple(told))
             return
@@ -242,10 +256,12 @@ def _explained(error: Exception, source: Source, layout: Layout, n_fields: int) 
         row, fields = next(wrong, (None, []))
     except csv.Error as failed:
         return TableError(f"cannot be read as a table: {failed}", file=source.name)
-    why = "is a separator inside a text without quotes?"
+    why = "is there an unquoted separator in a value?"
     if len(fields) < n_fields:
-        why = "is it a note below the table, or is a line broken inside a text without quotes?"
-    return TableError(f"the header has {n_fields} fields and this row {len(fields)}; {why}", file=source.name, row=row)
+        why = "is it a note below the table, or an unquoted value with a line break?"
+    return TableError(
+        f"the header has {n_fields} fields but this row has {len(fields)}; {why}", file=source.name, row=row
+    )
 
 
 def _parquet(source: Source, layout: Layout) -> Iterator[Piece]:

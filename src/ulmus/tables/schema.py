@@ -61,7 +61,7 @@ class Schema:
             return cls(**{**content, "target_kind": Kind(**content["target_kind"]), "columns": columns})
         except (TypeError, KeyError, ValueError):
             raise TableError(
-                "the model was not made by `ulmus fit`, so that its columns are not known; use it from Python",
+                "the model was not made by `ulmus fit`, so its columns are unknown; use it from Python",
                 file=file,
             ) from None
 
@@ -137,8 +137,8 @@ def _refuse_names(batch: TableBatch, target: str, column: Any) -> None:
     distinct, n_rows = len(distinct_texts(column)), np.count_nonzero(values(column, Kind("category")).values != "")
     if distinct > max(2, NAMES * n_rows):
         raise TableError(
-            f"the target is text with {distinct} distinct values in {n_rows} rows: it names rows, not classes; "
-            f"choose another --target",
+            f"the target is text with {distinct} distinct values in {n_rows} rows: these look like "
+            "identifiers, not classes; choose another --target",
             file=batch.file,
             column=target,
         )
@@ -213,7 +213,7 @@ def _refuse_turned(batch: TableBatch, schema: Schema, name: str, kind: Kind, kno
     """Refuse a column that is not what it was: of another kind or form, or all but empty where it had values."""
     n_missing = int(np.count_nonzero(_missing(known.values)))
     given = len(known.values) - n_missing + len(known.wrong)
-    way = "predict --force takes them for missing"
+    way = "predict --force treats them as missing"
     if kind.name == "number":
         way = f"if they are numbers, say how they are written with --decimal , or --decimal .; {way}"
     if len(known.wrong) > MOST * given:
@@ -228,7 +228,7 @@ def _refuse_turned(batch: TableBatch, schema: Schema, name: str, kind: Kind, kno
     if many and name in schema.missing and schema.missing[name] < MOST:
         raise TableError(
             f"{n_missing} of {len(known.values)} values are missing, where {100 * schema.missing[name]:.0f} % were in "
-            "training; is it the right column? predict --force goes on nevertheless",
+            "training; is it the right column? predict --force continues anyway",
             file=batch.file,
             column=name,
         )

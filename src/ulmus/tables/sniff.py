@@ -45,6 +45,14 @@ OTHERS = {
     b"SQLite format 3": "a database; export the table as CSV",
     b"%PDF": "a PDF document, not a table",
 }
+#: First letters of text that is no table, and what to do with it.
+PAGES = {
+    "<html": "a web page, whatever its name says; open it in a spreadsheet program and save the table as CSV",
+    "<!doctype html": "a web page, whatever its name says; open it in a spreadsheet program and save the table as CSV",
+    "<table": "a web page, whatever its name says; open it in a spreadsheet program and save the table as CSV",
+    "<?xml": "an XML document; open it in a spreadsheet program and save the table as CSV",
+}
+
 BOMS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -116,11 +124,14 @@ class Source:
                 raise TableError(words, file=self.name)
         encoding = detect_encoding(sample, len(sample) < SAMPLE)
         text = sample.decode(encoding, errors="ignore").lstrip("\ufeff")
+        for start, words in PAGES.items():
+            if text.lstrip()[: len(start)].lower() == start:
+                raise TableError(words, file=self.name)
         if text.lstrip().startswith("{"):
             return Layout("jsonl", encoding)
         if text.lstrip().startswith("[") and text.lstrip()[1:].lstrip()[:1] in ("{", "["):
             raise TableError(
-                "one JSON array; write one object per line instead, as pandas does with "
+                "a JSON array is not supported; write one object per line, as pandas does with "
                 'to_json(path, orient="records", lines=True)',
                 file=self.name,
             )

@@ -34,7 +34,7 @@ class Writer:
         self._format = ".csv" if path == "-" else named[-1] if named else ""
         if self._format not in (*SEPARATORS, *LINES, ".parquet"):
             known = ", ".join((*SEPARATORS, *LINES[:2], ".parquet"))
-            raise TableError(f"cannot tell a format from the name; end it in one of {known}", file=path)
+            raise TableError(f"unknown output format; use a name that ends in one of {known}", file=path)
         self._stack = ExitStack()
         self._inner: Any = None
 
@@ -139,7 +139,7 @@ class Kept:
         except pa.ArrowInvalid:
             pass
         raise TableError(
-            "the column held numbers so far, and here something else; write to a .csv file to keep it as it is",
+            "the column contained only numbers so far, but not here; write to a .csv file to keep it as it is",
             file=batch.file,
             column=name,
         )

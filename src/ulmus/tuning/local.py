@@ -37,9 +37,10 @@ GAIN = 0.005
 #: The same for the log loss: widths, penalties, where the climb starts, and the share.
 LOG_WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)
 LOG_RIDGES = 10.0 ** np.arange(-2.0, 1.01, 0.5)
-LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN = 3, (2, 5), 0.01
-#: Large leaves are tried where the loss of small ones is below that without them by this factor: they gain little more.
-HOPE, LOG_HOPE = 0.995, 1.0
+LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN = 3, (2,), 0.01
+#: Large leaves are tried where the loss of small ones is below this share of that without them: of squares they gain
+#: little more, by log loss they may gain where small ones do not.
+HOPE, LOG_HOPE = 0.995, 1.01
 #: What may be left of a leaf's log loss while stages are compared.
 LOG_TOLERANCE = 5e-3
 #: Bytes of distances, in single precision, that are kept while widths are sought.

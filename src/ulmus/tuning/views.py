@@ -66,8 +66,6 @@ NOTHING, TOLD = 0.05, 0.2
 WORTH = 0.005
 #: Sets of rows that judge views by log loss, at most, steps of their path of C, and what may be left of objectives.
 LOG_SETS, LOG_STEP, LOG_TOLERANCE = 2, 16.0, 1e-2
-#: Rows and landmarks that do for it.
-LOG_ROWS, LOG_LANDMARKS = 2_000, 150
 #: A rougher view than that of squares is taken where its log loss is lower by this share.
 LOG_CLEAR = 0.05
 #: Steps of log2 C from that of few landmarks; more landmarks want a smaller one.
@@ -338,13 +336,12 @@ class ViewSearch:
 
     def _by_log(self, rows: Rows, views: list[View], climbs: list[Climb]) -> int:
         """Which view has the lowest log loss of held-out rows, by small log models: the last, unless clearly worse."""
-        rows = rows[:LOG_ROWS] if rows.fold is None else rows
         held = log_held_sets(rows, self.rng)[:LOG_SETS]
 
         def loss(each: tuple[View, Climb]) -> float:
             view, climb = each
             seen = replace(rows, X=through(rows.X, view.metric))
-            first = seen.X[: min(self.budget.metric_landmarks, LOG_LANDMARKS)]
+            first = seen.X[: self.budget.metric_landmarks]
             features = NystromMap(len(first), landmarks=first, kernel=view.kernel, gamma=view.gamma, n_jobs=1)
             problem = posed(features.fit(seen.X, sample_weight=seen.weight), seen, np.inf, 1)
             trials = path_near(

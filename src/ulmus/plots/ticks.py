@@ -1,0 +1,33 @@
+"""Ticks that can be read: few enough not to overlap, large numbers as people write them."""
+
+from typing import Any
+
+#: Ticks along the horizontal axis, at most one more; numbers from which on they are written in short, and how.
+ACROSS = 5
+_SHORT = ((1e12, " tn"), (1e9, " bn"), (1e6, " M"))
+
+
+def readable(*axes: Any) -> None:
+    """Give matplotlib Axes of plain numbers fewer ticks, and labels such as 125,000 or 2.5 M."""
+    from matplotlib.ticker import AutoLocator, FuncFormatter, MaxNLocator, ScalarFormatter
+
+    for ax in axes:
+        for axis, most in ((ax.xaxis, ACROSS), (ax.yaxis, 9)):
+            if type(axis.get_major_locator()) is not AutoLocator:
+                continue
+            axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
+            low, high = sorted(axis.get_view_interval())
+            largest = max(abs(low), abs(high))
+            if type(axis.get_major_formatter()) is ScalarFormatter and 1e4 <= largest < 1e15:
+                axis.set_major_formatter(FuncFormatter(lambda value, _, largest=largest: label(value, largest)))
+
+
+def label(value: float, largest: float) -> str:
+    """A number on an axis that reaches up to ``largest``.
+
+    >>> label(125_000.0, 4e5), label(2.5e6, 4e6), label(0.0, 4e6), label(-2e9, 8e9)
+    ('125,000', '2.5 M', '0', '−2 bn')
+    """
+    unit, name = next(((unit, name) for unit, name in _SHORT if largest >= unit), (1.0, ""))
+    text = f"{value / unit:,.6g}" if unit > 1 else f"{value:,.12g}"
+    return (text + (name if value else "")).replace("-", "−")

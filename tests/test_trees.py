@@ -1,0 +1,213 @@
+"""Boosted trees beside the kernels of adaptive models: those of scikit-learn, in a share by rows left out."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.metrics import log_loss
+
+import ulmus
+from test_onnx import TOLERANCE, assert_equal_outputs
+from ulmus.calibration import HeldOut
+from ulmus.engine import Rows
+from ulmus.models import _effort
+from ulmus.models._trees import PARTS, best_share, parts_for_trees
+from ulmus.solvers import boosted
+from ulmus.solvers.boosted import grown_trees, rounded_down
+from ulmus.tuning.views import Budget
+
+pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+#: Few landmarks and no cuts, so that trees have something to add.
+SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1, cuts=False), 60, 80, 80, 2, 8, trees=True)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setitem(_effort.EFFORTS, "fast", SMALL)
+    monkeypatch.setattr(boosted, "MOST", 100)
+
+
+def steps(n, seed=0):
+    """A rule of hard thresholds, with little noise."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-1, 1, (n, 4))
+    rule = 2.0 * (X[:, 0] > 0.13) + (X[:, 1] > -0.41) * (X[:, 2] > 0.37) - 1.5 * (X[:, 3] > 0.62)
+    return X, rule + 0.05 * rng.normal(size=n)
+
+
+def coded(labels, k):
+    return np.where(labels[:, None] == np.arange(k), 1.0, -1.0)[:, slice(None) if k > 2 else slice(1, None)]
+
+
+def single(X):
+    return X.astype(np.float32).astype(np.float64)
+
+
+@pytest.mark.parametrize("task", ["number", "numbers", "two", "three"])
+def test_the_member_is_the_mean_of_models_without_each_part(task):
+    X, y = steps(300)
+    X, part, weight = single(X), np.arange(300) % 3, np.random.RandomState(1).uniform(0.5, 2.0, 300)
+    labels = {"two": (y > 1).astype(int), "three": np.digitize(y, [0.5, 1.5])}.get(task)
+    T = (
+        np.column_stack([y, -(y**2)])[:, : 2 if task == "numbers" else 1]
+        if labels is None
+        else coded(labels, labels.max() + 1)
+    )
+    trees, answers = grown_trees(Rows(X, T, weight), part, labels, 0, 1)
+    rounds = len(trees) // (3 * T.shape[1])
+    options = {"learning_rate": boosted.RATE, "max_iter": rounds, "early_stopping": False, "random_state": 0}
+    asked, total = single(steps(200, 1)[0]), 0.0
+    for k in range(3):
+        rest = part != k
+        if labels is None:
+            models = [HistGradientBoostingRegressor(**options).fit(X[rest], t[rest], weight[rest]) for t in T.T]
+            ask = [model.predict for model in models]
+        else:
+            ask = [HistGradientBoostingClassifier(**options).fit(X[rest], labels[rest], weight[rest]).decision_function]
+        # Trees that grow on in chunks are those that grow at once, but for the order of sums.
+        np.testing.assert_allclose(answers[~rest], np.column_stack([a(X[~rest]) for a in ask]), atol=1e-6)
+        total = total + np.column_stack([a(asked) for a in ask]) / 3
+    np.testing.assert_allclose(trees.predict(asked), total, atol=1e-6)
+    factor = np.arange(1.0, T.shape[1] + 1)
+    np.testing.assert_allclose(trees.scaled(factor).predict(asked), factor * trees.predict(asked), atol=1e-12)
+
+
+def test_growing_ends_where_rows_left_out_are_best_answered():
+    X, y = steps(300)
+    y = y + np.random.RandomState(0).normal(size=300) * 3
+    trees, answers = grown_trees(Rows(X, y[:, None]), np.arange(300) % 3, None, 0, 1)
+    own = np.mean((answers[:, 0] - y) ** 2)
+    for rounds in (boosted.CHUNK, 2 * boosted.CHUNK, 3 * boosted.CHUNK):
+        loss = 0.0
+        for k in range(3):
+            rest = np.arange(300) % 3 != k
+            options = {"learning_rate": boosted.RATE, "max_iter": rounds, "early_stopping": False}
+            model = HistGradientBoostingRegressor(**options).fit(X[rest], y[rest])
+            loss += np.sum((model.predict(X[~rest]) - y[~rest]) ** 2) / 300
+        assert own <= loss * (1 + 1e-9)
+        assert (len(trees) == 3 * rounds) == (abs(own / loss - 1) < 1e-9)
+
+
+def test_thresholds_of_few_digits_divide_numbers_of_few_digits_alike():
+    rng = np.random.RandomState(0)
+    x = np.sort(rng.normal(size=500).astype(np.float32)).astype(np.float64)
+    for t in (*(x[:-1] + x[1:]) / 2, *x, 1e300, np.inf, -1e-60):
+        few = rounded_down(np.array([t]))
+        assert np.float64(np.float32(few[0])) == few[0]
+        np.testing.assert_array_equal(x <= few[0], x <= t)
+
+
+def test_parts_keep_copies_and_groups_together_and_no_class_away():
+    X = steps(400)[0]
+    X[200:] = X[:200]
+    labels = np.zeros(400, int)
+    labels[:3], labels[50:] = 2, 1
+    labels[200:203] = 2
+    part = parts_for_trees(Rows(X, coded(labels, 3)), labels, 0)
+    np.testing.assert_array_equal(part[:200], part[200:])
+    fold = np.arange(400) // 30
+    grouped = parts_for_trees(Rows(X, coded(labels, 3), fold=fold), labels, 0)
+    assert all(len(np.unique(grouped[(fold == k) & (grouped >= 0)])) <= 1 for k in range(14))
+    for parts in (part, grouped):
+        assert all(set(labels[parts != k]) == {0, 1, 2} for k in range(PARTS))
+
+
+def test_the_share_is_that_of_least_squares_between_nothing_and_all():
+    rng = np.random.RandomState(0)
+    T, P, Q, w = rng.normal(size=(200, 1)), rng.normal(size=(200, 1)), rng.normal(size=(200, 1)), rng.uniform(1, 2, 200)
+    P, Q = T + P, T + 0.7 * Q
+    Q[:9] = np.nan
+    share, loss, without = best_share(HeldOut(T, P, np.zeros(200), w), Q, False)
+    d, e, v = (Q - P)[9:, 0], (T - P)[9:, 0], w[9:]
+    assert share == pytest.approx((v * d) @ e / ((v * d) @ d), abs=2e-3)  # the search ends at 1e-3
+    assert without == pytest.approx(np.average(e**2, weights=v))
+    assert loss == pytest.approx(np.average((e - share * d) ** 2, weights=v))
+    assert best_share(HeldOut(T, P, np.zeros(200), w), P + 2 * (P - T), False)[0] < 2e-3
+
+
+@pytest.mark.parametrize("labels", [None, 2, 3])
+def test_trees_join_where_they_help_and_are_told(labels, tmp_path):
+    X, y = steps(900)
+    kind, target = ulmus.AdaptiveRegressor, y
+    if labels:
+        kind = ulmus.AdaptiveClassifier
+        target = np.array(["low", "mid", "high"])[np.digitize(y, [0.5, 1.5] if labels == 3 else [0.5])]
+    model = kind(effort="fast", random_state=0, n_jobs=1).fit(X[:600], target[:600])
+    plan, asked = replace(SMALL, trees=False), X[600:]
+    without = kind(effort="fast", random_state=0, n_jobs=1)
+    without._plan = plan
+    without.fit(X[:600], target[:600])
+    assert model.trees_ is not None
+    assert without.trees_ is None
+    assert model.tree_losses_[0] < model.tree_losses_[1]
+    assert "boosted trees, weight" in str(model.summary())
+    ours, plain = (m.predict(asked) if labels is None else m.decision_function(asked) for m in (model, without))
+    trees = model.trees_.predict(model.fitted_.weights.coordinates(asked), 1)
+    centre = 0.0 if labels else without._units(Rows(X[:600], y[:600, None]))[0]  # about which targets are fitted
+    mean = (1 - model.tree_weight_) * plain.reshape(len(asked), -1) + model.tree_weight_ * centre + trees
+    np.testing.assert_allclose(ours.reshape(len(asked), -1), mean, atol=1e-9)
+    if labels is None:
+        assert np.mean((ours - y[600:]) ** 2) < np.mean((plain - y[600:]) ** 2)
+    else:
+        known = model.classes_
+        assert log_loss(target[600:], model.predict_proba(asked), labels=known) < log_loss(
+            target[600:], without.predict_proba(asked), labels=known
+        )
+    ulmus.save(model, tmp_path / "model.ulmus")
+    again = ulmus.load(tmp_path / "model.ulmus")
+    np.testing.assert_array_equal(again.predict(asked), model.predict(asked))
+    for dtype in TOLERANCE:
+        assert_equal_outputs(model, asked, dtype, 1e-8)
+    assert model.memory_ > model.trees_.nbytes > 0
+
+
+def test_reasons_count_trees_and_rows_that_leave_are_refused():
+    X, y = steps(600)
+    model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    found = model.explain(X[:5], X[100:120])
+    np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), model.predict(X[:5]), atol=1e-8)
+    with pytest.raises(ValueError, match="boosted trees"):
+        model.influences(X[:5], X, y)
+
+
+@pytest.mark.parametrize("kind", [ulmus.AdaptiveRegressor, ulmus.AdaptiveClassifier])
+def test_weights_are_copies_with_trees(kind):
+    X, y = steps(400)
+    y = y if kind is ulmus.AdaptiveRegressor else (y > 0.5).astype(int)
+    times = np.random.RandomState(1).randint(1, 4, 400)
+    weighed = kind(effort="fast", random_state=0).fit(X, y, sample_weight=times)
+    copied = kind(effort="fast", random_state=0).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    assert weighed.trees_ is not None
+    asked = steps(100, 5)[0]
+    answers = [
+        m.predict(asked) if kind is ulmus.AdaptiveRegressor else m.decision_function(asked) for m in (weighed, copied)
+    ]
+    np.testing.assert_allclose(*answers, rtol=1e-6, atol=1e-6)
+
+
+def test_groups_leave_trees_together():
+    rng = np.random.RandomState(0)
+    X, groups = rng.normal(size=(600, 3)), np.repeat(np.arange(60), 10)
+    X[:, 0] = groups + 0.01 * rng.normal(size=600)
+    y = rng.normal(size=60)[groups] + 0.05 * rng.normal(size=600)  # a group is told by its rows alone
+    model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(X, y, groups=groups)
+    assert min(model.tree_losses_) > 0.9  # in units of the variance: left out with their group, rows are not known
+
+
+def test_monotone_models_and_other_efforts_have_no_trees():
+    X, y = steps(300)
+    model = ulmus.AdaptiveRegressor(effort="fast", monotonic_cst=[1, 0, 0, 0], random_state=0).fit(X, y)
+    assert model.trees_ is None
+    assert [name for name, effort in _effort.EFFORTS.items() if effort.trees and name != "fast"] == ["best"]
+
+
+def test_quantiles_and_intervals_stand_on_rows_that_both_left_out():
+    X, y = steps(1200)
+    model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(X[:700], y[:700])
+    assert model.trees_ is not None
+    low, high = model.predict_interval(X[700:]).T
+    assert 0.85 < np.mean((low <= y[700:]) & (y[700:] <= high)) < 0.95
+    curves = ulmus.AdaptiveRegressor(effort="fast", loss="quantile", random_state=0).fit(X[:700], y[:700])
+    Q = curves.predict_quantiles(X[700:])
+    assert 0.83 < np.mean((Q[:, 0] <= y[700:]) & (y[700:] <= Q[:, -1])) < 0.97
