@@ -10,18 +10,17 @@ import gc
 import os
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from experiments.runner.protocol import markdown
 from experiments.runner.report import Options, Section
 from experiments.sections.gpu_common import device_facts, problem
+from experiments.sections.problems import forest
 from ulmus import AdaptiveClassifier, AdaptiveRegressor
 
 #: Training rows and targets, test rows and targets.
@@ -44,12 +43,7 @@ def ten_million(options: Options) -> Table:
 
 def covtype(options: Options) -> Table:
     """Seven kinds of forest; a fifth of the rows is the test."""
-    whole = pq.read_table(Path(os.environ.get("ULMUS_DATA", ".")) / "covtype.parquet")
-    names = [name for name in whole.column_names if name != "target" and not name.startswith("split")]
-    X, y = np.column_stack([whole[name].to_numpy() for name in names]).astype(float), whole["target"].to_numpy()
-    order = np.random.RandomState(0).permutation(len(y))[: options.rows(len(y))]
-    test, train = np.split(order, [len(order) // 5])
-    return X[train], y[train], X[test], y[test]
+    return forest(options.rows)
 
 
 #: name → (table, gigabytes that the model may hold, seconds that are aimed at)

@@ -1,8 +1,12 @@
 """Generated rows, and CovType, on which speed, memory and digits are measured."""
 
+import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 from sklearn.preprocessing import StandardScaler
 
 from experiments.tasks import Task
@@ -35,6 +39,16 @@ def covtype(n_train: int = COVTYPE_TRAIN, n_test: int = COVTYPE_TEST) -> Task:
         origin = "generated rows of CovType's shape (set ULMUS_DATA for the real ones)"
     test = slice(n_train, n_train + n_test)
     return Task(origin, "classification", X[:n_train], y[:n_train], X[test], y[test])
+
+
+def forest(rows: Callable[[int], int] = int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """CovType from covtype.parquet in the folder ULMUS_DATA, as it is: rows to learn from, and a fifth for the test."""
+    whole = pq.read_table(Path(os.environ.get("ULMUS_DATA", ".")) / "covtype.parquet")
+    names = [name for name in whole.column_names if name != "target" and not name.startswith("split")]
+    X, y = np.column_stack([whole[name].to_numpy() for name in names]).astype(float), whole["target"].to_numpy()
+    order = np.random.RandomState(0).permutation(len(y))[: rows(len(y))]
+    test, train = np.split(order, [len(order) // 5])
+    return X[train], y[train], X[test], y[test]
 
 
 def quantile_classes(y: np.ndarray, count: int = 5) -> np.ndarray:

@@ -253,8 +253,16 @@ class AdaptiveModel(Model):
         scale = few_digits(np.where(deviation > 0, deviation, 1.0))
         return np.round(mean / scale * 2.0**UNIT_BITS) * 2.0**-UNIT_BITS * scale, scale
 
-    def _choose_view(self, rows: Rows, coding: Any, columns: TableColumns, rng: np.random.RandomState) -> ViewChoice:
-        """Choose on samples, then learn the preparation from all rows."""
+    def _choose_view(
+        self,
+        rows: Rows,
+        coding: Any,
+        columns: TableColumns,
+        rng: np.random.RandomState,
+        n_rows: float | None = None,
+    ) -> ViewChoice:
+        """Choose on samples, then learn the preparation from all rows; they may themselves be some of ``n_rows``."""
+        count = len(rows) if n_rows is None else int(n_rows)
         search = ViewSearch(
             rows,
             coding,
@@ -262,7 +270,7 @@ class AdaptiveModel(Model):
             rng,
             fit_intercept=self._intercept,
             **self._view_scoring,
-            budget=self._spent.search(len(rows), numbers=is_regressor(self)),
+            budget=self._spent.search(count, numbers=is_regressor(self)),
             n_jobs=self.n_jobs,
         )
         view = search.choose()

@@ -281,7 +281,12 @@ def refuse_balance(class_weight: Any) -> None:
 
 def class_balance(class_weight: Any, classes: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     """The weight of every class."""
-    balance = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=weight)
+    if isinstance(class_weight, str) and class_weight == "balanced":  # scikit-learn takes weights here from 1.7 on
+        labels, index = np.unique(y, return_inverse=True)
+        mass = np.bincount(index, weight)
+        balance = (mass.sum() / (len(labels) * np.maximum(mass, 1e-300)))[np.searchsorted(labels, classes)]
+    else:
+        balance = compute_class_weight(class_weight, classes=classes, y=y)
     if not (np.isfinite(balance).all() and (balance >= 0).all() and balance.any()):
         raise ValueError(f"class weights must be non-negative, finite and not all zero, got {class_weight!r}")
     return balance

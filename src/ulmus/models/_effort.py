@@ -1,12 +1,14 @@
 """How much adaptive models spend on what."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ulmus.tuning.budget import Budget
 
 #: Up to so many rows, leaves are wide: the cost of all is that of the rows times the square of a leaf. Of more, a fit
 #: costs so much that the search for its view may be that of labels.
 FEW_ROWS = 20_000
+#: From so many rows on, leaves have a say in the metric.
+MANY_ROWS = 200_000
 
 
 @dataclass(frozen=True)
@@ -14,7 +16,8 @@ class Effort:
     """How much is spent on what; leaves hold ``leaf_rows``, and more, ``wide_leaf_rows``, where rows are few.
 
     The global model ``grows`` where leaves do not pay. Where targets are ``numbers``, and rows not many, fewer of them
-    tell as much of a view as labels do; ``few_labels`` are shown by fewer landmarks. ``trees`` may join.
+    tell as much of a view as labels do; ``few_labels`` are shown by fewer landmarks. The metric of very many rows is
+    that of leaves, unless it is a ``quick`` one. ``trees`` may join.
     """
 
     budget: Budget
@@ -26,10 +29,13 @@ class Effort:
     grows: bool = True
     numbers: Budget | None = None
     few_labels: bool = False
+    quick: bool = False
     trees: bool = False
 
     def search(self, n_rows: int, *, numbers: bool) -> Budget:
         """What choosing a view of so many rows may spend, by what targets are."""
+        if n_rows >= MANY_ROWS and self.partitions and not self.quick:
+            return replace(self.budget, leaves=True)
         if not numbers:
             return self.budget.of_labels(n_rows) if self.few_labels else self.budget
         return self.budget if self.numbers is None or n_rows > FEW_ROWS else self.numbers
@@ -44,6 +50,7 @@ EFFORTS = {
         Budget(800, 100, 1_200, 128, rounds=2, rounds_again=1, final_landmarks=(250, 250), kernels=1),
         *(300, 600, 600, 2, 8),
         grows=False,
+        quick=True,
     ),
     "default": Effort(
         Budget(),

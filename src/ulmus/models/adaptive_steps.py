@@ -167,7 +167,7 @@ class AdaptiveSteps(Steps):
         if chosen is None:
             coding = model._coding(self.targets, scaled)
             with engine.threads_for(model._spent.landmarks):
-                self.choice = model._choose_view(scaled, coding, self.columns, rng)
+                self.choice = model._choose_view(scaled, coding, self.columns, rng, counts.n_distinct)
         else:
             self.choice = ViewChoice(*chosen["view"])
         apart = counts.weight < MANY * counts.n_distinct

@@ -17,7 +17,7 @@ ROWS_EACH, FEWEST = (10, 8, 4), 50
 @dataclass(frozen=True)
 class Budget:
     """How much is spent on the choice; whether there is an ``additive`` candidate, ``fresh`` rows compare views, and
-    ``cuts`` are tried.
+    ``cuts`` are tried; whether the metric goes on from ``leaves``.
 
     ``final_landmarks`` compare views: so many on rows that the metrics know, so many on fresh ones. Widths are tried
     from ``first_width`` on, in units of the heuristic one.
@@ -34,6 +34,7 @@ class Budget:
     additive: bool = True
     fresh: bool = True
     cuts: bool = True
+    leaves: bool = False
     preparations: tuple[str, ...] = PREPARATIONS
     first_width: float = 1.0
 

@@ -258,7 +258,7 @@ class _Leaves:
         return [step for step in steps if 0 <= step < len(self.stage.ridges)]
 
     def score(self, width: int, steps: list[int]) -> None:
-        """Judge several penalties at once: the kernels of a leaf are evaluated once."""
+        """Score several penalties at once: the kernels of a leaf are evaluated once."""
         new = [step for step in steps if (width, step) not in self.tried]
         if not new:
             return

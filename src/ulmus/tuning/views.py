@@ -13,7 +13,8 @@ and which ``gamma`` to use on them.
    landmarks favour the smoother kernel, whose spectrum ends sooner, and the local stage will use every row. Where there
    are rows enough, they are compared on some from which no metric was learned; otherwise few landmarks do when half of
    them tell that the lead hardly hangs on their number. For a log model (``by_log``) rougher ones than the chosen one
-   get another chance, by the log loss of small log models on rows held out.
+   get another chance, by the log loss of small log models on rows held out. Of very many rows that leaves tell more of
+   than landmarks, the metric goes on from leaves, and they compare the kernels (:mod:`ulmus.tuning.leaf_metric`).
 4. Cuts (:mod:`ulmus.features.cuts`) are added where they lower the loss of rows that did not teach them.
 5. Where half of the landmarks are as good as all, and rows are not many more than were sampled, the model needs no more
    than half of those that it may have (``saturated``).
@@ -32,6 +33,7 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import shuffled_sample
 from ulmus.tuning.budget import Budget
+from ulmus.tuning.leaf_metric import SAMPLE_ROWS, LeafMetric
 from ulmus.tuning.log_held import log_held_sets, path_near, posed
 from ulmus.tuning.metric import LOG2_C, Climb, MetricSearch, Rounds, Scored, quietly
 from ulmus.tuning.neighbours import told_by_neighbours
@@ -133,6 +135,21 @@ class ViewSearch:
                 self.budget = self.budget.wider
                 views = self._plain()
             return self._with_metric(views) if self._learns(views[0].metric) else views[0]
+
+    def _of_leaves(self, views: list[View], climbs: list[Climb]) -> tuple[View, Climb] | None:
+        """The view that is best in leaves, with their metric and a width for it; None where landmarks are better."""
+        shown = self._posed(views[0].preparation.columns.kind, self._sample(SAMPLE_ROWS))[1]
+        told_by = (self.search.coding, self.search.criterion, self.search.seed, self.n_jobs)
+        found = [LeafMetric(shown, view.kernel, *told_by).search(view.metric) for view in views]
+        best = min(range(len(views)), key=lambda k: min(found[k][1]))
+        if min(found[best][1]) > min(climb.best.best_loss for climb in climbs):
+            return None
+        view, factor = replace(views[best], metric=found[best][0]), climbs[best].factor
+        some = shown[: self.budget.metric_rows]
+        seen, landmarks = replace(some, X=through(some.X, view.metric)), self.budget.metric_landmarks
+        climb = self.search.through(view.metric).climb(seen, view.kernel, factor, landmarks, self.n_jobs)
+        self.trials += climb.trials
+        return replace(view, gamma=climb.best.width), climb
 
     def _found_nothing(self) -> bool:
         """Whether no trial is clearly better than a constant."""
@@ -257,10 +274,12 @@ class ViewSearch:
             for k, (A, climb) in zip(asked, found, strict=True)
         ]
         climbs = [climb for _, climb in found]
-        best = self._best_of(shown, fresh, sharp, climbs, landmarks)
-        if self.by_log and best > 0:  # few landmarks favour the smoother one: it needs no help
-            best = self._by_log(shown if fresh is None else fresh, sharp[: best + 1], climbs)
-        chosen, climb = sharp[best], climbs[best]
+        by_leaves = self._of_leaves(sharp, climbs) if self.budget.leaves and shown.fold is None else None
+        if by_leaves is None:
+            best = self._best_of(shown, fresh, sharp, climbs, landmarks)
+            if self.by_log and best > 0:  # few landmarks favour the smoother one: it needs no help
+                best = self._by_log(shown if fresh is None else fresh, sharp[: best + 1], climbs)
+        chosen, climb = by_leaves or (sharp[best], climbs[best])
         if self.budget.cuts and self._cuts_pay(raw, shown, chosen, climb):
             chosen, climb, shown = self._cut(raw, chosen, climb)
         self.C = climb.best.best_C

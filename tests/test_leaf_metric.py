@@ -1,0 +1,105 @@
+"""The metric of leaves finds what many rows tell and few landmarks do not see."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ulmus.codings import Plain
+from ulmus.engine import Rows
+from ulmus.models._effort import EFFORTS, MANY_ROWS
+from ulmus.tuning import leaf_metric
+from ulmus.tuning.budget import Budget
+from ulmus.tuning.leaf_metric import LeafMetric
+from ulmus.tuning.views import ViewSearch
+
+
+def rough(n=6_000, seed=0, weight=None):
+    """A slow wave along the first of six columns, a fast one along the second, which landmarks hardly see."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-1, 1, (n, 6))
+    T = (np.sin(2 * X[:, 0]) + np.sin(25 * X[:, 1]))[:, None]
+    return Rows(X, T / T.std(), weight)
+
+
+def looking(rows, kernel="matern32", **options):
+    return LeafMetric(rows, kernel, Plain(rows.T.std(axis=0)), "auto", 0, **options)
+
+
+@pytest.mark.parametrize("kernel", ["laplacian_l1", "matern32"])
+def test_leaves_give_weight_to_a_column_that_varies_fast(kernel):
+    A, (first, last) = looking(rough(), kernel).search(np.array([1.0, 0.2, 0.2, 0.2, 0.2, 0.2]))
+    assert np.argmax(A) == 1
+    assert A[2:].max() < 0.5
+    assert last < 0.5 * first
+
+
+def test_a_metric_stays_where_leaves_have_nothing_to_add():
+    rows = rough()
+    noise = replace(rows, T=np.random.RandomState(1).standard_normal(rows.T.shape))
+    A = np.array([1.0, 0.5, 0.5, 0.5, 0.5, 0.5])
+    assert looking(noise).search(A)[0] is A
+
+
+def test_columns_that_were_left_out_stay_out():
+    A, _ = looking(rough()).search(np.array([1.0, 0.2, 0.0, 0.2, 0.0, 0.2]))
+    assert np.flatnonzero(A == 0).tolist() == [2, 4]
+
+
+def test_slopes_are_those_of_kernel_ridge_by_finite_differences():
+    search = looking(rough(1_500))
+    A = np.array([0.5, 1.0, 0.3, 0.3, 0.3, 0.3])
+    leaves = search._leaves(A, slice(1))
+    found = search._slopes(leaves, 1.0, 1e-2)
+    (leaf,), step = leaves, 1e-6
+
+    def answers(U):
+        cross, K = search._kernel(leaf, 1.0)
+        alpha = np.linalg.solve(K + 1e-2 * np.eye(len(K)), leaf.T - leaf.T.mean(axis=0))
+        out = np.empty((len(U), len(leaf.U)))
+        cross.transform_block(U, out)
+        return out @ alpha
+
+    for j in range(6):
+        moved = step * np.eye(6)[j]
+        slope = (answers(leaf.U_held + moved) - answers(leaf.U_held - moved)) / (2 * step)
+        assert found[j] == pytest.approx((slope**2).mean(), rel=1e-4)
+
+
+def test_threads_change_nothing():
+    A = np.full(6, 0.5)
+    one, two = (looking(rough(3_000), n_jobs=jobs).search(A)[0] for jobs in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_rows_that_are_all_equal_teach_no_metric():
+    rows = Rows(np.ones((50, 3)), np.arange(50.0)[:, None])
+    A = np.ones(3)
+    assert looking(rows).search(A)[0] is A
+
+
+def test_the_view_of_many_rows_is_that_of_their_leaves():
+    """The default effort asks leaves from so many rows on; their metric is part of the view."""
+    assert EFFORTS["default"].search(MANY_ROWS, numbers=True).leaves
+    assert not EFFORTS["default"].search(MANY_ROWS - 1, numbers=True).leaves
+    assert not EFFORTS["fast"].search(MANY_ROWS, numbers=True).leaves
+    rows = rough(8_000)
+    budget = Budget(600, 80, 800, 100, final_landmarks=(100, 100), cuts=False)
+    views = []
+    for leaves in (False, True):
+        rng = np.random.RandomState(0)
+        given = (rows, Plain(rows.T.std(axis=0)), np.zeros(6, bool), rng)
+        search = ViewSearch(*given, fit_intercept=True, budget=replace(budget, leaves=leaves))
+        views.append(search.choose())
+    weights = [view.metric[1] / view.metric[0] for view in views]
+    assert weights[1] > 2 * weights[0]
+
+
+def test_folds_keep_the_metric_of_landmarks(monkeypatch):
+    """Rows of a group that are held out must not be told by others of it, and leaves know no groups."""
+    monkeypatch.setattr(leaf_metric.LeafMetric, "search", lambda *_: pytest.fail("leaves were asked"))
+    rows = rough(2_000)
+    rows = replace(rows, fold=np.arange(2_000) % 5)
+    budget = Budget(400, 60, 500, 60, rounds=1, final_landmarks=(60, 60), cuts=False, leaves=True)
+    given = (rows, Plain(rows.T.std(axis=0)), np.zeros(6, bool), np.random.RandomState(0))
+    ViewSearch(*given, fit_intercept=True, budget=budget).choose()
