@@ -1,5 +1,6 @@
 """Files of earlier versions load, and answer what a model that is fitted now answers."""
 
+import copy
 import pickle
 from pathlib import Path
 
@@ -173,3 +174,22 @@ def test_a_discriminant_model_whose_parts_were_attributes_loads_answers_the_same
         if hasattr(model, "partial_fit"):
             found = model.partial_fit(rows + 0.1, labels).predict_proba(new)
             np.testing.assert_allclose(found, answers[f"{name}.partial"], rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["adaptive_regressor", "adaptive_frame", "enda", "enda_ensemble", "klda", "nnda"])
+def test_a_state_of_before_with_a_part_gone_or_of_another_kind_is_refused_or_loads(name):
+    description, body, arrays = _open((FILES / f"{name}_format_2.ulmus").read_bytes())
+    content = {key: value for key, value in vars(description).items() if key != "checksum"}
+    place, refused = body["root"]["object"], 0
+    for part in body["objects"][place]["state"]:
+        for instead in (None, "x", 7, []):
+            changed = copy.deepcopy(body)
+            state = changed["objects"][place]["state"]
+            state[part] = instead
+            if instead is None:
+                del state[part]
+            try:
+                from_bytes(pack({**content, "body": changed}, arrays))
+            except LoadError:
+                refused += 1
+    assert refused > 20

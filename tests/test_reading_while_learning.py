@@ -8,6 +8,7 @@ import sys
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fixed
@@ -211,3 +212,41 @@ learner.join()
 raise SystemExit(code)
 """
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", script], timeout=60, check=False).returncode == 0
+
+
+FRAMES = pd.DataFrame(np.random.RandomState(0).normal(size=(60, 3)), columns=list("abc"))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ulmus.NKELMRegressor(10, gamma=0.3, C=1.0, random_state=0),
+        ulmus.ELMRegressor(10, slope=1.0, C=1.0, random_state=0),
+        ulmus.KELMRegressor(gamma=0.3, C=1.0),
+        ulmus.RobustELMRegressor(10, slope=1.0, C=1.0, random_state=0),
+        ulmus.AdaptiveRegressor(effort="fast", random_state=0),
+        ulmus.ENDA(10, slope=1.0, C=1.0, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_reader_beside_a_refit_to_other_columns_sees_the_model_of_before(model, monkeypatch):
+    """The columns of a refit are noted before it has an answer for them; rows of before are answered meanwhile."""
+    y, swapped, seen = (FRAMES["a"] > 0).astype(int), FRAMES[["c", "b", "a"]], []
+    read = model.transform if hasattr(model, "transform") else model.predict
+    model.fit(FRAMES, y)
+    before = read(FRAMES[:5])
+
+    def ask() -> None:
+        np.testing.assert_array_equal(read(FRAMES[:5]), before)
+        with pytest.raises(ValueError, match="feature names should match"):
+            read(swapped[:5])
+        seen.append(True)
+
+    kind = type(model)
+    step = "_learn" if hasattr(kind, "_learn") else "_train"
+    plain = getattr(kind, step)
+    monkeypatch.setattr(kind, step, lambda self, *given: ask() or plain(self, *given))
+    model.fit(swapped, y)
+    assert seen == [True]
+    with pytest.raises(ValueError, match="feature names should match"):
+        read(FRAMES[:5])

@@ -135,7 +135,5 @@ def test_large_leaves_in_single_precision_give_nearly_the_same_answers():
 
 def test_a_leaf_is_evaluated_by_its_upper_triangle():
     U = np.random.RandomState(0).normal(size=(300, 2))
-    whole, upper = leaf_kernel("laplacian_l1", 0.7, U), leaf_kernel("laplacian_l1", 0.7, U, mirrored=False)
     reference = np.exp(-0.7 * np.abs(U[:, None] - U[None]).sum(axis=2))
-    assert_allclose(whole, reference, rtol=1e-12)
-    assert_allclose(np.triu(upper), np.triu(reference), rtol=1e-12)
+    assert_allclose(leaf_kernel("laplacian_l1", 0.7, U), reference, rtol=1e-12)

@@ -14,7 +14,7 @@ from ulmus.engine import Rows
 from ulmus.models import _effort
 from ulmus.models._trees import PARTS, best_share, parts_for_trees
 from ulmus.solvers import boosted
-from ulmus.solvers.boosted import grown_trees, rounded_down
+from ulmus.solvers.boosted import BoostedTrees, grown_trees, rounded_down
 from ulmus.tuning.views import Budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
@@ -211,3 +211,11 @@ def test_quantiles_and_intervals_stand_on_rows_that_both_left_out():
     curves = ulmus.AdaptiveRegressor(effort="fast", loss="quantile", random_state=0).fit(X[:700], y[:700])
     Q = curves.predict_quantiles(X[700:])
     assert 0.83 < np.mean((Q[:, 0] <= y[700:]) & (y[700:] <= Q[:, -1])) < 0.97
+
+
+def test_ways_that_turn_back_are_refused_and_not_walked_for_ever():
+    whole, one = np.array([0, 2]), np.zeros(1)
+    ways = np.array([[1, 1], [0, 0]])
+    trees = BoostedTrees(one, one.astype(int), whole, whole, np.zeros(2, int), np.zeros(2), ways, np.zeros(2))
+    with pytest.raises(ValueError, match="leads back"):
+        trees.predict(np.ones((4, 1)))

@@ -20,7 +20,7 @@ from ulmus.models.choice import Training
 from ulmus.models.discriminant_fit import Indicators
 from ulmus.models.earlier_discriminant import migrated
 from ulmus.models.fitted import Fitted
-from ulmus.models.reading import columns_restored, seen_through
+from ulmus.models.reading import columns_restored, noted_columns, seen_through, under
 from ulmus.models.summary import html_view, summarised
 from ulmus.tuning import fold_numbers
 
@@ -70,7 +70,8 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         metric = metric_for(self, settings, lambda: rows_of(X, folds), lambda _: targets)
         rows, rng = rows_of(seen_through(metric, X)), check_random_state(self.random_state)
         with engine.threads_for(X.shape[0]):
-            return replace(self._learn(self._training(targets, rows, folds, rng, metric=metric)), n_rows=X.shape[0])
+            found = self._learn(self._training(targets, rows, folds, rng, metric=metric))
+        return replace(found, n_rows=X.shape[0], columns=noted_columns(self))
 
     def _training(
         self,
@@ -153,8 +154,10 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         return self.n_components_
 
     def _checked(self, X: Any, fitted: Fitted) -> Any:
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return seen_through(fitted.metric, X)
+        def check(known: Any) -> Any:
+            return validate_data(known, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+
+        return seen_through(fitted.metric, under(fitted.columns, self, check))
 
     def transform(self, X: Any) -> np.ndarray:
         """Discriminant coordinates of rows.

@@ -32,7 +32,7 @@ def game_of(model: Any) -> "Game":
 
 
 def _inputs(model: Any, X: Any) -> np.ndarray:
-    return dense(rechecked(model, received(X, model.device)), np.float64)
+    return dense(rechecked(model, received(X, model.device), model._now().columns), np.float64)
 
 
 def _plain_game(model: Any) -> "Game":

@@ -28,7 +28,7 @@ from ulmus.models.choice import Choice, RidgeSearch, Training, by_squares
 from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import scored_by_others
 from ulmus.models.fitted import Fitted, Outcome
-from ulmus.models.reading import columns_restored, dense_rows, rechecked, seen_through
+from ulmus.models.reading import columns_restored, dense_rows, noted_columns, rechecked, seen_through
 from ulmus.models.summary import html_view, summarised
 from ulmus.statistics import Summary, dwarfing
 from ulmus.tuning import GCV, fold_numbers
@@ -124,7 +124,9 @@ class Model(CallbackSupport, BaseEstimator):
                 rows = self._sent(rows, backend)
                 found = self._train(self._training(targets, rows, folds, rng, backend, metric, columns))
             certainty = None if found.held_out is None else self._certainty(targets, found.held_out, rows)
-            self._adopt(Fitted(found.weights, targets, certainty, metric, n_rows=len(rows)), rows, found.learner)
+            noted = noted_columns(self)
+            fitted = Fitted(found.weights, targets, certainty, metric, n_rows=len(rows), columns=noted)
+            self._adopt(fitted, rows, found.learner)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """Rows and targets by scikit-learn's checks, and what a model knows of the columns, if anything."""
@@ -253,7 +255,7 @@ class Model(CallbackSupport, BaseEstimator):
     def _checked(self, X: Any, fitted: Fitted | None = None) -> Any:
         """Rows as the features see them."""
         fitted = self._now() if fitted is None else fitted
-        return seen_through(fitted.metric, rechecked(self, received(X, self.device)))
+        return seen_through(fitted.metric, rechecked(self, received(X, self.device), fitted.columns))
 
     def _scores_of(self, X: Any, fitted: Fitted | None = None) -> np.ndarray:
         fitted = self._now("weights") if fitted is None else fitted

@@ -34,7 +34,8 @@ class Fitted:
     """All that a fit has found: weights, what targets are, how sure answers are, and the metric that features see by.
 
     ``keys`` are hashes of the ``n_rows`` rows, for a model that may be asked to unlearn one. While a model learns on,
-    the ``certainty``, and the factor behind its weights, are None until somebody asks for them.
+    the ``certainty``, and the factor behind its weights, are None until somebody asks for them. ``columns`` are what
+    scikit-learn notes of the columns that were fitted: a refit to others notes those before it has an answer for them.
     """
 
     weights: Any
@@ -43,6 +44,7 @@ class Fitted:
     metric: np.ndarray | None = None
     keys: np.ndarray | None = None
     n_rows: int | None = None
+    columns: dict[str, Any] | None = None
 
     def has(self, *needs: str) -> bool:
         """Whether the parts that a reader needs are there: "weights", the "factor" behind them, the "certainty"."""

@@ -1,6 +1,6 @@
 """How a model reads rows: by scikit-learn's checks, from wherever they are, and through its metric."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,6 +29,37 @@ def columns_restored(model: Any) -> Iterator[None]:
         raise
 
 
+def noted_columns(model: Any) -> dict[str, Any]:
+    """What is noted of the columns of a model."""
+    return {name: getattr(model, name) for name in COLUMNS if hasattr(model, name)}
+
+
+def under(columns: dict[str, Any] | None, model: Any, check: Callable[[Any], Any]) -> Any:
+    """``check(model)`` with these for its columns, whatever a refit notes meanwhile; None are those that it has."""
+    if columns is None:
+        return check(model)
+    if _has(model, columns):
+        try:
+            found = check(model)
+        except ValueError:
+            if _has(model, columns):
+                raise
+        else:
+            if _has(model, columns):
+                return found
+    then = type(model)(**model.get_params(deep=False))
+    for name, value in columns.items():
+        setattr(then, name, value)
+    return check(then)
+
+
+def _has(model: Any, columns: dict[str, Any]) -> bool:
+    noted, names = noted_columns(model), "feature_names_in_"
+    if noted.get(names) is not columns.get(names) and not np.array_equal(noted.get(names, ()), columns.get(names, ())):
+        return False
+    return bool(noted.get("n_features_in_") == columns["n_features_in_"])
+
+
 def dense_rows(X: Any) -> Any:
     """Rows that are on a GPU as an array, others as they are."""
     return np.asarray(X) if isinstance(X, HostView) else X
@@ -51,8 +82,12 @@ def _looked_at(model: Any) -> dict[str, Any]:
     return {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_all_finite": model._all_finite}
 
 
-def rechecked(model: Any, X: Any) -> Any:
-    """Rows for a fitted model."""
+def rechecked(model: Any, X: Any, columns: dict[str, Any] | None = None) -> Any:
+    """Rows for a model that was fitted to these columns."""
+    return under(columns, model, lambda known: _rechecked(known, X))
+
+
+def _rechecked(model: Any, X: Any) -> Any:
     if not isinstance(X, HostView):
         return validate_data(model, X, reset=False, **_looked_at(model))
     X = checked(X)

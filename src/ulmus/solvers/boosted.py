@@ -71,7 +71,10 @@ class BoostedTrees:
         return out
 
     def reached(self, U: np.ndarray) -> np.ndarray:
-        """The leaf of every row in every tree."""
+        """The leaf of every row in every tree.
+
+        Children come after their parents, so that a way ends; a forged file whose ways turn back is refused here.
+        """
         first = np.where(np.diff(self.nodes) > 0, self.nodes[:-1], -1 - self.leaves[:-1])
         rows, trees = np.indices((len(U), len(self))).reshape(2, -1)
         node = first[trees]
@@ -80,7 +83,10 @@ class BoostedTrees:
             here = node[inside]
             right = U[rows[inside], self.feature[here]] > self.threshold[here]
             node[inside] = found = self.children[here, right.astype(np.intp)]
-            inside = inside[found >= 0]
+            on = found >= 0
+            if (found[on] <= here[on]).any():
+                raise ValueError("a node of these trees leads back to one before it: their file is damaged or forged")
+            inside = inside[on]
         return np.asarray((-1 - node).reshape(len(U), -1))
 
 

@@ -222,7 +222,7 @@ def _pilot(model: Any, sample: Rows, targets: Numbers, share: float, rng: np.ran
     if model.C != "auto":
         pilot.set_params(C=model.C * share)
     pilot.fit(sample.X, targets.shaped(sample.T), sample.weight)
-    model.fitted_, model.n_features_in_ = pilot.fitted_, pilot.n_features_in_
+    model.fitted_, model.n_features_in_ = replace(pilot.fitted_, columns=None), pilot.n_features_in_
 
 
 def _with_residual(result: NewtonResult, Phi: np.ndarray, t: np.ndarray, share: float) -> NewtonResult:
