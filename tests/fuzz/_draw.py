@@ -9,7 +9,7 @@ For a ridge model an error of the weights that is a share s of the fitted values
 more than s √h(x) ‖√w T‖, with the leverage h (Cauchy and Schwarz). So the shares above are multiplied by that.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mpmath
 import numpy as np
@@ -115,6 +115,11 @@ def moved(answer, inputs, nudge, times=2):
         other = answer(*nudge(*inputs))
         far = [np.maximum(f, np.abs(rounded(b - a))) for f, a, b in zip(far, found, other)]
     return [rounded(a) for a in found], far
+
+
+def left_out_residuals(model):
+    """Studentised residuals of rows left out, in order, by all of their variances: intervals may believe a part."""
+    return np.sort(replace(model.spread_.rows, share=1.0).studentised, axis=0)
 
 
 def compare(what, given, exact, allowed, words):

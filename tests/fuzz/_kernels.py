@@ -6,7 +6,7 @@ import ulmus
 from ulmus.features.kernels import CrossKernel, KernelParameters
 from ulmus.features.sampling import left_out_together
 
-from ._draw import EPS, PROMISE, SLACK, as_given, compare, moved, nudged_exactly, problem
+from ._draw import EPS, PROMISE, SLACK, as_given, compare, left_out_residuals, moved, nudged_exactly, problem
 from ._exact import KERNELS, exact_sqrt, exactly, kernel_matrix, kernel_ridge, kernel_studentised, mpf, rounded, solve
 
 DISTANCES = {"rbf": 2, "laplacian": 1, "laplacian_l1": 1, "matern32": 1}
@@ -124,7 +124,7 @@ def kelm(rng):
         worst += (
             p * EPS * np.linalg.norm(A, 2) * np.linalg.norm(rounded(inverse), 2) * np.abs(left) / remainder[:, None]
         )
-        given, allowed = model.spread_.residuals, np.broadcast_to(worst.max(axis=0), left.shape)
+        given, allowed = left_out_residuals(model), np.broadcast_to(worst.max(axis=0), left.shape)
         if len(given) == n:
             compare("a residual left out", given, np.sort(left, axis=0), allowed, words)
     return f"KELM {name}"

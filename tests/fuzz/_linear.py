@@ -16,7 +16,20 @@ from ulmus.solvers.ridge import Problem, fit_dual, fit_gram, fit_ridge, fit_sums
 from ulmus.solvers.square_root import SquareRoot
 from ulmus.statistics import Statistics, design_matrix
 
-from ._draw import CORRECTED, EPS, EPS32, PROMISE, SLACK, as_given, compare, moved, nudged, nudged_exactly, problem
+from ._draw import (
+    CORRECTED,
+    EPS,
+    EPS32,
+    PROMISE,
+    SLACK,
+    as_given,
+    compare,
+    left_out_residuals,
+    moved,
+    nudged,
+    nudged_exactly,
+    problem,
+)
 from ._exact import Ridge, exact_sqrt, exactly, left_out, rounded
 from ._exact import studentised as exact_studentised
 
@@ -196,7 +209,7 @@ def studentised(rng, model, Phi, case, C, intercept, unit, wobble, words):
     relative = expected.share(True, True) + expected.p * EPS * expected.condition
     worst = SLACK * expected.p * (expected.move[0] + expected.size * expected.move[1][:, None]) / left[:, None] ** 1.5
     allowed = worst.max(axis=0) + relative * (expected.size / left.min() ** 1.5) + expected.dot.max(axis=0)
-    given, words = model.spread_.residuals, expected.told(words)
+    given, words = left_out_residuals(model), expected.told(words)
     if 1 - left.mean() <= CROWDED:
         compare("a residual left out", given, np.sort(exact, axis=0), allowed, words)
         return

@@ -139,8 +139,9 @@ class ViewSearch:
     def _of_leaves(self, views: list[View], climbs: list[Climb]) -> tuple[View, Climb] | None:
         """The view that is best in leaves, with their metric and a width for it; None where landmarks are better."""
         shown = self._posed(views[0].preparation.columns.kind, self._sample(SAMPLE_ROWS))[1]
-        told_by = (self.search.coding, self.search.criterion, self.search.seed, self.n_jobs)
-        found = [LeafMetric(shown, view.kernel, *told_by).search(view.metric) for view in views]
+        told_by = (self.search.coding, self.search.criterion, self.search.seed, 1 if len(views) > 1 else self.n_jobs)
+        each = engine.ordered_map(lambda v: LeafMetric(shown, v.kernel, *told_by).search(v.metric), views, self.n_jobs)
+        found = list(each)
         best = min(range(len(views)), key=lambda k: min(found[k][1]))
         if min(found[best][1]) > min(climb.best.best_loss for climb in climbs):
             return None
