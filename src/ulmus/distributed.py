@@ -11,6 +11,7 @@ from scipy import sparse
 from ulmus import engine
 from ulmus.backend import Host
 from ulmus.models.adaptive_steps import AdaptiveSteps
+from ulmus.models.reading import columns_restored
 from ulmus.solvers.cells import Cell, CellSolver
 from ulmus.solvers.local import LocalKernels
 from ulmus.streaming._extras import need
@@ -99,7 +100,8 @@ def fit(
     survey = survey_for(model, sample_rows, seed, names)
     if partitions.n_rows is not None:
         survey.expect(partitions.n_rows)
-    fit_stream(steps, partitions, journal, rng, survey, names, leaves=LeavesOnCluster(partitions))
+    with columns_restored(model):
+        fit_stream(steps, partitions, journal, rng, survey, names, leaves=LeavesOnCluster(partitions))
     return model
 
 

@@ -18,7 +18,7 @@ from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.random_layer import RandomLayer
 from ulmus.models._heads import Means, Neighbours, Part, ScoredFolds
 from ulmus.models._references import Division, References
-from ulmus.models.fitted import views
+from ulmus.models.fitted import FittedView, views
 from ulmus.statistics import Statistics
 from ulmus.tuning import Tuning
 
@@ -210,31 +210,19 @@ DISCRIMINANT_SHOWN = views(
     left_out="certainty.left_out",
     n_samples_fit="n_rows",
 )
-MAP_SHOWN = DISCRIMINANT_SHOWN | views(
-    map="weights.features",
-    weights="weights.weights",
-    centre="weights.centre",
-    eigenvalues="weights.eigenvalues",
-    C="weights.C",
-    slope="weights.slope",
-    gamma="weights.gamma",
-    n_hidden="weights.n_hidden",
-    n_landmarks="weights.n_landmarks",
-    statistics="weights.statistics",
-    tuning="weights.tuning",
+
+
+def _of_weights(names: str) -> dict[str, FittedView]:
+    """Attributes that weights have under the same names."""
+    return views(**{name: f"weights.{name}" for name in names.split()})
+
+
+MAP_SHOWN = (
+    DISCRIMINANT_SHOWN
+    | views(map="weights.features")
+    | _of_weights("weights centre eigenvalues C slope gamma n_hidden n_landmarks statistics tuning")
 )
-KERNEL_SHOWN = DISCRIMINANT_SHOWN | views(
-    cross_kernel="weights.cross",
-    alpha="weights.alpha",
-    offset="weights.offset",
-    eigenvalues="weights.eigenvalues",
-    C="weights.C",
-    gamma="weights.gamma",
-    tuning="weights.tuning",
+KERNEL_SHOWN = (
+    DISCRIMINANT_SHOWN | views(cross_kernel="weights.cross") | _of_weights("alpha offset eigenvalues C gamma tuning")
 )
-NETWORK_SHOWN = DISCRIMINANT_SHOWN | views(
-    coefs="weights.coefs",
-    intercepts="weights.intercepts",
-    loss_curve="weights.loss_curve",
-    n_iter="weights.n_iter",
-)
+NETWORK_SHOWN = DISCRIMINANT_SHOWN | _of_weights("coefs intercepts loss_curve n_iter")

@@ -161,7 +161,8 @@ def fit(
                 steps.encoder = prepare
         survey = survey_for(model, sample_rows, seed, names)
         on_disk = LeavesOnDisk(stream, journal, None if leaves is None else _folder(leaves))
-        fit_stream(steps, stream, journal, rng, survey, names, getattr(model, "device", "cpu"), on_disk)
+        with columns_restored(model):
+            fit_stream(steps, stream, journal, rng, survey, names, getattr(model, "device", "cpu"), on_disk)
         stream.confirm()
     return model if preprocess is None else Pipeline([("preprocess", prepare), ("model", model)])
 
@@ -213,24 +214,10 @@ def fit_stream(
     device: str = "cpu",
     leaves: Any = None,
 ) -> None:
-    """Survey, map, sums, weights; ``stream`` is anything that reduces rows to a accumulator as :class:`Stream` does.
+    """Survey, map, sums, weights; ``stream`` is anything that reduces rows to an accumulator as :class:`Stream` does.
 
     ``leaves`` makes the local stage of an adaptive model.
     """
-    with columns_restored(steps.model):
-        _fit_stream(steps, stream, journal, rng, survey, names, device, leaves)
-
-
-def _fit_stream(
-    steps: Steps,
-    stream: Any,
-    journal: Journal,
-    rng: np.random.RandomState,
-    survey: Survey,
-    names: list[str] | None,
-    device: str,
-    leaves: Any,
-) -> None:
     model = steps.model
     found: Survey | None = survey
     while found is not None:

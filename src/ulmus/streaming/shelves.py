@@ -57,7 +57,7 @@ def require(folder: Path, needed: float, there: float = 0.0) -> None:
 
 
 class Shelves:
-    """The rows of all partitions, each by its cells; a accumulator that a pass fills."""
+    """The rows of all partitions, each by its cells; an accumulator that a pass fills."""
 
     def __init__(self, folder: Path, kind: "np.dtype[Any]", n_cells: list[int]) -> None:
         self.folder, self.kind, self.n_cells = folder, kind, n_cells
