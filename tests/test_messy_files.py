@@ -24,7 +24,7 @@ def learned(tmp_path, goal, text, encoding="utf-8"):
     file.write_bytes(text.encode(encoding))
     batch = read_table(str(file))
     schema, said = learn(batch, goal), []
-    return schema, frame(batch, schema, said.append), target(batch, schema)[0], said
+    return schema, frame(batch, schema, said.append), target(batch, schema, said.append)[0], said
 
 
 def lines(header, row):
@@ -413,7 +413,15 @@ def test_lakhs_and_dates_with_times_in_four_forms_are_read(tmp_path):
     [
         ("<html><table><tr><td>1</td></tr></table></html>", "a web page"),
         ("<?xml version='1.0'?><rows/>", "an XML document"),
-        (lines("town   wind  y", lambda i: f"T{i}   {i}  3"), "Blanks do not separate columns"),
+        (lines("town   wind  y", lambda i: f"T{i}   {i}  3" + i % 2 * "  4"), "Blanks do not divide these rows evenly"),
+        (lines("1.5,2.5,3.5", lambda i: f"{i},{i}.5,3"), "The first row reads like values"),
+        (lines("a,b,y", lambda i: rf'{i},"say \"hi\", {i}",3'), "quotes in values must be doubled"),
+        ("@RELATION t\n@ATTRIBUTE a NUMERIC\n@DATA\n1\n", "an ARFF file; scipy.io.arff.loadarff reads it"),
+        ("1.5 1:2 7:3\n2.5 2:1\n", "svmlight; sklearn.datasets.load_svmlight_file reads it"),
+        ('{"x": {"0": 1, "1": 2}, "y": {"0": 3, "1": 4}}', "one JSON object holds all rows; write one object per line"),
+        ('{"data": [{"x": 1, "y": 2}]}', "column 'data': a value must be .*; if it holds the rows, write"),
+        ("ARROW1\0\0", "an Arrow or Feather file; save it as Parquet"),
+        ("r\x01\x01\0", "neither text nor Parquet; save it as CSV or Parquet"),
     ],
 )
 def test_what_is_no_table_of_ours_is_told_with_what_to_do(tmp_path, text, words):
