@@ -37,8 +37,8 @@ def label_sets(model: Any, X: Any, coverage: float, method: str, by_class: bool)
     X : array or sparse matrix of shape (n_samples, n_features)
     coverage : float, default=0.95
     method : str
-        ``"adaptive"`` sets are large for rows that are hard to tell and never empty: classes in the order of their
-        probabilities, up to a total that left-out rows tell. ``"threshold"`` takes all classes above one probability:
+        ``"adaptive"`` sets are large for rows that are hard to classify and never empty: classes in the order of their
+        probabilities, up to a total found on left-out rows. ``"threshold"`` takes all classes above one probability:
         the smallest sets on average, some of which may be empty. Ordinal models have ``"ordered"`` sets, the default
         there, which have no gaps.
     by_class : bool, default=False

@@ -261,7 +261,7 @@ class RobustFamily:
 
 
 def transitions(model: Any, loss: Loss, n_outputs: int, scale: Any = 1.0) -> np.ndarray | None:
-    """The transition c of every output as given by h or tau, in units of ``scale``; None where the data tell."""
+    """The transition c of every output as given by h or tau, in units of ``scale``; None where it is estimated."""
     given = {"h": model.h, "tau": model.tau}
     for name, value in given.items():
         if name != loss.parameter and value != "auto":

@@ -22,7 +22,7 @@ from ulmus.online.learner import aged
 from ulmus.parameters import estimator
 from ulmus.solvers.ridge import Problem, fit_ridge
 
-#: Errors of recent rows that tell how large errors usually are.
+#: Errors of recent rows by which the usual size of errors is known.
 RECENT_ERRORS = 500
 #: Rounds of reweighting of the first rows.
 ROUNDS = 5

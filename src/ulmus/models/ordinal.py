@@ -17,7 +17,7 @@ class ELMOrdinalClassifier(Incremental, Ordinal):
     One ±1 target for every class but the lowest, "is it at least this class?", fitted as in
     :class:`ELMRegressor`, and loss-based decoding: the class with the smallest
     :math:`\sum_j \exp(-o_j c^{(k)}_j)`. Two codes differ in as many bits as their classes are apart, so what is
-    trained is close to what is judged: the mean absolute error in ranks. Parameters are chosen by it.
+    trained is close to what is scored: the mean absolute error in ranks. Parameters are chosen by it.
 
     When classes have no order, or only the share of right answers counts, use :class:`ELMClassifier`. The kernel models
     are usually more accurate; this one is the cheapest to evaluate.
@@ -58,7 +58,7 @@ class KELMOrdinalClassifier(Ordinal):
 
     One ±1 target for every class but the lowest, "is it at least this class?", all fitted by one factorisation of
     :math:`K + I/C`, and loss-based decoding: the class with the smallest :math:`\sum_j \exp(-o_j c^{(k)}_j)`. Two codes
-    differ in as many bits as their classes are apart, so what is trained is close to what is judged: the mean absolute
+    differ in as many bits as their classes are apart, so what is trained is close to what is scored: the mean absolute
     error in ranks. Parameters are chosen by it.
 
     When classes have no order, or only the share of right answers counts, use :class:`KELMClassifier`. Time grows with
