@@ -92,7 +92,7 @@ class TuningDisplay:
             if any(trial.preparation for trial in getattr(model, "trials_", ())):
                 return ViewsDisplay(model.trials_, model.view_).plot(_three_axes(ax))
             if hasattr(model, "trials_"):
-                raise ValueError(f"this {name} comes from a file of before, which names no trials; fit it again")
+                raise ValueError(f"this {name} was saved by an earlier version, which kept no trials; fit it again")
             given = {p: v for p, v in model.get_params(deep=False).items() if p in ("C", "gamma", "slope")}
             values = ", ".join(f"{p}={v!r}" for p, v in given.items())
             raise ValueError(
