@@ -3,7 +3,8 @@ Prediction intervals that widen away from the data
 ==================================================
 
 The acceleration of a helmet after an impact; the model has seen the first 40 ms. One fit gives intervals for new
-measurements, from leave-one-out errors, and the standard deviation of the curve itself. Both grow where there are no rows.
+measurements, from leave-one-out errors, and the standard deviation of the curve itself. Both grow where there are no
+rows.
 """
 
 import matplotlib.pyplot as plt

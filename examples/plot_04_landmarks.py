@@ -2,8 +2,8 @@
 Five ways to choose landmarks
 =============================
 
-Landmarks of 800 abalones, drawn in two of their columns; heavy animals are rare. ``"uniform"``, the default, samples rows;
-the others spread out more.
+Landmarks of 800 abalones, drawn in two of their columns; heavy animals are rare. ``"uniform"``, the default, samples
+rows; the others spread out more.
 """
 
 import matplotlib.pyplot as plt

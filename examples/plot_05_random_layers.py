@@ -2,8 +2,8 @@
 Random layers: the slope matters more than the number of nodes
 ==============================================================
 
-The same 100 random nodes with three slopes, and the slope that leave-one-out chooses, on accelerations of a helmet after
-an impact.
+The same 100 random nodes with three slopes, and the slope that leave-one-out chooses, on accelerations of a helmet
+after an impact.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Robust regression with wrong targets
 ====================================
 
-In one of ten abalones the rings are written with a zero too many. Least squares follows these rows; a robust loss bounds
-what a single row can do.
+In one of ten abalones the rings are written with a zero too many. Least squares follows these rows; a robust loss
+bounds what a single row can do.
 """
 
 import matplotlib.pyplot as plt

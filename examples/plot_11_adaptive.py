@@ -2,8 +2,8 @@
 A learned metric
 ================
 
-Seven kinds of surfaces from 19 measurements of image segments. The adaptive model takes them in their own units and learns
-which of them matter; the plain kernel model needs them scaled.
+Seven kinds of surfaces from 19 measurements of image segments. The adaptive model takes them in their own units and
+learns which of them matter; the plain kernel model needs them scaled.
 """
 
 import matplotlib.pyplot as plt

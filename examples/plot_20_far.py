@@ -2,8 +2,8 @@
 Out-of-distribution rows
 ========================
 
-A classifier of digits that has never seen a zero or a one must still predict something. ``is_far`` flags such rows without
-knowing their labels.
+A classifier of digits that has never seen a zero or a one must still predict something. ``is_far`` flags such rows
+without knowing their labels.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Errors with unequal costs
 =========================
 
-Missing an old abalone costs five times as much as a false alarm. ``decision`` turns the same probabilities into the class
-of least expected cost, without a refit.
+Missing an old abalone costs five times as much as a false alarm. ``decision`` turns the same probabilities into the
+class of least expected cost, without a refit.
 """
 
 import matplotlib.pyplot as plt

@@ -32,8 +32,9 @@ CLEARLY = 0.02
 class AdaptiveRegressor(Regression, AdaptiveModel):
     r"""Regression on raw tables: a kernel model with a learned metric and local corrections.
 
-    It needs no scaling, takes frames with text, categories, dates and missing values, and aims at the accuracy of boosted
-    trees. The local stage keeps the training rows: for a small model, or for updates, use :class:`NKELMRegressor`.
+    It needs no scaling, takes frames with text, categories, dates and missing values, and aims at the accuracy of
+    boosted trees. The local stage keeps the training rows: for a small model, or for updates, use
+    :class:`NKELMRegressor`.
 
     The prediction is :math:`f(x) + \frac1P\sum_p g_p(x)`: a Nyström model f (:class:`NKELMRegressor`) of the rows as
     the chosen *view* shows them, and exact kernel ridge regression on the residuals of f in the leaves of P random
@@ -111,9 +112,9 @@ class AdaptiveRegressor(Regression, AdaptiveModel):
 class AdaptiveClassifier(Classification, AdaptiveModel):
     r"""Classification on raw tables: a kernel model with a learned metric and local corrections.
 
-    It needs no scaling, takes frames with text, categories, dates and missing values, and aims at the accuracy of boosted
-    trees, with calibrated probabilities. The local stage keeps the training rows: for a small model, or for updates, use
-    :class:`NKELMClassifier`.
+    It needs no scaling, takes frames with text, categories, dates and missing values, and aims at the accuracy of
+    boosted trees, with calibrated probabilities. The local stage keeps the training rows: for a small model, or for
+    updates, use :class:`NKELMClassifier`.
 
     Scores are :math:`f(x) + \frac1P\sum_p g_p(x)`, as those of :class:`AdaptiveRegressor`; f and the leaves minimise
     the log loss, softmax for several classes or logistic for two. The largest score wins.
