@@ -267,7 +267,7 @@ class LeavesWithout:
             rest[new] -= share * V.sum(axis=0)
             for j in range(weights.shape[1]):
                 eta = leaving.residuals(weights[a, j], self._moves(seen, left, j), self.beyond[left, j])
-                out[np.ix_(new, left, [j])] -= share * (V[a].T * (leaving.share * eta))[:, :, None]
+                out[new[:, None], left, j] -= share * V[a].T * (leaving.share * eta)
 
         for _ in engine.ordered_map(work, np.unique(asked_in), n_jobs):
             pass
