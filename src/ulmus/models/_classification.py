@@ -30,7 +30,7 @@ FLOOR = "Probability that every class has whatever the scores say: a share of it
 
 
 def label_sets(model: Any, X: Any, coverage: float, method: str, by_class: bool) -> np.ndarray:
-    """Sets of classes that hold the true one with probability ``coverage``, from rows left out.
+    """Prediction sets: classes among which the true one is with probability ``coverage``, calibrated on held-out rows.
 
     Parameters
     ----------
