@@ -10,7 +10,7 @@ import ulmus
 from ulmus.cli import main
 from ulmus.cli.console import BAD_TABLE, OK
 from ulmus.tables import TableError
-from ulmus.tables.doubtful import told_merged
+from ulmus.tables.doubtful import merged_notes
 from ulmus.tables.read import read_table
 from ulmus.tables.schema import frame, learn
 
@@ -112,7 +112,7 @@ def test_comments_and_drawn_lines_are_no_rows_and_rows_keep_their_numbers(tmp_pa
     batch = table(tmp_path, "\n".join([*lines, *below]) + "\n")
     assert numbers(batch, "a") == pytest.approx(A)
     assert batch.numbers.tolist() == at
-    said = [text for text in batch.told if "is not a row and was skipped" in text]
+    said = [text for text in batch.notes if "is not a row and was skipped" in text]
     assert len(said) == bool(skipped)
     if skipped:
         first = min(among)
@@ -123,7 +123,7 @@ def test_files_that_were_put_together_have_a_mark_before_the_second_header(tmp_p
     half = [rows("a,b", lambda i: f"{A[i]:g},{B[i]}") for _ in range(2)]
     batch = table(tmp_path, "\ufeff".join(["", *half]))
     assert numbers(batch, "a") == pytest.approx(2 * A)
-    assert batch.told == (f"{tmp_path / 'table.txt'}, row {N + 2}: the row repeats the header and was skipped",)
+    assert batch.notes == (f"{tmp_path / 'table.txt'}, row {N + 2}: the row repeats the header and was skipped",)
 
 
 def test_an_array_of_json_objects_is_read_and_its_rows_are_counted(tmp_path):
@@ -182,10 +182,10 @@ def test_nines_far_from_all_others_are_told(values, found):
 def test_a_word_above_empty_cells_may_be_meant_for_them(tmp_path):
     town = [C[i // 20] if i % 20 == 0 else "" for i in range(N)]
     batch = table(tmp_path, rows("town,a,y", lambda i: f"{town[i]},{A[i]},{B[i]}"))
-    (told,) = told_merged(batch, learn(batch, "y"))
+    (told,) = merged_notes(batch, learn(batch, "y"))
     assert "column 'town': 3 values stand once each, above 57 empty cells" in told
     filled = table(tmp_path, rows("town,a,y", lambda i: f"{C[i // 20]},{A[i]},{B[i]}"))
-    assert told_merged(filled, learn(filled, "y")) == []
+    assert merged_notes(filled, learn(filled, "y")) == []
 
 
 def test_a_folder_of_folders_is_told_of_patterns(tmp_path):

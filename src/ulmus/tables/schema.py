@@ -28,14 +28,14 @@ _CALLED = {
     **{"time": "a time of the day", "duration": "a length of time"},
 }
 
-#: Rows from which on a column that has turned is told from a few odd values.
+#: Rows from which on a column that has turned is distinguished from a few odd values.
 ENOUGH = 20
 #: Shares of values that are not what their column is, or of missing ones, beyond which something is wrong with it.
 MOST, NEARLY_ALL = 0.5, 0.9
 #: Share of a target's values that may be words where it is to be a number.
 FEW_WORDS = 0.3
 
-Tell = Callable[[str], None]
+Warn = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -180,17 +180,17 @@ def _reason(column: Any, kind: Kind) -> str:
     return f"names the rows: {len(distinct_texts(column))} distinct values in {len(column)}"
 
 
-def frame(batch: TableBatch, schema: Schema, tell: Tell, *, decimal: str = "auto", force: bool = False) -> Any:
+def frame(batch: TableBatch, schema: Schema, warn: Warn, *, decimal: str = "auto", force: bool = False) -> Any:
     """The columns of the schema as a pandas frame.
 
-    A value that is not what its column is counts as missing, and is told. Where most are, the column is written
+    A value that is not what its column is counts as missing, with a warning. Where most are, the column is written
     differently from how it was in training: an error, unless ``force`` is set.
     """
     import pandas as pd
 
     found = {}
-    for text in batch.told:
-        tell(text)
+    for text in batch.notes:
+        warn(text)
     for name, kind in schema.columns.items():
         column = batch.column(name)
         written = Kind("number", DECIMALS[decimal][-1]) if kind.name == "number" and decimal != "auto" else kind
@@ -202,7 +202,7 @@ def frame(batch: TableBatch, schema: Schema, tell: Tell, *, decimal: str = "auto
             first = int(known.wrong[0])
             more = f" (and {len(known.wrong) - 1} more)" if len(known.wrong) > 1 else ""
             text = f"{column[first].as_py()!r} is not {_CALLED[kind.name]}; it counts as missing{more}"
-            tell(str(TableError(text, **batch.at(first), column=name)))
+            warn(str(TableError(text, **batch.at(first), column=name)))
     return pd.DataFrame(found, copy=False)
 
 
@@ -261,8 +261,8 @@ def _missing(found: np.ndarray) -> np.ndarray:
     return np.asarray(np.isnat(found) if found.dtype.kind in "mM" else np.isnan(found))
 
 
-def target(batch: TableBatch, schema: Schema, tell: Tell) -> tuple[np.ndarray, np.ndarray]:
-    """The target, and which rows have one. Where it is to be a number, a few words count as missing, and are told."""
+def target(batch: TableBatch, schema: Schema, warn: Warn) -> tuple[np.ndarray, np.ndarray]:
+    """The target, and which rows have one. Where it is to be a number, a few words count as missing, with a warning."""
     column = batch.column(schema.target)
     kind = schema.target_kind
     if schema.task == "regression":
@@ -272,7 +272,7 @@ def target(batch: TableBatch, schema: Schema, tell: Tell) -> tuple[np.ndarray, n
             place, text = {**batch.at(row), "column": schema.target}, f"{column[row].as_py()!r} is not a number{more}"
             if len(known.wrong) > FEW_WORDS * np.count_nonzero(column.is_valid()):
                 raise TableError(f"{text}; empty such cells, or predict classes with --task classification", **place)
-            tell(str(TableError(f"{text}; it counts as missing", **place)))
+            warn(str(TableError(f"{text}; it counts as missing", **place)))
         return known.values, np.isfinite(known.values)
     if kind.name == "number" and schema.categories is None:
         numbers = values(column, kind).values
