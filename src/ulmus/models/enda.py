@@ -173,7 +173,7 @@ class ENDA(DiscriminantModel):
         return self
 
     def _learn(self, training: Training, seed: int | None = None) -> Fitted:
-        """Projection and head; models of the same ``seed`` are judged by the same rows."""
+        """Projection and head; models of the same ``seed`` are scored by the same rows."""
         rows, plan = training.rows, self._family.begin(self, training)
         plan = plan if seed is None else replace(plan, seed=seed)
         stats = Host(self.n_jobs).statistics(plan.features, rows) if plan.statistics is None else plan.statistics
@@ -234,7 +234,7 @@ class ENDA(DiscriminantModel):
         return replace(fitted, certainty=replace(head, seed=plan.seed, references=references))
 
     def _scored(self, fitted: Fitted) -> ScoredFolds:
-        """Training rows to judge by."""
+        """Training rows to score by."""
         known, without = fitted.certainty, partial(self._without, fitted)
         return scored_folds(known.references, known.seed, len(fitted.targets.classes), without)
 

@@ -100,7 +100,7 @@ class ENDAEnsemble(DiscriminantModel):
     .. math:: \min_{a \ge 0,\ 1^Ta = 1}\ \kappa\,a^TSa + (1 - \kappa)\,a^T\mathrm{diag}(S), \qquad
         S_{qr} = \langle P_q - Y, P_r - Y\rangle,
 
-    on training rows that are judged as if they were new. On it, the squared error of the combination is the mean error
+    on training rows that are scored as if they were new. On it, the squared error of the combination is the mean error
     of the members less their diversity; members of weight 0 are pruned. The projection is the weighted mean of the
     members' projections, turned to agree with each other (Procrustes), along its principal axes.
 

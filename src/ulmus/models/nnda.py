@@ -139,10 +139,10 @@ class NNDA(DiscriminantModel):
                 unit = np.sqrt(scatter / wide)
                 yield unit * placed, unit * centres
 
-        def judge() -> ScoredFolds:
+        def scored() -> ScoredFolds:
             return scored_folds(references, seed, n_classes, others if self.head == "mean" else itself)
 
-        return Fitted(projection, targets, fit_head(self, references, Z, means, 0.5 / scatter, judge))
+        return Fitted(projection, targets, fit_head(self, references, Z, means, 0.5 / scatter, scored))
 
     def _trained(
         self, references: References, kept: np.ndarray, targets: Any, rng: np.random.RandomState

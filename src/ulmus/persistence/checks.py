@@ -42,7 +42,7 @@ NUMBERS: dict[Any, tuple[type, ...]] = {
 }
 #: What models have in experiments, and in no file.
 TRANSIENT = ("_plan",)
-#: Ways in which a transformer may be told to give its columns.
+#: Ways in which a transformer may be set to give its columns.
 CONTAINERS = ("default", "pandas", "polars")
 
 

@@ -22,7 +22,7 @@ from ulmus.tables.objects import refuse_nested
 from ulmus.tables.schema import Schema
 
 #: The header that tells what is odd about an uploaded table, as a JSON list; texts in it, at most.
-WARNINGS, MOST_TOLD = "Ulmus-Warnings", 20
+WARNINGS, MOST_WARNINGS = "Ulmus-Warnings", 20
 
 
 @dataclass(frozen=True)
@@ -71,28 +71,28 @@ def application(model: Any, schema: Schema, *, hosts: tuple[str, ...] = (), limi
     async def home(request: Request) -> Response:
         return HTMLResponse(page)
 
-    async def told_schema(request: Request) -> Response:
+    async def schema_of(request: Request) -> Response:
         columns = [{"name": name, "kind": kind.name, "form": kind.form} for name, kind in schema.columns.items()]
-        told = {"target": schema.target, "task": schema.task, "columns": columns, "classes": predictor.classes}
-        return JSONResponse({**told, "limits": {"bytes": limits.body, "rows": limits.rows}})
+        facts = {"target": schema.target, "task": schema.task, "columns": columns, "classes": predictor.classes}
+        return JSONResponse({**facts, "limits": {"bytes": limits.body, "rows": limits.rows}})
 
     async def predict(request: Request) -> Response:
         question = _question(await body_of(request), limits)
         predictor.check(question)
         answer = await waiting.ask(question)
-        told: dict[str, Any] = {"predictions": answer.predictions}
+        found: dict[str, Any] = {"predictions": answer.predictions}
         if answer.probabilities is not None:
-            told["classes"], told["probabilities"] = predictor.classes, answer.probabilities
+            found["classes"], found["probabilities"] = predictor.classes, answer.probabilities
         if answer.intervals is not None:
-            told["intervals"] = answer.intervals
+            found["intervals"] = answer.intervals
         if answer.warnings:
-            told["warnings"] = answer.warnings
-        return JSONResponse(told)
+            found["warnings"] = answer.warnings
+        return JSONResponse(found)
 
     async def upload(request: Request) -> Response:
-        table, told = await asyncio.to_thread(_predicted_file, predictor, await body_of(request))
+        table, notes = await asyncio.to_thread(_predicted_file, predictor, await body_of(request))
         headers = {"Content-Disposition": 'attachment; filename="predictions.csv"'}
-        headers |= {WARNINGS: json.dumps(told[:MOST_TOLD])} if told else {}
+        headers |= {WARNINGS: json.dumps(notes[:MOST_WARNINGS])} if notes else {}
         return Response(table, media_type="text/csv; charset=utf-8", headers=headers)
 
     async def refused(request: Request, error: Exception) -> Response:
@@ -103,7 +103,7 @@ def application(model: Any, schema: Schema, *, hosts: tuple[str, ...] = (), limi
     return Starlette(
         routes=[
             Route("/", home),
-            Route("/schema", told_schema),
+            Route("/schema", schema_of),
             Route("/predict", predict, methods=["POST"]),
             Route("/csv", upload, methods=["POST"]),
         ],
@@ -149,10 +149,10 @@ def _predicted_file(predictor: Predictor, body: bytes) -> tuple[bytes, list[str]
     with tempfile.TemporaryDirectory() as folder:
         given, out = Path(folder) / "upload", Path(folder) / "predictions.csv"
         given.write_bytes(body)
-        told: list[str] = []
+        notes: list[str] = []
         doubt = Doubt(predictor.classes is not None)
         try:
-            predict_file(predictor.model, predictor.schema, str(given), str(out), doubt=doubt, tell=told.append)
+            predict_file(predictor.model, predictor.schema, str(given), str(out), doubt=doubt, warn=notes.append)
         except TableError as error:
             raise TableError(error.message, file="the file", row=error.row, column=error.column) from None
-        return out.read_bytes(), [text.replace(str(given), "the file") for text in told]
+        return out.read_bytes(), [text.replace(str(given), "the file") for text in notes]

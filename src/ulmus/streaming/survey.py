@@ -18,7 +18,7 @@ from ulmus.streaming.batches import Batch
 from ulmus.streaming.errors import SourceError
 from ulmus.streaming.stream import check_finite
 
-#: Rows of the sample unless told otherwise: twice what the widest search looks at.
+#: Rows of the sample by default: twice what the widest search looks at.
 SAMPLE_ROWS = 2**16
 #: All keys.
 ALL = 2**64 - 1

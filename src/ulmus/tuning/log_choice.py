@@ -38,8 +38,8 @@ WIDTH_STEPS, MAX_WIDTHS, CLEARLY = (4.0, 2.0), 4, 0.01
 STEADIER = 0.01
 #: Condition numbers of kernel matrices up to which passes that square nothing keep their digits without whitened rows.
 UNSQUARED = 1e12
-#: What may be left of the objective of models that are judged.
-JUDGED = 1e-4
+#: What may be left of the objective of models that are scored.
+TRIAL_TOLERANCE = 1e-4
 #: What may be left of the objective of a model that is kept: scores are then right to some 1e-6.
 TOLERANCE = 1e-13
 
@@ -97,7 +97,7 @@ def choose_C(
     fit_intercept: bool,
     n_jobs: int | None,
 ) -> PenaltyChoice:
-    """The C of a model on these features, sought near another; rows that have folds are judged fold by fold."""
+    """The C of a model on these features, sought near another; rows that have folds are scored fold by fold."""
     most = min(MOST, KEPT_BYTES // (8 * features.n_features_out))
     rows = gathered(rows)  # copies are a weight, so that both lead the same way
     some = rows if len(rows) <= most else distinct_sample(rows, most, rng)[1]
@@ -106,7 +106,7 @@ def choose_C(
         if some.fold is None and len(some) <= LEFT_OUT:
 
             def run(values: list[float], begun: LogTrial | None) -> list[LogTrial]:
-                return log_path(problem, values, criterion=criterion, tol=JUDGED, begun=begun)
+                return log_path(problem, values, criterion=criterion, tol=TRIAL_TOLERANCE, begun=begun)
 
             trials: list[Any] = around(run, near_C)
             solution = trials[best_trial(trials, STEADIER)].solution
@@ -201,11 +201,11 @@ def choose_kernel_C(
             weight=rows.weight,
             unit=rows.unit,
             fit_intercept=fit_intercept,
-            tol=JUDGED,
+            tol=TRIAL_TOLERANCE,
             leave_one_out=rows.fold is None,
             begun=begun,
         )
-        P = found.left_out if rows.fold is None else fold_scores(K, rows, C, fit_intercept, JUDGED)
+        P = found.left_out if rows.fold is None else fold_scores(K, rows, C, fit_intercept, TRIAL_TOLERANCE)
         assert P is not None
         tested = ~np.isnan(P[:, 0])
         return KernelTrial(C, criterion_of(criterion, rows.T[tested], P[tested], weight[tested]), found)

@@ -1,4 +1,4 @@
-"""Choosing the C of a log model: the path with warm starts, judged on scores of rows that were left out."""
+"""Choosing the C of a log model: the path with warm starts, scored on scores of rows that were left out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -87,7 +87,7 @@ def log_path(
 ) -> list[LogTrial]:
     """Models for every C in turn, each begun where the last (or the trial ``begun``) ended, until one is clearly worse.
 
-    They are judged by approximate leave-one-out on the rows ``scored`` (with weights ``mass``), or on rows that they
+    They are scored by approximate leave-one-out on the rows ``scored`` (with weights ``mass``), or on rows that they
     never saw: ``held`` are the features ``Φ`` of those and their codes ``T``.
     """
     trials: list[LogTrial] = []
@@ -135,7 +135,7 @@ def held_path(
     begun: HeldTrial | None = None,
     patience: float = PATIENCE,
 ) -> list[HeldTrial]:
-    """Models for every C in turn, each without one of several sets of rows, judged together on what they never saw.
+    """Models for every C in turn, each without one of several sets of rows, scored together on what they never saw.
 
     A set is the weight of every row that it holds out; scores come with those of all rows. Every model begins where
     that of the last C (or of the trial ``begun``) ended; the path ends where the criterion has risen by a share of
