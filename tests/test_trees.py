@@ -18,7 +18,7 @@ from ulmus.solvers.boosted import BoostedTrees, Boosting, grown_trees, rounded_d
 from ulmus.tuning.views import Budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
-TREES = _effort.Trees(labels=0.005, numbers=0.005)
+TREES = _effort.TreeGains(labels=0.005, numbers=0.005)
 #: Few landmarks and no cuts, so that trees have something to add.
 SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1, cuts=False), 60, 80, 80, 2, 8, trees=TREES)
 
@@ -84,7 +84,9 @@ def test_the_member_is_the_mean_of_models_without_each_part(task):
     trees, answers = grown_trees(Rows(X, T, weight), part, by_log, 0, 1)
     asked, total, size = single(steps(200, 1)[0]), 0.0, len(trees) // 3
     for k in range(3):
-        own = replace(trees, **{name: getattr(trees, name)[k * size :][:size] for name in ("feature", "threshold", "value")})
+        own = replace(
+            trees, **{name: getattr(trees, name)[k * size :][:size] for name in ("feature", "threshold", "value")}
+        )
         own = own.scaled(3)
         _, one = grown_trees(Rows(X, T, weight), np.where(part == k, 0, -1), by_log, 0, 1)
         away = Boosting(
@@ -187,12 +189,23 @@ def test_the_share_is_that_of_least_squares_between_nothing_and_all():
     T, P, Q, w = rng.normal(size=(200, 1)), rng.normal(size=(200, 1)), rng.normal(size=(200, 1)), rng.uniform(1, 2, 200)
     P, Q = T + P, T + 0.7 * Q
     Q[:9] = np.nan
-    share, loss, without = best_share(HeldOut(T, P, np.zeros(200), w), Q, False)
+    found = best_share(HeldOut(T, P, np.zeros(200), w), Q, False)
     d, e, v = (Q - P)[9:, 0], (T - P)[9:, 0], w[9:]
-    assert share == pytest.approx((v * d) @ e / ((v * d) @ d), abs=2e-3)  # the search ends at 1e-3
-    assert without == pytest.approx(np.average(e**2, weights=v))
-    assert loss == pytest.approx(np.average((e - share * d) ** 2, weights=v))
-    assert best_share(HeldOut(T, P, np.zeros(200), w), P + 2 * (P - T), False)[0] < 2e-3
+    assert found.share == pytest.approx((v * d) @ e / ((v * d) @ d), abs=2e-3)  # the search ends at 1e-3
+    assert found.without == pytest.approx(np.average(e**2, weights=v))
+    assert found.loss == pytest.approx(np.average((e - found.share * d) ** 2, weights=v))
+    gain = e**2 - (e - found.share * d) ** 2
+    assert found.chance == pytest.approx(np.sqrt(np.sum(v * (gain - np.average(gain, weights=v)) ** 2)) / v.sum())
+    assert found.gains(0.0) == (np.average(gain, weights=v) > 2 * found.chance)
+    assert best_share(HeldOut(T, P, np.zeros(200), w), P + 2 * (P - T), False).share < 2e-3
+
+
+def test_scores_that_are_too_weak_lose_nothing_to_others_by_that():
+    rng = np.random.RandomState(0)
+    F = rng.normal(scale=3, size=(2_000, 1))
+    T = np.where(rng.uniform(size=(2_000, 1)) < 1 / (1 + np.exp(-F)), 1.0, -1.0)
+    found = best_share(HeldOut(T, F, np.zeros(2_000), np.ones(2_000)), F / 4, True)
+    assert found.loss == pytest.approx(found.without, rel=1e-3)
 
 
 @pytest.mark.parametrize("labels", [None, 2, 3])

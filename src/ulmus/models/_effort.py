@@ -12,7 +12,7 @@ MANY_ROWS = 200_000
 
 
 @dataclass(frozen=True)
-class Trees:
+class TreeGains:
     """Trees are taken where they lower the loss of rows left out by a share: of ``labels``, and of ``numbers``.
 
     None for what they are not grown for.
@@ -41,7 +41,7 @@ class Effort:
     numbers: Budget | None = None
     few_labels: bool = False
     quick: bool = False
-    trees: Trees | None = None
+    trees: TreeGains | None = None
 
     def search(self, n_rows: int, *, numbers: bool) -> Budget:
         """What choosing a view of so many rows may spend, by what targets are."""
@@ -68,11 +68,11 @@ EFFORTS = {
         *(600, 1_500, 1_600, 4, 8),
         numbers=Budget(1_200, 128, 2_400, 192, final_landmarks=(400, 400)),
         few_labels=True,
-        trees=Trees(labels=0.1),
+        trees=TreeGains(labels=0.1),
     ),
     "best": Effort(
         Budget(3_000, 300, 8_000, 700, rounds=8, rounds_again=4, final_landmarks=(2_000, 2_000)),
         *(2_000, 2_000, 2_500, 8, 16),
-        trees=Trees(labels=0.005, numbers=0.005),
+        trees=TreeGains(labels=0.005, numbers=0.005),
     ),
 }

@@ -1,7 +1,7 @@
 """A member of boosted trees beside both stages: how large a share rows left out give it."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -20,10 +20,13 @@ PARTS = 5
 #: Rows from which on there are trees, and classes at most.
 FEW, CLASSES = 200, 50
 #: Logarithms, to base 2, of the factors of scores that are tried, and how finely.
-SCALES, COARSE = (-3.0, 3.0), {"xatol": 0.05}
+SCALES = (-3.0, 3.0)
+COARSE, FINE = ({"method": "bounded", "options": {"xatol": close}} for close in (0.05, 1e-3))
 #: Trees grow on where the first of them, beside the kernels, lower the loss of rows left out by this share of what it
 #: takes for them to be taken.
-HOPE = 0.15
+HOPE = 0.3
+#: Standard errors of what trees gain that it must be, at least.
+CHANCE = 2.0
 
 
 def with_trees(stages: Stages, rows: Rows, gain: float, seed: int, n_jobs: int | None, say: Say) -> Stages:
@@ -38,20 +41,20 @@ def with_trees(stages: Stages, rows: Rows, gain: float, seed: int, n_jobs: int |
     place = held_out.place
 
     def hopeful(answers: np.ndarray) -> bool:
-        _, loss, without = best_share(held_out, answers[place], by_log)
-        return loss < (1 - HOPE * gain) * without
+        found = best_share(held_out, answers[place], by_log)
+        return found.loss < (1 - HOPE * gain) * found.without
 
     part = parts_for_trees(rows, place, by_log, seed)
     grown = grown_trees(rows, part, by_log, seed, n_jobs, hopeful)
     if grown is None:
         return stages
     trees, answers = grown
-    share, loss, without = best_share(held_out, answers[place], by_log)
-    taken = loss < (1 - gain) * without
-    kept = f"taken, weight {share:.2g}" if taken else "left out"
-    say(f"{len(trees)} trees: loss {loss:.4g} against {without:.4g} without them ({kept})")
-    stages = replace(stages, tree_losses=(loss, without))
-    return mixed(stages, trees, answers[place], share) if taken else stages
+    found = best_share(held_out, answers[place], by_log)
+    taken = found.gains(gain)
+    kept = f"taken, weight {found.share:.2g}" if taken else "left out"
+    say(f"{len(trees)} trees: loss {found.loss:.4g} against {found.without:.4g} without them ({kept})")
+    stages = replace(stages, tree_losses=(found.loss, found.without))
+    return mixed(stages, trees, answers[place], found.share) if taken else stages
 
 
 def parts_for_trees(rows: Rows, place: np.ndarray, by_log: bool, seed: int) -> np.ndarray:
@@ -72,26 +75,43 @@ def parts_for_trees(rows: Rows, place: np.ndarray, by_log: bool, seed: int) -> n
     return part
 
 
-def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool) -> tuple[float, float, float]:
-    """The best share of trees, the loss with it, and without trees; rows without an answer of trees have no say.
+@dataclass(frozen=True)
+class Share:
+    """The best share of trees, the loss with it and without trees, and the standard error of the difference."""
+
+    share: float
+    loss: float
+    without: float
+    chance: float
+
+    def gains(self, least: float) -> bool:
+        """Whether trees lower the loss by this share, and by more than chance."""
+        return self.without - self.loss > max(least * self.without, CHANCE * self.chance)
+
+
+def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool) -> Share:
+    """What rows that neither kernels nor trees have seen say; rows without an answer of trees have no say.
 
     Scores of a log loss are multiplied by what is best for them in either case, as a temperature will do.
     """
     known = ~np.isnan(answers).any(axis=1)
     T, P, Q, weight = held_out.T[known], held_out.P[known], answers[known], held_out.weight[known]
 
-    def loss(share: float, scale: float = 1.0) -> float:
-        answered = scale * ((1 - share) * P + share * Q)
-        return float(np.average(answer_losses(T, answered, by_log), weights=weight))
-
-    def lowest(share: float) -> float:
+    def losses(share: float) -> np.ndarray:
+        answered = (1 - share) * P + share * Q
         if not by_log:
-            return loss(share)
-        found = minimize_scalar(lambda log2: loss(share, 2.0**log2), bounds=SCALES, method="bounded", options=COARSE)
-        return float(found.fun)
+            return answer_losses(T, answered, by_log)
+        scale = minimize_scalar(
+            lambda log2: weight @ answer_losses(T, 2.0**log2 * answered, by_log), bounds=SCALES, **COARSE
+        )
+        return answer_losses(T, 2.0**scale.x * answered, by_log)
 
-    best = minimize_scalar(lowest, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3})
-    return float(best.x), float(best.fun), lowest(0.0)
+    best = minimize_scalar(lambda share: weight @ losses(share), bounds=(0.0, 1.0), **FINE)
+    with_trees, without = losses(best.x), losses(0.0)
+    gain = without - with_trees
+    mean, total = float(np.average(gain, weights=weight)), weight.sum()
+    chance = float(np.sqrt(weight @ (gain - mean) ** 2) / total)
+    return Share(float(best.x), float(weight @ with_trees / total), float(weight @ without / total), chance)
 
 
 def mixed(stages: Stages, trees: BoostedTrees, answers: np.ndarray, share: float) -> Stages:

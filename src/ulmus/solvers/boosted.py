@@ -1,6 +1,6 @@
 r"""Boosted trees beside kernels: layers of hard thresholds that are learned, with weights in closed form.
 
-A tree of depth D is a hidden layer of :math:`2^D` nodes, each a product of D thresholds on columns. It is grown level by
+A tree of depth D is a hidden layer of :math:`2^D` nodes, each a product of D thresholds on columns. It grows level by
 level: with g and h the sums of first and second derivatives of the loss on either side of a threshold, the one is taken
 that makes
 
