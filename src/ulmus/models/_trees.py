@@ -25,8 +25,8 @@ COARSE, FINE = ({"method": "bounded", "options": {"xatol": close}} for close in 
 #: Trees grow on where the first of them, beside the kernels, lower the loss of rows left out by this share of what it
 #: takes for them to be taken.
 HOPE = 0.3
-#: Standard errors of what trees gain that it must be, at least.
-CHANCE = 2.0
+#: What trees gain must be so many standard errors, and so many nats of all rows left out together, at least.
+CHANCE, NATS = 1.0, 1.0
 
 
 def with_trees(stages: Stages, rows: Rows, gain: float, seed: int, n_jobs: int | None, say: Say) -> Stages:
@@ -42,7 +42,7 @@ def with_trees(stages: Stages, rows: Rows, gain: float, seed: int, n_jobs: int |
 
     def hopeful(answers: np.ndarray) -> bool:
         found = best_share(held_out, answers[place], by_log)
-        return found.loss < (1 - HOPE * gain) * found.without
+        return found.loss < (1 - HOPE * gain) * found.without > found.chance
 
     part = parts_for_trees(rows, place, by_log, seed)
     grown = grown_trees(rows, part, by_log, seed, n_jobs, hopeful)
@@ -77,7 +77,7 @@ def parts_for_trees(rows: Rows, place: np.ndarray, by_log: bool, seed: int) -> n
 
 @dataclass(frozen=True)
 class Share:
-    """The best share of trees, the loss with it and without trees, and the standard error of the difference."""
+    """The best share of trees, the loss with it and without trees, and by how much it must fall to be no chance."""
 
     share: float
     loss: float
@@ -86,7 +86,7 @@ class Share:
 
     def gains(self, least: float) -> bool:
         """Whether trees lower the loss by this share, and by more than chance."""
-        return self.without - self.loss > max(least * self.without, CHANCE * self.chance)
+        return self.without - self.loss > max(least * self.without, self.chance)
 
 
 def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool) -> Share:
@@ -110,7 +110,7 @@ def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool) -> Share:
     with_trees, without = losses(best.x), losses(0.0)
     gain = without - with_trees
     mean, total = float(np.average(gain, weights=weight)), weight.sum()
-    chance = float(np.sqrt(weight @ (gain - mean) ** 2) / total)
+    chance = max(CHANCE * float(np.sqrt(weight @ (gain - mean) ** 2)), NATS if by_log else 0.0) / total
     return Share(float(best.x), float(weight @ with_trees / total), float(weight @ without / total), chance)
 
 
