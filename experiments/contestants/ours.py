@@ -72,7 +72,7 @@ OURS: dict[str, Make] = {
         rows=800, landmarks=100, metric_rows=1_200, metric_landmarks=128, final_landmarks=(250, 250), kernels=1
     ),
     "without trees": adaptive_less(trees=None),
-    "with trees wherever they help": adaptive_less(trees=TreeGains(labels=0.005, numbers=0.005)),
+    "with trees wherever they help": adaptive_less(trees=TreeGains(labels=0.005, numbers=0.005, glance=False)),
     "Adaptive, fast": adaptive("fast"),
     "Adaptive, best": adaptive("best"),
     "NKELM": family("NKELM"),

@@ -29,10 +29,13 @@ HOPE = 0.3
 CHANCE, NATS = 1.0, 1.0
 
 
-def with_trees(stages: Stages, rows: Rows, gain: float, seed: int, n_jobs: int | None, say: Say) -> Stages:
+def with_trees(
+    stages: Stages, rows: Rows, gain: float, glance: bool, seed: int, n_jobs: int | None, say: Say
+) -> Stages:
     """Kernels and trees, by the share that the rows held out of the stages are best answered with.
 
-    Trees are taken where that lowers their loss by the share ``gain``. ``rows`` are those of the stages, in their
+    Trees are taken where that lowers their loss by the share ``gain``; after a ``glance`` at the first of them the rest
+    may not be grown. ``rows`` are those of the stages, in their
     units. Answers are the mean of two models' answers, or log-odds.
     """
     held_out, by_log = stages.held_out, stages.loss == "log"
@@ -45,7 +48,7 @@ def with_trees(stages: Stages, rows: Rows, gain: float, seed: int, n_jobs: int |
         return found.loss < (1 - HOPE * gain) * found.without > found.chance
 
     part = parts_for_trees(rows, place, by_log, seed)
-    grown = grown_trees(rows, part, by_log, seed, n_jobs, hopeful)
+    grown = grown_trees(rows, part, by_log, seed, n_jobs, hopeful if glance else None)
     if grown is None:
         return stages
     trees, answers = grown

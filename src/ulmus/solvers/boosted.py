@@ -222,7 +222,7 @@ def grown_trees(
     by_log: bool,
     seed: int,
     n_jobs: int | None,
-    hopeful: Callable[[np.ndarray], bool] = lambda answers: True,
+    hopeful: Callable[[np.ndarray], bool] | None = None,
 ) -> tuple[BoostedTrees, np.ndarray] | None:
     """The mean of models without each part, and answers of rows by the one that did not see them (else not a number).
 
@@ -247,7 +247,7 @@ def grown_trees(
         return Q
 
     models = [boosting(parts[0])]
-    if not hopeful(answered(models, GLANCE)):
+    if hopeful is not None and not hopeful(answered(models, GLANCE)):
         return None
     models += [boosting(k) for k in parts[1:]]
     left, weight = part >= 0, np.ones(len(rows)) if rows.weight is None else rows.weight
