@@ -54,8 +54,8 @@ def label_sets(model: Any, X: Any, coverage: float, method: str, by_class: bool)
     held = fitted.certainty.left_out
     if held is None:
         raise ValueError(
-            f"this {type(model).__name__} has no scores of rows left out: its loss is logistic, it comes from a file "
-            "of an earlier version, or has just learned of a new class; fit it by squares, or let it learn more rows"
+            f"this {type(model).__name__} has no scores of rows left out: it comes from a file of an earlier version, "
+            "or has just learned of a new class; fit it again, or let it learn more rows"
         )
     return prediction_sets(P, model._class_probabilities(fitted, held.scores), held, coverage, method, by_class)
 
