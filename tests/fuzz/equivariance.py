@@ -111,10 +111,9 @@ def _reordered(case: Case, rng: np.random.Generator) -> tuple[Answers, Answers]:
 
 
 def _refit(case: Case, rng: np.random.Generator) -> tuple[Answers, Answers]:
-    columns = case.X.shape[1] if "monotonic_cst" in case.settings else None
-    first = replace(draw(rng, case.name, m=columns), settings=case.settings)
-    if columns is not None and first.y.ndim > 1:
-        first = replace(first, y=first.y[:, 0])
+    first = replace(draw(rng, case.name), settings=case.settings)
+    if {"monotonic_cst", "cost_matrix"} & set(case.settings):  # which fix the columns, or the classes
+        first = replace(case, X=case.X[::-1].copy())
     model = fitted(case.make(), first.X, first.y)
     used(model, first)
     return answers(fitted(model, case.X, case.y), case.Q), answers(case.fit(case.X, case.y), case.Q)
@@ -220,7 +219,9 @@ def _radial(case: Case) -> bool:
 
 def _draws_nothing(case: Case) -> bool:
     """Models of all rows with given parameters: no row is drawn, by its values."""
-    if "auto" in (case.settings.get("gamma"), case.settings.get("C")) or case.settings.get("head") == "knn":
+    if "auto" in (case.settings.get("gamma"), case.settings.get("C"), case.settings.get("metric")):
+        return False
+    if case.settings.get("head") == "knn" or case.settings.get("loss") == "logistic":
         return False  # chosen on samples and folds, which are drawn by the values of the rows
     return case.name in ("KELMRegressor", "KELMClassifier", "KELMOrdinalClassifier", "KLDA") or (
         "NKELM" in case.name and case.settings["landmarks"] == "all"

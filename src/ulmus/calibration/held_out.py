@@ -16,8 +16,8 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_sample, row_keys
 from ulmus.solvers.interpolation import without_own_row
 from ulmus.solvers.own_landmarks import OwnLandmarks, WithoutLandmarks, can_leave, landmarks_among
-from ulmus.solvers.path import RidgePath, leave_out
-from ulmus.solvers.ridge import Solution
+from ulmus.solvers.path import RidgePath
+from ulmus.solvers.ridge import Solution, leave_out
 from ulmus.solvers.robust import weighted_median
 from ulmus.statistics import Summary
 

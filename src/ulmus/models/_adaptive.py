@@ -90,7 +90,7 @@ class AdaptiveModel(Model):
         return parts_of_few(rows, np.inf, PARTS)
 
     def _another(self, seed: int, training: Training, rows: Rows) -> Callable[[Any], Any]:
-        """Predictions by a fit like this one to other rows, of which nobody is told."""
+        """Predictions by a fit like this one to other rows, without a report."""
         with untold(self):
             found = self._train_on(rows, np.random.RandomState(seed), training)
         fitted = Fitted(found.weights, training.targets)
@@ -169,7 +169,7 @@ class AdaptiveModel(Model):
         later = fitted.weights.later
         if later is None or fitted.has(*needs):
             return fitted
-        found: Fitted = later.told(fitted, self._certainty, self.n_jobs)
+        found: Fitted = later.completed(fitted, self._certainty, self.n_jobs)
         with _ASSIGNING:
             if self.fitted_ is fitted:  # and no other fit, nor the same by another thread
                 self.fitted_ = found

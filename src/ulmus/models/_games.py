@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ulmus import engine
-from ulmus.devices.tensors import received
 from ulmus.features.kernels import dense
 from ulmus.features.metric import gradients
-from ulmus.models.reading import rechecked, seen_through
+from ulmus.models.reading import received, rechecked, seen_through
 
 if TYPE_CHECKING:
     from ulmus.explain.game import Game

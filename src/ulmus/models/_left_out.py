@@ -43,7 +43,7 @@ class LeftOutLater:
         """The same, as the stages have fitted them."""
         return left_out_alone(self.stages, self.rows, self.as_new, np.random.RandomState(self.seed), n_jobs)
 
-    def told(self, fitted: Fitted, certainty_of: Callable[..., Any], n_jobs: int | None) -> Fitted:
+    def completed(self, fitted: Fitted, certainty_of: Callable[..., Any], n_jobs: int | None) -> Fitted:
         """What was fitted, with how sure it is."""
         certainty = certainty_of(fitted.targets, self(n_jobs), self.rows)
         return replace(fitted, weights=replace(fitted.weights, later=None), certainty=certainty)
@@ -51,7 +51,7 @@ class LeftOutLater:
 
 @dataclass(frozen=True)
 class VariancesLater:
-    """What it takes to tell how far new rows are from those of the training, kept until somebody asks.
+    """What it takes to say how far new rows are from those of the training, kept until somebody asks.
 
     It is a sample of the rows, and the weight of all.
     """
@@ -75,7 +75,7 @@ class VariancesLater:
         )
         return leverage, (found, np.ones(len(some)) if some.weight is None else some.weight)
 
-    def told(self, fitted: Fitted, certainty_of: Callable[..., Any], n_jobs: int | None) -> Fitted:
+    def completed(self, fitted: Fitted, certainty_of: Callable[..., Any], n_jobs: int | None) -> Fitted:
         """What was fitted, with its leverages."""
         leverage, known = self(n_jobs)
         return replace(fitted, weights=replace(fitted.weights, leverage=leverage, variances=known, later=None))

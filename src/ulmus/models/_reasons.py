@@ -87,7 +87,7 @@ def explain(
 
 
 def influences(self: Any, X: Any, X_train: Any = None, y_train: Any = None, sample_weight: Any = None) -> np.ndarray:
-    r"""What every training row adds to the answers: :math:`f(x) - f_{-i}(x)`, without a refit.
+    r"""Effect of every training row on the predictions: :math:`f(x) - f_{-i}(x)`, without a refit.
 
     ``predict(X) - influences(X, ...)[:, i]`` is what a model fitted without row i would answer (``decision_function``
     of classifiers). It is exact: equal to a fit without the row, with the same parameters (C, gamma, nodes, landmarks,
@@ -114,7 +114,7 @@ def influences(self: Any, X: Any, X_train: Any = None, y_train: Any = None, samp
 
 
 def row_values(self: Any, X_train: Any = None, y_train: Any = None, sample_weight: Any = None) -> np.ndarray:
-    r"""What every training row is worth: by how much the loss of rows left out would rise without it.
+    r"""Value of every training row: by how much the held-out loss would rise without it.
 
     .. math:: v_i = \sum_{j \ne i} w_j\left[\ell_j(f_{-ij}) - \ell_j(f_{-j})\right] - w_i\,\ell_i(f_{-i}),
 

@@ -96,7 +96,7 @@ class SquaredStages:
     def _score_local(
         self, rows: Rows, held: list[np.ndarray], P: list[np.ndarray], coding: Any, rng: np.random.RandomState
     ) -> tuple[LocalChoice | None, HeldOut | None]:
-        """The best local stage, judged on rows that the global models behind it (which predict P) have not seen."""
+        """The best local stage, scored on rows that the global models behind it (which predict P) have not seen."""
         if not held:
             return None, None
         choice, held_out = score_local(

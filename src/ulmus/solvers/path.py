@@ -21,7 +21,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus._blas import solve_lower
-from ulmus.solvers.ridge import Leverage, Solution
+from ulmus.solvers.ridge import Leverage, Solution, leave_out
 from ulmus.statistics import Statistics
 
 #: Features above which leverages are computed in single precision, and the largest C·‖φ‖² for which they are.
@@ -34,7 +34,7 @@ LeaveOneOut = Callable[[np.ndarray, np.ndarray, np.ndarray | None], tuple[np.nda
 
 
 class Spectrum:
-    """What the eigenvalues of the sums tell for every C."""
+    """What the eigenvalues of the sums give for every C."""
 
     def __init__(
         self, s: np.ndarray, Z: np.ndarray, target_square: np.ndarray, total: float, *, fit_intercept: bool = False
@@ -145,8 +145,3 @@ class RidgePath(Spectrum):
             return 2.0 * float(np.finfo(np.float32).eps) * size * float(lost.max(initial=0.0)) <= ROUGH
         white = self.V is self.U and len(self.s) > MANY
         return white and highest * self.mean_square <= SINGLE_REACH
-
-
-def leave_out(T: np.ndarray, residual: np.ndarray, remainder: np.ndarray) -> np.ndarray:
-    """Predictions without one copy of each row, from training residuals and ``1 − u h``."""
-    return T - residual / np.maximum(remainder, np.finfo(float).eps)[..., None]
