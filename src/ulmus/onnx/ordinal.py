@@ -95,7 +95,8 @@ def ordinal_outputs(g: Graph, bits: str, model: Any) -> dict[str, tuple[str, Any
     if len(present) < len(classes):
         bits = g.columns(bits, (present[1:] - 1).tolist())  # only bits of classes that were seen are read
     repaired = REPAIRS[model.decoding](g, bits, gaps)
-    floor = model.fitted_.certainty.floor_at(present)
+    floor = getattr(model, "floor_", None)
+    floor = model.fitted_.certainty.floor_at(present) if floor is None else floor[present]
     if getattr(model, "loss", "squared") == "logistic":
         reached = g.Mul(g.Add(g.Tanh(g.Mul(repaired, 0.5)), 1.0), 0.5)
         padded = g.join(g.rows_of(bits, 1, 1.0), reached, g.rows_of(bits, 1, 0.0))
