@@ -1,6 +1,6 @@
 """Intervals, quantiles and sets of the arena's tables, beside LightGBM + CQR (MAPIE), crepes and MAPIE.
 
-    python -m experiments.sections.doubt [TABLE ...] [--rows 3000] [--seeds 3] [--more] [--sets] [--chance]
+    python -m experiments.sections.doubt [TABLE ...] [--rows 3000] [--seeds 3] [--more | --ours] [--sets] [--chance]
 
 Splits are those of the arena, a fifth to be tested on, with so many training rows at most. Rivals need rows of their
 own to calibrate on, a quarter of the training rows; ours calibrate on rows left out of the one fit. Seconds are those
@@ -343,6 +343,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=3_000)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--more", action="store_true", help="other settings of ours, too")
+    parser.add_argument("--ours", action="store_true", help="ours alone")
     parser.add_argument("--sets", action="store_true", help="sets of classes in place of intervals")
     parser.add_argument("--chance", action="store_true", help="what somebody who is right on every row would keep")
     given = parser.parse_args()
@@ -362,7 +363,8 @@ def main() -> None:
     elif given.sets:
         sets(names, given.rows, given.seeds)
     else:
-        regression(names, given.rows, given.seeds, WHO | (MORE if given.more else {}))
+        who = {"Adaptive": ours} if given.ours else WHO | (MORE if given.more else {})
+        regression(names, given.rows, given.seeds, who)
 
 
 if __name__ == "__main__":
