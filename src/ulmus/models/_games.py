@@ -23,6 +23,8 @@ def game_of(model: Any) -> "Game":
     """The scores of a fitted model as a game of its inputs."""
     if hasattr(model, "view_"):
         return _view_game(model)
+    if hasattr(model, "transform"):
+        return _projection_game(model)
     if hasattr(model, "alpha_"):
         return _kernel_game(model, model.cross_kernel_, model.alpha_)
     if hasattr(model, "landmark_weights_"):
@@ -44,6 +46,27 @@ def _plain_game(model: Any) -> "Game":
         return np.asarray(model._outputs(seen_through(fitted.metric, X), fitted))
 
     return Game(lambda X: _inputs(model, X), np.arange(model.n_features_in_), score, model.intercept_)
+
+
+def _projection_game(model: Any) -> "Game":
+    """Inputs of a discriminant model as they are; what is explained are the probabilities of classes."""
+    from ulmus.explain.game import Game
+
+    fitted = model._now()
+    kept = getattr(fitted.weights, "cross", None) or fitted.certainty.references  # rows, as the metric shows them
+    rows = None if fitted.metric is not None or kept is None else getattr(kept, "Z", getattr(kept, "X", None))
+
+    def score(X: np.ndarray) -> np.ndarray:
+        return np.asarray(model._probabilities(seen_through(fitted.metric, X), fitted))
+
+    return Game(
+        lambda X: dense(model._inputs(X, fitted), np.float64),
+        np.arange(model.n_features_in_),
+        score,
+        np.zeros(len(fitted.targets.classes)),
+        None,
+        None if rows is None else dense(rows, np.float64),
+    )
 
 
 def _kernel_game(model: Any, cross: Any, weights: np.ndarray) -> "Game":
@@ -80,21 +103,21 @@ def _view_game(model: Any) -> "Game":
         see=lambda X: game.see(model._checked(X, fitted)),
         owner=fit.columns.sources[game.owner],
         score=lambda U: game.score(U) + fit.intercept,
-        constant=fit.intercept,
+        constant=game.constant + fit.intercept,
     )
 
 
 def free_game(fit: "AdaptiveFit", n_jobs: int | None) -> "Game":
     """All stages of an adaptive model without their constant, of columns of its table."""
-    from ulmus.explain.game import Game, kernel_products, local_products
+    from ulmus.explain.game import Game, kernel_products, local_products, tree_products
 
     local, cross, weights = fit.local, fit.features.cross_kernel_, fit.features.weight_to_landmarks(fit.beta)
     products = kernel_products(cross, weights)
-    if fit.trees is not None:
-        products = None
-    elif products is not None and local is not None:
+    if products is not None and local is not None:
         leaves = local_products(local)
         products = None if leaves is None else products + leaves
+    if products is not None and fit.trees is not None:
+        products += tree_products(fit.trees, cross.Z.shape[1])
 
     def score(U: np.ndarray) -> np.ndarray:
         out = engine.apply(cross, U, weights, n_jobs=n_jobs)
@@ -102,8 +125,9 @@ def free_game(fit: "AdaptiveFit", n_jobs: int | None) -> "Game":
             out = out if stage is None else out + stage.predict(U, n_jobs)
         return out
 
-    owner, none = fit.view.preparation.sources()[fit.view.metric > 0], np.zeros(len(fit.intercept))
-    return Game(fit.coordinates, owner, score, none, products, np.asarray(cross.Z, np.float64))
+    owner = fit.view.preparation.sources()[fit.view.metric > 0]
+    constant = np.zeros(len(fit.intercept)) if fit.trees is None else fit.trees.constant
+    return Game(fit.coordinates, owner, score, constant, products, np.asarray(cross.Z, np.float64))
 
 
 def _table_game(model: Any) -> "Game":

@@ -15,6 +15,7 @@ from ulmus.models import _reasons
 from ulmus.models._classification import (
     FLOOR,
     LEAST_PROBABILITY,
+    WITHOUT_SCORES,
     class_balance,
     label_sets,
     refuse_balance,
@@ -49,6 +50,7 @@ class Ordinal(ClassifierMixin, Model):
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "absolute", "error", "squared")
     _set_methods: ClassVar[tuple[str, ...]] = ("ordered", "adaptive", "threshold")
+    _without_scores: ClassVar[str] = WITHOUT_SCORES
 
     explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
     classes_ = FittedView("classes_", "targets.classes", "ndarray", "All classes, lowest first.")

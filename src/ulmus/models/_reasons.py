@@ -31,8 +31,9 @@ def explain(
     inputs may become known and over the background rows that stand for the inputs that are not (the interventional
     value of the package ``shap``). Values and base value add up to the score: the prediction of a regressor, the
     ``decision_function`` of a classifier (log-odds under a log loss), the bits of an ordinal model, one for every class
-    that may be reached. They are exact, in time that grows with the square of the inputs, for
-    ``kernel="rbf"`` and ``"laplacian_l1"`` with no metric or a diagonal one; for other models they are sampled.
+    that may be reached, the class probabilities of a discriminant model. They are exact, in time that grows with the
+    square of the inputs, for ``kernel="rbf"`` and ``"laplacian_l1"`` with no metric or a diagonal one; for other models
+    they are sampled.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def explain(
         method=method,
         rounds=rounds,
         random_state=random_state,
-        n_jobs=self.n_jobs,
+        n_jobs=getattr(self, "n_jobs", None),
     )
 
 

@@ -101,7 +101,8 @@ class Regression(RegressorMixin, Model):
             the residual kernel r, and quantiles q of the studentised left-out residuals. ``"jackknife+"`` takes the
             quantiles of the predictions by the models without each row plus the errors of these; whatever the data,
             it covers 2 coverage − 1 at least. It is exact, and offered by models whose leave-one-out is: ELM, OSELM,
-            NKELM and KELM by squares, calibrated row by row. ``"cv+"`` is the same with the models without each fold,
+            NKELM, KELM and, in the view that all rows have chosen, adaptive ones by squares, calibrated row by row.
+            ``"cv+"`` is the same with the models without each fold,
             for ELM and NKELM models that were fitted with ``cv=`` or groups.
         tails : {"equal", "symmetric"} or float, default="equal"
             Ends such that as many targets lie below as above, or equally far from the prediction; a number is the

@@ -82,6 +82,7 @@ class KLDA(DiscriminantModel):
     """
 
     metric_, feature_importances_ = property(metric_in_use), property(importances_in_use)
+    _leaves_projection = False
 
     def _learn(self, training: Training) -> Fitted:
         rows, folds, rng, p = training.rows, training.folds, training.rng, training.targets.n_components

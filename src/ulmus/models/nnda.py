@@ -86,6 +86,8 @@ class NNDA(DiscriminantModel):
     (150, 2)
     """
 
+    _leaves_projection = False
+
     def fit(self, X: Any, y: Any) -> Self:
         """Train the network and fit the classifier in its projection.
 
