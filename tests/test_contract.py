@@ -61,32 +61,26 @@ ESTIMATORS = [
     OSELMOrdinalClassifier(20, slope=1.0),
     AdaptiveOrdinalClassifier(effort="fast"),
 ]
-#: Parameters that lead to other code.
+#: Parameters that lead to other code: other losses, routes and codings, and what a model chooses for itself.
 VARIANTS = [
     TableEncoder(prepared=False),
     NKELMClassifier(metric="auto"),
     ELMClassifier(loss="log"),
     KELMClassifier(loss="log"),
     NKELMClassifier(loss="log"),
+    AdaptiveClassifier(effort="fast"),
     KELMRegressor(metric="auto"),
     ELMRegressor(C=None, n_hidden=10),
     ENDA(features="nystrom", head="mean"),
     OSELMRegressor(10, C=1.0, form="covariance"),
-    ELMRegressor(),
+    KELMOrdinalClassifier(loss="logistic"),
     ELMClassifier(),
-    ELMOrdinalClassifier(),
-    KELMRegressor(),
     NKELMRegressor(),
-    NKELMClassifier(),
     NKELMOrdinalClassifier(),
-    AdaptiveClassifier(effort="fast"),
-    OSELMRegressor(20),
     OSELMClassifier(20),
     ENDA(),
     KLDA(),
-    RobustELMRegressor(),
     RobustNKELMRegressor(),
-    KELMOrdinalClassifier(loss="logistic"),
 ]
 
 

@@ -217,7 +217,7 @@ def explain(
     force: Annotated[bool, Parameter(negative="")] = False,
     threads: int = -1,
 ) -> None:
-    """Tell how much every column moves the predictions of a table's rows (Shapley values), a batch at a time.
+    """Show how much every column moves the predictions of a table's rows (Shapley values), a batch at a time.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def bench(
 
 @app.command
 def project(data: File, /, *, target: str, output: Annotated[str, Output] = "map.html", seed: int = 0) -> None:
-    """Draw the rows of a table in the plane that tells its classes apart best (ENDA), as an HTML page.
+    """Draw the rows of a table in the plane that separates its classes best (ENDA), as an HTML page.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class TableCheck:
 def check_table(
     X: Any, y: Any = None, X_new: Any = None, y_new: Any = None, *, task: str = "auto", encoder: Any = None
 ) -> TableCheck:
-    """Tell what is odd about a table, as ``ulmus fit`` does.
+    """Report what is odd about a table, as ``ulmus fit`` does.
 
     Parameters
     ----------

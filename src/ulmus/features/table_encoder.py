@@ -119,7 +119,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Tell what the columns are, and learn how they become numbers.
+        """Find the kind of every column, and learn how it becomes numbers.
 
         Parameters
         ----------

@@ -333,10 +333,14 @@ class AdaptiveModel(Model):
         return scores
 
     def _leaning(self, fitted: Fitted) -> Any:
-        raise ValueError(
-            f'method="jackknife+" needs every row to be left out alone, exactly, and {type(self).__name__} has no '
-            'closed form for that; use method="normalised"'
-        )
+        beside = [name for name in ("grid", "trees") if getattr(fitted.weights, name) is not None]
+        if beside:
+            why = {"grid": "answers are made monotone (monotonic_cst)", "trees": "it has trees (trees_)"}[beside[0]]
+            raise ValueError(
+                f'method="jackknife+" needs every row to be left out alone, exactly, and this {type(self).__name__} '
+                f'has no closed form for that: {why}; use method="normalised"'
+            )
+        return super()._leaning(fitted)
 
     def _deviation_factors(self, X: Any, fitted: Fitted | None = None) -> tuple[np.ndarray, np.ndarray]:
         fit: AdaptiveFit = (self._now("factor") if fitted is None else fitted).weights

@@ -30,7 +30,7 @@ FLOOR = "Probability that every class has whatever the scores say: a share of it
 
 
 def label_sets(model: Any, X: Any, coverage: float, method: str, by_class: bool) -> np.ndarray:
-    """Sets of classes that hold the true one with probability ``coverage``, from rows left out.
+    """Prediction sets: classes among which the true one is with probability ``coverage``, calibrated on held-out rows.
 
     Parameters
     ----------
@@ -52,13 +52,10 @@ def label_sets(model: Any, X: Any, coverage: float, method: str, by_class: bool)
     check_method(method, model._set_methods)
     fitted = model._now("weights", "certainty")
     refuse_several(fitted.targets, "predict_set")
-    P = model._class_probabilities(fitted, model._scores_of(X, fitted))
     held = fitted.certainty.left_out
     if held is None:
-        raise ValueError(
-            f"this {type(model).__name__} has no scores of rows left out: its loss is logistic, it comes from a file "
-            "of an earlier version, or has just learned of a new class; fit it by squares, or let it learn more rows"
-        )
+        raise ValueError(f"this {type(model).__name__} has no scores of rows left out: {model._without_scores}")
+    P = model._class_probabilities(fitted, model._scores_of(X, fitted))
     return prediction_sets(P, model._class_probabilities(fitted, held.scores), held, coverage, method, by_class)
 
 
@@ -70,6 +67,10 @@ class Classification(ClassifierMixin, Model):
     decision: Any = "accuracy"
     class_weight: Any = None
     _set_methods: ClassVar[tuple[str, ...]] = ("adaptive", "threshold")
+    _without_scores: ClassVar[str] = (
+        "its loss is logistic, it comes from a file of an earlier version, or has just learned of a new class; fit it "
+        "by squares, or let it learn more rows"
+    )
     #: Whether rows may have several labels, in a matrix of 0 and 1.
     _takes_indicators: ClassVar[bool] = False
 

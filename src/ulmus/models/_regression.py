@@ -88,20 +88,21 @@ class Regression(RegressorMixin, Model):
         groups: Any = None,
         shift: Any = None,
     ) -> np.ndarray:
-        """Intervals that hold a new target with probability ``coverage``, from rows left out.
+        """Intervals that contain a new target with probability ``coverage``, calibrated on held-out rows.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_samples, n_features)
         coverage : float or list of float, default=0.9
-            How probable it shall be that the target lies inside; a list gives an interval for each.
+            Probability with which the target lies inside; a list gives an interval for each.
         method : {"normalised", "jackknife+", "cv+", "plain"}, default="normalised"
             ``"normalised"`` intervals are as wide as errors are large at such rows, by a model of the sizes of left-out
             residuals. ``"plain"`` ones are nearly as wide everywhere: f(x) + √(1 + h + C r) q, with the leverage h,
             the residual kernel r, and quantiles q of the studentised left-out residuals. ``"jackknife+"`` takes the
             quantiles of the predictions by the models without each row plus the errors of these; whatever the data,
             it covers 2 coverage − 1 at least. It is exact, and offered by models whose leave-one-out is: ELM, OSELM,
-            NKELM and KELM by squares, calibrated row by row. ``"cv+"`` is the same with the models without each fold,
+            NKELM, KELM and, in the view that all rows have chosen, adaptive ones by squares, calibrated row by row.
+            ``"cv+"`` is the same with the models without each fold,
             for ELM and NKELM models that were fitted with ``cv=`` or groups.
         tails : {"equal", "symmetric"} or float, default="equal"
             Ends such that as many targets lie below as above, or equally far from the prediction; a number is the
@@ -160,7 +161,7 @@ class Regression(RegressorMixin, Model):
         return FoldLeaning(weights.features, weights.beta, weights.intercept, rows)
 
     def predict_distribution(self, X: Any, *, method: str = "normalised") -> PredictiveDistribution:
-        """The distribution of new targets: its cdf, quantiles (``ppf``), samples and ``crps``.
+        """Predictive distribution of new targets: cdf, quantiles (``ppf``), samples and ``crps``.
 
         Parameters
         ----------

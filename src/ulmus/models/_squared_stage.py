@@ -115,7 +115,7 @@ class SquaredStages:
         partitions = tuple(self.work.backend.partition(rest.X, size, rng) for _ in range(rounds))
         kernel, ridge = self.work.view.kernel, choice.ridge
         alphas = self.work.backend.fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions)
-        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas), ridge)
+        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas), ridge, rest.weight)
 
     def _fit_local(
         self, rows: Rows, P: np.ndarray, choice: LocalChoice | None, rng: np.random.RandomState

@@ -102,3 +102,61 @@ ROBUST_NYSTROM: dict[str, Any] = ROBUST | views(
     cross_kernel="weights.plain.cross",
     landmark_weights=("weights.plain.landmark_weights", "ndarray", "The same weights on kernel values."),
 )
+
+PROJECTED: dict[str, Any] = views(
+    classes=("targets.classes", "ndarray", "The labels."),
+    n_components=("targets.n_components", "int", "The number of directions."),
+    left_out="certainty.left_out",
+    n_samples_fit="n_rows",
+)
+DISCRIMINANT: dict[str, Any] = PROJECTED | views(
+    means=("certainty.means", "ndarray of shape (n_classes, n_components)", "Projected class means."),
+    head=("certainty.head", "Neighbours or Means", "The classifier in the projection."),
+    n_neighbors=("certainty.head.k", "int", "The number of neighbours in use."),
+)
+PENALISED: dict[str, Any] = DISCRIMINANT | views(
+    C=("weights.C", "float", "The penalty in use."),
+    tuning=("weights.tuning", "Tuning", "What was searched (when something was)."),
+    eigenvalues=(
+        "weights.eigenvalues",
+        "ndarray of shape (n_components,)",
+        r":math:`\lambda`: scatter between classes over (penalised) scatter within, along each direction.",
+    ),
+)
+PROJECTED_MAP: dict[str, Any] = PENALISED | views(
+    slope=("weights.slope", "float", "The slope of the nodes in use."),
+    gamma=("weights.gamma", "float", "The gamma of the kernel in use, of Nyström features."),
+    n_hidden=("weights.n_hidden", "int", "The number of nodes in use."),
+    n_landmarks=("weights.n_landmarks", "int", "The number of landmarks in use, of Nyström features."),
+    map=("weights.features", "RandomLayer or NystromMap", "The feature map."),
+    weights=("weights.weights", "ndarray", "The directions W, with :math:`W^T(S_w + I/C)W = I`."),
+    centre=("weights.centre", "ndarray", r"The mean :math:`\mu` of the features."),
+    statistics=("weights.statistics", "Statistics", "The sums behind the model; they add over blocks of rows."),
+)
+PROJECTED_KERNEL: dict[str, Any] = PENALISED | views(
+    gamma=("weights.gamma", "float", "The gamma of the kernel in use."),
+    alpha=(
+        "weights.alpha",
+        "ndarray",
+        "Dual directions, one row per training row (in the order of ``cross_kernel_.Z``).",
+    ),
+    offset=("weights.offset", "ndarray of shape (n_components,)", "What is taken from the projections."),
+    cross_kernel=("weights.cross", "CrossKernel", "The kernel to the training rows."),
+)
+NETWORK: dict[str, Any] = DISCRIMINANT | views(
+    coefs=("weights.coefs", "list of ndarray", "Weights into the first and into the second hidden layer."),
+    intercepts=("weights.intercepts", "list of ndarray", "Their constants."),
+    n_iter=("weights.n_iter", "int", "Passes over the rows."),
+    loss_curve=("weights.loss_curve", "list of float", "Loss after each pass."),
+)
+MEMBERS: dict[str, Any] = PROJECTED | views(
+    members=("weights.members", "list of ENDA", "Members of positive weight."),
+    member_weights=("weights.member_weights", "ndarray", "The weights a of all members; those of the pruned are 0."),
+    turns=("weights.turns", "ndarray", "What aligns each member's projection: ``[member, direction, component]``."),
+    shrinkage=("weights.shrinkage", "float", "The value in use."),
+    held_out_error=(
+        "weights.held_out_error",
+        "float",
+        "Squared error of the combined probabilities on the rows they were chosen by, per row.",
+    ),
+)

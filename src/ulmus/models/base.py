@@ -279,7 +279,7 @@ class Model(CallbackSupport, BaseEstimator):
         return self._variance_factors(X, fitted)
 
     def is_far(self, X: Any, rate: float = 0.01) -> np.ndarray:
-        """Rows that the training never saw the like of: the model extrapolates there, and should not be trusted.
+        """Rows unlike any of the training set: the model extrapolates there, and should not be trusted.
 
         The variance of a prediction (its leverage, and the residual kernel times C) is compared with that of rows left
         out. The label, or target, has no say in it.

@@ -18,7 +18,6 @@ from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.random_layer import RandomLayer
 from ulmus.models._heads import Means, Neighbours, Part, ScoredFolds
 from ulmus.models._references import Division, References
-from ulmus.models.fitted import FittedView, views
 from ulmus.statistics import Statistics
 from ulmus.tuning import Tuning
 
@@ -198,31 +197,3 @@ def scored_by(head: Neighbours | Means, scored: ScoredFolds) -> LabelScores:
     """Probabilities of training rows that were scored as if they were new."""
     P = head.held_out(scored)
     return LabelScores(P, scored.true, scored.mass, np.zeros(len(P)))
-
-
-#: Attributes of discriminant models, and the parts of a fit that they show.
-DISCRIMINANT_SHOWN = views(
-    classes="targets.classes",
-    n_components="targets.n_components",
-    means="certainty.means",
-    head="certainty.head",
-    n_neighbors="certainty.head.k",
-    left_out="certainty.left_out",
-    n_samples_fit="n_rows",
-)
-
-
-def _of_weights(names: str) -> dict[str, FittedView]:
-    """Attributes that weights have under the same names."""
-    return views(**{name: f"weights.{name}" for name in names.split()})
-
-
-MAP_SHOWN = (
-    DISCRIMINANT_SHOWN
-    | views(map="weights.features")
-    | _of_weights("weights centre eigenvalues C slope gamma n_hidden n_landmarks statistics tuning")
-)
-KERNEL_SHOWN = (
-    DISCRIMINANT_SHOWN | views(cross_kernel="weights.cross") | _of_weights("alpha offset eigenvalues C gamma tuning")
-)
-NETWORK_SHOWN = DISCRIMINANT_SHOWN | _of_weights("coefs intercepts loss_curve n_iter")

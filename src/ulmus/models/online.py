@@ -58,7 +58,7 @@ class RecursiveFamily(RandomFamily):
 
 @estimator(OSELM | ONLINE_LOSS | RUN_ON_CPU, positional=1, shows=RANDOM)
 class OSELMRegressor(Incremental, Regression):
-    r"""Regression on a random layer that goes on learning: one row, or one block, at a time.
+    r"""Online regression on a random layer: it learns one row, or one block, at a time.
 
     After any blocks, in any order, the weights are those of :class:`~ulmus.ELMRegressor` on all rows with the same map
     and C, :math:`\beta = (I/C + H^TH)^{-1}H^TT`. Rows can be forgotten (``forgetting``), taken out again
@@ -156,7 +156,7 @@ class OSELMRegressor(Incremental, Regression):
 
 @estimator(OSELM | DECISION | CLASS_WEIGHT | RUN_ON_CPU, positional=1, shows=RANDOM)
 class OSELMClassifier(Incremental, Classification):
-    r"""Classification on a random layer that goes on learning: one row, or one block, at a time.
+    r"""Online classification on a random layer: it learns one row, or one block, at a time.
 
     One ±1 target per class, learned as in :class:`OSELMRegressor`; the largest score wins. A class may appear at any
     time: what the model knows is then, exactly, what it would know had it expected that class from the start.

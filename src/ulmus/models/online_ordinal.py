@@ -1,4 +1,4 @@
-"""Ordinal regression on rows that never end: the ordered code on a random layer with recursive ridge."""
+"""Online ordinal regression: the ordered code on a random layer with recursive ridge."""
 
 from ulmus.models._ordinal import Ordinal
 from ulmus.models.attributes import RANDOM
@@ -10,7 +10,7 @@ from ulmus.parameters import estimator
 
 @estimator(OSELM | ORDERED | RUN_ON_CPU, positional=1, shows=RANDOM)
 class OSELMOrdinalClassifier(Incremental, Ordinal):
-    r"""Ordinal regression on a random layer that goes on learning: one row, or one block, at a time.
+    r"""Online ordinal regression on a random layer: it learns one row, or one block, at a time.
 
     The bits of :class:`~ulmus.ELMOrdinalClassifier`, "is it at least this class?", learned as in
     :class:`~ulmus.OSELMRegressor`, with loss-based decoding. A class may appear at any time and any place in the order:

@@ -155,11 +155,11 @@ def answers_left_out(model: Any) -> tuple[Answers | None, str]:
             return None, "No row was left out: score rows that the model has not seen."
         if isinstance(fitted.targets, SeveralLabels):
             return Answers(held.true, fitted.targets.decode(held.scores), weight=held.weight), _which(held)
-        if not hasattr(model, "_class_probabilities"):  # of a projection the probabilities are kept
-            answers = Answers.of_classes(held.true, held.scores.argmax(axis=1), held.scores, held.weight)
-            return answers, f"{len(held.true):,} rows, classified as if they were new"
         P = model._class_probabilities(fitted, held.scores)
-        return Answers.of_classes(held.true, P.argmax(axis=1), P, held.weight), _which(held)
+        how = (
+            f"{len(held.true):,} rows, classified as if they were new" if hasattr(model, "transform") else _which(held)
+        )
+        return Answers.of_classes(held.true, P.argmax(axis=1), P, held.weight), how
     rows = getattr(fitted.certainty, "rows", None)
     if rows is None:
         return None, "The file of an earlier version keeps no rows that were left out: score new ones."

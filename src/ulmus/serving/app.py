@@ -27,7 +27,7 @@ WARNINGS, MOST_WARNINGS = "Ulmus-Warnings", 20
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may bring: bytes, and rows as JSON."""
+    """What one request may hold: bytes, and rows as JSON."""
 
     body: int = 16 << 20
     rows: int = 10_000
@@ -131,9 +131,7 @@ def _question(body: bytes, limits: Limits) -> Question:
     if not isinstance(proba, bool) or not (interval is None or isinstance(interval, int | float)):
         raise Malformed("proba is true or false, interval a number between 0 and 1")
     if len(rows) > limits.rows:
-        raise TooLarge(
-            f"{len(rows):,} rows are more than the {limits.rows:,} that one request may bring; upload a file"
-        )
+        raise TooLarge(f"{len(rows):,} rows are more than the {limits.rows:,} that one request may hold; upload a file")
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise TableError('a row must be a JSON object, like {"x": 1}', row=number)
