@@ -62,6 +62,14 @@ def _named(entry: Any) -> set[str]:
     return {score.name for score in entry.scores}
 
 
+#: Kinds of NumPy's types, in words; what is not here is text.
+_TYPES = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "m": "duration"}
+
+
+def _type(column: pd.Series) -> str:
+    return _TYPES.get(getattr(column.dtype, "kind", "O"), "text")
+
+
 def data_section(s: Subject) -> str:
     rows = []
     for name in s.frame.columns[:MANY]:
@@ -77,7 +85,7 @@ def data_section(s: Subject) -> str:
             top = known.astype(str).value_counts().head(3)
             says = ", ".join(f"{value} ({count})" for value, count in top.items())
         distinct = (known.astype(str) if column.dtype == object else known).nunique()  # lists are values too
-        rows.append((str(name), str(column.dtype), int(distinct), f"{100 * empty.mean():.1f} %", says))
+        rows.append((str(name), _type(column), int(distinct), f"{100 * empty.mean():.1f} %", says))
     more = len(s.frame.columns) - MANY
     extra = paragraph(f"… and {more:,} more columns.") if more > 0 else ""
     text = f"{len(s.y):,} rows, {s.frame.shape[1]:,} columns. {_target(s)}"
