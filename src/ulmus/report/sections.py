@@ -53,7 +53,7 @@ def _beside(s: Subject) -> str:
     names = [score.name for score in entries[0].scores if all(score.name in _named(e) for e in entries)]
     names.sort(key=lambda name: name != measure)
     lines = [
-        (f"{e.name} (this model)" if e.ours else e.name, *(e.value(n).value for n in names), f"{e.seconds:.1f} s")
+        (f"{e.name} (this model)" if e.ours else e.name, *(e.shown(n) for n in names), f"{e.seconds:.1f} s")
         for e in ranked(entries, measure)
     ]
     said = verdict(entries, measure)
