@@ -1,6 +1,7 @@
 """Boosted trees beside the kernels of adaptive models, in a share by rows left out."""
 
 from dataclasses import replace
+from math import factorial
 
 import numpy as np
 import pytest
@@ -252,6 +253,32 @@ def test_reasons_count_trees_and_rows_that_leave_are_refused():
     np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), model.predict(X[:5]), atol=1e-8)
     with pytest.raises(ValueError, match="boosted trees"):
         model.influences(X[:5], X, y)
+
+
+@pytest.mark.parametrize("labels", [None, 3])
+def test_shapley_values_through_trees_are_those_of_all_subsets(labels, monkeypatch):
+    monkeypatch.setattr("ulmus.tuning.views.KERNELS", ("laplacian_l1", "laplacian_l1"))  # a product, as trees are
+    X, y = steps(700)
+    kind, target = (
+        (ulmus.AdaptiveRegressor, y) if labels is None else (ulmus.AdaptiveClassifier, np.digitize(y, [0.5, 1.5]))
+    )
+    model = kind(effort="fast", random_state=0).fit(X[:600], target[:600])
+    assert model.trees_ is not None
+    asked, background = X[600:604], X[:7]
+    answer = model.predict if labels is None else model.decision_function
+    value = {}
+    for S in range(16):
+        inside = np.array([bool(S >> j & 1) for j in range(4)])
+        mixed = np.where(inside, asked[:, None], background[None]).reshape(-1, 4)
+        value[S] = answer(mixed).reshape(4, 7, -1).mean(axis=1)
+    brute = np.zeros((4, 4, value[0].shape[1]))
+    for j in range(4):
+        for S in (S for S in range(16) if not S >> j & 1):
+            size = S.bit_count()
+            brute[:, j] += factorial(size) * factorial(3 - size) / 24 * (value[S | 1 << j] - value[S])
+    found = model.explain(asked, background)
+    np.testing.assert_allclose(found.values.reshape(brute.shape), brute, atol=1e-9)
+    assert not np.any(found.errors)
 
 
 @pytest.mark.parametrize("kind", [ulmus.AdaptiveRegressor, ulmus.AdaptiveClassifier])

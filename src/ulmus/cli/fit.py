@@ -304,7 +304,7 @@ def compared(schema: Schema, found: list[Score], seconds: float, rows: Any, meas
         entries = baselines(*rows, classes=schema.task != "regression", kinds=kinds)
     entries.append(Contender("ulmus", found, seconds, ours=True))
     ordered = ranked(entries, measure)
-    lines = [(e.name, number(e.value(measure).value), f"{e.seconds:.1f} s") for e in ordered]
+    lines = [(e.name, number(e.shown(measure)), f"{e.seconds:.1f} s") for e in ordered]
     show("baselines on the same rows", lines, ("", measure, "time"))
     said = verdict(entries, measure)
     if said:
