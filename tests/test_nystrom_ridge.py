@@ -204,6 +204,25 @@ def test_a_loss_that_was_measured_to_be_small_is_left_and_any_other_is_corrected
     assert few.n_corrections > 0
 
 
+def test_partly_white_sums_corrected_by_raw_kernel_values_predict_as_well_as_corrected_by_white_ones(monkeypatch):
+    X, T = regression(3000, outputs=2)
+    phi = NystromMap(gamma=0.03, landmarks=X[:60]).fit(X)
+    assert choose_route("float64", phi.condition_).name == "partial"
+    exact = fit_gram(Problem(phi, Rows(X, T), 2.0**12), replace(DOUBLE, correct=0.0))
+    white = phi.transform(X) @ exact.beta
+
+    def off(beta):
+        return relative_error(engine.apply(phi.cross_kernel_, X, phi.weight_to_landmarks(beta)), white)
+
+    monkeypatch.setattr(nystrom_ridge, "worth_measuring", lambda *_, **__: False)
+    found = fit_nystrom_ridge(phi, Rows(X, T), 2.0**12)
+    assert found.n_corrections > 0
+    monkeypatch.setattr(nystrom_ridge, "RAW_LIMIT", 0.0)
+    by_partly_white = fit_nystrom_ridge(phi, Rows(X, T), 2.0**12)
+    assert (found.beta != by_partly_white.beta).any()
+    assert off(found.beta) < 3 * max(off(by_partly_white.beta), off(exact.beta))
+
+
 @pytest.mark.parametrize("rank", [None, 15])
 def test_triangular_form_is_the_last_resort_and_agrees(monkeypatch, rank):
     X, T, Z, Q = problem()

@@ -42,10 +42,8 @@ class RoundOff:
     precision: Precision
 
     def __call__(self, system: NormalEquations, solution: Solution) -> float:
-        """Estimate of the relative error of fitted values; infinite for few rows, where corrections are cheap."""
+        """Estimate of the relative error of fitted values."""
         n = len(self.problem.rows)
-        if not worth_measuring(self.problem, whitened=False):
-            return np.inf
         m = min(SAMPLED_ROWS, int(SHARE * n))
         some = replace(self.problem, rows=self.problem.rows.take(np.arange(m) * n // m))
         part = engine.gram_statistics(some.features, some.rows, dtype=self.precision.dtype, n_jobs=some.n_jobs)
