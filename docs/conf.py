@@ -50,6 +50,7 @@ html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["ulmus.css"]
 html_favicon = "_static/leaf.svg"
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_theme_options = {
     "logo": {"text": "Ulmus", "image_light": "_static/leaf.svg", "image_dark": "_static/leaf.svg"},
     "navbar_align": "left",

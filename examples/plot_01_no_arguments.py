@@ -1,9 +1,9 @@
 """
-A model without arguments, and why it chose what it chose
-=========================================================
+Automatic tuning: what was tried, and what was chosen
+=====================================================
 
-``NKELMClassifier()`` searches the width of its kernel, the number of landmarks and the penalty C by exact
-leave-one-out. ``TuningDisplay`` shows what it tried.
+``NKELMClassifier()`` chooses the width of its kernel, the number of landmarks and the penalty C by exact leave-one-out.
+``TuningDisplay`` shows what it tried.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,10 @@
 """
-Intervals that widen away from the data
-=======================================
+Prediction intervals that widen away from the data
+==================================================
 
-Two kinds of uncertainty from one fit: intervals for new targets from leave-one-out residuals, and the deviation of the
-Gaussian process whose mean the model is.
+The acceleration of a helmet after an impact; the model has seen the first 40 ms. One fit gives intervals for new
+measurements, from leave-one-out errors, and the standard deviation of the curve itself. Both grow where there are no
+rows.
 """
 
 import matplotlib.pyplot as plt
@@ -11,21 +12,22 @@ import numpy as np
 
 from ulmus import NKELMRegressor, datasets
 
-X, y = datasets.make_sinc(200, noise=0.1, random_state=0)
-inside = np.abs(X[:, 0]) < 10
-model = NKELMRegressor(random_state=0).fit(X[inside], y[inside])
-grid = np.linspace(-20, 20, 400)[:, None]
+helmet = datasets.load("mcycle")
+seen = helmet.data[:, 0] < 40
+X, y = helmet.data / 10, helmet.target
+model = NKELMRegressor(random_state=0).fit(X[seen], y[seen])
+grid = np.linspace(0, 7, 400)[:, None]
 mean, deviation = model.predict(grid, return_std=True)
-low, high = model.predict_interval(grid, coverage=0.9).T
+low, high = model.predict_interval(grid, coverage=0.9, method="plain").T
 
-plt.figure(figsize=(8, 4))
-plt.fill_between(
-    grid[:, 0], mean - 2 * deviation, mean + 2 * deviation, color="tab:blue", alpha=0.15, label="±2 deviations"
-)
-plt.plot(grid, low, "--", color="gray", label="90 % interval")
-plt.plot(grid, high, "--", color="gray")
-plt.plot(grid, mean, color="black", label="prediction")
-plt.plot(X[inside], y[inside], ".", color="tab:orange", label="rows")
-plt.ylim(-1.5, 2)
+plt.figure(figsize=(8, 4), layout="constrained")
+band = {"color": "tab:blue", "alpha": 0.15, "label": "±2 standard deviations"}
+plt.fill_between(10 * grid[:, 0], mean - 2 * deviation, mean + 2 * deviation, **band)
+plt.plot(10 * grid, low, "--", color="gray", label="90 % interval")
+plt.plot(10 * grid, high, "--", color="gray")
+plt.plot(10 * grid, mean, color="black", label="prediction")
+plt.plot(10 * X[seen], y[seen], ".", color="tab:orange", label="training rows")
+plt.xlabel("milliseconds")
+plt.ylabel("acceleration, g")
 plt.legend()
 plt.show()

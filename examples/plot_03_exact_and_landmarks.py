@@ -2,25 +2,30 @@
 How many landmarks are enough?
 ==============================
 
-With as many landmarks as rows NKELM equals KELM; long before that it is as good.
+The age of abalones from 1,000 rows. With every row a landmark, NKELM equals the exact kernel model KELM; its error is
+as low with far fewer.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.preprocessing import StandardScaler
 
 from ulmus import KELMRegressor, NKELMRegressor, datasets
 
-X, y = datasets.make_sinc(400, random_state=0)
-X_test = np.linspace(-15, 15, 500)[:, None]
-exact = KELMRegressor(gamma=0.5, C=100.0).fit(X, y).predict(X_test)
-sizes = [5, 10, 20, 40, 80, 160, 320, 400]
-models = [NKELMRegressor(L, gamma=0.5, C=100.0, random_state=0).fit(X, y) for L in sizes]
-away = [np.abs(model.predict(X_test) - exact).max() for model in models]
-left = [model.residual_kernel(X_test).max() for model in models]
+abalone = datasets.load("abalone")
+X = StandardScaler().fit_transform(abalone.data)
+y = abalone.target
+known, new = slice(0, 1000), slice(1000, 3000)
+exact = KELMRegressor(gamma=0.05, C=4.0).fit(X[known], y[known]).predict(X[new])
+sizes = [5, 10, 20, 40, 80, 160, 320, 640, 1000]
+models = [NKELMRegressor(L, gamma=0.05, C=4.0, random_state=0).fit(X[known], y[known]) for L in sizes]
+predicted = [model.predict(X[new]) for model in models]
 
-plt.figure(figsize=(7, 4))
-plt.loglog(sizes, np.maximum(away, 1e-15), "o-", color="black", label="largest distance to KELM")
-plt.loglog(sizes, np.maximum(left, 1e-15), "s--", color="tab:blue", label="largest residual kernel")
-plt.xlabel("landmarks")
-plt.legend()
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+left.semilogx(sizes, [np.abs(p - y[new]).mean() for p in predicted], "o-", color="black", label="NKELM")
+left.axhline(np.abs(exact - y[new]).mean(), color="gray", linestyle="--", label="KELM")
+left.set(xlabel="landmarks", ylabel="mean absolute error, rings")
+left.legend()
+right.loglog(sizes, [np.abs(p - exact).max() for p in predicted], "o-", color="black")
+right.set(xlabel="landmarks", ylabel="largest difference from KELM, rings")
 plt.show()

@@ -1,6 +1,6 @@
 """
-Are the probabilities right?
-============================
+Are the probabilities calibrated?
+=================================
 
 ``predict_proba`` is calibrated on leave-one-out scores: among rows that are given 80 %, about 80 % belong to the class.
 """

@@ -1,8 +1,8 @@
 """
-Labels with an order
-====================
+Ordinal classification
+======================
 
-Ages of abalones in five classes: an ordinal model errs by fewer ranks than one that ignores the order.
+Ages of abalones in five classes: an ordinal model is off by fewer ranks than one that ignores the order.
 """
 
 import matplotlib.pyplot as plt

@@ -1,6 +1,6 @@
 """
-A stream whose concept turns
-============================
+Concept drift: forgetting old rows
+==================================
 
 The concept makes half a turn while 10,000 rows arrive. A learner that forgets follows it.
 """

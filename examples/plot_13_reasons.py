@@ -1,8 +1,8 @@
 """
-Why this answer?
-================
+Why this prediction? Shapley values
+===================================
 
-Shapley values of a kernel model are exact: all bars together are the prediction. On the right every point is a patient.
+Shapley values of a kernel model are exact: the bars add up to the prediction. On the right every point is a patient.
 """
 
 import matplotlib.pyplot as plt

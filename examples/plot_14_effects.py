@@ -1,9 +1,9 @@
 """
-How answers move with an input
-==============================
+Partial dependence and accumulated effects
+==========================================
 
-Partial dependence sets an input to a value in all rows; accumulated effects add up the changes that rows see near their
-own values. Where inputs hang together (here the weights of one animal), only the second asks about rows that exist.
+Partial dependence sets an input to a value in all rows; accumulated effects add up the changes of predictions near the
+rows' own values. With correlated inputs (here the weights of one animal), only the second uses rows that exist.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-Quantiles of noise that changes its shape
-=========================================
+Quantile regression
+===================
 
-Accelerations of a helmet after an impact: calm at first, then wild. A quantile loss fits the 5th, the 50th and the 95th
-percentile themselves; rows left out make them valid.
+Accelerations of a helmet after an impact: calm at first, then wild. A quantile loss fits the 5th, 50th and 95th
+percentiles directly; held-out predictions calibrate them.
 """
 
 import matplotlib.pyplot as plt

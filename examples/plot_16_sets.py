@@ -1,9 +1,9 @@
 """
-Sets of classes: one where it is clear, several where it is not
-===============================================================
+Prediction sets: one class where it is clear, several where it is not
+=====================================================================
 
-``predict_set(X, coverage=0.95)`` names the classes that a row could have; the true one is among them for 95 % of new
-rows. Kinds of soil, seen by a satellite.
+``predict_set(X, coverage=0.95)`` lists the plausible classes of a row; the true one is among them for 95 % of new rows.
+Here: kinds of soil, seen by a satellite.
 """
 
 import matplotlib.pyplot as plt

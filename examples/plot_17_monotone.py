@@ -1,8 +1,8 @@
 """
-What is known of a direction
-============================
+Monotonic constraints
+=====================
 
-A heavier shell does not make an abalone younger. ``monotonic_cst`` holds the model to it, also where rows are few.
+A heavier shell does not make an abalone younger. ``monotonic_cst`` enforces this, even where rows are few.
 """
 
 import matplotlib.pyplot as plt

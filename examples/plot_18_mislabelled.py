@@ -1,9 +1,9 @@
 """
-Which rows are mislabelled?
-===========================
+Finding mislabelled rows
+========================
 
-``row_values`` says of every training row what it does for the others less what it is itself missed by, each answered by
-a model that never saw it, in closed form. Twenty labels of 600 were exchanged here; nearly all of them come first.
+``row_values`` measures what each training row does for the predictions of the others, in closed form. Twenty of 600
+labels were replaced here; nearly all of them have the lowest values.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """
-What would have to change?
-==========================
+Counterfactuals: what would have to change?
+===========================================
 
-The nearest patient, of the same age, for whom the model would answer less than 120; and how far that is, in
+The nearest patient of the same age for whom the model would predict less than 120, and how far that is in standard
 deviations of each column.
 """
 

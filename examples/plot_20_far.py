@@ -1,8 +1,8 @@
 """
-Rows that training never saw the like of
-========================================
+Out-of-distribution rows
+========================
 
-A classifier of digits that was never shown a zero or a one has to answer all the same. ``is_far`` names such rows
+A classifier of digits that has never seen a zero or a one must still predict something. ``is_far`` flags such rows
 without knowing their labels.
 """
 

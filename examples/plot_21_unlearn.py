@@ -1,9 +1,8 @@
 """
-Rows that are taken out again
-=============================
+Unlearning rows
+===============
 
-``unlearn`` takes rows out of a fitted model. What is left is the model of the other rows, to the last digits: not
-similar to it, but the same.
+``unlearn`` removes rows from a fitted model. The result equals a model of the remaining rows to the last digits.
 """
 
 import matplotlib.pyplot as plt

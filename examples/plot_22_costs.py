@@ -1,9 +1,9 @@
 """
-Errors of different weight
-==========================
+Errors with unequal costs
+=========================
 
-To miss an old abalone costs five times as much as a false alarm. The probabilities are what they are; ``decision``
-turns them into the class of least expected cost, without a new fit.
+Missing an old abalone costs five times as much as a false alarm. ``decision`` turns the same probabilities into the
+class of least expected cost, without a refit.
 """
 
 import matplotlib.pyplot as plt

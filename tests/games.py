@@ -16,12 +16,9 @@ def coalition_scores(
     out = {}
     for coalition in product([0, 1], repeat=len(groups)):
         columns = [j for group, there in zip(groups, coalition, strict=True) if there for j in group]
-        total = np.zeros((len(U), score(U[:1]).shape[1]))
-        for row, w in zip(background, weight, strict=True):
-            mixed = np.tile(row, (len(U), 1))
-            mixed[:, columns] = U[:, columns]
-            total += w * score(mixed)
-        out[coalition] = total
+        mixed = np.repeat(background, len(U), axis=0)
+        mixed[:, columns] = np.tile(U[:, columns], (len(background), 1))
+        out[coalition] = np.tensordot(weight, score(mixed).reshape(len(background), len(U), -1), 1)
     return out
 
 

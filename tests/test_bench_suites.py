@@ -285,8 +285,8 @@ def test_without_a_clone_the_experiments_say_where_to_get_them(tmp_path):
 
 
 def test_in_a_clone_a_suite_runs_from_any_folder(tmp_path):
-    command = [sys.executable, "-m", "ulmus", "bench", "--suite", "core", "--quick", "--jobs", "2"]
-    command += ["--contestant", "NKELM", "--contestant", "KernelRidge", "--dataset", "abalone"]
+    command = [sys.executable, "-m", "ulmus", "bench", "--suite", "core", "--quick", "--jobs", "1"]
+    command += ["--contestant", "NKELM", "--dataset", "abalone"]
     source = str(Path(ulmus.__file__).parents[1])
     done = subprocess.run(
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": source}, capture_output=True, text=True, check=False

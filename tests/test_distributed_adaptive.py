@@ -16,8 +16,8 @@ from test_streaming_adaptive import CASES, SMALL, N, X, model_of, scores, table
 from ulmus import distributed, streaming
 from ulmus.streaming import leaves
 
-#: Phases of a fit beside ``regions``.
-OTHERS = ("survey", "sums-1", "leaves")
+#: Phases of a fit in which a worker is killed; ``make test`` kills one in mid-fit in test_distributed.py.
+PHASES = ("survey", "sums-1", "regions", "leaves")
 
 
 @pytest.fixture
@@ -82,7 +82,8 @@ def test_a_partition_without_rows_adds_nothing(small_cells):
     assert relative_error(far.predict(X), fit_far("regression").predict(X)) < 1e-6
 
 
-@pytest.mark.parametrize("phase", ["regions", *(pytest.param(one, marks=pytest.mark.slow) for one in OTHERS)])
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", PHASES)
 def test_a_worker_that_is_killed_changes_no_bit(phase, client, small_cells):  # noqa: F811
     kind, y, _, _ = CASES["regression"]
     options = {"client": client, "sample_rows": 500}

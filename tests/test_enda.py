@@ -9,6 +9,8 @@ import polars as pl
 import pytest
 from scipy import sparse
 from scipy.spatial import procrustes
+from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -20,6 +22,7 @@ import reference
 from data import classification, relative_error, rows, sparse_rows
 from discriminants import MODELS, PLAIN, incremental, model, models, quiet, weighable
 from ulmus import ENDA, KLDA, NNDA, datasets
+from ulmus.explain import explain
 from ulmus.models._heads import NEIGHBOURS, Means, nearest, votes
 from ulmus.models._references import References
 from ulmus.solvers.discriminant import solve_discriminant
@@ -361,3 +364,33 @@ def test_two_draws_give_two_pictures():
     wine = datasets.load("wine")
     one, other = (ENDA(30, slope=1.0, C=1.0, random_state=s).fit(wine.data, wine.target) for s in (0, 1))
     assert procrustes(one.transform(wine.data), other.transform(wine.data))[2] > 1e-3
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ENDA(30, random_state=0),
+        KLDA(C=1.0, gamma=0.5, head="mean", metric=np.array([1.0, 2.0, 0.0])),
+        NNDA(5, max_iter=3, head="mean", random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_reasons_add_up_to_the_probabilities_of_classes(model):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(150, 3))
+    y = np.array(["low", "middle", "high"])[np.digitize(X[:, 0] + 0.3 * X[:, 1], [-0.5, 0.5])]
+    model.fit(X, y)
+    found = model.explain(X[:6], X[100:110])
+    np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), model.predict_proba(X[:6]), atol=1e-10)
+    assert found.output_names == list(model.classes_)
+    sizes = np.abs(found.values).mean(axis=(0, 2))
+    assert sizes[0] > 2 * sizes[2]
+
+
+def test_reasons_behind_a_pipeline_that_mixes_columns_are_those_of_probabilities():
+    X, y = load_iris(return_X_y=True)
+    model = make_pipeline(PCA(3), ENDA(20, random_state=0)).fit(X, y)
+    found = explain(model, X[::40], X[::15])
+    told = found.base_values + found.values.sum(axis=1)
+    np.testing.assert_allclose(told, model.predict_proba(X[::40]), atol=1e-10)

@@ -27,7 +27,7 @@ from ulmus.features.kernels import CrossKernel, KernelParameters
 from ulmus.models.kelm import calibration_last
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
-from ulmus.solvers.path import leave_out
+from ulmus.solvers.ridge import leave_out
 from ulmus.tuning import Scorer, summarise
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")

@@ -1,8 +1,12 @@
 """Jackknife+ from the factor is jackknife+ by refits."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 
+import ulmus
 from ulmus import (
     AdaptiveRegressor,
     ELMRegressor,
@@ -12,6 +16,7 @@ from ulmus import (
     OSELMRegressor,
     RobustELMRegressor,
 )
+from ulmus.calibration.conformal import lower, upper
 from ulmus.engine import Rows
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge
 
@@ -145,10 +150,101 @@ def test_it_covers_where_a_model_nearly_interpolates():
     assert 0.76 < np.mean(shares) < 0.9
 
 
+def fitted_adaptive(kind):
+    """An adaptive model, rows as it has learned them, and rows to ask about."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, (420, 3))
+    y = np.sin(9 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=420)
+    Q, w = rng.uniform(-1, 1, (8, 3)), None
+    if kind == "copies":
+        X[380:] = X[300:340]
+    if kind == "weights":
+        w = rng.randint(1, 4, 420).astype(float)
+    if kind == "target means":
+        level = rng.randint(0, 40, 428)
+        X, Q = (pd.DataFrame(part, columns=list("abc")) for part in (X, Q))
+        X["level"], Q["level"] = (pd.Categorical([f"l{k}" for k in part]) for part in (level[:420], level[420:]))
+        y = y + np.sin(1.7 * level[:420])
+    model = AdaptiveRegressor(effort="fast", random_state=0, n_jobs=1).fit(X, y, w)
+    return model, X, y, np.ones(420) if w is None else w, Q
+
+
+def stages_without(model, U, y, w, i):
+    """Both stages of an adaptive model fitted without row i: the same view, C, partitions and penalties."""
+    fit, w = model.fitted_.weights, w.copy()
+    w[i] = 0.0
+    keep, Z = w > 0, fit.features.landmarks_
+    if not w[(U[i] == U).all(axis=1)].any():
+        Z = Z[(U[i] != Z).any(axis=1)]
+    U, y, w = U[keep], y[keep], w[keep]
+
+    def kernel(A, B, gamma=fit.view.gamma):
+        return np.exp(-gamma * np.abs(A[:, None] - B).sum(axis=2))  # the L1-Laplacian
+
+    F = np.column_stack([kernel(U, Z), np.ones(len(U))])
+    penalty = np.zeros((len(Z) + 1, len(Z) + 1))
+    penalty[:-1, :-1] = kernel(Z, Z) / fit.C
+    weights = np.linalg.solve(F.T @ (w[:, None] * F) + penalty, F.T @ (w * y))
+    r, local = y - F @ weights, fit.local
+
+    def answer(V):
+        out = np.column_stack([kernel(V, Z), np.ones(len(V))]) @ weights
+        for partition in () if local is None else local.partitions:
+            leaf_of, asked_in = partition.leaves(U), partition.leaves(V)
+            for leaf in np.unique(asked_in):
+                mine, asked = leaf_of == leaf, asked_in == leaf
+                A = kernel(U[mine], U[mine], local.gamma) + np.diag(local.ridge / w[mine])
+                share = kernel(V[asked], U[mine], local.gamma) @ np.linalg.solve(A, r[mine]) / len(local.partitions)
+                out[asked] += share
+        return out
+
+    return answer
+
+
+@pytest.mark.parametrize("kind", ["rows", "copies", "weights", "target means"])
+def test_adaptive_models_leave_rows_out_of_both_stages(kind):
+    """The view stays: coordinates, kernel, C, partitions and penalties."""
+    model, X, y, w, Q = fitted_adaptive(kind)
+    ends, fitted = model.predict_interval(Q, 0.77, method="jackknife+"), model.fitted_
+    assert fitted.weights.view.kernel == "laplacian_l1"
+    assert (fitted.weights.local is None) == (kind == "target means")
+    held, now = fitted.certainty.rows, model.predict(Q)[:, None]
+    left_out = now - model._leaning(fitted)(model._checked(Q, fitted))[1][:, :, 0]
+    e = held.T[:, 0] - held.P[:, 0]
+    both = [end(left_out + e, held.weight, np.array([at])) for end, at in ((lower, 0.115), (upper, 0.885))]
+    np.testing.assert_allclose(ends, np.column_stack(both))
+    U, V = model._learned_coordinates(Rows(model._checked(X, fitted), y[:, None], w)), model.coordinates(Q)
+    for k in range(0, len(e), 15):
+        i = int(np.argmin(np.abs(y - held.T[k, 0])))
+        without = stages_without(model, U, y, w, i)
+        np.testing.assert_allclose(left_out[:, k], without(V), atol=1e-8 * np.abs(y).max())
+        if kind != "target means":  # asked there at the coordinates of a new row of the same values
+            np.testing.assert_allclose(e[k], y[i] - without(U[[i]])[0], atol=1e-8 * np.abs(y).max())
+
+
+def test_an_adaptive_model_from_a_file_has_the_same_jackknife(tmp_path):
+    model, *_, Q = fitted_adaptive("target means")
+    ulmus.save(model, tmp_path / "model.ulmus")
+    ends = [each.predict_interval(Q, method="jackknife+") for each in (model, ulmus.load(tmp_path / "model.ulmus"))]
+    np.testing.assert_array_equal(*ends)
+
+
+def test_what_stands_beside_the_stages_of_an_adaptive_model_has_no_closed_form():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, (300, 2))
+    model = AdaptiveRegressor(effort="fast", monotonic_cst=[1, 0], random_state=0, n_jobs=1).fit(X, X[:, 0] ** 3)
+    with pytest.raises(ValueError, match=r"no closed form for that: .*monotonic_cst"):
+        model.predict_interval(X[:3], method="jackknife+")
+    fitted = model._now("certainty")
+    with_trees = replace(fitted, weights=replace(fitted.weights, grid=None, trees=object()))
+    with pytest.raises(ValueError, match="it has trees"):
+        model._leaning(with_trees)
+
+
 @pytest.mark.parametrize(
     ("model", "groups", "says"),
     [
-        (AdaptiveRegressor(effort="fast", random_state=0), False, "AdaptiveRegressor has no closed form"),
+        (AdaptiveRegressor(effort="fast", random_state=0), False, "by whole fits"),
         (RobustELMRegressor(10, C=1.0, random_state=0), False, "robust losses leave rows out approximately"),
         (OSELMRegressor(10, C=1.0, loss="huber", random_state=0), False, 'needs loss="squared"'),
         (NKELMRegressor(10, C=1.0, random_state=0), True, "calibrated on whole folds"),

@@ -60,7 +60,7 @@ def fitted(weighted, intercept, outputs=1):
     rest = merged(Rows(X, R, rows.weight), rng)
     partitions = tuple(random_partition(rest.X, 25, rng) for _ in range(2))
     alphas = fit_leaves(KERNEL, LEAF_GAMMA, RIDGE, rest.X, rest.T, rest.weight, partitions, 1)
-    local = LocalKernels(KERNEL, LEAF_GAMMA, rest.X, partitions, tuple(alphas), RIDGE)
+    local = LocalKernels(KERNEL, LEAF_GAMMA, rest.X, partitions, tuple(alphas), RIDGE, rest.weight)
     return rows, features, solution, R, local
 
 
@@ -75,7 +75,7 @@ def refitted(rows, features, local, i, asked, intercept):
     keep = w > 0
     first = global_model(X[keep], T[keep], w[keep], Z, intercept)
     second = leaves(local.partitions, X[keep], T[keep] - first(X[keep]), w[keep])
-    return (first(asked) + second(asked))[0]
+    return first(asked) + second(asked)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
@@ -89,8 +89,26 @@ def test_rows_left_out_of_both_stages_are_those_of_fits_without_them(weighted, i
     without = GlobalWithout.of(features, Phi, solution.beta, solution.intercept, solution.leverage, rows, index)
     told = features.transform(at) @ solution.beta + solution.intercept + without.own_changes(features.transform(at))
     told += LeavesWithout.of(local, rows, Phi, R, index, without, asked).answers(1)
-    again = [refitted(rows, features, local, i, at[k : k + 1], intercept) for k, i in enumerate(index)]
+    again = [refitted(rows, features, local, i, at[k : k + 1], intercept)[0] for k, i in enumerate(index)]
     assert_allclose(told, again, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("intercept", [False, True], ids=["through 0", "intercept"])
+@pytest.mark.parametrize("known", ["all rows", "the fitted stages"])
+def test_answers_of_new_rows_without_each_row_are_those_of_fits_without_it(weighted, intercept, known):
+    rows, features, solution, R, local = fitted(weighted, intercept, outputs=2)
+    Q, index = np.random.RandomState(1).normal(size=(9, 2)), np.arange(60)
+    Phi = features.transform(rows.X)
+    without = GlobalWithout.of(features, Phi, solution.beta, solution.intercept, solution.leverage, rows, index)
+    if known == "all rows":
+        leaving = LeavesWithout.of(local, rows, Phi, R, index, without)
+    else:
+        leaving = LeavesWithout.of_fitted(local, features.transform(local.U), rows, R, without)
+    now = features.transform(Q) @ solution.beta + solution.intercept + local.predict(Q, 1)
+    told = now[:, None] + leaving.changes(Q, features.transform(Q), 1)
+    for i in index:
+        assert_allclose(told[:, i], refitted(rows, features, local, i, Q, intercept), rtol=1e-8, atol=1e-8)
 
 
 def test_few_rows_of_a_leaf_leave_as_many_do():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 import ulmus
 from data import relative_error
@@ -87,6 +88,43 @@ def test_the_jackknife_plus_of_mapie_with_n_refits_is_ours_with_none(fit_interce
     _, intervals = theirs.fit_conformalize(X, y).predict_interval(new)
     ours = model.fit(X, y).predict_interval(new, coverage=0.9, method="jackknife+", tails="symmetric")
     np.testing.assert_allclose(ours, intervals[:, :, 0], atol=1e-10)
+
+
+class Told(ClassifierMixin, BaseEstimator):
+    """Rows are numbers of probabilities."""
+
+    def __init__(self, P=None):
+        self.P, self.classes_, self.fitted_ = P, np.arange(3), True
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        return self.P[np.asarray(X)[:, 0].astype(int)]
+
+    def predict(self, X):
+        return self.predict_proba(X).argmax(axis=1)
+
+
+def test_sets_are_no_larger_than_those_of_mapie_by_the_same_scores():
+    mapie = pytest.importorskip("mapie.classification", reason=REASON)
+    rng = np.random.RandomState(0)
+    y = rng.randint(3, size=1200)
+    X = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]])[y] + rng.normal(size=(1200, 2))
+    model = ulmus.NKELMClassifier(60, random_state=0).fit(X[:600], y[:600])
+    held, new = model.left_out_, model.predict_proba(X[600:])
+    P = np.concatenate([model._class_probabilities(model.fitted_, held.scores), new])
+    rows = np.arange(len(P))[:, None]
+    sizes = {}
+    for theirs, ours in (("lac", "threshold"), ("aps", "adaptive")):
+        made = mapie.SplitConformalClassifier(Told(P), confidence_level=0.9, conformity_score=theirs, prefit=True)
+        made.conformalize(rows[: len(held.true)], held.true)
+        sets = made.predict_set(rows[len(held.true) :])[1][:, :, 0]
+        found = model.predict_set(X[600:], 0.9, method=ours)
+        sizes[ours] = found.sum(), sets.sum()
+        if ours == "threshold":
+            np.testing.assert_array_equal(found, sets)
+    assert sizes["adaptive"][0] <= sizes["adaptive"][1]
 
 
 def test_the_frame_of_lightgbm_goes_into_an_adaptive_model_as_it_is():

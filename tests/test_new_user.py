@@ -33,7 +33,10 @@ def ulmus_command(*arguments, folder):
     return run
 
 
-@pytest.mark.parametrize(("target", "option"), [("price", ["--interval", "0.9"]), ("kind", ["--proba"])])
+@pytest.mark.parametrize(
+    ("target", "option"),
+    [pytest.param("price", ["--interval", "0.9"], marks=pytest.mark.slow), ("kind", ["--proba"])],
+)
 def test_a_session_from_a_csv_to_a_bare_machine(tmp_path, target, option):
     other = {"price": "kind", "kind": "price"}[target]
     people(200).drop(columns=other).to_csv(tmp_path / "data.csv", index=False)

@@ -153,9 +153,9 @@ def forgetful(monkeypatch):
 def test_a_fit_that_remembers_no_rows_says_so_and_still_refuses_where_nothing_would_be_left(monkeypatch, fit):
     model = fit(monkeypatch)
     assert model.fitted_.keys is None
-    with pytest.warns(UserWarning, match=r"1 of 1 rows were ever learned cannot be told.*partial_fit remembers"):
+    with pytest.warns(UserWarning, match=r"1 of 1 rows were ever learned is not known.*partial_fit remembers"):
         model.unlearn(X[:1], Y[:1])
-    with pytest.warns(UserWarning, match="cannot be told"), pytest.raises(ValueError, match="not positive definite"):
+    with pytest.warns(UserWarning, match="is not known"), pytest.raises(ValueError, match="not positive definite"):
         model.unlearn(1e3 * np.ones((1, 3)), [0.0], [1e6])
 
 

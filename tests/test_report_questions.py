@@ -89,13 +89,13 @@ def test_what_if_answers_are_those_of_the_model(subject):
     labels = [int(k) for k in re.findall(r"row (\d+)</option>", text)]
     for r, i in enumerate(labels):
         sizes = [len(choice) for choice in data["values"][r]]
-        assert len(data["told"][r]) == np.prod(sizes)
-        own = data["told"][r][np.ravel_multi_index(data["at"][r], sizes)]
+        assert len(data["answered"][r]) == np.prod(sizes)
+        own = data["answered"][r][np.ravel_multi_index(data["at"][r], sizes)]
         assert float(own.replace(",", "")) == pytest.approx(subject.predicted[i], rel=1e-3, abs=1e-3)
         town = names.index("town")
         place = list(data["at"][r])
         place[town] = data["values"][r][town].index("Rome")
-        told = data["told"][r][np.ravel_multi_index(place, sizes)]
+        told = data["answered"][r][np.ravel_multi_index(place, sizes)]
         expected = subject.model.predict(subject.frame.iloc[[i]].assign(town="Rome"))[0]
         assert float(told.replace(",", "")) == pytest.approx(expected, rel=1e-3, abs=1e-3)
 

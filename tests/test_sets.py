@@ -5,8 +5,12 @@ import pytest
 
 import ulmus
 from ulmus import (
+    ENDA,
+    KLDA,
+    NNDA,
     AdaptiveClassifier,
     ELMClassifier,
+    ENDAEnsemble,
     KELMClassifier,
     NKELMClassifier,
     NKELMOrdinalClassifier,
@@ -61,6 +65,9 @@ def test_sets_are_those_of_the_definition():
         ELMClassifier(60, random_state=0),
         OSELMClassifier(60, random_state=0),
         AdaptiveClassifier(effort="fast", random_state=0),
+        ENDA(60, head="mean", random_state=0),
+        ENDAEnsemble(ENDA(60, head="mean"), 3, random_state=0),
+        KLDA(C=1.0, gamma=0.5, head="mean"),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -73,6 +80,30 @@ def test_sets_cover(model):
         assert abs(inside[np.arange(len(t)), t].mean() - 0.9) < 3 * chance
         assert inside.sum(axis=1).mean() < 2.0
     assert model.predict_set(Q, 0.9).any(axis=1).all()
+
+
+def test_votes_of_neighbours_cover_what_is_promised_and_more_where_they_are_even():
+    """A share of k votes takes k + 1 values, so that a limit among them is generous."""
+    (X, y), (Q, t) = blobs(2, 1200), blobs(3, 4000)
+    model = ENDA(60, random_state=0).fit(X, y)
+    inside = model.predict_set(Q, 0.9)[np.arange(len(t)), t].mean()
+    assert 0.9 - 3 * np.sqrt(0.9 * 0.1 * (1 / 1200 + 1 / 4000)) < inside < 0.97
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (KLDA(C=1.0, gamma=0.5), "the projection has not seen"),
+        (NNDA(5, max_iter=3, random_state=0), "the projection has not seen"),
+        (ENDA(20, n_neighbors=3, random_state=0), 'leave n_neighbors="auto"'),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_discriminant_models_without_rows_left_out_have_no_sets(model, says):
+    X, y = blobs(11, 90)
+    with pytest.raises(ValueError, match=says):
+        model.fit(X, y).predict_set(X)
 
 
 def test_sets_by_class_cover_the_rare_one_too():

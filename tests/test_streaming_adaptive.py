@@ -197,6 +197,7 @@ def test_a_streamed_model_is_about_as_good_as_that_of_memory(name, streamed):
     assert wrong[1] < 1.25 * wrong[0]  # its view and landmarks are those of a third of the rows
 
 
+@pytest.mark.slow
 def test_where_the_sample_decides_cuts_the_error_is_that_of_memory(monkeypatch):
     """In the same view, landmarks and first cuts are the sample's: within 1 % on rows of their own, over six fits."""
     monkeypatch.setattr(leaves, "CELL_ROWS", 2_000)
@@ -411,7 +412,7 @@ def bits(model):
     ("name", "ends"),
     [
         ("weights", 5),
-        ("log loss", 3),
+        pytest.param("log loss", 3, marks=pytest.mark.slow),
         pytest.param("regression", 24, marks=pytest.mark.slow),
         pytest.param("log loss, weights", 24, marks=pytest.mark.slow),
     ],

@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ulmus import WaterfallDisplay
-from ulmus.plots.ticks import readable
+from ulmus.plots.axes import readable
 
 ROOM = 0.25
 

@@ -25,8 +25,8 @@ from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
-from ulmus.solvers.path import RidgePath, leave_out
-from ulmus.solvers.ridge import Problem, fit_ridge
+from ulmus.solvers.path import RidgePath
+from ulmus.solvers.ridge import Problem, fit_ridge, leave_out
 from ulmus.statistics import Statistics
 from ulmus.tuning import Scorer, fold_numbers
 

@@ -59,7 +59,7 @@ def replacing(path: Place) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _quietly_closed(file: BufferedWriter) -> Iterator[BufferedWriter]:
-    """Close a file at the end; after an error, that error is the one that is told."""
+    """Close a file at the end; after an error, that error is the one that is raised."""
     try:
         yield file
     except BaseException:

@@ -54,8 +54,8 @@ def _parts(value: Any) -> tuple[str, Any]:
     if isinstance(value, bytes | bytearray):
         return "bytes", [bytes(value)]
     if isinstance(value, np.ndarray) and value.dtype != object:
-        told = f"{value.dtype.str} {value.shape}".encode()
-        return "array", [told, np.ascontiguousarray(value).reshape(-1).view(np.uint8).data]
+        kind = f"{value.dtype.str} {value.shape}".encode()
+        return "array", [kind, np.ascontiguousarray(value).reshape(-1).view(np.uint8).data]
     if isinstance(value, np.ndarray):
         return f"objects {value.shape}", value.reshape(-1).tolist()
     if isinstance(value, np.generic | np.dtype):
@@ -92,5 +92,5 @@ def _reduced(value: Any) -> tuple[str, Any]:
     if isinstance(reduced, str):
         return "name", [f"{cls.__module__}.{reduced}".encode()]
     made, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-    told = f"{cls.__module__}.{cls.__qualname__}"
-    return told, [made, list(arguments), state, list(items or ()), dict(pairs or ())]
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    return name, [made, list(arguments), state, list(items or ()), dict(pairs or ())]

@@ -11,7 +11,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-#: Crews of one size that are kept; calls that overlap take one each.
+#: Pools of one size that are kept; calls that overlap take one each.
 MOST_IDLE = 4
 
 

@@ -43,7 +43,7 @@ class Host:
     n_jobs: int | None = -1
     name: ClassVar[str] = "cpu"
     is_gpu: ClassVar[bool] = False
-    #: Leaves of a search are judged by its own threads.
+    #: Leaves of a search are scored by its own threads.
     leaf_trials: ClassVar[None] = None
 
     def received(self, rows: Rows) -> Rows:

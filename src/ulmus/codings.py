@@ -1,6 +1,6 @@
 """Codings: labels → target columns, scores → labels, and how wrong a score is.
 
-A coding judges predictions by ``losses(T, P, criterion)``: targets ``T[row, output]``, predictions
+A coding scores predictions by ``losses(T, P, criterion)``: targets ``T[row, output]``, predictions
 ``P[..., row, output]``, one loss per row. That is what tuning minimises. Codings are values: one that knows more labels
 is another one (``grown``), with the matrix M that turns the known columns into its own, ``[t 1] M``.
 """
@@ -47,7 +47,7 @@ def names_of(classes: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Plain:
-    """Targets as they are, judged in units of each output's deviation."""
+    """Targets as they are, scored in units of each output's deviation."""
 
     deviation: np.ndarray
 

@@ -78,7 +78,7 @@ def _kappa(a: Answers) -> float:
 
 
 def _of_two(measure: Callable[..., Any]) -> Callable[[Answers], float]:
-    """A measure of how the second of two classes is told from the first; NaN where one of them is not there."""
+    """A measure of how well two classes are separated; NaN where one of them is not there."""
 
     def value(a: Answers) -> float:
         truth = a.y == 1

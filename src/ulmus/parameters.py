@@ -1,7 +1,7 @@
 """A parameter, written once: its default, what it may be, and how the documentation describes it.
 
 An estimator names its parameters; constructor, validation and the *Parameters* section of its docstring come from
-them::
+them, and *Attributes* from what it shows of its fit::
 
     @estimator(KERNEL | PENALTY | RUN)
     class KELMRegressor(...):
@@ -9,6 +9,10 @@ them::
         Parameters
         ----------
         <parameters>
+
+        Attributes
+        ----------
+        <attributes>
         \"\"\"
 
 The constructor is that of a dataclass: it stores what it is given and does nothing else, as scikit-learn wants it.
@@ -50,8 +54,13 @@ class Parameter:
         default = f", default={_literal(self.default)}" if self.default is not None else ""
         optional = ", optional" if self.default is None and "None" not in self.kind else default
         optional = ", default=None" if self.default is None and "None" in self.kind else optional
-        lines = wrap(" ".join(dedent(self.text).split()), WIDTH - 8, break_long_words=False, break_on_hyphens=False)
-        return "\n".join([f"{name} : {self.kind}{optional}", *(f"    {line}" for line in lines)])
+        return entry(name, f"{self.kind}{optional}", self.text)
+
+
+def entry(name: str, kind: str, text: str) -> str:
+    """An entry in a numpydoc section."""
+    lines = wrap(" ".join(dedent(text).split()), WIDTH - 8, break_long_words=False, break_on_hyphens=False)
+    return "\n".join([f"{name} : {kind}", *(f"    {line}" for line in lines)])
 
 
 def _literal(value: Any) -> str:
@@ -64,7 +73,7 @@ def estimator(
     """Give a class its constructor, its validation and its documentation.
 
     The first ``positional`` parameters may be given by position; the others by name only. ``shows`` are descriptors of
-    fitted attributes by name.
+    fitted attributes by name; those with a ``kind`` and a ``text`` are documented.
     """
 
     def build(cls: Estimator) -> Estimator:
@@ -82,6 +91,9 @@ def estimator(
         own._parameter_constraints = {name: list(parameter.allowed) for name, parameter in parameters.items()}
         text = "\n".join(parameter.describe(name) for name, parameter in parameters.items())
         own.__doc__ = (own.__doc__ or "").replace("    <parameters>", indent(text, "    "))
+        views = {name: view for each in reversed(own.__mro__) for name, view in vars(each).items()}
+        text = "\n".join(entry(name, v.kind, v.text) for name, v in views.items() if getattr(v, "kind", ""))
+        own.__doc__ = own.__doc__.replace("    <attributes>", indent(text, "    "))
         return cls
 
     return build

@@ -16,7 +16,7 @@ from ulmus.calibration.held_out import (
     residual_kernel,
     variance_terms,
 )
-from ulmus.calibration.intervals import Asked, New, RobustSpread, Spread
+from ulmus.calibration.intervals import IntervalRequest, New, RobustSpread, Spread
 from ulmus.calibration.jackknife import FoldLeaning, MapLeaning
 from ulmus.calibration.scale import Scale
 from ulmus.calibration.sets import LabelScores
@@ -25,11 +25,11 @@ from ulmus.calibration.temperature import LogOdds, LogScores, Temperature, fit_t
 __all__ = [
     "CALIBRATION_ROWS",
     "LEAST_REMAINDER",
-    "Asked",
     "FoldLeaning",
     "FoldModels",
     "FoldWeights",
     "HeldOut",
+    "IntervalRequest",
     "LabelScores",
     "LogOdds",
     "LogScores",

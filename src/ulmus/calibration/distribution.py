@@ -47,12 +47,12 @@ class PredictiveDistribution:
             order = np.argsort(r, kind="stable")
             yield j, r[order], w[order] / w.sum()
 
-    def _over_points(self, told: Any) -> np.ndarray:
-        """``told(points[row, place], shares, rows, j)`` of every row, some rows at a time."""
+    def _over_points(self, value_of: Any) -> np.ndarray:
+        """``value_of(points[row, place], shares, rows, j)`` of every row, some rows at a time."""
         out = np.empty(self.location.shape)
         for j, ranked, p in self._each():
             for piece in engine.pieces(len(out), max(1, BLOCK // len(ranked))):
-                out[piece, j] = told(self._points(j, ranked, piece), p, piece, j)
+                out[piece, j] = value_of(self._points(j, ranked, piece), p, piece, j)
         return self._shaped(out.T)
 
     def _shaped(self, columns: Any) -> np.ndarray:

@@ -16,8 +16,8 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_sample, row_keys
 from ulmus.solvers.interpolation import without_own_row
 from ulmus.solvers.own_landmarks import OwnLandmarks, WithoutLandmarks, can_leave, landmarks_among
-from ulmus.solvers.path import RidgePath, leave_out
-from ulmus.solvers.ridge import Solution
+from ulmus.solvers.path import RidgePath
+from ulmus.solvers.ridge import Solution, leave_out
 from ulmus.solvers.robust import weighted_median
 from ulmus.statistics import Summary
 
@@ -51,7 +51,8 @@ class HeldOut:
     the degrees of freedom, per row, of the model that holds all of them, where rows were left out of that. ``curves``
     are the quantiles of a model that has fitted some, ``folds`` the models by which rows of folds were predicted.
     ``alone`` are the same rows left out one by one, where errors of other fits were worse. ``by_log`` tells that
-    predictions are scores of a log loss. ``share`` is how much of the variances intervals believe, per output.
+    predictions are scores of a log loss. ``share`` is how much of the variances intervals believe, per output. ``seen``
+    are coordinates that a model has learned the rows by, where new rows of the same values would have others.
     """
 
     T: np.ndarray
@@ -70,6 +71,7 @@ class HeldOut:
     alone: "HeldOut | None" = None
     by_log: bool = False
     share: Any = 1.0
+    seen: np.ndarray | None = None
 
     @property
     def by_itself(self) -> "HeldOut | None":
@@ -89,7 +91,7 @@ class HeldOut:
         columns: dict[str, list[Any]] = {
             f.name: [getattr(part, f.name) for part in parts]
             for f in fields(cls)
-            if f.name not in ("one_by_one", "freedom", "curves", "folds", "alone", "by_log", "share")
+            if f.name not in ("one_by_one", "freedom", "curves", "folds", "alone", "by_log", "share", "seen")
         }
         every: dict[str, Any] = {k: None if v[0] is None else np.concatenate(v) for k, v in columns.items()}
         return cls(**every)

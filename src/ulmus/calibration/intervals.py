@@ -25,7 +25,7 @@ SHARES, EVIDENCE = 16.0 ** -np.arange(11.0), 4.0**2 / 2
 
 
 @dataclass(frozen=True)
-class Asked:
+class IntervalRequest:
     """What kind of interval is asked for."""
 
     coverage: Any = 0.9
@@ -135,7 +135,7 @@ class Spread:
             return New(P, variance, self.sizes(features, seen), X)
         return New(P, variance, (), X, self.curves.knots(self.curves(X, P, features)))
 
-    def like(self, asked: Asked, X: Any, names: Any, features: Any, seen: Callable[[Any], Any]) -> Likeness:
+    def like(self, asked: IntervalRequest, X: Any, names: Any, features: Any, seen: Callable[[Any], Any]) -> Likeness:
         """Which of the rows left out speak for new rows X; ``names`` are those of their columns."""
         if asked.groups is None and asked.shift is None:
             return Likeness()
@@ -201,7 +201,7 @@ class Spread:
             scores = scores / np.column_stack(each)
         return scores, self._counted(scores, self.rows)
 
-    def ends(self, new: New, asked: Asked, like: Likeness | None = None) -> np.ndarray:
+    def ends(self, new: New, asked: IntervalRequest, like: Likeness | None = None) -> np.ndarray:
         """Ends of the intervals of new rows, ``[row, output, coverage, end]``, from rows that are ``like`` each."""
         levels, tails = asked.levels, Tails(asked.tails)
         scores, weight = self.scores(new.sizes, bent=new.knots is not None)
@@ -214,7 +214,7 @@ class Spread:
         return out
 
     def jackknife(
-        self, leaning: Leaning, X: Any, P: np.ndarray, asked: Asked, like: Likeness | None = None
+        self, leaning: Leaning, X: Any, P: np.ndarray, asked: IntervalRequest, like: Likeness | None = None
     ) -> np.ndarray:
         """The same by jackknife+, from what new rows lean on every row that was left out."""
         assert self.rows is not None

@@ -105,8 +105,8 @@ def guarded(run: Callable[[], Any]) -> int:
         warnings.simplefilter("always", NumericalWarning)
         warnings.simplefilter("always", DataWarning)
         warnings.simplefilter("ignore", LeftOutWarning)  # the table of columns tells
-        told: set[str] = set()
-        warnings.showwarning = lambda message, *_, **__: _once(str(message), told)
+        shown: set[str] = set()
+        warnings.showwarning = lambda message, *_, **__: _once(str(message), shown)
         try:
             run()
         except (UsageError, SameFileError) as error:
@@ -123,9 +123,9 @@ def guarded(run: Callable[[], Any]) -> int:
     return OK
 
 
-def _once(text: str, told: set[str]) -> None:
-    if text not in told:
-        told.add(text)
+def _once(text: str, shown: set[str]) -> None:
+    if text not in shown:
+        shown.add(text)
         warn(text)
 
 

@@ -23,7 +23,7 @@ from ulmus.report.baselines import FIRST, Contender, baselines, ranked, verdict
 from ulmus.report.subject import Context
 from ulmus.scores import Score, scores
 from ulmus.tables import TableError
-from ulmus.tables.doubtful import told_dates, without_totals
+from ulmus.tables.doubtful import date_notes, without_totals
 from ulmus.tables.read import files_of, read_table
 from ulmus.tables.schema import Schema, columns_as_arrays, frame, learn, row_names, target
 from ulmus.tables.vectorise import encoder
@@ -157,11 +157,11 @@ def _read(
     data: str, goal: str, task: str, order: list[str] | None, test: str | None, decimal: str, roles: Roles
 ) -> Read:
     with working(f"reading {data}"):
-        batch, told = without_totals(read_table(data))
-        for text in told:
+        batch, notes = without_totals(read_table(data))
+        for text in notes:
             warn(text)
         schema = roles.noted(learn(batch, goal, task, order, decimal, roles.by_name(batch, goal)))
-        for text in told_dates(batch, schema):
+        for text in date_notes(batch, schema):
             warn(text)
         measure = measured_by(roles, schema)
         X, y, extras = rows_and_extras(batch, schema, data, decimal, roles)
@@ -212,7 +212,7 @@ def finished(
     began: float,
     context: Context | None = None,
 ) -> None:
-    """Save the final model, report on it with the scores of the one that was scored, and tell what it took."""
+    """Save the final model, report on it with the scores of the one that was scored, and print what it took."""
     if output:
         notes = {"table": schema.to_json(), "rows": n_rows, "scores": [score.to_json() for score in found]}
         if context is not None and context.entries:
@@ -289,7 +289,7 @@ def directed(roles: Roles, schema: Schema, name: str) -> dict[str, Any]:
 
 
 def findings(schema: Schema, X: Any, y: np.ndarray, X_test: Any, y_test: Any) -> list[str]:
-    """Tell what is odd about the table: columns that tell the target, copies among the rows held out, drift to them."""
+    """Print what is odd about the table: columns that give the target away, copies among held-out rows, drift."""
     task = "regression" if schema.task == "regression" else "classification"
     found = check_table(X, y, X_test, y_test, task=task, encoder=encoder(schema.columns)).findings
     for finding in found:

@@ -53,7 +53,7 @@ def fit(
     monotone: list[str] | None = None,
     baselines: bool = True,
 ) -> None:
-    """Fit a model to a table, and tell how good it is.
+    """Fit a model to a table, and say how good it is.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def fit(
     target
         The column to predict.
     task
-        What to predict: classes, numbers, or classes with an order. Told from the column by default.
+        What to predict: classes, numbers, or classes with an order. Inferred from the column by default.
     test
         A second table, for the scores. Without it a part of the rows is set aside for them, and the model is then
         fitted anew to all rows.
@@ -80,14 +80,14 @@ def fit(
     holdout
         Share of the rows that is set aside when there is no test table.
     decimal
-        How numbers are written: with a decimal point (1,234.5) or a comma (1.234,5). Told from the columns by default.
+        How numbers are written: with a decimal point (1,234.5) or a comma (1.234,5). Inferred by default.
     seed
         Makes the fit repeatable.
     threads
         How many threads; -1 is all.
     stream
         Read the table batch by batch, several times; scores are then on --test only. Tables that take more than an
-        eighth of the free memory are streamed without being told.
+        eighth of the free memory are streamed in any case.
     verbose
         Tell what the search for parameters finds.
     drop
@@ -109,7 +109,7 @@ def fit(
     time
         A column of dates or numbers; the latest rows are held out for the scores.
     metric
-        What the model is judged by: the first score, the order of the leaderboard, and, where the model can, the choice
+        What the model is scored by: the first score, the order of the leaderboard, and, where the model can, the choice
         of its parameters.
     monotone
         Columns along which predictions must not fall, such as area=1, or must not rise, such as age=-1; repeat the
@@ -217,7 +217,7 @@ def explain(
     force: Annotated[bool, Parameter(negative="")] = False,
     threads: int = -1,
 ) -> None:
-    """Tell how much every column moves the predictions of a table's rows (Shapley values), a batch at a time.
+    """Show how much every column moves the predictions of a table's rows (Shapley values), a batch at a time.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def bench(
 
 @app.command
 def project(data: File, /, *, target: str, output: Annotated[str, Output] = "map.html", seed: int = 0) -> None:
-    """Draw the rows of a table in the plane that tells its classes apart best (ENDA), as an HTML page.
+    """Draw the rows of a table in the plane that separates its classes best (ENDA), as an HTML page.
 
     Parameters
     ----------

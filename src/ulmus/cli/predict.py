@@ -43,11 +43,11 @@ def predict(
     doubt = Doubt(proba, interval, sets, _levels(quantiles))
     with working(f"predicting {data}") as progress:
 
-        def told(rows: int) -> None:
+        def show(rows: int) -> None:
             progress.update(progress.task_ids[0], description=f"predicting {data}: {rows:,} rows")
 
         options = {"keep": keep, "decimal": decimal, "force": force}
-        rows = predict_file(model, schema, data, output, doubt=doubt, **options, tell=warn, progress=told)  # type: ignore[arg-type]
+        rows = predict_file(model, schema, data, output, doubt=doubt, **options, warn=warn, progress=show)  # type: ignore[arg-type]
     if output != "-" or console.is_terminal:
         say(f"{rows:,} predictions: {'standard output' if output == '-' else output}")
 

@@ -37,7 +37,7 @@ DIRECTIONS = {"1": 1, "+1": 1, "-1": -1}
 
 @dataclass(frozen=True)
 class Roles:
-    """Columns by what they are for; ``metric`` is what the model is judged by.
+    """Columns by what they are for; ``metric`` is what the model is scored by.
 
     ``monotone`` are columns along which answers must not fall, or rise, as ``area=1`` and ``age=-1``.
     """

@@ -16,21 +16,21 @@ from ulmus.scores import Score, scores
 from ulmus.tables.read import join_batches, read_batches, read_table
 from ulmus.tables.schema import Schema, frame, learn, target
 
-#: Rows from the beginning of the table by which columns are told apart and scaled.
+#: Rows from the beginning of the table by which kinds and scales of columns are found.
 SAMPLE_ROWS = 200_000
 #: Share of the free memory that an adaptive model may hold.
 HELD = 1 / 4
 
 
 class Batches:
-    """Features and targets of a table, read anew each time; what is wrong with a column is told once.
+    """Features and targets of a table, read anew each time; what is wrong with a column is printed once.
 
     Features are made numbers by the ``columns``, if there are some, and are frames otherwise.
     """
 
     def __init__(self, path: str, schema: Schema, columns: Any = None) -> None:
         self.path, self.schema, self.columns = path, schema, columns
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self.rows = 0
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
@@ -44,8 +44,8 @@ class Batches:
 
     def _tell(self, text: str) -> None:
         column = text.partition("column ")[2].partition(":")[0]
-        if column not in self._told:
-            self._told.add(column)
+        if column not in self._warned:
+            self._warned.add(column)
             warn(text)
 
 

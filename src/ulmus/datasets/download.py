@@ -23,7 +23,7 @@ CACHE_VARIABLE = "ULMUS_CACHE"
 
 @dataclass(frozen=True)
 class Remote:
-    """A data set of OpenML, and the size by which a wrong one is told."""
+    """A data set of OpenML, and the size by which a wrong one is recognised."""
 
     data_id: int
     rows: int

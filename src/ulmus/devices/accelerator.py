@@ -69,7 +69,7 @@ class Accelerator:
             )
 
     def tensor(self, array: Any, dtype: Any = None) -> Any:
-        """A NumPy array (or number) as a tensor of the device, float64 unless told otherwise."""
+        """A NumPy array (or number) as a tensor of the device, float64 by default."""
         return self.torch.as_tensor(array, dtype=dtype or self.torch.float64, device=self.device)
 
     def numpy(self, tensor: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Judging every C on the device: the path of ridge solutions, and predictions of rows that models did not see."""
+"""Scoring every C on the device: the path of ridge solutions, and predictions of rows that models did not see."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +10,8 @@ from ulmus.devices.statistics import TensorStatistics
 from ulmus.devices.tensors import block_rows
 from ulmus.engine import Rows
 from ulmus.features.kernels import dense
-from ulmus.solvers.path import Spectrum, leave_out
+from ulmus.solvers.path import Spectrum
+from ulmus.solvers.ridge import leave_out
 from ulmus.tuning import GCV, Scorer
 
 

@@ -1,4 +1,4 @@
-"""Widths and penalties of the local stage, judged on the device by held-out rows that lie in some leaves."""
+"""Widths and penalties of the local stage, scored on the device by held-out rows that lie in some leaves."""
 
 from collections.abc import Sequence
 

@@ -108,8 +108,10 @@ def _by_exchange(
         )
     n, B, width = len(data), len(table_of(background)[1]), len(names)
 
+    named = ("decision_function", "predict_proba") if is_classifier(estimator) else ("predict",)
+    scores = getattr(estimator, next(name for name in named if hasattr(estimator, name)))
+
     def score(U: np.ndarray) -> np.ndarray:
-        scores = estimator.decision_function if is_classifier(estimator) else estimator.predict
         out = np.asarray(scores(_exchanged(X, background, U.astype(np.intp))), dtype=np.float64)
         return out.reshape(len(out), -1)
 

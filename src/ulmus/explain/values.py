@@ -14,7 +14,7 @@ from ulmus.explain.shapley import shapley_values
 
 #: Background rows that are taken where none are given, at most.
 BACKGROUND = 100
-#: What round-off may take from the sum of values, relative to the largest score, before that is told.
+#: What round-off may take from the sum of values, relative to the largest score, before there is a warning.
 ADDS_UP = 1e-8
 
 

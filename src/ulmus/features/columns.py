@@ -22,7 +22,7 @@ from ulmus.features.written import MISSING, READ, Kind, ambiguous, kind_of_texts
 UNKNOWN = -1.0
 #: Tags with a number of their own, at most.
 TAGS = 32
-#: Share of unseen levels that is told, beyond twice what training lets one expect, and rows from which on it is.
+#: Share of unseen levels that is warned of, beyond twice what training lets one expect, and rows from which on it is.
 UNSEEN, ENOUGH = 0.05, 20
 #: Share of unreadable values beyond which a column is not what it was.
 MOST = 0.5
@@ -36,7 +36,7 @@ CALLED = {
 
 
 def kind_of(name: str, column: Column, weight: np.ndarray, decimal: str = "auto") -> Kind:
-    """What a column is, told from its type and all its values; a weight of k counts as k rows."""
+    """What a column is, by its type and all its values; a weight of k counts as k rows."""
     column = without_na(column)
     there = _there(column)
     if not there.any():
@@ -216,7 +216,7 @@ class Reader:
 
 
 def doubt(name: str, text: str, form: str) -> str:
-    """What is to be told of dates whose day and month may be exchanged."""
+    """Warnings about dates whose day and month may be exchanged."""
     order = "day.month" if form.index("%d") < form.index("%m") else "month.day"
     return (
         f"column {name!r}: {text!r} and all other dates are ambiguous and are read as {order}.year; write them as "

@@ -1,4 +1,4 @@
-"""What is odd about a table, told before a model is fitted to it: one function, for Python and for the command line."""
+"""What is odd about a table, before a model is fitted to it: one function, for Python and for the command line."""
 
 import warnings
 from collections import Counter
@@ -30,7 +30,7 @@ class TableCheck:
     left_out : dict of str to str
         Columns that a model leaves out (names of rows, constants, empty ones), and why.
     findings : list of Finding
-        Columns that tell the target, levels spelled in two ways, copies among rows held out, drift; each has a
+        Columns that give the target away, levels spelled in two ways, copies among rows held out, drift; each has a
         ``kind`` (a class of warnings), a ``text`` and the ``column``, where there is one.
     """
 
@@ -62,14 +62,14 @@ class TableCheck:
 def check_table(
     X: Any, y: Any = None, X_new: Any = None, y_new: Any = None, *, task: str = "auto", encoder: Any = None
 ) -> TableCheck:
-    """Tell what is odd about a table, as ``ulmus fit`` does.
+    """Report what is odd about a table, as ``ulmus fit`` does.
 
     Parameters
     ----------
     X : frame or array of shape (n_samples, n_features)
         pandas or polars, or an array.
     y : array of shape (n_samples,), optional
-        Targets; columns that tell them by themselves are found.
+        Targets; columns that give them away are found.
     X_new : frame or array, optional
         Rows held out, or new ones: is any column distributed otherwise?
     y_new : array, optional

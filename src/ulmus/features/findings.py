@@ -1,6 +1,6 @@
-"""What is odd about a table: columns that tell the target, copies across a split, rows that are not as they were.
+"""What is odd about a table: columns that give the target away, copies across a split, rows that are not as they were.
 
-Each finding is a warning with its number, ready to be warned of, told, or listed in a report.
+Each finding is a warning with its number, ready to be warned of, printed, or listed in a report.
 """
 
 import warnings
@@ -16,9 +16,9 @@ from ulmus.features.dates import as_days
 from ulmus.features.sampling import row_keys
 from ulmus.statistics import dwarfing
 
-#: A column alone tells the target from this share of what can be told on, judged on rows held out; rows that are looked
+#: A column alone gives the target away from this score on, on rows held out; rows that are looked
 #: at, at least and at most, and leaves of the tree that tells.
-TELLS, FEW, MOST, LEAVES = 0.99, 50, 2_000, 64
+LEAKS, FEW, MOST, LEAVES = 0.99, 50, 2_000, 64
 #: Share of rows held out that may be copies of others.
 COPIES = 0.01
 #: Population stability index from which on rows have drifted, by common usage; parts of a column, rows needed.
@@ -43,7 +43,7 @@ class Finding:
 
 
 def leaks(M: np.ndarray, names: Sequence[str], inputs: np.ndarray, y: np.ndarray, classes: bool) -> list[Finding]:
-    """Columns that tell the target by themselves.
+    """Columns that give the target away.
 
     Parameters
     ----------
@@ -71,13 +71,13 @@ def leaks(M: np.ndarray, names: Sequence[str], inputs: np.ndarray, y: np.ndarray
         for fitted, other in ((half, ~half), (~half, half)):
             model = tree(max_leaf_nodes=LEAVES, random_state=0).fit(X[fitted], target[fitted])
             answers[other] = model.predict(X[other])
-        told = _told(target, answers, classes)
-        if told >= TELLS:
+        score = _score(target, answers, classes)
+        if score >= LEAKS:
             measure = "balanced accuracy" if classes else "R²"
             found.append(
                 Finding(
                     LeakWarning,
-                    f"column {name!r} predicts the target on its own ({measure} {told:.4f} on held-out rows); will it "
+                    f"column {name!r} predicts the target on its own ({measure} {score:.4f} on held-out rows); will it "
                     "be available at prediction time?",
                     str(name),
                 )
@@ -85,7 +85,7 @@ def leaks(M: np.ndarray, names: Sequence[str], inputs: np.ndarray, y: np.ndarray
     return found
 
 
-def _told(target: np.ndarray, answers: np.ndarray, classes: bool) -> float:
+def _score(target: np.ndarray, answers: np.ndarray, classes: bool) -> float:
     if classes:
         counts = np.bincount(target)
         right = np.bincount(target, answers == target)

@@ -164,7 +164,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 
 def needs_labels(strategy: str | Any) -> bool:
-    """Whether a strategy has to be told the classes of the rows."""
+    """Whether a strategy needs the classes of the rows."""
     return isinstance(strategy, str) and STRATEGIES[strategy].labels
 
 

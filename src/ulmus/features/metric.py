@@ -24,7 +24,7 @@ from ulmus.features.kernels import CrossKernel, dense, squared_norms
 #: Kernel values (or what they are made of) and rows → ``a`` and ``b`` of every pair.
 Coefficients = tuple[np.ndarray, np.ndarray]
 
-#: Steps to an octave in which a diagonal metric is told: a finer one would be noise, and would carry round-off along.
+#: Steps to an octave in which a diagonal metric is rounded: finer ones would be noise, and carry round-off along.
 STEPS = 16
 #: Smallest entry of a diagonal metric, relative to the largest: no feature is lost for good.
 FLOOR = 1e-4

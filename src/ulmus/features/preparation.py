@@ -7,7 +7,7 @@ r"""Numbers and categories made fit for a kernel: columns of comparable scale, w
 ==============  ==================================================================================================
 
 All end with unit deviation. A weight of k counts as k rows, which scikit-learn's ``QuantileTransformer`` and
-``TargetEncoder`` cannot be told.
+``TargetEncoder`` cannot take.
 
 Learned cuts of numbers may add 0/1 columns (:mod:`ulmus.features.cuts`).
 

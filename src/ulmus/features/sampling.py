@@ -89,8 +89,8 @@ def row_hashes(rows: Rows, identity: np.ndarray, n_jobs: int | None = -1) -> np.
     for piece in engine.pieces(len(rows), KEYED_ROWS):  # so that no more than the keys grows with the rows
         part = rows[piece]
         weight = np.ones(len(part)) if part.weight is None else part.weight
-        told = np.column_stack([identity[piece], weight])
-        keys[piece] = row_keys(part.X, 0, n_jobs) + _U(3) * row_keys(told, 1, n_jobs)
+        beside = np.column_stack([identity[piece], weight])
+        keys[piece] = row_keys(part.X, 0, n_jobs) + _U(3) * row_keys(beside, 1, n_jobs)
     keys[keys == 0] = 1
     return keys
 
@@ -112,32 +112,32 @@ def _weighted(rows: Rows, index: np.ndarray, mass: np.ndarray) -> Rows:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Inputs and what tells equal ones apart, side by side, as keys see them."""
+    """Inputs beside what distinguishes equal ones, as keys see them."""
 
     X: np.ndarray
-    told: np.ndarray
+    targets: np.ndarray
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.X), self.X.shape[1] + self.told.shape[1]
+        return len(self.X), self.X.shape[1] + self.targets.shape[1]
 
     def __getitem__(self, rows: slice) -> "_Pairs":
-        return _Pairs(self.X[rows], self.told[rows])
+        return _Pairs(self.X[rows], self.targets[rows])
 
     def words_by(self, factors: np.ndarray) -> np.ndarray:
         """Sums of words times factors, modulo 2⁶⁴."""
         d = self.X.shape[1]
-        return np.asarray(_words(self.X) @ factors[:d] + _words(self.told) @ factors[d:])
+        return np.asarray(_words(self.X) @ factors[:d] + _words(self.targets) @ factors[d:])
 
 
-def _told(rows: Rows) -> np.ndarray:
-    """What tells rows with equal inputs apart: their targets, and the folds in which they are tested."""
+def _targets_and_folds(rows: Rows) -> np.ndarray:
+    """What distinguishes rows with equal inputs: their targets, and the folds in which they are tested."""
     return rows.T if rows.fold is None else np.column_stack([rows.T, rows.fold])
 
 
 def distinct_pairs(rows: Rows, count: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
     """As :func:`distinct_rows`, but rows with equal inputs and other targets, or folds, are rows of their own."""
-    return distinct_rows(_Pairs(rows.X, _told(rows)), count, rows.weight, rng)
+    return distinct_rows(_Pairs(rows.X, _targets_and_folds(rows)), count, rows.weight, rng)
 
 
 def shuffled_sample(rows: Rows, count: int, rng: np.random.RandomState) -> Rows:
@@ -185,7 +185,7 @@ def left_out_together(X: Any, T: np.ndarray, weight: np.ndarray | None) -> np.nd
     """The weight that goes when a row is left out: that of all its copies. None means 1 for every row.
 
     Rows with equal inputs and equal targets are copies of one, as a weight is: were only one of them left out, models
-    would be judged on rows that they know. But inputs of few levels meet by chance: where there are only such columns
+    would be scored on rows that they know. But inputs of few levels meet by chance: where there are only such columns
     (:func:`meet_by_chance`), or most rows with equal inputs differ in their targets, equal rows are observations of
     their own, and leave one at a time.
     """
@@ -287,14 +287,14 @@ def copies_agree(weight: np.ndarray, of_inputs: np.ndarray, of_copies: np.ndarra
 
 
 def gathered(rows: Rows) -> Rows:
-    """Rows with equal inputs and equal targets as one that weighs as much; then weights cannot be told from copies.
+    """Rows with equal inputs and equal targets as one that weighs as much; then weights are the same as copies.
 
     Rows of different folds stay apart.
     """
     plain = rows.weight is None or bool((rows.weight == 1).all())
     if plain and not _has_copies(rows.X):
         return Rows(rows.X, rows.T, fold=rows.fold)
-    keys = _keys_of_both(row_keys(rows.X, 0), _told(rows))
+    keys = _keys_of_both(row_keys(rows.X, 0), _targets_and_folds(rows))
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     return replace(rows.take(first), weight=np.bincount(place, rows.weight).astype(np.float64))
 

@@ -37,7 +37,7 @@ PARAMETERS: Parameters = {
         None,
         (dict, None),
         "dict of str to str or None",
-        """What columns are, by name, where that is not to be told from their values: "number", "boolean", "date",
+        """What columns are, by name, where that is not to be inferred from their values: "number", "boolean", "date",
         "time", "duration", "category", "tags", "text"; "id" and "drop" leave a column out. A pair says how it is
         written as well: ("date", "%d/%m/%Y"), ("number", "decimal comma"), ("tags", ";").""",
     ),
@@ -58,7 +58,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     """Columns of every kind as numbers: dates, categories, tags, text, amounts of money, and numbers.
 
     ==========  ===========================================================  ==========================================
-    kind        is told by                                                   becomes
+    kind        is found by                                                  becomes
     ==========  ===========================================================  ==========================================
     number      a numeric type; text such as 1,234.5 or € 12.30 or 42.1%     itself
     boolean     the type; true and false                                     0 and 1
@@ -99,8 +99,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    What is not seen again at fitting is told when it turns up: values that cannot be read, and more unknown levels than
-    training lets one expect, are warned of; a column of another type than it was is an error.
+    Values that cannot be read, and more unknown levels than training lets one expect, give a warning; a column of
+    another type than it was is an error.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Tell what the columns are, and learn how they become numbers.
+        """Find the kind of every column, and learn how it becomes numbers.
 
         Parameters
         ----------
@@ -144,21 +144,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         given = self._given(list(columns))
         rng = check_random_state(self.random_state)
         self.kinds_, self.left_out_ = {}, {}
-        readers, told = [], []
+        readers, dropped = [], []
         for name, column in columns.items():
             kind = given.get(name) or kind_of(name, column, weight)
             self.kinds_[name] = kind.name
             if kind.name in LEFT_OUT:
                 self.left_out_[name] = _reason(kind, column)
-                told += [name] if name not in given else []
+                dropped += [name] if name not in given else []
                 continue
             readers.append(Reader.of(name, kind, column, weight, self.text_features, rng))
         self.readers_ = tuple(readers)
-        if told:
-            why = "; ".join(f"{name!r} {self.left_out_[name]}" for name in told[:8])
-            more = f"; and {len(told) - 8} more" if len(told) > 8 else ""
+        if dropped:
+            why = "; ".join(f"{name!r} {self.left_out_[name]}" for name in dropped[:8])
+            more = f"; and {len(dropped) - 8} more" if len(dropped) > 8 else ""
             warnings.warn(
-                f"{len(told)} of {len(columns)} columns are left out: {why}{more}. "
+                f"{len(dropped)} of {len(columns)} columns are left out: {why}{more}. "
                 "Pass kinds={name: kind} to keep one",
                 LeftOutWarning,
                 stacklevel=2,

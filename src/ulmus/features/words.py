@@ -1,4 +1,4 @@
-"""Columns of words: categories, tags, free text, or names of rows; told from how often their values recur.
+"""Columns of words: categories, tags, free text, or names of rows; inferred from how often their values recur.
 
 ==============  ==================================================================================================
 ``"category"``  values recur: at most 50 are distinct, or half as many as there are rows
@@ -16,9 +16,9 @@ import numpy as np
 
 from ulmus.features.written import Kind
 
-#: Words with more distinct values than this, and than half of the rows, tell rows apart, not kinds of rows.
+#: Words with more distinct values than this, and than half of the rows, identify rows, not kinds of rows.
 MANY = 50
-#: Combinations of tags from which on they are told apart.
+#: Combinations of tags from which on they are kept apart.
 FEW = 10
 #: Values that are distinct in more than this share of the rows, and are one word, name the rows.
 NAMES = 0.95

@@ -90,7 +90,7 @@ class AdaptiveModel(Model):
         return parts_of_few(rows, np.inf, PARTS)
 
     def _another(self, seed: int, training: Training, rows: Rows) -> Callable[[Any], Any]:
-        """Predictions by a fit like this one to other rows, of which nobody is told."""
+        """Predictions by a fit like this one to other rows, without a report."""
         with untold(self):
             found = self._train_on(rows, np.random.RandomState(seed), training)
         fitted = Fitted(found.weights, training.targets)
@@ -169,7 +169,7 @@ class AdaptiveModel(Model):
         later = fitted.weights.later
         if later is None or fitted.has(*needs):
             return fitted
-        found: Fitted = later.told(fitted, self._certainty, self.n_jobs)
+        found: Fitted = later.completed(fitted, self._certainty, self.n_jobs)
         with _ASSIGNING:
             if self.fitted_ is fitted:  # and no other fit, nor the same by another thread
                 self.fitted_ = found
@@ -333,10 +333,14 @@ class AdaptiveModel(Model):
         return scores
 
     def _leaning(self, fitted: Fitted) -> Any:
-        raise ValueError(
-            f'method="jackknife+" needs every row to be left out alone, exactly, and {type(self).__name__} has no '
-            'closed form for that; use method="normalised"'
-        )
+        beside = [name for name in ("grid", "trees") if getattr(fitted.weights, name) is not None]
+        if beside:
+            why = {"grid": "answers are made monotone (monotonic_cst)", "trees": "it has trees (trees_)"}[beside[0]]
+            raise ValueError(
+                f'method="jackknife+" needs every row to be left out alone, exactly, and this {type(self).__name__} '
+                f'has no closed form for that: {why}; use method="normalised"'
+            )
+        return super()._leaning(fitted)
 
     def _deviation_factors(self, X: Any, fitted: Fitted | None = None) -> tuple[np.ndarray, np.ndarray]:
         fit: AdaptiveFit = (self._now("factor") if fitted is None else fitted).weights

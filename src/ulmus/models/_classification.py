@@ -25,18 +25,20 @@ from ulmus.models.reading import validated
 
 #: What a probability counts as in a log loss, at least.
 LEAST_PROBABILITY = 1e-15
+TEMPERATURE = "Factor that turns scores into probabilities, fitted to rows left out one by one."
+FLOOR = "Probability that every class has whatever the scores say: a share of its frequency."
 
 
 def label_sets(model: Any, X: Any, coverage: float, method: str, by_class: bool) -> np.ndarray:
-    """Sets of classes that hold the true one with probability ``coverage``, from rows left out.
+    """Prediction sets: classes among which the true one is with probability ``coverage``, calibrated on held-out rows.
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n_samples, n_features)
     coverage : float, default=0.95
     method : str
-        ``"adaptive"`` sets are large for rows that are hard to tell and never empty: classes in the order of their
-        probabilities, up to a total that left-out rows tell. ``"threshold"`` takes all classes above one probability:
+        ``"adaptive"`` sets are large for rows that are hard to classify and never empty: classes in the order of their
+        probabilities, up to a total found on left-out rows. ``"threshold"`` takes all classes above one probability:
         the smallest sets on average, some of which may be empty. Ordinal models have ``"ordered"`` sets, the default
         there, which have no gaps.
     by_class : bool, default=False
@@ -50,13 +52,10 @@ def label_sets(model: Any, X: Any, coverage: float, method: str, by_class: bool)
     check_method(method, model._set_methods)
     fitted = model._now("weights", "certainty")
     refuse_several(fitted.targets, "predict_set")
-    P = model._class_probabilities(fitted, model._scores_of(X, fitted))
     held = fitted.certainty.left_out
     if held is None:
-        raise ValueError(
-            f"this {type(model).__name__} has no scores of rows left out: its loss is logistic, it comes from a file "
-            "of an earlier version, or has just learned of a new class; fit it by squares, or let it learn more rows"
-        )
+        raise ValueError(f"this {type(model).__name__} has no scores of rows left out: {model._without_scores}")
+    P = model._class_probabilities(fitted, model._scores_of(X, fitted))
     return prediction_sets(P, model._class_probabilities(fitted, held.scores), held, coverage, method, by_class)
 
 
@@ -68,12 +67,16 @@ class Classification(ClassifierMixin, Model):
     decision: Any = "accuracy"
     class_weight: Any = None
     _set_methods: ClassVar[tuple[str, ...]] = ("adaptive", "threshold")
+    _without_scores: ClassVar[str] = (
+        "its loss is logistic, it comes from a file of an earlier version, or has just learned of a new class; fit it "
+        "by squares, or let it learn more rows"
+    )
     #: Whether rows may have several labels, in a matrix of 0 and 1.
     _takes_indicators: ClassVar[bool] = False
 
-    classes_ = FittedView("classes_", "targets.classes")
-    temperature_ = FittedView("temperature_", "certainty.factor")
-    floor_ = FittedView("floor_", "certainty.floor")
+    classes_ = FittedView("classes_", "targets.classes", "ndarray", "The labels.")
+    temperature_ = FittedView("temperature_", "certainty.factor", "float", TEMPERATURE)
+    floor_ = FittedView("floor_", "certainty.floor", "ndarray of shape (n_classes,)", FLOOR)
     class_prior_ = FittedView("class_prior_", "certainty.prior")
     left_out_ = FittedView("left_out_", "certainty.left_out")
     explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values

@@ -20,7 +20,7 @@ CLEAR = 1e-7
 
 
 def counterfactuals(self: Any, X: Any, data: Any, *, threshold: Any = None, target: Any = None, fixed: Any = ()) -> Any:
-    r"""The nearest rows whose answers are on the other side: what would have to change.
+    r"""Counterfactuals: the nearest rows with another prediction, which show what would have to change.
 
     A regressor's answer has to cross ``threshold`` (from whichever side it is on), a classifier's has to become the
     class ``target``. Numbers stay within the range of ``data``, whole ones whole, and what is no number takes values

@@ -15,6 +15,9 @@ from ulmus._sklearn import check_sample_weight, fit_context
 from ulmus.backend import Host
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
+from ulmus.models import _reasons
+from ulmus.models._classification import label_sets
+from ulmus.models._heads import Neighbours
 from ulmus.models._metric import metric_for
 from ulmus.models.choice import Training
 from ulmus.models.discriminant_fit import Indicators
@@ -29,7 +32,12 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
     """Validate → project → classify in the projection."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    _set_methods: ClassVar[tuple[str, ...]] = ("adaptive", "threshold")
+    _without_scores: ClassVar[str] = 'it was given n_neighbors; leave n_neighbors="auto", or take head="mean"'
+    #: Whether rows that are judged by neighbours had no part in the projection.
+    _leaves_projection: ClassVar[bool] = True
     fitted_: Fitted
+    explain = _reasons.explain
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -154,10 +162,15 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         return self.n_components_
 
     def _checked(self, X: Any, fitted: Fitted) -> Any:
+        return seen_through(fitted.metric, self._inputs(X, fitted))
+
+    def _inputs(self, X: Any, fitted: Fitted) -> Any:
+        """Checked rows as they are."""
+
         def check(known: Any) -> Any:
             return validate_data(known, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
-        return seen_through(fitted.metric, under(fitted.columns, self, check))
+        return under(fitted.columns, self, check)
 
     def transform(self, X: Any) -> np.ndarray:
         """Discriminant coordinates of rows.
@@ -186,12 +199,27 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        fitted = self._now()
-        return self._probabilities(self._checked(X, fitted), fitted)
+        return self._scores_of(X, self._now())
 
     def _probabilities(self, X: Any, fitted: Fitted) -> np.ndarray:
         P: np.ndarray = fitted.certainty.head.probabilities(self._project(X, fitted))
         return P
+
+    def _scores_of(self, X: Any, fitted: Fitted) -> np.ndarray:
+        return self._probabilities(self._checked(X, fitted), fitted)
+
+    def _class_probabilities(self, fitted: Fitted, scores: np.ndarray) -> np.ndarray:
+        return scores
+
+    def predict_set(self, X: Any, coverage: float = 0.95, *, method: str = "adaptive", by_class: bool = False) -> Any:
+        if not self._leaves_projection and isinstance(self._now().certainty.head, Neighbours):
+            raise ValueError(
+                f"predict_set needs rows that the projection has not seen, and {type(self).__name__} judges neighbours "
+                'in one that has seen them all; take head="mean", or ENDA'
+            )
+        return label_sets(self, X, coverage, method, by_class)
+
+    predict_set.__doc__ = label_sets.__doc__
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels.
@@ -205,8 +233,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         ndarray of shape (n_samples,)
         """
         fitted = self._now()
-        P = self._probabilities(self._checked(X, fitted), fitted)
-        labels: np.ndarray = fitted.targets.classes[P.argmax(axis=1)]
+        labels: np.ndarray = fitted.targets.classes[self._scores_of(X, fitted).argmax(axis=1)]
         return labels
 
     @classmethod

@@ -27,7 +27,7 @@ def partial_dependence(
     individual: bool = False,
     sample_weight: Any = None,
 ) -> "Effect":
-    r"""Mean answers of rows with one input, or two, set to the values of a grid (Friedman 2001).
+    r"""Mean predictions with one input, or two, set to the values of a grid (Friedman 2001).
 
     In closed form for product kernels (``kernel="rbf"``, ``"laplacian_l1"``): the kernel of a row is computed once, and
     not once for every value. Answers are those of ``predict``, or of ``decision_function`` for classifiers.
@@ -77,7 +77,7 @@ def partial_dependence(
 
 
 def accumulated_effects(self: Any, X: Any, feature: Any, *, bins: int = 20, sample_weight: Any = None) -> "Effect":
-    r"""How answers move with one input, added up over changes that rows with such values see (Apley and Zhu 2020).
+    r"""Accumulated local effects of one input: local changes of the predictions, added up (Apley and Zhu 2020).
 
     Where inputs hang together, partial dependence asks the model about rows that do not exist; these effects compare
     each row only with itself at the ends of its own bin. They are centred: their mean over the rows is 0.
@@ -127,7 +127,7 @@ def left_out_importances(
     max_rows: int = 1_000,
     random_state: Any = 0,
 ) -> Bunch:
-    """Permutation importance of the inputs on rows left out: no test rows are needed, and none flatters.
+    """Permutation importance of the inputs on held-out rows: no test rows are needed, and scores are not too good.
 
     A row with an input of another row is answered by the model that never saw the row, in closed form; the importance
     is the rise of the mean squared error, or of the log loss of a classifier's probabilities, which moves under

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ulmus import engine
-from ulmus.devices.tensors import received
 from ulmus.features.kernels import dense
 from ulmus.features.metric import gradients
-from ulmus.models.reading import rechecked, seen_through
+from ulmus.models.reading import received, rechecked, seen_through
 
 if TYPE_CHECKING:
     from ulmus.explain.game import Game
@@ -24,6 +23,8 @@ def game_of(model: Any) -> "Game":
     """The scores of a fitted model as a game of its inputs."""
     if hasattr(model, "view_"):
         return _view_game(model)
+    if hasattr(model, "transform"):
+        return _projection_game(model)
     if hasattr(model, "alpha_"):
         return _kernel_game(model, model.cross_kernel_, model.alpha_)
     if hasattr(model, "landmark_weights_"):
@@ -45,6 +46,27 @@ def _plain_game(model: Any) -> "Game":
         return np.asarray(model._outputs(seen_through(fitted.metric, X), fitted))
 
     return Game(lambda X: _inputs(model, X), np.arange(model.n_features_in_), score, model.intercept_)
+
+
+def _projection_game(model: Any) -> "Game":
+    """Inputs of a discriminant model as they are; what is explained are the probabilities of classes."""
+    from ulmus.explain.game import Game
+
+    fitted = model._now()
+    kept = getattr(fitted.weights, "cross", None) or fitted.certainty.references  # rows, as the metric shows them
+    rows = None if fitted.metric is not None or kept is None else getattr(kept, "Z", getattr(kept, "X", None))
+
+    def score(X: np.ndarray) -> np.ndarray:
+        return np.asarray(model._probabilities(seen_through(fitted.metric, X), fitted))
+
+    return Game(
+        lambda X: dense(model._inputs(X, fitted), np.float64),
+        np.arange(model.n_features_in_),
+        score,
+        np.zeros(len(fitted.targets.classes)),
+        None,
+        None if rows is None else dense(rows, np.float64),
+    )
 
 
 def _kernel_game(model: Any, cross: Any, weights: np.ndarray) -> "Game":

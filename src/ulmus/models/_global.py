@@ -17,9 +17,9 @@ from ulmus.tuning.scorer import Scorer, Summary, Trial
 from ulmus.tuning.search import LOG2_C
 from ulmus.tuning.views import WORTH, View
 
-#: Digits that are worth another pass over so many rows; where leaves are judged, sums alone do.
+#: Digits that are worth another pass over so many rows; where leaves are scored, sums alone do.
 MANY_ROWS = 2_500
-KEPT, JUDGED = replace(DOUBLE, correct=1e-4, tolerance=1e-6), replace(DOUBLE, correct=DOUBLE.give_up)
+KEPT, TRIED = replace(DOUBLE, correct=1e-4, tolerance=1e-6), replace(DOUBLE, correct=DOUBLE.give_up)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class GlobalModel:
         train = replace(self.seen, weight=np.where(held, 0.0, weight))
         rest = self.sums.total - self.backend.statistics(self.features, self.seen.take(held))
         C, intercept = self.trial.best_C, self.scorer.fit_intercept
-        found: Solution = self.backend.fit_ridge(self.features, train, C, intercept, rest, JUDGED)
+        found: Solution = self.backend.fit_ridge(self.features, train, C, intercept, rest, TRIED)
         return found
 
     def predictions(self, *solutions: Solution) -> list[np.ndarray]:

@@ -34,7 +34,7 @@ class Neighbours:
         return votes(self.labels[found], mass, self.k, self.n_classes)
 
     def held_out(self, scored: "ScoredFolds") -> np.ndarray:
-        """Probabilities of the judged rows."""
+        """Probabilities of the scored rows."""
         return votes(*scored.neighbours(self.k), self.k, self.n_classes)
 
 
@@ -55,7 +55,7 @@ class Means:
         return probabilities(self.scores(Z), self.sharpness, self.floor, by_score=False)
 
     def held_out(self, scored: "ScoredFolds") -> np.ndarray:
-        """Probabilities of the judged rows."""
+        """Probabilities of the scored rows."""
         return probabilities(scored.scores(), self.sharpness, self.floor, by_score=False)
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
@@ -112,23 +112,23 @@ class Part:
 
 @dataclass(frozen=True)
 class ScoredFolds:
-    """Training rows, each judged by a model that did not see it."""
+    """Training rows, each scored by a model that did not see it."""
 
     parts: tuple[Part, ...]
     n_classes: int
 
     @property
     def true(self) -> np.ndarray:
-        """Class numbers of the judged rows."""
+        """Class numbers of the scored rows."""
         return np.concatenate([part.true for part in self.parts])
 
     @property
     def mass(self) -> np.ndarray:
-        """Weights of the judged rows, with all their copies."""
+        """Weights of the scored rows, with all their copies."""
         return np.concatenate([part.mass for part in self.parts])
 
     def neighbours(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Labels and weights ``[judged row, rank]`` of their nearest references."""
+        """Labels and weights ``[scored row, rank]`` of their nearest references."""
         labels, mass = zip(*(part.neighbours(k) for part in self.parts), strict=True)
         return np.concatenate(labels), np.concatenate(mass)
 
@@ -148,5 +148,5 @@ class ScoredFolds:
         return min((k for k in candidates if k <= max(enough, candidates[0])), key=loss)
 
     def scores(self) -> np.ndarray:
-        """Minus the squared distances of the judged rows to class means that they had no part in."""
+        """Minus the squared distances of the scored rows to class means that they had no part in."""
         return np.concatenate([Means(part.means, 1.0).scores(part.queries) for part in self.parts])

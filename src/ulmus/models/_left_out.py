@@ -14,7 +14,7 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_pairs, distinct_sample
 from ulmus.models._stages import Stages
 from ulmus.models.fitted import Fitted
-from ulmus.solvers.leaving import GlobalWithout, LeavesWithout
+from ulmus.solvers.leaving import GlobalWithout, LeavesWithout, unit_of
 from ulmus.solvers.own_landmarks import landmarks_among
 from ulmus.solvers.ridge import Leverage
 
@@ -37,13 +37,18 @@ class LeftOutLater:
 
     def __call__(self, n_jobs: int | None) -> HeldOut:
         """Rows of the table, or a sample of them, by both stages without each."""
-        return given_back(self.in_units(n_jobs), self.units, self.table)
+        held_out = self.in_units(n_jobs)
+        return replace(
+            given_back(held_out, self.units, self.table),
+            one_by_one=True,
+            seen=None if self.as_new is None else held_out.X,
+        )
 
     def in_units(self, n_jobs: int | None) -> HeldOut:
         """The same, as the stages have fitted them."""
         return left_out_alone(self.stages, self.rows, self.as_new, np.random.RandomState(self.seed), n_jobs)
 
-    def told(self, fitted: Fitted, certainty_of: Callable[..., Any], n_jobs: int | None) -> Fitted:
+    def completed(self, fitted: Fitted, certainty_of: Callable[..., Any], n_jobs: int | None) -> Fitted:
         """What was fitted, with how sure it is."""
         certainty = certainty_of(fitted.targets, self(n_jobs), self.rows)
         return replace(fitted, weights=replace(fitted.weights, later=None), certainty=certainty)
@@ -51,7 +56,7 @@ class LeftOutLater:
 
 @dataclass(frozen=True)
 class VariancesLater:
-    """What it takes to tell how far new rows are from those of the training, kept until somebody asks.
+    """What it takes to say how far new rows are from those of the training, kept until somebody asks.
 
     It is a sample of the rows, and the weight of all.
     """
@@ -75,7 +80,7 @@ class VariancesLater:
         )
         return leverage, (found, np.ones(len(some)) if some.weight is None else some.weight)
 
-    def told(self, fitted: Fitted, certainty_of: Callable[..., Any], n_jobs: int | None) -> Fitted:
+    def completed(self, fitted: Fitted, certainty_of: Callable[..., Any], n_jobs: int | None) -> Fitted:
         """What was fitted, with its leverages."""
         leverage, known = self(n_jobs)
         return replace(fitted, weights=replace(fitted.weights, leverage=leverage, variances=known, later=None))
@@ -97,10 +102,11 @@ def left_out_alone(
     if len(rows) > CALIBRATION_ROWS:
         index = distinct_pairs(rows, CALIBRATION_ROWS, rng)[0]
         some = rows.take(index)
-    Phi, features = _transformed(stages, rows.X, n_jobs), stages.landmark_map
+    features = stages.landmark_map
+    Phi = _transformed(features, rows.X, n_jobs)
     without = GlobalWithout.of(features, Phi, stages.beta, stages.intercept, stages.leverage, rows, index)
     asked = None if as_new is None else as_new(index)
-    there = Phi[index] if asked is None else _transformed(stages, asked, n_jobs)
+    there = Phi[index] if asked is None else _transformed(features, asked, n_jobs)
     P = there @ stages.beta + stages.intercept + without.own_changes(there)
     if stages.local is not None:
         R = rows.T - (Phi @ stages.beta + stages.intercept)
@@ -120,9 +126,39 @@ def variances(
     return (variance[others], weight[others]) if len(others) >= ENOUGH else (variance, weight)
 
 
-def _transformed(stages: Stages, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
+@dataclass(frozen=True)
+class StagesLeaning:
+    """What answers of new rows lose with every row that was left out of both stages, for jackknife+."""
+
+    fit: Any
+    without: GlobalWithout
+    leaves: LeavesWithout | None
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, fit: Any, held_out: HeldOut, n_jobs: int | None) -> "StagesLeaning":
+        """Of both stages in the units of the targets, and rows that left them one by one."""
+        features, local = fit.features, fit.local
+        U = fit.coordinates(held_out.X) if held_out.seen is None else held_out.seen
+        rows = Rows(U, held_out.T, held_out.weight, held_out.unit)
+        if local is not None:  # with the weight at its place a row tells whether others are left there
+            rows = replace(rows, weight=local.mass[landmarks_among(local.U, rows)[1]], unit=unit_of(rows))
+        Phi, index = _transformed(features, U, n_jobs), np.arange(len(U))
+        without = GlobalWithout.of(features, Phi, fit.beta, fit.intercept, fit.leverage, rows, index)
+        if local is None:
+            return cls(fit, without, None, n_jobs)
+        there, R = _transformed(features, local.U, n_jobs), rows.T - (Phi @ fit.beta + fit.intercept)
+        return cls(fit, without, LeavesWithout.of_fitted(local, there, rows, R, without), n_jobs)
+
+    def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        U = self.fit.coordinates(X)
+        Phi = _transformed(self.fit.features, U, self.n_jobs)
+        changes = self.without.changes(Phi) if self.leaves is None else self.leaves.changes(U, Phi, self.n_jobs)
+        return np.zeros(changes.shape[:2]), -changes
+
+
+def _transformed(features: NystromMap, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
     """Features of rows."""
-    features = stages.landmark_map
     return engine.transform(features, X, np.empty((len(X), features.n_features_out)), n_jobs=n_jobs)
 
 

@@ -1,4 +1,4 @@
-"""Whether a local stage pays, and which: judged on rows, or folds, that the global model behind it has not seen."""
+"""Whether a local stage pays, and which: scored on rows, or folds, that the global model behind it has not seen."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ SMALLER = 3
 
 
 def held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
-    """Masks of the rows that judge the local stage, with all their copies; none when there are too few rows.
+    """Masks of the rows that score the local stage, with all their copies; none when there are too few rows.
 
     One set, or every fold where there are folds: that of a tenth of the rows, or nearest to it, comes first.
     """

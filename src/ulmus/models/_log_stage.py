@@ -16,7 +16,7 @@ from ulmus.solvers.log_loss import targets
 from ulmus.solvers.softmax import LogSolution
 from ulmus.tuning.local import LOG, LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.log_held import log_held_sets
-from ulmus.tuning.log_loss import FLOORED, TOLD
+from ulmus.tuning.log_loss import FLOORED, NOISE
 from ulmus.tuning.metric import quietly
 
 #: Where all rows and landmarks lower the loss by this share, beside few of both, more landmarks are tried.
@@ -76,10 +76,10 @@ class LogStages:
         best, losses = model.best, None
         scores = self.held_scores(model, best)
         left = float(scores.weight @ log_losses(targets(scores.T), scores.P))
-        if self.work.effort.partitions and len(self.work.rows) > FEW and left > TOLD:
+        if self.work.effort.partitions and len(self.work.rows) > FEW and left > NOISE:
             place, choice, scored = self._scored(model, best)
             gained = (choice.loss_without - choice.loss) * float(scored.weight.sum())
-            pays = choice.pays and (gained > TOLD or self.work.criterion != "log_loss")
+            pays = choice.pays and (gained > NOISE or self.work.criterion != "log_loss")
             kept, losses = "kept" if pays else "left out", (choice.loss, choice.loss_without)
             self.work.say(f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it ({kept})")
             if pays:

@@ -13,6 +13,7 @@ from ulmus.codings import Coding, Ordered, positions_in
 from ulmus.engine import Rows
 from ulmus.models import _reasons
 from ulmus.models._classification import (
+    FLOOR,
     LEAST_PROBABILITY,
     class_balance,
     label_sets,
@@ -23,6 +24,8 @@ from ulmus.models.base import Model
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Fitted, FittedView, Outcome
 from ulmus.models.reading import validated
+
+PRESENT = "Positions in ``classes_`` of those seen so far; only these are predicted."
 
 
 def declared_order(y: Any, categories: Any) -> np.ndarray | None:
@@ -48,10 +51,10 @@ class Ordinal(ClassifierMixin, Model):
     _set_methods: ClassVar[tuple[str, ...]] = ("ordered", "adaptive", "threshold")
 
     explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
-    classes_ = FittedView("classes_", "targets.classes")
-    present_ = FittedView("present_", "targets.present")
-    temperature_ = FittedView("temperature_", "certainty.factor")
-    floor_ = FittedView("floor_", "certainty.floor")
+    classes_ = FittedView("classes_", "targets.classes", "ndarray", "All classes, lowest first.")
+    present_ = FittedView("present_", "targets.present", "ndarray of int", PRESENT)
+    temperature_ = FittedView("temperature_", "certainty.factor", "float", "Factor that turns bits into log-odds.")
+    floor_ = FittedView("floor_", "certainty.floor", "ndarray of shape (n_classes,)", FLOOR)
     left_out_ = FittedView("left_out_", "certainty.left_out")
     class_count_ = FittedView("class_count_", "certainty.count")
 

@@ -31,8 +31,9 @@ def explain(
     inputs may become known and over the background rows that stand for the inputs that are not (the interventional
     value of the package ``shap``). Values and base value add up to the score: the prediction of a regressor, the
     ``decision_function`` of a classifier (log-odds under a log loss), the bits of an ordinal model, one for every class
-    that may be reached. They are exact, in time that grows with the square of the inputs, for
-    ``kernel="rbf"`` and ``"laplacian_l1"`` with no metric or a diagonal one; for other models they are sampled.
+    that may be reached, the class probabilities of a discriminant model. They are exact, in time that grows with the
+    square of the inputs, for ``kernel="rbf"`` and ``"laplacian_l1"`` with no metric or a diagonal one; for other models
+    they are sampled.
 
     Parameters
     ----------
@@ -82,12 +83,12 @@ def explain(
         method=method,
         rounds=rounds,
         random_state=random_state,
-        n_jobs=self.n_jobs,
+        n_jobs=getattr(self, "n_jobs", None),
     )
 
 
 def influences(self: Any, X: Any, X_train: Any = None, y_train: Any = None, sample_weight: Any = None) -> np.ndarray:
-    r"""What every training row adds to the answers: :math:`f(x) - f_{-i}(x)`, without a refit.
+    r"""Effect of every training row on the predictions: :math:`f(x) - f_{-i}(x)`, without a refit.
 
     ``predict(X) - influences(X, ...)[:, i]`` is what a model fitted without row i would answer (``decision_function``
     of classifiers). It is exact: equal to a fit without the row, with the same parameters (C, gamma, nodes, landmarks,
@@ -114,7 +115,7 @@ def influences(self: Any, X: Any, X_train: Any = None, y_train: Any = None, samp
 
 
 def row_values(self: Any, X_train: Any = None, y_train: Any = None, sample_weight: Any = None) -> np.ndarray:
-    r"""What every training row is worth: by how much the loss of rows left out would rise without it.
+    r"""Value of every training row: by how much the held-out loss would rise without it.
 
     .. math:: v_i = \sum_{j \ne i} w_j\left[\ell_j(f_{-ij}) - \ell_j(f_{-j})\right] - w_i\,\ell_i(f_{-i}),
 

@@ -15,7 +15,7 @@ SCORED_ROWS, FOLDS = 4_000, 10
 
 @dataclass(frozen=True)
 class Division:
-    """One fold: places and weights (with all copies) of the rows to judge, and the weight that every row loses.
+    """One fold: places and weights (with all copies) of the rows to score, and the weight that every row loses.
 
     ``copies`` is how many a row has in the mean, where they leave together, and 1 otherwise.
     """
@@ -74,7 +74,7 @@ class References:
         return replace(self, labels=places[self.labels])
 
     def divisions(self, seed: int) -> list[Division]:
-        """Ten folds of the rows to judge, drawn by what the rows are; copies leave together, where they agree.
+        """Ten folds of the rows to score, drawn by what the rows are; copies leave together, where they agree.
 
         Folds that were given are left out with all their rows.
         """
@@ -91,7 +91,7 @@ class References:
             mine = everywhere == f
             lost = np.where(mine & scored, leaves, 0.0) if self.folds is None else np.where(mine, weight, 0.0)
             parts.append(Division(index[fold == f], mass[fold == f], lost, copies))
-        if len(parts) == 1 and not (weight - parts[0].lost).any():  # all rows in one fold: judge them by themselves
+        if len(parts) == 1 and not (weight - parts[0].lost).any():  # all rows in one fold: score them by themselves
             parts = [Division(parts[0].index, parts[0].mass, np.zeros(len(self)))]
         return parts
 

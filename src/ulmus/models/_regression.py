@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from ulmus.calibration import Asked, FoldLeaning, HeldOut, New, PredictiveDistribution, Spread
+from ulmus.calibration import FoldLeaning, HeldOut, IntervalRequest, New, PredictiveDistribution, Spread
 from ulmus.codings import Coding, Numbers, Plain
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
@@ -88,20 +88,21 @@ class Regression(RegressorMixin, Model):
         groups: Any = None,
         shift: Any = None,
     ) -> np.ndarray:
-        """Intervals that hold a new target with probability ``coverage``, from rows left out.
+        """Intervals that contain a new target with probability ``coverage``, calibrated on held-out rows.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_samples, n_features)
         coverage : float or list of float, default=0.9
-            How probable it shall be that the target lies inside; a list gives an interval for each.
+            Probability with which the target lies inside; a list gives an interval for each.
         method : {"normalised", "jackknife+", "cv+", "plain"}, default="normalised"
             ``"normalised"`` intervals are as wide as errors are large at such rows, by a model of the sizes of left-out
             residuals. ``"plain"`` ones are nearly as wide everywhere: f(x) + √(1 + h + C r) q, with the leverage h,
             the residual kernel r, and quantiles q of the studentised left-out residuals. ``"jackknife+"`` takes the
             quantiles of the predictions by the models without each row plus the errors of these; whatever the data,
             it covers 2 coverage − 1 at least. It is exact, and offered by models whose leave-one-out is: ELM, OSELM,
-            NKELM and KELM by squares, calibrated row by row. ``"cv+"`` is the same with the models without each fold,
+            NKELM, KELM and, in the view that all rows have chosen, adaptive ones by squares, calibrated row by row.
+            ``"cv+"`` is the same with the models without each fold,
             for ELM and NKELM models that were fitted with ``cv=`` or groups.
         tails : {"equal", "symmetric"} or float, default="equal"
             Ends such that as many targets lie below as above, or equally far from the prediction; a number is the
@@ -119,12 +120,12 @@ class Regression(RegressorMixin, Model):
         ndarray of shape (n_samples, 2) or (n_samples, n_outputs, 2)
             Lower and upper ends. For a list of k coverages there is one more axis, of k, before the last.
         """
-        asked, fitted = Asked(coverage, method, tails, groups, shift), self._now("factor", "certainty")
+        asked, fitted = IntervalRequest(coverage, method, tails, groups, shift), self._now("factor", "certainty")
         if method != "jackknife+":
             self._warn_of_crowding(fitted.certainty.rows)
-        X, spread, told = self._checked(X, fitted), fitted.certainty, self._told(fitted)
+        X, spread, scale = self._checked(X, fitted), fitted.certainty, self._scale_features(fitted)
         P = self._outputs(X, fitted)
-        like = spread.like(asked, X, getattr(self, "feature_names_in_", None), *told)
+        like = spread.like(asked, X, getattr(self, "feature_names_in_", None), *scale)
         if method in ("jackknife+", "cv+"):
             leaning = self._leaning(fitted) if method == "jackknife+" else self._fold_leaning(fitted)
             ends = spread.jackknife(leaning, X, P, asked, like)
@@ -133,8 +134,8 @@ class Regression(RegressorMixin, Model):
         ends = fitted.targets.shaped(ends)
         return ends[..., 0, :] if np.ndim(coverage) == 0 else ends
 
-    def _told(self, fitted: Fitted) -> tuple[Any, Any]:
-        """The features that tell how large errors are, and how these see checked rows."""
+    def _scale_features(self, fitted: Fitted) -> tuple[Any, Any]:
+        """The features by which sizes of errors are modelled, and how these see checked rows."""
         return fitted.weights.features, lambda X: self._seen(X, fitted)
 
     def _warn_of_crowding(self, held_out: HeldOut | None) -> None:
@@ -160,7 +161,7 @@ class Regression(RegressorMixin, Model):
         return FoldLeaning(weights.features, weights.beta, weights.intercept, rows)
 
     def predict_distribution(self, X: Any, *, method: str = "normalised") -> PredictiveDistribution:
-        """The distribution of new targets: its cdf, quantiles (``ppf``), samples and ``crps``.
+        """Predictive distribution of new targets: cdf, quantiles (``ppf``), samples and ``crps``.
 
         Parameters
         ----------
@@ -183,7 +184,7 @@ class Regression(RegressorMixin, Model):
     def _new(self, X: Any, P: np.ndarray, fitted: Fitted, method: str) -> New:
         """What is known of checked rows, whose predictions are P."""
         h, rest = self._variance_factors(X, fitted)
-        found: New = fitted.certainty.new(P, h + rest, X, method, *self._told(fitted))
+        found: New = fitted.certainty.new(P, h + rest, X, method, *self._scale_features(fitted))
         return found
 
     def predict_quantiles(self, X: Any, q: Any = (0.05, 0.5, 0.95), *, method: str = "normalised") -> np.ndarray:

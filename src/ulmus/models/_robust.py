@@ -17,7 +17,7 @@ from ulmus.features.sampling import distinct_sample
 from ulmus.losses import LOSSES, Loss
 from ulmus.models._regression import Regression
 from ulmus.models.choice import Choice, Training
-from ulmus.models.fitted import Fitted, Outcome, RobustFit, views
+from ulmus.models.fitted import Fitted, Outcome, RobustFit
 from ulmus.solvers.line_search import WolfePowell
 from ulmus.solvers.newton import NewtonOptions
 from ulmus.solvers.own_landmarks import OwnLandmarks
@@ -36,23 +36,6 @@ from ulmus.tuning.robust import CRITERIA, TEMPER, TOO_FAR, PenaltySearch, Pilot,
 
 #: Features of the rough fit that tempers targets.
 PILOT_SIZE = 200
-
-#: Attributes of robust models, and the parts of a fit that they show.
-ROBUST: dict[str, Any] = views(
-    map="weights.plain.features",
-    beta="weights.plain.beta",
-    intercept="weights.plain.intercept",
-    tuning="weights.plain.tuning",
-    C="weights.C",
-    h="weights.h",
-    tau="weights.tau",
-    transition="weights.transition",
-    weights="weights.row_weights",
-    n_iter="weights.n_iter",
-    converged="weights.converged",
-    path="weights.path",
-    penalty_tuning="weights.penalty_tuning",
-)
 
 
 class NotOffered:
@@ -278,7 +261,7 @@ class RobustFamily:
 
 
 def transitions(model: Any, loss: Loss, n_outputs: int, scale: Any = 1.0) -> np.ndarray | None:
-    """The transition c of every output as given by h or tau, in units of ``scale``; None where the data tell."""
+    """The transition c of every output as given by h or tau, in units of ``scale``; None where it is estimated."""
     given = {"h": model.h, "tau": model.tau}
     for name, value in given.items():
         if name != loss.parameter and value != "auto":

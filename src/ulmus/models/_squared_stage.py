@@ -96,7 +96,7 @@ class SquaredStages:
     def _score_local(
         self, rows: Rows, held: list[np.ndarray], P: list[np.ndarray], coding: Any, rng: np.random.RandomState
     ) -> tuple[LocalChoice | None, HeldOut | None]:
-        """The best local stage, judged on rows that the global models behind it (which predict P) have not seen."""
+        """The best local stage, scored on rows that the global models behind it (which predict P) have not seen."""
         if not held:
             return None, None
         choice, held_out = score_local(
@@ -115,7 +115,7 @@ class SquaredStages:
         partitions = tuple(self.work.backend.partition(rest.X, size, rng) for _ in range(rounds))
         kernel, ridge = self.work.view.kernel, choice.ridge
         alphas = self.work.backend.fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions)
-        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas), ridge)
+        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas), ridge, rest.weight)
 
     def _fit_local(
         self, rows: Rows, P: np.ndarray, choice: LocalChoice | None, rng: np.random.RandomState

@@ -30,15 +30,16 @@ CLEARLY = 0.02
 
 @estimator(ADAPTIVE | ADAPTIVE_QUANTILES | MONOTONE | ADAPTIVE_RUN, shows=SHOWN | MONOTONE_SHOWN)
 class AdaptiveRegressor(Regression, AdaptiveModel):
-    r"""Regression that learns its metric from the data and corrects itself locally.
+    r"""Regression on raw tables: a kernel model with a learned metric and local corrections.
+
+    It needs no scaling, takes frames with text, categories, dates and missing values, and aims at the accuracy of
+    boosted trees. The local stage keeps the training rows: for a small model, or for updates, use
+    :class:`NKELMRegressor`.
 
     The prediction is :math:`f(x) + \frac1P\sum_p g_p(x)`: a Nyström model f (:class:`NKELMRegressor`) of the rows as
-    the chosen *view* shows them, and on what f leaves over, exact kernel ridge in the leaves of P random partitions.
-    The view is a preparation of the columns, a kernel, a width, and a metric that stretches the features along which
-    f varies. Everything is chosen by leave-one-out or on rows held out.
-
-    It needs no scaling of the inputs, takes text, categories and dates in frames, and aims at boosted trees' accuracy.
-    The local stage keeps the training rows: for a small model, or one that learns on, take :class:`NKELMRegressor`.
+    the chosen *view* shows them, and exact kernel ridge regression on the residuals of f in the leaves of P random
+    partitions. The view is a preparation of the columns, a kernel, a width, and a metric that stretches the features
+    along which f varies. Everything is chosen by leave-one-out or on held-out rows.
 
     Parameters
     ----------
@@ -109,13 +110,14 @@ class AdaptiveRegressor(Regression, AdaptiveModel):
 
 @estimator(ADAPTIVE | CLASS_LOSS | DECISION | CLASS_WEIGHT | ADAPTIVE_RUN, shows=SHOWN | LOSSES_SHOWN)
 class AdaptiveClassifier(Classification, AdaptiveModel):
-    r"""Classification that learns its metric from the data and corrects itself locally.
+    r"""Classification on raw tables: a kernel model with a learned metric and local corrections.
+
+    It needs no scaling, takes frames with text, categories, dates and missing values, and aims at the accuracy of
+    boosted trees, with calibrated probabilities. The local stage keeps the training rows: for a small model, or for
+    updates, use :class:`NKELMClassifier`.
 
     Scores are :math:`f(x) + \frac1P\sum_p g_p(x)`, as those of :class:`AdaptiveRegressor`; f and the leaves minimise
-    the log loss, softmax of several classes or logistic of two, in steps of one factor each. The largest score wins.
-
-    It needs no scaling of the inputs, takes text, categories and dates in frames, and aims at boosted trees' accuracy.
-    The local stage keeps the training rows: for a small model, or one that learns on, take :class:`NKELMClassifier`.
+    the log loss, softmax for several classes or logistic for two. The largest score wins.
 
     Parameters
     ----------

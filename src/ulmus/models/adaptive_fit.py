@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.calibration import variance_terms
+from ulmus.calibration import HeldOut, variance_terms
 from ulmus.devices.accelerator import predicting
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
-from ulmus.models._left_out import LeftOutLater, VariancesLater, variances
+from ulmus.models._left_out import LeftOutLater, StagesLeaning, VariancesLater, variances
 from ulmus.models.fitted import FittedView, views
 from ulmus.models.monotone_grid import MonotoneGrid, asked_by
 from ulmus.solvers.boosted import BoostedTrees
@@ -127,6 +127,10 @@ class AdaptiveFit:
         """Those of the global model: it is what answers far from the data."""
         h, r = variance_terms(self.features, self.coordinates(X), self.leverage, n_jobs)
         return h, self.C * r
+
+    def leaning(self, held_out: HeldOut, n_jobs: int | None) -> StagesLeaning:
+        """What answers of new rows lose with every row that was left out alone."""
+        return StagesLeaning.of(self, held_out, n_jobs)
 
     def left_out_variance(self, rows: Any, n_jobs: int | None) -> tuple[np.ndarray, ...] | None:
         """Variances of predictions of rows by models without them, and weights; None where nothing tells them."""

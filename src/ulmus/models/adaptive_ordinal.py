@@ -12,12 +12,12 @@ from ulmus.parameters import estimator
 
 @estimator(ADAPTIVE | ORDERED | ADAPTIVE_RUN, shows=SHOWN)
 class AdaptiveOrdinalClassifier(Ordinal, AdaptiveModel):
-    """Ordinal regression that learns its metric from the data and corrects itself locally.
+    """Ordinal classification on raw tables: a kernel model with a learned metric and local corrections.
 
-    The bits of the ordered code (:class:`NKELMOrdinalClassifier`), fitted as :class:`AdaptiveRegressor` fits.
+    It needs no scaling and takes frames with text, categories, dates and missing values. The local stage keeps the
+    training rows: for a small model use :class:`NKELMOrdinalClassifier`.
 
-    It needs no scaling of the inputs and takes text, categories and dates in frames. The local stage keeps the training
-    rows: for a small model take :class:`NKELMOrdinalClassifier`.
+    It fits the bits of the ordered code (:class:`NKELMOrdinalClassifier`) as :class:`AdaptiveRegressor` fits targets.
 
     Parameters
     ----------

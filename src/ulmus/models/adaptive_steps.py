@@ -3,7 +3,7 @@
 What a fit in memory decides on samples of its rows is decided on the sample that is given here, by the same code: the
 view, the landmarks, for the log loss C. Everything that all rows have a say in comes from passes over all of them: the
 target means of categories, the sums (or gradients) of the global model, and the leaves. Width and penalty of the leaves
-are judged on *regions*: some small parts of the coordinates with all rows that lie in them, so that leaves are as dense
+are scored on *regions*: some small parts of the coordinates with all rows that lie in them, so that leaves are as dense
 there as they will be.
 """
 
@@ -116,7 +116,7 @@ class AdaptiveSteps(Steps):
     columns: TableColumns
     #: The view that the sample has chosen.
     choice: ViewChoice
-    #: Losses of the judged rows with leaves and without.
+    #: Losses of the scored rows with leaves and without.
     losses: tuple[float, float] | None = None
 
     def __init__(self, model: AdaptiveModel) -> None:
@@ -147,8 +147,8 @@ class AdaptiveSteps(Steps):
         model._adopt(Fitted(found.weights, self.targets, certainty))
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """Of what is done inside people are told, where the model is verbose."""
+    def reported(self) -> Iterator[None]:
+        """What is done inside is reported where the model is verbose."""
         self.model._progress = FitProgress(self.model)
         try:
             yield
@@ -261,7 +261,7 @@ class AdaptiveSteps(Steps):
         return int(self.effort.leaf(self.counts.n_distinct))
 
     def regions(self) -> tuple[Partition, np.ndarray]:
-        """A tree, and the numbers of its leaves that are the regions on which the local stage is judged."""
+        """A tree, and the numbers of its leaves that are the regions on which the local stage is scored."""
         share = len(self.sample) / max(self.counts.n_distinct, 1.0)
         tree = random_partition(self.sample.X, max(REGION_SAMPLE, int(REGION * self.leaf_rows * share)), self.rng)
         count = min(tree.n_leaves, self.effort.scored_leaves)

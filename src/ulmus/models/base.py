@@ -20,7 +20,6 @@ from ulmus.calibration import HeldOut
 from ulmus.calibration.far import far
 from ulmus.codings import Coding
 from ulmus.devices.accelerator import backend_for
-from ulmus.devices.tensors import on_host, received
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import metric_for
@@ -28,7 +27,7 @@ from ulmus.models.choice import Choice, RidgeSearch, Training, by_squares
 from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import scored_by_others
 from ulmus.models.fitted import Fitted, Outcome
-from ulmus.models.reading import columns_restored, dense_rows, noted_columns, rechecked, seen_through
+from ulmus.models.reading import columns_restored, dense_rows, noted_columns, on_host, received, rechecked, seen_through
 from ulmus.models.summary import html_view, summarised
 from ulmus.statistics import Summary, dwarfing
 from ulmus.tuning import GCV, fold_numbers
@@ -48,13 +47,13 @@ class Model(CallbackSupport, BaseEstimator):
     _family: ClassVar[Any] = None
     _default_intercept: ClassVar[bool] = False
     _criteria: ClassVar[tuple[str, ...]] = ("auto",)
-    #: What scikit-learn's checks are told of NaN.
+    #: What scikit-learn's checks do with NaN.
     _all_finite: ClassVar[Any] = True
     #: Whether a column in other units than the rest changes what is learned.
     _minds_scales: ClassVar[bool] = True
-    #: Stages of a fit that are told, and the share of the work that each takes, about.
+    #: Stages of a fit that are reported, and the share of the work that each takes, about.
     _fit_stages: ClassVar[Mapping[str, float]] = {}
-    #: Who is told of them, during a fit.
+    #: Who reports them, during a fit.
     _progress: Any = None
     #: Whether this is a copy that has a plan and has learned no row.
     _is_blank: Any = False
@@ -93,7 +92,9 @@ class Model(CallbackSupport, BaseEstimator):
         weight = None
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        folds = fold_numbers(self.cv, X, y, groups, is_classifier(self), weight)
+        folds = None
+        if self.cv is not None or groups is not None:
+            folds = fold_numbers(self.cv, X, y, groups, is_classifier(self), weight)
         if weight is not None and not weight.all():
             seen = weight > 0
             X, y, weight = X[seen], y[seen], weight[seen]
@@ -167,7 +168,7 @@ class Model(CallbackSupport, BaseEstimator):
         metric: np.ndarray | None = None,
         columns: Any = None,
     ) -> Training:
-        """All that a fit to these rows works on; it runs on the CPU unless it is told otherwise."""
+        """All that a fit to these rows works on; it runs on the CPU unless another backend is given."""
         backend = Host(self.n_jobs) if backend is None else backend
         return Training(rows, self._coding(targets, rows), folds, rng, backend, metric, targets, columns)
 
@@ -278,7 +279,7 @@ class Model(CallbackSupport, BaseEstimator):
         return self._variance_factors(X, fitted)
 
     def is_far(self, X: Any, rate: float = 0.01) -> np.ndarray:
-        """Rows that the training never saw the like of: the model extrapolates there, and should not be trusted.
+        """Rows unlike any of the training set: the model extrapolates there, and should not be trusted.
 
         The variance of a prediction (its leverage, and the residual kernel times C) is compared with that of rows left
         out. The label, or target, has no say in it.
@@ -352,7 +353,7 @@ class Model(CallbackSupport, BaseEstimator):
         """Say why a model cannot do this, where its weights are more than sums over rows."""
         if self._is_monotone:
             raise ValueError(
-                f"{what} needs sums over rows, which do not tell where answers fall: it does not go with "
+                f"{what} needs sums over rows, which do not show where answers fall: it does not go with "
                 "monotonic_cst; fit rows in memory"
             )
         if self._by_quantiles:

@@ -36,13 +36,13 @@ class Training:
 
 
 def by_squares(criterion: str) -> str:
-    """The criterion by which squares are judged where the features of a log model are searched."""
+    """The criterion by which squares are scored where the features of a log model are searched."""
     return "auto" if criterion in ("log_loss", "auc", "balanced") else criterion
 
 
 @dataclass(frozen=True)
 class RidgeSearch:
-    """What is given of a ridge regression: its penalty (or ``"auto"``), its constant, and how C is judged."""
+    """What is given of a ridge regression: its penalty (or ``"auto"``), its constant, and how C is scored."""
 
     C: Any = "auto"
     fit_intercept: bool = True
@@ -68,7 +68,7 @@ class RidgeSearch:
 class Choice:
     """What was chosen: width and C, a fitted map, and the sums and the record of the search, where there was one.
 
-    By the ``seed`` a discriminant model draws rows to judge.
+    By the ``seed`` a discriminant model draws rows to score.
     """
 
     width: float

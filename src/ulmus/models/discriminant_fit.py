@@ -18,14 +18,13 @@ from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.random_layer import RandomLayer
 from ulmus.models._heads import Means, Neighbours, Part, ScoredFolds
 from ulmus.models._references import Division, References
-from ulmus.models.fitted import FittedView, views
 from ulmus.statistics import Statistics
 from ulmus.tuning import Tuning
 
 
 @dataclass(frozen=True)
 class Indicators:
-    """0/1 columns, one per class, judged as the ±1 columns that they stand for; and the directions that are kept."""
+    """0/1 columns, one per class, scored as the ±1 columns that they stand for; and the directions that are kept."""
 
     classes: np.ndarray
     n_components: int
@@ -134,9 +133,9 @@ class NetworkProjection:
 
 @dataclass(frozen=True)
 class HeadFit:
-    """How projections are classified, by what, and probabilities of training rows that were judged as if new.
+    """How projections are classified, by what, and probabilities of training rows that were scored as if new.
 
-    ``references`` are rows that a model keeps to learn on; rows to judge are drawn by the ``seed``. An ensemble has
+    ``references`` are rows that a model keeps to learn on; rows to score are drawn by the ``seed``. An ensemble has
     heads in its members alone.
     """
 
@@ -150,7 +149,7 @@ class HeadFit:
 def scored_folds(
     references: References, seed: int, n_classes: int, without: Callable[[list[Division]], Iterable[Any]]
 ) -> ScoredFolds:
-    """Training rows to judge by; ``without`` gives projections and class means by models without each fold."""
+    """Training rows to score by; ``without`` gives projections and class means by models without each fold."""
     divisions, labels, parts = references.divisions(seed), references.labels, []
     for division, (Z, means) in zip(divisions, without(divisions), strict=True):
         weight, index = references.weights() - division.lost, division.index
@@ -168,7 +167,7 @@ def fit_head(
     sharpness: float,
     score: Callable[[], ScoredFolds],
 ) -> HeadFit:
-    """Choose how projections Z of the references are classified, by rows that are judged as if they were new."""
+    """Choose how projections Z of the references are classified, by rows that are scored as if they were new."""
     if model.head == "mean":
         scored = score()
         nearest_mean = _calibrated_means(means, sharpness, scored)
@@ -183,7 +182,7 @@ def fit_head(
 
 
 def _calibrated_means(means: np.ndarray, sharpness: float, scored: ScoredFolds) -> Means:
-    """Class means with the temperature and the floor that the judged rows call for."""
+    """Class means with the temperature and the floor that the scored rows call for."""
     scores = sharpness * scored.scores()
     present: np.ndarray = np.all(np.isfinite(scores), axis=0)  # a class that is missing in a fold is infinitely far
     known = present[scored.true]
@@ -195,34 +194,6 @@ def _calibrated_means(means: np.ndarray, sharpness: float, scored: ScoredFolds) 
 
 
 def scored_by(head: Neighbours | Means, scored: ScoredFolds) -> LabelScores:
-    """Probabilities of training rows that were judged as if they were new."""
+    """Probabilities of training rows that were scored as if they were new."""
     P = head.held_out(scored)
     return LabelScores(P, scored.true, scored.mass, np.zeros(len(P)))
-
-
-#: Attributes of discriminant models, and the parts of a fit that they show.
-DISCRIMINANT_SHOWN = views(
-    classes="targets.classes",
-    n_components="targets.n_components",
-    means="certainty.means",
-    head="certainty.head",
-    n_neighbors="certainty.head.k",
-    left_out="certainty.left_out",
-    n_samples_fit="n_rows",
-)
-
-
-def _of_weights(names: str) -> dict[str, FittedView]:
-    """Attributes that weights have under the same names."""
-    return views(**{name: f"weights.{name}" for name in names.split()})
-
-
-MAP_SHOWN = (
-    DISCRIMINANT_SHOWN
-    | views(map="weights.features")
-    | _of_weights("weights centre eigenvalues C slope gamma n_hidden n_landmarks statistics tuning")
-)
-KERNEL_SHOWN = (
-    DISCRIMINANT_SHOWN | views(cross_kernel="weights.cross") | _of_weights("alpha offset eigenvalues C gamma tuning")
-)
-NETWORK_SHOWN = DISCRIMINANT_SHOWN | _of_weights("coefs intercepts loss_curve n_iter")

@@ -2,9 +2,9 @@
 
 from ulmus.models._classification import Classification
 from ulmus.models._regression import Regression
+from ulmus.models.attributes import LOSS, RANDOM
 from ulmus.models.class_options import CLASSES
 from ulmus.models.families import RandomFamily
-from ulmus.models.fitted import LOSS, RANDOM
 from ulmus.models.incremental import Incremental
 from ulmus.models.options import ELM, MONOTONE, QUANTILE_LOSS, RUN
 from ulmus.parameters import estimator
@@ -26,16 +26,7 @@ class ELMRegressor(Incremental, Regression):
 
     Attributes
     ----------
-    C_, slope_, n_hidden_ : float, float, int
-        The values in use.
-    tuning_ : Tuning
-        What was searched (when something was).
-    map_ : RandomLayer
-        The hidden layer.
-    beta_, intercept_ : ndarray
-        Output weights.
-    route_ : str
-        How the weights were computed.
+    <attributes>
 
     References
     ----------
@@ -68,21 +59,7 @@ class ELMClassifier(Incremental, Classification):
 
     Attributes
     ----------
-    classes_ : ndarray
-    temperature_ : float
-        Factor that turns scores into probabilities.
-    floor_ : ndarray of shape (n_classes,)
-        Probability that every class has whatever the scores say: a share of its frequency.
-    C_, slope_, n_hidden_ : float, float, int
-        The values in use.
-    tuning_ : Tuning
-        What was searched (when something was).
-    map_ : RandomLayer
-        The hidden layer.
-    beta_, intercept_ : ndarray
-        Output weights.
-    route_ : str
-        How the weights were computed.
+    <attributes>
 
     References
     ----------

@@ -22,8 +22,9 @@ from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._heads import ScoredFolds
 from ulmus.models._metric import importances_in_use, metric_for_blocks, metric_in_use
 from ulmus.models._references import Division, References
+from ulmus.models.attributes import PROJECTED_MAP
 from ulmus.models.choice import Choice, RidgeSearch, Training, choose_from_sums
-from ulmus.models.discriminant_fit import MAP_SHOWN, HeadFit, Indicators, MapProjection, fit_head, scored_folds
+from ulmus.models.discriminant_fit import HeadFit, Indicators, MapProjection, fit_head, scored_folds
 from ulmus.models.families import MapFamily
 from ulmus.models.fitted import Fitted
 from ulmus.models.options import (
@@ -103,7 +104,7 @@ class DiscriminantFamily(MapFamily):
     | DISCRIMINANT_SEARCH
     | RUN_ON_CPU,
     positional=1,
-    shows=MAP_SHOWN,
+    shows=PROJECTED_MAP,
 )
 class ENDA(DiscriminantModel):
     r"""Discriminant analysis on a layer of random hidden nodes: a projection for seeing and for classifying.
@@ -124,26 +125,7 @@ class ENDA(DiscriminantModel):
 
     Attributes
     ----------
-    classes_ : ndarray
-    n_components_ : int
-    C_, slope_ or gamma_, n_hidden_ or n_landmarks_, n_neighbors_ : float, float, int, int
-        The values in use.
-    tuning_ : Tuning
-        What was searched (when something was).
-    map_ : RandomLayer or NystromMap
-        The feature map.
-    weights_ : ndarray of shape (n_hidden, n_components)
-        The directions W, with :math:`W^T(S_w + I/C)W = I`.
-    centre_ : ndarray of shape (n_hidden,)
-        The mean :math:`\mu` of the features.
-    eigenvalues_ : ndarray of shape (n_components,)
-        :math:`\lambda`: scatter between classes over (penalised) scatter within, along each direction.
-    means_ : ndarray of shape (n_classes, n_components)
-        Projected class means.
-    statistics_ : Statistics
-        The sums that the model is made of; they add over blocks of rows.
-    head_ : Neighbours or Means
-        The classifier in the projection.
+    <attributes>
 
     References
     ----------
@@ -173,7 +155,7 @@ class ENDA(DiscriminantModel):
         return self
 
     def _learn(self, training: Training, seed: int | None = None) -> Fitted:
-        """Projection and head; models of the same ``seed`` are judged by the same rows."""
+        """Projection and head; models of the same ``seed`` are scored by the same rows."""
         rows, plan = training.rows, self._family.begin(self, training)
         plan = plan if seed is None else replace(plan, seed=seed)
         stats = Host(self.n_jobs).statistics(plan.features, rows) if plan.statistics is None else plan.statistics
@@ -234,7 +216,7 @@ class ENDA(DiscriminantModel):
         return replace(fitted, certainty=replace(head, seed=plan.seed, references=references))
 
     def _scored(self, fitted: Fitted) -> ScoredFolds:
-        """Training rows to judge by."""
+        """Training rows to score by."""
         known, without = fitted.certainty, partial(self._without, fitted)
         return scored_folds(known.references, known.seed, len(fitted.targets.classes), without)
 

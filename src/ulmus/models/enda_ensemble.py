@@ -11,10 +11,11 @@ from ulmus._sklearn import Interval
 from ulmus.calibration import LabelScores
 from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._metric import importances_in_use, metric_in_use
+from ulmus.models.attributes import MEMBERS
 from ulmus.models.choice import Training
-from ulmus.models.discriminant_fit import DISCRIMINANT_SHOWN, HeadFit, Indicators
+from ulmus.models.discriminant_fit import HeadFit, Indicators
 from ulmus.models.enda import ENDA
-from ulmus.models.fitted import Fitted, views
+from ulmus.models.fitted import Fitted
 from ulmus.models.options import PROJECTION
 from ulmus.parameters import AUTO, COUNT, THREADS, Parameter, estimator
 from ulmus.solvers.convex import combine, error_products
@@ -50,15 +51,6 @@ class Members:
         return np.asarray(sum(a * member._project(X, member.fitted_) @ Q for a, member, Q in self.combination))
 
 
-MEMBERS_SHOWN = views(
-    members="weights.members",
-    member_weights="weights.member_weights",
-    turns="weights.turns",
-    shrinkage="weights.shrinkage",
-    held_out_error="weights.held_out_error",
-)
-
-
 @estimator(
     {
         "estimator": Parameter(
@@ -90,7 +82,7 @@ MEMBERS_SHOWN = views(
     }
     | THREADS,
     positional=2,
-    shows=DISCRIMINANT_SHOWN | MEMBERS_SHOWN,
+    shows=MEMBERS,
 )
 class ENDAEnsemble(DiscriminantModel):
     r"""Several :class:`ENDA` models with different draws, combined: steadier labels, and one picture of all of them.
@@ -100,7 +92,7 @@ class ENDAEnsemble(DiscriminantModel):
     .. math:: \min_{a \ge 0,\ 1^Ta = 1}\ \kappa\,a^TSa + (1 - \kappa)\,a^T\mathrm{diag}(S), \qquad
         S_{qr} = \langle P_q - Y, P_r - Y\rangle,
 
-    on training rows that are judged as if they were new. On it, the squared error of the combination is the mean error
+    on training rows that are scored as if they were new. On it, the squared error of the combination is the mean error
     of the members less their diversity; members of weight 0 are pruned. The projection is the weighted mean of the
     members' projections, turned to agree with each other (Procrustes), along its principal axes.
 
@@ -112,18 +104,7 @@ class ENDAEnsemble(DiscriminantModel):
 
     Attributes
     ----------
-    classes_ : ndarray
-    n_components_ : int
-    members_ : list of ENDA
-        Members of positive weight.
-    member_weights_ : ndarray of shape (n_members,)
-        The weights a of all members; those of the pruned are 0.
-    turns_ : ndarray of shape (n_kept, n_directions, n_components)
-        What aligns each member's projection.
-    shrinkage_ : float
-        The value in use.
-    held_out_error_ : float
-        Squared error of the combined probabilities on the rows they were chosen by, per row.
+    <attributes>
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Few rows and much to choose: a model adapts to the errors that choose it, and other fits must judge it."""
+"""Few rows and much to choose: a model adapts to the errors that choose it, and other fits must score it."""
 
 import warnings
 from dataclasses import replace

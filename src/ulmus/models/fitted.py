@@ -5,7 +5,7 @@ the state before a block or after it, never between. What is derived from the va
 kept with it, so that it never outlives it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 from typing import Any
@@ -17,7 +17,6 @@ from ulmus.calibration import HeldOut, MapLeaning, variance_terms
 from ulmus.devices.accelerator import predicting
 from ulmus.engine import Rows, apply
 from ulmus.features.kernels import CrossKernel
-from ulmus.models._metric import importances_in_use, metric_in_use
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.kernel_ridge import KernelVariance
 from ulmus.statistics import Extent
@@ -60,10 +59,13 @@ _NEEDS = {"certainty": "certainty", "certificate": "factor", "leverage": "factor
 
 
 class FittedView:
-    """An attribute of an estimator that shows a part of its ``fitted_``; there is none where that part is None."""
+    """An attribute of an estimator that shows a part of its ``fitted_``; there is none where that part is None.
 
-    def __init__(self, name: str, path: str) -> None:
-        self.name = name
+    ``kind`` and ``text`` are its entry in the docstring of the estimator, if it has one.
+    """
+
+    def __init__(self, name: str, path: str, kind: str = "", text: str = "") -> None:
+        self.name, self.kind, self.text = name, kind, text
         self.part, *self.inside = path.split(".")
         self.need = next((_NEEDS[part] for part in path.split(".") if part in _NEEDS), "weights")
 
@@ -95,9 +97,10 @@ class Derived:
         return found
 
 
-def views(**paths: str) -> dict[str, FittedView]:
-    """Attributes by name, each with the part of ``fitted_`` that it shows."""
-    return {f"{name}_": FittedView(f"{name}_", path) for name, path in paths.items()}
+def views(**shown: str | tuple[str, str, str]) -> dict[str, FittedView]:
+    """Attributes by name, each with the part of ``fitted_`` that it shows, and with kind and text for the docstring."""
+    entries = {f"{name}_": (entry,) if isinstance(entry, str) else entry for name, entry in shown.items()}
+    return {name: FittedView(name, *entry) for name, entry in entries.items()}
 
 
 @dataclass(frozen=True)
@@ -361,40 +364,3 @@ def applied(device: str, features: Any, X: Any, weights: np.ndarray, dtype: Any,
             return apply(features, X, weights, dtype=dtype, n_jobs=n_jobs)
         found: np.ndarray = backend.apply(features, X, weights)
         return found
-
-
-#: The metric that a kernel sees by.
-METRIC = {"metric_": property(metric_in_use), "feature_importances_": property(importances_in_use)}
-#: Attributes of the families, and the parts of a fit that they show.
-RANDOM: Mapping[str, Any] = views(
-    map="weights.features",
-    beta="weights.beta",
-    intercept="weights.intercept",
-    C="weights.C",
-    slope="weights.width",
-    n_hidden="weights.size",
-    route="weights.route",
-    tuning="weights.tuning",
-    monotone_violation="weights.fall",
-)
-NYSTROM: Mapping[str, Any] = {
-    **METRIC,
-    **{name: view for name, view in RANDOM.items() if name not in ("slope_", "n_hidden_")},
-    **views(
-        gamma="weights.width",
-        n_landmarks="weights.size",
-        cross_kernel="weights.cross",
-        landmark_weights="weights.landmark_weights",
-    ),
-}
-#: What a classifier minimises.
-LOSS: Mapping[str, Any] = views(loss="certainty.loss")
-ITERATED: Mapping[str, Any] = {**NYSTROM, **views(n_iter="weights.n_iter", residual="weights.residual")}
-KERNEL: Mapping[str, Any] = METRIC | views(
-    cross_kernel="weights.cross",
-    alpha="weights.alpha",
-    intercept="weights.intercept",
-    C="weights.C",
-    gamma="weights.gamma",
-    tuning="weights.tuning",
-)

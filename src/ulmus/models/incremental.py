@@ -74,7 +74,7 @@ class Incremental(Model):
         return self
 
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Take rows out again, exactly: the model is then that of the other rows.
+        """Remove rows, exactly: what is left is the model of the other rows.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class Incremental(Model):
         return self
 
     def merge(self, models: Any) -> Self:
-        """Learn all that other models have learned, exactly, without their rows.
+        """Add what other models have learned, exactly, without their rows.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class Incremental(Model):
         return self
 
     def blank_copy(self) -> Self:
-        """A model with the same map and parameters that has learned nothing: for rows elsewhere, to be merged later.
+        """A copy with the same map and parameters that has learned no rows, to be trained elsewhere and merged later.
 
         Returns
         -------

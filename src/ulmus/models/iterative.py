@@ -20,8 +20,7 @@ from ulmus.models.fitted import NystromFit, Outcome, types_kept
 from ulmus.solvers.conjugate_gradients import Iterated, warn_unless_converged
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.solvers.own_landmarks import landmarks_among
-from ulmus.solvers.path import leave_out
-from ulmus.solvers.ridge import Leverage, Solution, solve_statistics
+from ulmus.solvers.ridge import Leverage, Solution, leave_out, solve_statistics
 
 #: Landmarks of the small map from which variances are taken, and rows of its sums, at most.
 COMPANION, COMPANION_ROWS = 1_000, 50_000

@@ -12,9 +12,10 @@ from ulmus.features.kernels import CrossKernel, KernelParameters, dense
 from ulmus.features.recipes import NystromFeatures
 from ulmus.models._classification import Classification
 from ulmus.models._regression import Regression
+from ulmus.models.attributes import KERNEL, LOSS
 from ulmus.models.choice import Choice, Training, search
 from ulmus.models.class_options import CLASSES
-from ulmus.models.fitted import KERNEL, LOSS, Fitted, KernelFit, Outcome, digits_kept
+from ulmus.models.fitted import Fitted, KernelFit, Outcome, digits_kept
 from ulmus.models.options import KELM, RUN
 from ulmus.parameters import estimator
 
@@ -128,14 +129,7 @@ class KELMRegressor(Regression):
 
     Attributes
     ----------
-    C_, gamma_ : float
-        The values in use.
-    tuning_ : Tuning
-        What was searched (when something was).
-    alpha_, intercept_ : ndarray
-        Dual weights, one row per training row (in the order of ``cross_kernel_.Z``).
-    cross_kernel_ : CrossKernel
-        The kernel to the training rows.
+    <attributes>
 
     References
     ----------
@@ -168,19 +162,7 @@ class KELMClassifier(Classification):
 
     Attributes
     ----------
-    classes_ : ndarray
-    temperature_ : float
-        Factor that turns scores into probabilities.
-    floor_ : ndarray of shape (n_classes,)
-        Probability that every class has whatever the scores say: a share of its frequency.
-    C_, gamma_ : float
-        The values in use.
-    tuning_ : Tuning
-        What was searched (when something was).
-    alpha_, intercept_ : ndarray
-        Dual weights, one row per training row (in the order of ``cross_kernel_.Z``).
-    cross_kernel_ : CrossKernel
-        The kernel to the training rows.
+    <attributes>
 
     References
     ----------

@@ -11,8 +11,9 @@ from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._heads import Part, ScoredFolds
 from ulmus.models._metric import importances_in_use, metric_in_use
 from ulmus.models._references import References
+from ulmus.models.attributes import PROJECTED_KERNEL
 from ulmus.models.choice import RidgeSearch, Training, choose
-from ulmus.models.discriminant_fit import KERNEL_SHOWN, KernelProjection, fit_head, scored_folds
+from ulmus.models.discriminant_fit import KernelProjection, fit_head, scored_folds
 from ulmus.models.fitted import Fitted
 from ulmus.models.kelm import calibration_last
 from ulmus.models.options import DISCRIMINANT_SEARCH, HEAD, METRIC, PENALTY, PROJECTION, RUN_ON_CPU
@@ -43,7 +44,7 @@ _TUNING_LANDMARKS = 2_000
     | HEAD
     | DISCRIMINANT_SEARCH
     | RUN_ON_CPU,
-    shows=KERNEL_SHOWN,
+    shows=PROJECTED_KERNEL,
 )
 class KLDA(DiscriminantModel):
     r"""Exact kernel discriminant analysis.
@@ -63,23 +64,7 @@ class KLDA(DiscriminantModel):
 
     Attributes
     ----------
-    classes_ : ndarray
-    n_components_ : int
-    C_, gamma_, n_neighbors_ : float, float, int
-        The values in use.
-    tuning_ : Tuning
-        What was searched (when something was).
-    alpha_ : ndarray of shape (n_samples, n_components)
-        Dual directions, one row per training row (in the order of ``cross_kernel_.Z``).
-    offset_ : ndarray of shape (n_components,)
-    eigenvalues_ : ndarray of shape (n_components,)
-        :math:`\lambda`: scatter between classes over (penalised) scatter within, along each direction.
-    means_ : ndarray of shape (n_classes, n_components)
-        Projected class means.
-    cross_kernel_ : CrossKernel
-        The kernel to the training rows.
-    head_ : Neighbours or Means
-        The classifier in the projection.
+    <attributes>
 
     References
     ----------
@@ -97,6 +82,7 @@ class KLDA(DiscriminantModel):
     """
 
     metric_, feature_importances_ = property(metric_in_use), property(importances_in_use)
+    _leaves_projection = False
 
     def _learn(self, training: Training) -> Fitted:
         rows, folds, rng, p = training.rows, training.folds, training.rng, training.targets.n_components

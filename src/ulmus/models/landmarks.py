@@ -47,7 +47,7 @@ def error_bound(self: Any, X: Any) -> np.ndarray:
         Euclidean norm over the outputs.
     """
     if getattr(self, "loss", "squared") != "squared":
-        raise ValueError(f'error_bound speaks of the closed form: it needs loss="squared", got {self.loss!r}')
+        raise ValueError(f'error_bound holds for the closed form: it needs loss="squared", got {self.loss!r}')
     fitted = self._now("factor")
     X, weights = self._checked(X, fitted), fitted.weights
     if isinstance(self.kernel, str) and not KERNELS[self.kernel].positive_definite:

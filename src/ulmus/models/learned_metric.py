@@ -85,7 +85,7 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
         sample_weight : array of shape (n_samples,), optional
             A weight of k equals k copies of the row.
         groups : array of shape (n_samples,), optional
-            Rows of one group are left out together when metrics are judged.
+            Rows of one group are left out together when metrics are scored.
 
         Returns
         -------

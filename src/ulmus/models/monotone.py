@@ -146,7 +146,7 @@ class MonotoneFit:
         return score
 
     def _checked(self, found: Bound) -> Bound:
-        """What was found, with its largest fall; where there is one it is told."""
+        """What was found, with its largest fall; where there is one there is a warning."""
         beta, score = found.solution.beta[:, 0], self._score(found.features)
         fall = largest_fall(self.fine, lambda rows: score(rows, beta))
         if fall > 0:
@@ -186,7 +186,7 @@ def column_signs(model: Any, columns: Any) -> np.ndarray | None:
 
 
 def fit_monotone(model: Any, training: Training, found: Outcome) -> Outcome:
-    """The outcome of a free fit, made monotone; rows of folds are judged by free models."""
+    """The outcome of a free fit, made monotone; rows of folds are scored by free models."""
     signs = signs_of(model)
     if signs is None:
         return found

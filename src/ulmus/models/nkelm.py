@@ -3,8 +3,8 @@
 from ulmus.models import landmarks
 from ulmus.models._classification import Classification
 from ulmus.models._regression import Regression
+from ulmus.models.attributes import ITERATED, LOSS
 from ulmus.models.class_options import CLASSES
-from ulmus.models.fitted import ITERATED, LOSS
 from ulmus.models.incremental import Incremental
 from ulmus.models.iterative import IterativeFamily
 from ulmus.models.options import ITERATIVE, MONOTONE, NKELM, QUANTILE_LOSS, RUN
@@ -28,24 +28,7 @@ class NKELMRegressor(Incremental, Regression):
 
     Attributes
     ----------
-    C_, gamma_, n_landmarks_ : float, float, int
-        The values in use.
-    tuning_ : Tuning
-        What was searched (when something was).
-    map_ : NystromMap
-        The fitted feature map.
-    beta_, intercept_ : ndarray
-        Output weights on the features of ``map_`` (no ``beta_`` on the iterative route).
-    cross_kernel_ : CrossKernel
-        The kernel to the landmarks.
-    landmark_weights_ : ndarray of shape (n_landmarks, n_outputs)
-        Output weights on kernel values.
-    route_ : str
-        How the weights were computed.
-    n_iter_, residual_ : int, float
-        Iterations (1 on the direct route), and the verified relative residual (on the iterative one). On that route
-        ``map_`` is the map of the first 1,000 landmarks, from which ``residual_kernel`` (then an upper bound), standard
-        deviations and the widths of intervals come.
+    <attributes>
 
     References
     ----------
@@ -87,29 +70,7 @@ class NKELMClassifier(Incremental, Classification):
 
     Attributes
     ----------
-    classes_ : ndarray
-    temperature_ : float
-        Factor that turns scores into probabilities.
-    floor_ : ndarray of shape (n_classes,)
-        Probability that every class has whatever the scores say: a share of its frequency.
-    C_, gamma_, n_landmarks_ : float, float, int
-        The values in use.
-    tuning_ : Tuning
-        What was searched (when something was).
-    map_ : NystromMap
-        The fitted feature map.
-    beta_, intercept_ : ndarray
-        Output weights on the features of ``map_`` (no ``beta_`` on the iterative route).
-    cross_kernel_ : CrossKernel
-        The kernel to the landmarks.
-    landmark_weights_ : ndarray of shape (n_landmarks, n_outputs)
-        Output weights on kernel values.
-    route_ : str
-        How the weights were computed.
-    n_iter_, residual_ : int, float
-        Iterations (1 on the direct route), and the verified relative residual (on the iterative one). On that route
-        ``map_`` is the map of the first 1,000 landmarks, from which ``residual_kernel`` (then an upper bound), standard
-        deviations and the widths of intervals come.
+    <attributes>
 
     References
     ----------

@@ -13,8 +13,9 @@ from ulmus._sklearn import Interval, StrOptions
 from ulmus.models._discriminant import DiscriminantModel
 from ulmus.models._heads import ScoredFolds
 from ulmus.models._references import Division, References
+from ulmus.models.attributes import NETWORK
 from ulmus.models.choice import Training
-from ulmus.models.discriminant_fit import NETWORK_SHOWN, NetworkProjection, fit_head, scored_folds
+from ulmus.models.discriminant_fit import NetworkProjection, fit_head, scored_folds
 from ulmus.models.fitted import Fitted
 from ulmus.models.options import HEAD, PROJECTION
 from ulmus.parameters import COUNT, POSITIVE, THREADS, Parameter, estimator
@@ -45,7 +46,7 @@ _THEIRS = {"sigmoid": "logistic", "tanh": "tanh"}
     | HEAD
     | {"random_state": THREADS["random_state"]},
     positional=1,
-    shows=NETWORK_SHOWN,
+    shows=NETWORK,
 )
 class NNDA(DiscriminantModel):
     r"""Discriminant analysis by a network with two hidden layers, trained by back-propagation.
@@ -67,18 +68,7 @@ class NNDA(DiscriminantModel):
 
     Attributes
     ----------
-    classes_ : ndarray
-    n_components_, n_neighbors_ : int
-    coefs_, intercepts_ : list of ndarray
-        Weights into the first and into the second hidden layer.
-    n_iter_ : int
-        Passes over the rows.
-    loss_curve_ : list of float
-        Loss after each pass.
-    means_ : ndarray of shape (n_classes, n_components)
-        Projected class means.
-    head_ : Neighbours or Means
-        The classifier in the projection.
+    <attributes>
 
     References
     ----------
@@ -95,6 +85,8 @@ class NNDA(DiscriminantModel):
     >>> model.transform(StandardScaler().fit_transform(X)).shape
     (150, 2)
     """
+
+    _leaves_projection = False
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train the network and fit the classifier in its projection.
@@ -139,10 +131,10 @@ class NNDA(DiscriminantModel):
                 unit = np.sqrt(scatter / wide)
                 yield unit * placed, unit * centres
 
-        def judge() -> ScoredFolds:
+        def scored() -> ScoredFolds:
             return scored_folds(references, seed, n_classes, others if self.head == "mean" else itself)
 
-        return Fitted(projection, targets, fit_head(self, references, Z, means, 0.5 / scatter, judge))
+        return Fitted(projection, targets, fit_head(self, references, Z, means, 0.5 / scatter, scored))
 
     def _trained(
         self, references: References, kept: np.ndarray, targets: Any, rng: np.random.RandomState

@@ -10,10 +10,11 @@ from ulmus.engine import Rows
 from ulmus.losses import LOSSES
 from ulmus.models._classification import Classification
 from ulmus.models._regression import Regression
+from ulmus.models.attributes import RANDOM
 from ulmus.models.choice import Training
 from ulmus.models.class_options import DECISION
 from ulmus.models.families import RandomFamily
-from ulmus.models.fitted import RANDOM, Fitted, Outcome
+from ulmus.models.fitted import Fitted, Outcome
 from ulmus.models.incremental import Incremental
 from ulmus.models.options import CLASS_WEIGHT, ONLINE_LOSS, OSELM, RUN_ON_CPU
 from ulmus.online import Learner
@@ -21,7 +22,7 @@ from ulmus.online.learner import aged
 from ulmus.parameters import estimator
 from ulmus.solvers.ridge import Problem, fit_ridge
 
-#: Errors of recent rows that tell how large errors usually are.
+#: Errors of recent rows by which the usual size of errors is known.
 RECENT_ERRORS = 500
 #: Rounds of reweighting of the first rows.
 ROUNDS = 5
@@ -57,7 +58,7 @@ class RecursiveFamily(RandomFamily):
 
 @estimator(OSELM | ONLINE_LOSS | RUN_ON_CPU, positional=1, shows=RANDOM)
 class OSELMRegressor(Incremental, Regression):
-    r"""Regression on a random layer that goes on learning: one row, or one block, at a time.
+    r"""Online regression on a random layer: it learns one row, or one block, at a time.
 
     After any blocks, in any order, the weights are those of :class:`~ulmus.ELMRegressor` on all rows with the same map
     and C, :math:`\beta = (I/C + H^TH)^{-1}H^TT`. Rows can be forgotten (``forgetting``), taken out again
@@ -78,12 +79,7 @@ class OSELMRegressor(Incremental, Regression):
 
     Attributes
     ----------
-    C_, slope_, n_hidden_ : float, float, int
-        The values in use.
-    map_ : RandomLayer
-        The hidden layer.
-    beta_, intercept_ : ndarray
-        Output weights, computed when asked for.
+    <attributes>
     stream_ : OnlineState
         The recursion, and what is remembered of rows.
 
@@ -160,7 +156,7 @@ class OSELMRegressor(Incremental, Regression):
 
 @estimator(OSELM | DECISION | CLASS_WEIGHT | RUN_ON_CPU, positional=1, shows=RANDOM)
 class OSELMClassifier(Incremental, Classification):
-    r"""Classification on a random layer that goes on learning: one row, or one block, at a time.
+    r"""Online classification on a random layer: it learns one row, or one block, at a time.
 
     One ±1 target per class, learned as in :class:`OSELMRegressor`; the largest score wins. A class may appear at any
     time: what the model knows is then, exactly, what it would know had it expected that class from the start.
@@ -174,17 +170,7 @@ class OSELMClassifier(Incremental, Classification):
 
     Attributes
     ----------
-    classes_ : ndarray
-    temperature_ : float
-        Factor that turns scores into probabilities, from a sample of the rows left out one by one.
-    floor_ : ndarray of shape (n_classes,)
-        Probability that every class has whatever the scores say: a share of its frequency.
-    C_, slope_, n_hidden_ : float, float, int
-        The values in use.
-    map_ : RandomLayer
-        The hidden layer.
-    beta_, intercept_ : ndarray
-        Output weights, computed when asked for.
+    <attributes>
     stream_ : OnlineState
         The recursion, and what is remembered of rows.
 

@@ -1,7 +1,7 @@
-"""Ordinal regression on rows that never end: the ordered code on a random layer with recursive ridge."""
+"""Online ordinal regression: the ordered code on a random layer with recursive ridge."""
 
 from ulmus.models._ordinal import Ordinal
-from ulmus.models.fitted import RANDOM
+from ulmus.models.attributes import RANDOM
 from ulmus.models.incremental import Incremental
 from ulmus.models.online import RecursiveFamily
 from ulmus.models.options import ORDERED, OSELM, RUN_ON_CPU
@@ -10,7 +10,7 @@ from ulmus.parameters import estimator
 
 @estimator(OSELM | ORDERED | RUN_ON_CPU, positional=1, shows=RANDOM)
 class OSELMOrdinalClassifier(Incremental, Ordinal):
-    r"""Ordinal regression on a random layer that goes on learning: one row, or one block, at a time.
+    r"""Online ordinal regression on a random layer: it learns one row, or one block, at a time.
 
     The bits of :class:`~ulmus.ELMOrdinalClassifier`, "is it at least this class?", learned as in
     :class:`~ulmus.OSELMRegressor`, with loss-based decoding. A class may appear at any time and any place in the order:
@@ -26,20 +26,7 @@ class OSELMOrdinalClassifier(Incremental, Ordinal):
 
     Attributes
     ----------
-    classes_ : ndarray
-        All classes, lowest first.
-    present_ : ndarray of int
-        Positions in ``classes_`` of those seen so far; only these are predicted.
-    temperature_ : float
-        Factor that turns bits into log-odds, from a sample of the rows left out one by one.
-    floor_ : ndarray of shape (n_classes,)
-        Probability that every class has whatever the scores say: a share of its frequency.
-    C_, slope_, n_hidden_ : float, float, int
-        The values in use.
-    map_ : RandomLayer
-        The hidden layer.
-    beta_, intercept_ : ndarray
-        Output weights, one column per bit, computed when asked for.
+    <attributes>
     stream_ : OnlineState
         The recursion, and what is remembered of rows.
 

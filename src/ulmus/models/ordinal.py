@@ -2,8 +2,8 @@
 
 from ulmus.models import landmarks
 from ulmus.models._ordinal import Ordinal
+from ulmus.models.attributes import KERNEL, NYSTROM, RANDOM
 from ulmus.models.families import NystromFamily, RandomFamily
-from ulmus.models.fitted import KERNEL, NYSTROM, RANDOM
 from ulmus.models.incremental import Incremental
 from ulmus.models.kelm import KernelFamily
 from ulmus.models.options import BIT_LOSS, ELM, KELM, NKELM, ORDERED, RUN
@@ -17,7 +17,7 @@ class ELMOrdinalClassifier(Incremental, Ordinal):
     One ±1 target for every class but the lowest, "is it at least this class?", fitted as in
     :class:`ELMRegressor`, and loss-based decoding: the class with the smallest
     :math:`\sum_j \exp(-o_j c^{(k)}_j)`. Two codes differ in as many bits as their classes are apart, so what is
-    trained is close to what is judged: the mean absolute error in ranks. Parameters are chosen by it.
+    trained is close to what is scored: the mean absolute error in ranks. Parameters are chosen by it.
 
     When classes have no order, or only the share of right answers counts, use :class:`ELMClassifier`. The kernel models
     are usually more accurate; this one is the cheapest to evaluate.
@@ -28,24 +28,7 @@ class ELMOrdinalClassifier(Incremental, Ordinal):
 
     Attributes
     ----------
-    classes_ : ndarray
-        All classes, lowest first.
-    present_ : ndarray of int
-        Positions in ``classes_`` of those seen in training; only these are predicted.
-    temperature_ : float
-        Factor that turns bits into log-odds.
-    floor_ : ndarray of shape (n_classes,)
-        Probability that every class has whatever the scores say: a share of its frequency.
-    C_, slope_, n_hidden_ : float, float, int
-        The values in use.
-    tuning_ : Tuning
-        What was searched (when something was).
-    map_ : RandomLayer
-        The hidden layer.
-    beta_, intercept_ : ndarray
-        Output weights, one column per bit.
-    route_ : str
-        How the weights were computed.
+    <attributes>
 
     References
     ----------
@@ -75,7 +58,7 @@ class KELMOrdinalClassifier(Ordinal):
 
     One ±1 target for every class but the lowest, "is it at least this class?", all fitted by one factorisation of
     :math:`K + I/C`, and loss-based decoding: the class with the smallest :math:`\sum_j \exp(-o_j c^{(k)}_j)`. Two codes
-    differ in as many bits as their classes are apart, so what is trained is close to what is judged: the mean absolute
+    differ in as many bits as their classes are apart, so what is trained is close to what is scored: the mean absolute
     error in ranks. Parameters are chosen by it.
 
     When classes have no order, or only the share of right answers counts, use :class:`KELMClassifier`. Time grows with
@@ -87,22 +70,7 @@ class KELMOrdinalClassifier(Ordinal):
 
     Attributes
     ----------
-    classes_ : ndarray
-        All classes, lowest first.
-    present_ : ndarray of int
-        Positions in ``classes_`` of those seen in training; only these are predicted.
-    temperature_ : float
-        Factor that turns bits into log-odds.
-    floor_ : ndarray of shape (n_classes,)
-        Probability that every class has whatever the scores say: a share of its frequency.
-    C_, gamma_ : float
-        The values in use.
-    tuning_ : Tuning
-        What was searched (when something was).
-    cross_kernel_ : CrossKernel
-        The kernel between new rows and the training rows.
-    alpha_, intercept_ : ndarray
-        Dual weights, one column per bit.
+    <attributes>
 
     References
     ----------
@@ -143,26 +111,7 @@ class NKELMOrdinalClassifier(Incremental, Ordinal):
 
     Attributes
     ----------
-    classes_ : ndarray
-        All classes, lowest first.
-    present_ : ndarray of int
-        Positions in ``classes_`` of those seen in training; only these are predicted.
-    temperature_ : float
-        Factor that turns bits into log-odds.
-    floor_ : ndarray of shape (n_classes,)
-        Probability that every class has whatever the scores say: a share of its frequency.
-    C_, gamma_, n_landmarks_ : float, float, int
-        The values in use.
-    tuning_ : Tuning
-        What was searched (when something was).
-    map_ : NystromMap
-        The fitted feature map.
-    beta_, intercept_ : ndarray
-        Output weights on the features of ``map_``, one column per bit.
-    landmark_weights_ : ndarray of shape (n_landmarks, n_bits)
-        The same weights on kernel values.
-    route_ : str
-        How the weights were computed.
+    <attributes>
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""How far a fit has come: told to scikit-learn's callbacks (from 1.9 on), and shown where ``verbose`` asks for it.
+"""How far a fit has come: reported to scikit-learn's callbacks (from 1.9 on), and shown where ``verbose`` asks for it.
 
 On a terminal and in a notebook ``verbose`` shows a bar with the stage, the share of the work and the time left, once a
 fit has taken some seconds; elsewhere, or without rich, one line for each stage. Without ``verbose`` nothing is printed.
@@ -17,7 +17,7 @@ PATIENCE = 2.0
 
 @contextmanager
 def untold(model: Any) -> Iterator[None]:
-    """Nobody is told of what a model does inside."""
+    """Nothing is reported of what a model does inside."""
     progress = model._progress
     model._forget("_progress")
     try:
@@ -125,8 +125,8 @@ class _Bar:
         self._timer.start()
 
     def show(self, stage: str, share: float, left: float | None) -> None:
-        told = "" if left is None else f"about {left:.0f} s left"
-        self._progress.update(self._task, description=f"{self._name}: {stage}", completed=share, left=told)
+        remaining = "" if left is None else f"about {left:.0f} s left"
+        self._progress.update(self._task, description=f"{self._name}: {stage}", completed=share, left=remaining)
 
     def print(self, line: str) -> None:
         self._progress.console.print(line, markup=False, highlight=False)

@@ -60,6 +60,39 @@ def _has(model: Any, columns: dict[str, Any]) -> bool:
     return bool(noted.get("n_features_in_") == columns["n_features_in_"])
 
 
+def is_tensor(X: Any) -> bool:
+    """Whether this is a PyTorch tensor (which does not import PyTorch)."""
+    return type(X).__module__.split(".")[0] == "torch" and hasattr(X, "is_cuda")
+
+
+def received(X: Any, device: str, name: str = "X") -> Any:
+    """What a model works with: NumPy arrays for tensors in memory, views for those of the GPU, all else as it is."""
+    if not is_tensor(X):
+        return X
+    X = X.detach()
+    if X.device.type == "cpu":
+        return X.numpy()
+    if device != "cuda" or X.device.type != "cuda":
+        raise ValueError(
+            f'{name} is a tensor on {str(X.device)!r} and the model has device={device!r}; pass device="cuda" for a '
+            f"CUDA tensor, or move it with {name}.cpu()"
+        )
+    import torch
+
+    if X.device.index not in (None, torch.cuda.current_device()):
+        raise ValueError(
+            f"{name} is on {str(X.device)!r} and the current CUDA device is {torch.cuda.current_device()}; move it, "
+            "or choose it with torch.cuda.set_device"
+        )
+    return HostView(X)
+
+
+def on_host(a: Any, device: str) -> Any:
+    """Targets and weights: tensors become arrays."""
+    a = received(a, device, "y or sample_weight")
+    return np.asarray(a) if isinstance(a, HostView) else a
+
+
 def dense_rows(X: Any) -> Any:
     """Rows that are on a GPU as an array, others as they are."""
     return np.asarray(X) if isinstance(X, HostView) else X

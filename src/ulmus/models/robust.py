@@ -3,23 +3,14 @@
 from typing import ClassVar
 
 from ulmus.models import landmarks
-from ulmus.models._robust import ROBUST, Robust, RobustFamily
+from ulmus.models._robust import Robust, RobustFamily
+from ulmus.models.attributes import ROBUST_NYSTROM, ROBUST_RANDOM
 from ulmus.models.families import NystromFamily, RandomFamily
-from ulmus.models.fitted import views
 from ulmus.models.options import ROBUST_ELM, ROBUST_NKELM
 from ulmus.parameters import estimator
 
-#: What robust models of each kind of features show beside what all do.
-LAYER = ROBUST | views(slope="weights.plain.width", n_hidden="weights.plain.size")
-LANDMARKS = ROBUST | views(
-    gamma="weights.plain.width",
-    n_landmarks="weights.plain.size",
-    cross_kernel="weights.plain.cross",
-    landmark_weights="weights.plain.landmark_weights",
-)
 
-
-@estimator(ROBUST_ELM, positional=1, shows=LAYER)
+@estimator(ROBUST_ELM, positional=1, shows=ROBUST_RANDOM)
 class RobustELMRegressor(Robust):
     r"""Regression on a layer of random hidden nodes that outlying targets do not pull off course.
 
@@ -38,24 +29,7 @@ class RobustELMRegressor(Robust):
 
     Attributes
     ----------
-    C_, slope_, n_hidden_ : float, float, int
-        The values in use; C of each output where there are several.
-    h_ or tau_, transition_ : float
-        The scale of the loss, and the error at which it turns from curved to straight; per output.
-    weights_ : ndarray of the shape of ``y``
-        :math:`f'(e)/e` of every training row over its largest value: 1 counts fully, near 0 hardly.
-    n_iter_, converged_ : int, bool
-        Newton iterations (the most over outputs), and whether the stop rule was met.
-    path_ : NewtonPath
-        Objective, gradient norm, step norm and step length of every iteration (a list of them for several outputs).
-    tuning_, penalty_tuning_ : Tuning, RobustTuning
-        What was searched (when something was): width and size on tempered targets, then C for the robust loss.
-    spread_ : RobustSpread
-        Noise of clean rows.
-    map_ : RandomLayer
-        The hidden layer.
-    beta_, intercept_ : ndarray
-        Output weights.
+    <attributes>
 
     References
     ----------
@@ -80,7 +54,7 @@ class RobustELMRegressor(Robust):
     _family: ClassVar[RobustFamily] = RobustFamily(RandomFamily(), "slope", "n_hidden")
 
 
-@estimator(ROBUST_NKELM, positional=1, shows=LANDMARKS)
+@estimator(ROBUST_NKELM, positional=1, shows=ROBUST_NYSTROM)
 class RobustNKELMRegressor(Robust):
     r"""Kernel regression on landmark rows that outlying targets do not pull off course.
 
@@ -98,26 +72,7 @@ class RobustNKELMRegressor(Robust):
 
     Attributes
     ----------
-    C_, gamma_, n_landmarks_ : float, float, int
-        The values in use; C of each output where there are several.
-    h_ or tau_, transition_ : float
-        The scale of the loss, and the error at which it turns from curved to straight; per output.
-    weights_ : ndarray of the shape of ``y``
-        :math:`f'(e)/e` of every training row over its largest value: 1 counts fully, near 0 hardly.
-    n_iter_, converged_ : int, bool
-        Newton iterations (the most over outputs), and whether the stop rule was met.
-    path_ : NewtonPath
-        Objective, gradient norm, step norm and step length of every iteration (a list of them for several outputs).
-    tuning_, penalty_tuning_ : Tuning, RobustTuning
-        What was searched (when something was): width and size on tempered targets, then C for the robust loss.
-    spread_ : RobustSpread
-        Noise of clean rows.
-    map_ : NystromMap
-        The fitted feature map.
-    beta_, intercept_ : ndarray
-        Output weights on the features of ``map_``.
-    landmark_weights_ : ndarray of shape (n_landmarks, n_outputs)
-        The same weights on kernel values.
+    <attributes>
 
     References
     ----------

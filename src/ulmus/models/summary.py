@@ -19,7 +19,7 @@ from ulmus.tuning.decisions import Decision, of_search, of_views
 
 #: Attributes that hold a choice.
 NAMES = ("n_landmarks_", "n_hidden_", "gamma_", "slope_", "C_", "n_components_", "n_neighbors_")
-#: Parameters that are told as they were given.
+#: Parameters that are listed as they were given.
 GIVEN = ("kernel", "activation", "loss", "effort", "features", "head", "decoding", "forgetting")
 #: Attribute that tells the family → names of its width and its size.
 WIDTHS = {"n_hidden_": ("slope", "n_hidden"), "n_landmarks_": ("gamma", "n_landmarks")}
@@ -74,10 +74,12 @@ class FitSummary:
 
     def _tables(self) -> list[tuple[str, Sequence[tuple[str, ...]], tuple[str, ...]]]:
         """Caption, rows and header of each part."""
-        told = [(d.name, d.chosen, "" if np.isnan(d.loss) else number(d.loss), d.against, d.where) for d in self.chosen]
+        chosen = [
+            (d.name, d.chosen, "" if np.isnan(d.loss) else number(d.loss), d.against, d.where) for d in self.chosen
+        ]
         tables: list[Any] = [("", self.fitted, ())]
-        if told:
-            tables.append(("", told, ("chosen", "value", "loss", "against", "judged on")))
+        if chosen:
+            tables.append(("", chosen, ("chosen", "value", "loss", "against", "judged on")))
         sure = [(s.name, number(s.value), f"{number(s.low)} … {number(s.high)}") for s in self.scores]
         if sure:
             tables.append((self.left_out, sure, ("", "value", "95 % interval")))
@@ -136,11 +138,11 @@ def decisions(model: Any) -> list[Decision]:
         known = of_views(model.trials_, view["columns"], view["kernel"], view["metric"]) + _stages(model)
     given = model.get_params(deep=False)
     rest = {name: str(given[name]) for name in GIVEN if isinstance(given.get(name), str | float)} | chosen(model)
-    told = {d.name for d in known}
+    searched = {d.name for d in known}
     return known + [
         Decision(name, value, np.nan, why="from the data" if given.get(name, "auto") == "auto" else "given")
         for name, value in rest.items()
-        if name not in told
+        if name not in searched
     ]
 
 
@@ -153,11 +155,11 @@ def answers_left_out(model: Any) -> tuple[Answers | None, str]:
             return None, "No row was left out: score rows that the model has not seen."
         if isinstance(fitted.targets, SeveralLabels):
             return Answers(held.true, fitted.targets.decode(held.scores), weight=held.weight), _which(held)
-        if not hasattr(model, "_class_probabilities"):  # of a projection the probabilities are kept
-            answers = Answers.of_classes(held.true, held.scores.argmax(axis=1), held.scores, held.weight)
-            return answers, f"{len(held.true):,} rows, classified as if they were new"
         P = model._class_probabilities(fitted, held.scores)
-        return Answers.of_classes(held.true, P.argmax(axis=1), P, held.weight), _which(held)
+        how = (
+            f"{len(held.true):,} rows, classified as if they were new" if hasattr(model, "transform") else _which(held)
+        )
+        return Answers.of_classes(held.true, P.argmax(axis=1), P, held.weight), how
     rows = getattr(fitted.certainty, "rows", None)
     if rows is None:
         return None, "The file of an earlier version keeps no rows that were left out: score new ones."

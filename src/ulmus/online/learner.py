@@ -171,7 +171,7 @@ class Learner:
             )
         if len(unknown):
             warnings.warn(
-                f"whether {len(unknown)} of {len(rows)} rows were ever learned cannot be told: the model was fitted to "
+                f"whether {len(unknown)} of {len(rows)} rows were ever learned is not known: the model was fitted to "
                 "more rows at once than it remembers, or to a stream of files; partial_fit remembers every row",
                 UserWarning,
                 stacklevel=5,
@@ -179,7 +179,7 @@ class Learner:
         if len(unknown) and self.memory.feature_starts.shape[1] and len(self.memory.starts) > 1:
             raise ValueError(
                 f"{len(unknown)} of {len(rows)} rows are not remembered, and the merged models got landmarks at "
-                "different times, so that it cannot be told with which features these rows were learned; fit a new "
+                "different times, so that the features with which these rows were learned are not known; fit a new "
                 "model without them"
             )
 

@@ -42,7 +42,7 @@ NUMBERS: dict[Any, tuple[type, ...]] = {
 }
 #: What models have in experiments, and in no file.
 TRANSIENT = ("_plan",)
-#: Ways in which a transformer may be told to give its columns.
+#: Ways in which a transformer may be set to give its columns.
 CONTAINERS = ("default", "pandas", "polars")
 
 
@@ -155,7 +155,7 @@ def _check_known(cls: Any, state: dict[str, Any]) -> None:
     }
     wrong = [name for name, fine in good.items() if not fine]
     if wrong:
-        raise StateError(f"{cls.__name__}.{wrong[0]} is not what it can be: {state[wrong[0]]!r:.60}")
+        raise StateError(f"{cls.__name__}.{wrong[0]} has a value that it cannot have: {state[wrong[0]]!r:.60}")
 
 
 def _check_fields(cls: Any, state: dict[str, Any]) -> None:

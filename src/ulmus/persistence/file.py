@@ -24,7 +24,7 @@ from ulmus.persistence.codec import LoadError, StateDecoder, StateEncoder, dumps
 FORMAT = 2
 #: Largest header that is read: that of safetensors itself.
 MAX_HEADER = 100_000_000
-#: Bytes by which a file is told from others.
+#: Bytes by which a file is recognised.
 START = 1 << 16
 _NAMES = {"BOOL": "bool", "F16": "float16", "F32": "float32", "F64": "float64"} | {
     f"{letter}{bits}": f"{kind}{bits}" for letter, kind in (("I", "int"), ("U", "uint")) for bits in (8, 16, 32, 64)

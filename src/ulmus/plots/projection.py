@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ulmus.models.enda import ENDA
 from ulmus.models.klda import KLDA
 from ulmus.models.nnda import NNDA
+from ulmus.plots.axes import pyplot
 
 #: Colours that readers with any colour vision can tell apart (M. Okabe, K. Ito, 2008; without yellow, which is too
 #: light on white).
@@ -174,7 +175,7 @@ class ProjectionDisplay:
         -------
         dict of name to ProjectionDisplay
         """
-        plt = _pyplot()
+        plt = pyplot("ProjectionDisplay")
         models = default_models(len(np.unique(y)), random_state) if models is None else dict(models)
         columns = min(3, len(models))
         lines = -(-len(models) // columns)
@@ -204,7 +205,7 @@ class ProjectionDisplay:
         -------
         self
         """
-        plt = _pyplot()
+        plt = pyplot("ProjectionDisplay")
         dimensions = self.Z.shape[1]
         if ax is None:
             kind = {"projection": "3d"} if dimensions == 3 else {}
@@ -292,11 +293,3 @@ def default_models(n_classes: int, random_state: Any = 0) -> dict[str, Any]:
         "LDA": LinearDiscriminantAnalysis(n_components=p),
         "PCA": PCA(n_components=2),
     }
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError('ProjectionDisplay draws with matplotlib; get it with pip install "ulmus[plot]"') from error
-    return plt

@@ -6,17 +6,9 @@ import numpy as np
 
 from ulmus._numbers import number
 from ulmus.explain import Explanation
-from ulmus.plots.ticks import readable
+from ulmus.plots.axes import axes_for, readable
 
 UP, DOWN = "tab:red", "tab:blue"
-
-
-def _axes(name: str, ax: Any, height: float) -> Any:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(f'{name} draws with matplotlib; get it with pip install "ulmus[plot]"') from error
-    return plt.subplots(figsize=(7, height), layout="constrained")[1] if ax is None else ax
 
 
 def _one_output(explanation: Explanation, output: Any) -> Explanation:
@@ -112,7 +104,7 @@ class WaterfallDisplay:
         -------
         self
         """
-        ax = _axes("WaterfallDisplay", ax, 1.2 + 0.36 * len(self.values))
+        ax = axes_for("WaterfallDisplay", ax, 1.2 + 0.36 * len(self.values))
         self.ax_, self.figure_ = ax, ax.figure
         after = self.base_value + np.cumsum(self.values[::-1])[::-1]  # the largest comes in last, at the top
         places = np.arange(len(self.values))[::-1]
@@ -201,7 +193,7 @@ class BeeswarmDisplay:
         -------
         self
         """
-        ax = _axes("BeeswarmDisplay", ax, 1.2 + 0.4 * len(self.names))
+        ax = axes_for("BeeswarmDisplay", ax, 1.2 + 0.4 * len(self.names))
         self.ax_, self.figure_ = ax, ax.figure
         reach = float(np.abs(self.values).max(initial=0.0)) or 1.0
         for line, (values, levels) in enumerate(zip(self.values.T, self.levels.T, strict=True)):

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ulmus.plots.ticks import readable
+from ulmus.plots.axes import axes_for, readable
 
 #: How rows and outliers are drawn: they differ by shape as well as by colour.
 _ROWS = {"marker": "o", "s": 14, "color": "tab:blue", "alpha": 0.5, "linewidths": 0}
@@ -100,14 +100,7 @@ class ResidualsDisplay:
         -------
         self
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(
-                'ResidualsDisplay draws with matplotlib; get it with pip install "ulmus[plot]"'
-            ) from error
-        if ax is None:
-            ax = plt.subplots(figsize=(7, 4.6), layout="constrained")[1]
+        ax = axes_for("ResidualsDisplay", ax, 4.6)
         self.ax_, self.figure_ = ax, ax.figure
         reach = self.threshold * self.noise
         self.outliers_ = np.abs(self.residual) > reach

@@ -9,6 +9,7 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ulmus.plots.axes import STAR, pyplot, styles
 from ulmus.plots.views import ViewsDisplay
 from ulmus.tuning import Trial, Tuning
 
@@ -26,16 +27,6 @@ LOSSES = {
     (True, "auto"): "error, soft at the margin",
     (True, "error"): "error",
     (True, "squared"): "squared error of the scores",
-}
-#: (line style, marker) of the lines of one panel, in order: they differ without colour.
-STYLES = (("-", "o"), ("--", "s"), ("-.", "^"), (":", "D"), ((0, (5, 1)), "v"), ((0, (1, 1)), "P"), ((0, (8, 2)), "X"))
-_CHOSEN = {
-    "marker": "*",
-    "markersize": 17,
-    "color": "black",
-    "markerfacecolor": "gold",
-    "linestyle": "none",
-    "zorder": 5,
 }
 
 
@@ -101,7 +92,7 @@ class TuningDisplay:
             if any(trial.preparation for trial in getattr(model, "trials_", ())):
                 return ViewsDisplay(model.trials_, model.view_).plot(_three_axes(ax))
             if hasattr(model, "trials_"):
-                raise ValueError(f"this {name} comes from a file of before, which names no trials; fit it again")
+                raise ValueError(f"this {name} was saved by an earlier version, which kept no trials; fit it again")
             given = {p: v for p, v in model.get_params(deep=False).items() if p in ("C", "gamma", "slope")}
             values = ", ".join(f"{p}={v!r}" for p, v in given.items())
             raise ValueError(
@@ -140,21 +131,21 @@ class TuningDisplay:
 
     def _draw_C(self, ax: Any) -> list[Any]:
         lines = []
-        for (size, trial), (line, marker) in zip(self._sizes.items(), _styles(len(self._sizes)), strict=True):
+        for (size, trial), (line, marker) in zip(self._sizes.items(), styles(len(self._sizes)), strict=True):
             every = max(1, len(trial.C) // 8)
             lines += ax.plot(
                 trial.C, trial.loss, linestyle=line, marker=marker, markevery=every, markersize=4, label=f"{size}"
             )
         self._dress(ax, "C", f"Loss against C, by {self.size_name}")
         _label_ends(ax, lines)
-        ax.plot(self.tuning.C, self.tuning.loss, label="chosen", **_CHOSEN)
+        ax.plot(self.tuning.C, self.tuning.loss, label="chosen", **STAR)
         return lines
 
     def _draw_size(self, ax: Any) -> list[Any]:
         trials = list(self._sizes.values())
         sizes = [trial.size for trial in trials]
         lines = ax.plot(sizes, [trial.best_loss for trial in trials], "-o", markersize=5, label="best C")
-        ax.plot(self.tuning.size, self.tuning.loss, label="chosen", **_CHOSEN)
+        ax.plot(self.tuning.size, self.tuning.loss, label="chosen", **STAR)
         self._dress(ax, self.size_name, "Best loss against size")
         ax.set_xticks(sizes, [str(size) for size in sizes])
         ax.minorticks_off()
@@ -168,7 +159,7 @@ class TuningDisplay:
             if trial.stage == "width":
                 levels.setdefault((trial.n_rows, trial.size), []).append(trial)
         lines = []
-        for ((rows, size), trials), (line, marker) in zip(levels.items(), _styles(len(levels)), strict=True):
+        for ((rows, size), trials), (line, marker) in zip(levels.items(), styles(len(levels)), strict=True):
             ordered = sorted(trials, key=lambda trial: trial.width)
             widths, losses = [t.width for t in ordered], [t.best_loss for t in ordered]
             label = f"{rows} rows, {self.size_name.split(' of ')[0]}: {size}"
@@ -196,20 +187,13 @@ class TuningDisplay:
 
 
 def _three_axes(ax: Sequence[Any] | None) -> np.ndarray:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError('TuningDisplay draws with matplotlib; get it with pip install "ulmus[plot]"') from error
+    plt = pyplot("TuningDisplay")
     if ax is None:
         return np.asarray(plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")[1])
     axes = np.ravel(np.asarray(ax, dtype=object))
     if len(axes) != 3:
         raise ValueError(f"ax takes three matplotlib Axes (C, size, width), got {len(axes)}")
     return axes
-
-
-def _styles(count: int) -> list[Any]:
-    return [STYLES[i % len(STYLES)] for i in range(count)]
 
 
 def _note(ax: Any, text: str) -> None:

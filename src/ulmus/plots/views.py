@@ -5,10 +5,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from ulmus.plots.axes import STAR, styles
 from ulmus.tuning import Trial
-
-#: How lines differ without colour.
-MARKERS = (("-", "o"), ("--", "s"), ("-.", "^"), (":", "D"), ((0, (5, 1)), "v"), ((0, (1, 1)), "P"))
 
 
 class ViewsDisplay:
@@ -64,21 +62,21 @@ class ViewsDisplay:
         lines = ax.plot(range(len(kinds)), losses, "o", markersize=7)
         ax.set_xticks(range(len(kinds)), kinds)
         ax.margins(x=0.2)
-        _star(ax, kinds.index(self._kind), losses[kinds.index(self._kind)])
+        ax.plot(kinds.index(self._kind), losses[kinds.index(self._kind)], **STAR)
         ax.set(xlabel="preparation of the columns", title=f"{first.n_rows:,} rows, {first.size} landmarks")
         return list(lines)
 
     def _draw_kernel(self, ax: Any) -> list[Any]:
         samples = sorted({(t.n_rows, t.size) for t in self.trials})
         lines = []
-        for (label, trials), (line, marker) in zip(self._looks.items(), _styles(len(self._looks)), strict=True):
+        for (label, trials), (line, marker) in zip(self._looks.items(), styles(len(self._looks)), strict=True):
             best: dict[int, float] = {}
             for t in trials:
                 k = samples.index((t.n_rows, t.size))
                 best[k] = min(best.get(k, np.inf), t.best_loss)
             lines += ax.plot(sorted(best), [best[k] for k in sorted(best)], linestyle=line, marker=marker, label=label)
             if label == self._chosen_look:
-                _star(ax, max(best), best[max(best)])
+                ax.plot(max(best), best[max(best)], **STAR)
         ax.set_xticks(range(len(samples)), [f"{rows:,}\n{size}" for rows, size in samples])
         ax.margins(x=0.1)
         ax.set(xlabel="rows, and landmarks, of the trial", title="Kernels and metrics")
@@ -87,7 +85,7 @@ class ViewsDisplay:
 
     def _draw_width(self, ax: Any) -> list[Any]:
         lines = []
-        for (label, trials), (_, marker) in zip(self._looks.items(), _styles(len(self._looks)), strict=True):
+        for (label, trials), (_, marker) in zip(self._looks.items(), styles(len(self._looks)), strict=True):
             ordered = sorted(trials, key=lambda t: t.width)
             some = [t.width for t in ordered], [t.best_loss for t in ordered]
             lines += ax.plot(*some, linestyle="none", marker=marker, label=label)
@@ -95,11 +93,3 @@ class ViewsDisplay:
         ax.set_xscale("log", base=2)
         ax.set(xlabel=f"gamma (chosen: {self.view.gamma:.3g})", title="Widths")
         return lines
-
-
-def _styles(count: int) -> list[Any]:
-    return [MARKERS[k % len(MARKERS)] for k in range(count)]
-
-
-def _star(ax: Any, x: float, y: float) -> None:
-    ax.plot(x, y, "*", markersize=17, color="black", markerfacecolor="gold", zorder=5)

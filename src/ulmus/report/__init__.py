@@ -38,7 +38,7 @@ def report(
     command : str, optional
         The command that made the model, for the section on how to do it again.
     saved : estimator or Pipeline, optional
-        The model as it is kept, where that is not ``model`` but one fitted to more rows. What was chosen is then told
+        The model as it is kept, where that is not ``model`` but one fitted to more rows. What was chosen is then read
         of it; scores, errors and importances are those of ``model``, and the report says so.
     context : ulmus.report.subject.Context, optional
         What is known beside the rows: file and target, columns that were left out, what is odd, other models.

@@ -17,7 +17,7 @@ FIT_ROWS, DRAWN, SHAPES, GROUPS = 2_000, 600, 8, 5
 HALVED = 60
 WIDTH, HEIGHT, EDGE = 640, 480, 24
 COLOURS = ("#0b4f8a", "#b34700", "#1a7a3c", "#7a1a6b", "#8a6d00", "#333333", "#c2185b", "#00838f")
-#: Shapes around the origin, of radius 5: classes are told apart without colour.
+#: Shapes around the origin, of radius 5: classes differ without colour.
 _PATHS = (
     "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0",
     "M-4.2,-4.2h8.4v8.4h-8.4z",
@@ -96,9 +96,9 @@ def project(
     x, y = EDGE + unit[:, 0] * (WIDTH - 2 * EDGE), HEIGHT - EDGE - unit[:, 1] * (HEIGHT - 2 * EDGE)
     marks = []
     for i in drawn:
-        told = [f"row {values.index[i]}: {classes[index[i]]}", *(f"{k}: {v[i]}" for k, v in more.items())]
-        told += [f"{c}: {values.iloc[i][c]}" for c in values.columns[:8]]
-        tip = escape("\n".join(str(t)[:60] for t in told), quote=True)
+        lines = [f"row {values.index[i]}: {classes[index[i]]}", *(f"{k}: {v[i]}" for k, v in more.items())]
+        lines += [f"{c}: {values.iloc[i][c]}" for c in values.columns[:8]]
+        tip = escape("\n".join(str(t)[:60] for t in lines), quote=True)
         mark = _mark(int(index[i]))
         marks.append(f'<g tabindex="0" transform="translate({x[i]:.1f},{y[i]:.1f})" data-tip="{tip}">{mark}</g>')
     drawing = (

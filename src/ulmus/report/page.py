@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from ulmus._numbers import number
-from ulmus.plots.ticks import readable
+from ulmus.plots.axes import readable
 from ulmus.report.scripts import THRESHOLD, WHAT_IF
 
 STYLE = """

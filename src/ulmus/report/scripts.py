@@ -24,7 +24,7 @@ out=document.getElementById('what-if-out'),was=document.getElementById('what-if-
 sliders=[].slice.call(box.querySelectorAll('input[type=range]'));
 function show(){var r=+row.value,k=0,own=true;sliders.forEach(function(s,j){k=k*d.values[r][j].length+ +s.value;
 document.getElementById('what-if-'+j).textContent=d.values[r][j][s.value];if(+s.value!==d.at[r][j])own=false});
-out.textContent=d.called+': '+d.told[r][k]+(own?' (as it is)':'')}
+out.textContent=d.called+': '+d.answered[r][k]+(own?' (as it is)':'')}
 function choose(){var r=+row.value;sliders.forEach(function(s,j){s.max=d.values[r][j].length-1;s.value=d.at[r][j]});
 was.textContent=d.others[r];show()}
 row.addEventListener('change',choose);sliders.forEach(function(s){s.addEventListener('input',show)});choose()})();

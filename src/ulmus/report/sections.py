@@ -81,11 +81,11 @@ def data_section(s: Subject) -> str:
     more = len(s.frame.columns) - MANY
     extra = paragraph(f"… and {more:,} more columns.") if more > 0 else ""
     text = f"{len(s.y):,} rows, {s.frame.shape[1]:,} columns. {_target(s)}"
-    told = "".join(paragraph(finding, "note") for finding in s.context.findings)
+    notes = "".join(paragraph(finding, "note") for finding in s.context.findings)
     gone = list(s.context.left_out.items())
     out = paragraph("Columns left out, and why:") + table(("column", "reason"), gone[:MANY]) if gone else ""
     columns = table(("column", "type", "distinct", "missing", "values"), rows)
-    return told + paragraph(text) + columns + extra + out
+    return notes + paragraph(text) + columns + extra + out
 
 
 def _target(s: Subject) -> str:

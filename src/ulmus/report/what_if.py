@@ -27,7 +27,7 @@ def what_if_section(s: Subject) -> str:
         return paragraph("No column has more than one value to choose from.")
     spread = np.linspace(0, len(s.frame) - 1, ROWS).astype(int)
     rows = np.unique(np.argsort(answers(s, s.frame), kind="stable")[spread])
-    values, at, told, others = [], [], [], []
+    values, at, answered, others = [], [], [], []
     for i in rows:
         choices = [_choices(s.frame[name], s.frame.at[i, name]) for name in names]
         combined = list(product(*choices))
@@ -36,10 +36,10 @@ def what_if_section(s: Subject) -> str:
             X[name] = _like_all([c[j] for c in combined], s.frame[name])
         values.append([[_word(value) for value in choice] for choice in choices])
         at.append([_place(choice, s.frame.at[i, name]) for choice, name in zip(choices, names, strict=True)])
-        told.append([cell(float(value)) for value in answers(s, X)])
+        answered.append([cell(float(value)) for value in answers(s, X)])
         rest = [f"{c}: {_word(s.frame.at[i, c])}" for c in s.frame.columns if c not in names][:12]
         others.append("; ".join(rest))
-    data = json.dumps({"values": values, "at": at, "told": told, "others": others, "called": called(s)})
+    data = json.dumps({"values": values, "at": at, "answered": answered, "others": others, "called": called(s)})
     options = "".join(f'<option value="{k}">row {escape(str(s.names[i]))}</option>' for k, i in enumerate(rows))
     fields = "".join(
         f'<label>{escape(str(name))} <input type="range" min="0" max="{VALUES - 1}" step="1" value="0">'

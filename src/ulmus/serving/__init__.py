@@ -1,4 +1,4 @@
-"""A model behind HTTP: a form, uploads and a JSON endpoint, on this machine unless told otherwise. Needs starlette."""
+"""A model behind HTTP: a form, uploads and a JSON endpoint, on this machine by default. Needs starlette."""
 
 from ulmus.serving.app import Limits, application
 

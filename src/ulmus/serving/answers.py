@@ -45,9 +45,9 @@ class Predictor:
 
     def answer(self, question: Question) -> Answer:
         """The answer to one question; a :class:`~ulmus.tables.TableError` tells what is wrong with its rows."""
-        told: list[str] = []
-        X = frame(self._batch(question.rows), self.schema, told.append)
-        return self._answered(X, question, told)
+        notes: list[str] = []
+        X = frame(self._batch(question.rows), self.schema, notes.append)
+        return self._answered(X, question, notes)
 
     def answer_together(self, questions: list[Question]) -> list[Answer | TableError]:
         """The answers to several, in one pass where nothing is wrong with any of them."""
@@ -79,7 +79,7 @@ class Predictor:
             return error
 
     def _joined(self, questions: list[Question]) -> Any:
-        """One frame of all rows; None where one of them is to be told something."""
+        """One frame of all rows; None where one of them has a warning."""
         import pandas as pd
 
         rows = [row for question in questions for row in question.rows]
@@ -102,7 +102,7 @@ class Predictor:
             raise TableError("no rows")
         return batch_of_rows(rows)
 
-    def _answered(self, X: Any, question: Question, told: list[str]) -> Answer:
+    def _answered(self, X: Any, question: Question, notes: list[str]) -> Answer:
         predicted = np.asarray(self.model.predict(X)).tolist()
         probabilities = intervals = None
         if question.proba:
@@ -112,7 +112,7 @@ class Predictor:
             for _, step in self.model.steps[:-1]:
                 features = step.transform(features)
             intervals = np.asarray(self.model[-1].predict_interval(features, coverage=question.interval)).tolist()
-        return Answer(predicted, probabilities, intervals, told)
+        return Answer(predicted, probabilities, intervals, notes)
 
     def check(self, question: Question) -> None:
         """Refuse what the model cannot give."""

@@ -22,12 +22,12 @@ from ulmus.tables.objects import refuse_nested
 from ulmus.tables.schema import Schema
 
 #: The header that tells what is odd about an uploaded table, as a JSON list; texts in it, at most.
-WARNINGS, MOST_TOLD = "Ulmus-Warnings", 20
+WARNINGS, MOST_WARNINGS = "Ulmus-Warnings", 20
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may bring: bytes, and rows as JSON."""
+    """What one request may hold: bytes, and rows as JSON."""
 
     body: int = 16 << 20
     rows: int = 10_000
@@ -71,28 +71,28 @@ def application(model: Any, schema: Schema, *, hosts: tuple[str, ...] = (), limi
     async def home(request: Request) -> Response:
         return HTMLResponse(page)
 
-    async def told_schema(request: Request) -> Response:
+    async def schema_of(request: Request) -> Response:
         columns = [{"name": name, "kind": kind.name, "form": kind.form} for name, kind in schema.columns.items()]
-        told = {"target": schema.target, "task": schema.task, "columns": columns, "classes": predictor.classes}
-        return JSONResponse({**told, "limits": {"bytes": limits.body, "rows": limits.rows}})
+        facts = {"target": schema.target, "task": schema.task, "columns": columns, "classes": predictor.classes}
+        return JSONResponse({**facts, "limits": {"bytes": limits.body, "rows": limits.rows}})
 
     async def predict(request: Request) -> Response:
         question = _question(await body_of(request), limits)
         predictor.check(question)
         answer = await waiting.ask(question)
-        told: dict[str, Any] = {"predictions": answer.predictions}
+        found: dict[str, Any] = {"predictions": answer.predictions}
         if answer.probabilities is not None:
-            told["classes"], told["probabilities"] = predictor.classes, answer.probabilities
+            found["classes"], found["probabilities"] = predictor.classes, answer.probabilities
         if answer.intervals is not None:
-            told["intervals"] = answer.intervals
+            found["intervals"] = answer.intervals
         if answer.warnings:
-            told["warnings"] = answer.warnings
-        return JSONResponse(told)
+            found["warnings"] = answer.warnings
+        return JSONResponse(found)
 
     async def upload(request: Request) -> Response:
-        table, told = await asyncio.to_thread(_predicted_file, predictor, await body_of(request))
+        table, notes = await asyncio.to_thread(_predicted_file, predictor, await body_of(request))
         headers = {"Content-Disposition": 'attachment; filename="predictions.csv"'}
-        headers |= {WARNINGS: json.dumps(told[:MOST_TOLD])} if told else {}
+        headers |= {WARNINGS: json.dumps(notes[:MOST_WARNINGS])} if notes else {}
         return Response(table, media_type="text/csv; charset=utf-8", headers=headers)
 
     async def refused(request: Request, error: Exception) -> Response:
@@ -103,7 +103,7 @@ def application(model: Any, schema: Schema, *, hosts: tuple[str, ...] = (), limi
     return Starlette(
         routes=[
             Route("/", home),
-            Route("/schema", told_schema),
+            Route("/schema", schema_of),
             Route("/predict", predict, methods=["POST"]),
             Route("/csv", upload, methods=["POST"]),
         ],
@@ -131,9 +131,7 @@ def _question(body: bytes, limits: Limits) -> Question:
     if not isinstance(proba, bool) or not (interval is None or isinstance(interval, int | float)):
         raise Malformed("proba is true or false, interval a number between 0 and 1")
     if len(rows) > limits.rows:
-        raise TooLarge(
-            f"{len(rows):,} rows are more than the {limits.rows:,} that one request may bring; upload a file"
-        )
+        raise TooLarge(f"{len(rows):,} rows are more than the {limits.rows:,} that one request may hold; upload a file")
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise TableError('a row must be a JSON object, like {"x": 1}', row=number)
@@ -149,10 +147,10 @@ def _predicted_file(predictor: Predictor, body: bytes) -> tuple[bytes, list[str]
     with tempfile.TemporaryDirectory() as folder:
         given, out = Path(folder) / "upload", Path(folder) / "predictions.csv"
         given.write_bytes(body)
-        told: list[str] = []
+        notes: list[str] = []
         doubt = Doubt(predictor.classes is not None)
         try:
-            predict_file(predictor.model, predictor.schema, str(given), str(out), doubt=doubt, tell=told.append)
+            predict_file(predictor.model, predictor.schema, str(given), str(out), doubt=doubt, warn=notes.append)
         except TableError as error:
             raise TableError(error.message, file="the file", row=error.row, column=error.column) from None
-        return out.read_bytes(), [text.replace(str(given), "the file") for text in told]
+        return out.read_bytes(), [text.replace(str(given), "the file") for text in notes]

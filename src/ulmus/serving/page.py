@@ -19,7 +19,7 @@ color:inherit;max-width:100%}
 button{cursor:pointer;font-weight:600}
 output{display:block;font-size:1.3rem;min-height:2rem;margin:.5rem 0}
 .bad{color:#b00020}
-#told,#answer{white-space:pre-line}
+#notes,#answer{white-space:pre-line}
 """
 SCRIPT = """
 (function(){var form=document.getElementById('row'),out=document.getElementById('answer'),CLASSES=__CLASSES__;
@@ -39,12 +39,12 @@ if(a.intervals)t+='  (90 %: '+number(a.intervals[0][0])+' … '+number(a.interva
 if(a.warnings)t+='\\n'+a.warnings.join('\\n');say(t,false)})}).catch(function(e){say('no answer: '+e,true)})});
 var file=document.getElementById('file'),link=document.getElementById('link');
 file.addEventListener('change',function(){if(!file.files.length)return;link.textContent='…';link.removeAttribute('href');
-document.getElementById('told').textContent='';
+document.getElementById('notes').textContent='';
 fetch('csv',{method:'POST',body:file.files[0]}).then(function(r){
 if(!r.ok)return r.json().then(function(a){link.textContent=a.error;link.className='bad'});
 return r.blob().then(function(b){link.className='';link.href=URL.createObjectURL(b);link.download='predictions.csv';
 link.textContent='predictions.csv';var w=JSON.parse(r.headers.get('Ulmus-Warnings')||'[]');
-document.getElementById('told').textContent=w.join('\\n')})})
+document.getElementById('notes').textContent=w.join('\\n')})})
 .catch(function(e){link.textContent='no answer: '+e;link.className='bad'})})})();
 """
 
@@ -66,7 +66,7 @@ def form_page(predictor: Predictor) -> str:
         '<output id="answer" for="row"></output>'
         "<h2>A file</h2><p>CSV, JSON lines or Parquet, with these columns; it comes back with the predictions beside "
         'them.</p><p><input type="file" id="file" aria-label="a table"> <a id="link"></a></p>'
-        '<p id="told" class="note"></p>'
+        '<p id="notes" class="note"></p>'
         f"<h2>JSON</h2><pre>POST /predict\n{escape(example)}</pre><p>Add <code>proba: true</code> for classes, "
         '<code>interval: 0.9</code> for numbers. <a href="schema">The columns as JSON.</a></p>'
         f"<script>{script}</script></body></html>"

@@ -13,10 +13,10 @@ length reads no rows. A pass over the rows is a product with H, or a gradient.
 * The run ends where :math:`\frac12 g^TM^{-1}g`, what the objective would still fall by if M were H, times the factor
   by which the last direction fell short of that (M is of other points, where the loss was more curved), is below a
   share ``tol`` of J, or of what J was to begin with (with separable classes and a weak penalty J itself goes to
-  nothing); or where no fall could be told from round-off.
+  nothing); or where no fall is distinguishable from round-off.
 
 Weights may be vectors of a space of which only inner products are known (dual weights of a kernel). So vectors and
-gradients are told apart: a gradient pairs with a vector, and M⁻¹ takes gradients to vectors.
+gradients are kept apart: a gradient pairs with a vector, and M⁻¹ takes gradients to vectors.
 """
 
 from dataclasses import dataclass
@@ -109,7 +109,7 @@ def minimise(
     F = objective.scores(v)
     value = first = objective.loss(F) + 0.5 * objective.inner(v, v)
     steps, passes, metrics, spent = 0, 1, 0, np.inf if fresh else 0.0
-    ratio = 1.0  # by which an M of other points understates what is left, as the last direction told
+    ratio = 1.0  # by which an M of other points understates what is left, as the last direction showed
     while True:
         if spent > objective.metric_cost or spent >= MAX_INNER:
             objective.metric(F)

@@ -8,7 +8,7 @@ sums (:math:`\Phi^TT`) and the Gram matrix, and from them
 The directions with the largest :math:`\lambda` in :math:`S_b w = \lambda(S_w + \gamma I)w` are
 :math:`W = L^{-T}U` with :math:`S_w + \gamma I = LL^T`, :math:`L^{-1}G = U\Lambda^{1/2}V^T`; then
 :math:`W^T(S_w + \gamma I)W = I` and :math:`W^TS_bW = \Lambda`. Nothing is squared, so that directions in which the
-classes do not differ are told from those in which they differ little.
+classes do not differ are distinguished from those in which they differ little.
 """
 
 import warnings

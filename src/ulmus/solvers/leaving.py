@@ -19,9 +19,16 @@ there as one, of weight :math:`W_a` and the mean :math:`\bar r_a` of what is lef
 
 with the left-out residual :math:`\eta_i` of the row in its leaf. All of this is exact: what stays as it was are the
 coordinates, the other landmarks, C, partitions, width and penalty.
+
+At new rows (jackknife+) every answer is asked for without every row. With :math:`v_x = B\,k_x^T` in the leaf of x,
+
+.. math:: f_{-i}(x) - f(x) = \Big(\tilde\phi(x) - \overline{\Phi^Tv_x}\Big)^Tb_i
+   + \big(1 - \overline{1^Tv_x}\big)\,d_i - \overline{(v_x)_a\,\eta_i}\,u/W_a,
+
+with means over the partitions, so that leaves are asked once for all rows that leave.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -94,6 +101,12 @@ class GlobalWithout:
         b[leave] -= self.freed[landmark[leave]] * self.lost[landmark[leave], output, None]
         return b
 
+    def changes(self, Phi: np.ndarray) -> np.ndarray:
+        """``δ_i(x)`` of new rows, from their features: ``[new row, row that leaves, output]``."""
+        every = np.arange(len(self.steps))
+        changes = [Phi @ self.weights(every, j).T for j in range(self.steps.shape[1])]
+        return np.stack(changes, axis=2) + self.constant
+
     def own_changes(self, Phi: np.ndarray) -> np.ndarray:
         """``δ_i(x_i)``, ``[row, output]``, at a place of its own for every row, from its features."""
         every = np.arange(len(Phi))
@@ -159,18 +172,39 @@ class LeavesWithout:
         share = unit_of(rows.take(index)) / mass[own]
         return cls(local, Phi[first], mass, own, share, R[index], R[index] - mean[own], without, asked)
 
+    @classmethod
+    def of_fitted(
+        cls, local: LocalKernels, Phi: np.ndarray, some: Rows, R: np.ndarray, without: GlobalWithout
+    ) -> "LeavesWithout":
+        """Of features of the places, and the rows that leave alone: what is left of others, the leaves know."""
+        assert local.ridge is not None
+        mass = local.mass
+        place, partition, alpha = landmarks_among(local.U, some)[1], local.partitions[0], local.alphas[0]
+        ridge = np.empty((len(mass), alpha.shape[1]))
+        ridge[partition.order] = local.ridge * alpha / mass[partition.order, None]
+        first = replace(local, partitions=(partition,), alphas=(alpha,))
+        mean = first.predict(local.U[place]) + ridge[place]  # (K + λW⁻¹) α
+        share = unit_of(some) / mass[place]
+        return cls(local, Phi, mass, place, share, R, R - mean, without)
+
     def answers(self, n_jobs: int | None = -1) -> np.ndarray:
         """The mean answer over the partitions, ``[row that leaves, output]``."""
         each = zip(self.local.partitions, self.local.alphas, strict=True)
         return np.mean([self._of_partition(partition, alpha, n_jobs) for partition, alpha in each], axis=0)
 
+    def changes(self, U: np.ndarray, Phi: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
+        """``f₋ᵢ(x) − f(x)`` of new rows, by their coordinates and features: ``[new row, row that leaves, output]``."""
+        Phi, rest, out = Phi.copy(), np.ones(len(U)), np.zeros((len(U), *self.r.shape))
+        for partition, alpha in zip(self.local.partitions, self.local.alphas, strict=True):
+            self._change_by(partition, alpha, U, Phi, rest, out, n_jobs)
+        for j in range(out.shape[2]):
+            b = self.without.weights(np.arange(len(self.place)), j)
+            out[:, :, j] += Phi @ b.T + rest[:, None] * self.without.constant[:, j]
+        return out
+
     def _of_partition(self, partition: Partition, alpha: np.ndarray, n_jobs: int | None) -> np.ndarray:
-        leaf_of, within = np.empty((2, len(self.mass)), np.intp)
-        for number in range(partition.n_leaves):
-            leaf_of[partition.rows(number)] = number
-            within[partition.rows(number)] = np.arange(len(partition.rows(number)))
-        asked_in = leaf_of[self.place] if self.asked is None else partition.leaves(self.asked)
-        own_in, own, out = leaf_of[self.place], within[self.place], np.empty(self.r.shape)
+        own_in, own = self._places(partition)
+        asked_in, out = own_in if self.asked is None else partition.leaves(self.asked), np.empty(self.r.shape)
 
         def work(number: int) -> None:
             here, weights = np.flatnonzero(asked_in == number), slice(*partition.starts[number : number + 2])
@@ -181,32 +215,98 @@ class LeavesWithout:
             pass
         return out
 
+    def _places(self, partition: Partition) -> tuple[np.ndarray, np.ndarray]:
+        """The leaf of every row that leaves, and its place there."""
+        leaf_of, within = np.empty((2, len(self.mass)), np.intp)
+        for number in range(partition.n_leaves):
+            leaf_of[partition.rows(number)] = number
+            within[partition.rows(number)] = np.arange(len(partition.rows(number)))
+        return leaf_of[self.place], within[self.place]
+
     def _of_leaf(self, rows: np.ndarray, alpha: np.ndarray, here: np.ndarray, own: np.ndarray) -> np.ndarray:
         """Answers of a leaf without the rows ``here``, each of which is its row ``own``, or none of its rows (−1)."""
-        local, U, mass = self.local, self.local.U[rows], self.mass[rows]
-        assert local.ridge is not None
-        B = LeafInverse.of(local, U, mass, len(here))
+        B = LeafInverse.of(self.local, self.local.U[rows], self.mass[rows], len(here))
         inside = own >= 0
         a, left = own[inside], here[inside]
-        B_a, ridge, share = B.columns(a), local.ridge / mass[a], self.share[left]
-        remainder = np.maximum(1.0 - (1.0 - ridge * B_a[a, np.arange(len(a))]) * share, LEAST)
+        leaving = _Leaving.of(self, B, rows, a, left)
         Phi = self.Phi[rows].astype(B.matrix.dtype, copy=False)
         if self.asked is not None:
-            k = np.empty((len(here), len(U)))
-            CrossKernel(local.kernel, U, KernelParameters(local.gamma)).transform_block(self.asked[here], k)
+            k = self._kernel(rows, self.asked[here])
             V = B.times(k.T)  # B kᵀ
         out = np.empty((len(here), alpha.shape[1]))
         for j in range(alpha.shape[1]):
-            b = self.without.weights(here, j).astype(Phi.dtype, copy=False)
-            delta = Phi @ b.T + self.without.constant[here, j].astype(Phi.dtype)
-            moved = alpha[a, j] - np.einsum("ij,ij->j", B_a, delta[:, inside])  # α'_a
-            eta = (self.beyond[left, j] + ridge * moved) / remainder
+            delta = self._moves(Phi, here, j)
+            eta = leaving.residuals(alpha[a, j], delta[:, inside], self.beyond[left, j])
             if self.asked is None:  # k_x is a row of K + λW⁻¹, but for the diagonal
                 out[:, j] = self.r[here, j] - delta[a, np.arange(len(a))] - eta
             else:
                 out[:, j] = k @ alpha[:, j] - np.einsum("ij,ij->j", V, delta)
-                out[inside, j] -= V[a, np.flatnonzero(inside)] * share * eta
+                out[inside, j] -= V[a, np.flatnonzero(inside)] * leaving.share * eta
         return out
+
+    def _change_by(
+        self,
+        partition: Partition,
+        alpha: np.ndarray,
+        U: np.ndarray,
+        Phi: np.ndarray,
+        rest: np.ndarray,
+        out: np.ndarray,
+        n_jobs: int | None,
+    ) -> None:
+        """Take from features, constants and changes of new rows what the leaves of a partition say."""
+        (own_in, own), asked_in, share = self._places(partition), partition.leaves(U), 1.0 / len(self.local.partitions)
+
+        def work(number: int) -> None:
+            rows, weights = partition.rows(number), alpha[slice(*partition.starts[number : number + 2])]
+            new, left = np.flatnonzero(asked_in == number), np.flatnonzero(own_in == number)
+            a, seen = own[left], self.Phi[rows]
+            B = LeafInverse.of(self.local, self.local.U[rows], self.mass[rows], len(new) + len(left))
+            leaving, V = _Leaving.of(self, B, rows, a, left), B.times(self._kernel(rows, U[new]).T)
+            Phi[new] -= share * V.T @ seen
+            rest[new] -= share * V.sum(axis=0)
+            for j in range(weights.shape[1]):
+                eta = leaving.residuals(weights[a, j], self._moves(seen, left, j), self.beyond[left, j])
+                out[new[:, None], left, j] -= share * V[a].T * (leaving.share * eta)
+
+        for _ in engine.ordered_map(work, np.unique(asked_in), n_jobs):
+            pass
+
+    def _kernel(self, rows: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """Of coordinates and rows of a leaf."""
+        k = np.empty((len(U), len(rows)))
+        CrossKernel(self.local.kernel, self.local.U[rows], KernelParameters(self.local.gamma)).transform_block(U, k)
+        return k
+
+    def _moves(self, Phi: np.ndarray, here: np.ndarray, output: int) -> np.ndarray:
+        """``δ_i`` at rows of these features, ``[row, row that leaves]``."""
+        b = self.without.weights(here, output).astype(Phi.dtype, copy=False)
+        return Phi @ b.T + self.without.constant[here, output].astype(Phi.dtype)
+
+
+@dataclass(frozen=True)
+class _Leaving:
+    """Rows that leave a leaf: columns of B, ``λ/W_a``, ``u/W_a`` and what stays of each."""
+
+    columns: np.ndarray
+    ridge: np.ndarray
+    share: np.ndarray
+    remainder: np.ndarray
+
+    @classmethod
+    def of(
+        cls, leaves: LeavesWithout, B: "LeafInverse", rows: np.ndarray, a: np.ndarray, left: np.ndarray
+    ) -> "_Leaving":
+        assert leaves.local.ridge is not None
+        columns, ridge, share = B.columns(a), leaves.local.ridge / leaves.mass[rows[a]], leaves.share[left]
+        own = columns[a, np.arange(len(a))]
+        return cls(columns, ridge, share, np.maximum(1.0 - (1.0 - ridge * own) * share, LEAST))
+
+    def residuals(self, alpha: np.ndarray, delta: np.ndarray, beyond: np.ndarray) -> np.ndarray:
+        """``η_i``, where the global model without each row has moved by ``delta``."""
+        moved = alpha - np.einsum("ij,ij->j", self.columns, delta)  # α'_a
+        found: np.ndarray = (beyond + self.ridge * moved) / self.remainder
+        return found
 
 
 @dataclass(frozen=True)

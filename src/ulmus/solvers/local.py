@@ -28,7 +28,10 @@ ROWS = 256
 
 @dataclass(frozen=True)
 class LocalKernels:
-    """The local stage: rows, one partition and its weights per round; ``ridge`` is the penalty of squares."""
+    """The local stage: rows, one partition and its weights per round.
+
+    ``ridge`` is the penalty of squares, ``weight`` that of rows where it is not 1.
+    """
 
     kernel: str
     gamma: float
@@ -36,6 +39,12 @@ class LocalKernels:
     partitions: tuple[Partition, ...]
     alphas: tuple[np.ndarray, ...]
     ridge: float | None = None
+    weight: np.ndarray | None = None
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Weights of the rows, also where they are 1."""
+        return np.ones(len(self.U)) if self.weight is None else self.weight
 
     @property
     def nbytes(self) -> int:

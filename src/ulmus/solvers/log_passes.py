@@ -71,9 +71,9 @@ def minimise_by_passes(
         return loss + 0.5 * few.inner(v, v), g + few.penalty[:, None] * v
 
     value, g = at(v)
-    passes, told = 1, list[tuple[np.ndarray, np.ndarray]]()
+    passes, pairs = 1, list[tuple[np.ndarray, np.ndarray]]()
     while True:
-        d = direction(few, v, g, told[-REMEMBERED:])
+        d = direction(few, v, g, pairs[-REMEMBERED:])
         gap = -0.5 * few.pair(g, d)
         if gap <= tol * value or passes >= max_passes:
             break
@@ -82,7 +82,7 @@ def minimise_by_passes(
             end_value, end_g = at(v + length * d)
             passes, fell = passes + 1, end_value < value
             if fell:
-                told += [(length * d, end_g - g)] if few.pair(end_g - g, d) > 0 else []
+                pairs += [(length * d, end_g - g)] if few.pair(end_g - g, d) > 0 else []
                 v, value, g = v + length * d, end_value, end_g
                 break
             length *= SHORTER
@@ -94,9 +94,9 @@ def minimise_by_passes(
             break
         end_value, end_g = at(v + d)
         passes += 1
-        told += [(d, end_g - g)] if few.pair(end_g - g, d) > 0 else []
+        pairs += [(d, end_g - g)] if few.pair(end_g - g, d) > 0 else []
         v, value, g = v + d, end_value, end_g
-        d = direction(few, v, g, told[-REMEMBERED:])
+        d = direction(few, v, g, pairs[-REMEMBERED:])
         gap = -0.5 * few.pair(g, d)
         best = min(best, (gap, v, value), key=lambda each: each[0])
     gap, v, value = best
@@ -104,12 +104,12 @@ def minimise_by_passes(
 
 
 def direction(
-    few: FeatureObjective, v: np.ndarray, g: np.ndarray, told: Sequence[tuple[np.ndarray, np.ndarray]] = ()
+    few: FeatureObjective, v: np.ndarray, g: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarray]] = ()
 ) -> np.ndarray:
     """Newton's direction at ``v`` for the gradient ``g``, by the Hessian of the sample there.
 
-    ``told`` are steps and the changes of the gradient along them, which the Hessian is corrected by.
+    ``pairs`` are steps and the changes of the gradient along them, which the Hessian is corrected by.
     """
     F = few.scores(v)
     few.metric(F)
-    return corrected(few, F, g, told)[0]
+    return corrected(few, F, g, pairs)[0]

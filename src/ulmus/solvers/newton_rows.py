@@ -262,7 +262,7 @@ def primal(moments: Statistics, C: float, fit_intercept: bool, bias_penalty: flo
     """``ΦᵀDΦ + I/C`` by Cholesky; a penalty on the constant adds to the sum of D."""
     if fit_intercept:
         if moments.weight + bias_penalty / C <= 0:
-            raise LinAlgError("no row bends: the constant has no curvature")
+            raise LinAlgError("the loss has no curvature at any row, so that nothing determines the constant")
         moments = Statistics(moments.moments.copy(), 0)
         moments.moments[-1, -1] += bias_penalty / C
     return NormalEquations(moments, C, fit_intercept)
@@ -291,7 +291,7 @@ class _Dual:
             total = float(d.sum())
             weight = total + bias_penalty / C
             if weight <= 0:
-                raise LinAlgError("no row bends: the constant has no curvature")
+                raise LinAlgError("the loss has no curvature at any row, so that nothing determines the constant")
             h = d @ Phi
             centre, constant = h / weight, 1.0 / weight
             if total > 0:

@@ -1,4 +1,4 @@
-"""What Newton's method asks of rows, and what it is told: a point goes out, sums at that point come in."""
+"""What Newton's method asks of rows, and what it gets: a point goes out, sums at that point come in."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ import numpy as np
 
 from ulmus import engine
 from ulmus._blas import cholesky_in_place, solve_factored, solve_lower, solve_lower_transposed
-from ulmus.solvers.ridge import Leverage, Solution
+from ulmus.solvers.ridge import Leverage, Solution, leave_out
 from ulmus.statistics import Statistics
 
 #: Features above which leverages are computed in single precision, and the largest C·‖φ‖² for which they are.
@@ -37,7 +37,7 @@ LeaveOneOut = Callable[[np.ndarray, np.ndarray, np.ndarray | None], tuple[np.nda
 
 
 class Spectrum:
-    """What the eigenvalues of the sums tell for every C."""
+    """What the eigenvalues of the sums give for every C."""
 
     def __init__(
         self, s: np.ndarray, Z: np.ndarray, target_square: np.ndarray, total: float, *, fit_intercept: bool = False
@@ -173,10 +173,10 @@ class FactoredPath:
                 return None
             return A.astype(dtype, copy=False), solve_factored(A, used.cross)
 
-        factors = list(engine.ordered_map(factored, list(C), self.n_jobs))
-        roots, weights = zip(*(found for found in factors if found is not None), strict=True)
-        if len(roots) < len(C):
+        factors = [found for found in engine.ordered_map(factored, list(C), self.n_jobs) if found is not None]
+        if len(factors) < len(C):
             return RidgePath(stats, fit_intercept=self.fit_intercept).leave_one_out(C)
+        roots, weights = zip(*factors, strict=True)
         workspace = engine.Workspace()
 
         def of_rows(Phi: np.ndarray, T: np.ndarray, unit: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -189,8 +189,3 @@ class FactoredPath:
             return leave_out(T, T - fitted, 1.0 - (h if unit is None else unit * h)), h
 
         return of_rows
-
-
-def leave_out(T: np.ndarray, residual: np.ndarray, remainder: np.ndarray) -> np.ndarray:
-    """Predictions without one copy of each row, from training residuals and ``1 − u h``."""
-    return T - residual / np.maximum(remainder, np.finfo(float).eps)[..., None]

@@ -194,6 +194,11 @@ class NormalEquations:
         return Solution(beta, self.target_mean - self.centre @ beta, "gram", self.condition, self.leverage)
 
 
+def leave_out(T: np.ndarray, residual: np.ndarray, remainder: np.ndarray) -> np.ndarray:
+    """Predictions without one copy of each row, from training residuals and ``1 − u h``."""
+    return T - residual / np.maximum(remainder, np.finfo(float).eps)[..., None]
+
+
 def solve_statistics(stats: Statistics, C: float | None, *, fit_intercept: bool = False) -> Solution:
     """Weights from sums alone."""
     return NormalEquations(stats, C, fit_intercept).solution()

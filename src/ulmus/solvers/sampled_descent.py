@@ -1,7 +1,7 @@
 r"""Newton's method for very many rows: the Hessian of a sample of them, the gradient of all.
 
 A step costs one pass over the rows. It solves :math:`Hd = -g` with the sample's Hessian :math:`H_0` in place of H;
-what the sample does not know of the curvature, the steps so far tell. With steps S and the changes Y = HS of the
+what the sample does not know of the curvature, the steps so far show. With steps S and the changes Y = HS of the
 gradient along them,
 
 .. math:: d = -S B^{-1}S^Tg - (I - SB^{-1}Y^T)\,H_0^{-1}(I - YB^{-1}S^T)\,g,\qquad B = S^TY:
@@ -28,10 +28,10 @@ SAMPLED = 0.1
 START, BEGUN = 0.25, 3e-3
 #: Products with the Hessian of the sample after which its metric is made anew.
 LONG = 20
-#: Steps that are remembered; steps are told only where no more than this share of the objective was left: before, the
-#: curvature changes along them.
+#: Steps that are remembered; they are recorded only where no more than this share of the objective was left: the
+#: curvature changes along earlier ones.
 REMEMBERED, QUADRATIC = 15, 1e-3
-#: Directions that are this near to lying in the span of others, and tell nothing new.
+#: Directions that are this near to lying in the span of others, and add nothing.
 DEPENDENT = 1e-3
 #: Steps in a row that may fail to leave less of the objective.
 MAX_STALLS = 6
@@ -44,7 +44,7 @@ UNLIKE = 0.6
 COARSE = 1e-6
 
 #: Steps, and the changes of the gradient along them.
-Told = Sequence[tuple[np.ndarray, np.ndarray]]
+Pairs = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 class Point(NamedTuple):
@@ -75,10 +75,10 @@ def minimise_by_sample(objective: Any, v: np.ndarray, *, tol: float, max_passes:
         v = begun.v
     few = raised(few, float(objective.w.sum()))
     passes, steps, stalls, coarse, drawn, lowest = 1, 0, 0, True, False, np.inf
-    told, here = list[tuple[np.ndarray, np.ndarray]](), Point.at(objective, v, coarse)
+    pairs, here = list[tuple[np.ndarray, np.ndarray]](), Point.at(objective, v, coarse)
     few.metric(here.F[index])
     while True:
-        d, spent = corrected(few, here.F[index], here.g, told[-REMEMBERED:])
+        d, spent = corrected(few, here.F[index], here.g, pairs[-REMEMBERED:])
         gap = -0.5 * objective.pair(here.g, d)
         stalls = 0 if gap < 0.5 * lowest else stalls + 1
         lowest = min(lowest, gap)
@@ -97,9 +97,9 @@ def minimise_by_sample(objective: Any, v: np.ndarray, *, tol: float, max_passes:
         if not 0 < there.value <= here.value * (1 + ROUND_OFF):
             break
         if length != 1.0:
-            told = []  # what steps told of the curvature misled this one
+            pairs = []  # the recorded curvature misled this step
         elif gap <= QUADRATIC * here.value and not left_coarse and objective.pair(there.g - here.g, d) > 0:
-            told.append((d, there.g - here.g))
+            pairs.append((d, there.g - here.g))
         here = there
         if length < UNLIKE and not drawn and (few.fine or few.finer()):
             few.metric(here.F[index])
@@ -131,17 +131,17 @@ def flat_length(objective: Any, here: Point, shift: np.ndarray, d: np.ndarray) -
     return float(brentq(slope, low, high, xtol=1e-4 * high, rtol=NEAR))
 
 
-def corrected(few: Any, F: np.ndarray, g: np.ndarray, told: Told = ()) -> tuple[np.ndarray, int]:
+def corrected(few: Any, F: np.ndarray, g: np.ndarray, pairs: Pairs = ()) -> tuple[np.ndarray, int]:
     """Newton's direction for the gradient ``g`` by the Hessian of a sample at its scores F, and the products it took.
 
-    ``told`` are steps and the changes of the gradient along them, by which the Hessian is corrected.
+    ``pairs`` are steps and the changes of the gradient along them, by which the Hessian is corrected.
     """
-    if not told:
+    if not pairs:
         d, _, count = newton_direction(few, F, g, few.direction(g), SAMPLED)
         return d, count
-    unit = [1.0 / np.sqrt(few.pair(y, s)) for s, y in told]
-    S = np.array([u * s for u, (s, _) in zip(unit, told, strict=True)])
-    Y = np.array([u * y for u, (_, y) in zip(unit, told, strict=True)])
+    unit = [1.0 / np.sqrt(few.pair(y, s)) for s, y in pairs]
+    S = np.array([u * s for u, (s, _) in zip(unit, pairs, strict=True)])
+    Y = np.array([u * y for u, (_, y) in zip(unit, pairs, strict=True)])
     B = np.tensordot(S, Y, axes=([1, 2], [1, 2]))
     b, V = np.linalg.eigh(0.5 * (B + B.T))
     V = V[:, b > DEPENDENT * b[-1]] / np.sqrt(b[b > DEPENDENT * b[-1]])

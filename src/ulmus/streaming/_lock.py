@@ -15,7 +15,7 @@ _held: "weakref.WeakSet[FolderLock]" = weakref.WeakSet()
 
 
 class FolderLock:
-    """Held from when it is made until :meth:`release`; another run is told who holds it.
+    """Held from when it is made until :meth:`release`; another run learns who holds it.
 
     The lock is on the open file and not its existence, so that a process that was killed leaves nothing behind that
     would have to be cleared. A forked process does not hold it.

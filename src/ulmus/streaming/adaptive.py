@@ -7,7 +7,7 @@ pass            what it comes to
 ``categories``  target means of categories, where there are some
 ``sums-1``      the sums of the global model by squares; ``correction-1`` and on, where they lost digits
 ``newton-1``…   the log loss and its gradient, instead of sums, until the global log model is found
-``regions``     the rows of some small parts of the coordinates, on which the local stage is judged
+``regions``     the rows of some small parts of the coordinates, on which the local stage is scored
 ``rows``        every row, with what the global model says of it, on disk by cell
 ==============  =====================================================================================================
 
@@ -96,8 +96,8 @@ def _sampled(encoder: Encoder, survey: Survey) -> Rows:
     order = np.argsort(survey.number, kind="stable")  # that of the source: sums of the same rows are then the same
     X, y = survey.X[order], np.asarray(survey.y)[order]
     weight = None if survey.sample_weight is None else survey.sample_weight[order]
-    told = y if encoder.classes is None else np.searchsorted(encoder.classes, y)
-    unit = left_out_together(X, told.reshape(len(y), -1).astype(np.float64), weight)
+    labels = y if encoder.classes is None else np.searchsorted(encoder.classes, y)
+    unit = left_out_together(X, labels.reshape(len(y), -1).astype(np.float64), weight)
     return encoder.encode(X, y, weight, unit, "the sample")
 
 

@@ -39,27 +39,22 @@ class CategoryAccumulator:
         self.parts: list[list[Category | None]] = [[None] * n_columns for _ in range(PARTS)]
 
     def fresh(self) -> "CategoryAccumulator":
-        """Nothing yet."""
         return CategoryAccumulator(len(self.parts[0]))
 
     def add(self, found: Any) -> None:
-        """Add what the rows of a batch say."""
         for mine, part in zip(self.parts, found, strict=True):
             for j, new in enumerate(part):
                 old = mine[j]
                 mine[j] = new if old is None else old if new is None else old + new
 
     def merge(self, other: "CategoryAccumulator") -> None:
-        """Add what other rows say."""
         self.add(other.parts)
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays, and plain values."""
         held = {(k, j): c for k, part in enumerate(self.parts) for j, c in enumerate(part) if c is not None}
         return {f"{name}-{k}-{j}": value for (k, j), c in held.items() for name, value in vars(c).items()}, {}
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
-        """Go back to a dumped state."""
         names = list(Category.__dataclass_fields__)
         for k, part in enumerate(self.parts):
             for j in range(len(part)):
@@ -77,11 +72,9 @@ class RegionAccumulator:
     parts: list[Rows] = field(default_factory=list)
 
     def fresh(self) -> "RegionAccumulator":
-        """No rows."""
         return RegionAccumulator(self.n_features, self.n_outputs, self.most)
 
     def add(self, part: Rows) -> None:
-        """Those of a batch."""
         if len(part):
             self.parts.append(part)
         if sum(map(len, self.parts)) > self.most:
@@ -89,7 +82,6 @@ class RegionAccumulator:
             self.most = max(self.most, 2 * len(self.parts[0]))
 
     def merge(self, other: "RegionAccumulator") -> None:
-        """Those of other batches."""
         self.add(other.rows)
 
     @property
@@ -101,13 +93,11 @@ class RegionAccumulator:
         return Rows(np.concatenate(X), np.concatenate(T), np.concatenate(weight))
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays, and plain values."""
         rows = self.rows
         assert rows.weight is not None
         return {"X": rows.X, "T": rows.T, "weight": rows.weight}, {"most": self.most}
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
-        """Go back to a dumped state."""
         rows = Rows(arrays["X"], arrays["T"], arrays["weight"])
         self.most, self.parts = notes["most"], [rows] if len(rows) else []
 

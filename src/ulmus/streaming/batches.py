@@ -16,7 +16,7 @@ import numpy as np
 
 Item = TypeVar("Item")
 
-#: Rows in a batch unless told otherwise: the engine's slab.
+#: Rows in a batch by default: the engine's slab.
 BATCH_ROWS = 16_384
 #: Batches that are read before they are asked for.
 AHEAD = 4
@@ -73,7 +73,7 @@ class RowSource(Protocol):
     def identity(self, thorough: bool = False) -> dict[str, Any]:
         """What tells this source from another one, or from itself after a change; plain JSON.
 
-        A ``thorough`` one looks at content, and is asked for when a checkpoint has to be told from another's.
+        A ``thorough`` one looks at content, and is asked for when checkpoints are compared.
         """
 
     def chunks(self, start: int) -> Iterator[Chunk]:

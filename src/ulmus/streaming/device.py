@@ -91,14 +91,12 @@ class DeviceSummaryAccumulator:
         return Summary(total, folds, self.extent)
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays, and plain values."""
         self._sum(self._conveyor.last())
         arrays, notes = dumped_extent(self.extent)
         arrays |= {"moments": np.stack([part.dump() for part in self.parts])}
         return arrays, notes | {"n_rows": [part.n_rows for part in self.parts]}
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
-        """Go back to a dumped state."""
         for part, moments, n_rows in zip(self.parts, arrays["moments"], notes["n_rows"], strict=True):
             part.restore(moments, n_rows)
         self.extent = restored_extent(arrays, notes)
@@ -129,11 +127,9 @@ class DeviceGradientAccumulator:
         return np.array(self.driver.accelerator.numpy(self._total))
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays, and plain values."""
         return {"total": self.total}, {}
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
-        """Go back to a dumped state."""
         self._total = self.driver.accelerator.tensor(arrays["total"].copy())
 
 

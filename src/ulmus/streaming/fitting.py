@@ -233,7 +233,7 @@ def fit_stream(
     encoder = Encoder.of(steps, survey.y, survey.classes, survey.class_mass)
     if isinstance(steps, AdaptiveSteps):
         work = survey.n_rows * float(steps.most_features(Rows(survey.X, survey.y))) ** 2
-        with backend_for(device, model.n_jobs, work) as backend, steps.told():
+        with backend_for(device, model.n_jobs, work) as backend, steps.reported():
             fit_adaptive(steps, stream, journal, survey, encoder, rng, backend, leaves or LeavesOnDisk(stream, journal))
         return
     sample = encoder.encode(survey.X, survey.y, survey.sample_weight, survey.sample_unit, "the sample")

@@ -31,7 +31,7 @@ from ulmus.streaming.batches import Batch
 from ulmus.streaming.sums import Encoder
 
 
-@dataclass(frozen=True)
+@dataclass
 class PassSums:
     """``Σ w f``, ``Σ w f''`` and the gradient in β and b (last line) of every output that is asked for.
 
@@ -50,34 +50,20 @@ class PassSums:
         moments = np.zeros((n_squared, width, width))
         return cls(np.zeros(n_outputs), np.zeros(n_outputs), np.zeros((width, n_outputs)), moments)
 
+    def fresh(self) -> "PassSums":
+        return PassSums(*(np.zeros_like(total) for total in vars(self).values()))
 
-class NewtonAccumulator:
-    """The sums of one pass."""
-
-    def __init__(self, n_features: int, n_outputs: int, n_squared: int) -> None:
-        self.total = PassSums.zeros(n_features, n_outputs, n_squared)
-
-    def fresh(self) -> "NewtonAccumulator":
-        """Sums of no rows."""
-        width, n_outputs = self.total.gradient.shape
-        return NewtonAccumulator(width - 1, n_outputs, len(self.total.moments))
-
-    def add(self, part: PassSums) -> None:
-        """Add those of a batch."""
-        for mine, new in zip(vars(self.total).values(), vars(part).values(), strict=True):
+    def add(self, part: "PassSums") -> None:
+        for mine, new in zip(vars(self).values(), vars(part).values(), strict=True):
             np.add(mine, new, out=mine)
 
-    def merge(self, other: "NewtonAccumulator") -> None:
-        """Add those of other rows."""
-        self.add(other.total)
+    merge = add
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays, and plain values."""
-        return dict(vars(self.total)), {}
+        return dict(vars(self)), {}
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
-        """Go back to a dumped state."""
-        self.total = PassSums(**arrays)
+        vars(self).update(arrays)
 
 
 @dataclass(frozen=True)
@@ -146,8 +132,8 @@ class Passes:
         squared = [(k, str(requests[j].wanted)) for k, j in enumerate(outputs) if requests[j].wanted]
         work = Sweep(self.problem.features, self.encoder, loss, outputs, c[outputs], weights, b, squared)
         self.count += 1
-        accumulator = NewtonAccumulator(self.n_features, len(outputs), len(squared))
-        found = self.stream.reduce(f"newton-{self.count}", accumulator, work).total
+        sums_of = PassSums.zeros(self.n_features, len(outputs), len(squared))
+        found = self.stream.reduce(f"newton-{self.count}", sums_of, work)
         gradient, sums, R = found.gradient[:-1], [Statistics(m, 0) for m in found.moments], self.problem.whitening
         if R is not None:
             gradient = solve_triangular(R, gradient, lower=True, check_finite=False)

@@ -112,7 +112,6 @@ class Shelves:
         return {f"counts-{k}": counts for k, counts in enumerate(self.counts)}, {}
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
-        """Go back to a dumped state."""
         self.counts = [arrays[f"counts-{k}"] for k in range(len(self.n_cells))]
         self._cut()
 

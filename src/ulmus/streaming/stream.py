@@ -50,7 +50,7 @@ class Stream:
     def __post_init__(self) -> None:
         self.n_rows = self.source.n_rows
         self._identity = self.source.identity()
-        #: Check sum of all rows of a source that cannot be told by its files, and whether they were read in this run.
+        #: Check sum of all rows of a source that has no files to know it by, and whether they were read in this run.
         self._whole: int | None = None
         self._compared = getattr(self.source, "seekable", True)
 
@@ -129,7 +129,7 @@ class Stream:
             for batch in batches(self.source, self.batch_rows, start):
                 yield self._prepared(batch), 0
             return
-        # rows that cannot be told by their file are told by what they are
+        # rows without a file are known by what they are
         running = 0
         for batch in batches(self.source, self.batch_rows):
             running = checksum(running, batch.X, batch.y, batch.weight)

@@ -95,7 +95,6 @@ class SummaryAccumulator:
         return [self.sums(rows.take(np.flatnonzero(folds == k))) for k in range(self.n_folds)], extent
 
     def add(self, part: tuple[list[Statistics], Extent]) -> None:
-        """Add those of a batch."""
         for k, new in enumerate(part[0]):
             self.parts[k] += new
             self.sums.give_back(new)
@@ -108,7 +107,6 @@ class SummaryAccumulator:
         return empty
 
     def merge(self, other: "SummaryAccumulator") -> None:
-        """Add the sums of other rows."""
         for k, part in enumerate(other.parts):
             self.parts[k] += part
         if other.extent is not None:
@@ -124,13 +122,11 @@ class SummaryAccumulator:
         return Summary(total, () if self.n_folds is None else parts, self.extent)
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays, and plain values."""
         arrays, notes = dumped_extent(self.extent)
         arrays |= {"moments": np.stack([part.moments for part in self.parts])}
         return arrays, notes | {"n_rows": [part.n_rows for part in self.parts]}
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
-        """Go back to a dumped state."""
         for part, moments, n_rows in zip(self.parts, arrays["moments"], notes["n_rows"], strict=True):
             part.moments[:], part.n_rows = moments, n_rows
         self.extent = restored_extent(arrays, notes)
@@ -155,23 +151,18 @@ class ArrayAccumulator:
     total: np.ndarray
 
     def fresh(self) -> "ArrayAccumulator":
-        """Zeros."""
         return ArrayAccumulator(np.zeros_like(self.total))
 
     def merge(self, other: "ArrayAccumulator") -> None:
-        """Add the sum of other rows."""
         self.total += other.total
 
     def add(self, part: np.ndarray) -> None:
-        """Add that of a batch."""
         self.total += part
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays, and plain values."""
         return {"total": self.total}, {}
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
-        """Go back to a dumped state."""
         self.total = arrays["total"]
 
 
@@ -182,23 +173,18 @@ class TriangularAccumulator:
     total: TriangularStatistics
 
     def fresh(self) -> "TriangularAccumulator":
-        """The factor of no rows."""
         return TriangularAccumulator(TriangularStatistics.zeros(self.total.n_features, self.total.n_outputs))
 
     def merge(self, other: "TriangularAccumulator") -> None:
-        """Add the factor of other rows."""
         self.total += other.total
 
     def add(self, part: TriangularStatistics) -> None:
-        """Add that of a batch."""
         self.total += part
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays, and plain values."""
         return {"factor": self.total.factor}, {"n_rows": self.total.n_rows}
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
-        """Go back to a dumped state."""
         self.total.factor, self.total.n_rows = arrays["factor"], notes["n_rows"]
 
 

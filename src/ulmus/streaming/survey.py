@@ -18,7 +18,7 @@ from ulmus.streaming.batches import Batch
 from ulmus.streaming.errors import SourceError
 from ulmus.streaming.stream import check_finite
 
-#: Rows of the sample unless told otherwise: twice what the widest search looks at.
+#: Rows of the sample by default: twice what the widest search looks at.
 SAMPLE_ROWS = 2**16
 #: All keys.
 ALL = 2**64 - 1
@@ -241,7 +241,6 @@ class Survey:
         return len(self.keys) < self.count and self.limit == ALL
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays, and plain values."""
         self.merge_pending()
         arrays = {name: getattr(self, name) for name in ("keys", "mass", "same", "unit", "number", "class_mass")}
         if sparse.issparse(self.X):
@@ -255,7 +254,6 @@ class Survey:
         return arrays, notes
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
-        """Go back to a dumped state."""
         self.keys, self.mass, self.same, self.unit = (arrays[name] for name in ("keys", "mass", "same", "unit"))
         self.class_mass, self.number, self.weighted = arrays["class_mass"], arrays["number"], notes["weighted"]
         if "X_data" in arrays:

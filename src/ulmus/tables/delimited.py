@@ -31,7 +31,7 @@ class Header:
     names: list[str]
     row: int
     lines: int
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def lines_of(source: Source, layout: Layout) -> Iterator[str]:
@@ -77,12 +77,12 @@ def header_of(source: Source, layout: Layout) -> Header:
         return Header([], 1, 1)
     k = place_of_header([fields for *_, fields in records])
     row, end, names = records[k]
-    told = tuple(told_of_title(source.name, row, fields) for row, _, fields in records[:k])
-    return Header(_padded(names, [fields for *_, fields in records[k + 1 :]]), row, layout.skip + end, told)
+    notes = tuple(title_note(source.name, row, fields) for row, _, fields in records[:k])
+    return Header(_padded(names, [fields for *_, fields in records[k + 1 :]]), row, layout.skip + end, notes)
 
 
-def told_of_title(file: str, row: int, fields: list[str]) -> str:
-    """What is to be told of a row above the header."""
+def title_note(file: str, row: int, fields: list[str]) -> str:
+    """Warnings about a row above the header."""
     return str(TableError(f"{fields[0].strip()!r} is above the header and was skipped", file=file, row=row))
 
 
@@ -167,8 +167,8 @@ class RowNumbers:
         kept = numbers < self.notes[0][0] if self.notes else np.ones(len(numbers), bool)
         return (table, numbers) if kept.all() else (table.slice(0, int(kept.sum())), numbers[kept])
 
-    def told_of_notes(self, file: str) -> list[str]:
-        """What is to be told of notes below the rows."""
+    def footer_notes(self, file: str) -> list[str]:
+        """Warnings about notes below the rows."""
         texts = [(row, next(cell for cell in fields if cell.strip())) for row, fields in self.notes]
         what = "is a note below the table and was skipped"
         return [str(TableError(f"{text.strip()!r} {what}", file=file, row=row)) for row, text in texts]
@@ -245,8 +245,8 @@ def header_again(table: Any) -> np.ndarray:
     return rows if any(not name.startswith("column ") for name in table.column_names) else rows[:0]
 
 
-def told_of_headers(file: str, rows: np.ndarray) -> list[str]:
-    """What is to be told of rows that repeat the header."""
+def header_notes(file: str, rows: np.ndarray) -> list[str]:
+    """Warnings about rows that repeat the header."""
     if not len(rows):
         return []
     more = f"; so do {len(rows) - 1} more, which were skipped too" if len(rows) > 1 else ""
@@ -254,7 +254,7 @@ def told_of_headers(file: str, rows: np.ndarray) -> list[str]:
 
 
 def mixed_encodings(table: Any, encoding: str, numbers: np.ndarray, file: str) -> list[str]:
-    """What is to be told of UTF-8 among rows of another encoding, as files have that were put together."""
+    """Warnings about UTF-8 among rows of another encoding, as files have that were put together."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -274,7 +274,7 @@ def mixed_encodings(table: Any, encoding: str, numbers: np.ndarray, file: str) -
 
 
 def rows_in_values(table: Any, separator: str, numbers: np.ndarray, file: str) -> list[str]:
-    """What is to be told of values over several lines that read like rows: a quote was opened where none should be."""
+    """Warnings about values over several lines that read like rows: a quote was opened where none should be."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

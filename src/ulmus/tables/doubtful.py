@@ -21,10 +21,10 @@ LAST = 3
 
 
 def without_totals(batch: TableBatch) -> tuple[TableBatch, list[str]]:
-    """The rows without those at the end that are totals of the others, and what is to be told of them.
+    """The rows without those at the end that are totals of the others, and warnings about them.
 
-    A row that reads like one is one where a number in it is the sum, or the mean, of those above; else it stays, and is
-    told.
+    A row that reads like one is one where a number in it is the sum, or the mean, of those above; else it stays,
+    with a warning.
     """
     texts, totals = [], []
     for i, name, value in _called_totals(batch):
@@ -64,8 +64,8 @@ def _called_totals(batch: TableBatch) -> list[tuple[int, str, str]]:
     return found
 
 
-def told_dates(batch: TableBatch, schema: Schema) -> list[str]:
-    """What is to be told of columns of dates that may be read in two ways."""
+def date_notes(batch: TableBatch, schema: Schema) -> list[str]:
+    """Warnings about columns of dates that may be read in two ways."""
     found = []
     for name, kind in schema.columns.items():
         text = ambiguous(distinct_texts(batch.columns[name]), kind.form) if kind.name == "date" and kind.form else ""

@@ -3,13 +3,13 @@
 import datetime
 from typing import Any
 
-from ulmus.tables.delimited import HEAD, place_of_header, told_of_title
+from ulmus.tables.delimited import HEAD, place_of_header, title_note
 from ulmus.tables.errors import TableError
 from ulmus.tables.sniff import Source
 
 
 def rows_of_workbook(source: Source) -> tuple[list[str], list[list[Any]], list[int], tuple[str, ...]]:
-    """Names; rows of numbers, truth values and texts, dates as ISO 8601; their numbers; and what is to be told."""
+    """Names; rows of numbers, truth values and texts, dates as ISO 8601; their numbers; and warnings."""
     try:
         from openpyxl import load_workbook
         from openpyxl.utils.exceptions import InvalidFileException
@@ -31,8 +31,8 @@ def rows_of_workbook(source: Source) -> tuple[list[str], list[list[Any]], list[i
     rows = [(row + [None] * width)[:width] for row in rows]
     head = [["" if value is None else str(value) for value in row] for row in rows[:HEAD]]
     k = place_of_header(head)
-    told = tuple(told_of_title(source.name, numbers[i], head[i]) for i in range(k))
-    return head[k], rows[k + 1 :], numbers[k + 1 :], told
+    notes = tuple(title_note(source.name, numbers[i], head[i]) for i in range(k))
+    return head[k], rows[k + 1 :], numbers[k + 1 :], notes
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a column of a file is, told from all its values, and its values as that.
+"""What a column of a file is, by all its values, and its values as that.
 
 The rules are those of frames (:mod:`ulmus.features.columns`, :mod:`ulmus.features.written`); Arrow reads what is plain.
 """

@@ -18,11 +18,11 @@ csv.field_size_limit(LONGEST)
 
 @dataclass(frozen=True)
 class Piece:
-    """Some rows of one file: a table of Arrow's, the number of each row there, and what is to be told of them."""
+    """Some rows of one file: a table of Arrow's, the number of each row there, and warnings about them."""
 
     table: Any
     numbers: np.ndarray
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def too_long(file: str, where: str) -> TableError:

@@ -8,10 +8,10 @@ import numpy as np
 
 from ulmus.features.findings import drift
 from ulmus.tables.read import read_batches
-from ulmus.tables.schema import Schema, Tell, columns_as_arrays, frame
+from ulmus.tables.schema import Schema, Warn, columns_as_arrays, frame
 from ulmus.tables.write import Kept, Writer, written_as_text
 
-#: Rows by which drift is told.
+#: Rows by which drift is detected.
 LOOKED_AT = 20_000
 
 
@@ -35,17 +35,17 @@ def predict_file(
     keep: bool = True,
     decimal: str = "auto",
     force: bool = False,
-    tell: Tell = lambda text: None,
+    warn: Warn = lambda text: None,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> int:
-    """How many rows were predicted; ``model`` is a pipeline, and ``tell`` is told what is odd about the rows."""
+    """How many rows were predicted; ``model`` is a pipeline, and ``warn`` gets what is odd about the rows."""
     rows, keeper = 0, Kept(typed=not written_as_text(output), decimal=decimal)
     with Writer(output) as writer:
         for batch in read_batches(data):
-            X = frame(batch, schema, tell, decimal=decimal, force=force)
+            X = frame(batch, schema, warn, decimal=decimal, force=force)
             if not rows and schema.profile:
                 for finding in drift(schema.profile, columns_as_arrays(X[:LOOKED_AT])):
-                    tell(finding.text)
+                    warn(finding.text)
             kept = keeper.columns(batch) if keep else {}
             writer.write(_table(model, X, kept, doubt or Doubt()))
             rows += len(X)

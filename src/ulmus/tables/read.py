@@ -1,4 +1,4 @@
-"""Files → batches of columns. Text formats are read as text; what a column is, is told later, from all of it."""
+"""Files → batches of columns. Text formats are read as text; the kind of a column is found later, from all of it."""
 
 import csv
 import os
@@ -18,11 +18,11 @@ from ulmus.tables import pieces
 from ulmus.tables.delimited import (
     RowNumbers,
     header_again,
+    header_notes,
     header_of,
     lines_of,
     mixed_encodings,
     rows_in_values,
-    told_of_headers,
 )
 from ulmus.tables.errors import TableError
 from ulmus.tables.objects import json_lines, table_of
@@ -39,13 +39,13 @@ WHOLE = 1 / 2
 class TableBatch:
     """Some rows: columns by name, and the number of each row, as a spreadsheet counts (a header is row 1).
 
-    ``files`` says how many of them come from which file, one after the other; ``told`` is what is odd about them.
+    ``files`` says how many of them come from which file, one after the other; ``notes`` are warnings about them.
     """
 
     columns: dict[str, Any]
     numbers: np.ndarray
     files: tuple[tuple[str, int], ...]
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def at(self, i: int) -> dict[str, Any]:
         """File and row of the i-th row here, for errors."""
@@ -61,7 +61,7 @@ class TableBatch:
         counts = np.diff(ends, prepend=0).tolist()
         files = tuple((file, count) for (file, _), count in zip(self.files, counts, strict=True) if count)
         return TableBatch(
-            {name: c.take(kept) for name, c in self.columns.items()}, self.numbers[kept], files, self.told
+            {name: c.take(kept) for name, c in self.columns.items()}, self.numbers[kept], files, self.notes
         )
 
     @property
@@ -116,8 +116,8 @@ def join_batches(batches: list[TableBatch]) -> TableBatch:
     names = dict.fromkeys(name for b in batches for name in b.columns)
     columns = {name: _joined([(b.columns.get(name), b.n_rows) for b in batches]) for name in names}
     files = tuple(part for b in batches for part in b.files)
-    told = tuple(text for b in batches for text in b.told)
-    return TableBatch(columns, np.concatenate([b.numbers for b in batches]), files, told)
+    notes = tuple(text for b in batches for text in b.notes)
+    return TableBatch(columns, np.concatenate([b.numbers for b in batches]), files, notes)
 
 
 def _joined(parts: list[tuple[Any, int]]) -> Any:
@@ -178,7 +178,7 @@ def _read_file(path: str) -> Iterator[TableBatch]:
                 continue
             names = unique_names(piece.table.column_names)
             columns = dict(zip(names, piece.table.columns, strict=True))
-            yield TableBatch(columns, piece.numbers, ((source.name, len(piece.numbers)),), piece.told)
+            yield TableBatch(columns, piece.numbers, ((source.name, len(piece.numbers)),), piece.notes)
             last = int(piece.numbers[-1])
     except DAMAGED as error:
         where = "from its start" if last is None else f"after row {last}"
@@ -226,16 +226,16 @@ def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
                     table = pa.table(batch.slice(min(max(given - passed, 0), batch.num_rows)))
                     passed += batch.num_rows
                     numbers = rows.numbers(max(given, passed - batch.num_rows), table.num_rows)
-                    told = [*header.told, *rows.told_of_notes(source.name)] if not given else []
+                    notes = [*header.notes, *rows.footer_notes(source.name)] if not given else []
                     given = max(given, passed)
                     table, numbers = rows.without_notes(table, numbers)
                     again = header_again(table)
-                    told += told_of_headers(source.name, numbers[again])
+                    notes += header_notes(source.name, numbers[again])
                     kept = np.delete(np.arange(len(numbers)), again)
                     table, numbers = (table.take(kept), numbers[kept]) if len(again) else (table, numbers)
-                    told += mixed_encodings(table, layout.encoding, numbers, source.name)
-                    told += rows_in_values(table, layout.separator, numbers, source.name)
-                    yield Piece(table, numbers, tuple(told))
+                    notes += mixed_encodings(table, layout.encoding, numbers, source.name)
+                    notes += rows_in_values(table, layout.separator, numbers, source.name)
+                    yield Piece(table, numbers, tuple(notes))
             return
         except (pa.ArrowInvalid, UnicodeDecodeError, OSError, EOFError) as error:
             if "Empty CSV" in str(error) or "Could not skip" in str(error):
@@ -281,12 +281,12 @@ def _parquet(source: Source, layout: Layout) -> Iterator[Piece]:
 def _workbook(source: Source, layout: Layout) -> Iterator[Piece]:
     from ulmus.tables.excel import rows_of_workbook
 
-    header, rows, numbers, told = rows_of_workbook(source)
+    header, rows, numbers, notes = rows_of_workbook(source)
     names = unique_names(header)
     for start in range(0, len(rows), 1 << 17):
         some = slice(start, start + (1 << 17))
         table = table_of([dict(zip(names, row, strict=True)) for row in rows[some]], dict.fromkeys(names))
-        yield Piece(table, np.array(numbers[some]), told if not start else ())
+        yield Piece(table, np.array(numbers[some]), notes if not start else ())
 
 
 def _chunks(column: Any) -> list[Any]:

@@ -28,12 +28,12 @@ _CALLED = {
     **{"time": "a time of the day", "duration": "a length of time"},
 }
 
-#: Rows from which on a column that has turned is told from a few odd values.
+#: Rows from which on a column that has turned is distinguished from a few odd values.
 ENOUGH = 20
 #: Shares of values that are not what their column is, or of missing ones, beyond which something is wrong with it.
 MOST, NEARLY_ALL = 0.5, 0.9
 
-Tell = Callable[[str], None]
+Warn = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -178,17 +178,17 @@ def _reason(column: Any, kind: Kind) -> str:
     return f"names the rows: {len(distinct_texts(column))} distinct values in {len(column)}"
 
 
-def frame(batch: TableBatch, schema: Schema, tell: Tell, *, decimal: str = "auto", force: bool = False) -> Any:
+def frame(batch: TableBatch, schema: Schema, warn: Warn, *, decimal: str = "auto", force: bool = False) -> Any:
     """The columns of the schema as a pandas frame.
 
-    A value that is not what its column is counts as missing, and is told. Where most are, the column is written
+    A value that is not what its column is counts as missing, with a warning. Where most are, the column is written
     differently from how it was in training: an error, unless ``force`` is set.
     """
     import pandas as pd
 
     found = {}
-    for text in batch.told:
-        tell(text)
+    for text in batch.notes:
+        warn(text)
     for name, kind in schema.columns.items():
         column = batch.column(name)
         written = Kind("number", DECIMALS[decimal][-1]) if kind.name == "number" and decimal != "auto" else kind
@@ -200,7 +200,7 @@ def frame(batch: TableBatch, schema: Schema, tell: Tell, *, decimal: str = "auto
             first = int(known.wrong[0])
             more = f" (and {len(known.wrong) - 1} more)" if len(known.wrong) > 1 else ""
             text = f"{column[first].as_py()!r} is not {_CALLED[kind.name]}; it counts as missing{more}"
-            tell(str(TableError(text, **batch.at(first), column=name)))
+            warn(str(TableError(text, **batch.at(first), column=name)))
     return pd.DataFrame(found, copy=False)
 
 

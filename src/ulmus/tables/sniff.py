@@ -22,7 +22,7 @@ def _zstd(source: Any) -> Any:
     return BufferedReader(pa.CompressedInputStream(pa.PythonFile(source), "zstd"))
 
 
-#: Bytes from which the rest is told.
+#: Bytes from which the rest is inferred.
 SAMPLE = 1 << 18
 #: Share of accented letters, of the others, in text of western Europe, at most.
 WESTERN = 0.25
@@ -146,7 +146,7 @@ class Source:
 def detect_encoding(sample: bytes, whole: bool) -> str:
     """By byte order mark; else UTF-8 where the bytes allow it; else Windows-1252 for letters that are mostly Latin.
 
-    What is left (Cyrillic, Greek, Chinese, …) is told by charset-normalizer, which needs more text than a few umlauts.
+    What is left (Cyrillic, Greek, Chinese, …) is left to charset-normalizer, which needs more text than a few umlauts.
     """
     for mark, encoding in BOMS.items():
         if sample.startswith(mark):

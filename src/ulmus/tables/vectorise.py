@@ -1,4 +1,4 @@
-"""From the columns of a file to features: the encoder of frames, told what the columns are."""
+"""From the columns of a file to features: the encoder of frames, with given kinds of columns."""
 
 from ulmus.features.table_encoder import TableEncoder
 from ulmus.tables.kinds import Kind

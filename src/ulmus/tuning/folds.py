@@ -10,7 +10,7 @@ from sklearn.utils import check_consistent_length
 from ulmus.engine import Rows
 from ulmus.statistics import Statistics, Summary
 
-#: Rows that judge a local stage, at least.
+#: Rows that score a local stage, at least.
 FEWEST_HELD = 500
 
 
@@ -38,7 +38,7 @@ def renumbered(folds: np.ndarray | None) -> np.ndarray | None:
     if number.max() < 1:
         raise ValueError(
             f"a sample of {len(folds)} rows holds rows of one fold only: one group has nearly all rows, so that models "
-            "cannot be judged on groups that they have not seen; leave out groups, or give finer ones"
+            "cannot be scored on groups that they have not seen; leave out groups, or give finer ones"
         )
     return number
 
@@ -94,9 +94,9 @@ def fold_numbers(
 
 
 def held_count(n_rows: int) -> int:
-    """Rows that judge a local stage: a tenth of all, at least 500; of more than 50,000, 5,000, or a twentieth.
+    """Rows that score a local stage: a tenth of all, at least 500; of more than 50,000, 5,000, or a twentieth.
 
-    A stage is judged in few leaves, and these are a smaller share the more rows there are: a fixed number of rows would
-    leave a handful to judge by.
+    A stage is scored in few leaves, and these are a smaller share the more rows there are: a fixed number of rows would
+    leave a handful to score by.
     """
     return int(np.clip(n_rows // 10, FEWEST_HELD, max(5_000, n_rows // 20)))

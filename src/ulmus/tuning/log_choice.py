@@ -6,6 +6,7 @@ of many a part is held out, and so are folds. Models of the path begin where the
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from ulmus.solvers.log_kernel import DualLogSolution, fit_kernel_softmax
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.softmax import LogProblem
 from ulmus.tuning.log_held import around, log_held_sets, path_of
-from ulmus.tuning.log_loss import PATIENCE, LogTrial, best_trial, criterion_of, log_path, weights_of
+from ulmus.tuning.log_loss import LogTrial, best_trial, criterion_of, log_path, path, weights_of
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.surface import Trial
 
@@ -38,8 +39,8 @@ WIDTH_STEPS, MAX_WIDTHS, CLEARLY = (4.0, 2.0), 4, 0.01
 STEADIER = 0.01
 #: Condition numbers of kernel matrices up to which passes that square nothing keep their digits without whitened rows.
 UNSQUARED = 1e12
-#: What may be left of the objective of models that are judged.
-JUDGED = 1e-4
+#: What may be left of the objective of models that are scored.
+TRIAL_TOLERANCE = 1e-4
 #: What may be left of the objective of a model that is kept: scores are then right to some 1e-6.
 TOLERANCE = 1e-13
 
@@ -97,18 +98,15 @@ def choose_C(
     fit_intercept: bool,
     n_jobs: int | None,
 ) -> PenaltyChoice:
-    """The C of a model on these features, sought near another; rows that have folds are judged fold by fold."""
+    """The C of a model on these features, sought near another; rows that have folds are scored fold by fold."""
     most = min(MOST, KEPT_BYTES // (8 * features.n_features_out))
     rows = gathered(rows)  # copies are a weight, so that both lead the same way
     some = rows if len(rows) <= most else distinct_sample(rows, most, rng)[1]
     problem = posed_in_double(features, some, near_C, fit_intercept, n_jobs)
     with quietly():
         if some.fold is None and len(some) <= LEFT_OUT:
-
-            def run(values: list[float], begun: LogTrial | None) -> list[LogTrial]:
-                return log_path(problem, values, criterion=criterion, tol=JUDGED, begun=begun)
-
-            trials: list[Any] = around(run, near_C)
+            run = partial(log_path, problem, criterion=criterion, tol=TRIAL_TOLERANCE)
+            trials: list[Any] = around(lambda C, begun: run(C, begun=begun), near_C)
             solution = trials[best_trial(trials, STEADIER)].solution
         else:
             seed = int(rng.randint(2**31 - 1))
@@ -158,15 +156,6 @@ def choose_width(
     return here, tried[here].C, tuple(seen)
 
 
-@dataclass(frozen=True)
-class KernelTrial:
-    """One C of an exact kernel: the criterion of rows left out, and the solution."""
-
-    C: float
-    loss: float
-    solution: DualLogSolution
-
-
 def kernel_of(cross: CrossKernel, rows: Rows, n_jobs: int | None) -> np.ndarray:
     """The kernel between the rows, both triangles."""
     K, _ = kernel_triangle(cross, rows.X, n_jobs)
@@ -195,33 +184,23 @@ def choose_kernel_C(
     cross = CrossKernel(kernel, dense(rows.X, np.float64), parameters)
     K, weight = kernel_of(cross, rows, n_jobs), np.ones(len(rows)) if rows.weight is None else rows.weight
 
-    def trial(C: float, begun: DualLogSolution | None) -> KernelTrial:
+    def trial(C: float, begun: LogTrial | None) -> LogTrial:
         found = fit_kernel_softmax(
             *(K.copy(), rows.T, C),
             weight=rows.weight,
             unit=rows.unit,
             fit_intercept=fit_intercept,
-            tol=JUDGED,
+            tol=TRIAL_TOLERANCE,
             leave_one_out=rows.fold is None,
-            begun=begun,
+            begun=None if begun is None else begun.solution,
         )
-        P = found.left_out if rows.fold is None else fold_scores(K, rows, C, fit_intercept, JUDGED)
+        P = found.left_out if rows.fold is None else fold_scores(K, rows, C, fit_intercept, TRIAL_TOLERANCE)
         assert P is not None
         tested = ~np.isnan(P[:, 0])
-        return KernelTrial(C, criterion_of(criterion, rows.T[tested], P[tested], weight[tested]), found)
-
-    def run(values: list[float], begun: KernelTrial | None) -> list[KernelTrial]:
-        trials, lowest = [], np.inf if begun is None else begun.loss
-        for C in values:
-            begun = trial(C, None if begun is None else begun.solution)
-            trials.append(begun)
-            lowest = min(lowest, begun.loss)
-            if begun.loss > (1 + PATIENCE) * lowest:
-                break
-        return trials
+        return LogTrial(C, criterion_of(criterion, rows.T[tested], P[tested], weight[tested]), found, P)
 
     with quietly():
-        return PenaltyChoice.of(around(run, near_C), len(rows))
+        return PenaltyChoice.of(around(partial(path, trial), near_C), len(rows))
 
 
 def fit_exact(

@@ -21,8 +21,8 @@ from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path
 STEP, ENDS, BEHIND = 4.0, (2.0**-14, 2.0**28), 2
 #: Up to so many distinct rows, each of several sets is held out once.
 FEW, SETS = 1_000, 5
-#: What may be left of the objective of models that are judged, and of smaller ones that tell where to look.
-JUDGED, GLANCED = 1e-3, 5e-3
+#: What may be left of the objective of models that are scored, and of smaller ones that tell where to look.
+TRIAL_TOLERANCE, GLANCED = 1e-3, 5e-3
 #: Up to so many rows models are fitted to this: it costs nothing, and units or the order of labels move no choice.
 HARDLY_ANY, EXACT = 300, 1e-9
 #: Rows to learn from, rows held out, and features with which the path is taken where there are more.
@@ -34,7 +34,7 @@ SINGLE_BYTES = 2**22
 
 
 def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
-    """Sets of rows that judge log models, each as the weight of every row that it holds out.
+    """Sets of rows that score log models, each as the weight of every row that it holds out.
 
     Folds, or distinct rows with all their copies. Where equal rows are observations of their own
     (:func:`ulmus.features.sampling.left_out_together`), copies are dealt one by one.
@@ -76,7 +76,7 @@ def path_near(
     step: float = STEP,
     behind: int = BEHIND,
     most: int | None = None,
-    tol: float = JUDGED,
+    tol: float = TRIAL_TOLERANCE,
 ) -> list[HeldTrial]:
     """Trials of rising C, from so many steps below this one; and of falling ones, where the first is the best.
 
@@ -111,14 +111,14 @@ def path_of(
     """
     n, L = problem.rows.X.shape[0], problem.features.n_features_out
     if not isinstance(problem.features, Precomputed) or (n <= 2 * FEW_ROWS and L <= 2 * FEW_FEATURES):
-        return path_near(problem, C, held, criterion, tol=tolerance_of(n, JUDGED)), 0.0
+        return path_near(problem, C, held, criterion, tol=tolerance_of(n, TRIAL_TOLERANCE)), 0.0
     few, some = _few_of(problem, held, order)
     glances = path_near(few, C, some, criterion, tol=GLANCED)
     place = best_trial(glances)
     best, weaker = glances[place], glances[max(place - 2, 0)]
     begun = padded(weaker, L) if len(some) == len(held) else None
     around = sorted({weaker.C, best.C})
-    trials = held_path(problem, around, held, criterion=criterion, tol=JUDGED, begun=begun, patience=np.inf)
+    trials = held_path(problem, around, held, criterion=criterion, tol=TRIAL_TOLERANCE, begun=begun, patience=np.inf)
     gained = best.loss - trials[-1].loss
     return trials, gained / trials[-1].loss if gained > CLEARLY * trials[-1].blur else 0.0
 

@@ -1,6 +1,6 @@
-"""Choosing the C of a log model: the path with warm starts, judged on scores of rows that were left out."""
+"""Choosing the C of a log model: the path with warm starts, scored by rows that were left out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ PATIENCE = 0.02
 #: Criteria that differ by less than this share are equal.
 FLAT = 1e-3
 #: Log losses are equal, too, where those of all rows held out differ by less than this in all, in nats.
-TOLD = 0.1
+NOISE = 0.1
 
 
 def criterion_of(criterion: str, T: np.ndarray, F: np.ndarray, weight: np.ndarray | None = None) -> float:
@@ -65,12 +65,24 @@ def _auc(positive: np.ndarray, score: np.ndarray, w: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class LogTrial:
-    """One C: its solution, and the criterion of rows left out."""
+    """One C: the criterion of rows left out, the solution, and scores of these rows."""
 
     C: float
     loss: float
-    solution: LogSolution
+    solution: Any
     left_out: np.ndarray
+
+
+def path(trial: Callable[[float, Any], Any], C: Sequence[float], begun: Any = None) -> list[Any]:
+    """Trials of every C in turn, each begun where the last (or the one ``begun``) ended, until one is clearly worse."""
+    trials, lowest = list[Any](), np.inf if begun is None else begun.loss
+    for each in C:
+        begun = trial(each, begun)
+        trials.append(begun)
+        lowest = min(lowest, begun.loss)
+        if begun.loss > (1 + PATIENCE) * lowest:
+            break
+    return trials
 
 
 def log_path(
@@ -78,45 +90,26 @@ def log_path(
     C: Sequence[float],
     *,
     criterion: str = "log_loss",
-    scored: np.ndarray | None = None,
-    mass: np.ndarray | None = None,
-    held: tuple[np.ndarray, np.ndarray] | None = None,
     tol: float = 1e-4,
-    refits: int = 0,
     begun: LogTrial | None = None,
 ) -> list[LogTrial]:
-    """Models for every C in turn, each begun where the last (or the trial ``begun``) ended, until one is clearly worse.
+    """The path of models on features, scored by approximate leave-one-out."""
+    index = np.arange(len(problem.rows))
 
-    They are judged by approximate leave-one-out on the rows ``scored`` (with weights ``mass``), or on rows that they
-    never saw: ``held`` are the features ``Φ`` of those and their codes ``T``.
-    """
-    trials: list[LogTrial] = []
-    start, gram = None, None
-    if begun is not None:
-        start, gram = weights_of(begun.solution, problem.fit_intercept), begun.solution.gram
-    lowest = np.inf if begun is None else begun.loss
-    index = np.arange(len(problem.rows)) if scored is None else scored
-    for each in C:
-        here = replace(problem, C=each)
-        solution = fit_softmax(here, start=start, gram=gram, tol=tol)
-        start, gram = weights_of(solution, problem.fit_intercept), solution.gram
-        if held is not None:
-            F, T = held[0] @ solution.beta + solution.intercept, held[1]
-        else:
-            F, T = left_out(here, solution, index, refits=refits), problem.rows.T[index]
-        weight = mass if mass is not None or held is not None else problem.weight[index]
-        trials.append(LogTrial(each, criterion_of(criterion, T, F, weight), solution, F))
-        lowest = min(lowest, trials[-1].loss)
-        if trials[-1].loss > (1 + PATIENCE) * lowest:
-            break
-    return trials
+    def trial(C: float, begun: LogTrial | None) -> LogTrial:
+        here = replace(problem, C=C)
+        solution = fit_softmax(here, **({} if begun is None else _beginning(begun.solution, problem)), tol=tol)
+        F = left_out(here, solution, index)
+        return LogTrial(C, criterion_of(criterion, problem.rows.T, F, problem.weight), solution, F)
+
+    return path(trial, C, begun)
 
 
 @dataclass(frozen=True)
 class HeldTrial:
     """One C: the criterion of all held-out rows, and the solution without each set of them.
 
-    Differences of the criterion below ``blur`` are not told by so many rows.
+    Differences of the criterion below ``blur`` mean nothing with so many rows.
     """
 
     C: float
@@ -135,7 +128,7 @@ def held_path(
     begun: HeldTrial | None = None,
     patience: float = PATIENCE,
 ) -> list[HeldTrial]:
-    """Models for every C in turn, each without one of several sets of rows, judged together on what they never saw.
+    """Models for every C in turn, each without one of several sets of rows, scored together on what they never saw.
 
     A set is the weight of every row that it holds out; scores come with those of all rows. Every model begins where
     that of the last C (or of the trial ``begun``) ended; the path ends where the criterion has risen by a share of
@@ -147,7 +140,7 @@ def held_path(
     T = np.concatenate([problem.rows.T[rows] for rows in scored])
     weight = np.concatenate([out[rows] for out, rows in zip(held, scored, strict=True)])
     by_log = criterion in ("log_loss", FLOORED)
-    blur = TOLD / max(float(weight.sum()), len(weight)) if by_log else 0.0
+    blur = NOISE / max(float(weight.sum()), len(weight)) if by_log else 0.0
     last = None if begun is None else begun.solutions
     lowest = np.inf if begun is None else begun.loss
     for each in C:
@@ -172,7 +165,7 @@ def _beginning(solution: LogSolution, problem: LogProblem) -> dict[str, Any]:
 
 
 def best_trial(trials: Sequence[Any], flat: float = FLAT) -> int:
-    """The first trial whose criterion is practically the lowest, but for this share, or for what is not told."""
+    """The first trial whose criterion is practically the lowest, but for this share, or for what is blurred."""
     lowest = min(trial.loss for trial in trials)
     near = max((1 + flat) * lowest, lowest + max(getattr(trial, "blur", 0.0) for trial in trials))
     return next(i for i, trial in enumerate(trials) if trial.loss <= near)

@@ -38,7 +38,7 @@ FACTOR = 2.0
 MOST_WIDTHS = 8
 #: A width is left for its neighbour only when that is better by this share: flat kernels tie with ever larger C.
 GAIN = 0.01
-#: Rows that are left out one by one to judge a trial, at least; of more than twice as many, half of them.
+#: Rows that are left out one by one to score a trial, at least; of more than twice as many, half of them.
 SCORED = 1_500
 #: Rows whose distances tell the heuristic width.
 UNIT_ROWS = 200
@@ -84,7 +84,7 @@ class Climb:
 
 @dataclass(frozen=True)
 class MetricSearch:
-    """Judges widths and metrics; rows are given with the coordinates that the kernel is to see.
+    """Scores widths and metrics; rows are given with the coordinates that the kernel is to see.
 
     They come in random order. The first are the landmarks, whatever metric shows them: with landmarks of its own, a
     metric could be better by luck. Trials are called by the ``preparation`` and the ``metric`` that they were seen by.

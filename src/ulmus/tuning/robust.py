@@ -6,7 +6,7 @@ leave-one-out. Targets farther than three deviations from the pilot are then **t
 distance, those farther than ten are left out, and width, size and a first C come from the search for squares on the
 rest. Clean targets stay as they are.
 
-The last word on C has the robust model itself: a climb over powers of two from there, judged by approximate
+The last word on C has the robust model itself: a climb over powers of two from there, scored by approximate
 leave-one-out (one Newton step, :mod:`ulmus.solvers.robust`) or by folds, in the loss that is minimised.
 """
 
@@ -34,7 +34,7 @@ from ulmus.tuning.surface import lowest
 TEMPER = 3.0
 #: Deviations beyond which rows are left out of the search.
 TOO_FAR = 10.0
-#: Rows of the rough fit, and rows on which C is judged, at most.
+#: Rows of the rough fit, and rows on which C is scored, at most.
 PILOT_ROWS = 2_000
 SCORED_ROWS = 4_000
 #: C that are tried, at most.

@@ -1,4 +1,4 @@
-"""Judging every C of a feature map on rows the model did not see: leave-one-out, or k folds from statistics."""
+"""Scoring every C of a feature map on rows the model did not see: leave-one-out, or k folds from statistics."""
 
 import time
 from collections.abc import Callable
@@ -24,7 +24,7 @@ __all__ = ["C_LIMITS", "FLAT", "GCV", "Scorer", "Summary", "Trial"]
 ROUND_OFF = 1e-9
 #: Share of the rows, at either end, whose differences between two models are not believed.
 TAIL = 1e-3
-#: Bytes of features that are kept while every C of a model is judged.
+#: Bytes of features that are kept while every C of a model is scored.
 PRECOMPUTED_BYTES = 2**27
 #: Features above which a few C are judged by factors, and judged rows a feature up to which that is less work.
 VERY_MANY, JUDGED_ROWS = 1024, 8
@@ -71,9 +71,9 @@ class Scorer:
         return summarise(partial(self.statistics_of, features), self.rows, self.folds)
 
     def precomputed(self, features: FeatureMap, *, raw: bool = False) -> tuple["Scorer", FeatureMap]:
-        """The same scorer with the features themselves as rows, where most rows are judged and memory allows.
+        """The same scorer with the features themselves as rows, where most rows are scored and memory allows.
 
-        Otherwise features are evaluated once for the sums and once more for the judged rows. With ``raw`` no row is
+        Otherwise features are evaluated once for the sums and once more for the scored rows. With ``raw`` no row is
         whitened, where that costs few digits.
         """
         n, D = len(self.rows), features.n_features_out
@@ -105,7 +105,7 @@ class Scorer:
     def trials(
         self, stage: str, width: float, features: FeatureMap, summary: Summary, log2_C: np.ndarray, sizes: list[int]
     ) -> list[Trial]:
-        """Losses of the models that use the first so many features, for every C, from one pass over the judged rows."""
+        """Losses of the models that use the first so many features, for every C, from one pass over the scored rows."""
         began = time.perf_counter()
         few = len(log2_C) <= FEW_C and self.by_factors(min(sizes))
         paths = self._factored if few else self._paths

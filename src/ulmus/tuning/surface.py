@@ -90,7 +90,7 @@ class Surface:
         return lowest(self.loss)
 
     def wanted(self, start: np.ndarray) -> np.ndarray:
-        """The log2 C to judge next: all of ``start``, then whatever lies past an end, or in a gap, beside the best."""
+        """The log2 C to score next: all of ``start``, then whatever lies past an end, or in a gap, beside the best."""
         grid, loss, best = self.grid, self.loss, self.best if len(self.grid) else 0
         if not len(grid):
             return start

@@ -1,9 +1,9 @@
 """
-A raw frame, and what matters in it
-===================================
+A raw data frame, and which columns matter
+==========================================
 
-Text, categories and holes go in as they are. The model tells on one screen what it was fitted to, what it chose and how
-well it does on rows left out, and which columns it leans on.
+Text, categories and missing values go in as they are. ``summary()`` shows on one screen what was fitted, what was
+chosen, the scores on held-out rows and the most important columns.
 """
 
 import matplotlib.pyplot as plt

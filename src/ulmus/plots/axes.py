@@ -1,4 +1,4 @@
-"""Ticks that can be read: few enough not to overlap, large numbers as people write them."""
+"""What displays share: axes to draw on, styles of lines, and tick labels that do not run into each other."""
 
 from typing import Any
 
@@ -31,3 +31,36 @@ def label(value: float, largest: float) -> str:
     unit, name = next(((unit, name) for unit, name in _SHORT if largest >= unit), (1.0, ""))
     text = f"{value / unit:,.6g}" if unit > 1 else f"{value:,.12g}"
     return (text + (name if value else "")).replace("-", "−")
+
+
+#: (line style, marker) of the lines of one panel, in order: they differ without colour.
+STYLES = (("-", "o"), ("--", "s"), ("-.", "^"), (":", "D"), ((0, (5, 1)), "v"), ((0, (1, 1)), "P"), ((0, (8, 2)), "X"))
+#: How the choice is marked.
+STAR: dict[str, Any] = {
+    "marker": "*",
+    "markersize": 17,
+    "color": "black",
+    "markerfacecolor": "gold",
+    "linestyle": "none",
+    "zorder": 5,
+}
+
+
+def styles(count: int) -> list[Any]:
+    """Styles of so many lines."""
+    return [STYLES[k % len(STYLES)] for k in range(count)]
+
+
+def pyplot(name: str) -> Any:
+    """Matplotlib, for the display of this name."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(f'{name} draws with matplotlib; get it with pip install "ulmus[plot]"') from error
+    return plt
+
+
+def axes_for(name: str, ax: Any, height: float) -> Any:
+    """The axes that were given, or those of a new figure."""
+    plt = pyplot(name)
+    return plt.subplots(figsize=(7, height), layout="constrained")[1] if ax is None else ax
