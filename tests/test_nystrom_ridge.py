@@ -177,7 +177,7 @@ def test_measured_round_off_is_that_of_the_solution(weighted, fit_intercept):
         sums = engine.gram_statistics(raw.features, raw.rows)
         system = NormalEquations(raw.whitened(sums), raw.C, fit_intercept)
         found = system.solution()
-        measured = RoundOff(raw, sums, DOUBLE)(system, found)
+        measured = RoundOff(raw, sums, DOUBLE, raw)(system, found)
         F = phi.transform(X)
         off = F @ (found.beta - exact.beta) + found.intercept - exact.intercept
         true = np.linalg.norm(off) / np.linalg.norm(F @ exact.beta)
@@ -214,7 +214,7 @@ def test_partly_white_sums_corrected_by_raw_kernel_values_predict_as_well_as_cor
     def off(beta):
         return relative_error(engine.apply(phi.cross_kernel_, X, phi.weight_to_landmarks(beta)), white)
 
-    monkeypatch.setattr(nystrom_ridge, "worth_measuring", lambda *_, **__: False)
+    monkeypatch.setattr("ulmus.solvers.round_off.worth_measuring", lambda *_, **__: False)
     found = fit_nystrom_ridge(phi, Rows(X, T), 2.0**12)
     assert found.n_corrections > 0
     monkeypatch.setattr(nystrom_ridge, "RAW_LIMIT", 0.0)

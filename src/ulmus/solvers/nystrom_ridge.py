@@ -257,5 +257,4 @@ def _fit_given(
 def _fit_sums(problem: Problem, corrected: Problem, precision: Precision) -> Solution | None:
     """Weights by sums of the rows, corrected by another form of them where a sample says that digits were lost."""
     sums = engine.gram_statistics(problem.features, problem.rows, dtype=precision.dtype, n_jobs=problem.n_jobs)
-    measure = RoundOff(problem, sums, precision) if worth_measuring(corrected, whitened=False) else None
-    return fit_gram(corrected, precision, problem.whitened(sums), measure)
+    return fit_gram(corrected, precision, problem.whitened(sums), RoundOff(problem, sums, precision, corrected))

@@ -35,15 +35,18 @@ def worth_measuring(problem: Problem, *, whitened: bool) -> bool:
 
 @dataclass(frozen=True)
 class RoundOff:
-    """Measures the round-off in the solutions of a problem with these sums (not whitened yet)."""
+    """Measures the round-off in the solutions of a problem with these sums (not whitened yet), to be ``corrected``."""
 
     problem: Problem
     sums: Statistics
     precision: Precision
+    corrected: Problem
 
     def __call__(self, system: NormalEquations, solution: Solution) -> float:
-        """Estimate of the relative error of fitted values."""
+        """Estimate of the relative error of fitted values; infinite for few rows, where corrections are cheap."""
         n = len(self.problem.rows)
+        if not worth_measuring(self.corrected, whitened=False):
+            return np.inf
         m = min(SAMPLED_ROWS, int(SHARE * n))
         some = replace(self.problem, rows=self.problem.rows.take(np.arange(m) * n // m))
         part = engine.gram_statistics(some.features, some.rows, dtype=self.precision.dtype, n_jobs=some.n_jobs)
