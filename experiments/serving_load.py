@@ -3,12 +3,14 @@
     python -m experiments.serving_load --requests 100000
 
 A model of 1,000 landmarks on eight columns is fitted, served, and asked for one row at a time by connections that stay
-open. Told are requests a second and every answer that is not what the model says of that row.
+open. Told are requests a second, processor seconds of the server and of the clients (the rate depends on what else the
+machine does, these hardly), and every answer that is not what the model says of that row.
 """
 
 import argparse
 import asyncio
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -49,7 +51,7 @@ def fitted(folder: Path) -> tuple[Path, list[bytes], np.ndarray]:
     pipeline = model_for(schema, "nkelm", effort="fast", seed=0, threads=1)
     pipeline[-1].set_params(n_landmarks=LANDMARKS, gamma=0.1, C=100.0)
     X = frame(batch, schema, print)
-    pipeline.fit(X, target(batch, schema)[0])
+    pipeline.fit(X, target(batch, schema, print)[0])
     save(pipeline, file, notes={"table": schema.to_json()})
     bodies = [json.dumps(row).encode() for row in rows.drop(columns="y")[:ASKED].to_dict("records")]
     head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -92,7 +94,7 @@ async def ready(port: int) -> None:
 
 
 def main() -> None:
-    """Run, and print one line."""
+    """Run, and print two lines."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--connections", type=int, default=32)
@@ -103,11 +105,16 @@ def main() -> None:
         server = subprocess.Popen([sys.executable, "-m", "ulmus", "serve", str(file), "--port", str(given.port)])
         try:
             asyncio.run(ready(given.port))
+            began = time.process_time()
             rate, wrong = asyncio.run(load(given.port, given.requests, given.connections, requests, expected))
         finally:
             server.terminate()
             server.wait(timeout=30)
     print(f"{given.requests:,} requests, {given.connections} connections: {rate:,.0f} a second, {wrong} wrong answers")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    served, asked = used.ru_utime + used.ru_stime, time.process_time() - began
+    each = f"{1e3 * served / given.requests:.2f} serving, {1e3 * asked / given.requests:.2f} asking"
+    print(f"processor seconds in a thousand requests: {each}")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from ulmus._blas import (
     solve_lower_transposed,
     square_in_place,
     times_own_transpose,
+    upper_rcond,
 )
 
 
@@ -119,3 +120,11 @@ def test_a_system_is_solved_from_its_factor():
     factor = A.copy(order="F")
     assert cholesky_in_place(factor) == 0
     assert relative_error(solve_factored(factor, B), np.linalg.solve(A, B)) < 1e-12
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_condition_of_a_triangle_is_estimated_to_a_factor(order):
+    R = np.asarray(np.triu(rows(40, 40)) + 3 * np.eye(40), order=order)
+    exact = 1 / np.linalg.cond(R, 1)
+    assert (1 - 1e-12) * exact <= upper_rcond(R) < 5 * exact
+    assert upper_rcond(np.triu(np.ones((3, 3)), 1)) == 0.0

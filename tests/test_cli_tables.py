@@ -152,7 +152,7 @@ def test_a_model_file_that_is_not_there_is_a_model_that_cannot_be_used(folder, m
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b'[{"x": 1, "y": 2},\n {"x": 2, "y": 3}]', "one object per line"),
+        (b'{"x": {"0": 1, "1": 2}, "y": {"0": 2, "1": 3}}', "one object per line"),
         (b"PK\x03\x04 and so on", "save the table as CSV"),
     ],
 )

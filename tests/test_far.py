@@ -49,10 +49,10 @@ def rows(seed, n):
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: f"{type(model).__name__}, {getattr(model, 'loss', '')}")
 def test_few_rows_of_the_same_place_are_far_and_all_of_another(model):
-    (X, y), (Q, _) = rows(0, 1000), rows(1, 3000)
+    (X, y), (Q, _) = rows(0, 500), rows(1, 3000)
     model.fit(X, y if hasattr(model, "predict_interval") else np.digitize(y, [-1, 0, 1]))
     for rate in (0.01, 0.1):
-        assert model.is_far(Q, rate).mean() < rate + 3 * np.sqrt(rate / 1000) + 0.03 * rate**0.5
+        assert model.is_far(Q, rate).mean() < rate + 3 * np.sqrt(rate / 500) + 0.03 * rate**0.5
     if not isinstance(model, ELMRegressor | OSELMRegressor):  # nodes that are flat far away leave the leverage small
         assert model.is_far(Q + 30).all()
 

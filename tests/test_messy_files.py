@@ -10,7 +10,7 @@ import pytest
 import ulmus
 from ulmus.features.frames import columns_of, frame_of, read
 from ulmus.tables import TableError
-from ulmus.tables.doubtful import told_dates, without_totals
+from ulmus.tables.doubtful import date_notes, without_totals
 from ulmus.tables.read import read_table
 from ulmus.tables.schema import frame, learn, target
 from ulmus.tables.vectorise import encoder
@@ -24,7 +24,7 @@ def learned(tmp_path, goal, text, encoding="utf-8"):
     file.write_bytes(text.encode(encoding))
     batch = read_table(str(file))
     schema, said = learn(batch, goal), []
-    return schema, frame(batch, schema, said.append), target(batch, schema)[0], said
+    return schema, frame(batch, schema, said.append), target(batch, schema, said.append)[0], said
 
 
 def lines(header, row):
@@ -94,7 +94,7 @@ def test_notes_below_a_blank_line_are_left_out_and_told_with_their_row(tmp_path,
     np.testing.assert_array_equal(X["gross"], np.arange(N))
     np.testing.assert_array_equal(y, 2.0 * np.arange(N))
     notes = [(N + 3 + k, note.strip(";")) for k, note in enumerate(below) if note]
-    told = read_table(str(tmp_path / "table.csv")).told
+    told = read_table(str(tmp_path / "table.csv")).notes
     assert [f"row {row}: {note!r} is a note below the table" in text for (row, note), text in zip(notes, told)] == [
         True
     ] * len(notes)
@@ -114,7 +114,7 @@ def test_rows_of_one_value_below_a_blank_line_are_rows(tmp_path):
     file = tmp_path / "table.csv"
     file.write_text("city,price\nBerlin,\n\nBonn,\n")
     batch = read_table(str(file))
-    assert (batch.n_rows, batch.told) == (2, ())
+    assert (batch.n_rows, batch.notes) == (2, ())
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_blank_rows_of_other_formats_are_counted_as_well(tmp_path):
     book.save(tmp_path / "t.xlsx")
     batch = read_table(str(tmp_path / "t.xlsx"))
     assert (list(batch.columns), batch.numbers.tolist()) == (["a", "b"], [4, 5, 9])
-    assert "row 1: 'Sales' is above the header" in batch.told[0]
+    assert "row 1: 'Sales' is above the header" in batch.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -214,10 +214,10 @@ def test_a_quote_too_many_is_told(tmp_path):
     broken = text.replace('"note 7"', '"note 7', 1)
     file = tmp_path / "table.csv"
     file.write_text(broken.replace('"note 9"', 'note 9"', 1))
-    (told,) = read_table(str(file)).told
+    (told,) = read_table(str(file)).notes
     assert "row 9, column 'note': a value of 2 lines that read like rows" in told
     file.write_text(lines("a,note,y", lambda i: f'{i},"Dear all,\nthis, and that\nYours",{i % 7}.5'))
-    assert read_table(str(file)).told == ()
+    assert read_table(str(file)).notes == ()
 
 
 def test_a_header_that_comes_again_is_left_out_and_told_with_its_row(tmp_path):
@@ -255,7 +255,7 @@ def test_days_and_months_that_may_be_exchanged_are_told_and_first_days_of_months
         file.write_text("day,y\n" + "".join(f"{t},{i}.5\n" for i, t in enumerate(texts)))
         batch = read_table(str(file))
         schema = learn(batch, "y")
-        (told,) = told_dates(batch, schema)
+        (told,) = date_notes(batch, schema)
         assert f"are read as {order}.year" in told
         X = frame(batch, schema, lambda _: None)
         np.testing.assert_array_equal(X["day"].to_numpy().astype("datetime64[D]"), months.to_numpy("datetime64[D]"))
@@ -263,7 +263,7 @@ def test_days_and_months_that_may_be_exchanged_are_told_and_first_days_of_months
             ulmus.TableEncoder().fit(pd.DataFrame({"day": texts}))
     file.write_text("day,y\n" + "".join(f"{d.strftime('%d/%m/%Y')},{i}.5\n" for i, d in enumerate(DAYS)))
     batch = read_table(str(file))
-    assert told_dates(batch, learn(batch, "y")) == []
+    assert date_notes(batch, learn(batch, "y")) == []
 
 
 @pytest.mark.parametrize(
@@ -392,10 +392,10 @@ def test_two_encodings_in_one_file_are_told_with_the_first_row_of_the_other(tmp_
     rows = [f"{('Köln', 'Bonn')[i % 2]},{i % 5}.5\n" for i in range(N)]
     file = tmp_path / "table.csv"
     file.write_bytes(b"city,y\n" + "".join(rows[:30]).encode("cp1252") + "".join(rows[30:]).encode())
-    (told,) = read_table(str(file)).told
+    (told,) = read_table(str(file)).notes
     assert "row 32, column 'city': 'KÃ¶ln' is 'Köln' in UTF-8, and other rows are in cp1252" in told
     file.write_bytes(b"city,y\n" + "".join(rows).encode("cp1252"))
-    assert read_table(str(file)).told == ()
+    assert read_table(str(file)).notes == ()
 
 
 def test_lakhs_and_dates_with_times_in_four_forms_are_read(tmp_path):
@@ -413,7 +413,15 @@ def test_lakhs_and_dates_with_times_in_four_forms_are_read(tmp_path):
     [
         ("<html><table><tr><td>1</td></tr></table></html>", "a web page"),
         ("<?xml version='1.0'?><rows/>", "an XML document"),
-        (lines("town   wind  y", lambda i: f"T{i}   {i}  3"), "Blanks do not separate columns"),
+        (lines("town   wind  y", lambda i: f"T{i}   {i}  3" + i % 2 * "  4"), "Blanks do not divide these rows evenly"),
+        (lines("1.5,2.5,3.5", lambda i: f"{i},{i}.5,3"), "The first row reads like values"),
+        (lines("a,b,y", lambda i: rf'{i},"say \"hi\", {i}",3'), "quotes in values must be doubled"),
+        ("@RELATION t\n@ATTRIBUTE a NUMERIC\n@DATA\n1\n", "an ARFF file; scipy.io.arff.loadarff reads it"),
+        ("1.5 1:2 7:3\n2.5 2:1\n", "svmlight; sklearn.datasets.load_svmlight_file reads it"),
+        ('{"x": {"0": 1, "1": 2}, "y": {"0": 3, "1": 4}}', "one JSON object holds all rows; write one object per line"),
+        ('{"data": [{"x": 1, "y": 2}]}', "column 'data': a value must be .*; if it holds the rows, write"),
+        ("ARROW1\0\0", "an Arrow or Feather file; save it as Parquet"),
+        ("r\x01\x01\0", "neither text nor Parquet; save it as CSV or Parquet"),
     ],
 )
 def test_what_is_no_table_of_ours_is_told_with_what_to_do(tmp_path, text, words):

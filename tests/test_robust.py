@@ -78,12 +78,12 @@ def test_without_arguments_sinc_with_outliers_is_fitted_better_than_by_tikhonov(
     Q = np.linspace(-15, 15, 1001)[:, None]
     truth = np.sinc(Q[:, 0] / np.pi)
     wins = 0
-    for seed in range(5):
+    for seed in range(3):
         X, y = datasets.make_sinc(300, noise=0.1, outliers=True, random_state=seed)
         models = (MODELS[family](random_state=seed), plain(random_state=seed))
         robust, tikhonov = (np.mean((m.fit(X, y).predict(Q) - truth) ** 2) for m in models)
         wins += robust < tikhonov
-    assert wins >= 4
+    assert wins == 3
 
 
 # What a fit is
@@ -219,7 +219,7 @@ def test_intervals_hold_clean_rows_whatever_the_outliers(family, share):
 def test_clean_gaussian_rows_cost_next_to_nothing():
     ratios = []
     for seed in range(3):
-        X, y, _, truth = spoilt(400, 0.0, seed)
+        X, y, _, truth = spoilt(250, 0.0, seed)
         models = (RobustNKELMRegressor(random_state=0), NKELMRegressor(random_state=0))
         robust, plain = (np.sqrt(np.mean((m.fit(X, y).predict(X) - truth) ** 2)) for m in models)
         ratios.append(robust / plain)

@@ -195,8 +195,8 @@ def test_an_easy_target_is_left_at_the_first_size(Model):
 
 def test_a_rough_target_makes_the_size_grow():
     rng = np.random.RandomState(0)
-    X = rng.uniform(-1, 1, size=(3000, 2))
-    y = np.sin(25 * X[:, 0]) * np.sin(25 * X[:, 1]) + 0.1 * rng.normal(size=3000)
+    X = rng.uniform(-1, 1, size=(2000, 2))
+    y = np.sin(20 * X[:, 0]) * np.sin(20 * X[:, 1]) + 0.1 * rng.normal(size=2000)
     assert NKELMRegressor(random_state=0).fit(X, y).n_landmarks_ >= 500
 
 

@@ -105,13 +105,24 @@ def test_adaptive_models_say_against_what_they_chose_and_their_trials_name_it():
     assert columns.chosen == model.view_.preparation.columns.kind
     assert {columns.chosen, *(name for name, _ in columns.others)} == {"standard", "clip", "quantile"}
     first = model.trials_[0]
-    alike = [t for t in model.trials_ if (t.n_rows, t.size, t.kernel) == (first.n_rows, first.size, first.kernel)]
+    like = (first.n_rows, first.size, first.kernel, first.metric)
+    alike = [t for t in model.trials_ if (t.n_rows, t.size, t.kernel, t.metric) == like]
     for name, loss in columns.others:
         assert loss == min(t.best_loss for t in alike if t.preparation == name)
     text = str(model.summary())
     assert "3 × number, 1 × category" in text
     assert "town" in text
     assert "local stage" in text
+
+
+def test_kernels_are_compared_with_the_metrics_that_decided_between_them():
+    rng = np.random.RandomState(1)
+    X = rng.normal(size=(1500, 8))
+    y = np.abs(X[:, 0]) + 0.7 * np.sign(X[:, 1]) + 0.2 * rng.normal(size=1500)
+    model = AdaptiveRegressor(random_state=0).fit(X, y)
+    assert {t.kernel for t in model.trials_ if t.metric == "learned"} >= {"laplacian_l1", "matern32"}
+    kernel = next(d for d in model.summary().chosen if d.name == "kernel")
+    assert kernel.loss < min(loss for _, loss in kernel.others)
 
 
 @pytest.mark.parametrize("kind", [AdaptiveClassifier, AdaptiveOrdinalClassifier])

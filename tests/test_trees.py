@@ -1,6 +1,7 @@
-"""Boosted trees beside the kernels of adaptive models: those of scikit-learn, in a share by rows left out."""
+"""Boosted trees beside the kernels of adaptive models, in a share by rows left out."""
 
 from dataclasses import replace
+from math import factorial
 
 import numpy as np
 import pytest
@@ -14,12 +15,13 @@ from ulmus.engine import Rows
 from ulmus.models import _effort
 from ulmus.models._trees import PARTS, best_share, parts_for_trees
 from ulmus.solvers import boosted
-from ulmus.solvers.boosted import BoostedTrees, grown_trees, rounded_down
+from ulmus.solvers.boosted import BoostedTrees, Boosting, grown_trees, rounded_down
 from ulmus.tuning.views import Budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+TREES = _effort.TreeGains(labels=0.005, numbers=0.005)
 #: Few landmarks and no cuts, so that trees have something to add.
-SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1, cuts=False), 60, 80, 80, 2, 8, trees=True)
+SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1, cuts=False), 60, 80, 80, 2, 8, trees=TREES)
 
 
 @pytest.fixture(autouse=True)
@@ -44,49 +46,116 @@ def single(X):
     return X.astype(np.float32).astype(np.float64)
 
 
+def brute_tree(place, g, h):
+    """Column and cut of every node, each sought among all: the first of the best."""
+    found, nodes = [], [np.arange(len(place))]
+    for _ in range(boosted.DEPTH):
+        below = []
+        for rows in nodes:
+            gains = {}
+            for j in range(place.shape[1]):
+                for cut in range(place[:, j].max() + 1):
+                    left = place[rows, j] <= cut
+                    sides = [(g[rows][side].sum(), h[rows][side].sum()) for side in (left, ~left)]
+                    gains[j, cut] = sum(a**2 / (b + boosted.PENALTY) for a, b in sides)
+            j, cut = max(gains, key=lambda key: round(gains[key], 9))
+            found.append((j, cut))
+            left = place[rows, j] <= cut
+            below += [rows[left], rows[~left]]
+        nodes = below
+    return found
+
+
+def test_a_tree_has_the_best_cut_of_every_node(monkeypatch):
+    monkeypatch.setattr(boosted, "DEPTH", 3)
+    rng = np.random.RandomState(0)
+    place = np.column_stack([rng.randint(0, k, 60) for k in (2, 5, 9)])
+    g, h = rng.normal(size=60), rng.uniform(0.1, 1, 60)
+    column, cut = boosted.grown(place, place.max(axis=0) + 1, g, h)
+    assert list(zip(column, cut, strict=True)) == brute_tree(place, g, h)
+
+
 @pytest.mark.parametrize("task", ["number", "numbers", "two", "three"])
 def test_the_member_is_the_mean_of_models_without_each_part(task):
     X, y = steps(300)
     X, part, weight = single(X), np.arange(300) % 3, np.random.RandomState(1).uniform(0.5, 2.0, 300)
     labels = {"two": (y > 1).astype(int), "three": np.digitize(y, [0.5, 1.5])}.get(task)
-    T = (
-        np.column_stack([y, -(y**2)])[:, : 2 if task == "numbers" else 1]
-        if labels is None
-        else coded(labels, labels.max() + 1)
-    )
-    trees, answers = grown_trees(Rows(X, T, weight), part, labels, 0, 1)
-    rounds = len(trees) // (3 * T.shape[1])
-    options = {"learning_rate": boosted.RATE, "max_iter": rounds, "early_stopping": False, "random_state": 0}
-    asked, total = single(steps(200, 1)[0]), 0.0
+    by_log = labels is not None
+    T = coded(labels, labels.max() + 1) if by_log else np.column_stack([y, -(y**2)])[:, : 2 if task == "numbers" else 1]
+    trees, answers = grown_trees(Rows(X, T, weight), part, by_log, 0, 1)
+    asked, total, size = single(steps(200, 1)[0]), 0.0, len(trees) // 3
     for k in range(3):
-        rest = part != k
-        if labels is None:
-            models = [HistGradientBoostingRegressor(**options).fit(X[rest], t[rest], weight[rest]) for t in T.T]
-            ask = [model.predict for model in models]
-        else:
-            ask = [HistGradientBoostingClassifier(**options).fit(X[rest], labels[rest], weight[rest]).decision_function]
-        # Trees that grow on in chunks are those that grow at once, but for the order of sums.
-        np.testing.assert_allclose(answers[~rest], np.column_stack([a(X[~rest]) for a in ask]), atol=1e-6)
-        total = total + np.column_stack([a(asked) for a in ask]) / 3
-    np.testing.assert_allclose(trees.predict(asked), total, atol=1e-6)
+        own = replace(
+            trees, **{name: getattr(trees, name)[k * size :][:size] for name in ("feature", "threshold", "value")}
+        )
+        own = own.scaled(3)
+        _, one = grown_trees(Rows(X, T, weight), np.where(part == k, 0, -1), by_log, 0, 1)
+        away = Boosting(
+            Rows(X[part != k], T[part != k], weight[part != k]), X[part == k], by_log, np.random.RandomState(0)
+        )
+        own = replace(own, constant=away.constant)
+        np.testing.assert_allclose(answers[part == k], own.predict(X[part == k]), atol=1e-9)
+        total = total + own.predict(asked) / 3
+        assert np.isnan(one[part != k]).all()
+    np.testing.assert_allclose(trees.predict(asked), total, atol=1e-9)
     factor = np.arange(1.0, T.shape[1] + 1)
     np.testing.assert_allclose(trees.scaled(factor).predict(asked), factor * trees.predict(asked), atol=1e-12)
 
 
-def test_growing_ends_where_rows_left_out_are_best_answered():
+@pytest.mark.parametrize("by_log", [False, True])
+def test_every_tree_is_a_step_of_newton_in_its_leaves(by_log):
+    X, y = steps(400)
+    T = coded(np.digitize(y, [0.5, 1.5]), 3) if by_log else y[:, None]
+    model = Boosting(Rows(single(X), T), single(X), by_log, np.random.RandomState(0))
+    before = model.fitted.copy()
+    model.grow(1)
+    feature, threshold, value = model.trees[0]
+    leaf = BoostedTrees(np.zeros(1), feature[None], threshold[None], value[None]).reached(single(X))[:, 0]
+    p = np.exp(before) / np.exp(before).sum(axis=1, keepdims=True)
+    G, H = (p - (T + 1) / 2, p * (1 - p)) if by_log else (before - T, np.ones_like(T))
+    for one in np.unique(leaf):
+        step = -boosted.RATE * G[leaf == one].sum(axis=0) / (H[leaf == one].sum(axis=0) + boosted.PENALTY)
+        np.testing.assert_allclose(value[one], step * (2 / 3 if by_log else 1), atol=1e-12)
+    np.testing.assert_allclose(model.fitted, before + value[leaf], atol=1e-12)
+
+
+@pytest.mark.parametrize("labels", [None, 2, 3])
+def test_trees_answer_new_rows_about_as_well_as_scikit_learns(labels):
+    X, y = steps(2_000)
+    X, asked, beyond = single(X[:1_500]), single(X[1_500:]), y[1_500:]
+    rival = {"max_iter": 100, "early_stopping": False, "max_bins": boosted.BINS, "random_state": 0}
+    if labels is None:
+        T, loss = y[:1_500, None], lambda answers: np.mean((answers - beyond) ** 2)
+        theirs = loss(HistGradientBoostingRegressor(**rival).fit(X, y[:1_500]).predict(asked))
+    else:
+        label = np.digitize(y, [0.5, 1.5] if labels == 3 else [0.5])
+        T, new = coded(label[:1_500], labels), coded(label[1_500:], labels)
+        fitted = HistGradientBoostingClassifier(**rival).fit(X, label[:1_500])
+        theirs = np.mean(boosted.answer_losses(new, fitted.decision_function(asked).reshape(500, -1), True))
+    model = Boosting(Rows(X, T), asked, labels is not None, np.random.RandomState(0))
+    answers = model.grow(100)
+    ours = loss(answers[:, 0]) if labels is None else np.mean(boosted.answer_losses(new, answers, True))
+    assert ours < 1.2 * theirs
+
+
+def test_growing_ends_where_rows_left_out_are_best_answered_and_where_there_is_no_hope():
     X, y = steps(300)
     y = y + np.random.RandomState(0).normal(size=300) * 3
-    trees, answers = grown_trees(Rows(X, y[:, None]), np.arange(300) % 3, None, 0, 1)
+    rows, part = Rows(X, y[:, None]), np.arange(300) % 3
+    trees, answers = grown_trees(rows, part, False, 0, 1)
     own = np.mean((answers[:, 0] - y) ** 2)
-    for rounds in (boosted.CHUNK, 2 * boosted.CHUNK, 3 * boosted.CHUNK):
+    assert len(trees) < 3 * boosted.MOST
+    for count in range(boosted.GLANCE, len(trees) // 3 + boosted.PATIENCE * boosted.CHUNK + 1, boosted.CHUNK):
+        order = np.lexsort((y, boosted.row_keys(X, 0)))
         loss = 0.0
         for k in range(3):
-            rest = np.arange(300) % 3 != k
-            options = {"learning_rate": boosted.RATE, "max_iter": rounds, "early_stopping": False}
-            model = HistGradientBoostingRegressor(**options).fit(X[rest], y[rest])
-            loss += np.sum((model.predict(X[~rest]) - y[~rest]) ** 2) / 300
+            known = order[part[order] != k]
+            model = Boosting(rows.take(known), X[part == k], False, np.random.RandomState(0))
+            loss += np.sum((model.grow(count)[:, 0] - y[part == k]) ** 2) / 300
         assert own <= loss * (1 + 1e-9)
-        assert (len(trees) == 3 * rounds) == (abs(own / loss - 1) < 1e-9)
+        assert (len(trees) == 3 * count) == (abs(own / loss - 1) < 1e-9)
+    assert grown_trees(rows, part, False, 0, 1, lambda answers: False) is None
+    assert grown_trees(rows, np.full(300, -1), False, 0, 1) is None
 
 
 def test_thresholds_of_few_digits_divide_numbers_of_few_digits_alike():
@@ -104,13 +173,16 @@ def test_parts_keep_copies_and_groups_together_and_no_class_away():
     labels = np.zeros(400, int)
     labels[:3], labels[50:] = 2, 1
     labels[200:203] = 2
-    part = parts_for_trees(Rows(X, coded(labels, 3)), labels, 0)
+    every = np.arange(400)
+    part = parts_for_trees(Rows(X, coded(labels, 3)), every, True, 0)
     np.testing.assert_array_equal(part[:200], part[200:])
     fold = np.arange(400) // 30
-    grouped = parts_for_trees(Rows(X, coded(labels, 3), fold=fold), labels, 0)
+    grouped = parts_for_trees(Rows(X, coded(labels, 3), fold=fold), every, True, 0)
     assert all(len(np.unique(grouped[(fold == k) & (grouped >= 0)])) <= 1 for k in range(14))
     for parts in (part, grouped):
         assert all(set(labels[parts != k]) == {0, 1, 2} for k in range(PARTS))
+    few = parts_for_trees(Rows(X, X[:, :1]), np.arange(40), False, 0)
+    np.testing.assert_array_equal(few, np.where(every < 40, 0, -1))
 
 
 def test_the_share_is_that_of_least_squares_between_nothing_and_all():
@@ -118,12 +190,24 @@ def test_the_share_is_that_of_least_squares_between_nothing_and_all():
     T, P, Q, w = rng.normal(size=(200, 1)), rng.normal(size=(200, 1)), rng.normal(size=(200, 1)), rng.uniform(1, 2, 200)
     P, Q = T + P, T + 0.7 * Q
     Q[:9] = np.nan
-    share, loss, without = best_share(HeldOut(T, P, np.zeros(200), w), Q, False)
+    found = best_share(HeldOut(T, P, np.zeros(200), w), Q, False)
     d, e, v = (Q - P)[9:, 0], (T - P)[9:, 0], w[9:]
-    assert share == pytest.approx((v * d) @ e / ((v * d) @ d), abs=2e-3)  # the search ends at 1e-3
-    assert without == pytest.approx(np.average(e**2, weights=v))
-    assert loss == pytest.approx(np.average((e - share * d) ** 2, weights=v))
-    assert best_share(HeldOut(T, P, np.zeros(200), w), P + 2 * (P - T), False)[0] < 2e-3
+    assert found.share == pytest.approx((v * d) @ e / ((v * d) @ d), abs=2e-3)  # the search ends at 1e-3
+    assert found.without == pytest.approx(np.average(e**2, weights=v))
+    assert found.loss == pytest.approx(np.average((e - found.share * d) ** 2, weights=v))
+    gain = e**2 - (e - found.share * d) ** 2
+    assert found.chance == pytest.approx(np.sqrt(np.sum(v * (gain - np.average(gain, weights=v)) ** 2)) / v.sum())
+    assert found.gains(0.0) == (np.average(gain, weights=v) > found.chance)
+    assert best_share(HeldOut(T, P, np.zeros(200), w), P + 2 * (P - T), False).share < 2e-3
+
+
+def test_scores_that_are_too_weak_lose_nothing_to_others_by_that():
+    rng = np.random.RandomState(0)
+    F = rng.normal(scale=3, size=(2_000, 1))
+    T = np.where(rng.uniform(size=(2_000, 1)) < 1 / (1 + np.exp(-F)), 1.0, -1.0)
+    found = best_share(HeldOut(T, F, np.zeros(2_000), np.ones(2_000)), F / 4, True)
+    assert found.loss == pytest.approx(found.without, rel=1e-3)
+    assert found.chance >= 1 / 2_000  # a nat of all rows
 
 
 @pytest.mark.parametrize("labels", [None, 2, 3])
@@ -134,7 +218,7 @@ def test_trees_join_where_they_help_and_are_told(labels, tmp_path):
         kind = ulmus.AdaptiveClassifier
         target = np.array(["low", "mid", "high"])[np.digitize(y, [0.5, 1.5] if labels == 3 else [0.5])]
     model = kind(effort="fast", random_state=0, n_jobs=1).fit(X[:600], target[:600])
-    plan, asked = replace(SMALL, trees=False), X[600:]
+    plan, asked = replace(SMALL, trees=None), X[600:]
     without = kind(effort="fast", random_state=0, n_jobs=1)
     without._plan = plan
     without.fit(X[:600], target[:600])
@@ -171,6 +255,32 @@ def test_reasons_count_trees_and_rows_that_leave_are_refused():
         model.influences(X[:5], X, y)
 
 
+@pytest.mark.parametrize("labels", [None, 3])
+def test_shapley_values_through_trees_are_those_of_all_subsets(labels, monkeypatch):
+    monkeypatch.setattr("ulmus.tuning.views.KERNELS", ("laplacian_l1", "laplacian_l1"))  # a product, as trees are
+    X, y = steps(700)
+    kind, target = (
+        (ulmus.AdaptiveRegressor, y) if labels is None else (ulmus.AdaptiveClassifier, np.digitize(y, [0.5, 1.5]))
+    )
+    model = kind(effort="fast", random_state=0).fit(X[:600], target[:600])
+    assert model.trees_ is not None
+    asked, background = X[600:604], X[:7]
+    answer = model.predict if labels is None else model.decision_function
+    value = {}
+    for S in range(16):
+        inside = np.array([bool(S >> j & 1) for j in range(4)])
+        mixed = np.where(inside, asked[:, None], background[None]).reshape(-1, 4)
+        value[S] = answer(mixed).reshape(4, 7, -1).mean(axis=1)
+    brute = np.zeros((4, 4, value[0].shape[1]))
+    for j in range(4):
+        for S in (S for S in range(16) if not S >> j & 1):
+            size = S.bit_count()
+            brute[:, j] += factorial(size) * factorial(3 - size) / 24 * (value[S | 1 << j] - value[S])
+    found = model.explain(asked, background)
+    np.testing.assert_allclose(found.values.reshape(brute.shape), brute, atol=1e-9)
+    assert not np.any(found.errors)
+
+
 @pytest.mark.parametrize("kind", [ulmus.AdaptiveRegressor, ulmus.AdaptiveClassifier])
 def test_weights_are_copies_with_trees(kind):
     X, y = steps(400)
@@ -199,7 +309,11 @@ def test_monotone_models_and_other_efforts_have_no_trees():
     X, y = steps(300)
     model = ulmus.AdaptiveRegressor(effort="fast", monotonic_cst=[1, 0, 0, 0], random_state=0).fit(X, y)
     assert model.trees_ is None
-    assert [name for name, effort in _effort.EFFORTS.items() if effort.trees and name != "fast"] == ["best"]
+    numbers = {name for name, effort in _effort.EFFORTS.items() if effort.trees and effort.trees.numbers is not None}
+    assert numbers == {"fast", "best"}  # "fast" as above: by itself it has none
+    default = _effort.EFFORTS["default"].trees
+    assert default is not None
+    assert default.labels == 0.1
 
 
 def test_quantiles_and_intervals_stand_on_rows_that_both_left_out():
@@ -211,11 +325,3 @@ def test_quantiles_and_intervals_stand_on_rows_that_both_left_out():
     curves = ulmus.AdaptiveRegressor(effort="fast", loss="quantile", random_state=0).fit(X[:700], y[:700])
     Q = curves.predict_quantiles(X[700:])
     assert 0.83 < np.mean((Q[:, 0] <= y[700:]) & (y[700:] <= Q[:, -1])) < 0.97
-
-
-def test_ways_that_turn_back_are_refused_and_not_walked_for_ever():
-    whole, one = np.array([0, 2]), np.zeros(1)
-    ways = np.array([[1, 1], [0, 0]])
-    trees = BoostedTrees(one, one.astype(int), whole, whole, np.zeros(2, int), np.zeros(2), ways, np.zeros(2))
-    with pytest.raises(ValueError, match="leads back"):
-        trees.predict(np.ones((4, 1)))

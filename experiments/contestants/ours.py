@@ -8,7 +8,7 @@ import pandas as pd
 import ulmus
 from experiments.contestants.common import Make, pick, scaled
 from experiments.tasks import Task
-from ulmus.models._effort import EFFORTS
+from ulmus.models._effort import EFFORTS, TreeGains
 
 
 def family(name: str) -> Make:
@@ -71,7 +71,8 @@ OURS: dict[str, Make] = {
     "a view chosen on few rows": adaptive_less(
         rows=800, landmarks=100, metric_rows=1_200, metric_landmarks=128, final_landmarks=(250, 250), kernels=1
     ),
-    "with boosted trees": adaptive_less(trees=True),
+    "without trees": adaptive_less(trees=None),
+    "with trees wherever they help": adaptive_less(trees=TreeGains(labels=0.005, numbers=0.005, glance=False)),
     "Adaptive, fast": adaptive("fast"),
     "Adaptive, best": adaptive("best"),
     "NKELM": family("NKELM"),

@@ -1,6 +1,6 @@
 """Intervals, quantiles and sets of the arena's tables, beside LightGBM + CQR (MAPIE), crepes and MAPIE.
 
-    python -m experiments.sections.doubt [TABLE ...] [--rows 3000] [--seeds 3] [--more] [--sets] [--chance]
+    python -m experiments.sections.doubt [TABLE ...] [--rows 3000] [--seeds 3] [--more | --ours] [--sets] [--chance]
 
 Splits are those of the arena, a fifth to be tested on, with so many training rows at most. Rivals need rows of their
 own to calibrate on, a quarter of the training rows; ours calibrate on rows left out of the one fit. Seconds are those
@@ -254,26 +254,26 @@ def perfect(names: list[str], rows: int, seeds: int, draws: int = 500) -> None:
 
 def sets(names: list[str], rows: int, seeds: int) -> None:
     """Sets of 95 %, beside those of MAPIE by the same scores of the same model of three quarters of the rows."""
-    lines, chance, found = list[Any](), list[float](), np.empty((0, len(SETS), 3))
+    lines, found = list[Any](), np.empty((0, len(SETS), 5))
     for name in names:
-        results, one_run = [], []
+        results = []
         for seed in range(seeds):
             task = load_table(f"{name}@{rows}", seed).tested_on(TEST_ROWS)
-            one_run.append(deviation(task, SET_COVERAGE, CALIBRATED * len(task.y)))
             results.append([*our_sets(task, seed), *their_sets(task, seed)])
         mean = np.mean(results, axis=0)
-        found, chance = np.concatenate([found, mean[None]]), [*chance, float(np.mean(one_run)) / np.sqrt(seeds)]
-        cells = [f"{share:.1f} % {size:.2f}" if share == share else "" for share, size, _ in mean]  # noqa: PLR0124
-        lines.append((name, *cells, f"{chance[-1]:.2f}"))
+        mean[:, 2] /= np.sqrt(seeds)
+        found = np.concatenate([found, mean[None]])
+        cells = [f"{each[0]:.1f} % {each[1]:.2f}" if np.isfinite(each[0]) else "" for each in mean]
+        lines.append((name, *cells, f"{mean[1, 2]:.2f}", f"{mean[3, 2]:.2f}"))
         print(lines[-1], flush=True)
-    print(markdown(("table", *SETS, "deviation by chance"), lines))
+    print(markdown(("table", *SETS, "deviation by chance", "of MAPIE"), lines))
     summary = []
     for k, who in enumerate(SETS):
-        share, size, seconds = found[:, k].T
+        share, size, chance, seconds, of_sets = found[:, k].T
         off = np.abs(share - 100 * SET_COVERAGE)
         smaller = [int((found[:, j, 1] <= size + 5e-3).sum()) for j in (0, 1)]
         there = ~np.isnan(share)
-        allowed = np.maximum(NEAR, 1.96 * np.array(chance))
+        allowed = np.maximum(NEAR, 1.96 * chance)
         summary.append(
             (
                 who,
@@ -284,39 +284,55 @@ def sets(names: list[str], rows: int, seeds: int) -> None:
                 f"{np.nanmean(size):.3f}",
                 *smaller,
                 f"{np.nanmean(seconds):.2f}",
+                f"{np.nanmean(of_sets):.3f}",
             )
         )
     header = ("who", "tables", "coverage, mean", f"within {NEAR:g} points", "or 2 deviations", "size, mean")
-    print(markdown((*header, "our adaptive sets no larger", "our threshold sets no larger", "s"), summary))
+    print(
+        markdown((*header, "our adaptive sets no larger", "our threshold sets no larger", "s, fit", "s, sets"), summary)
+    )
 
 
-def our_sets(task: Task, seed: int) -> list[tuple[float, float, float]]:
-    """Coverage in %, mean size and processor seconds of both kinds of sets, from one fit."""
-    at, began = (np.arange(len(task.y_test)), task.y_test), process_time()
+#: Coverage in %, mean size, deviation of the coverage by chance, and processor seconds of the fit and of the sets.
+OfSets = tuple[float, float, float, float, float]
+
+
+def our_sets(task: Task, seed: int) -> list[OfSets]:
+    """Both kinds of sets, from one fit."""
+    began, found = process_time(), []
     model = AdaptiveClassifier(effort="fast", random_state=seed, n_jobs=1).fit(task.X, task.y)
-    inside = [model.predict_set(task.X_test, SET_COVERAGE, method=method) for method in ("adaptive", "threshold")]
-    took = process_time() - began
-    return [(100 * float(each[at].mean()), float(each.sum(axis=1).mean()), took) for each in inside]
+    fitted = process_time() - began
+    for method in ("adaptive", "threshold"):
+        began = process_time()
+        inside = model.predict_set(task.X_test, SET_COVERAGE, method=method)
+        found.append((*judged_sets(inside, task, len(model.left_out_.true)), fitted, process_time() - began))
+    return found
 
 
-def their_sets(task: Task, seed: int) -> list[tuple[float, float, float]]:
+def judged_sets(inside: np.ndarray, task: Task, calibrating: int) -> tuple[float, float, float]:
+    """What sets of the test rows come to, which so many rows have calibrated."""
+    share = 100 * float(inside[np.arange(len(task.y_test)), task.y_test].mean())
+    return share, float(inside.sum(axis=1).mean()), deviation(task, SET_COVERAGE, calibrating)
+
+
+def their_sets(task: Task, seed: int) -> list[OfSets]:
     """The same by MAPIE; it has no adaptive sets of two classes."""
     from mapie.classification import SplitConformalClassifier
 
     X: Any = task.X
-    (fit, hold), at, began = split(task, seed), (np.arange(len(task.y_test)), task.y_test), process_time()
+    (fit, hold), began = split(task, seed), process_time()
     fit = np.union1d(fit, np.unique(task.y, return_index=True)[1])  # a row of every class
     model = AdaptiveClassifier(effort="fast", random_state=seed, n_jobs=1).fit(X.iloc[fit], task.y[fit])
-    found = []
+    fitted, found = process_time() - began, list[OfSets]()
     for score in ("aps", "lac"):
         if score == "aps" and len(task.classes) == 2:
-            found.append((np.nan, np.nan, np.nan))
+            found.append((np.nan, np.nan, np.nan, np.nan, np.nan))
             continue
+        began = process_time()
         made = SplitConformalClassifier(model, confidence_level=SET_COVERAGE, conformity_score=score, prefit=True)
         made.conformalize(X.iloc[hold], task.y[hold])
         inside = made.predict_set(task.X_test)[1][:, :, 0]
-        took = process_time() - began
-        found.append((100 * float(inside[at].mean()), float(inside.sum(axis=1).mean()), took))
+        found.append((*judged_sets(inside, task, len(hold)), fitted, process_time() - began))
     return found
 
 
@@ -327,6 +343,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=3_000)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--more", action="store_true", help="other settings of ours, too")
+    parser.add_argument("--ours", action="store_true", help="ours alone")
     parser.add_argument("--sets", action="store_true", help="sets of classes in place of intervals")
     parser.add_argument("--chance", action="store_true", help="what somebody who is right on every row would keep")
     given = parser.parse_args()
@@ -346,7 +363,8 @@ def main() -> None:
     elif given.sets:
         sets(names, given.rows, given.seeds)
     else:
-        regression(names, given.rows, given.seeds, WHO | (MORE if given.more else {}))
+        who = {"Adaptive": ours} if given.ours else WHO | (MORE if given.more else {})
+        regression(names, given.rows, given.seeds, who)
 
 
 if __name__ == "__main__":

@@ -194,6 +194,17 @@ def invert_factored(L: np.ndarray) -> None:
     _call(cython_lapack, _letter(L.T) + "potri", b"L", len(L), _address(L)(0, 0), len(L), info)
 
 
+def upper_rcond(R: np.ndarray) -> float:
+    """Estimate of the reciprocal condition number of an upper triangle, in the 1-norm; SciPy has it from 1.14 on."""
+    R = np.ascontiguousarray(R, dtype=np.float64)
+    n, rcond, info = len(R), ctypes.c_double(0.0), ctypes.c_int(0)
+    _square(R, n)
+    work, whole = np.empty(3 * n), np.empty(n, np.int32)
+    # to Fortran the array is its transpose: a lower triangle, whose norm by rows is that of R by columns
+    _call(cython_lapack, "dtrcon", b"I", b"L", b"N", n, _start(R), max(n, 1), rcond, _start(work), _start(whole), info)
+    return rcond.value
+
+
 def _subtract(
     at: Callable[[int, int], ctypes.c_void_p], letter: str, n: int, k: int, width: int, j: int, columns: int
 ) -> None:

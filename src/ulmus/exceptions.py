@@ -29,6 +29,10 @@ class LeakWarning(DataWarning):
     """A column tells the target nearly by itself: it may not be known when a prediction is asked for."""
 
 
+class PlaceholderWarning(DataWarning):
+    """A number such as -999 lies far from all others of its column, again and again: it may stand for none."""
+
+
 class SpellingWarning(DataWarning):
     """Levels differ in upper and lower case only, and count as different ones."""
 

@@ -23,7 +23,7 @@ from ulmus.report.baselines import FIRST, Contender, baselines, ranked, verdict
 from ulmus.report.subject import Context
 from ulmus.scores import Score, scores
 from ulmus.tables import TableError
-from ulmus.tables.doubtful import date_notes, without_totals
+from ulmus.tables.doubtful import date_notes, merged_notes, without_totals
 from ulmus.tables.read import files_of, read_table
 from ulmus.tables.schema import Schema, columns_as_arrays, frame, learn, row_names, target
 from ulmus.tables.vectorise import encoder
@@ -161,7 +161,7 @@ def _read(
         for text in notes:
             warn(text)
         schema = roles.noted(learn(batch, goal, task, order, decimal, roles.by_name(batch, goal)))
-        for text in date_notes(batch, schema):
+        for text in (*date_notes(batch, schema), *merged_notes(batch, schema)):
             warn(text)
         measure = measured_by(roles, schema)
         X, y, extras = rows_and_extras(batch, schema, data, decimal, roles)
@@ -238,10 +238,10 @@ def rows_and_extras(
     batch: Any, schema: Schema, file: str, decimal: str, roles: Roles
 ) -> tuple[Any, np.ndarray, Extras]:
     """The same, with weights, groups and times."""
-    X, (y, there) = frame(batch, schema, warn, decimal=decimal), target(batch, schema)
+    X, (y, there) = frame(batch, schema, warn, decimal=decimal), target(batch, schema, warn)
     X.index = row_names(batch, schema)
     if not there.all():
-        warn(f"{file}: {np.count_nonzero(~there)} rows have no {schema.target!r} and are left out")
+        warn(f"{file}: rows without a value of {schema.target!r} are left out: {np.count_nonzero(~there):,}")
         X, y = X[there], y[there]
     if not len(y):
         raise TableError("no row has a target", file=file, column=schema.target)
@@ -304,7 +304,7 @@ def compared(schema: Schema, found: list[Score], seconds: float, rows: Any, meas
         entries = baselines(*rows, classes=schema.task != "regression", kinds=kinds)
     entries.append(Contender("ulmus", found, seconds, ours=True))
     ordered = ranked(entries, measure)
-    lines = [(e.name, number(e.value(measure).value), f"{e.seconds:.1f} s") for e in ordered]
+    lines = [(e.name, number(e.shown(measure)), f"{e.seconds:.1f} s") for e in ordered]
     show("baselines on the same rows", lines, ("", measure, "time"))
     said = verdict(entries, measure)
     if said:

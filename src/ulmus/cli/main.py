@@ -12,12 +12,14 @@ from ulmus.cli.export import export
 #: A file that may be -.
 File = Annotated[str, Parameter(allow_leading_hyphen=True)]
 Output = Parameter(alias="-o", allow_leading_hyphen=True)
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Metric = Literal["r2", "rmse", "mae", "accuracy", "balanced_accuracy", "log_loss", "auc", "average_precision", "f1"]
 app = App(
     name="ulmus",
-    help="Non-linear models for tables whose weights are one closed-form solve. "
-    "Files are CSV, TSV, JSON lines or Parquet, compressed or not; - is standard input or output.",
+    help="Accurate models for tables, with intervals, reasons and a report. Tables are CSV, TSV, columns divided by "
+    "blanks, JSON, Parquet or Excel workbooks, compressed or not; - stands for standard input or output.",
     version=version("ulmus"),
+    default_parameter=Parameter(negative_iterable=()),
 )
 
 
@@ -38,8 +40,8 @@ def fit(
     decimal: Literal["auto", ".", ","] = "auto",
     seed: int = 0,
     threads: int = -1,
-    stream: Annotated[bool, Parameter(negative="")] = False,
-    verbose: Annotated[bool, Parameter(negative="")] = False,
+    stream: Flag = False,
+    verbose: Flag = False,
     drop: list[str] | None = None,
     categorical: list[str] | None = None,
     numeric: list[str] | None = None,
@@ -53,7 +55,7 @@ def fit(
     monotone: list[str] | None = None,
     baselines: bool = True,
 ) -> None:
-    """Fit a model to a table, and say how good it is.
+    """Fit a model to a table and report how good it is.
 
     Parameters
     ----------
@@ -62,36 +64,37 @@ def fit(
     target
         The column to predict.
     task
-        What to predict: classes, numbers, or classes with an order. Inferred from the column by default.
+        What to predict: classes, numbers, or classes with an order. By default inferred from the column.
     test
-        A second table, for the scores. Without it a part of the rows is set aside for them, and the model is then
-        fitted anew to all rows.
+        A second table, to score the model on. Without it some rows are held out for the scores, and the model is then
+        refitted to all rows.
     categories
-        Ordered classes, lowest first, separated by commas.
+        The ordered classes, lowest first, separated by commas.
     model
-        The most accurate one (adaptive) or a small one that can learn on (nkelm). By default adaptive, and nkelm for
-        tables of more than 1,000 columns.
+        adaptive is the most accurate, nkelm is small and can be updated with new rows. By default adaptive, or nkelm
+        for tables with more than 1,000 columns.
     effort
-        How long an adaptive model searches.
+        How thoroughly an adaptive model searches for its parameters.
     output
-        Where to save the model.
+        File to save the model to.
     report
-        Where to write the report, one HTML page.
+        File to write the report to, a single HTML page.
     holdout
-        Share of the rows that is set aside when there is no test table.
+        Share of the rows that is held out for the scores when there is no --test.
     decimal
-        How numbers are written: with a decimal point (1,234.5) or a comma (1.234,5). Inferred by default.
+        How numbers are written: with a decimal point (1,234.5) or a comma (1.234,5). By default
+        inferred from the columns.
     seed
-        Makes the fit repeatable.
+        Random seed: the same seed gives the same model.
     threads
-        How many threads; -1 is all.
+        Number of threads; -1 uses all cores.
     stream
-        Read the table batch by batch, several times; scores are then on --test only. Tables that take more than an
-        eighth of the free memory are streamed in any case.
+        Read the table in batches, several times; scores then need --test. Tables larger than an eighth of the free
+        memory are streamed automatically.
     verbose
-        Tell what the search for parameters finds.
+        Show the search for parameters.
     drop
-        Columns to leave out; repeat the option, or separate names by commas.
+        Columns to leave out; repeat the option, or separate names with commas.
     categorical
         Columns that hold categories.
     numeric
@@ -101,21 +104,21 @@ def fit(
     date
         Columns that hold dates.
     id
-        Columns that name the rows: they are left out, and rows are called by them in the report.
+        Columns that name the rows: the model does not use them, the report calls rows by them.
     weight
-        The column that holds the weights of the rows; scores are of rows that count alike.
+        The column that holds the weights of the rows; the scores are unweighted.
     group
-        The column that names groups of rows; whole groups are held out, for scores and for the choice of parameters.
+        The column that names groups of rows; groups are held out whole, for the scores and for choosing parameters.
     time
         A column of dates or numbers; the latest rows are held out for the scores.
     metric
-        What the model is scored by: the first score, the order of the leaderboard, and, where the model can, the choice
-        of its parameters.
+        What the model is judged by: the score shown first, the order of the leaderboard and, where the model supports
+        it, the choice of its parameters.
     monotone
         Columns along which predictions must not fall, such as area=1, or must not rise, such as age=-1; repeat the
-        option, or separate several by commas. Adaptive models of numbers take it.
+        option, or separate several with commas. Adaptive regression models support it.
     baselines
-        Whether a constant, a linear model and boosted trees are fitted too, for comparison.
+        Whether to fit a constant, a linear model and boosted trees as well, for comparison.
     """
     from ulmus.cli.fit import fit as run
     from ulmus.cli.roles import Roles
@@ -151,13 +154,13 @@ def predict(
     /,
     *,
     output: Annotated[str, Output] = "-",
-    proba: Annotated[bool, Parameter(negative="")] = False,
+    proba: Flag = False,
     interval: float | None = None,
     quantiles: str | None = None,
     sets: float | None = None,
-    keep: Annotated[bool, Parameter(negative="")] = False,
+    keep: Flag = False,
     decimal: Literal["auto", ".", ","] = "auto",
-    force: Annotated[bool, Parameter(negative="")] = False,
+    force: Flag = False,
     threads: int = -1,
 ) -> None:
     """Predict the rows of a table, a batch at a time.
@@ -165,27 +168,27 @@ def predict(
     Parameters
     ----------
     model
-        A file that ``ulmus fit`` saved.
+        A model file written by ``ulmus fit``.
     data
         The table: a file, a folder of tables, a pattern such as 'day-*.csv', or - for standard input.
     output
-        Where the predictions go; - is standard output, as CSV.
+        File for the predictions; - is standard output, as CSV.
     proba
-        Give the probability of every class as well.
+        Add the probability of every class.
     interval
-        Give an interval as well that holds the truth with this probability, such as 0.9.
+        Add an interval that holds the true value with this probability, such as 0.9.
     quantiles
-        Give these quantiles as well, separated by commas, such as 0.05,0.5,0.95.
+        Add these quantiles, separated by commas, such as 0.05,0.5,0.95.
     sets
-        Give a set of classes as well that holds the true one with this probability, such as 0.95.
+        Add a set of classes that holds the true one with this probability, such as 0.95.
     keep
-        Keep the columns of the table beside the predictions.
+        Write the columns of the table beside the predictions.
     decimal
         How numbers are written here, with a decimal point or a comma; by default as they were in training.
     force
-        Predict although a column is not what it was in training; what cannot be read counts as missing.
+        Predict even if a column is not what it was in training; values that cannot be read count as missing.
     threads
-        How many threads; -1 is all.
+        Number of threads; -1 uses all cores.
     """
     from ulmus.cli.predict import predict as run
 
@@ -212,31 +215,31 @@ def explain(
     *,
     output: Annotated[str, Output] = "-",
     background: str | None = None,
-    keep: Annotated[bool, Parameter(negative="")] = False,
+    keep: Flag = False,
     decimal: Literal["auto", ".", ","] = "auto",
-    force: Annotated[bool, Parameter(negative="")] = False,
+    force: Flag = False,
     threads: int = -1,
 ) -> None:
-    """Show how much every column moves the predictions of a table's rows (Shapley values), a batch at a time.
+    """Explain predictions: how much every column contributes to each of them (Shapley values).
 
     Parameters
     ----------
     model
-        A file that ``ulmus fit`` saved.
+        A model file written by ``ulmus fit``.
     data
         The table: a file, or - for standard input.
     output
-        Where the reasons go; - is standard output, as CSV.
+        File for the contributions; - is standard output, as CSV.
     background
-        A table of rows that stand for what is usual; the first 100 are taken. By default rows that the model holds.
+        A table of typical rows to compare with, of which the first 100 are used. By default rows kept in the model.
     keep
-        Keep the columns of the table beside the reasons.
+        Write the columns of the table beside the contributions.
     decimal
         How numbers are written here, with a decimal point or a comma; by default as they were in training.
     force
-        Go on although a column is not what it was in training; what cannot be read counts as missing.
+        Continue even if a column is not what it was in training; values that cannot be read count as missing.
     threads
-        How many threads; -1 is all.
+        Number of threads; -1 uses all cores.
     """
     from ulmus.cli.explain import explain as run
 
@@ -246,25 +249,25 @@ def explain(
 @app.command
 def reproduce(
     *documents: Literal["nkelm", "enda", "oselm", "kelmor", "newton", "all"],
-    quick: Annotated[bool, Parameter(negative="")] = False,
+    quick: Flag = False,
     data: str | None = None,
     out: str = "reproduced",
     jobs: int = 1,
 ) -> None:
-    """Run the documents' experiments, and show what they print, what comes out here, and today's rivals.
+    """Repeat the experiments of the published documents: their figures, ours, and today's alternatives.
 
     Parameters
     ----------
     documents
-        Which of them.
+        Which documents.
     quick
-        Few repetitions, on the data that come with the package: a minute or two.
+        Few repetitions, on the data that come with the package; takes a minute or two.
     data
-        The folder of Parquet files, in place of ULMUS_DATA.
+        The folder of Parquet files, instead of ULMUS_DATA.
     out
-        Where results.json and index.html go; an interrupted run goes on from there.
+        Folder for results.json and index.html; an interrupted run continues from there.
     jobs
-        Measurements at a time, each on one core: sooner done, but every time is then that of one core.
+        Measurements to run at a time, each on one core; times are then those of one core.
     """
     from ulmus.cli.experiments import reproduce as run
 
@@ -277,41 +280,41 @@ def bench(
     suite: Literal["arena", "core", "tabular", "ablation", "ordinal", "online", "robust"] = "tabular",
     contestant: list[str] | None = None,
     dataset: list[str] | None = None,
-    quick: Annotated[bool, Parameter(negative="")] = False,
+    quick: Flag = False,
     data: str | None = None,
     out: str = "bench",
     jobs: int = 1,
-    inner: Annotated[bool, Parameter(negative="")] = False,
-    confirm: Annotated[bool, Parameter(negative="")] = False,
-    curves: Annotated[bool, Parameter(negative="")] = False,
-    once: Annotated[bool, Parameter(negative="")] = False,
+    inner: Flag = False,
+    confirm: Flag = False,
+    curves: Flag = False,
+    once: Flag = False,
 ) -> None:
-    """Compare our models with what you would pick otherwise, on this machine.
+    """Compare the models with common alternatives, on this machine.
 
     Parameters
     ----------
     suite
         Which models and data sets.
     contestant
-        Only this one; may be given several times.
+        Only this contestant; may be repeated.
     dataset
-        Only this set; may be given several times.
+        Only this data set; may be repeated.
     quick
-        The data that come with the package, one split.
+        Only the data that come with the package, one split.
     data
-        The folder of Parquet files, in place of ULMUS_DATA.
+        The folder of Parquet files, instead of ULMUS_DATA.
     out
-        Where results.json and index.html go; an interrupted run goes on from there.
+        Folder for results.json and index.html; an interrupted run continues from there.
     jobs
-        Measurements at a time, each on one core: sooner done, but every time is then that of one core.
+        Measurements to run at a time, each on one core; times are then those of one core.
     inner
-        Of the arena: split the training rows once more and leave test rows alone; decisions are made here.
+        Arena only: split the training rows once more and leave the test rows alone; for making decisions.
     confirm
-        Of the arena: run the confirmation tables as well, when a version is done.
+        Arena only: run the confirmation tables as well, once a version is finished.
     curves
-        Of the arena: measure learning curves as well.
+        Arena only: measure learning curves as well.
     once
-        Of the arena: one split of each table, on one thread alone.
+        Arena only: one split per table, on one thread.
     """
     from ulmus.cli.experiments import bench as run
 
@@ -321,7 +324,7 @@ def bench(
 
 @app.command
 def project(data: File, /, *, target: str, output: Annotated[str, Output] = "map.html", seed: int = 0) -> None:
-    """Draw the rows of a table in the plane that separates its classes best (ENDA), as an HTML page.
+    """Draw a map of the rows that separates the classes best (ENDA), as an HTML page.
 
     Parameters
     ----------
@@ -330,9 +333,9 @@ def project(data: File, /, *, target: str, output: Annotated[str, Output] = "map
     target
         The column that holds the classes; a numeric one is divided into fifths.
     output
-        The page.
+        The HTML page.
     seed
-        Makes the picture repeatable.
+        Random seed: the same seed gives the same map.
     """
     from ulmus.cli.project import project as run
 
@@ -341,12 +344,12 @@ def project(data: File, /, *, target: str, output: Annotated[str, Output] = "map
 
 @app.command
 def info(model: str, /) -> None:
-    """Tell what a model file holds.
+    """Show what a model file contains.
 
     Parameters
     ----------
     model
-        A file that ``ulmus fit`` or ``ulmus.save`` wrote.
+        A model file written by ``ulmus fit`` or ``ulmus.save``.
     """
     from ulmus.cli.info import info as run
 
@@ -355,28 +358,22 @@ def info(model: str, /) -> None:
 
 @app.command
 def serve(
-    model: str,
-    /,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    threads: int = 1,
-    max_bytes: int = 16 << 20,
+    model: str, /, *, host: str = "127.0.0.1", port: int = 8000, threads: int = 1, max_bytes: int = 16 << 20
 ) -> None:
-    """Answer questions over HTTP: a page with a form, tables to upload, and JSON.
+    """Serve predictions over HTTP: a page with a form, upload of tables, and a JSON endpoint.
 
     Parameters
     ----------
     model
-        A file that ``ulmus fit`` saved.
+        A model file written by ``ulmus fit``.
     host
-        Where to listen; only this machine reaches the default. There is no password: put a proxy before others.
+        Address to listen on; by default only this machine can connect. There is no password: use a proxy for others.
     port
-        The port.
+        Port to listen on.
     threads
-        Threads of one prediction.
+        Threads per prediction.
     max_bytes
-        The longest request.
+        Size of the largest request, in bytes.
     """
     from ulmus.cli.serve import serve as run
 

@@ -36,7 +36,7 @@ class Batches:
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
         rows = 0
         for batch in read_batches(self.path):
-            X, (y, there) = frame(batch, self.schema, self._tell, force=True), target(batch, self.schema)
+            X, (y, there) = frame(batch, self.schema, self._tell, force=True), target(batch, self.schema, self._tell)
             rows += int(np.count_nonzero(there))
             if there.any():
                 yield X[there] if self.columns is None else np.asarray(self.columns.transform(X[there])), y[there]

@@ -8,7 +8,8 @@ is a product with one factor for each input,
    \text{ (L1-Laplacian)},
 
 where g holds the coordinates that an input has become (0/1 columns of a category, cycles of a date). A leaf of a local
-stage answers for the rows in a box, which is one more factor, 0 or 1, for each input.
+stage answers for the rows in a box, which is one more factor, 0 or 1, for each input. Leaves of trees are such boxes
+and nothing else.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ulmus.features.kernels import CrossKernel
+from ulmus.solvers.boosted import BoostedTrees
 from ulmus.solvers.local import LocalKernels
 
 #: Kernel → what every coordinate adds to the exponent, over gamma.
@@ -102,6 +104,24 @@ def local_products(local: LocalKernels) -> tuple[Products, ...] | None:
         for leaf, (low, high) in _boxes(partition, local.U.shape[1]):
             weights = alpha[partition.starts[leaf] : partition.starts[leaf + 1]] / len(local.partitions)
             out.append(Products(local.kernel, local.gamma, local.U[partition.rows(leaf)], weights, low, high))
+    return tuple(out)
+
+
+def tree_products(trees: BoostedTrees, n_coordinates: int) -> tuple[Products, ...]:
+    """Trees as products, one for every leaf: what it answers, of the rows in its box."""
+    origin, out = np.zeros((1, n_coordinates)), []
+    for feature, threshold, value in zip(trees.feature, trees.threshold, trees.value, strict=True):
+        boxes = [(np.full(n_coordinates, -np.inf), np.full(n_coordinates, np.inf))]
+        for j, cut in zip(feature, threshold, strict=True):  # level by level: the node that comes next is split
+            low, high = boxes.pop(0)
+            left, right = high.copy(), low.copy()
+            left[j], right[j] = min(high[j], cut), max(low[j], cut)
+            boxes += [(low, left), (right, high)]
+        out += [
+            Products("laplacian_l1", 0.0, origin, answer[None], low, high)
+            for answer, (low, high) in zip(value, boxes, strict=True)
+            if np.all(low < high) and answer.any()
+        ]
     return tuple(out)
 
 

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from ulmus._layout import html_table, text_table
 from ulmus.exceptions import LeftOutWarning
-from ulmus.features.findings import Finding, copies, drift, leaks, profile, spellings
+from ulmus.features.findings import Finding, copies, drift, leaks, placeholders, profile, spellings
 from ulmus.features.frames import columns_of, frame_of
 from ulmus.features.table_encoder import TableEncoder
 
@@ -30,8 +30,9 @@ class TableCheck:
     left_out : dict of str to str
         Columns that a model leaves out (names of rows, constants, empty ones), and why.
     findings : list of Finding
-        Columns that give the target away, levels spelled in two ways, copies among rows held out, drift; each has a
-        ``kind`` (a class of warnings), a ``text`` and the ``column``, where there is one.
+        Columns that give the target away, levels spelled in two ways, numbers that may stand for missing ones,
+        copies among rows held out, drift; each has a ``kind`` (a class of warnings), a ``text`` and the ``column``,
+        where there is one.
     """
 
     kinds: dict[str, str]
@@ -110,11 +111,13 @@ def check_table(
         if len(y) != len(M):
             raise ValueError(f"X has {len(M)} rows and y has {len(y)}")
         classes = _classes(y) if task == "auto" else task == "classification"
-        found += spellings(y, "classes") if classes else []
+        found += spellings(y, "classes") if classes else placeholders(y, "the target")
         found += leaks(M, names, prepared.inputs_, y, classes)
     columns = _columns(X, names)
     for name in (name for name in names if prepared.kinds_[name] == "category"):
         found += spellings(columns[name], f"column {name!r}: levels", name)
+    for name in (name for name in names if prepared.kinds_[name] == "number"):
+        found += placeholders(columns[name], f"column {name!r}", name)
     if X_new is not None:
         if y is not None and y_new is not None:
             found += copies(M, y, prepared.transform(X_new), np.asarray(y_new))

@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from ulmus.exceptions import DataWarning, DriftWarning, DuplicateWarning, LeakWarning, ScaleWarning, SpellingWarning
+from ulmus.exceptions import (
+    DataWarning,
+    DriftWarning,
+    DuplicateWarning,
+    LeakWarning,
+    PlaceholderWarning,
+    ScaleWarning,
+    SpellingWarning,
+)
 from ulmus.features.dates import as_days
 from ulmus.features.sampling import row_keys
 from ulmus.statistics import dwarfing
@@ -23,6 +31,8 @@ LEAKS, FEW, MOST, LEAVES = 0.99, 50, 2_000, 64
 COPIES = 0.01
 #: Population stability index from which on rows have drifted, by common usage; parts of a column, rows needed.
 DRIFTED, PARTS, ENOUGH = 0.25, 10, 100
+#: Rows in which a number is a placeholder, at least.
+AGAIN = 3
 
 
 @dataclass(frozen=True)
@@ -125,6 +135,20 @@ def spellings(values: np.ndarray, what: str, column: str | None = None) -> list[
     names = ", ".join(map(repr, several[0]))
     text = f"{what} {names} differ in case or blanks only and count as different{more}; write them alike"
     return [Finding(SpellingWarning, text, column)]
+
+
+def placeholders(values: np.ndarray, what: str, column: str | None = None) -> list[Finding]:
+    """Nines (-999, 9999, …) that come several times, farther from all others than these are from each other."""
+    there = values[np.isfinite(values)] if values.dtype.kind in "iuf" else np.zeros(0)
+    for end in (there.min(), there.max()) if len(there) else ():
+        others, count = there[there != end], int(np.count_nonzero(there == end))
+        nines = f"{abs(end):.15g}"
+        if set(nines) != {"9"} or len(nines) < 2 or count < AGAIN or len(np.unique(others)) < PARTS:
+            continue
+        if np.abs(others - end).min() > np.ptp(others):
+            text = f"{what} is {end:.15g} in {count} rows, far from all other values; if that stands for missing values"
+            return [Finding(PlaceholderWarning, f"{text}, leave these cells empty", column)]
+    return []
 
 
 def scales(X: Any, names: Sequence[str] | None = None) -> list[Finding]:

@@ -159,7 +159,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             more = f"; and {len(dropped) - 8} more" if len(dropped) > 8 else ""
             warnings.warn(
                 f"{len(dropped)} of {len(columns)} columns are left out: {why}{more}. "
-                "Pass kinds={name: kind} to keep one",
+                f'To keep one, use TableEncoder(kinds={{{dropped[0]!r}: "category"}})',
                 LeftOutWarning,
                 stacklevel=2,
             )

@@ -15,7 +15,7 @@ the same rules, those of this module, value by value: callers hand over distinct
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -120,18 +120,25 @@ def kind_of_texts(texts: Sequence[str], counts: np.ndarray, decimal: str = "auto
     def share(values: np.ndarray) -> float:
         return float(counts[: len(values)][~np.isnan(values)].sum() / counts[: len(values)].sum())
 
-    def are_numbers(form: str) -> bool:
-        for some in (texts[:FIRST], texts):
-            found = numbers(some, form)
-            if share(found) < (MOST if _few_words(some, found) else MOSTLY):
-                return False
-        return True
+    def read_as(forms: Iterable[str]) -> str | None:
+        """The form by which most are numbers, the first of several; few of them may be large enough for a comma."""
+        best, read = None, 0.0
+        for form in forms:
+            for some in (texts[:FIRST], texts):
+                found = numbers(some, form)
+                if share(found) < (MOST if _few_words(some, found) else MOSTLY):
+                    break
+            else:
+                if share(found) > read:
+                    best, read = form, share(found)
+            if read == 1:
+                break
+        return best
 
     codes = any(re.match(CODE, text) for text in texts) or _are_long(texts)
-    if not codes:
-        for form in DECIMALS[decimal]:
-            if are_numbers(form):
-                return Kind("number", form)
+    form = None if codes else read_as(DECIMALS[decimal])
+    if form is not None:
+        return Kind("number", form)
     for name, read in (("time", _time), ("duration", _duration)):
         found = [read(text) for text in texts[:FIRST]]
         if share(np.array(found)) >= MOSTLY and share(np.array([read(text) for text in texts])) >= MOSTLY:
@@ -139,11 +146,9 @@ def kind_of_texts(texts: Sequence[str], counts: np.ndarray, decimal: str = "auto
     written = _form_of_dates(texts, counts)
     if written is not None:
         return Kind("date", written)
-    for form in () if codes else DECIMALS[decimal]:
-        mark = _mark(texts, counts, form)
-        if mark and are_numbers(f"{form}: {mark}"):
-            return Kind("number", f"{form}: {mark}")
-    return None
+    marks = ((form, _mark(texts, counts, form)) for form in (() if codes else DECIMALS[decimal]))
+    form = read_as(f"{form}: {mark}" for form, mark in marks if mark)
+    return None if form is None else Kind("number", form)
 
 
 def _few_words(texts: Sequence[str], found: np.ndarray) -> bool:

@@ -111,11 +111,12 @@ class AdaptiveModel(Model):
         if self._leaves_out_later(rows):
             later = self._left_out(stages, chosen.view, rows, table.copy(), units, seed)  # the table may be the user's
             stages = replace(stages, held_out=None)
-        if self._takes_trees(stages):
+        asked_of_trees = self._asked_of_trees(stages)
+        if asked_of_trees is not None:
             from ulmus.models._trees import with_trees
 
             stages = stages if later is None else replace(stages, held_out=later.in_units(self.n_jobs))
-            stages, later = with_trees(stages, rows, seed, self.n_jobs, self._say), None
+            stages, later = with_trees(stages, rows, *asked_of_trees, seed, self.n_jobs, self._say), None
         if stages.local is not None:
             stages = replace(stages, local=stages.local.scaled(scale))
         if stages.trees is not None:
@@ -129,9 +130,16 @@ class AdaptiveModel(Model):
             weights = monotone(self, weights, replace(rows, X=table), seed)
         return Outcome(weights, held_out)
 
-    def _takes_trees(self, stages: Stages) -> bool:
-        """Whether trees may join: they have squares or the log loss, and nothing keeps them from falling."""
-        return self._spent.trees and not self._is_monotone and (is_regressor(self) or stages.loss == "log")
+    def _asked_of_trees(self, stages: Stages) -> tuple[float, bool] | None:
+        """The share of the loss that trees must take away to join, and whether a glance may do.
+
+        None where they cannot: they may fall anywhere, and have squares or the log loss.
+        """
+        trees = self._spent.trees
+        if trees is None or self._is_monotone or not (is_regressor(self) or stages.loss == "log"):
+            return None
+        gain = trees.numbers if is_regressor(self) else trees.labels
+        return None if gain is None else (gain, trees.glance)
 
     def _leaves_out_later(self, rows: Rows) -> bool:
         """Whether rows leave both stages one by one, when intervals are asked for."""

@@ -12,12 +12,24 @@ MANY_ROWS = 200_000
 
 
 @dataclass(frozen=True)
+class TreeGains:
+    """Trees are taken where they lower the loss of rows left out by a share: of ``labels``, and of ``numbers``.
+
+    None for what they are not grown for. After a ``glance`` only those grow on that promise something.
+    """
+
+    labels: float
+    numbers: float | None = None
+    glance: bool = True
+
+
+@dataclass(frozen=True)
 class Effort:
     """How much is spent on what; leaves hold ``leaf_rows``, and more, ``wide_leaf_rows``, where rows are few.
 
     The global model ``grows`` where leaves do not pay. Where targets are ``numbers``, and rows not many, fewer of them
     tell as much of a view as labels do; ``few_labels`` are shown by fewer landmarks. The metric of very many rows is
-    that of leaves, unless it is a ``quick`` one. ``trees`` may join.
+    that of leaves, unless it is a ``quick`` one. ``trees`` may join, where they gain enough.
     """
 
     budget: Budget
@@ -30,7 +42,7 @@ class Effort:
     numbers: Budget | None = None
     few_labels: bool = False
     quick: bool = False
-    trees: bool = False
+    trees: TreeGains | None = None
 
     def search(self, n_rows: int, *, numbers: bool) -> Budget:
         """What choosing a view of so many rows may spend, by what targets are."""
@@ -57,10 +69,11 @@ EFFORTS = {
         *(600, 1_500, 1_600, 4, 8),
         numbers=Budget(1_200, 128, 2_400, 192, final_landmarks=(400, 400)),
         few_labels=True,
+        trees=TreeGains(labels=0.1),
     ),
     "best": Effort(
         Budget(3_000, 300, 8_000, 700, rounds=8, rounds_again=4, final_landmarks=(2_000, 2_000)),
         *(2_000, 2_000, 2_500, 8, 16),
-        trees=True,
+        trees=TreeGains(labels=0.005, numbers=0.005, glance=False),
     ),
 }

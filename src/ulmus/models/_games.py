@@ -103,21 +103,21 @@ def _view_game(model: Any) -> "Game":
         see=lambda X: game.see(model._checked(X, fitted)),
         owner=fit.columns.sources[game.owner],
         score=lambda U: game.score(U) + fit.intercept,
-        constant=fit.intercept,
+        constant=game.constant + fit.intercept,
     )
 
 
 def free_game(fit: "AdaptiveFit", n_jobs: int | None) -> "Game":
     """All stages of an adaptive model without their constant, of columns of its table."""
-    from ulmus.explain.game import Game, kernel_products, local_products
+    from ulmus.explain.game import Game, kernel_products, local_products, tree_products
 
     local, cross, weights = fit.local, fit.features.cross_kernel_, fit.features.weight_to_landmarks(fit.beta)
     products = kernel_products(cross, weights)
-    if fit.trees is not None:
-        products = None
-    elif products is not None and local is not None:
+    if products is not None and local is not None:
         leaves = local_products(local)
         products = None if leaves is None else products + leaves
+    if products is not None and fit.trees is not None:
+        products += tree_products(fit.trees, cross.Z.shape[1])
 
     def score(U: np.ndarray) -> np.ndarray:
         out = engine.apply(cross, U, weights, n_jobs=n_jobs)
@@ -125,8 +125,9 @@ def free_game(fit: "AdaptiveFit", n_jobs: int | None) -> "Game":
             out = out if stage is None else out + stage.predict(U, n_jobs)
         return out
 
-    owner, none = fit.view.preparation.sources()[fit.view.metric > 0], np.zeros(len(fit.intercept))
-    return Game(fit.coordinates, owner, score, none, products, np.asarray(cross.Z, np.float64))
+    owner = fit.view.preparation.sources()[fit.view.metric > 0]
+    constant = np.zeros(len(fit.intercept)) if fit.trees is None else fit.trees.constant
+    return Game(fit.coordinates, owner, score, constant, products, np.asarray(cross.Z, np.float64))
 
 
 def _table_game(model: Any) -> "Game":

@@ -1,7 +1,7 @@
 """A member of boosted trees beside both stages: how large a share rows left out give it."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -13,59 +13,108 @@ from ulmus.features.sampling import row_keys
 from ulmus.models._stages import Stages
 from ulmus.solvers.boosted import BoostedTrees, answer_losses, grown_trees
 
+Say = Callable[[str], None]
+
 #: Parts of the rows, without each of which trees are grown once.
 PARTS = 5
-#: Rows from which on there are trees, and classes, which are trees of a round, at most.
-FEW, CLASSES = 200, 20
-#: Trees are taken where they lower the loss of rows left out by this share.
-CLEARLY = 0.005
+#: Rows from which on there are trees, and classes at most.
+FEW, CLASSES = 200, 50
+#: Logarithms, to base 2, of the factors of scores that are tried, and how finely.
+SCALES = (-3.0, 3.0)
+COARSE, FINE = ({"method": "bounded", "options": {"xatol": close}} for close in (0.05, 1e-3))
+#: Trees grow on where the first of them, beside the kernels, lower the loss of rows left out by this share of what it
+#: takes for them to be taken.
+HOPE = 0.3
+#: What trees gain must be so many standard errors, and so many nats of all rows left out together, at least.
+CHANCE, NATS = 1.0, 1.0
 
 
-def with_trees(stages: Stages, rows: Rows, seed: int, n_jobs: int | None, say: Callable[[str], None]) -> Stages:
+def with_trees(
+    stages: Stages, rows: Rows, gain: float, glance: bool, seed: int, n_jobs: int | None, say: Say
+) -> Stages:
     """Kernels and trees, by the share that the rows held out of the stages are best answered with.
 
-    ``rows`` are those of the stages, in their units. Answers are the mean of two models' answers, or log-odds.
+    Trees are taken where that lowers their loss by the share ``gain``; after a ``glance`` at the first of them the rest
+    may not be grown. ``rows`` are those of the stages, in their
+    units. Answers are the mean of two models' answers, or log-odds.
     """
     held_out, by_log = stages.held_out, stages.loss == "log"
     if len(rows) < FEW or held_out is None or held_out.place is None or rows.T.shape[1] > CLASSES:
         return stages
-    labels = OneVsAll.class_scores(rows.T).argmax(axis=1) if by_log else None
-    if labels is not None and len(np.unique(labels)) < max(2, rows.T.shape[1]):
-        return stages  # a class without rows is none for trees
-    grown = grown_trees(rows, parts_for_trees(rows, labels, seed), labels, seed, n_jobs)
+    place = held_out.place
+
+    def hopeful(answers: np.ndarray) -> bool:
+        found = best_share(held_out, answers[place], by_log)
+        return found.loss < (1 - HOPE * gain) * found.without > found.chance
+
+    part = parts_for_trees(rows, place, by_log, seed)
+    grown = grown_trees(rows, part, by_log, seed, n_jobs, hopeful if glance else None)
     if grown is None:
         return stages
     trees, answers = grown
-    share, loss, without = best_share(held_out, answers[held_out.place], by_log)
-    taken = loss < (1 - CLEARLY) * without
-    kept = f"taken, weight {share:.2g}" if taken else "left out"
-    say(f"{len(trees)} trees: loss {loss:.4g} against {without:.4g} without them ({kept})")
-    stages = replace(stages, tree_losses=(loss, without))
-    return mixed(stages, trees, answers[held_out.place], share) if taken else stages
+    found = best_share(held_out, answers[place], by_log)
+    taken = found.gains(gain)
+    kept = f"taken, weight {found.share:.2g}" if taken else "left out"
+    say(f"{len(trees)} trees: loss {found.loss:.4g} against {found.without:.4g} without them ({kept})")
+    stages = replace(stages, tree_losses=(found.loss, found.without))
+    return mixed(stages, trees, answers[place], found.share) if taken else stages
 
 
-def parts_for_trees(rows: Rows, labels: np.ndarray | None, seed: int) -> np.ndarray:
-    """Parts that trees leave out, copies and groups together; -1 for rows of a class that one part holds all of."""
+def parts_for_trees(rows: Rows, place: np.ndarray, by_log: bool, seed: int) -> np.ndarray:
+    """Parts that trees leave out, copies and groups together; -1 for rows of a class that one part holds all of.
+
+    Where the rows that kernels left out, at these places, are a few of many, they are the only part.
+    """
     part = (row_keys(rows.X, seed) % np.uint64(PARTS)).astype(np.intp)
     if rows.fold is not None:
         part = np.where(rows.fold >= 0, rows.fold % PARTS, -1)
-    if labels is not None:
+    elif 2 * len(np.unique(place)) < len(rows):
+        part = np.where(np.isin(np.arange(len(rows)), place), 0, -1)
+    if by_log:
+        labels = OneVsAll.class_scores(rows.T).argmax(axis=1)
         for label in np.unique(labels):
             if len(np.unique(part[labels == label])) == 1:
                 part[labels == label] = -1
     return part
 
 
-def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool) -> tuple[float, float, float]:
-    """The best weight of trees, the loss with it, and without trees; rows without an answer of trees have no say."""
-    told = ~np.isnan(answers).any(axis=1)
-    T, P, Q, weight = held_out.T[told], held_out.P[told], answers[told], held_out.weight[told]
+@dataclass(frozen=True)
+class Share:
+    """The best share of trees, the loss with it and without trees, and by how much it must fall to be no chance."""
 
-    def loss(share: float) -> float:
-        return float(np.average(answer_losses(T, (1 - share) * P + share * Q, by_log), weights=weight))
+    share: float
+    loss: float
+    without: float
+    chance: float
 
-    best = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3})
-    return float(best.x), float(best.fun), loss(0.0)
+    def gains(self, least: float) -> bool:
+        """Whether trees lower the loss by this share, and by more than chance."""
+        return self.without - self.loss > max(least * self.without, self.chance)
+
+
+def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool) -> Share:
+    """What rows that neither kernels nor trees have seen say; rows without an answer of trees have no say.
+
+    Scores of a log loss are multiplied by what is best for them in either case, as a temperature will do.
+    """
+    known = ~np.isnan(answers).any(axis=1)
+    T, P, Q, weight = held_out.T[known], held_out.P[known], answers[known], held_out.weight[known]
+
+    def losses(share: float) -> np.ndarray:
+        answered = (1 - share) * P + share * Q
+        if not by_log:
+            return answer_losses(T, answered, by_log)
+        scale = minimize_scalar(
+            lambda log2: weight @ answer_losses(T, 2.0**log2 * answered, by_log), bounds=SCALES, **COARSE
+        )
+        return answer_losses(T, 2.0**scale.x * answered, by_log)
+
+    best = minimize_scalar(lambda share: weight @ losses(share), bounds=(0.0, 1.0), **FINE)
+    with_trees, without = losses(best.x), losses(0.0)
+    gain = without - with_trees
+    mean, total = float(np.average(gain, weights=weight)), weight.sum()
+    chance = max(CHANCE * float(np.sqrt(weight @ (gain - mean) ** 2)), NATS if by_log else 0.0) / total
+    return Share(float(best.x), float(weight @ with_trees / total), float(weight @ without / total), chance)
 
 
 def mixed(stages: Stages, trees: BoostedTrees, answers: np.ndarray, share: float) -> Stages:

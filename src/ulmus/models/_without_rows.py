@@ -63,7 +63,7 @@ def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, R
     if getattr(model, "trees_", None) is not None:
         raise ValueError(
             "rows leave kernels in closed form, and this model has boosted trees beside them; fit it with "
-            'effort="default"'
+            'effort="fast", which has none'
         )
     if _by_log(model):
         return _log_without_rows(model, X, y, sample_weight)

@@ -145,7 +145,7 @@ class AdaptiveClassifier(Classification, AdaptiveModel):
     local_losses_ : tuple of float, or None
         Loss of held-out rows with a local stage and without one; None where none was tried.
     trees_ : BoostedTrees or None
-        Trees beside the kernels, which ``effort="best"`` may take; their share of the answers is ``tree_weight_``.
+        Trees beside the kernels, where they lower the log loss clearly; their share of the answers is ``tree_weight_``.
     tree_losses_ : tuple of float, or None
         Loss of rows left out with trees and without them; None where none were tried.
     feature_importances_ : ndarray of shape (n_features,)

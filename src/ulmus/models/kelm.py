@@ -112,7 +112,6 @@ class KernelFamily:
         return replace(choice, width=float(choice.width))
 
     def most_features(self, model: Any, rows: Rows) -> int:
-        """Features that a fit may come to use."""
         return len(rows)
 
 

@@ -25,7 +25,7 @@ GIVEN = ("kernel", "activation", "loss", "effort", "features", "head", "decoding
 WIDTHS = {"n_hidden_": ("slope", "n_hidden"), "n_landmarks_": ("gamma", "n_landmarks")}
 #: Inputs and names that are shown, at most, and the length of a bar.
 INPUTS, FEW, BAR = 8, 6, 24
-FLATTERS = "These rows also took part in the choices, so that new rows may do a little worse; a test set tells."
+FLATTERS = "These rows also took part in tuning, so new rows may do slightly worse; score a test set to be sure."
 
 
 @dataclass(frozen=True)

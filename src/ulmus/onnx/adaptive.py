@@ -87,13 +87,13 @@ def _kernel(g: Graph, Q: str, V: str, local: LocalKernels) -> str:
 
 
 def boosted_trees(g: Graph, U: str, trees: BoostedTrees) -> str:
-    """The sum of trees: leaves of all of them are numbered through, and each holds its answer."""
-    shapes = []
-    for t in range(len(trees)):
-        nodes = slice(trees.nodes[t], trees.nodes[t + 1])
-        children = trees.children[nodes]
-        own = np.where(children < 0, children + trees.leaves[t], children - trees.nodes[t])
-        shapes.append(Tree("BRANCH_LEQ", trees.feature[nodes], trees.threshold[nodes], own))
-    reached = g.Add(walk(g, U, shapes), g.integers(*trees.leaves[:-1]))
-    answers = g.Gather(g.constant(trees.value.astype(g.dtype)), reached)
-    return g.Add(g.MatMul(answers, np.eye(len(trees.constant))[trees.output]), trees.constant)
+    """The sum of trees: leaves of all of them are numbered through, and each holds its answers."""
+    inside, leaves = trees.feature.shape[1], trees.value.shape[1]
+    children = 1 + np.arange(2 * inside).reshape(-1, 2)
+    children = np.where(children < inside, children, inside - 1 - children)  # leaf 0 comes after the last node
+    shapes = [
+        Tree("BRANCH_LEQ", column, cut, children) for column, cut in zip(trees.feature, trees.threshold, strict=True)
+    ]
+    reached = g.Add(walk(g, U, shapes), g.integers(*(leaves * np.arange(len(trees)))))
+    answers = g.Gather(g.constant(trees.value.reshape(-1, trees.value.shape[2]).astype(g.dtype)), reached)
+    return g.Add(g.ReduceSum(answers, g.integers(1), keepdims=0), trees.constant)

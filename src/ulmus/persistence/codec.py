@@ -8,6 +8,7 @@ and lists are themselves; every other value is a one-key object from the table i
 import dataclasses
 import json
 import math
+from collections import UserList
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,8 @@ class StateEncoder:
             return value
         if type(value) is float:
             return value if math.isfinite(value) else {"float": repr(value)}
+        if isinstance(value, UserList):  # columns that are left, in scikit-learn 1.6
+            value = value.data
         if type(value) is list:
             return [self.encode(v, f"{where}[{i}]") for i, v in enumerate(value)]
         if id(value) in self._seen:

@@ -56,7 +56,8 @@ class ViewsDisplay:
 
     def _draw_preparation(self, ax: Any) -> list[Any]:
         first = self.trials[0]
-        alike = [t for t in self.trials if (t.n_rows, t.size, t.kernel) == (first.n_rows, first.size, first.kernel)]
+        like = (first.n_rows, first.size, first.kernel, first.metric)
+        alike = [t for t in self.trials if (t.n_rows, t.size, t.kernel, t.metric) == like]
         kinds = list(dict.fromkeys(t.preparation for t in alike))
         losses = [min(t.best_loss for t in alike if t.preparation == kind) for kind in kinds]
         lines = ax.plot(range(len(kinds)), losses, "o", markersize=7)

@@ -35,6 +35,11 @@ class Contender:
     def value(self, measure: str) -> Score:
         return next(score for score in self.scores if score.name == measure)
 
+    def shown(self, measure: str) -> float:
+        """Its value for a table: an R² of -4e-5 is 0."""
+        value = self.value(measure).value
+        return round(value, 4) + 0.0 if measure == "R²" else value
+
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name, "scores": [score.to_json() for score in self.scores], "seconds": self.seconds}
 

@@ -50,7 +50,7 @@ def _beside(s: Subject) -> str:
     names = [score.name for score in entries[0].scores if all(score.name in _named(e) for e in entries)]
     names.sort(key=lambda name: name != measure)
     lines = [
-        (f"{e.name} (this model)" if e.ours else e.name, *(e.value(n).value for n in names), f"{e.seconds:.1f} s")
+        (f"{e.name} (this model)" if e.ours else e.name, *(e.shown(n) for n in names), f"{e.seconds:.1f} s")
         for e in ranked(entries, measure)
     ]
     said = verdict(entries, measure)
@@ -60,6 +60,14 @@ def _beside(s: Subject) -> str:
 
 def _named(entry: Any) -> set[str]:
     return {score.name for score in entry.scores}
+
+
+#: Kinds of NumPy's types, in words; what is not here is text.
+_TYPES = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "m": "duration"}
+
+
+def _type(column: pd.Series) -> str:
+    return _TYPES.get(getattr(column.dtype, "kind", "O"), "text")
 
 
 def data_section(s: Subject) -> str:
@@ -77,7 +85,7 @@ def data_section(s: Subject) -> str:
             top = known.astype(str).value_counts().head(3)
             says = ", ".join(f"{value} ({count})" for value, count in top.items())
         distinct = (known.astype(str) if column.dtype == object else known).nunique()  # lists are values too
-        rows.append((str(name), str(column.dtype), int(distinct), f"{100 * empty.mean():.1f} %", says))
+        rows.append((str(name), _type(column), int(distinct), f"{100 * empty.mean():.1f} %", says))
     more = len(s.frame.columns) - MANY
     extra = paragraph(f"… and {more:,} more columns.") if more > 0 else ""
     text = f"{len(s.y):,} rows, {s.frame.shape[1]:,} columns. {_target(s)}"

@@ -79,7 +79,8 @@ def _parts(column: pd.Series) -> list[tuple[str, np.ndarray]]:
         return found
     words = column.astype(str)
     levels = words[~gone].value_counts().index[:LEVELS]
-    return found + [(str(level)[:40], (words == level).to_numpy() & ~gone) for level in levels]
+    called = _word if ordered else str
+    return found + [(called(level)[:40], (words == level).to_numpy() & ~gone) for level in levels]
 
 
 def _word(value: Any) -> str:

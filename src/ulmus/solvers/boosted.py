@@ -1,147 +1,266 @@
-"""Boosted trees as a member beside kernels: scikit-learn grows them, arrays hold them.
+r"""Boosted trees beside kernels: layers of hard thresholds that are learned, with weights in closed form.
 
-They are grown without one part of the rows at a time, all of them for as long as the loss of the rows left out falls.
-The member is the mean of these models, and every row has an answer by one that did not see it.
+A tree of depth D is a hidden layer of :math:`2^D` nodes, each a product of D thresholds on columns. It grows level by
+level: with g and h the sums of first and second derivatives of the loss on either side of a threshold, the one is taken
+that makes
+
+.. math:: \frac{g_l^2}{h_l + \lambda} + \frac{g_r^2}{h_r + \lambda}
+
+largest. The weight of a leaf is one Newton step, :math:`-\eta\,g / (h + \lambda)`. Trees of several outputs are grown
+along a direction that is drawn for each of them; their leaves have a weight for every output.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
-from threadpoolctl import threadpool_limits
 
 from ulmus import engine
 from ulmus.engine import Rows
+from ulmus.features.sampling import row_keys
 from ulmus.solvers.log_loss import losses as log_losses
-from ulmus.solvers.log_loss import targets
+from ulmus.solvers.log_loss import proportions, targets
 
-#: Step of the boosting, trees that are added before rows left out are asked again, and trees in all, at most.
-RATE, CHUNK, MOST = 0.05, 20, 400
+#: Levels of a tree, step of the boosting η, and penalty λ.
+DEPTH, RATE, PENALTY = 5, 0.2, 1.0
+#: Intervals of a column between which thresholds lie, and columns that a tree may ask for, at most.
+BINS, COLUMNS = 128, 64
+#: Draws of rows, with replacement, by which a tree chooses its thresholds, and rows that all trees learn from, at most.
+DRAWS, MANY = 6_000, 50_000
+#: Trees of the first glance, trees that are added before rows left out are asked again, and trees in all, at most.
+GLANCE, CHUNK, MOST = 40, 20, 200
 #: Chunks without a lower loss after which growing ends.
 PATIENCE = 2
 #: Nodes that are walked to at a time: rows times trees.
-STEPS = 2**20
+STEPS = 2**16
 
 
 @dataclass(frozen=True)
 class BoostedTrees:
-    """A sum of trees; tree t adds to the output ``output[t]``.
+    """A sum of complete trees: tree t has the nodes ``[t]``, children of node i being 2 i + 1 and 2 i + 2.
 
-    Its nodes are those from ``nodes[t]`` to ``nodes[t + 1]``, the root first, its leaves those from ``leaves[t]`` on.
-    ``children`` are nodes, or ``-1 - leaf``; values up to ``threshold`` go left. Thresholds have the digits of single
-    precision, as coordinates have.
+    Values up to the ``threshold`` go to the first child. Thresholds have the digits of single precision, as coordinates
+    have. ``value[t, leaf, output]`` is what the leaves answer.
     """
 
     constant: np.ndarray
-    output: np.ndarray
-    nodes: np.ndarray
-    leaves: np.ndarray
     feature: np.ndarray
     threshold: np.ndarray
-    children: np.ndarray
     value: np.ndarray
 
     def __len__(self) -> int:
-        return len(self.output)
+        return len(self.value)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the trees."""
-        return sum(each.nbytes for each in (self.feature, self.threshold, self.children, self.value))
+        return sum(each.nbytes for each in (self.feature, self.threshold, self.value))
 
     def scaled(self, factor: Any) -> "BoostedTrees":
         """The same with answers multiplied: by one number, or one for every output."""
-        each = np.broadcast_to(np.asarray(factor, dtype=np.float64), self.constant.shape)
-        of_leaf = np.repeat(self.output, np.diff(self.leaves))
-        return replace(self, constant=each * self.constant, value=each[of_leaf] * self.value)
+        return replace(self, constant=factor * self.constant, value=factor * self.value)
 
     def predict(self, U: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
         """Answers, ``[row, output]``."""
         out = np.tile(self.constant, (len(U), 1))
+        flat, first = self.value.reshape(-1, self.value.shape[2]), self.value.shape[1] * np.arange(len(self))
 
         def work(piece: slice) -> None:
-            reached = self.value[self.reached(U[piece])]
-            for k in range(out.shape[1]):
-                out[piece, k] += reached[:, self.output == k].sum(axis=1)
+            out[piece] += flat[self.reached(U[piece]) + first].sum(axis=1)
 
-        for _ in engine.ordered_map(work, engine.pieces(len(U), max(1, STEPS // len(self))), n_jobs):
+        for _ in engine.ordered_map(work, engine.pieces(len(U), max(1, STEPS // max(1, len(self)))), n_jobs):
             pass
         return out
 
     def reached(self, U: np.ndarray) -> np.ndarray:
-        """The leaf of every row in every tree.
+        """The leaf of every row in every tree."""
+        rows, trees = np.ogrid[: len(U), : len(self)]
+        node = np.zeros((len(U), len(self)), np.intp)
+        inside = self.feature.shape[1]
+        while inside > 0:
+            node = 2 * node + 1 + (U[rows, self.feature[trees, node]] > self.threshold[trees, node])
+            inside //= 2
+        return node - self.feature.shape[1]
 
-        Children come after their parents, so that a way ends; a forged file whose ways turn back is refused here.
-        """
-        first = np.where(np.diff(self.nodes) > 0, self.nodes[:-1], -1 - self.leaves[:-1])
-        rows, trees = np.indices((len(U), len(self))).reshape(2, -1)
-        node = first[trees]
-        inside = np.flatnonzero(node >= 0)
-        while len(inside):
-            here = node[inside]
-            right = U[rows[inside], self.feature[here]] > self.threshold[here]
-            node[inside] = found = self.children[here, right.astype(np.intp)]
-            on = found >= 0
-            if (found[on] <= here[on]).any():
-                raise ValueError("a node of these trees leads back to one before it: their file is damaged or forged")
-            inside = inside[on]
-        return np.asarray((-1 - node).reshape(len(U), -1))
+
+@dataclass(frozen=True)
+class Bins:
+    """Columns as numbers of intervals: those that vary, and the thresholds between intervals of each."""
+
+    column: np.ndarray
+    thresholds: Sequence[np.ndarray]
+
+    @classmethod
+    def of(cls, U: np.ndarray, weight: np.ndarray) -> "Bins":
+        """An interval for each value, or quantiles where values are many."""
+        found = [_thresholds(column, weight) for column in U.T]
+        return cls(np.flatnonzero([len(t) for t in found]), [t for t in found if len(t)])
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """How many intervals each column has."""
+        return np.array([len(t) + 1 for t in self.thresholds])
+
+    def place(self, U: np.ndarray) -> np.ndarray:
+        """The interval of every value."""
+        each = [np.searchsorted(t, U[:, j]) for j, t in zip(self.column, self.thresholds, strict=True)]
+        return np.stack(each, axis=1) if each else np.zeros((len(U), 0), np.intp)
+
+
+def _thresholds(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    values, place = np.unique(x, return_inverse=True)
+    last = np.arange(len(values) - 1)
+    if len(values) > BINS:
+        mass = np.bincount(place, weights=weight)
+        rank = (np.cumsum(mass) - mass / 2) / mass.sum()
+        last = np.flatnonzero(np.diff(np.searchsorted(np.arange(1, BINS) / BINS, rank)))
+    return rounded_down(values[last] + (values[last + 1] - values[last]) / 2)
 
 
 @dataclass
-class _Growing:
-    """Boosted trees of some rows; labels are those of a classifier, else there is one model for each target."""
+class Boosting:
+    """Trees of some rows, grown one after the other; ``asked`` are answered along with them."""
 
     rows: Rows
-    labels: np.ndarray | None
-    seed: int
+    asked: np.ndarray
+    by_log: bool
+    rng: np.random.RandomState
+    trees: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+        n = len(self.rows)
+        self.weight = np.ones(n) if self.rows.weight is None else np.asarray(self.rows.weight, dtype=np.float64)
+        self.target = targets(self.rows.T) if self.by_log else self.rows.T
+        mean = np.average(self.target, axis=0, weights=self.weight)
+        if self.by_log:
+            least = 1 / (self.weight.sum() + 2)
+            p = np.clip(mean, least, 1 - least)
+            mean = np.log(p) if len(p) > 1 else np.log(p / (1 - p))
+        self.constant = mean
+        self.bins = Bins.of(self.rows.X, self.weight)
+        self.place, self.place_asked = (self.bins.place(U) for U in (self.rows.X, self.asked))
+        self.fitted, self.answers = (np.tile(mean, (len(U), 1)) for U in (self.rows.X, self.asked))
 
-        kind = HistGradientBoostingRegressor if self.labels is None else HistGradientBoostingClassifier
-        targets = self.rows.T.T if self.labels is None else [self.labels]
-        common: dict[str, Any] = {"learning_rate": RATE, "warm_start": True, "early_stopping": False}
-        self.models = [(kind(random_state=self.seed, **common), t) for t in targets]
+    def grow(self, count: int) -> np.ndarray:
+        """Answers of so many trees, of which the missing are grown."""
+        while len(self.trees) < count:
+            self._grow()
+        return self.answers.copy()
 
-    def grow(self, size: int) -> None:
-        for model, t in self.models:
-            model.set_params(max_iter=size).fit(self.rows.X, t, sample_weight=self.rows.weight)
+    def _grow(self) -> None:
+        G, H = self._derivatives()
+        v = self.rng.normal(size=G.shape[1]) if G.shape[1] > 1 else np.ones(1)
+        some = np.unique(self.rng.randint(len(G), size=min(len(G), DRAWS)))
+        columns = np.arange(self.place.shape[1])
+        if len(columns) > COLUMNS:
+            columns = np.sort(self.rng.choice(columns, COLUMNS, replace=False))
+        column, cut = grown(self.place[np.ix_(some, columns)], self.bins.sizes[columns], G[some] @ v, H[some] @ v**2)
+        column = columns[column]
+        leaf, leaf_asked = (_walked(place, column, cut) for place in (self.place, self.place_asked))
+        g, h = (np.stack([np.bincount(leaf, each, 2**DEPTH) for each in D.T], axis=1) for D in (G, H))
+        value = -RATE * g / (h + PENALTY)
+        if G.shape[1] > 1 and self.by_log:  # scores may move together
+            value *= (G.shape[1] - 1) / G.shape[1]
+        self.fitted += value[leaf]
+        self.answers += value[leaf_asked]
+        thresholds = np.array([self._threshold(j, b) for j, b in zip(column, cut, strict=True)])
+        self.trees.append((self.bins.column[column], thresholds, value))
 
-    def predict(self, U: np.ndarray) -> np.ndarray:
-        ask = "predict" if self.labels is None else "decision_function"
-        return np.column_stack([getattr(model, ask)(U) for model, _ in self.models])
+    def _threshold(self, column: int, cut: int) -> float:
+        found = self.bins.thresholds[column]
+        return float(found[cut]) if cut < len(found) else np.inf  # nothing is gained by a cut: all rows on one side
+
+    def _derivatives(self) -> tuple[np.ndarray, np.ndarray]:
+        """First and second derivatives of the loss of every row along its scores."""
+        w = self.weight[:, None]
+        if not self.by_log:
+            return w * (self.fitted - self.target), np.broadcast_to(w, self.target.shape)
+        p = proportions(self.fitted)
+        return w * (p - self.target), w * p * (1 - p)
+
+
+def grown(place: np.ndarray, sizes: np.ndarray, g: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Columns and cuts of the nodes of one tree, of rows in intervals: those above a cut go to the second child.
+
+    ``sizes`` are the numbers of intervals; a cut behind the last of them leaves all rows on one side.
+    """
+    d, first = len(sizes), np.cumsum(sizes) - sizes
+    cells = int(sizes.sum())
+    column_of, leaf = np.repeat(np.arange(d), sizes), np.zeros(len(place), np.intp)
+    flat, of_cells = place + first, (np.repeat(g, d), np.repeat(h, d))
+    columns, cuts = [], []
+    for level in range(DEPTH):
+        size = 2**level
+        cell = (flat + (leaf * cells)[:, None]).ravel()
+        sums = (np.bincount(cell, each, size * cells).reshape(size, cells).cumsum(axis=1) for each in of_cells)
+        gl, hl = (np.concatenate([np.zeros((size, 1)), each], axis=1) for each in sums)
+        (g_all, h_all), (gl, hl) = (
+            [each[:, sizes[0], None] for each in (gl, hl)],
+            [each[:, 1:] - each[:, first[column_of]] for each in (gl, hl)],
+        )
+        gain = gl**2 / (hl + PENALTY) + (g_all - gl) ** 2 / (h_all - hl + PENALTY)
+        best = gain.argmax(axis=1)
+        column, cut = column_of[best], best - first[column_of[best]]
+        leaf = 2 * leaf + (place[np.arange(len(place)), column[leaf]] > cut[leaf])
+        columns.append(column)
+        cuts.append(cut)
+    return np.concatenate(columns), np.concatenate(cuts)
+
+
+def _walked(place: np.ndarray, column: np.ndarray, cut: np.ndarray) -> np.ndarray:
+    """The leaf of every row of one tree."""
+    node, rows = np.zeros(len(place), np.intp), np.arange(len(place))
+    for _ in range(DEPTH):
+        node = 2 * node + 1 + (place[rows, column[node]] > cut[node])
+    return node - len(column)
 
 
 def grown_trees(
-    rows: Rows, part: np.ndarray, labels: np.ndarray | None, seed: int, n_jobs: int | None
+    rows: Rows,
+    part: np.ndarray,
+    by_log: bool,
+    seed: int,
+    n_jobs: int | None,
+    hopeful: Callable[[np.ndarray], bool] | None = None,
 ) -> tuple[BoostedTrees, np.ndarray] | None:
     """The mean of models without each part, and answers of rows by the one that did not see them (else not a number).
 
-    Rows of part -1 are in all of them. None where there are not two parts.
+    All of them grow for as long as the loss of the rows left out falls. Rows of part -1 are in every model, and have no
+    answers. ``hopeful`` is asked after the first trees of the first model whether to go on. None where it is not, or
+    where nothing is left out.
     """
     parts = np.unique(part[part >= 0])
-    if len(parts) < 2:
+    if len(parts) == 0 or rows.X.shape[1] == 0:
         return None
-    folds = [_Growing(rows.take(part != k), None if labels is None else labels[part != k], seed) for k in parts]
-    left = np.flatnonzero(part >= 0)
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    order = np.lexsort((*rows.T.T, row_keys(rows.X, seed)))  # what is drawn does not depend on the order of the rows
+
+    def boosting(k: int) -> Boosting:
+        known = order[part[order] != k][:MANY]
+        return Boosting(rows.take(known), rows.X[part == k], by_log, np.random.RandomState(seed))
+
+    def answered(models: Sequence[Boosting], count: int) -> np.ndarray:
+        """Answers of so many trees, of which the missing are grown."""
+        Q = np.full(rows.T.shape, np.nan)
+        for k, answers in zip(parts, engine.ordered_map(lambda one: one.grow(count), models, n_jobs), strict=False):
+            Q[part == k] = answers
+        return Q
+
+    models = [boosting(parts[0])]
+    if hopeful is not None and not hopeful(answered(models, GLANCE)):
+        return None
+    models += [boosting(k) for k in parts[1:]]
+    left, weight = part >= 0, np.ones(len(rows)) if rows.weight is None else rows.weight
     best, size, since = np.inf, 0, 0
-    with threadpool_limits(effective_n_jobs(n_jobs), user_api="openmp"):
-        for count in range(CHUNK, MOST + 1, CHUNK):
-            Q = np.full((len(rows), rows.T.shape[1]), np.nan)
-            for k, fold in zip(parts, folds, strict=True):
-                fold.grow(count)
-                Q[part == k] = fold.predict(rows.X[part == k])
-            loss = float(np.average(answer_losses(rows.T[left], Q[left], labels is not None), weights=weight[left]))
-            since += 1
-            if loss < best:
-                best, size, answers, since = loss, count, Q, 0
-            if since >= PATIENCE:
-                break
-    return _together([[model for model, _ in fold.models] for fold in folds], size), answers
+    for count in range(GLANCE, MOST + 1, CHUNK):
+        Q = answered(models, count)
+        loss = float(np.average(answer_losses(rows.T[left], Q[left], by_log), weights=weight[left]))
+        since += 1
+        if loss < best:
+            best, size, kept, since = loss, count, Q, 0
+        if since >= PATIENCE:
+            break
+    return _together(models, size), kept
 
 
 def answer_losses(T: np.ndarray, Q: np.ndarray, by_log: bool) -> np.ndarray:
@@ -149,37 +268,12 @@ def answer_losses(T: np.ndarray, Q: np.ndarray, by_log: bool) -> np.ndarray:
     return log_losses(targets(T), Q) if by_log else ((T - Q) ** 2).sum(axis=1)
 
 
-def _together(models: Sequence[Sequence[Any]], size: int) -> BoostedTrees:
-    """The mean of fitted models of scikit-learn, by their first so many rounds."""
-    grown = [
-        (k, tree.nodes)
-        for fold in models
-        for i in range(size)
-        for k, tree in enumerate(tree for booster in fold for tree in booster._predictors[i])
-    ]
-    is_leaf = [nodes["is_leaf"].astype(bool) for _, nodes in grown]
-    leaves = np.cumsum([0, *(leaf.sum() for leaf in is_leaf)])
-    nodes = np.cumsum([0, *((~leaf).sum() for leaf in is_leaf)])
-    children = []
-    for (_, tree), leaf, node, own in zip(grown, is_leaf, nodes[:-1], leaves[:-1], strict=True):
-        number = np.where(leaf, -own - np.cumsum(leaf), node + np.cumsum(~leaf) - 1)
-        children.append(np.column_stack([number[tree[side][~leaf]] for side in ("left", "right")]))
-
-    def joined(name: str, *, of_leaves: bool = False) -> np.ndarray:
-        parts = (tree[name][leaf == of_leaves] for (_, tree), leaf in zip(grown, is_leaf, strict=True))
-        return np.concatenate(list(parts))
-
-    constants = [np.concatenate([np.ravel(booster._baseline_prediction) for booster in fold]) for fold in models]
-    return BoostedTrees(
-        constant=np.mean(constants, axis=0),
-        output=np.array([k for k, _ in grown], np.intp),
-        nodes=nodes,
-        leaves=leaves,
-        feature=joined("feature_idx").astype(np.intp),
-        threshold=rounded_down(joined("num_threshold")),
-        children=np.concatenate(children),
-        value=joined("value", of_leaves=True) / len(models),
-    )
+def _together(models: Sequence[Boosting], size: int) -> BoostedTrees:
+    """The mean of models, by their first so many trees."""
+    columns = zip(*(tree for model in models for tree in model.trees[:size]), strict=True)
+    feature, threshold, value = (np.stack(each) for each in columns)
+    constant = np.mean([model.constant for model in models], axis=0)
+    return BoostedTrees(constant, feature, threshold, value / len(models))
 
 
 def rounded_down(threshold: np.ndarray) -> np.ndarray:

@@ -4,8 +4,9 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular, svd
+from scipy.linalg import solve_triangular, svd
 
+from ulmus._blas import upper_rcond
 from ulmus.exceptions import NumericalWarning
 from ulmus.statistics import upper_factor
 
@@ -32,7 +33,7 @@ def least_squares(A: np.ndarray, Y: np.ndarray, C: float | None, n_rows: int) ->
     if C is not None:
         ridge = np.column_stack([np.eye(D) / np.sqrt(C), np.zeros((D, Y.shape[1]))])
         R = upper_factor(np.vstack([np.column_stack([A, Y]), ridge]))
-        rcond, _ = lapack.dtrcon(R[:D, :D])
+        rcond = upper_rcond(R[:D, :D])
         beta = solve_triangular(R[:D, :D], R[:D, D:], check_finite=False)
         return LeastSquares(beta, float(1 / max(rcond, 1e-150) ** 2), R[:D, :D].T)
     U, s, Vt = svd(A, full_matrices=False, check_finite=False)

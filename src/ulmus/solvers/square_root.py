@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, lapack
 from scipy.linalg.blas import dsyrk
 
+from ulmus._blas import upper_rcond
 from ulmus.solvers.recursive import (
     BLOCK,
     FADED,
@@ -162,7 +163,7 @@ class SquareRoot(Recursion):
         self.flush()
         try:
             R = self._squared_root(sums)
-            rcond = lapack.dtrcon(R)[0]
+            rcond = upper_rcond(R)
         except LinAlgError:
             rcond = 0.0
         self.squared = rcond**2 * SQUARED >= EPS

@@ -5,6 +5,7 @@ makes none.
 """
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,12 +17,17 @@ import numpy as np
 
 from ulmus.tables import pieces
 from ulmus.tables.errors import TableError
-from ulmus.tables.sniff import DAMAGED, TITLES, Layout, Source, is_number
+from ulmus.tables.pieces import is_number
+from ulmus.tables.sniff import DAMAGED, TITLES, Layout, Source
 
 #: Rows, and lines, by which a header is found; lines that it may take.
 HEAD, LINES, NAMES = 200, 2_000, 50
-#: Two ends of lines that follow each other.
-_BLANK = (b"\n\n", b"\n\r", b"\r\r")
+#: Bytes of a block that are looked at again with the next.
+LINE = 64
+#: Lines that are no rows: blank ones, and what :data:`NO_ROW` may match.
+_ODD = re.compile(rb"\n\n|\n\r|\r\r|[\r\n][ \t]*(?:#|[-+|=:]*--|\(\d+ row)")
+#: Lines that programs put among rows, where they do not have the fields of one: comments, drawn lines, counts.
+NO_ROW = re.compile(r"\s*(#.*|[-+|=:\s]*--[-+|=:\s]*|\(\d+ rows?( affected)?\)\s*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -119,26 +125,31 @@ def _padded(names: list[str], rows: list[list[str]]) -> list[str]:
 class RowNumbers:
     """Which rows of the file the rows of the table are: ``blank`` says how many come before each blank one.
 
-    Below a blank line, the last rows may be notes: ``notes`` has their numbers and their fields.
+    Below a blank line, the last rows may be notes: ``notes`` has their numbers and their fields. Comments and drawn
+    lines among the rows count as blank ones do; ``skipped`` is the first of them, and how many there are.
     """
 
     first: int
     blank: np.ndarray
     notes: tuple[tuple[int, list[str]], ...] = ()
+    skipped: tuple[int, str, int] = (0, "", 0)
 
     @classmethod
     def of(cls, source: Source, layout: Layout, header: Header) -> "RowNumbers":
         """Look through the file; a quote that is never closed is refused."""
-        blank, odd = _surveyed(source, layout)
+        some, odd = _surveyed(source, layout)
         if odd and (row := _left_open(source, layout)) is not None:
             raise TableError("this quote is never closed", file=source.name, row=row)
-        if not blank:
+        if not some:
             return cls(header.row + 1, np.zeros(0, np.int64))
         records = islice(csv.reader(lines_of(source, layout), delimiter=layout.separator), header.row, None)
-        found, rows, last = list[int](), 0, list[tuple[int, list[str]]]()
+        found, rows, last, skipped = list[int](), 0, list[tuple[int, list[str]]](), list[tuple[int, str]]()
         try:
             for number, fields in enumerate(records, header.row + 1):
-                if fields:
+                if fields and _is_no_row(fields, len(header.names)):
+                    found.append(rows)
+                    skipped.append((number, fields[0].strip()))
+                elif fields:
                     rows += 1
                     last = [*last, (number, fields)][: TITLES + 1] if found else []
                 else:
@@ -147,14 +158,17 @@ class RowNumbers:
         except csv.Error:
             last = []  # who reads the rows will say so
         notes = tuple(last) if _are_notes(last, len(header.names)) and len(last) < rows else ()
-        return cls(header.row + 1, np.array(found, dtype=np.int64), notes)
+        first = (*skipped[0], len(skipped)) if skipped else (0, "", 0)
+        return cls(header.row + 1, np.array(found, dtype=np.int64), notes, first)
 
-    def handler(self, separator: str) -> Callable[[Any], str]:
+    def handler(self, separator: str, width: int) -> Callable[[Any], str]:
         """What pyarrow asks of a row with other than the fields of the header: each note is passed over, once."""
         left = [fields for _, fields in self.notes]
 
         def handle(row: Any) -> str:
             fields = next(csv.reader([row.text], delimiter=separator), [])
+            if _is_no_row(fields, width):
+                return "skip"
             if fields not in left:
                 return "error"
             left.remove(fields)
@@ -168,15 +182,28 @@ class RowNumbers:
         return (table, numbers) if kept.all() else (table.slice(0, int(kept.sum())), numbers[kept])
 
     def footer_notes(self, file: str) -> list[str]:
-        """Warnings about notes below the rows."""
+        """Warnings about notes below the rows, and about what was skipped among them."""
         texts = [(row, next(cell for cell in fields if cell.strip())) for row, fields in self.notes]
         what = "is a note below the table and was skipped"
-        return [str(TableError(f"{text.strip()!r} {what}", file=file, row=row)) for row, text in texts]
+        found = [str(TableError(f"{text.strip()!r} {what}", file=file, row=row)) for row, text in texts]
+        row, text, count = self.skipped
+        more = f" (and {count - 1} more)" if count > 1 else ""
+        found += [str(TableError(f"{text!r} is not a row and was skipped{more}", file=file, row=row))] if count else []
+        return found
 
     def numbers(self, start: int, n_rows: int) -> np.ndarray:
         """Of rows of the table from ``start`` on."""
         k = np.arange(start, start + n_rows)
         return self.first + k + np.searchsorted(self.blank, k, side="right")
+
+
+def _is_no_row(fields: list[str], width: int) -> bool:
+    """Whether fields are a comment, a drawn line or a count, and not as many as a row has."""
+    return (
+        bool(fields)
+        and len(fields) != width
+        and NO_ROW.fullmatch(fields[0] if fields[0].lstrip()[:1] == "#" else "|".join(fields)) is not None
+    )
 
 
 def _are_notes(rows: list[tuple[int, list[str]]], width: int) -> bool:
@@ -187,18 +214,18 @@ def _are_notes(rows: list[tuple[int, list[str]]], width: int) -> bool:
 
 
 def _surveyed(source: Source, layout: Layout) -> tuple[bool, bool]:
-    """Whether there are blank lines, and whether the number of quotes is odd."""
-    blank, quotes, end = False, 0, b""
+    """Whether there may be lines that are no rows, and whether the number of quotes is odd."""
+    some, quotes, end = False, 0, b""
     try:
         with source.open() as stream:
             for block in _blocks(stream, layout.encoding):
                 text = end + block
-                blank = blank or any(pattern in text for pattern in _BLANK)
+                some = some or _ODD.search(text) is not None
                 quotes += block.count(b'"')
-                end = text[-1:]
+                end = text[-LINE:]
     except (OSError, UnicodeError, *DAMAGED):
         pass  # who reads the rows will say so
-    return blank, quotes % 2 == 1
+    return some, quotes % 2 == 1
 
 
 def _blocks(stream: Any, encoding: str) -> Iterator[bytes]:
@@ -232,17 +259,28 @@ def _left_open(source: Source, layout: Layout) -> int | None:
 
 
 def header_again(table: Any) -> np.ndarray:
-    """Rows that repeat the header, as files do that were put together: every value is the name of its column."""
+    """Rows that repeat the header, as files do that were put together: every value is the name of its column.
+
+    A byte order mark before the first of them is that of the second file.
+    """
     import pyarrow.compute as pc
 
     rows = np.arange(table.num_rows)
-    for name, column in zip(table.column_names, table.columns, strict=True):
+    for k, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if not len(rows):
             break
         if not name.startswith("column "):
-            same = pc.equal(pc.utf8_trim_whitespace(column), name).fill_null(False)
-            rows = rows[np.asarray(same)[rows]]
+            texts = pc.utf8_trim_whitespace(column)
+            texts = texts if k else pc.utf8_ltrim(texts, "\ufeff")
+            rows = rows[np.asarray(pc.equal(texts, name).fill_null(False))[rows]]
     return rows if any(not name.startswith("column ") for name in table.column_names) else rows[:0]
+
+
+def is_drawn(table: Any) -> bool:
+    """Whether the first row is a line drawn below the header, as in Markdown."""
+    values = [column[0].as_py() for column in table.columns] if table.num_rows else []
+    texts = [value.strip() for value in values if value is not None]
+    return bool(texts) and all(re.fullmatch(":?-{2,}:?|={2,}", text) for text in texts)
 
 
 def header_notes(file: str, rows: np.ndarray) -> list[str]:

@@ -1,4 +1,4 @@
-"""What may be meant otherwise: totals below the rows, dates whose day and month may be exchanged."""
+"""What may be meant otherwise: totals below the rows, merged cells, dates whose day and month may be exchanged."""
 
 import re
 
@@ -18,6 +18,8 @@ TOTAL = re.compile(
 )
 #: Last rows that are looked at.
 LAST = 3
+#: Kinds of columns that may have merged cells.
+WORDS = ("category", "text")
 
 
 def without_totals(batch: TableBatch) -> tuple[TableBatch, list[str]]:
@@ -61,6 +63,21 @@ def _called_totals(batch: TableBatch) -> list[tuple[int, str, str]]:
             if isinstance(value, str) and TOTAL.match(value.strip()):
                 found.append((i, name, value.strip()))
                 break
+    return found
+
+
+def merged_notes(batch: TableBatch, schema: Schema) -> list[str]:
+    """Warnings about words that stand once each, above empty cells: each may be meant for all rows below."""
+    found = []
+    for name, kind in schema.columns.items():
+        column = batch.columns[name]
+        words = [word for word in column.drop_null().to_pylist() if isinstance(word, str)] if kind.name in WORDS else []
+        if column[0].as_py() is not None and 2 <= len(words) == len(set(words)) <= column.null_count / 2:
+            text = (
+                f"{len(words)} values stand once each, above {column.null_count} empty cells; if a value is meant for "
+            )
+            text += "the rows below it, as merged cells are, fill it down"
+            found.append(str(TableError(text, file=batch.file, column=name)))
     return found
 
 

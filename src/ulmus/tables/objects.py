@@ -1,4 +1,4 @@
-"""Rows that are JSON objects: lines of a file, or what comes over the wire."""
+"""Rows that are JSON objects: lines of a file, those of an array, or what comes over the wire."""
 
 import json
 from collections.abc import Iterator
@@ -10,6 +10,9 @@ from ulmus.tables import pieces
 from ulmus.tables.errors import TableError
 from ulmus.tables.pieces import Piece
 from ulmus.tables.sniff import Layout, Source
+
+#: What to do with rows that do not stand on lines of their own.
+LINES = 'write one object per line, as pandas does with to_json(path, orient="records", lines=True)'
 
 
 def json_lines(source: Source, layout: Layout) -> Iterator[Piece]:
@@ -28,11 +31,7 @@ def json_lines(source: Source, layout: Layout) -> Iterator[Piece]:
                 row = json.loads(line.decode(layout.encoding).lstrip("\ufeff"))
             except ValueError as error:
                 raise TableError(f"not a line of JSON: {error}", file=source.name, row=number) from None
-            if not isinstance(row, dict):
-                raise TableError('a row must be a JSON object, like {"x": 1}', file=source.name, row=number)
-            row = flat(row)
-            for name, value in row.items():
-                refuse_nested(value, file=source.name, row=number, column=name)
+            row = _plain(row, number, source.name)
             rows.append(row)
             numbers.append(number)
             names.update(dict.fromkeys(row))
@@ -41,6 +40,37 @@ def json_lines(source: Source, layout: Layout) -> Iterator[Piece]:
                 yield Piece(table_of(rows, names), np.array(numbers))
                 rows, numbers, size = [], [], 0
     yield Piece(table_of(rows, names), np.array(numbers, dtype=np.int64))
+
+
+def json_array(source: Source, layout: Layout) -> Iterator[Piece]:
+    """The objects of an array, which is read as a whole."""
+    with source.open() as stream:
+        content = stream.read(pieces.LONGEST)
+    if len(content) == pieces.LONGEST:
+        raise TableError(
+            f"a JSON array of more than {pieces.LONGEST >> 20} MiB; {LINES}",
+            file=source.name,
+        )
+    try:
+        found = json.loads(content.decode(layout.encoding).lstrip("\ufeff"))
+    except ValueError as error:
+        raise TableError(f"not a JSON array: {error}", file=source.name) from None
+    rows = [_plain(row, number, source.name) for number, row in enumerate(found, 1)]
+    yield Piece(table_of(rows, dict.fromkeys(name for row in rows for name in row)), np.arange(1, len(rows) + 1))
+
+
+def _plain(row: Any, number: int, file: str) -> dict[str, Any]:
+    """A row of plain values; a whole table in one object is refused."""
+    place: dict[str, Any] = {"file": file, "row": number}
+    if not isinstance(row, dict):
+        raise TableError('a row must be a JSON object, like {"x": 1}', **place)
+    columns = [list(value) for value in row.values() if isinstance(value, dict)]
+    if columns and len(columns) == len(row) and all(key.isdigit() for keys in columns for key in keys):
+        raise TableError(f"one JSON object holds all rows; {LINES}", **place)
+    found = flat(row)
+    for name, value in found.items():
+        refuse_nested(value, **place, column=name)
+    return found
 
 
 def flat(row: dict[str, Any]) -> dict[str, Any]:
@@ -56,7 +86,9 @@ def refuse_nested(value: Any, **place: Any) -> None:
     """Refuse a value that is no plain one, nor a list of these."""
     parts = value if isinstance(value, list) else [value]
     if any(isinstance(part, list | dict) for part in parts):
-        raise TableError("a value must be a number, a text, true, false, null, or a list of these", **place)
+        words = "a value must be a number, a text, true, false, null, or a list of these"
+        rows = f"; if it holds the rows, {LINES}" if any(isinstance(part, dict) for part in parts) else ""
+        raise TableError(words + rows, **place)
 
 
 def table_of(rows: list[dict[str, Any]], names: dict[str, None]) -> Any:

@@ -32,3 +32,12 @@ def too_long(file: str, where: str) -> TableError:
         "or is this not a table?",
         file=file,
     )
+
+
+def is_number(text: str) -> bool:
+    """Whether a text reads like a number, with a decimal point or comma."""
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True

@@ -20,13 +20,14 @@ from ulmus.tables.delimited import (
     header_again,
     header_notes,
     header_of,
+    is_drawn,
     lines_of,
     mixed_encodings,
     rows_in_values,
 )
 from ulmus.tables.errors import TableError
-from ulmus.tables.objects import json_lines, table_of
-from ulmus.tables.pieces import Piece
+from ulmus.tables.objects import json_array, json_lines, table_of
+from ulmus.tables.pieces import Piece, is_number
 from ulmus.tables.sniff import DAMAGED, TITLES, Layout, Source
 
 #: How the names of tables end, in folders.
@@ -79,9 +80,15 @@ class TableBatch:
         near, below = get_close_matches(name, list(self.columns), 1), self._header_below(name)
         hint = f"; did you mean {near[0]!r}?" if near else f"; there are {_few(list(self.columns))}"
         if len(self.columns) == 1 and name in next(iter(self.columns)).split():
-            hint += ". Blanks do not separate columns: save the table with commas, semicolons or tabs"
+            hint += ". Blanks do not divide these rows evenly: save the table with commas, semicolons or tabs"
+        elif len(self.columns) == 1 and name in re.split(r'[,;\t|]"?', next(iter(self.columns))):
+            hint += (
+                ". The rows do not divide as the header does: quotes in values must be doubled, not have a backslash"
+            )
         elif below is not None:
             hint += f". The name stands in row {below}: take out what is above it, so that it is in the first row"
+        elif 2 * sum(map(is_number, self.columns)) >= len(self.columns):
+            hint += ". The first row reads like values: put a row with the names of the columns above it"
         raise TableError(f"no such column{hint}", file=self.file, column=name)
 
     def _header_below(self, name: str) -> int | None:
@@ -138,7 +145,9 @@ def files_of(path: str) -> list[str]:
     if path != "-" and os.path.isdir(path):
         found = sorted(str(file) for file in Path(path).iterdir() if _istable_of(file))
         if not found:
-            raise TableError(f"the folder contains no table ({', '.join(ENDINGS)}, compressed or not)", file=path)
+            inner = any(Path(path).iterdir()) and all(each.is_dir() for each in Path(path).iterdir())
+            way = f"; for those of its folders use a pattern, such as '{path.rstrip('/')}/*/*'" if inner else ""
+            raise TableError(f"the folder contains no table ({', '.join(ENDINGS)}, compressed or not){way}", file=path)
         return found
     if any(sign in path for sign in "*?[") and not os.path.exists(path):
         found = sorted(file for file in glob(path, recursive=True) if os.path.isfile(file))
@@ -170,7 +179,9 @@ def read_batches(path: str) -> Iterator[TableBatch]:
 def _read_file(path: str) -> Iterator[TableBatch]:
     source = Source(path)
     layout = source.layout()
-    reader = {"csv": _csv, "jsonl": json_lines, "parquet": _parquet, "xlsx": _workbook}[layout.format]
+    reader = {"csv": _csv, "json": json_array, "jsonl": json_lines, "parquet": _parquet, "xlsx": _workbook}[
+        layout.format
+    ]
     last = None
     try:
         for piece in reader(source, layout):
@@ -217,7 +228,9 @@ def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
             encoding=layout.encoding, block_size=size, skip_rows=header.lines, column_names=names
         )
         parse = arrow.ParseOptions(
-            delimiter=layout.separator, newlines_in_values=True, invalid_row_handler=rows.handler(layout.separator)
+            delimiter=layout.separator,
+            newlines_in_values=True,
+            invalid_row_handler=rows.handler(layout.separator, len(names)),
         )
         passed = 0
         try:
@@ -227,6 +240,8 @@ def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
                     passed += batch.num_rows
                     numbers = rows.numbers(max(given, passed - batch.num_rows), table.num_rows)
                     notes = [*header.notes, *rows.footer_notes(source.name)] if not given else []
+                    if not given and is_drawn(table):
+                        table, numbers = table.slice(1), numbers[1:]
                     given = max(given, passed)
                     table, numbers = rows.without_notes(table, numbers)
                     again = header_again(table)

@@ -32,6 +32,8 @@ _CALLED = {
 ENOUGH = 20
 #: Shares of values that are not what their column is, or of missing ones, beyond which something is wrong with it.
 MOST, NEARLY_ALL = 0.5, 0.9
+#: Share of a target's values that may be words where it is to be a number.
+FEW_WORDS = 0.3
 
 Warn = Callable[[str], None]
 
@@ -259,19 +261,18 @@ def _missing(found: np.ndarray) -> np.ndarray:
     return np.asarray(np.isnat(found) if found.dtype.kind in "mM" else np.isnan(found))
 
 
-def target(batch: TableBatch, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
-    """The target, and which rows have one."""
+def target(batch: TableBatch, schema: Schema, warn: Warn) -> tuple[np.ndarray, np.ndarray]:
+    """The target, and which rows have one. Where it is to be a number, a few words count as missing, with a warning."""
     column = batch.column(schema.target)
     kind = schema.target_kind
     if schema.task == "regression":
         known = values(column, kind)
         if len(known.wrong):
-            row = int(known.wrong[0])
-            raise TableError(
-                f"{column[row].as_py()!r} is not a number",
-                **batch.at(row),
-                column=schema.target,
-            )
+            row, more = int(known.wrong[0]), f" (and {len(known.wrong) - 1} more)" if len(known.wrong) > 1 else ""
+            place, text = {**batch.at(row), "column": schema.target}, f"{column[row].as_py()!r} is not a number{more}"
+            if len(known.wrong) > FEW_WORDS * np.count_nonzero(column.is_valid()):
+                raise TableError(f"{text}; empty such cells, or predict classes with --task classification", **place)
+            warn(str(TableError(f"{text}; it counts as missing", **place)))
         return known.values, np.isfinite(known.values)
     if kind.name == "number" and schema.categories is None:
         numbers = values(column, kind).values

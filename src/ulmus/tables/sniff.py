@@ -5,6 +5,7 @@ import codecs
 import csv
 import gzip
 import lzma
+import re
 import sys
 import zlib
 from collections.abc import Callable
@@ -13,7 +14,9 @@ from io import BufferedReader, BytesIO, StringIO
 from itertools import islice
 from typing import Any, BinaryIO
 
+from ulmus.tables.blanks import Blanks, detect_blanks, divided
 from ulmus.tables.errors import TableError
+from ulmus.tables.pieces import is_number
 
 
 def _zstd(source: Any) -> Any:
@@ -44,12 +47,20 @@ OTHERS = {
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
     b"SQLite format 3": "a database; export the table as CSV",
     b"%PDF": "a PDF document, not a table",
+    b"ARROW1": "an Arrow or Feather file; save it as Parquet, as pandas does with read_feather(path).to_parquet(other)",
+    b"<stata_dta>": "a Stata file; save it as Parquet, as pandas does with read_stata(path).to_parquet(other)",
+    b"$FL": "an SPSS file; save it as CSV",
+    b"\x93NUMPY": "a NumPy array; save it as CSV, with a row of names",
+    b"\x80\x04": "a Python pickle; save the table as Parquet",
+    b"\x80\x05": "a Python pickle; save the table as Parquet",
+    b"\x89HDF": "an HDF5 file; save the table as Parquet",
 }
 #: First letters of text that is no table, and what to do with it.
 PAGES = {
     "<html": "a web page, whatever its name says; open it in a spreadsheet program and save the table as CSV",
     "<!doctype html": "a web page, whatever its name says; open it in a spreadsheet program and save the table as CSV",
     "<table": "a web page, whatever its name says; open it in a spreadsheet program and save the table as CSV",
+    "@relation": "an ARFF file; scipy.io.arff.loadarff reads it: save the table as CSV",
     "<?xml": "an XML document; open it in a spreadsheet program and save the table as CSV",
 }
 
@@ -79,8 +90,14 @@ class Source:
         self.name = "standard input" if path == "-" else path
         self._data = sys.stdin.buffer.read() if path == "-" else None
         self._path = path
+        self._blanks: tuple[str, Blanks] | None = None
 
     def open(self) -> BinaryIO:
+        """The bytes; of text whose columns stand apart by blanks, those of the same with commas."""
+        stream = self._unpacked()
+        return divided(stream, *self._blanks, self.name) if self._blanks else stream
+
+    def _unpacked(self) -> BinaryIO:
         raw: Any = BytesIO(self._data) if self._data is not None else self._opened()
         start = raw.read(6)
         raw.seek(0)
@@ -130,17 +147,23 @@ class Source:
         if text.lstrip().startswith("{"):
             return Layout("jsonl", encoding)
         if text.lstrip().startswith("[") and text.lstrip()[1:].lstrip()[:1] in ("{", "["):
-            raise TableError(
-                "a JSON array is not supported; write one object per line, as pandas does with "
-                'to_json(path, orient="records", lines=True)',
-                file=self.name,
-            )
+            return Layout("json", encoding)
         if "\0" in text:
-            raise TableError("not a table: neither text nor Parquet", file=self.name)
+            raise TableError("not a table: neither text nor Parquet; save it as CSV or Parquet", file=self.name)
         first = text.partition("\n")[0].strip()
         if first.lower().startswith("sep=") and len(first) == 5:
             return Layout("csv", encoding, first[4], skip=1)
-        return Layout("csv", encoding, detect_separator(text))
+        if re.match(r"\S+( \d+:\S+)+\s*$", first):
+            raise TableError(
+                "a file in the format of svmlight; sklearn.datasets.load_svmlight_file reads it: save it as Parquet",
+                file=self.name,
+            )
+        divides, separator = _best_separator(text)
+        whole = text if len(sample) < SAMPLE else text.rpartition("\n")[0]
+        if not divides and (blanks := detect_blanks(whole)) is not None:
+            self._blanks = encoding, blanks
+            return Layout("csv")
+        return Layout("csv", encoding, separator)
 
 
 def detect_encoding(sample: bytes, whole: bool) -> str:
@@ -170,6 +193,11 @@ def detect_separator(text: str) -> str:
     A title above may have fewer of them. Where no separator does, there is one column, and the separator is one that
     its values do not hold.
     """
+    return _best_separator(text)[1]
+
+
+def _best_separator(text: str) -> tuple[bool, str]:
+    """Whether a separator divides the rows, and which."""
     lines = text.splitlines(keepends=True)
     text = "".join(lines[:-1] if len(lines) > 1 and len(text) >= SAMPLE // 4 else lines)
     best, chosen = (False, 0.0, 0), ","
@@ -188,7 +216,7 @@ def detect_separator(text: str) -> str:
         score = (fields > 1 and share >= 0.5, share, fields)
         if score > best:
             best, chosen = score, separator
-    return chosen
+    return best[0], chosen
 
 
 def _divides(rows: list[list[str]], fields: int) -> bool:
@@ -202,12 +230,3 @@ def _divides(rows: list[list[str]], fields: int) -> bool:
     full = [any(row[j].strip() for row in rest) for j in range(fields)]
     names = all((cell.strip() or not some) and not is_number(cell) for cell, some in zip(rows[k], full, strict=True))
     return names and k <= TITLES and all(len(row) < fields for row in rows[:k])
-
-
-def is_number(text: str) -> bool:
-    """Whether a text reads like a number, with a decimal point or comma."""
-    try:
-        float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return True

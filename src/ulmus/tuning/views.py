@@ -267,6 +267,7 @@ class ViewSearch:
                 self.trials.append(plain[len(asked)].trial)
         if few is not shown:
             glances = list(engine.ordered_map(glance, asked, self.n_jobs))
+            self.trials += [trial for tried in glances for _, trial in tried]
             asked = _hopeful([min(trial.best_loss for _, trial in tried) for tried in glances], HOPEFUL)
         found = list(engine.ordered_map(sharpest, asked, self.n_jobs))
         self.trials += [trial for _, climb in found for trial in climb.trials]
