@@ -204,7 +204,6 @@ class RowsOfLevel:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Rows of every node."""
         return np.array([len(rows) for rows in self._rows], np.intp)
 
     def deviations(self, nodes: np.ndarray) -> np.ndarray:
@@ -221,7 +220,6 @@ class RowsOfLevel:
         return threshold, left
 
     def turn(self, nodes: np.ndarray, directions: np.ndarray, quantile: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same along directions, the threshold half way to the next value."""
         threshold, left = np.empty(len(nodes)), np.empty(len(nodes), np.intp)
         for i, node in enumerate(nodes.tolist()):
             values = np.einsum("ij,j->i", self.U[self._rows[node]], directions[i])
@@ -232,7 +230,6 @@ class RowsOfLevel:
         return threshold, left
 
     def rows(self, nodes: np.ndarray) -> list[np.ndarray]:
-        """The rows of some nodes."""
         return [self._rows[node] for node in nodes.tolist()]
 
     def divided(self, nodes: np.ndarray) -> "RowsOfLevel":
