@@ -95,6 +95,10 @@ class EffectsDisplay(PartialDependenceDisplay):
             is_categorical=[tuple(_levels(values) for values in effect.grid) for effect in found],
         )
         display.effects_ = found
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(layout="constrained")  # room for the names of levels
         display.plot(ax=ax, **options)
         if kind == "accumulated":
             for axes in np.ravel(display.axes_):
