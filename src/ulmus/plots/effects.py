@@ -7,6 +7,7 @@ from sklearn.inspection import PartialDependenceDisplay
 from sklearn.utils import Bunch
 
 from ulmus.explain.effects import Effect
+from ulmus.plots.axes import axes_for
 
 
 class EffectsDisplay(PartialDependenceDisplay):
@@ -95,11 +96,7 @@ class EffectsDisplay(PartialDependenceDisplay):
             is_categorical=[tuple(_levels(values) for values in effect.grid) for effect in found],
         )
         display.effects_ = found
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(layout="constrained")  # room for the names of levels
-        display.plot(ax=ax, **options)
+        display.plot(ax=axes_for("EffectsDisplay", ax, 4.0), **options)
         if kind == "accumulated":
             for axes in np.ravel(display.axes_):
                 if axes is not None and axes.get_ylabel():
