@@ -98,6 +98,18 @@ def test_tensors_are_taken_for_arrays_and_the_tag_promises_no_more(name):
     np.testing.assert_allclose(by_tensor, by_array, atol=1e-10)
 
 
+def test_arrays_of_cupy_are_taken_where_they_lie():
+    cupy = pytest.importorskip("cupy", reason="CuPy needs a GPU")
+    rows, targets = X.to_numpy(), made("NKELMRegressor")[1]
+    there = cupy.asarray(rows)
+    for model in (ulmus.NKELMRegressor(30, gamma=0.5, C=10.0), ulmus.AdaptiveRegressor(effort="fast")):
+        model.set_params(device="cuda", random_state=0)
+        found = clone(model).fit(there, cupy.asarray(targets)).predict(there)
+        np.testing.assert_allclose(found, clone(model).fit(rows, targets).predict(rows), atol=1e-8)
+        with pytest.raises(ValueError, match=r"X\.get\(\)"):
+            clone(model).set_params(device="cpu").fit(there, targets)
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_no_estimator_claims_the_array_api(name):
     assert not get_tags(made(name)[0]).array_api_support

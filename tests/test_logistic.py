@@ -51,7 +51,56 @@ def test_bits_are_log_odds():
     in_order = (np.diff(bits, axis=1) <= 0).all(axis=1)
     assert in_order.sum() > 50
     reached = model.predict_cumulative(X)[in_order, 1:]
-    np.testing.assert_allclose(reached, expit(bits[in_order]), atol=1 / 151)  # the share of the frequencies
+    floor = model.floor_  # the share of the frequencies that rows left out ask for
+    expected = (1 - floor.sum()) * expit(bits[in_order]) + np.cumsum(floor[::-1])[::-1][1:]
+    np.testing.assert_allclose(reached, expected, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+@pytest.mark.parametrize("Model", MODELS)
+def test_probabilities_of_few_rows_are_no_worse_than_the_frequencies(Model):
+    """Five classes on 40 rows: bits are fitted one by one, and curves that nearly meet leave a class nothing."""
+    excess = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x = rng.uniform(-3, 3, (340, 1))
+        latent = np.sin(1.5 * x[:, 0]) + (0.1 + np.abs(x[:, 0])) * rng.normal(size=340)
+        y = np.digitize(latent, np.quantile(latent, [0.2, 0.4, 0.6, 0.8]))
+        y[:10] = np.repeat(np.arange(5), 2)
+        P = Model(loss="logistic", random_state=0).fit(x[:40], y[:40]).predict_proba(x[40:])
+        frequency = np.bincount(y[:40]) / 40
+        excess.append(np.mean(np.log(frequency[y[40:]]) - np.log(P[np.arange(300), y[40:]])))
+    assert np.mean(excess) < 0.05
+
+
+@pytest.mark.parametrize("Model", MODELS)
+def test_rows_of_a_group_leave_together(Model):
+    """What is known of a group by its other rows says nothing of new groups, and probabilities know that."""
+    rng = np.random.default_rng(0)
+    centre, label = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
+    X, y = np.repeat(centre, 5, axis=0) + 0.01 * rng.normal(size=(300, 3)), np.repeat(label, 5)
+    groups, options = np.repeat(np.arange(60), 5), {**FIXED[Model], "C": 1e3, "loss": "logistic"}
+    new, told = rng.normal(size=(300, 3)), rng.integers(0, 3, 300)
+    loss = {}
+    for given in (None, groups):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NumericalWarning)  # labels of new groups are drawn
+            P = Model(**options).fit(X, y, groups=given).predict_proba(new)
+        loss[given is None] = -np.log(P[np.arange(300), told]).mean()
+    assert loss[False] < 1.15 < loss[True]  # ln 3 is 1.10
+
+
+@pytest.mark.parametrize("Model", MODELS)
+def test_sets_of_classes_cover_and_far_rows_are_told(Model):
+    X, y = noisy(900, noise=1.0)
+    weight = np.random.RandomState(0).uniform(0.5, 2, 300)
+    model = fixed(Model, loss="logistic", C=1.0).fit(X[:300], y[:300], sample_weight=weight)
+    sets = model.predict_set(X[300:], 0.9)
+    assert sets[np.arange(600), y[300:] - 1].mean() > 0.85
+    assert sets.mean() < 0.9
+    assert model.is_far(X[300:], 0.05).mean() < 0.12
+    if Model is not ELMOrdinalClassifier:  # nodes are as sure of rows beyond all others as of those near them
+        assert model.is_far(X[:50] + 50).all()
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -59,7 +108,7 @@ def test_left_out_bits_are_those_of_refitted_models_to_second_order(fit_intercep
     X, y = noisy(60, classes=2, noise=1.0)
     rows = Rows(X, np.where(y[:, None] == 2, 1.0, -1.0))
     ridge = FeatureRidge(NystromMap(10, gamma=0.3, random_state=0).fit(X), fit_intercept, 1)
-    quick = fit_logistic(ridge, rows, 1.0, leave_one_out=True)
+    quick = fit_logistic(ridge, rows, 1.0, leave_out=np.arange(60))
     exact = []
     for i in range(60):
         others = np.arange(60) != i
@@ -74,9 +123,9 @@ def test_weights_of_left_out_rows_are_copies():
     T = np.where(y[:, None] == 2, 1.0, -1.0)
     count = np.random.RandomState(0).randint(1, 4, 60)
     ridge = FeatureRidge(NystromMap(10, gamma=0.3, random_state=0).fit(X), False, 1)
-    weighted = fit_logistic(ridge, Rows(X, T, count.astype(float), np.ones(60)), 1.0, leave_one_out=True)
+    weighted = fit_logistic(ridge, Rows(X, T, count.astype(float), np.ones(60)), 1.0, leave_out=np.arange(60))
     repeated = Rows(np.repeat(X, count, axis=0), np.repeat(T, count, axis=0))
-    plain = fit_logistic(ridge, repeated, 1.0, leave_one_out=True)
+    plain = fit_logistic(ridge, repeated, 1.0, leave_out=np.arange(len(repeated)))
     np.testing.assert_allclose(np.repeat(weighted.left_out, count), plain.left_out, atol=1e-6)
 
 

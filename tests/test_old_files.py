@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 
 import ulmus
 from data import relative_error
@@ -33,7 +34,13 @@ def test_a_kernel_model_of_format_1_loads_and_answers_the_same():
 def test_an_ordinal_kernel_model_of_format_1_loads_and_answers_the_same():
     loaded = ulmus.load(FILES / "kelm_ordinal_format_1.ulmus")
     fresh = ulmus.KELMOrdinalClassifier(loss="logistic", gamma=1.0, C=10.0).fit(X, np.arange(12) // 4)
-    assert relative_error(loaded.predict_proba(NEW), fresh.predict_proba(NEW)) <= 1e-6
+    np.testing.assert_array_equal(loaded.predict(NEW), fresh.predict(NEW))
+    bits, count = loaded._scores_of(NEW), np.full(3, 4.0)  # a share of 1/(n + 1) of the frequencies, as it was
+    reached = np.pad(expit(loaded.fitted_.targets.repaired(bits)), ((0, 0), (1, 1)), constant_values=((0, 0), (1, 0)))
+    expected = (12 * -np.diff(reached, axis=1) + count / 12) / 13
+    np.testing.assert_allclose(loaded.predict_proba(NEW), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="a file of an earlier version"):
+        loaded.predict_set(NEW)
 
 
 def test_a_state_of_before_is_the_same_model_after_pickling():

@@ -54,6 +54,12 @@ def test_a_model_of_every_family_is_reported(tmp_path, name):
     assert tuple(found) == SECTIONS
     assert all("<svg" in found[key] for key in ("errors", "calibration", "importance", "map"))
     assert ("share of the gradient" in found["importance"]) == hasattr(model, "feature_importances_")
+    has_sets = not regressor and name not in ("KLDA", "NNDA")  # rows that neighbours judge are in their projections
+    assert ("classes in a set" in found["calibration"]) == has_sets
+    if has_sets:
+        inside = model.predict_set(X[90:], 0.9)
+        held, size = 100 * inside[np.arange(30), np.searchsorted(model.classes_, y[90:])].mean(), inside.sum() / 30
+        assert re.search(rf"<td>90 %</td>.*?{held:.1f} %.*?{size:.2f}", found["calibration"], re.DOTALL)
     searched = hasattr(model, "view_") or hasattr(model, "tuning_")
     assert ("nothing was searched" in found["choice"]) != searched
     assert ("<svg" in found["choice"]) == searched

@@ -32,7 +32,6 @@ class SeveralLabels:
         return
 
     def identity(self, T: np.ndarray) -> np.ndarray:
-        """Numbers that tell targets apart."""
         return T
 
     def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:

@@ -217,7 +217,6 @@ class Extent:
 
     @property
     def target_bound(self) -> float:
-        """The largest absolute target."""
         return float(max(self.high.max(), -self.low.min()))
 
     @property
@@ -248,13 +247,11 @@ class Summary:
 
     @property
     def target_bound(self) -> float:
-        """The largest absolute target."""
         assert self.extent is not None
         return self.extent.target_bound
 
     @property
     def target_reach(self) -> np.ndarray:
-        """Half the range of every target."""
         assert self.extent is not None
         return self.extent.target_reach
 

@@ -187,6 +187,12 @@ def answers(model: Any, Q: Any) -> dict[str, np.ndarray]:
             round_off = name == "residual_kernel" and model.get_params().get("kernel") == "poly"  # of values like 1e12
             if hasattr(model, name) and not round_off:
                 said[name] = np.asarray(getattr(model, name)(Q))
+        for name in ("predict_set", "is_far"):
+            if hasattr(model, name):
+                try:
+                    said[name] = np.asarray(getattr(model, name)(Q))
+                except ValueError as refusal:
+                    said[name] = np.array(str(refusal))
         if hasattr(model, "predict_interval"):
             said["deviation"] = np.asarray(model.predict(Q, return_std=True)[1])
     return said

@@ -106,6 +106,17 @@ OTHERS: dict[str, Callable[..., Any]] = {
     ),
     "NNDA means": lambda X, y, groups: ulmus.NNDA(10, max_iter=60, head="mean", random_state=0).fit(X, y),
 }
+#: The same by the log loss, in every seventh case of those.
+BY_LOG: dict[str, Callable[..., Any]] = {
+    "KELM": plain(ulmus.KELMClassifier, loss="log"),
+    "NKELM": plain(ulmus.NKELMClassifier, loss="log"),
+    "NKELM half": halved(ulmus.NKELMClassifier, loss="log"),
+    "NKELM large C": halved(ulmus.NKELMClassifier, C=1e4, loss="log"),
+    "ELM": plain(ulmus.ELMClassifier, loss="log"),
+    "KELM ordinal": plain(ulmus.KELMOrdinalClassifier, loss="logistic"),
+    "ELM ordinal": plain(ulmus.ELMOrdinalClassifier, loss="logistic"),
+}
+OTHERS |= {f"{name} by log": fit for name, fit in BY_LOG.items()}
 _THREE = ("KLDA means", "ENDA ensemble", "ENDA means")
 DISCRIMINANTS = (*_THREE, "ENDA means", *_THREE, "NNDA means")
 #: Models that are tried with groups.
@@ -154,6 +165,7 @@ def check_intervals(rng: np.random.Generator, name: str, n: int) -> str:
 def check_probabilities(rng: np.random.Generator, name: str, n: int, seed: int) -> str:
     kind, (count, largest) = str(rng.choice(list(CLASSIFIERS))), CLASSES[rng.integers(len(CLASSES))]
     kind = DISCRIMINANTS[seed % len(DISCRIMINANTS)] if kind in DISCRIMINANTS else kind
+    kind = f"{kind} by log" if kind in BY_LOG and seed % 7 == 3 else kind
     count, repeats = min(count, n // 8), max(1, 400 // n)
     case = f"{kind} on {name}, n = {n}, {count} classes, the largest {largest}"
     differences, gaps = [], []

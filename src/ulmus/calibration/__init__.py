@@ -20,7 +20,14 @@ from ulmus.calibration.intervals import IntervalRequest, New, RobustSpread, Spre
 from ulmus.calibration.jackknife import FoldLeaning, MapLeaning
 from ulmus.calibration.scale import Scale
 from ulmus.calibration.sets import LabelScores
-from ulmus.calibration.temperature import LogOdds, LogScores, Temperature, fit_temperature, probabilities
+from ulmus.calibration.temperature import (
+    LogOdds,
+    LogScores,
+    Temperature,
+    checked_floor,
+    fit_temperature,
+    probabilities,
+)
 
 __all__ = [
     "CALIBRATION_ROWS",
@@ -40,6 +47,7 @@ __all__ = [
     "Scale",
     "Spread",
     "Temperature",
+    "checked_floor",
     "decide",
     "fit_temperature",
     "fold_sample",

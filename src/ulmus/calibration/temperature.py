@@ -58,6 +58,10 @@ class Temperature:
         """Of every class; squares decide by the largest score, log models by the largest probability."""
         return probabilities(class_scores, self.factor, self.floor, by_score=self.loss == "squared")
 
+    def floor_at(self, places: np.ndarray) -> np.ndarray | None:
+        """What the classes at these places have at least."""
+        return None if self.floor is None else self.floor[places]
+
     def placed(self, places: np.ndarray, n_classes: int) -> "Temperature":
         """The same among more classes, in which those that it knows stand at these places."""
         if self.floor is None:
@@ -81,20 +85,32 @@ class LogScores(Temperature):
 
         With all of it probabilities are the frequencies, so that they are never worse than these on those rows.
         """
-        frequency, least = frequencies(class_scores.shape[1], indices, weight)
-        prior = frequency[indices]
-        own = np.exp(log_softmax(factor * class_scores, axis=1)[np.arange(len(indices)), indices])
-        share = _share(own, prior, weight, least)
-        if share > NOTHING:
-            _warn_of_nothing(_loss((1 - share) * own + share * prior, weight))
-        return cls(factor, share * frequency)
+        return cls(factor, checked_floor(softmax(factor * class_scores, axis=1), indices, weight))
 
 
 @dataclass(frozen=True)
 class LogOdds(Temperature):
-    """Scores are log-odds as they are; a class that was seen so often can come again."""
+    """Scores are log-odds as they are; ``count`` is how often every class was seen."""
 
     count: np.ndarray | None = None
+    loss: ClassVar[str] = "log"
+
+    def floor_at(self, places: np.ndarray) -> np.ndarray | None:
+        """The same; models of earlier versions have a share of 1/(n + 1), whatever rows left out say."""
+        if self.floor is not None or self.count is None:
+            return super().floor_at(places)
+        total = self.count.sum()
+        return np.asarray(self.count / total / (total + 1.0))
+
+
+def checked_floor(P: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """``ε π`` with the ε that makes classes of rows left out, which have these probabilities, most likely."""
+    frequency, least = frequencies(P.shape[1], indices, weight)
+    prior, own = frequency[indices], P[np.arange(len(indices)), indices]
+    share = _share(own, prior, weight, least)
+    if share > NOTHING:
+        _warn_of_nothing(_loss((1 - share) * own + share * prior, weight))
+    return share * frequency
 
 
 def fit_temperature(class_scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> tuple[float, np.ndarray]:

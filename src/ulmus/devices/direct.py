@@ -52,7 +52,10 @@ ROUNDING_PAYS = 1e13
 
 
 class Driver:
-    """The backend of one fit on the device: rows and maps that are there already are not sent again."""
+    """The backend of one fit on the device, with the calls of :class:`ulmus.backend.Host`.
+
+    Rows and maps that are there already are not sent again.
+    """
 
     def __init__(self, accelerator: Accelerator, n_jobs: int | None = -1) -> None:
         self.accelerator, self.n_jobs = accelerator, n_jobs
@@ -104,7 +107,6 @@ class Driver:
         return there
 
     def received(self, rows: Rows) -> Rows:
-        """Rows as the backend takes them."""
         return on_both_sides(self.accelerator, rows)
 
     def adopt(self, features: Any) -> Any:
@@ -121,7 +123,6 @@ class Driver:
     def scorer(
         self, rows: Rows, coding: Any, fit_intercept: bool, criterion: str, folds: np.ndarray | None, **more: Any
     ) -> Scorer:
-        """Who tells how good a map and a C are, by rows that models did not see."""
         options: dict[str, Any] = {"criterion": criterion, "folds": folds, "n_jobs": self.n_jobs, "driver": self}
         return DeviceScorer(rows, coding, self.statistics, fit_intercept, **options, **more)  # type: ignore[arg-type]
 
@@ -130,7 +131,6 @@ class Driver:
         return features, rows
 
     def scored_form(self, features: Any) -> tuple[Any, None]:
-        """Features as the scorer takes them, and the whitening of those that are raw."""
         return features, None
 
     def fit_ridge(
@@ -154,21 +154,17 @@ class Driver:
         return fit_sums(stats, C, fit_intercept, again, features.condition_ if raw else 1.0)
 
     def fit_kernel(self, cross: Any, rows: Rows, C: float, **options: Any) -> DualSolution:
-        """Dual weights of the exact kernel."""
         return fit_on_device(self.accelerator, cross, rows, C, n_jobs=self.n_jobs, **options)
 
     def normal(self, cross: Any, rows: Rows, C: float, fit_intercept: bool) -> DeviceNormal:
-        """The normal equations of landmarks too many to square."""
         return DeviceNormal(self.accelerator, cross, self.rows(rows), C, fit_intercept=fit_intercept)
 
     def left_out(self, features: Any, rows: Rows, solution: Solution, rng: Any, C: float | None) -> HeldOut:
-        """Exact leave-one-out predictions of a sample of the rows."""
         evaluate = partial(fitted_values, self)
         return leave_one_out_sample(features, rows, solution, rng, C, evaluate=evaluate, n_jobs=self.n_jobs)
 
     @staticmethod
     def on_host(summary: Summary) -> Summary:
-        """Sums in memory."""
         return on_host(summary)
 
     def statistics(self, features: Any, rows: Rows) -> TensorStatistics:
@@ -190,7 +186,6 @@ class Driver:
         return gram_statistics(self.feature_map(features), L, self.rows(rows))
 
     def host_statistics(self, features: Any, rows: Rows) -> Statistics:
-        """The same sums in memory."""
         return self.statistics(features, rows).to_host()
 
     def gradient(self, features: Any, rows: DeviceRows, weights: Any, intercept: Any) -> Any:
@@ -223,7 +218,6 @@ class Driver:
         weight: np.ndarray | None,
         partitions: Sequence[Partition],
     ) -> list[np.ndarray]:
-        """Weights of exact kernel ridge in every leaf, in the order of each partition."""
         a = self.accelerator
         given = self.inputs(U), a.tensor(R), None if weight is None else a.tensor(weight)
         return fit_leaves(a, kernel, gamma, ridge, *given, partitions)
@@ -240,7 +234,6 @@ class Driver:
         partitions: Sequence[Partition],
         tol: float,
     ) -> list[np.ndarray]:
-        """The same in the log loss, beside the scores of another model."""
         a = self.accelerator
         given = self.inputs(U), a.tensor(T), a.tensor(offset), None if weight is None else a.tensor(weight)
         return fit_log_leaves(a, kernel, gamma, ridge, *given, partitions, tol)
@@ -250,7 +243,6 @@ class Driver:
         return leaf_trials(self.accelerator, *given)
 
     def answers(self, local: LocalKernels, U: np.ndarray) -> np.ndarray:
-        """Answers of a local stage to queries."""
         return answers(self.accelerator, local, self.inputs(local.U), self.inputs(U))
 
     def log_problem(self, features: NystromMap, rows: Rows, max_bytes: float) -> LogProblem:
@@ -286,7 +278,6 @@ class DeviceProblem(Problem):
     driver: Any = None
 
     def gradient(self, beta: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Minus half the gradient of the objective, in β and in b, from the rows."""
         a, driver = self.driver.accelerator, self.driver
         weights, b = a.tensor(self.unwhiten(beta)), a.tensor(intercept)
         total = a.numpy(driver.gradient(self.features, driver.rows(self.rows), weights, b))

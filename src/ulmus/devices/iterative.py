@@ -256,7 +256,6 @@ class DeviceNormal:
         return Iterated(a, found.n_iter, found.residual, found.converged, found.history), intercept
 
     def leverages(self, X: np.ndarray) -> np.ndarray:
-        """Leverages of a few rows under ``M`` in place of ``H``."""
         K = self.wide(self.accelerator.tensor(X))
         if self.fit_intercept:
             K = K - self.kernel_mean

@@ -33,7 +33,6 @@ class DeviceLevel:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Rows of every node."""
         return self._sizes
 
     def _int(self, array: np.ndarray) -> Any:
@@ -67,7 +66,6 @@ class DeviceLevel:
         return np.asarray(self.accelerator.numpy(torch.cat(out).T.contiguous()))
 
     def cut(self, nodes: np.ndarray, column: np.ndarray, quantile: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Thresholds at these quantiles of a column, and how many rows go left."""
         if not len(nodes):
             return np.empty(0), np.empty(0, np.intp)
         places, which = self._places(nodes)
@@ -77,7 +75,6 @@ class DeviceLevel:
         return threshold, left
 
     def turn(self, nodes: np.ndarray, directions: np.ndarray, quantile: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same along directions, the threshold half way to the next value."""
         places, which = self._places(nodes)
         ways, rows = self.accelerator.tensor(directions), self.order[places]
         along = self.accelerator.torch.zeros(len(rows), dtype=ways.dtype, device=ways.device)
@@ -111,14 +108,12 @@ class DeviceLevel:
         return np.asarray(self.accelerator.numpy(threshold)), left, np.asarray(self.accelerator.numpy(above))
 
     def rows(self, nodes: np.ndarray) -> list[np.ndarray]:
-        """The rows of some nodes."""
         if not len(nodes):
             return []
         found = np.asarray(self.accelerator.numpy(self.order[self._places(nodes)[0]])).astype(np.intp)
         return np.split(found, np.cumsum(self._sizes[nodes])[:-1])
 
     def divided(self, nodes: np.ndarray) -> "DeviceLevel":
-        """The halves of some nodes."""
         halves = np.column_stack([self.left[nodes], self._sizes[nodes] - self.left[nodes]]).ravel()
         return DeviceLevel(self.accelerator, self.columns, self.order[self._places(nodes)[0]], halves)
 

@@ -64,7 +64,6 @@ class DeviceScorer(Scorer):
         return self, features
 
     def _row_losses(self, asked: Any, features: Any) -> list[np.ndarray]:
-        """Losses ``[C, scored row]`` of every surface at the log2 C asked of it; by GCV one loss for all rows."""
         if self.criterion == GCV:
             return [self._gcv(surface.paths[0].spectrum, 2.0**more) for surface, more in asked]
         index, most = self.scored_rows, max(len(more) for _, more in asked)

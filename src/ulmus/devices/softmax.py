@@ -88,7 +88,6 @@ class DeviceObjective:
             self._factor(mean.expand(self.Y.shape))
 
     def fetched(self, F: Any) -> np.ndarray:
-        """Scores as an array."""
         return np.asarray(self.accelerator.numpy(F))
 
     # passes over the rows
@@ -189,7 +188,6 @@ class DeviceMetric:
         raise np.linalg.LinAlgError("the curvature of the loss has no Cholesky factor; are the features finite?")
 
     def inverse(self, g: np.ndarray) -> np.ndarray:
-        """``M⁻¹g``; where nothing is known of the curvature, only the penalised weights move."""
         r = g @ self.V
         known = self.accelerator.tensor(np.ascontiguousarray(r.T[self.known]))[:, :, None]
         solved = self.accelerator.numpy(self.accelerator.torch.cholesky_solve(known, self.factors)[:, :, 0])

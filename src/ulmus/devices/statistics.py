@@ -35,7 +35,6 @@ class TensorStatistics:
         return self._with(self.moments - other.moments, self.n_rows - other.n_rows)
 
     def prefix(self, n_features: int) -> "TensorStatistics":
-        """Statistics of the model that uses the first features only."""
         torch = self.accelerator.torch
         if n_features == self.n_features:
             return self
@@ -81,7 +80,6 @@ class TensorStatistics:
         return self.moments[self.n_features : -1, -1] / self.weight
 
     def centred(self) -> "TensorStatistics":
-        """Statistics of the rows with the weighted means of features and targets taken out."""
         total = self.moments[:, -1] / self.weight
         out = self.accelerator.torch.addr(self.moments, total, total, alpha=-self.weight)
         out[-1, -1] = self.weight

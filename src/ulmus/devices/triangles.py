@@ -119,7 +119,6 @@ class TwoTriangles:
         return [(j, min(j + self.block, len(self.A))) for j in range(0, len(self.A), self.block)]
 
     def half(self, B: Any) -> Any:
-        """``A⁻¹ R⁻¹ B``: its squared columns are the leverages of kernel columns ``B``."""
         X = B.to(self.A.dtype).clone()
         for (j, e), inverse in zip(self._edges(), self.R_blocks, strict=True):
             X[j:e] = inverse @ X[j:e]
@@ -130,7 +129,6 @@ class TwoTriangles:
         return X
 
     def solve(self, B: Any) -> Any:
-        """``M⁻¹ B``."""
         X = self.half(B)
         for (j, e), inverse in reversed(list(zip(self._edges(), self.A_blocks, strict=True))):
             X[j:e].addmm_(self.A[e:, j:e].T, X[e:], alpha=-1.0)

@@ -49,7 +49,6 @@ class LogRows:
         return np.column_stack([smoother.weights(X) @ z for smoother, z in each])
 
     def effects(self, X: Any) -> np.ndarray:
-        """``f(x) − f₋ᵢ(x)``: ``[row, training row, output]``."""
         return np.stack([one.weights(X) * one.left_out[:, 0] for one in self.smoothers], axis=2)
 
     @property

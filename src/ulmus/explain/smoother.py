@@ -147,16 +147,13 @@ class OneStage:
     smoother: Smoother
 
     def answers(self, X: Any, T: np.ndarray) -> np.ndarray:
-        """Scores of rows, from the targets."""
         return self.smoother.weights(X) @ T
 
     def effects(self, X: Any) -> np.ndarray:
-        """``f(x) − f₋ᵢ(x)``: ``[row, training row, output]``."""
         return self.smoother.weights(X)[:, :, None] * self.smoother.left_out
 
     @property
     def left_out(self) -> np.ndarray:
-        """Residuals of training rows under the models without them."""
         return self.smoother.left_out
 
     def left_out_pairs(self, rows: slice) -> np.ndarray:

@@ -62,7 +62,6 @@ class TwoStages:
         return out
 
     def effects(self, X: np.ndarray) -> np.ndarray:
-        """``f(x) − f₋ᵢ(x)``: ``[row, training row, output]``."""
         s, P = self.smoother, len(self.partitions)
         out = s.weights(X)[:, :, None] * s.left_out
         for leaf, queries, kB in self._leaves_of(X):

@@ -28,7 +28,6 @@ class KeptMap:
 
     @property
     def n_features_out(self) -> int:
-        """Number of features."""
         return self.landmark_map.n_features_out
 
     def transform_block(self, X: np.ndarray, out: np.ndarray) -> None:

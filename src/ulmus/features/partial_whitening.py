@@ -51,7 +51,6 @@ class PartialWhitening:
         return residual_condition(self.remaining, len(self.R11))
 
     def transform_block(self, X: Any, out: np.ndarray) -> None:
-        """Write the features of the rows ``X`` into ``out`` (no validation)."""
         leading = len(self.R11)
         self.cross_kernel.transform_block(X, out)
         F1 = np.ascontiguousarray(out[:, :leading])

@@ -29,6 +29,13 @@ TEMPERATURE = "Factor that turns scores into probabilities, fitted to rows left 
 FLOOR = "Probability that every class has whatever the scores say: a share of its frequency."
 
 
+#: Why a model may have no scores of rows left out.
+WITHOUT_SCORES = (
+    "it comes from a file of an earlier version, or has just learned of a new class; fit it again, or let it learn "
+    "more rows"
+)
+
+
 def label_sets(model: Any, X: Any, coverage: float, method: str, by_class: bool) -> np.ndarray:
     """Prediction sets: classes among which the true one is with probability ``coverage``, calibrated on held-out rows.
 
@@ -67,10 +74,7 @@ class Classification(ClassifierMixin, Model):
     decision: Any = "accuracy"
     class_weight: Any = None
     _set_methods: ClassVar[tuple[str, ...]] = ("adaptive", "threshold")
-    _without_scores: ClassVar[str] = (
-        "its loss is logistic, it comes from a file of an earlier version, or has just learned of a new class; fit it "
-        "by squares, or let it learn more rows"
-    )
+    _without_scores: ClassVar[str] = WITHOUT_SCORES
     #: Whether rows may have several labels, in a matrix of 0 and 1.
     _takes_indicators: ClassVar[bool] = False
 

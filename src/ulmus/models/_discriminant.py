@@ -118,7 +118,6 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         return Indicators.of(self, np.unique(y))
 
     def _known(self, name: str) -> Any:
-        """What is known of ``"targets"``, or the ``"metric"``, so far; None before there were any rows."""
         return getattr(getattr(self, "fitted_", None), name, None)
 
     def _now(self, *needs: str) -> Fitted:

@@ -8,13 +8,14 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from ulmus.calibration import HeldOut, LabelScores, LogOdds, Temperature, probabilities
+from ulmus.calibration import HeldOut, LabelScores, LogOdds, Temperature, checked_floor, probabilities
 from ulmus.codings import Coding, Ordered, positions_in
 from ulmus.engine import Rows
 from ulmus.models import _reasons
 from ulmus.models._classification import (
     FLOOR,
     LEAST_PROBABILITY,
+    WITHOUT_SCORES,
     class_balance,
     label_sets,
     refuse_balance,
@@ -49,6 +50,7 @@ class Ordinal(ClassifierMixin, Model):
 
     _criteria: ClassVar[tuple[str, ...]] = ("auto", "absolute", "error", "squared")
     _set_methods: ClassVar[tuple[str, ...]] = ("ordered", "adaptive", "threshold")
+    _without_scores: ClassVar[str] = WITHOUT_SCORES
 
     explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
     classes_ = FittedView("classes_", "targets.classes", "ndarray", "All classes, lowest first.")
@@ -128,33 +130,36 @@ class Ordinal(ClassifierMixin, Model):
     def _coding(self, targets: Ordered, rows: Rows) -> Coding:
         return targets
 
-    def _train(self, training: Training) -> Outcome:
+    def _by_family(self, training: Training) -> Outcome:
         if not self._by_log_odds:
-            return super()._train(training)
+            return super()._by_family(training)
         from ulmus.models.bits import with_log_odds
 
         if self.C is None:
             raise ValueError('loss="logistic" needs a penalty: C must be positive or "auto", got None')
-        return with_log_odds(self, super()._train(training), training)
+        return with_log_odds(self, super()._by_family(training), training)
 
     def _certainty(self, targets: Ordered, held_out: HeldOut, rows: Rows) -> Any:
+        true, weight = targets.positions(held_out.T), held_out.weight
+        place = np.searchsorted(targets.present, true)
         if self._by_log_odds:
-            where = np.searchsorted(targets.present, targets.positions(rows.T))
-            return LogOdds(1.0, count=np.bincount(where, rows.weight).astype(float))
-        true = targets.positions(held_out.T)
-        found = Temperature.of(targets.ladder(held_out.P), np.searchsorted(targets.present, true), held_out.weight)
-        left_out = LabelScores(held_out.P, true, held_out.weight, held_out.variance)
+            count = np.bincount(np.searchsorted(targets.present, targets.positions(rows.T)), rows.weight)
+            floor = checked_floor(from_log_odds(targets, held_out.P), place, weight)
+            found: Temperature = LogOdds(1.0, floor, count=count.astype(float))
+        else:
+            found = Temperature.of(targets.ladder(held_out.P), place, weight)
+        left_out = LabelScores(held_out.P, true, weight, held_out.variance)
         return replace(found.placed(targets.present, len(targets.classes)), left_out=left_out)
 
     def _class_probabilities(self, fitted: Fitted, bits: np.ndarray) -> np.ndarray:
         """``P(y = k)``; 0 for classes that were never seen."""
         targets, certainty = fitted.targets, fitted.certainty
         P = np.zeros((len(bits), len(targets.classes)))
+        floor = certainty.floor_at(targets.present)
         if isinstance(certainty, LogOdds):
-            assert certainty.count is not None
-            P[:, targets.present] = from_log_odds(targets, bits, certainty.count)
+            assert floor is not None
+            P[:, targets.present] = floor + (1.0 - floor.sum()) * from_log_odds(targets, bits)
         else:
-            floor = None if certainty.floor is None else certainty.floor[targets.present]
             P[:, targets.present] = probabilities(targets.ladder(bits), certainty.factor, floor)
         return P
 
@@ -243,7 +248,8 @@ class Ordinal(ClassifierMixin, Model):
         Then each bit is the log-odds of its class against the one below, but for a factor a (``temperature_``) that is
         fitted to leave-one-out bits: :math:`P(y=k) \propto \exp(a\sum_{j\le k} g_j)`. The most probable class is
         the one that loss-based and counting decoders return. With ``loss="logistic"`` bits are the log-odds of
-        :math:`P(y\ge k)` as they are, and probabilities are differences of those.
+        :math:`P(y\ge k)` as they are, and probabilities are differences of those, with a share of the frequencies of
+        the classes (``floor_``) that rows left out ask for.
 
         Parameters
         ----------
@@ -258,11 +264,7 @@ class Ordinal(ClassifierMixin, Model):
         return self._class_probabilities(fitted, self._scores_of(X, fitted))
 
 
-def from_log_odds(targets: Ordered, bits: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Differences of ``P(y ≥ k) = σ(o_k)``; a share 1/(n + 1) is the frequency of the class in training.
-
-    Bits that were pooled leave nothing to the class between them, and a class that was seen can come again.
-    """
+def from_log_odds(targets: Ordered, bits: np.ndarray) -> np.ndarray:
+    """Differences of ``P(y ≥ k) = σ(o_k)``: bits that were pooled leave nothing to the class between them."""
     reached = np.pad(expit(targets.repaired(bits)), ((0, 0), (1, 1)), constant_values=((0, 0), (1.0, 0.0)))
-    total = count.sum()
-    return (total * -np.diff(reached, axis=1) + count / total) / (total + 1.0)
+    return -np.diff(reached, axis=1)

@@ -125,15 +125,12 @@ class RobustFamily:
         self.plain, self.width_name, self.size_name = plain, width_name, size_name
 
     def recipe(self, model: Any, metric: np.ndarray | None = None) -> Any:
-        """What is given of the map."""
         return self.plain.recipe(model, metric)
 
     def most_features(self, model: Any, rows: Rows) -> int:
-        """Features that a fit may come to use."""
         return int(self.plain.most_features(model, rows))
 
     def problems(self, model: Any, features: Any, rows: Rows) -> tuple[Problem, Problem]:
-        """The problem on the features of a map, and the same in the form that is cheapest to stream."""
         found: tuple[Problem, Problem] = self.plain.problems(model, features, rows)
         return found
 

@@ -26,7 +26,7 @@ from ulmus.models._metric import metric_for
 from ulmus.models.choice import Choice, RidgeSearch, Training, by_squares
 from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import scored_by_others
-from ulmus.models.fitted import Fitted, Outcome
+from ulmus.models.fitted import Fitted, KernelFit, Outcome
 from ulmus.models.reading import columns_restored, dense_rows, noted_columns, on_host, received, rechecked, seen_through
 from ulmus.models.summary import html_view, summarised
 from ulmus.statistics import Summary, dwarfing
@@ -180,12 +180,17 @@ class Model(CallbackSupport, BaseEstimator):
             if self._is_monotone:
                 raise ValueError('monotonic_cst goes with loss="squared", got loss="quantile"')
             return fit_with_quantiles(self, training)
-        found: Outcome = self._family.fit(self, training)
+        found = self._by_family(training)
         if self._is_monotone:
             from ulmus.models.monotone import fit_monotone
 
             found = fit_monotone(self, training, found)
         return scored_by_others(self, training, found) if self._family.adapts(self, found) else found
+
+    def _by_family(self, training: Training) -> Outcome:
+        """What the family finds, which few rows have to find again and again."""
+        found: Outcome = self._family.fit(self, training)
+        return found
 
     def _finish(self, plan: Choice, summary: Summary, sample: Training, *, choose: bool, again: Any) -> None:
         """Be the model of the rows that were summed; the sample, whose rows are among them, calibrates it."""
@@ -304,6 +309,8 @@ class Model(CallbackSupport, BaseEstimator):
         rows = getattr(fitted.certainty, "rows" if is_regressor(self) else "left_out", None)
         if rows is None or getattr(fitted.weights, "leverage", ()) is None:
             raise ValueError(f"this {type(self).__name__} has no leave-one-out predictions; fit it again")
+        if isinstance(fitted.weights, KernelFit) and getattr(fitted.certainty, "loss", "squared") == "log":
+            return fitted.weights.left_out_variance(len(rows.weight), self.n_jobs), rows.weight
         return rows.variance, rows.weight
 
     def _seen(self, X: Any, fitted: Fitted) -> Any:

@@ -56,7 +56,6 @@ class Indicators:
         return T.argmax(axis=1)
 
     def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:
-        """One loss per row."""
         return OneVsAll(np.arange(T.shape[-1])).losses(2.0 * T - 1.0, 2.0 * P - 1.0, criterion)
 
 

@@ -36,7 +36,7 @@ def scored_by_others(model: Any, training: Training, found: Outcome) -> Outcome:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NumericalWarning)
             again = quiet._training(training.targets, some, None, chance, None, training.metric)
-            weights = model._family.fit(quiet, again).weights
+            weights = quiet._by_family(again).weights
 
         def answer(X: Any) -> tuple[np.ndarray, np.ndarray]:
             h, rest = weights.variance_factors(X, model.n_jobs)

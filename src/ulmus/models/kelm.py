@@ -15,7 +15,7 @@ from ulmus.models._regression import Regression
 from ulmus.models.attributes import KERNEL, LOSS
 from ulmus.models.choice import Choice, Training, search
 from ulmus.models.class_options import CLASSES
-from ulmus.models.fitted import Fitted, KernelFit, Outcome, digits_kept
+from ulmus.models.fitted import KernelFit, Outcome, digits_kept
 from ulmus.models.options import KELM, RUN
 from ulmus.parameters import estimator
 
@@ -112,7 +112,6 @@ class KernelFamily:
         return replace(choice, width=float(choice.width))
 
     def most_features(self, model: Any, rows: Rows) -> int:
-        """Features that a fit may come to use."""
         return len(rows)
 
 
@@ -180,9 +179,3 @@ class KELMClassifier(Classification):
 
     _takes_indicators = True
     _family = KernelFamily()
-
-    def _left_out_variance(self, fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
-        if fitted.certainty.loss != "log":
-            return super()._left_out_variance(fitted)
-        weight = fitted.certainty.left_out.weight
-        return fitted.weights.left_out_variance(len(weight), self.n_jobs), weight

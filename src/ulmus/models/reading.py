@@ -61,14 +61,25 @@ def _has(model: Any, columns: dict[str, Any]) -> bool:
 
 
 def is_tensor(X: Any) -> bool:
-    """Whether this is a PyTorch tensor (which does not import PyTorch)."""
-    return type(X).__module__.split(".")[0] == "torch" and hasattr(X, "is_cuda")
+    """Whether this is a PyTorch tensor, or an array of CuPy (which imports neither)."""
+    return (_library(X) == "torch" and hasattr(X, "is_cuda")) or (_library(X) == "cupy" and hasattr(X, "__dlpack__"))
+
+
+def _library(X: Any) -> str:
+    return type(X).__module__.split(".")[0]
 
 
 def received(X: Any, device: str, name: str = "X") -> Any:
     """What a model works with: NumPy arrays for tensors in memory, views for those of the GPU, all else as it is."""
     if not is_tensor(X):
         return X
+    if _library(X) == "cupy":
+        if device != "cuda":
+            raise ValueError(
+                f'{name} is a CuPy array and the model has device={device!r}; pass device="cuda", or move it with '
+                f"{name}.get()"
+            )
+        X = __import__("torch").from_dlpack(X)  # the same memory
     X = X.detach()
     if X.device.type == "cpu":
         return X.numpy()

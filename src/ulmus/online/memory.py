@@ -139,7 +139,6 @@ class Memory:
         return self.n_recent + len(self.born)
 
     def recode(self, M: np.ndarray) -> None:
-        """Make the targets ``[t 1] M``."""
         self.flush()
         if self.sample is not None:
             T = np.column_stack([self.sample.T, np.ones(len(self.sample))]) @ M

@@ -95,17 +95,18 @@ def ordinal_outputs(g: Graph, bits: str, model: Any) -> dict[str, tuple[str, Any
     if len(present) < len(classes):
         bits = g.columns(bits, (present[1:] - 1).tolist())  # only bits of classes that were seen are read
     repaired = REPAIRS[model.decoding](g, bits, gaps)
+    floor = getattr(model, "floor_", None)
+    floor = model.fitted_.certainty.floor_at(present) if floor is None else floor[present]
     if getattr(model, "loss", "squared") == "logistic":
         reached = g.Mul(g.Add(g.Tanh(g.Mul(repaired, 0.5)), 1.0), 0.5)
         padded = g.join(g.rows_of(bits, 1, 1.0), reached, g.rows_of(bits, 1, 0.0))
         k = len(gaps) + 1
-        count = model.class_count_
         step = g.Sub(g.columns(padded, range(k)), g.columns(padded, range(1, k + 1)))
-        share = g.Mul(g.Add(g.Mul(step, count.sum()), count / count.sum()), 1 / (count.sum() + 1.0))
+        share = g.Add(g.Mul(step, 1.0 - floor.sum()), floor)
     else:
-        ladder, floor = g.MatMul(repaired, _sums(gaps)), getattr(model, "floor_", None)
+        ladder = g.MatMul(repaired, _sums(gaps))
         logits = g.MatMul(repaired, model.temperature_ * _sums(gaps))
-        share = probabilities(g, ladder, logits, None if floor is None else floor[present])
+        share = probabilities(g, ladder, logits, floor)
     place = np.zeros((len(present), len(classes)))
     place[np.arange(len(present)), present] = 1.0
     P = share if len(present) == len(classes) else g.MatMul(g.Max(share, 0.0), place)

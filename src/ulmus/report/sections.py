@@ -1,6 +1,7 @@
 """The sections of a report, in their order: one row of :data:`SECTIONS` each."""
 
 import platform
+import warnings
 from collections.abc import Callable
 from html import escape
 from importlib.metadata import version
@@ -25,6 +26,8 @@ from ulmus.scores import scores
 #: Columns and rows that a table lists.
 MANY = 30
 UNSURE = 10
+#: Coverages of prediction sets that are shown.
+SET_COVERAGES = (0.8, 0.9, 0.95)
 
 
 def score_section(s: Subject) -> str:
@@ -126,10 +129,29 @@ def _confused(s: Subject) -> str:
 def calibration_section(s: Subject) -> str:
     if s.kind != "regression":
         two = s.kind == "classification" and len(s.model.classes_) == 2
-        return draw.reliability(s) + (threshold_section(s) if two else "")
+        return draw.reliability(s) + _sets(s) + (threshold_section(s) if two else "")
     if not s.one_output or not hasattr(s.model, "predict_interval"):
         return paragraph("This model has no prediction intervals.")
     return draw.coverage(s)
+
+
+def _sets(s: Subject) -> str:
+    """How often prediction sets held the true class, and how large they are; nothing where a model has none."""
+    X, true = draw._some(s.features, s.sample), np.equal(s.y[s.sample][:, None], s.model.classes_)
+    rows = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            for coverage in SET_COVERAGES:
+                inside = s.model.predict_set(X, coverage)
+                held, size = 100 * (inside & true).any(axis=1).mean(), inside.sum(axis=1).mean()
+                rows.append((f"{100 * coverage:g} %", f"{held:.1f} %", f"{size:.2f}"))
+        except ValueError:  # no rows were left out
+            return ""
+    return paragraph(
+        "Prediction sets (predict_set) hold the true class with a nominal probability. They are never empty, so they "
+        "hold it more often where the most likely class is right more often than that."
+    ) + table(("nominal coverage", "observed", "classes in a set"), rows)
 
 
 def learning_section(s: Subject) -> str:

@@ -7,10 +7,11 @@ On a feature map that is :mod:`ulmus.solvers.softmax`, on a kernel between the r
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from ulmus import engine
 from ulmus._blas import mirror_upper
 from ulmus.engine import FeatureMap, Rows
 from ulmus.features.kernels import CrossKernel
@@ -44,8 +45,11 @@ class Ridge(Protocol):
     @property
     def n_weights(self) -> int: ...
 
-    def fit(self, rows: Rows, C: float, start: Weights | None, tol: float, leave_one_out: bool) -> LogisticFit:
-        """The minimiser."""
+    def fit(self, rows: Rows, C: float, start: Weights | None, tol: float, leave_out: np.ndarray | None) -> LogisticFit:
+        """The minimiser, and outputs of the rows to leave out."""
+
+    def outputs(self, at: Weights, X: Any) -> np.ndarray:
+        """What weights say of rows."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +64,19 @@ class FeatureRidge:
     def n_weights(self) -> int:
         return self.features.n_features_out
 
-    def fit(self, rows: Rows, C: float, start: Weights | None, tol: float, leave_one_out: bool) -> LogisticFit:
+    def fit(self, rows: Rows, C: float, start: Weights | None, tol: float, leave_out: np.ndarray | None) -> LogisticFit:
         problem = LogProblem.nystrom(self.features, rows, C, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs)
         v = None
         if start is not None:
             v = np.append(start.weights, [start.intercept] if self.fit_intercept else [])[:, None]
         found = fit_softmax(problem, start=v, tol=tol)
         at = Weights(found.beta[:, 0], float(found.intercept[0]), found.F[:, 0])
-        return LogisticFit(at, left_out(problem, found)[:, 0] if leave_one_out else None, found.n_passes)
+        without = None if leave_out is None else left_out(problem, found, leave_out)[:, 0]
+        return LogisticFit(at, without, found.n_passes)
+
+    def outputs(self, at: Weights, X: Any) -> np.ndarray:
+        found: np.ndarray = engine.apply(self.features, X, at.weights[:, None], n_jobs=self.n_jobs)[:, 0]
+        return found + at.intercept
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ class KernelRidge:
     def n_weights(self) -> int:
         return self.cross.n_features_out
 
-    def fit(self, rows: Rows, C: float, start: Weights | None, tol: float, leave_one_out: bool) -> LogisticFit:
+    def fit(self, rows: Rows, C: float, start: Weights | None, tol: float, leave_out: np.ndarray | None) -> LogisticFit:
         K, _ = kernel_triangle(self.cross, rows.X, self.n_jobs)
         mirror_upper(K)
         found = fit_kernel_softmax(
@@ -93,10 +102,18 @@ class KernelRidge:
             unit=rows.unit,
             fit_intercept=self.fit_intercept,
             tol=tol,
-            leave_one_out=leave_one_out,
+            leave_one_out=leave_out is not None,
+            last=None if leave_out is None else len(rows) - int(leave_out.min()),
         )
         at = Weights(found.alpha[:, 0], float(found.intercept[0]), found.F[:, 0])
-        return LogisticFit(at, None if found.left_out is None else found.left_out[:, 0], found.n_passes)
+        without = (
+            None if found.left_out is None or leave_out is None else found.left_out[leave_out - leave_out.min(), 0]
+        )
+        return LogisticFit(at, without, found.n_passes)
+
+    def outputs(self, at: Weights, X: Any) -> np.ndarray:
+        found: np.ndarray = engine.apply(self.cross, X, at.weights[:, None], n_jobs=self.n_jobs)[:, 0]
+        return found + at.intercept
 
 
 def fit_logistic(
@@ -106,7 +123,10 @@ def fit_logistic(
     *,
     start: Weights | None = None,
     tolerance: float = 1e-10,
-    leave_one_out: bool = False,
+    leave_out: np.ndarray | None = None,
 ) -> LogisticFit:
-    """The minimiser for rows with one ±1 target column, to a relative ``tolerance`` in the objective."""
-    return ridge.fit(rows, C, start, tolerance, leave_one_out)
+    """The minimiser for rows with one ±1 target column, to a relative ``tolerance`` in the objective.
+
+    Of the rows to ``leave_out``, which are given by number, also the outputs without each.
+    """
+    return ridge.fit(rows, C, start, tolerance, leave_out)

@@ -77,11 +77,9 @@ class StreamedRows(_Residuals):
         return self.problem.features.n_features_out
 
     def without(self, left_out: np.ndarray) -> "StreamedRows":
-        """The rows for which ``left_out`` is False."""
         return StreamedRows(replace(self.problem, rows=self.rows.take(np.flatnonzero(~left_out))))
 
     def with_targets(self, T: np.ndarray) -> "StreamedRows":
-        """The same rows with other targets."""
         return StreamedRows(replace(self.problem, rows=replace(self.rows, T=T)))
 
     @property
@@ -219,11 +217,9 @@ class HeldRows(_Residuals):
         return int(self.Phi.shape[1])
 
     def without(self, left_out: np.ndarray) -> "HeldRows":
-        """The rows for which ``left_out`` is False."""
         return replace(self, Phi=self.Phi[~left_out], rows=self.rows.take(np.flatnonzero(~left_out)))
 
     def with_targets(self, T: np.ndarray) -> "HeldRows":
-        """The same rows with other targets."""
         return replace(self, rows=replace(self.rows, T=T))
 
     def sweep(self, loss: Loss, c: np.ndarray, requests: Mapping[int, Request]) -> dict[int, Evaluation]:

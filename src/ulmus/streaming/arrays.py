@@ -194,5 +194,4 @@ class ArrayBatches:
                 yield chunk.cut(skip, len(chunk))
 
     def assemble(self, chunks: list[ArrayChunk], start: int) -> Batch:
-        """One batch."""
         return assemble_arrays(chunks, start)

@@ -113,7 +113,6 @@ class DeviceGradientAccumulator:
         self._conveyor = Conveyor(driver)
 
     def add(self, rows: Rows) -> None:
-        """Send the rows of a batch, and sum those sent before."""
         self._sum(self._conveyor.send(0, rows))
 
     def _sum(self, arrived: tuple[int, Rows] | None) -> None:

@@ -152,11 +152,9 @@ class Passes:
         }
 
     def value(self, loss: Loss, c: float, found: Evaluation) -> float:
-        """``Σ w f``."""
         return found.value
 
     def bend(self, loss: Loss, c: float, found: Evaluation) -> float:
-        """``Σ w f''``."""
         return found.bend
 
     def along(self, loss: Loss, c: np.ndarray, way: Way) -> Callable[[float], tuple[float, float]]:

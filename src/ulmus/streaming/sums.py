@@ -210,7 +210,6 @@ class AgainOverRows:
         return other
 
     def gradient(self, beta: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Minus half the gradient of the objective, in β and in b, from the rows."""
         features, R = self.steps.summed_form()
         weights = Problem(features, Rows(None, beta), None, whitening=R).unwhiten(beta)
         self.count += 1
