@@ -23,6 +23,7 @@ and which ``gamma`` to use on them.
 from dataclasses import dataclass, replace
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from ulmus import engine
 from ulmus.codings import Coding
@@ -139,7 +140,8 @@ class ViewSearch:
     def _of_leaves(self, views: list[View], climbs: list[Climb]) -> tuple[View, Climb] | None:
         """The view that is best in leaves, with their metric and a width for it; None where landmarks are better."""
         shown = self._posed(views[0].preparation.columns.kind, self._sample(SAMPLE_ROWS))[1]
-        told_by = (self.search.coding, self.search.criterion, self.search.seed, 1 if len(views) > 1 else self.n_jobs)
+        each_of = max(1, effective_n_jobs(self.n_jobs) // len(views))
+        told_by = (self.search.coding, self.search.criterion, self.search.seed, each_of)
         each = engine.ordered_map(lambda v: LeafMetric(shown, v.kernel, *told_by).search(v.metric), views, self.n_jobs)
         found = list(each)
         best = min(range(len(views)), key=lambda k: min(found[k][1]))
@@ -184,9 +186,8 @@ class ViewSearch:
         flat = self._flat(posed[kind])
         self.trials += [trial for found in (*climbs.values(), smooth) for trial in found.trials] + [flat]
         metric, self.C = np.ones(posed[kind].X.shape[1]), rough.best.best_C
-        views = [
-            View(prepared[kind], metric, k, t.width) for k, t in zip(KERNELS, (rough.best, smooth.best), strict=True)
-        ]
+        best = (rough.best, smooth.best)
+        views = [View(prepared[kind], metric, k, t.width) for k, t in zip(KERNELS, best, strict=True)]
         if self.budget.kernels < len(KERNELS) or not self._learns(metric):
             views = [views[self._best_of(posed[kind], None, views, [rough, smooth], self.budget.landmarks)]]
         if self.budget.additive and flat.best_loss < HOPEFUL * min(rough.best.best_loss, smooth.best.best_loss):
