@@ -119,6 +119,14 @@ def test_comments_and_drawn_lines_are_no_rows_and_rows_keep_their_numbers(tmp_pa
         assert f"row {at[first] - 1}: {among[first]!r} is not a row and was skipped (and 1 more)" in said[0]
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_bad_byte_in_a_row_of_another_width_is_an_error_and_no_traceback(tmp_path):
+    file = tmp_path / "table.csv"
+    file.write_bytes(b"\xef\xbb\xbfa,b\n" + 30 * b"1,x\n" + b"5,caf\xebs,7\n")
+    with pytest.raises(TableError, match="row 32: the header has 2 fields but this row has 3"):
+        read_table(str(file))
+
+
 def test_files_that_were_put_together_have_a_mark_before_the_second_header(tmp_path):
     half = [rows("a,b", lambda i: f"{A[i]:g},{B[i]}") for _ in range(2)]
     batch = table(tmp_path, "\ufeff".join(["", *half]))

@@ -161,8 +161,13 @@ class RowNumbers:
         first = (*skipped[0], len(skipped)) if skipped else (0, "", 0)
         return cls(header.row + 1, np.array(found, dtype=np.int64), notes, first)
 
-    def handler(self, separator: str, width: int) -> Callable[[Any], str]:
-        """What pyarrow asks of a row with other than the fields of the header: each note is passed over, once."""
+    def handler(self, separator: str, width: int) -> Callable[[Any], str] | None:
+        """What pyarrow asks of a row with other than the fields of the header: each note is passed over, once.
+
+        None where no row is passed over: pyarrow prints a traceback where the text of such a row is not UTF-8.
+        """
+        if not self.notes and not self.skipped[2]:
+            return None
         left = [fields for _, fields in self.notes]
 
         def handle(row: Any) -> str:
