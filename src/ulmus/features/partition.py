@@ -90,16 +90,13 @@ class Level(Protocol):
         """The halves of some nodes, each where it was cut last: the left one, then the right one."""
 
 
-def random_partition(
-    U: np.ndarray, leaf_rows: int, rng: np.random.RandomState, looked_at: int | None = None
-) -> Partition:
+def random_partition(U: np.ndarray, leaf_rows: int, rng: np.random.RandomState) -> Partition:
     """Cut the rows until no leaf holds more than ``leaf_rows`` of them.
 
     A column is drawn in proportion to its deviation within the node, and cut at a random quantile near the median.
-    Rows that are all equal cannot be cut and stay together. Of rows in random order, the first so many that are
-    ``looked_at`` tell deviations as well as all.
+    Rows that are all equal cannot be cut and stay together.
     """
-    return grown(RowsOfLevel(U, [np.arange(len(U))], looked_at), leaf_rows, rng)
+    return grown(RowsOfLevel(U, [np.arange(len(U))]), leaf_rows, rng)
 
 
 def grown(level: Level, leaf_rows: int, rng: np.random.RandomState) -> Partition:
@@ -195,11 +192,10 @@ def _cuts(
 
 
 class RowsOfLevel:
-    """A level in memory: the rows of every node; the first ``looked_at`` of each tell how columns deviate there."""
+    """A level in memory: the rows of every node."""
 
-    def __init__(self, U: np.ndarray, rows: list[np.ndarray], looked_at: int | None = None) -> None:
+    def __init__(self, U: np.ndarray, rows: list[np.ndarray]) -> None:
         self.U, self._rows, self.dtype, self.n_columns = U, rows, U.dtype, U.shape[1]
-        self.looked_at = looked_at
         self._right: dict[int, np.ndarray] = {}
 
     @property
@@ -208,8 +204,7 @@ class RowsOfLevel:
 
     def deviations(self, nodes: np.ndarray) -> np.ndarray:
         """Deviation of every column in some nodes."""
-        found = [self.U[self._rows[node][: self.looked_at]].std(axis=0) for node in nodes]
-        return np.array(found).reshape(-1, self.n_columns)
+        return np.array([self.U[self._rows[node]].std(axis=0) for node in nodes]).reshape(-1, self.n_columns)
 
     def cut(self, nodes: np.ndarray, column: np.ndarray, quantile: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Thresholds at these quantiles of a column, and how many rows go left."""
@@ -238,7 +233,7 @@ class RowsOfLevel:
         for node in nodes.tolist():
             rows, right = self._rows[node], self._right[node]
             halves += [rows[~right], rows[right]]
-        return RowsOfLevel(self.U, halves, self.looked_at)
+        return RowsOfLevel(self.U, halves)
 
 
 def _at_quantile(values: np.ndarray, quantile: float) -> tuple[float, np.ndarray]:

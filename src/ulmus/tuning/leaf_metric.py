@@ -24,8 +24,6 @@ from ulmus.solvers.local import solve_leaf
 
 #: Rows of the sample, and of a leaf.
 SAMPLE_ROWS, LEAF_ROWS = 2**16, 500
-#: Rows of a node that tell how columns deviate in it.
-LOOKED_AT = 1_000
 #: Leaves that make the next metric, each other ones, and those that compare metrics; how many metrics are made, and the
 #: last ones whose (geometric) mean is taken.
 TEACHING, COMPARING, TURNS, LAST = 24, 128, 6, 3
@@ -88,7 +86,7 @@ class LeafMetric:
     def _leaves(self, A: np.ndarray, anchors: slice) -> list[Leaf]:
         """The leaves of some rows, and what they hold."""
         U, T, weight = self.rows.X * A, self.rows.T, self.rows.weight
-        partition = random_partition(U, LEAF_ROWS, np.random.RandomState(self.seed), LOOKED_AT)
+        partition = random_partition(U, LEAF_ROWS, np.random.RandomState(self.seed))
         found = []
         for number in np.unique(partition.leaves(U[anchors])):
             inside = np.sort(partition.rows(number))

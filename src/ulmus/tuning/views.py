@@ -23,7 +23,6 @@ and which ``gamma`` to use on them.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from ulmus import engine
 from ulmus.codings import Coding
@@ -140,8 +139,7 @@ class ViewSearch:
     def _of_leaves(self, views: list[View], climbs: list[Climb]) -> tuple[View, Climb] | None:
         """The view that is best in leaves, with their metric and a width for it; None where landmarks are better."""
         shown = self._posed(views[0].preparation.columns.kind, self._sample(SAMPLE_ROWS))[1]
-        each_of = max(1, effective_n_jobs(self.n_jobs) // len(views))
-        told_by = (self.search.coding, self.search.criterion, self.search.seed, each_of)
+        told_by = (self.search.coding, self.search.criterion, self.search.seed, 1 if len(views) > 1 else self.n_jobs)
         each = engine.ordered_map(lambda v: LeafMetric(shown, v.kernel, *told_by).search(v.metric), views, self.n_jobs)
         found = list(each)
         best = min(range(len(views)), key=lambda k: min(found[k][1]))
