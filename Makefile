@@ -106,4 +106,4 @@ docs: $(VENV)/.tested
 	$(BIN)/python tools/check_docs.py docs/_build/html
 
 clean:
-	rm -rf dist $(VENV) $(VENV)-gpu $(VENV)-oldest $(VENV)-newest $(VENV)-wheel .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf dist docs/_build docs/gallery docs/generated $(VENV) $(VENV)-gpu $(VENV)-oldest $(VENV)-newest $(VENV)-wheel .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,9 +1,9 @@
-"""The demonstration runs from the package alone and its figures are those of the document, within its spread."""
+"""The demonstration runs from the package alone and its figures are those of the paper, within its spread."""
 
 from ulmus import demo
 
 
-def test_demo_prints_every_contestant_and_comes_near_the_document(capsys, monkeypatch):
+def test_demo_prints_every_contestant_and_comes_near_the_paper(capsys, monkeypatch):
     monkeypatch.setattr(demo, "FITS", 1)
     monkeypatch.delenv("ULMUS_DATA", raising=False)
     demo.main()
@@ -12,6 +12,6 @@ def test_demo_prints_every_contestant_and_comes_near_the_document(capsys, monkey
         for contestant in contestants:
             (line,) = [x for x in lines if x.split("  ")[1:2] == [contestant.name] and contestant.settings in x]
             accuracy = float(line.split(contestant.settings)[1].split()[0])
-            # the document prints no deviations; L = 300 costs up to 3 points here (Nystroem + Ridge 87.0, NKELM 88.5),
+            # the paper prints no deviations; L = 300 costs up to 3 points here (Nystroem + Ridge 87.0, NKELM 88.5),
             # and half a point is left for the draw. Rows without a printed figure are compared with 90
             assert abs(accuracy - (contestant.printed or (90.0, 0.0))[0]) < 3.5

@@ -177,7 +177,7 @@ def test_measured_round_off_is_that_of_the_solution(weighted, fit_intercept):
         sums = engine.gram_statistics(raw.features, raw.rows)
         system = NormalEquations(raw.whitened(sums), raw.C, fit_intercept)
         found = system.solution()
-        measured = RoundOff(raw, sums, DOUBLE)(system, found)
+        measured = RoundOff(raw, sums, DOUBLE, raw)(system, found)
         F = phi.transform(X)
         off = F @ (found.beta - exact.beta) + found.intercept - exact.intercept
         true = np.linalg.norm(off) / np.linalg.norm(F @ exact.beta)
@@ -202,6 +202,25 @@ def test_a_loss_that_was_measured_to_be_small_is_left_and_any_other_is_corrected
         )
     few = fit_nystrom_ridge(phi, Rows(X[:1000], T[:1000]), 64.0)
     assert few.n_corrections > 0
+
+
+def test_partly_white_sums_corrected_by_raw_kernel_values_predict_as_well_as_corrected_by_white_ones(monkeypatch):
+    X, T = regression(3000, outputs=2)
+    phi = NystromMap(gamma=0.03, landmarks=X[:60]).fit(X)
+    assert choose_route("float64", phi.condition_).name == "partial"
+    exact = fit_gram(Problem(phi, Rows(X, T), 2.0**12), replace(DOUBLE, correct=0.0))
+    white = phi.transform(X) @ exact.beta
+
+    def off(beta):
+        return relative_error(engine.apply(phi.cross_kernel_, X, phi.weight_to_landmarks(beta)), white)
+
+    monkeypatch.setattr("ulmus.solvers.round_off.worth_measuring", lambda *_, **__: False)
+    found = fit_nystrom_ridge(phi, Rows(X, T), 2.0**12)
+    assert found.n_corrections > 0
+    monkeypatch.setattr(nystrom_ridge, "RAW_LIMIT", 0.0)
+    by_partly_white = fit_nystrom_ridge(phi, Rows(X, T), 2.0**12)
+    assert (found.beta != by_partly_white.beta).any()
+    assert off(found.beta) < 3 * max(off(by_partly_white.beta), off(exact.beta))
 
 
 @pytest.mark.parametrize("rank", [None, 15])

@@ -11,7 +11,7 @@ from ulmus.engine import Rows
 from ulmus.features.widths import heuristic_gamma
 from ulmus.solvers import path
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
-from ulmus.solvers.path import RidgePath
+from ulmus.solvers.path import FactoredPath, RidgePath
 from ulmus.statistics import Statistics
 from ulmus.tuning import Scorer, Trial, Tuner, search
 from ulmus.tuning.search import LOG2_C
@@ -81,6 +81,40 @@ def test_leverages_of_many_features_are_those_of_refits_as_far_as_single_precisi
     of_few = RidgePath(Statistics.of(F[:, : path.MANY], T, w), fit_intercept=fit_intercept)
     assert not of_few._single(C)
     assert not RidgePath(Statistics.of(F, T, w), whitening=np.eye(F.shape[1]))._single(C)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("C", [np.array([0.1, 1.0, 50.0]), np.array([1e5, 1e7])])
+def test_factors_leave_rows_out_as_the_decomposition_does(C, fit_intercept):
+    rng = np.random.RandomState(0)
+    F, T, w = rng.normal(size=(300, 40)) / 6, rng.normal(size=(300, 3)), rng.uniform(0.5, 2.0, 300)
+    stats = Statistics.of(F, T, w)
+    P, h = RidgePath(stats, fit_intercept=fit_intercept).leave_one_out(C)(F, T, np.minimum(w, 1.0))
+    by_factors = FactoredPath(stats, fit_intercept=fit_intercept).leave_one_out(C)(F, T, np.minimum(w, 1.0))
+    single = C.max() * np.trace(stats.gram) / stats.weight <= path.SINGLE_REACH
+    for expected, found in zip((P, h), by_factors, strict=True):
+        np.testing.assert_allclose(found, expected, atol=3e-6 if single else 1e-12)
+
+
+def test_without_a_factor_the_decomposition_answers():
+    F = np.column_stack([np.eye(6)[:, :2], np.eye(6)[:, :2]])
+    stats, T = Statistics.of(F, np.ones((6, 1))), np.ones((6, 1))
+    for C in (np.array([1.0, 1e40]), np.array([1e40])):  # 1/C is no digit of a matrix of rank 2
+        P, _ = FactoredPath(stats).leave_one_out(C)(F, T, None)
+        np.testing.assert_array_equal(P, RidgePath(stats).leave_one_out(C)(F, T, None)[0])
+
+
+def test_very_many_features_choose_the_same_C_by_factors(scorer, monkeypatch):
+    features = NystromMap(60, gamma=0.3, random_state=0).fit(scorer.rows.X)
+    summary = scorer.summarise(features)
+    full = scorer.trial("C", 0.3, features, summary, LOG2_C)
+    start = np.log2(full.best_C) + np.array([1.0, 3.0, 5.0])
+    monkeypatch.setattr("ulmus.tuning.scorer.VERY_MANY", 50)
+    monkeypatch.setattr("ulmus.tuning.scorer.JUDGED_ROWS", np.inf)
+    assert scorer.by_factors(60)
+    few = scorer.trial("C", 0.3, features, summary, start)
+    assert 4 <= len(few.C) <= 6
+    assert few.best_loss <= 1.002 * full.best_loss
 
 
 def test_judging_many_features_chooses_as_double_precision_does(monkeypatch):

@@ -1,10 +1,11 @@
 """What choosing costs: wall and processor seconds of a self-tuned NKELM beside one fit at the values it chose.
 
-    python -m experiments.sections.tuning_cost [--repeats N] [--seed S] [set ...]
+    python -m experiments.sections.tuning_cost [--repeats N] [--seed S] [--svc] [set ...]
 
 The sets and the scaling are those of section (f), without its rival. Processor seconds are those of all threads: they
-tell two versions apart on a machine that is not idle. Section (ak) measures the same on an idle machine, and again
-beside a process that keeps one core busy.
+tell two versions apart on a machine that is not idle. With ``--svc``, `SVC(C=2**10)` of section (g) on the same rows
+stands beside classifiers: both have their parameters given, and SVC has one thread. Section (ak) measures the same on
+an idle machine, and again beside a process that keeps one core busy.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
+from sklearn.svm import SVC
 
 from experiments.runner.facts import environment
 from experiments.runner.protocol import markdown
@@ -38,6 +40,9 @@ HEADER = (
     "error %",
     "chosen",
 )
+
+
+SVC_HEADER = ("set", "rows", "SVC, processor", "one fit, processor", "ratio", "SVC, error %", "one fit, error %")
 
 
 def costs(work: Callable[[], Any]) -> tuple[Any, float, float]:
@@ -86,6 +91,17 @@ def row(name: str, task: Task, repeats: int, seed: int) -> tuple[Any, ...]:
     )
 
 
+def svc_row(name: str, task: Task, seed: int) -> tuple[Any, ...]:
+    """Processor seconds and errors of SVC, and of one fit at the values that a search chose, in turns."""
+    model = NKELMClassifier(random_state=seed).fit(task.X, task.y)
+    values = {"n_landmarks": model.n_landmarks_, "gamma": model.gamma_, "C": model.C_}
+    svc, _, svc_seconds = costs(lambda: SVC(C=2.0**10, cache_size=1000).fit(task.X, task.y))
+    one, _, seconds = costs(lambda: NKELMClassifier(**values, random_state=seed).fit(task.X, task.y))
+    X, y = task.X_test[:10_000], task.y_test[:10_000]
+    errors = (f"{100 * float(np.mean(each.predict(X) != y)):.2f}" for each in (svc, one))
+    return name, len(task.X), f"{svc_seconds:.2f}", f"{seconds:.2f}", f"{svc_seconds / seconds:.2f}", *errors
+
+
 def task_of(name: str) -> Task | None:
     """The split of section (f)."""
     task = official(name) if name in CLASSIFICATION else random_split(name, seed=0)
@@ -128,6 +144,7 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", default=[*CLASSIFICATION, *REGRESSION])
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--svc", action="store_true")
     given = parser.parse_args()
     rows = []
     with warnings.catch_warnings():
@@ -136,8 +153,8 @@ def main() -> None:
             task = task_of(name)
             if task is None:
                 parser.error(f"{name} is not in the folder that ULMUS_DATA names")
-            rows.append(row(name, task, given.repeats, given.seed))
-    print(markdown(HEADER, rows))
+            rows.append(svc_row(name, task, given.seed) if given.svc else row(name, task, given.repeats, given.seed))
+    print(markdown(SVC_HEADER if given.svc else HEADER, rows))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Four closed-form models on satellite images: ``python -m ulmus.demo``.
+"""Adaptive and closed-form models on satellite images: ``python -m ulmus.demo``.
 
-Beside each figure stands the one of the document that introduced NKELM (W.-Y. Deng, Q.-H. Zheng, L. Chen (2014).
+Beside each figure stands the one of the paper that introduced NKELM (W.-Y. Deng, Q.-H. Zheng, L. Chen (2014).
 Large-scale kernel extreme learning machine. Chinese Journal of Computers 37(11), Tables 2-4), and below them what
 scikit-learn offers for the same task, measured in the same run.
 """
@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from ulmus import ELMClassifier, KELMClassifier, NKELMClassifier, datasets
+from ulmus import AdaptiveClassifier, ELMClassifier, KELMClassifier, NKELMClassifier, datasets
 
 GAMMA = 2.0**-2
 FITS = 3
@@ -24,7 +24,7 @@ FITS = 3
 
 @dataclass(frozen=True)
 class Contestant:
-    """A model, and the accuracy (%) and training time (s) that the document prints for it."""
+    """A model, and the accuracy (%) and training time (s) that the paper prints for it."""
 
     name: str
     settings: str
@@ -49,7 +49,7 @@ def nystroem_ridge(n_landmarks: int, C: float) -> Any:
 
 
 def sigmoid_layer(n_hidden: int, C: float | None) -> ELMClassifier:
-    """The document's network: sigmoid nodes of slope 1."""
+    """The paper's network: sigmoid nodes of slope 1."""
     return ELMClassifier(n_hidden, activation="sigmoid", slope=1.0, C=C, random_state=0)
 
 
@@ -58,6 +58,7 @@ RIVALS = "scikit-learn"
 
 CONTESTANTS: dict[str, tuple[Contestant, ...]] = {
     OURS: (
+        Contestant("Adaptive", "no arguments", AdaptiveClassifier(random_state=0)),
         Contestant("ELM", "300 nodes", sigmoid_layer(300, C=None), (89.80, 4.310)),
         Contestant("RELM", "300 nodes, C = 2^8", sigmoid_layer(300, C=2.0**8)),
         Contestant("KELM", "C = 2^8", KELMClassifier(gamma=GAMMA, C=2.0**8), (91.28, 45.07)),
@@ -107,7 +108,7 @@ def main() -> None:
     print(f"Satimage. {satimage.description}.")
     print(f"{len(X)} rows to learn from, {len(X_test)} to be tested on, {X.shape[1]} standardised features.\n")
     print(f"{'':45s} {'accuracy (%)':^18s}   {'fit (seconds)':^18s}")
-    print(f"{'':45s} {'here':>8s} {'document':>9s}   {'here':>8s} {'document':>9s}")
+    print(f"{'':45s} {'here':>8s} {'paper':>9s}   {'here':>8s} {'paper':>9s}")
     results: dict[tuple[str, str], Result] = {}
     for library, contestants in CONTESTANTS.items():
         print(library)
@@ -117,8 +118,8 @@ def main() -> None:
 
     ours, rival = (results[name, "1000 landmarks, C = 2^20"] for name in ("NKELM", "Nystroem + Ridge"))
     print(f"\nNKELM fits {rival.seconds / ours.seconds:.1f} times faster than Nystroem + Ridge at 1000 landmarks.")
-    print(f"All kernels are exp(-gamma |x - z|^2) with gamma = {GAMMA}. The document names 300 landmarks for NKELM,")
-    print("but its training time is that of 1000 or more; both are shown.")
+    print(f"Kernels with settings are exp(-gamma |x - z|^2) with gamma = {GAMMA}. The paper (Deng et al., 2014) names")
+    print("300 landmarks for NKELM, but its training time is that of 1000 or more; both are shown.")
 
 
 if __name__ == "__main__":

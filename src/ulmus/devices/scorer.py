@@ -55,6 +55,10 @@ class DeviceScorer(Scorer):
 
     driver: Any = field(default=None, repr=False)
 
+    def by_factors(self, size: int) -> bool:
+        """A decomposition is quick here."""
+        return False
+
     def _paths(self, summary: Any, size: int) -> Any:
         trained = [summary.total - part for part in summary.folds] or [summary.total]
         return [TensorPath(stats.prefix(size), self.fit_intercept) for stats in trained]

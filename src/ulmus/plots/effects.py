@@ -7,6 +7,7 @@ from sklearn.inspection import PartialDependenceDisplay
 from sklearn.utils import Bunch
 
 from ulmus.explain.effects import Effect
+from ulmus.plots.axes import axes_for
 
 
 class EffectsDisplay(PartialDependenceDisplay):
@@ -95,7 +96,7 @@ class EffectsDisplay(PartialDependenceDisplay):
             is_categorical=[tuple(_levels(values) for values in effect.grid) for effect in found],
         )
         display.effects_ = found
-        display.plot(ax=ax, **options)
+        display.plot(ax=axes_for("EffectsDisplay", ax, 4.0), **options)
         if kind == "accumulated":
             for axes in np.ravel(display.axes_):
                 if axes is not None and axes.get_ylabel():

@@ -57,6 +57,8 @@ _WATCHED = replace(DOUBLE, correct=0.0)
 #: Condition numbers of what is left to whiten: sums keep the digits; some thousand rows and more seldom need to be
 #: corrected; corrections restore them.
 SUM_LIMIT, SOUND, GRAM_LIMIT = 1e5, 1.5e6, 3e8
+#: Condition number of K_zz up to which sums of partly whitened rows are corrected by raw kernel values.
+RAW_LIMIT = 1e12
 #: Shares of the features that may be whitened first.
 LEADING = (1 / 20, 1 / 10, 1 / 5, 1 / 3)
 
@@ -112,12 +114,26 @@ def partly_whitened(features: NystromMap, sound: float, limit: float) -> Partial
     return PartialWhitening.of(features.cross_kernel_, R, best) if best else None
 
 
+def _raw(problem: Problem, features: NystromMap) -> Problem:
+    """The problem with raw kernel values."""
+    return replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
+
+
+def _corrected_by(posed: Problem, features: NystromMap) -> Problem:
+    """The problem whose gradient corrects weights: raw kernel values stand for rows that are partly white.
+
+    Models predict by weights on kernel values, and lose about as much there as corrections by them leave.
+    """
+    partial = isinstance(posed.features, PartialWhitening) and features.condition_ <= RAW_LIMIT
+    return _raw(posed, features) if partial else posed
+
+
 def _posed(problem: Problem, features: NystromMap, route: Route) -> Problem | None:
     """The problem as the route sees it: features that are raw, partly whitened or white; None where it is no way."""
     if route.name == "whiten":
         return problem
     if route.name == "gram":
-        return replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
+        return _raw(problem, features)
     partial = partly_whitened(features, SOUND, GRAM_LIMIT)
     return None if partial is None else replace(problem, features=partial, whitening=partial.remaining)
 
@@ -211,7 +227,7 @@ def fit_nystrom_ridge(
     route = choose_route(rows.X.dtype, features.condition_, len(rows), triangular=features.triangular)
     for attempt in dict.fromkeys((route, SAFEST)) if stats is None else ():
         posed, wanted = _posed(problem, features, attempt), precision or _watchful(attempt, features.condition_)
-        solution = None if posed is None else _fit_sums(posed, wanted)
+        solution = None if posed is None else _fit_sums(posed, _corrected_by(posed, features), wanted)
         if solution is not None:
             return replace(solution, form=str(attempt))
     return fit_triangular(problem)
@@ -227,9 +243,10 @@ def _fit_given(
     posed, measure = summing_problem(problem, features), None
     many = len(problem.rows) >= FEWEST
     if precision is not None and features.triangular:
-        posed = replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
+        posed = _raw(problem, features)
     elif many and features.triangular:
         posed = _posed(problem, features, choose_route(np.float64, features.condition_)) or problem
+        posed = _corrected_by(posed, features)
     if many and worth_measuring(posed, whitened=True):
         measure = SampledRoundOff(_summed(problem, features, SOUND), stats)
     wanted = replace(DOUBLE, correct=DOUBLE.correct / _multiplied(features, SOUND))
@@ -237,7 +254,7 @@ def _fit_given(
     return None if solution is None else replace(solution, form=str(_summing_route(features)))
 
 
-def _fit_sums(problem: Problem, precision: Precision) -> Solution | None:
-    """Weights by sums of the rows, corrected where a sample of them says that digits were lost."""
+def _fit_sums(problem: Problem, corrected: Problem, precision: Precision) -> Solution | None:
+    """Weights by sums of the rows, corrected by another form of them where a sample says that digits were lost."""
     sums = engine.gram_statistics(problem.features, problem.rows, dtype=precision.dtype, n_jobs=problem.n_jobs)
-    return fit_gram(problem, precision, problem.whitened(sums), RoundOff(problem, sums, precision))
+    return fit_gram(corrected, precision, problem.whitened(sums), RoundOff(problem, sums, precision, corrected))

@@ -35,16 +35,17 @@ def worth_measuring(problem: Problem, *, whitened: bool) -> bool:
 
 @dataclass(frozen=True)
 class RoundOff:
-    """Measures the round-off in the solutions of a problem with these sums (not whitened yet)."""
+    """Measures the round-off in the solutions of a problem with these sums (not whitened yet), to be ``corrected``."""
 
     problem: Problem
     sums: Statistics
     precision: Precision
+    corrected: Problem
 
     def __call__(self, system: NormalEquations, solution: Solution) -> float:
         """Estimate of the relative error of fitted values; infinite for few rows, where corrections are cheap."""
         n = len(self.problem.rows)
-        if not worth_measuring(self.problem, whitened=False):
+        if not worth_measuring(self.corrected, whitened=False):
             return np.inf
         m = min(SAMPLED_ROWS, int(SHARE * n))
         some = replace(self.problem, rows=self.problem.rows.take(np.arange(m) * n // m))

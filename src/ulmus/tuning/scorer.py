@@ -13,7 +13,7 @@ from ulmus.codings import Coding
 from ulmus.engine import FeatureMap, Precomputed, Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.nystrom_ridge import summed_form
-from ulmus.solvers.path import MANY, RidgePath, Spectrum
+from ulmus.solvers.path import MANY, FactoredPath, RidgePath, Spectrum
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.folds import summarise
 from ulmus.tuning.surface import C_LIMITS, FLAT, Surface, Trial
@@ -26,6 +26,10 @@ ROUND_OFF = 1e-9
 TAIL = 1e-3
 #: Bytes of features that are kept while every C of a model is scored.
 PRECOMPUTED_BYTES = 2**27
+#: Features above which a few C are judged by factors, and judged rows a feature up to which that is less work.
+VERY_MANY, JUDGED_ROWS = 1024, 8
+#: How many C are a few.
+FEW_C = 3
 #: Rows a feature from which on whitening the sums is less work than whitening the rows.
 MANY_ROWS = 4
 #: The criterion that needs no row a second time.
@@ -103,7 +107,9 @@ class Scorer:
     ) -> list[Trial]:
         """Losses of the models that use the first so many features, for every C, from one pass over the scored rows."""
         began = time.perf_counter()
-        surfaces = [Surface(self._paths(summary, size), size) for size in sizes]
+        few = len(log2_C) <= FEW_C and self.by_factors(min(sizes))
+        paths = self._factored if few else self._paths
+        surfaces = [Surface(paths(summary, size), size, sparing=few) for size in sizes]
         weight = self.scored_weight
         while any(len(s.wanted(log2_C)) for s in surfaces):
             asked = [(s, s.wanted(log2_C)) for s in surfaces]
@@ -161,7 +167,15 @@ class Scorer:
             return gain > (share if np.isfinite(share) else FLAT) * old.best_loss
         return gain > max(min(errors * error, share * old.best_loss), ROUND_OFF * old.best_loss)
 
-    def _paths(self, summary: Summary, size: int) -> list[RidgePath]:
+    def by_factors(self, size: int) -> bool:
+        """Whether a few C of so many features are judged by factors."""
+        leave_one_out = self.folds is None and self.criterion != GCV and self.whitening is None
+        return leave_one_out and size > VERY_MANY and len(self.scored_rows) <= JUDGED_ROWS * size
+
+    def _factored(self, summary: Summary, size: int) -> list[Any]:
+        return [FactoredPath(summary.total.prefix(size), fit_intercept=self.fit_intercept, n_jobs=self.n_jobs)]
+
+    def _paths(self, summary: Summary, size: int) -> list[Any]:
         trained = [summary.total - part for part in summary.folds] or [summary.total]
         R = None if self.whitening is None else self.whitening[:size, :size]
         intercept = self.fit_intercept

@@ -46,8 +46,8 @@ CLOSER = (4_000, 500, 4.0)
 MAX_CLIMB = 10
 #: First size of the doubling sequence; its half and quarter are judged from the same statistics.
 START_SIZE = 125
-#: log2 C around a value that was good nearby: for a neighbouring width, and for the next size.
-NEAR_WIDTH, NEAR_SIZE = np.arange(-4.0, 5.0, 2.0), np.arange(-3.0, 4.0)
+#: log2 C around a value that was good nearby: for a neighbouring width, for the next size, and for a very large one.
+NEAR_WIDTH, NEAR_SIZE, NEAR_LARGE = np.arange(-4.0, 5.0, 2.0), np.arange(-3.0, 4.0), np.arange(-2.0, 3.0, 2.0)
 #: Features up to which the whole range of C is looked at again.
 MANY = 256
 #: Powers of two by which the best C falls when the width doubles, about.
@@ -244,7 +244,7 @@ class Tuner:
             sizes = [s for s in fitted.prefix_sizes() if not scored or s > scored[-1].size]
             scorer, features = self.scorer.precomputed(fitted)
             summary = scorer.summarise(features)
-            grid = self._grid(width, NEAR_SIZE, 1)
+            grid = self._grid(width, NEAR_LARGE if scorer.by_factors(features.n_features_out) else NEAR_SIZE, 1)
             if size <= MANY or not scored:  # larger ones would cost much, and have been seen to follow
                 grid = np.union1d(grid, self.log2_C[::5])
             for trial in scorer.trials("size", width, features, summary, grid, sizes):

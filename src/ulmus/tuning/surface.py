@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
-
-from ulmus.solvers.path import RidgePath
 
 #: How far, in powers of two, a grid of C may be widened when its best value sits at an end.
 C_LIMITS = (-30.0, 35.0)
@@ -78,10 +77,10 @@ class Trial:
 
 
 class Surface:
-    """The losses of one size while its grid of C grows."""
+    """The losses of one size while its grid of C grows; a ``sparing`` one asks for one more C at a time."""
 
-    def __init__(self, paths: list[RidgePath], size: int) -> None:
-        self.paths, self.size = paths, size
+    def __init__(self, paths: list[Any], size: int, *, sparing: bool = False) -> None:
+        self.paths, self.size, self.sparing = paths, size, sparing
         self.grid = np.empty(0)
         self.loss: np.ndarray = np.empty(0)
         self.row_losses: np.ndarray = np.empty((0, 0))
@@ -98,9 +97,12 @@ class Surface:
         if len(grid) == 1:
             return grid[:0]
         if best == len(grid) - 1 and grid[-1] < C_LIMITS[1]:
-            return grid[-1] + np.arange(1.0, _WIDEN + 1)
+            return grid[-1] + (np.array([GAP]) if self.sparing else np.arange(1.0, _WIDEN + 1))
         if best == 0 and grid[0] > C_LIMITS[0] and loss[0] < loss[-1]:
-            return grid[0] - np.arange(1.0, _WIDEN + 1)
+            return grid[0] - (np.array([GAP]) if self.sparing else np.arange(1.0, _WIDEN + 1))
+        if self.sparing:
+            beside = min((k for k in (best - 1, best + 1) if 0 <= k < len(grid)), key=lambda k: loss[k])
+            return grid[[best, beside]].mean(keepdims=True) if abs(grid[best] - grid[beside]) > 1.0 else grid[:0]
         gaps = [np.arange(a + 1.0, b) for a, b in pairwise(grid[max(0, best - 1) : best + 2]) if b - a > GAP]
         return np.concatenate(gaps) if gaps else grid[:0]
 

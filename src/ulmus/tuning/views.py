@@ -184,9 +184,8 @@ class ViewSearch:
         flat = self._flat(posed[kind])
         self.trials += [trial for found in (*climbs.values(), smooth) for trial in found.trials] + [flat]
         metric, self.C = np.ones(posed[kind].X.shape[1]), rough.best.best_C
-        views = [
-            View(prepared[kind], metric, k, t.width) for k, t in zip(KERNELS, (rough.best, smooth.best), strict=True)
-        ]
+        best = (rough.best, smooth.best)
+        views = [View(prepared[kind], metric, k, t.width) for k, t in zip(KERNELS, best, strict=True)]
         if self.budget.kernels < len(KERNELS) or not self._learns(metric):
             views = [views[self._best_of(posed[kind], None, views, [rough, smooth], self.budget.landmarks)]]
         if self.budget.additive and flat.best_loss < HOPEFUL * min(rough.best.best_loss, smooth.best.best_loss):
