@@ -268,8 +268,14 @@ def target(batch: TableBatch, schema: Schema, warn: Warn) -> tuple[np.ndarray, n
     if schema.task == "regression":
         known = values(column, kind)
         if len(known.wrong):
-            row, more = int(known.wrong[0]), f" (and {len(known.wrong) - 1} more)" if len(known.wrong) > 1 else ""
+            digits = [i for i in known.wrong.tolist() if any(c.isdigit() for c in str(column[i].as_py()))]
+            row, more = (
+                (digits or known.wrong.tolist())[0],
+                f" (and {len(known.wrong) - 1} more)" if len(known.wrong) > 1 else "",
+            )
             place, text = {**batch.at(row), "column": schema.target}, f"{column[row].as_py()!r} is not a number{more}"
+            if digits:  # a number in another form, such as $1.2M among $900K
+                raise TableError(f"{text} as the others are written; write all alike, or empty the cell", **place)
             if len(known.wrong) > FEW_WORDS * np.count_nonzero(column.is_valid()):
                 raise TableError(f"{text}; empty such cells, or predict classes with --task classification", **place)
             warn(str(TableError(f"{text}; it counts as missing", **place)))
