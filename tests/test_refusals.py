@@ -97,5 +97,5 @@ def test_displays_take_one_coordinate_and_say_what_they_cannot_draw():
     model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, Y)
     trials = tuple(replace(trial, preparation="") for trial in model.trials_)  # as files of before have them
     model.fitted_ = replace(model.fitted_, weights=replace(model.fitted_.weights, trials=trials))
-    with pytest.raises(ValueError, match="names no trials; fit it again"):
+    with pytest.raises(ValueError, match="kept no trials; fit it again"):
         plots.TuningDisplay.from_estimator(model)

@@ -150,11 +150,6 @@ class MetricSearch:
                 scorer = replace(scorer, rows=seen, statistics_of=sums, whitening=sketch.whitening_)
                 summary = scorer.summarise(sketch.precomputed)
                 trial = scorer.trial("view", gamma, sketch.precomputed, summary, log2_C)
-                if sketch.has_lost(trial.best_C, rows.total_weight):
-                    sums = partial(engine.gram_statistics, n_jobs=n_jobs)
-                    scorer = replace(scorer, rows=sketch.white(rows), statistics_of=sums, whitening=None)
-                    summary = scorer.summarise(sketch.precomputed)
-                    trial = scorer.trial("view", gamma, sketch.precomputed, summary, log2_C)
                 return Scored(self._named(trial, kernel), sketch, summary.total)
         first = rows.X[:landmarks]
         seen_by = NystromMap(len(first), landmarks=first, kernel=kernel, gamma=gamma, n_jobs=n_jobs, **self.shape)

@@ -2,25 +2,23 @@ r"""The features of a search: kernel values with some landmarks, whitened after 
 
 A choice between views does not hang on the last digits. So :math:`K_{zz} + \epsilon I = R R^T` is one plain Cholesky
 factor: no landmark is dropped or put off, and :math:`\epsilon` bounds what squaring raw kernel values multiplies
-round-off by (:mod:`ulmus.solvers.nystrom_ridge` keeps the digits of the model that is fitted in the end). Where a large
-C makes even that count, rows are whitened first. Distances are the same for every width.
+round-off by (:mod:`ulmus.solvers.nystrom_ridge` keeps the digits of the model that is fitted in the end). Distances are
+the same for every width.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ulmus import engine
-from ulmus._blas import lower_factor, solve_factored, solve_lower, solve_lower_transposed
+from ulmus._blas import lower_factor, solve_factored, solve_lower
 from ulmus.engine import Precomputed, Rows
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.statistics import Statistics
 
 #: What is added to the diagonal of K_zz, in units of its largest entry.
 NUDGE = 1e-8
-#: Round-off in units of the penalty from which on rows are whitened before they are summed.
-LOST = 0.1
 
 
 @dataclass(frozen=True)
@@ -83,17 +81,6 @@ class Sketch:
     def precomputed(self) -> Precomputed:
         """The features of rows that are kernel values."""
         return Precomputed(len(self.whitening_))
-
-    def has_lost(self, C: float, weight: float) -> bool:
-        """Whether round-off of the sums, times what whitening makes of it, may be more than a penalty of 1/C."""
-        size = weight * float(np.einsum("ij,ij->", self.K, self.K)) / len(self.K)
-        return bool(C * np.finfo(float).eps * size > LOST * float(self.whitening_.diagonal().min()) ** 2)
-
-    def white(self, rows: Rows) -> Rows:
-        """The rows as white features: what is squared then has lost the root of it."""
-        Phi = self.K.copy()
-        solve_lower_transposed(self.whitening_, Phi)
-        return replace(rows, X=Phi)
 
     def statistics(self, features: Precomputed, rows: Rows, n_jobs: int | None = 1) -> Statistics:
         """Sums of whitened features, of rows that are kernel values."""
