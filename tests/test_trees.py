@@ -199,6 +199,7 @@ def test_the_share_is_that_of_least_squares_between_nothing_and_all():
     assert found.chance == pytest.approx(np.sqrt(np.sum(v * (gain - np.average(gain, weights=v)) ** 2)) / v.sum())
     assert found.gains(0.0) == (np.average(gain, weights=v) > found.chance)
     assert best_share(HeldOut(T, P, np.zeros(200), w), P + 2 * (P - T), False).share < 2e-3
+    assert not best_share(HeldOut(T, P, np.zeros(200), w), np.full_like(Q, np.nan), False).gains(0.0)
 
 
 def test_scores_that_are_too_weak_lose_nothing_to_others_by_that():

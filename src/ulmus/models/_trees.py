@@ -35,8 +35,8 @@ def with_trees(
     """Kernels and trees, by the share that the rows held out of the stages are best answered with.
 
     Trees are taken where that lowers their loss by the share ``gain``; after a ``glance`` at the first of them the rest
-    may not be grown. ``rows`` are those of the stages, in their
-    units. Answers are the mean of two models' answers, or log-odds.
+    may not be grown. ``rows`` are those of the stages, in their units. Answers are the mean of two models' answers, or
+    log-odds.
     """
     held_out, by_log = stages.held_out, stages.loss == "log"
     if len(rows) < FEW or held_out is None or held_out.place is None or rows.T.shape[1] > CLASSES:
@@ -45,7 +45,7 @@ def with_trees(
 
     def hopeful(answers: np.ndarray) -> bool:
         found = best_share(held_out, answers[place], by_log)
-        return found.loss < (1 - HOPE * gain) * found.without > found.chance
+        return found.without > found.chance and found.loss < (1 - HOPE * gain) * found.without
 
     part = parts_for_trees(rows, place, by_log, seed)
     grown = grown_trees(rows, part, by_log, seed, n_jobs, hopeful if glance else None)
@@ -93,11 +93,13 @@ class Share:
 
 
 def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool) -> Share:
-    """What rows that neither kernels nor trees have seen say; rows without an answer of trees have no say.
+    """What rows that neither kernels nor trees have seen say: nothing, where none has an answer of trees.
 
     Scores of a log loss are multiplied by what is best for them in either case, as a temperature will do.
     """
     known = ~np.isnan(answers).any(axis=1)
+    if not known.any():
+        return Share(0.0, 0.0, 0.0, np.inf)
     T, P, Q, weight = held_out.T[known], held_out.P[known], answers[known], held_out.weight[known]
 
     def losses(share: float) -> np.ndarray:

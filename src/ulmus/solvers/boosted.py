@@ -193,19 +193,23 @@ def grown(place: np.ndarray, sizes: np.ndarray, g: np.ndarray, h: np.ndarray) ->
     for level in range(DEPTH):
         size = 2**level
         cell = (flat + (leaf * cells)[:, None]).ravel()
-        sums = (np.bincount(cell, each, size * cells).reshape(size, cells).cumsum(axis=1) for each in of_cells)
-        gl, hl = (np.concatenate([np.zeros((size, 1)), each], axis=1) for each in sums)
-        (g_all, h_all), (gl, hl) = (
-            [each[:, sizes[0], None] for each in (gl, hl)],
-            [each[:, 1:] - each[:, first[column_of]] for each in (gl, hl)],
+        (gl, gr), (hl, hr) = (
+            _sides(np.bincount(cell, each, size * cells).reshape(size, -1), sizes) for each in of_cells
         )
-        gain = gl**2 / (hl + PENALTY) + (g_all - gl) ** 2 / (h_all - hl + PENALTY)
+        gain = gl**2 / (hl + PENALTY) + gr**2 / (hr + PENALTY)
         best = gain.argmax(axis=1)
         column, cut = column_of[best], best - first[column_of[best]]
         leaf = 2 * leaf + (place[np.arange(len(place)), column[leaf]] > cut[leaf])
         columns.append(column)
         cuts.append(cut)
     return np.concatenate(columns), np.concatenate(cuts)
+
+
+def _sides(sums: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums up to every cell of its column, and beyond it, ``[node, cell]``; a column holds all rows of a node."""
+    until = np.concatenate([np.zeros((len(sums), 1)), sums.cumsum(axis=1)], axis=1)
+    left = until[:, 1:] - np.repeat(until[:, np.cumsum(sizes) - sizes], sizes, axis=1)
+    return left, until[:, sizes[0], None] - left
 
 
 def _walked(place: np.ndarray, column: np.ndarray, cut: np.ndarray) -> np.ndarray:
