@@ -27,7 +27,9 @@ def test_a_kernel_model_of_format_1_loads_and_answers_the_same():
     assert loaded.C_ == fresh.C_
     # the C of so few rows without noise is huge: weights and deviations of another processor share few digits
     weight = np.arange(12) % 3 + 1.0
-    lost = np.finfo(float).eps * np.linalg.cond(np.exp(-fresh.gamma_ * (X - X.T) ** 2) + np.diag(1 / (fresh.C_ * weight)))
+    lost = np.finfo(float).eps * np.linalg.cond(
+        np.exp(-fresh.gamma_ * (X - X.T) ** 2) + np.diag(1 / (fresh.C_ * weight))
+    )
     assert relative_error(loaded.alpha_, fresh.alpha_) <= lost
     (mean, deviation), (again, as_far) = (model.predict(NEW, return_std=True) for model in (loaded, fresh))
     assert relative_error(mean, again) <= 1e-8

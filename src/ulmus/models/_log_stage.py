@@ -34,9 +34,6 @@ FEW = 300
 #: Rows up to which a global model alone is calibrated by leave-one-out instead of the sets held out, which are a tenth
 #: of them; rows that are left out at most; and the multiplications that it may take.
 MOST_ROWS, LEFT_OUT, WORK = 20_000, 10_000, 4e10
-#: Of more outputs, leverages are those of one class against the rest, and too hopeful: they only count where no row
-#: held out is wrong.
-FEW_OUTPUTS = 8
 
 
 @dataclass(frozen=True)
@@ -125,11 +122,9 @@ class LogStages:
     def _leaves_out_each(self, held_out: HeldOut, size: int) -> bool:
         """Whether leave-one-out tells more of the global model than the rows held out, at little cost."""
         rows = self.work.rows
-        m = rows.T.shape[1]
-        if rows.fold is not None or len(rows) > MOST_ROWS or m * len(rows) * size**2 > WORK:
+        if rows.fold is not None or len(rows) > MOST_ROWS or rows.T.shape[1] * len(rows) * size**2 > WORK:
             return False
-        few = 2 * len(np.unique(held_out.place)) < len(rows)
-        return few and (m <= FEW_OUTPUTS or bool((held_out.P.argmax(axis=1) == held_out.T.argmax(axis=1)).all()))
+        return held_out.place is not None and 2 * len(np.unique(held_out.place)) < len(rows)
 
     def _left_out(self, model: LogGlobal, solution: LogSolution, C: float) -> HeldOut:
         """Leave-one-out scores of the global model, to second order; copies of a row leave together."""

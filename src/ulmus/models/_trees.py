@@ -33,7 +33,7 @@ def with_trees(
     """Kernels and trees, by the share that the rows held out of the stages are best answered with.
 
     Trees are taken where that lowers their loss by the share ``gain``; after a ``glance`` at the first of them the rest
-    may not be grown, and they are grown without each of several ``parts`` of the rows. ``rows`` are those of the stages,
+    may not be grown, and they are grown without each of several ``parts`` of the rows. ``rows`` are those of the stages
     in their units. Answers are the mean of two models' answers, or log-odds.
     """
     held_out, by_log = stages.held_out, stages.loss == "log"
