@@ -70,8 +70,8 @@ class Nearest:
             moved = np.clip(step, self.low, self.high)
             ways = numbers + np.array([1.0, 0.5, 0.25, 0.1])[:, None] * (moved - numbers)
             enough = (1.0 - GAIN) * self.distance(best, takes)
-            for tried in ways[which(ways, takes)]:
-                tried = self._nearer(tried, takes, which)
+            for way in ways[which(ways, takes)]:
+                tried = self._nearer(way, takes, which)
                 if self.distance(tried, takes) < enough:
                     break
             else:

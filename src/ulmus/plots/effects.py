@@ -9,7 +9,6 @@ from sklearn.utils import Bunch
 from ulmus.explain.effects import Effect
 from ulmus.plots.axes import axes_for
 
-
 #: Values of a number beside the levels of a category: each is a column of cells.
 CELLS = 10
 
