@@ -54,7 +54,7 @@ def explained(
     values += _missing(scores - base - values.sum(axis=1), values, scores)
     if interactions:
         pairs, pair_errors = np.zeros((2, len(U), n_inputs, n_inputs, scores.shape[1]))
-        where = np.ix_(range(len(U)), present, present)
+        where = np.ix_(np.arange(len(U)), present, present)
         if len(present) > 1 and exact and game.products is not None:
             pairs[where] = interaction_values(game.products, groups, U, B, weight, n_jobs) / 2
         elif len(present) > 1:
