@@ -67,16 +67,16 @@ class DeviceLeaves:
         total, mass = (np.sum([self.cut.accelerator.numpy(each[k]) for each in found], axis=0) for k in (0, 1))
         return np.asarray(total / mass)
 
-    def _batches(self, copies: int) -> "Iterator[Batch]":
+    def _batches(self, copies: int) -> "Iterator[LeavesTogether]":
         """The leaves, as many at a time as so many matrices of each fit."""
         most = max(len(rows) for rows, _ in self.tasks)
         width = max(1, batches.BATCH_BYTES // (8 * copies * most**2))
         for first in range(0, len(self.tasks), width):
-            yield Batch(self.cut, self.tasks[first : first + width])
+            yield LeavesTogether(self.cut, self.tasks[first : first + width])
 
 
 @dataclass(frozen=True)
-class Batch:
+class LeavesTogether:
     """Leaves that are worked on together: rows ``[leaf, row, column]``, padded to the largest."""
 
     cut: DeviceCut

@@ -43,7 +43,7 @@ CLEAR = 0.03
 Task = tuple[np.ndarray, np.ndarray]
 
 
-class Leaves(Protocol):
+class AskedLeaves(Protocol):
     """Some leaves of rows in a metric, whose kernel models are asked at the rows held out."""
 
     def answers(self, widths: Sequence[float], ridges: Sequence[float]) -> np.ndarray:
@@ -60,7 +60,7 @@ class CutRows(Protocol):
     def partition(self) -> Partition:
         """The leaves."""
 
-    def leaves(self, tasks: Sequence[Task]) -> Leaves:
+    def leaves(self, tasks: Sequence[Task]) -> AskedLeaves:
         """Some of them."""
 
 
@@ -125,7 +125,7 @@ class LeafMetric:
         return HostCut.of(*given, self.n_jobs) if self.elsewhere is None else self.elsewhere(*given)
 
     def _losses(
-        self, leaves: Leaves, tasks: Sequence[Task], widths: Sequence[float], ridges: Sequence[float]
+        self, leaves: AskedLeaves, tasks: Sequence[Task], widths: Sequence[float], ridges: Sequence[float]
     ) -> np.ndarray:
         """Mean losses of the rows held out, ``[width, ridge]``."""
         held = np.concatenate([task[1] for task in tasks])

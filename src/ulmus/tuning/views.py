@@ -32,7 +32,7 @@ from ulmus.features.cuts import Cuts
 from ulmus.features.metric import through
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.preparation import Preparation
-from ulmus.features.sampling import shuffled_sample
+from ulmus.features.sampling import fewer, shuffled_sample
 from ulmus.tuning.budget import Budget
 from ulmus.tuning.leaf_metric import SAMPLE_ROWS, CutRows, LeafMetric
 from ulmus.tuning.log_held import log_held_sets, path_near, posed
@@ -86,11 +86,11 @@ class View:
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         """Coordinates of new rows."""
-        return through(self.preparation.transform(X), self.metric)
+        return self.preparation.transform(X, self.metric)
 
     def transform_learned(self, rows: Rows, part: np.ndarray) -> np.ndarray:
         """Coordinates of the rows that the preparation has learned from."""
-        return through(self.preparation.transform_learned(rows.X, rows.T, rows.weight, part), self.metric)
+        return self.preparation.transform_learned(rows.X, rows.T, rows.weight, part, self.metric)
 
 
 def _best(trials: dict[str, Trial]) -> str:
@@ -122,7 +122,7 @@ class ViewSearch:
         leaves_elsewhere: Callable[..., CutRows] | None = None,
     ) -> None:
         self.categorical, self.rng, self.n_jobs, self.budget = categorical, rng, n_jobs, budget
-        self.by_log, self.rows, self.leaves_elsewhere = by_log, rows, leaves_elsewhere
+        self.by_log, self.leaves_elsewhere, self.rows, self.drawn = by_log, leaves_elsewhere, rows, fewer(rows, rng)
         self.whole = Preparation.of("standard", rows.X, rows.T, rows.weight, categorical)
         self.search = MetricSearch(coding, int(rng.randint(2**31 - 1)), fit_intercept, criterion)
         self.saturated, self.C, self.trials = False, 1.0, list[Trial]()
@@ -222,7 +222,7 @@ class ViewSearch:
         return replace(trial, kernel=f"{KERNELS[0]}, additive")
 
     def _sample(self, count: int) -> Rows:
-        return shuffled_sample(self.rows, count, self.rng)
+        return shuffled_sample(self.drawn, count, self.rng)
 
     def _prepare(self, kind: str, rows: Rows, cuts: Cuts | None = None) -> Preparation:
         return Preparation.of(kind, rows.X, rows.T, rows.weight, self.categorical, self.whole, cuts)
