@@ -9,7 +9,7 @@ import pytest
 
 import ulmus
 from ulmus.cli import main
-from ulmus.cli.console import OK
+from ulmus.cli.console import FAILED, OK, guarded
 from ulmus.exceptions import DriftWarning
 from ulmus.features.written import Kind, dates, kind_of_texts
 from ulmus.report.figures import shortened
@@ -214,3 +214,11 @@ def test_a_report_of_numbers_calls_things_what_they_are(tmp_path):
 def test_names_beside_an_axis_are_cut_where_they_end():
     assert shortened("probability of Rome", 36) == "probability of Rome"
     assert shortened("probability of species with a long name", 20) == "probability of spec…"
+
+
+def test_a_full_disk_is_told_without_the_number_of_the_error(capsys):
+    def full():
+        raise OSError(28, "out.csv cannot be written: No space left on device; the file that was there is kept")
+
+    assert guarded(full) == FAILED
+    assert capsys.readouterr().err.startswith("error: out.csv cannot be written: No space left")

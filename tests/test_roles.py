@@ -57,7 +57,7 @@ def test_columns_are_what_they_are_said_to_be(table):
         **{"size": "number", "code": "category", "note": "text"}
     }
     assert schema["left_out"]["day"] == "as asked"
-    assert schema["left_out"]["shop"].startswith("names the rows")
+    assert schema["left_out"]["shop"].startswith("looks like an identifier")
     assert model[0].kinds_["code"] == "category"
 
 

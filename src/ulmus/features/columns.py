@@ -28,7 +28,12 @@ UNSEEN, ENOUGH = 0.05, 20
 MOST, NEARLY_ALL = 0.5, 0.9
 #: Kinds that a column may be, by its reader or by order; and those that leave it out, with the reason.
 KINDS = ("number", "boolean", "date", "time", "duration", "category", "tags", "text")
-LEFT_OUT = {"id": "names the rows", "constant": "has one value only", "empty": "has no values", "drop": "as asked"}
+LEFT_OUT = {
+    "id": "looks like an identifier",
+    "constant": "has only one value",
+    "empty": "has no values",
+    "drop": "as asked",
+}
 CALLED = {
     **{"number": "numbers", "boolean": "truth values", "date": "dates", "duration": "durations", "time": "times"},
     **{"category": "categories", "tags": "tags", "text": "texts"},

@@ -295,7 +295,7 @@ def _reason(kind: Kind, column: Column) -> str:
     if kind.name != "id":
         return LEFT_OUT[kind.name]
     distinct = len(column.distinct) or len(column)
-    return f"names the rows ({distinct} distinct values in {len(column)})"
+    return f"looks like an identifier: {distinct} distinct values in {len(column)} rows"
 
 
 def _refuse_infinite(M: np.ndarray, names: list[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.pipeline import Pipeline
 
 from ulmus.report import figures as draw
 from ulmus.report.baselines import ranked, verdict
@@ -71,7 +72,7 @@ _TYPES = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "dat
 
 def _type(s: Subject, name: str) -> str:
     """What the model takes a column for, or else what its type says."""
-    parts = [part for _, part in s.model.steps] if hasattr(s.model, "steps") else [s.model]
+    parts = [part for _, part in s.estimator.steps] if isinstance(s.estimator, Pipeline) else [s.estimator]
     for part in parts:
         kinds = getattr(part, "kinds_", None) or getattr(getattr(part, "encoder_", None), "kinds_", {})
         if name in kinds:

@@ -179,7 +179,7 @@ def _reason(column: Any, kind: Kind) -> str:
     """Why a column is left out."""
     if kind.name != "id":
         return LEFT_OUT[kind.name]
-    return f"names the rows: {len(distinct_texts(column))} distinct values in {len(column)}"
+    return f"looks like an identifier: {len(distinct_texts(column))} distinct values in {len(column)} rows"
 
 
 def frame(batch: TableBatch, schema: Schema, warn: Warn, *, decimal: str = "auto", force: bool = False) -> Any:
