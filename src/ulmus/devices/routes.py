@@ -117,21 +117,22 @@ def choose_route(
     >>> choose_route(10**7, 10_000, device="cuda", path=True).route
     'direct'
     """
+
+    def taken(plan: Plan, reason: str) -> Plan:
+        return Plan(plan.route, plan.seconds, plan.bytes, reason)
+
     plans = estimates(n, L, s, device)
     direct, iterative = plans["direct"], plans["iterative"]
+    if L <= SMALL:
+        return taken(direct, "few features: exact, and the sums cost little")
     if iterative.bytes > memory and direct.bytes > memory:
         raise MemoryError(
             f"{L} landmarks need {gibibytes(iterative.bytes)} on the {device.upper()} device and "
             f"{gibibytes(memory)} are free; {largest(memory)} landmarks would fit"
         )
 
-    def taken(plan: Plan, reason: str) -> Plan:
-        return Plan(plan.route, plan.seconds, plan.bytes, reason)
-
     if direct.bytes > memory:
         return taken(iterative, f"the direct route needs {gibibytes(direct.bytes)}")
-    if L <= SMALL:
-        return taken(direct, "few features: exact, and the sums cost little")
     if path and direct.seconds <= PATIENCE:
         return taken(direct, "every C from one decomposition")
     if direct.seconds <= iterative.seconds:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ulmus.backend import predicting
 from ulmus.calibration import HeldOut, variance_terms
-from ulmus.devices.accelerator import predicting
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.models._left_out import LeftOutLater, StagesLeaning, VariancesLater, variances
