@@ -1,6 +1,6 @@
 """The harnesses of tests/fuzz on a few seeds, and on those that once failed; `make fuzz` tries new ones.
 
-A fault that a seed has found has a small test of its own (docs/trust.md); the seeds themselves are left to `make test-all`.
+A fault that a seed has found has a small test of its own (docs/trust.md); the seeds are left to `make test-all`.
 """
 
 import json
@@ -71,7 +71,7 @@ class Sharpened:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("n", cases([25, 80, 500], 80))
 @pytest.mark.parametrize("power", [1.0, 6.0])
-def test_coverage_tells_probabilities_that_are_too_sure_from_those_that_are_not(monkeypatch, n, power):
+def test_coverage_finds_overconfident_probabilities_and_no_others(monkeypatch, n, power):
     make = coverage.CLASSIFIERS["KELM"]
     monkeypatch.setattr(coverage, "CLASSIFIERS", {"KELM": lambda *rows: Sharpened(make(*rows), power)})
     found = []

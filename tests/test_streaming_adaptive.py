@@ -289,7 +289,7 @@ def test_target_means_of_categories_are_those_of_all_rows(files, small_cells):
     assert np.corrcoef(model.predict(frame), y)[0, 1] > 0.9
 
 
-def test_no_row_is_told_its_own_target(streamed):
+def test_no_row_sees_its_own_target(streamed):
     """Means of a row's level are without its part: brute force over all rows."""
     frame, y = table(800)
     codes = np.unique(frame["town"], return_inverse=True)[1].astype(float)

@@ -103,7 +103,7 @@ def test_forms_of_values_are_known(put, texts, kind, expected):
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_a_few_wrong_values_count_as_missing_and_the_first_is_told(put):
+def test_a_few_wrong_values_count_as_missing_and_the_first_is_reported(put):
     path = put("x,y\n" + "".join(f"{i},0\n" for i in range(30)) + "oops,1\nhuh,1\n")
     said = []
     X = frame(read_table(path), learn(read_table(path), "y"), said.append)
@@ -187,7 +187,7 @@ def test_json_lines_come_in_batches_and_names_may_come_later(put, monkeypatch):
         (["true", "false"] * 20, "classification"),
     ],
 )
-def test_the_task_is_told_from_the_target(put, goal, task):
+def test_the_task_follows_from_the_target(put, goal, task):
     path = put("x,y\n" + "".join(f"{i},{v}\n" for i, v in enumerate(goal)))
     assert learn(read_table(path), "y").task == task
 
