@@ -1,4 +1,4 @@
-"""Copies of rows leave together: a weight, or a table pasted twice, does not let models be judged on rows they know."""
+"""Copies of rows leave together: a weight, or a table pasted twice, does not let models be scored on rows they know."""
 
 import numpy as np
 import pytest

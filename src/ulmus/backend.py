@@ -144,7 +144,7 @@ class Host:
         return engine.apply(features, X, weights, n_jobs=self.n_jobs)
 
     def partition(self, U: np.ndarray, leaf_rows: int, rng: np.random.RandomState) -> Partition:
-        """A random partition of rows into leaves of at most so many."""
+        """A random partition of rows into leaves of at most this many."""
         return random_partition(U, leaf_rows, rng)
 
     def fit_leaves(
@@ -191,7 +191,7 @@ class Host:
 
 @contextmanager
 def backend_for(device: str, n_jobs: int | None, work: float) -> Iterator[Any]:
-    """The backend of a fit of so many multiply-adds, as long as it lasts; one on the CPU loads nothing of a GPU."""
+    """The backend of a fit of this many multiply-adds, as long as it lasts; one on the CPU loads nothing of a GPU."""
     if device == "cpu" or (name := resolve(device, work)) == "cpu":
         yield Host(n_jobs)
         return
@@ -203,7 +203,7 @@ def backend_for(device: str, n_jobs: int | None, work: float) -> Iterator[Any]:
 
 @contextmanager
 def predicting(device: str, n_jobs: int | None, work: float, worth: float = WORTH_SENDING) -> Iterator[Any]:
-    """The backend of a prediction of so many kernel values: a model that was fitted on a GPU predicts without one."""
+    """The backend of a prediction of this many kernel values: a model that was fitted on a GPU predicts without one."""
     if device == HIDDEN or (device != "cpu" and work >= worth and resolve("auto", inf) == "cuda"):
         with on_device("cuda" if device != HIDDEN else device) as accelerator:
             from ulmus.devices.direct import Driver

@@ -95,7 +95,7 @@ def import_torch() -> Any:
 
 
 def resolve(device: str, work: float) -> str:
-    """``"cpu"``, ``"cuda"`` or the hidden name, for a fit of so many multiply-adds."""
+    """``"cpu"``, ``"cuda"`` or the hidden name, for a fit of this many multiply-adds."""
     if device != "auto":
         return device
     if work < WORTH_IT or importlib.util.find_spec("torch") is None:

@@ -40,7 +40,7 @@ _THEIRS = {"sigmoid": "logistic", "tanh": "tanh"}
             0.001, (Interval(Real, 0, None, closed="left"),), "float", "Training ends when the loss is below it."
         ),
         "patience": Parameter(
-            50, (COUNT,), "int", "Training ends when the loss has not fallen by 1 % for so many passes."
+            50, (COUNT,), "int", "Training ends when the loss has not fallen by 1 % for this many passes."
         ),
     }
     | HEAD

@@ -220,7 +220,7 @@ def _best_separator(text: str) -> tuple[bool, str]:
 
 
 def _divides(rows: list[list[str]], fields: int) -> bool:
-    """Whether most rows have so many fields, and a header too: the first row, or one below titles with fewer."""
+    """Whether most rows have this many fields, and a header too: the first row, or one below titles with fewer."""
     first, rest = rows[0], [row for row in rows[1:] if len(row) == fields]
     if len(first) == fields:
         return True
