@@ -35,8 +35,8 @@ def test_models_on_the_cpu_load_no_gpu_no_onnx_and_no_files():
     )
     devices = {name for name in ours if name.startswith("ulmus.devices.")}
     assert devices <= {"ulmus.devices.routes", "ulmus.devices.accelerator", "ulmus.devices.tensors"}
-    rooms = {name.split(".")[1] for name in ours if "." in name}
-    assert not rooms & {"onnx", "persistence", "tables", "plots", "datasets", "streaming", "distributed", "cli"}
+    packages = {name.split(".")[1] for name in ours if "." in name}
+    assert not packages & {"onnx", "persistence", "tables", "plots", "datasets", "streaming", "distributed", "cli"}
     assert not others & {"torch", "triton", "onnx", "matplotlib", "dask", "safetensors"}
 
 
@@ -59,7 +59,7 @@ def test_every_public_name_can_be_had():
         ulmus.nonsense  # noqa: B018
 
 
-def test_the_report_stays_a_function_when_its_rooms_are_loaded():
+def test_the_report_stays_a_function_when_its_modules_are_loaded():
     code = "import ulmus.report.page, ulmus; print(callable(ulmus.report))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "True"

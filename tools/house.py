@@ -1,7 +1,7 @@
-"""How easy the house is to live in, in numbers: ``python tools/house.py`` prints them, ``--check`` holds the bounds.
+"""How easy the code is to read, in numbers: ``python tools/house.py`` prints them, ``--check`` holds the bounds.
 
 Counted are own classes in the line of ancestors, methods that several of them define, files that a fit enters, lines of
-the named models, class names with two meanings, and private attributes of models read from other rooms.
+the named models, class names with two meanings, and private attributes of models read from other packages.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import ulmus
 
 SOURCE = Path(ulmus.__file__).parent
 
-#: What may not slide back: the figures of the present house.
+#: What may not get worse: the figures of the present code.
 BOUNDS = {
     "most own ancestors of a model": 4,
     "methods of NKELMRegressor that several classes define": 5,

@@ -122,9 +122,10 @@ class NNDA(DiscriminantModel):
                 yield unit * placed, unit * centres
 
         def scored() -> ScoredFolds:
+            if self.head == "mean":
+                return scored_folds(references, seed, n_classes, others)
             # the network has seen the rows; the neighbours among which they are placed have not
-            itself = lambda divisions: ((Z, means) for _ in divisions)  # noqa: E731
-            return scored_folds(references, seed, n_classes, others if self.head == "mean" else itself)
+            return scored_folds(references, seed, n_classes, lambda divisions: ((Z, means) for _ in divisions))
 
         return Fitted(projection, targets, fit_head(self, references, Z, means, 0.5 / scatter, scored))
 
