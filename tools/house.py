@@ -31,6 +31,8 @@ BOUNDS = {
     "private attributes of models read elsewhere": 0,
     "mentions of __dict__, __getattr__ and the like in models": 16,
     "files past 400 lines": 0,
+    "most lines of a model beside its docstring, but for ENDA": 40,
+    "lines of ENDA beside its docstring": 150,
 }
 
 
@@ -128,6 +130,10 @@ def figures() -> dict[str, int]:
         "private attributes of models read elsewhere": len(private_reads()),
         "mentions of __dict__, __getattr__ and the like in models": magic(),
         "files past 400 lines": sum(text.count("\n") > 400 for _, text in sources()),
+        "most lines of a model beside its docstring, but for ENDA": max(
+            own_lines(cls) for cls in estimators().values() if hasattr(cls, "predict") and cls is not ulmus.ENDA
+        ),
+        "lines of ENDA beside its docstring": own_lines(ulmus.ENDA),
     }
 
 
