@@ -119,6 +119,16 @@ def test_every_tree_is_a_step_of_newton_in_its_leaves(by_log):
     np.testing.assert_allclose(model.fitted, before + value[leaf], atol=1e-12)
 
 
+@pytest.mark.parametrize("by_log", [False, True])
+def test_threads_that_share_the_rows_of_a_tree_change_nothing(monkeypatch, by_log):
+    monkeypatch.setattr(boosted, "PIECE", 70)
+    X, y = steps(400)
+    T = coded(np.digitize(y, [0.5, 1.5]), 3) if by_log else y[:, None]
+    one, three = (Boosting(Rows(single(X), T), single(X), by_log, np.random.RandomState(0)) for _ in range(2))
+    np.testing.assert_array_equal(three.grow(5, 3), one.grow(5))
+    np.testing.assert_array_equal(three.fitted, one.fitted)
+
+
 @pytest.mark.parametrize("labels", [None, 2, 3])
 def test_trees_answer_new_rows_about_as_well_as_scikit_learns(labels):
     X, y = steps(2_000)

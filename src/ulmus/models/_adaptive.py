@@ -103,7 +103,7 @@ class AdaptiveModel(Model):
         coding = self._coding(training.targets, rows)
         self._enter("view")
         with engine.threads_for(self._spent.landmarks):
-            chosen = self._choose_view(rows, coding, columns, rng)
+            chosen = self._choose_view(rows, coding, columns, rng, training.backend)
             rows = replace(rows, X=chosen.learned(rows))
         self._enter("global model")
         stages = self._stages(rows, coding, chosen, rng, training.backend)
@@ -267,6 +267,7 @@ class AdaptiveModel(Model):
         coding: Any,
         columns: TableColumns,
         rng: np.random.RandomState,
+        backend: Any,
         n_rows: float | None = None,
     ) -> ViewChoice:
         """Choose on samples, then learn the preparation from all rows; they may themselves be some of ``n_rows``."""
@@ -280,6 +281,7 @@ class AdaptiveModel(Model):
             **self._view_scoring,
             budget=self._spent.search(count, numbers=is_regressor(self)),
             n_jobs=self.n_jobs,
+            leaves_elsewhere=backend.metric_cut,
         )
         view = search.choose()
         kind = view.preparation.columns.kind
