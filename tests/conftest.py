@@ -1,4 +1,4 @@
-"""Settings of the test run, and what takes long to start: a browser, a cluster, models of the command line."""
+"""Settings of the test run, and what takes long to start: a browser, models of the command line."""
 
 import os
 import shutil
@@ -69,15 +69,3 @@ def folder(tmp_path_factory):
     assert main([*fit, "-o", str(folder / "kind.ulmus")]) == 0
     assert main([*fit, "--categories", "low,mid,high", "-o", str(folder / "order.ulmus")]) == 0
     return folder
-
-
-@pytest.fixture(scope="session")
-def client():
-    """Two worker processes of Dask, which take seconds to start."""
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client

@@ -59,6 +59,18 @@ MODELS = {
 }
 
 
+@pytest.fixture(scope="module")
+def client():
+    """Two worker processes."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
 def chunked(sizes):
     """Consecutive chunks; 0 makes an empty one."""
     ends = np.minimum(np.cumsum(sizes), N) if sizes else np.array([], int)
