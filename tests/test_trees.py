@@ -13,7 +13,7 @@ from test_onnx import TOLERANCE, assert_equal_outputs
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.models import _effort
-from ulmus.models._trees import PARTS, best_share, parts_for_trees
+from ulmus.models._trees import best_share, parts_for_trees
 from ulmus.solvers import boosted
 from ulmus.solvers.boosted import BoostedTrees, Boosting, grown_trees, rounded_down
 from ulmus.tuning.views import Budget
@@ -184,14 +184,14 @@ def test_parts_keep_copies_and_groups_together_and_no_class_away():
     labels[:3], labels[50:] = 2, 1
     labels[200:203] = 2
     every = np.arange(400)
-    part = parts_for_trees(Rows(X, coded(labels, 3)), every, True, 0)
+    part = parts_for_trees(Rows(X, coded(labels, 3)), every, 5, True, 0)
     np.testing.assert_array_equal(part[:200], part[200:])
     fold = np.arange(400) // 30
-    grouped = parts_for_trees(Rows(X, coded(labels, 3), fold=fold), every, True, 0)
+    grouped = parts_for_trees(Rows(X, coded(labels, 3), fold=fold), every, 5, True, 0)
     assert all(len(np.unique(grouped[(fold == k) & (grouped >= 0)])) <= 1 for k in range(14))
     for parts in (part, grouped):
-        assert all(set(labels[parts != k]) == {0, 1, 2} for k in range(PARTS))
-    few = parts_for_trees(Rows(X, X[:, :1]), np.arange(40), False, 0)
+        assert all(set(labels[parts != k]) == {0, 1, 2} for k in range(5))
+    few = parts_for_trees(Rows(X, X[:, :1]), np.arange(40), 5, False, 0)
     np.testing.assert_array_equal(few, np.where(every < 40, 0, -1))
 
 
@@ -222,7 +222,7 @@ def test_scores_that_are_too_weak_lose_nothing_to_others_by_that():
 
 
 @pytest.mark.parametrize("labels", [None, 2, 3])
-def test_trees_join_where_they_help_and_are_told(labels, tmp_path):
+def test_trees_join_where_they_help_and_are_reported(labels, tmp_path):
     X, y = steps(900)
     kind, target = ulmus.AdaptiveRegressor, y
     if labels:
