@@ -80,7 +80,6 @@ def dask_scaling(section: Section, options: Options) -> None:
     n = options.rows(2 * 10**6)
     chunk = max(1, n // 32)
     seconds: dict[int, list[float]] = {1: [], 2: []}
-    again: dict[int, list[float]] = {1: [], 2: []}  # a second fit by the same workers, which know the library
     weights = {}
     for _ in range(max(1, options.repeats)):
         for workers, times in seconds.items():
@@ -92,20 +91,13 @@ def dask_scaling(section: Section, options: Options) -> None:
                 X = X.persist()
                 y = da.sin(X[:, 0]).persist()
                 da.compute(X.sum(), y.sum())
-                for measured in (times, again[workers]):
-                    start = perf_counter()
-                    weights[workers] = distributed.fit(model(), X, y, client=client).beta_
-                    measured.append(perf_counter() - start)
-    rows = [
-        (w, f"{median(s):.3g}", f"{n / median(s):,.0f}", f"{median(again[w]):.3g}", f"{n / median(again[w]):,.0f}")
-        for w, s in seconds.items()
-    ]
+                start = perf_counter()
+                weights[workers] = distributed.fit(model(), X, y, client=client).beta_
+                times.append(perf_counter() - start)
+    rows = [(w, f"{median(s):.3g}", f"{n / median(s):,.0f}") for w, s in seconds.items()]
     section.say(f"NKELM, {LANDMARKS} landmarks, {n:,} rows × {WIDTH} in {-(-n // chunk)} partitions in worker memory.")
-    section.say("The first fit of fresh workers, which import the library in it, and the second one.")
-    section.say(markdown(("workers", "first, s", "rows/s", "second, s", "rows/s"), rows))
+    section.say(markdown(("workers", "seconds", "rows/s"), rows))
     efficiency = median(a / (2 * b) for a, b in zip(seconds[1], seconds[2], strict=True))
     section.claim("Efficiency from 1 to 2 workers", efficiency, 0.8, at_least=True, quick=options.quick)
-    warm = median(a / b for a, b in zip(again[1], again[2], strict=True))
-    section.say(f"Two workers take the second fit {warm:.3g} times as fast as one.")
     same = bool((weights[1] == weights[2]).all())
     section.say(f"Weights are {'the same to the last bit' if same else 'DIFFERENT'}.")
