@@ -57,7 +57,7 @@ def test_columns_are_what_they_are_said_to_be(table):
         **{"size": "number", "code": "category", "note": "text"}
     }
     assert schema["left_out"]["day"] == "as asked"
-    assert schema["left_out"]["shop"].startswith("names the rows")
+    assert schema["left_out"]["shop"].startswith("looks like an identifier")
     assert model[0].kinds_["code"] == "category"
 
 
@@ -164,7 +164,7 @@ def test_a_baseline_that_wins_is_named(tmp_path, capsys):
     entries = {entry["name"]: entry for entry in describe(out).notes["baselines"]}
     assert set(entries) == {"constant", "linear", "boosted trees", "ulmus"}
     best = max(entries, key=lambda name: entries[name]["scores"][0]["value"])
-    assert (best == "ulmus") != (f"{best} is ahead on these rows" in shown.err.replace("\n", " "))
+    assert (best == "ulmus") != (f"{best} scored better on these rows" in shown.err.replace("\n", " "))
     fit, test = divided(frame["y"].to_numpy(), Extras(), "regression", 0.2, 0)
     X = (frame[list("abcd")] - frame[list("abcd")].iloc[fit].mean()) / frame[list("abcd")].iloc[fit].std(ddof=0)
     ridge = Ridge().fit(X.iloc[fit].to_numpy(), frame["y"].iloc[fit])
@@ -184,7 +184,7 @@ def test_scores_of_two_classes_are_those_of_scikit_learn():
     assert found["F1"] == pytest.approx(f1_score(y[100:], model.predict(X[100:]), pos_label="yes"))
 
 
-def test_drift_of_new_rows_is_told(table, tmp_path, capsys):
+def test_drift_of_new_rows_is_reported(table, tmp_path, capsys):
     fitted(table, "--drop", "key,day")
     moved = tmp_path / "moved.csv"
     orders(200, 1).assign(size=lambda f: f["size"] + 4).to_csv(moved, index=False)
@@ -193,7 +193,7 @@ def test_drift_of_new_rows_is_told(table, tmp_path, capsys):
     assert "column 'size' has drifted since training: the median was" in capsys.readouterr().err.replace("\n", " ")
 
 
-def test_a_leak_is_told(tmp_path, capsys):
+def test_a_leak_is_reported(tmp_path, capsys):
     frame = orders()
     frame.assign(twice=2 * frame["y"]).to_csv(tmp_path / "t.csv", index=False)
     assert main(["fit", str(tmp_path / "t.csv"), "--target", "y", *QUICK]) == OK
