@@ -93,7 +93,7 @@ def test_runner_goes_on_after_a_failure_a_crash_and_a_case_without_end(tmp_path)
     file = tmp_path / "counts.json"
     file.write_text(runner.written({"toy": count}))
     assert json.loads(file.read_text())["toy"]["keys"] == {"held": 2}
-    assert "| **toy** | all, in 0 minutes | 16 | 12 |" in runner.table([file, file])
+    assert "| **toy** | all, in 0 minutes, 0 of them processor time | 16 | 12 |" in runner.table([file, file])
 
 
 def test_every_test_that_trust_md_names_is_there():

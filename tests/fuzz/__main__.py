@@ -15,6 +15,9 @@ def arguments():
     parser.add_argument("--harness", nargs="+", metavar="NAME", help="harnesses to run; all, unless given")
     parser.add_argument("--minutes", type=float, default=2.0, help="for each harness (2)")
     parser.add_argument(
+        "--processor", type=float, default=0.0, metavar="MINUTES", help="go on until it had so much processor time (0)"
+    )
+    parser.add_argument(
         "--seed", type=int, help="the first seed; drawn, unless given. The next cases take the next seeds"
     )
     parser.add_argument("--cases", type=int, help="stop after so many cases of each harness")
@@ -57,12 +60,17 @@ def main():
             name,
             seed,
             seconds=60 * options.minutes,
+            processor=60 * options.processor,
             cases=options.cases,
             jobs=options.jobs,
             limit=options.limit,
             tell=lambda text: print(text, flush=True),
         )
-        print(f"{name}: {count.cases:,} cases in {count.seconds:.0f} s, {len(count.failed):,} did not hold", flush=True)
+        print(
+            f"{name}: {count.cases:,} cases in {count.seconds:.0f} s, {count.processor:.0f} s of them processor time, "
+            f"{len(count.failed):,} did not hold",
+            flush=True,
+        )
         for key, n in count.keys.most_common():
             print(f"  {n:>7,}  {key}", flush=True)
         if options.out is not None:
