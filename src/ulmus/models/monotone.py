@@ -63,9 +63,8 @@ class MonotoneFit:
 
     @cached_property
     def climbing(self) -> np.ndarray:
-        """Rows of the table that are asked to rise."""
-        rows = replace(self.rows, X=self.table)
-        rows = distinct_sample(rows, ROWS, np.random.RandomState(self.seed))[1] if len(rows) > ROWS else rows
+        """Rows of the table that are asked to rise: copies climb once, and in whatever order rows came."""
+        rows = distinct_sample(replace(self.rows, X=self.table), ROWS, np.random.RandomState(self.seed))[1]
         return np.asarray(rows.X, dtype=np.float64)
 
     @cached_property
