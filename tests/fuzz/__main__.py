@@ -2,6 +2,7 @@
 
 import argparse
 import secrets
+import signal
 import sys
 from pathlib import Path
 
@@ -42,6 +43,8 @@ def show_table(files, into):
 
 
 def main():
+    for asked in (signal.SIGINT, signal.SIGTERM):  # end, and tell what was counted; also in the background
+        signal.signal(asked, signal.default_int_handler)
     options = arguments()
     if options.table:
         show_table(options.table, options.into)
