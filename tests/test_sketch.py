@@ -64,7 +64,7 @@ def test_a_large_c_wins_by_no_digits_that_whitening_has_lost(unit):
 
 @pytest.mark.parametrize("unit", [1.0, 1195.845])
 def test_no_larger_c_is_tried_than_there_are_digits_for(unit):
-    """A smooth function without noise: losses fall with C until raw sums, whose round-off grows with it, say nothing."""
+    """A smooth function without noise: losses fall with C until raw sums are nothing but round-off."""
     rng = np.random.RandomState(0)
     X = rng.uniform(-2, 2, size=(400, 1))
     rows = Rows(X, unit * np.sin(X))

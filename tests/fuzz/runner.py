@@ -188,8 +188,8 @@ def table(files):
     lines = ["| harness | kind of case | tried | did not hold |", "|---|---|---|---|"]
     for name, count in sorted(total.items()):
         lines.append(
-            f"| **{name}** | all, in {count.seconds / 60:.0f} minutes, {count.processor / 60:.0f} of them processor time "
-            f"| {count.cases:,} | {len(count.failed):,} |"
+            f"| **{name}** | all, in {count.seconds / 60:.0f} minutes, {count.processor / 60:.0f} of them processor "
+            f"time | {count.cases:,} | {len(count.failed):,} |"
         )
         groups = Counter()
         for key, n in count.keys.items():

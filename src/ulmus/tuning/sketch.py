@@ -2,9 +2,9 @@ r"""The features of a search: kernel values with some landmarks, whitened after 
 
 A choice between views does not hang on the last digits. So :math:`K_{zz} + \epsilon I = R R^T` is one plain Cholesky
 factor: no landmark is dropped or put off, and :math:`\epsilon` bounds what squaring raw kernel values multiplies
-round-off by (:mod:`ulmus.solvers.nystrom_ridge` keeps the digits of the model that is fitted in the end). Where a larger
-C than these sums have digits for seems better, rows are whitened first, and C goes on, but not without end: the fitted
-model would need more digits than there are. Distances are the same for every width.
+round-off by (:mod:`ulmus.solvers.nystrom_ridge` keeps the digits of the model that is fitted in the end). Where a C
+seems better for which these sums have no digits, rows are whitened first, and C goes on, but not without end: the
+fitted model would need more digits than there are. Distances are the same for every width.
 """
 
 from dataclasses import dataclass, replace
