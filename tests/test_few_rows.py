@@ -163,8 +163,7 @@ def test_probabilities_of_few_rows_come_from_whole_fits_without_them():
 def test_columns_of_the_same_levels_are_told_apart_in_any_order():
     """Rows (0, 1) and (1, 0) are no copies, although either column has the same values."""
     rng = np.random.RandomState(0)
-    X = (rng.uniform(size=(200, 6)) < 0.4).astype(float)
-    X[:, 3] = X[:, 0] * X[:, 1]
+    X = (rng.uniform(size=(30, 6)) < [0.2, 0.3, 0.4, 0.5, 0.6, 0.7]).astype(float)
     keys = keys_in_any_order(X)
     order = rng.permutation(6)
     np.testing.assert_array_equal(keys_in_any_order(X[:, order]), keys)

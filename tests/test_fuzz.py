@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz import coverage, runner
+from fuzz import coverage, runner, variants
 from fuzz._ties import Choices
 from ulmus.tuning import surface
 
@@ -73,6 +73,11 @@ def test_coverage_tells_probabilities_that_are_too_sure_from_those_that_are_not(
         except AssertionError as error:
             found.append(str(error))
     assert len(found) == (0 if power == 1.0 else 3), found
+
+
+def test_a_seed_gives_the_same_case_whatever_was_drawn_before():
+    first = [str(variants.varied(np.random.default_rng(seed))) for seed in range(60)]
+    assert [str(variants.varied(np.random.default_rng(seed))) for seed in range(60)] == first
 
 
 def test_corpus_names_known_harnesses_and_no_seed_twice():
