@@ -28,7 +28,7 @@ def scorer():
     return Scorer(Rows(X, coding.encode(labels)), coding, nystrom_statistics, True)
 
 
-def test_sizes_judged_in_one_pass_have_the_losses_of_separate_passes(scorer):
+def test_sizes_scored_in_one_pass_have_the_losses_of_separate_passes(scorer):
     features = NystromMap(60, gamma=0.3, random_state=0).fit(scorer.rows.X)
     summary = scorer.summarise(features)
     together = scorer.trials("size", 0.3, features, summary, LOG2_C, [15, 30, 60])

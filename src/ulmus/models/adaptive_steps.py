@@ -157,7 +157,14 @@ class AdaptiveSteps(Steps):
 
     # What the sample decides
 
-    def look(self, sample: Rows, rng: np.random.RandomState, counts: Counts, chosen: dict[str, Any] | None) -> None:
+    def look(
+        self,
+        sample: Rows,
+        rng: np.random.RandomState,
+        counts: Counts,
+        chosen: dict[str, Any] | None,
+        backend: Any,
+    ) -> None:
         """Choose the view on a sample, or take what was ``chosen`` before."""
         model = self.model
         self.table, self.rng, self.counts = gathered(replace(sample, X=np.asarray(sample.X, np.float64))), rng, counts
@@ -167,7 +174,7 @@ class AdaptiveSteps(Steps):
         if chosen is None:
             coding = model._coding(self.targets, scaled)
             with engine.threads_for(model._spent.landmarks):
-                self.choice = model._choose_view(scaled, coding, self.columns, rng, counts.n_distinct)
+                self.choice = model._choose_view(scaled, coding, self.columns, rng, backend, counts.n_distinct)
         else:
             self.choice = ViewChoice(*chosen["view"])
         apart = counts.weight < MANY * counts.n_distinct
@@ -292,7 +299,7 @@ class AdaptiveSteps(Steps):
         return min(max(count, 0), self.effort.partitions if n > self.leaf_rows else 1)
 
     def tops(self, rounds: int, cell_rows: float) -> list[Partition]:
-        """The tops of so many partitions, cut on the sample until cells hold so many rows each."""
+        """The tops of this many partitions, cut on the sample until cells hold this many rows each."""
         share = len(self.sample) / max(self.counts.n_distinct, 1.0)
         most = len(self.sample) if cell_rows >= self.counts.n_distinct else max(1, int(cell_rows * share))
         return [random_partition(self.sample.X, most, self.rng) for _ in range(rounds)]

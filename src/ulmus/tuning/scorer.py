@@ -26,7 +26,7 @@ ROUND_OFF = 1e-9
 TAIL = 1e-3
 #: Bytes of features that are kept while every C of a model is scored.
 PRECOMPUTED_BYTES = 2**27
-#: Features above which a few C are judged by factors, and judged rows a feature up to which that is less work.
+#: Features above which a few C are scored by factors, and scored rows a feature up to which that is less work.
 VERY_MANY, JUDGED_ROWS = 1024, 8
 #: How many C are a few.
 FEW_C = 3
@@ -107,7 +107,7 @@ class Scorer:
     def trials(
         self, stage: str, width: float, features: FeatureMap, summary: Summary, log2_C: np.ndarray, sizes: list[int]
     ) -> list[Trial]:
-        """Losses of the models that use the first so many features, for every C, from one pass over the scored rows."""
+        """Losses of the models of these ``sizes`` (their first features), for every C, from one pass over the rows."""
         began = time.perf_counter()
         few = len(log2_C) <= FEW_C and self.by_factors(min(sizes))
         paths = self._factored if few else self._paths
@@ -159,7 +159,7 @@ class Scorer:
         return float(gain), float(deviation / np.sqrt(weight.sum()))
 
     def gains(self, old: Trial, new: Trial, errors: float = 1.0, share: float = np.inf) -> bool:
-        """Whether the new model's loss is lower by more than so many standard errors of the paired differences.
+        """Whether the new model's loss is lower by more than this many standard errors of the paired differences.
 
         A fall by more than ``share`` of the loss counts in any case: errors with heavy tails have a large deviation.
         One that is round-off never does, however sure it looks: models that are the same differ by their last digits.
@@ -170,7 +170,7 @@ class Scorer:
         return gain > max(min(errors * error, share * old.best_loss), ROUND_OFF * old.best_loss)
 
     def by_factors(self, size: int) -> bool:
-        """Whether a few C of so many features are judged by factors."""
+        """Whether a few C of this many features are scored by factors."""
         leave_one_out = self.folds is None and self.criterion != GCV and self.whitening is None
         return leave_one_out and size > VERY_MANY and len(self.scored_rows) <= JUDGED_ROWS * size
 
