@@ -134,7 +134,7 @@ def test_keys_of_pairs_distinguish_targets(labels):
 def test_the_keys_of_the_sample_give_the_number_of_distinct_rows():
     rng = np.random.RandomState(0)
     X = np.repeat(rng.standard_normal((20_000, 2)), 2, axis=0)
-    survey = Survey(1_000, 7, False, pairs=True)
+    survey = Survey(1_000, 7, False)
     survey.add(survey.look(Batch(X, np.zeros(len(X)), None, 0, "here")))
     survey.merge_pending()
     assert survey.n_rows == 40_000

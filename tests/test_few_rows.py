@@ -10,6 +10,7 @@ import ulmus
 from ulmus import ELMClassifier, ELMRegressor, NumericalWarning
 from ulmus.calibration import HeldOut, RobustSpread, leave_one_out, parts_of_few, refitted
 from ulmus.engine import Rows
+from ulmus.features.sampling import keys_in_any_order
 from ulmus.models.families import RandomFamily
 from ulmus.solvers.ridge import Solution
 
@@ -83,6 +84,7 @@ def test_parts_hold_targets_of_all_sizes_and_know_neither_units_nor_order():
     by_label = parts_of_few(labels, 200, 5, by_label=True)
     np.testing.assert_array_equal(parts_of_few(other_units, 200, 5, by_label=True), by_label)
     np.testing.assert_array_equal(parts_of_few(Rows(X, -labels.T), 200, 5, by_label=True), by_label)
+    np.testing.assert_array_equal(parts_of_few(Rows(X[:, ::-1], labels.T), 200, 5, by_label=True), by_label)
     counts = np.bincount(by_label[y > 0], minlength=5)
     assert counts.max() - counts.min() <= 1  # each part has as many of a class
 
@@ -156,3 +158,14 @@ def test_probabilities_of_few_rows_come_from_whole_fits_without_them():
     label, t = (Z.sum(axis=1) > 3.0 for Z in (X, Q))
     P = ELMClassifier(random_state=0).fit(X, label).predict_proba(Q)
     assert log_loss(t, P[:, 1]) < log_loss(t, np.full(len(t), label.mean()))
+
+
+def test_columns_of_the_same_levels_are_told_apart_in_any_order():
+    """Rows (0, 1) and (1, 0) are no copies, although either column has the same values."""
+    rng = np.random.RandomState(0)
+    X = (rng.uniform(size=(30, 6)) < [0.2, 0.3, 0.4, 0.5, 0.6, 0.7]).astype(float)
+    keys = keys_in_any_order(X)
+    order = rng.permutation(6)
+    np.testing.assert_array_equal(keys_in_any_order(X[:, order]), keys)
+    np.testing.assert_array_equal(keys_in_any_order(np.repeat(X, 2, axis=0)), np.repeat(keys, 2))
+    assert len(np.unique(keys)) == len(np.unique(X, axis=0))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from data import cases
-from fuzz import coverage, runner
+from fuzz import coverage, runner, variants
 from fuzz._ties import Choices
 from ulmus.tuning import surface
 
@@ -83,6 +83,11 @@ def test_coverage_finds_overconfident_probabilities_and_no_others(monkeypatch, n
     assert len(found) == (0 if power == 1.0 else 3), found
 
 
+def test_a_seed_gives_the_same_case_whatever_was_drawn_before():
+    first = [str(variants.varied(np.random.default_rng(seed))) for seed in range(60)]
+    assert [str(variants.varied(np.random.default_rng(seed))) for seed in range(60)] == first
+
+
 def test_corpus_names_known_harnesses_and_no_seed_twice():
     for name, seeds in runner.corpus().items():
         assert name in HARNESSES
@@ -101,7 +106,7 @@ def test_runner_goes_on_after_a_failure_a_crash_and_a_case_without_end(tmp_path)
     file = tmp_path / "counts.json"
     file.write_text(runner.written({"toy": count}))
     assert json.loads(file.read_text())["toy"]["keys"] == {"held": 2}
-    assert "| **toy** | all, in 0 minutes | 16 | 12 |" in runner.table([file, file])
+    assert "| **toy** | all, in 0 minutes, 0 of them processor time | 16 | 12 |" in runner.table([file, file])
 
 
 def test_every_test_that_trust_md_names_is_there():

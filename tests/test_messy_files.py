@@ -1,5 +1,6 @@
 """Files as they come from offices: what they hold is read, and what cannot be meant is told with its row."""
 
+import sys
 import warnings
 from dataclasses import replace
 
@@ -108,6 +109,18 @@ def test_notes_below_a_blank_line_are_left_out_and_reported_with_their_row(tmp_p
 def test_a_short_row_that_may_be_one_of_the_table_is_an_error_with_its_row(tmp_path, below, row):
     with pytest.raises(TableError, match=rf"row {row}: the header has 3 fields"):
         learned(tmp_path, "net", lines("gross;tax;net", lambda i: f"{i};{i % 5};{2 * i}") + below)
+
+
+@pytest.mark.parametrize(("bad", "fields"), [(b"5,x,1,K\xc3", 4), (b"# K\xc3", 1)])
+def test_half_a_character_in_a_bad_row_is_an_error_with_its_row_and_no_traceback(tmp_path, monkeypatch, bad, fields):
+    """Far below what the encoding is told by; a comment is there, so that bad rows are looked at by our own code."""
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", seen.append)  # where a traceback goes that nobody can catch
+    good = "".join(f"{i},Köln,{i % 2}\n" for i in range(30_000)).encode()
+    (tmp_path / "t.csv").write_bytes(b"a,b,c\n" + good + b"# total\n" + bad + b"\n6,x,1\n")
+    with pytest.raises(TableError, match=rf"row 30003: the header has 3 fields but this row has {fields}"):
+        read_table(str(tmp_path / "t.csv"))
+    assert not seen
 
 
 def test_rows_of_one_value_below_a_blank_line_are_rows(tmp_path):

@@ -272,3 +272,23 @@ def test_what_cannot_be_monotone_is_refused_with_words():
         model.influences(X[:1], X, y)
     with pytest.raises(ValueError, match="jackknife"):
         model.predict_interval(X, method="jackknife+")
+
+
+def test_a_copy_climbs_no_more_often_than_a_weight():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(53, 2))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=53)
+    copies = rng.randint(1, 4, 53)
+    given = {"n_landmarks": 12, "gamma": 0.02, "C": 1e6, "monotonic_cst": [1, 0], "random_state": 0}
+    weighed = NKELMRegressor(**given).fit(X, y, sample_weight=copies.astype(float))
+    copied = NKELMRegressor(**given).fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    np.testing.assert_allclose(copied.predict(X), weighed.predict(X), rtol=0, atol=1e-6)
+
+
+def test_units_of_columns_do_not_say_which_rows_climb():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(82, 2))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=82)
+    given = {"activation": "sine", "direct_links": True, "C": 10.0, "monotonic_cst": [1, 0], "random_state": 0}
+    here, there = (ELMRegressor(40, **given).fit(X * unit, y).predict(X * unit) for unit in (1.0, [2.0**9, 2.0**-7]))
+    np.testing.assert_allclose(there, here, rtol=0, atol=1e-6)

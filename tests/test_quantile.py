@@ -193,6 +193,19 @@ def test_quantiles_cover_what_they_promise_do_not_cross_and_follow_the_truth(fit
     assert model.predict_interval(X[:3], [0.5, 0.9], method="plain").shape == (3, 2, 2)
 
 
+def test_rough_solutions_do_not_depend_on_how_far_targets_are_from_zero():
+    """Few rows, C and left-out curves by rough solutions: their tolerance must not grow with the constant."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(36, 2))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=36)
+    near, far = (
+        NKELMRegressor(12, gamma=0.3, loss="quantile", quantiles=(0.1, 0.5, 0.9), random_state=0).fit(X, y + b)
+        for b in (0.0, 300.0)
+    )
+    off = far.predict_interval(X) - 300.0 - near.predict_interval(X)
+    assert np.abs(off).max() <= 1e-6 * np.ptp(near.predict_interval(X))
+
+
 def test_quantiles_move_with_the_units_of_targets():
     X, y, _ = noisy(600, 3)
     given = {"n_landmarks": 40, "gamma": 0.5, "C": 1.0, "loss": "quantile", "random_state": 0}

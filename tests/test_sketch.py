@@ -1,9 +1,12 @@
 """The features of a search: what is cheaper in it gives the same choices as all digits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from ulmus import engine
 from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features.partition import random_partition
@@ -12,7 +15,8 @@ from ulmus.solvers.path import ROUGH, RidgePath
 from ulmus.statistics import Statistics
 from ulmus.tuning import metric as tuning_metric
 from ulmus.tuning.metric import FACTOR, MetricSearch
-from ulmus.tuning.sketch import Distances, Sketch, ridge_weights
+from ulmus.tuning.scorer import Scorer
+from ulmus.tuning.sketch import FURTHER, Distances, Sketch, ridge_weights
 
 
 def noisy(n, d=3, seed=0):
@@ -42,6 +46,41 @@ def test_a_kernel_without_a_factor_falls_back_to_the_map():
     X, T = noisy(80)
     scored = search(shape={"coef0": -3.0}).score(Rows(X, T), "sigmoid", 2.0, 40, np.zeros(1), 1)
     assert not isinstance(scored.features, Sketch)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1195.845])
+def test_a_large_c_wins_by_no_digits_that_whitening_has_lost(unit):
+    """Seven values and hardly any noise: raw sums lead to a C whose loss they take for 0.89 of what it is."""
+    rng = np.random.RandomState(0)
+    X = np.repeat(np.arange(-3.0, 4.0), [1, 6, 16, 36, 17, 3, 2])[:, None][rng.permutation(81)]
+    rows = Rows(X / X.std(), unit * (np.sin(X) + 0.2 * rng.normal(size=X.shape)))
+    of = MetricSearch(Plain.of(rows.T, None), 0, True)
+    for gamma in (0.008, 0.016, 0.032):
+        scored = of.score(rows, "matern32", gamma, 81, tuning_metric.LOG2_C, 1)
+        exact = of._score(rows, "matern32", gamma, 81, np.log2(scored.trial.C), 1, None)
+        assert isinstance(scored.features, Sketch)
+        assert_allclose(scored.trial.best_loss, exact.trial.loss[scored.trial.best], rtol=0.01)  # NUDGE: 0.003
+
+
+@pytest.mark.parametrize("unit", [1.0, 1195.845])
+def test_no_larger_c_is_tried_than_there_are_digits_for(unit):
+    """A smooth function without noise: losses fall with C until raw sums are nothing but round-off."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-2, 2, size=(400, 1))
+    rows = Rows(X, unit * np.sin(X))
+    of = MetricSearch(Plain.of(rows.T, None), 0, True)
+    scored = of.score(rows, "matern32", 0.05, 100, tuning_metric.LOG2_C, 1)
+    sketch = scored.features
+    most = sketch.most_C(400.0)
+    assert most < scored.trial.best_C <= FURTHER * most * (1 + 1e-12)
+    assert scored.trial.C.max() <= FURTHER * most * (1 + 1e-12)
+    raw = Scorer(replace(rows, X=sketch.K), of.coding, sketch.statistics, True, whitening=sketch.whitening_)
+    white = Scorer(sketch.white(rows), of.coding, engine.gram_statistics, True)
+    grid = np.log2(most * np.array([0.01, 0.1, 1.0]))
+    few, all_digits = (
+        s.trial("", 0.05, sketch.precomputed, s.summarise(sketch.precomputed), grid).loss[:3] for s in (raw, white)
+    )
+    assert_allclose(few, all_digits, rtol=1e-2)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-6, 3e5])

@@ -2,6 +2,7 @@
 
 import argparse
 import secrets
+import signal
 import sys
 from pathlib import Path
 
@@ -14,6 +15,9 @@ def arguments():
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--harness", nargs="+", metavar="NAME", help="harnesses to run; all, unless given")
     parser.add_argument("--minutes", type=float, default=2.0, help="for each harness (2)")
+    parser.add_argument(
+        "--processor", type=float, default=0.0, metavar="MINUTES", help="go on until it had so much processor time (0)"
+    )
     parser.add_argument(
         "--seed", type=int, help="the first seed; drawn, unless given. The next cases take the next seeds"
     )
@@ -39,6 +43,8 @@ def show_table(files, into):
 
 
 def main():
+    for asked in (signal.SIGINT, signal.SIGTERM):  # end, and tell what was counted; also in the background
+        signal.signal(asked, signal.default_int_handler)
     options = arguments()
     if options.table:
         show_table(options.table, options.into)
@@ -57,12 +63,17 @@ def main():
             name,
             seed,
             seconds=60 * options.minutes,
+            processor=60 * options.processor,
             cases=options.cases,
             jobs=options.jobs,
             limit=options.limit,
             tell=lambda text: print(text, flush=True),
         )
-        print(f"{name}: {count.cases:,} cases in {count.seconds:.0f} s, {len(count.failed):,} did not hold", flush=True)
+        print(
+            f"{name}: {count.cases:,} cases in {count.seconds:.0f} s, {count.processor:.0f} s of them processor time, "
+            f"{len(count.failed):,} did not hold",
+            flush=True,
+        )
         for key, n in count.keys.most_common():
             print(f"  {n:>7,}  {key}", flush=True)
         if options.out is not None:

@@ -17,7 +17,7 @@ from ulmus import streaming
 
 ROWS = np.random.default_rng(0).normal(size=(60, 2))
 #: Seconds after which two processes count as stuck.
-PATIENCE = 240.0
+PATIENCE = 900.0
 
 
 @cache

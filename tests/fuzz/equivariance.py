@@ -221,8 +221,10 @@ def _draws_nothing(case: Case) -> bool:
     """Models of all rows with given parameters: no row is drawn, by its values."""
     if "auto" in (case.settings.get("gamma"), case.settings.get("C"), case.settings.get("metric")):
         return False
-    if case.settings.get("head") == "knn" or case.settings.get("loss") == "logistic":
-        return False  # chosen on samples and folds, which are drawn by the values of the rows
+    if case.settings.get("head") == "knn":
+        return False  # chosen on folds, which are drawn by the values of the rows
+    if case.settings.get("monotonic_cst") is not None:
+        return False  # it names columns by their places, and the rows that climb are drawn
     return case.name in ("KELMRegressor", "KELMClassifier", "KELMOrdinalClassifier", "KLDA") or (
         "NKELM" in case.name and case.settings["landmarks"] == "all"
     )

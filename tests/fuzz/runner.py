@@ -4,6 +4,7 @@ A case that raises, that takes longer than its limit or that ends the process is
 """
 
 import json
+import os
 import pkgutil
 import sys
 import time
@@ -65,20 +66,22 @@ class Count:
 
     seed: int
     seconds: float = 0.0
+    processor: float = 0.0
     cases: int = 0
     keys: Counter = field(default_factory=Counter)
     failed: list = field(default_factory=list)
 
 
 def _work(name, channel):
-    """Try every seed that comes in; the parent hears the key, or the traceback."""
+    """Try every seed that comes in; the parent hears the key, or the traceback, and the seconds of processor time."""
     check = import_module(f".{name}", __package__).check
     while (seed := channel.recv()) is not None:
+        before = sum(os.times()[:4])
         try:
             answer = ("held", attempt(check, seed))
         except BaseException:
             answer = ("failed", traceback.format_exc())
-        channel.send(answer)
+        channel.send((*answer, sum(os.times()[:4]) - before))
 
 
 class Worker:
@@ -100,7 +103,7 @@ class Worker:
             return self.channel.recv()
         except (EOFError, OSError):
             self.process.join()
-            return ("died", f"the process ended with {self.process.exitcode}\n")
+            return ("died", f"the process ended with {self.process.exitcode}\n", 0.0)
 
     def end(self):
         """Ask it to go, and make it go."""
@@ -112,13 +115,14 @@ class Worker:
             self.process.join()
 
 
-def run(name, seed, *, seconds=float("inf"), cases=None, jobs=1, limit=300.0, tell=print):
-    """Try seeds from ``seed`` on, for so many seconds or cases."""
+def run(name, seed, *, seconds=float("inf"), processor=0.0, cases=None, jobs=1, limit=300.0, tell=print):
+    """Try seeds from ``seed`` on, for so many cases, or for so many seconds, of which so many are processor time."""
     count, begun, started = Count(seed), 0, time.monotonic()
     idle, busy = [Worker(name) for _ in range(jobs)], []
     try:
         while True:
-            while idle and (cases is None or begun < cases) and (begun == 0 or time.monotonic() - started < seconds):
+            over = begun > 0 and time.monotonic() - started >= seconds and count.processor >= processor
+            while idle and (cases is None or begun < cases) and not over:
                 worker = idle.pop()
                 worker.begin(seed + begun, limit)
                 begun += 1
@@ -130,8 +134,10 @@ def run(name, seed, *, seconds=float("inf"), cases=None, jobs=1, limit=300.0, te
             for worker in [w for w in busy if w.channel in ready or time.monotonic() > w.deadline]:
                 busy.remove(worker)
                 timed_out = worker.channel not in ready
-                kind, text = ("late", f"no answer within {limit:g} s\n") if timed_out else worker.answer()
+                late = ("late", f"no answer within {limit:g} s\n", 0.0)
+                kind, text, spent = late if timed_out else worker.answer()
                 count.cases += 1
+                count.processor += spent
                 if kind == "held":
                     count.keys[text] += 1
                 else:
@@ -176,12 +182,14 @@ def table(files):
             known = total.setdefault(name, Count(0))
             known.cases += count["cases"]
             known.seconds += count["seconds"]
+            known.processor += count["processor"]
             known.keys.update(count["keys"])
             known.failed += count["failed"]
     lines = ["| harness | kind of case | tried | did not hold |", "|---|---|---|---|"]
     for name, count in sorted(total.items()):
         lines.append(
-            f"| **{name}** | all, in {count.seconds / 60:.0f} minutes | {count.cases:,} | {len(count.failed):,} |"
+            f"| **{name}** | all, in {count.seconds / 60:.0f} minutes, {count.processor / 60:.0f} of them processor "
+            f"time | {count.cases:,} | {len(count.failed):,} |"
         )
         groups = Counter()
         for key, n in count.keys.items():

@@ -35,7 +35,7 @@ def _monotone(case: Case, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _given(**settings: Any) -> Change:
-    return lambda case, rng: settings
+    return lambda case, rng: dict(settings)
 
 
 KERNELS = ("KELMClassifier", "NKELMClassifier")

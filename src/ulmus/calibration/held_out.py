@@ -13,7 +13,7 @@ from ulmus.engine import FeatureMap, Rows
 from ulmus.features.kept import KeptMap
 from ulmus.features.kernels import dense
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.sampling import distinct_sample, row_keys
+from ulmus.features.sampling import column_ranks, distinct_sample, keys_in_any_order, row_keys
 from ulmus.solvers.interpolation import without_own_row
 from ulmus.solvers.own_landmarks import OwnLandmarks, WithoutLandmarks, can_leave, landmarks_among
 from ulmus.solvers.path import RidgePath
@@ -284,8 +284,10 @@ def parts_of_few(rows: Rows, few: float, parts: int, *, by_label: bool = False) 
     if rows.effective_count >= few:
         return None
     X = dense(np.asarray(rows.X) if hasattr(rows.X, "rows_of_small_keys") else rows.X, np.float64)
-    ranks = np.column_stack([np.unique(column, return_inverse=True)[1] for column in X.T]).astype(float)
-    keys, place = np.unique(row_keys(ranks, 0), return_inverse=True)
+    ranks = column_ranks(X)
+    both = np.column_stack([keys_in_any_order(ranks), row_keys(ranks, 0)])
+    distinct, place = np.unique(both, axis=0, return_inverse=True)
+    keys, place = distinct[:, 0], place.ravel()
     if len(keys) < 2 * parts:
         return None
     part = np.empty(len(keys), dtype=int)

@@ -85,6 +85,25 @@ def row_keys(X: Any, seed: int, n_jobs: int | None = -1) -> np.ndarray:
     return _mix(keys + offset)
 
 
+def column_ranks(X: np.ndarray) -> np.ndarray:
+    """Values as their ranks among those of the column, which no units change."""
+    return np.column_stack([np.unique(column, return_inverse=True)[1] for column in X.T]).astype(np.float64)
+
+
+def keys_in_any_order(X: np.ndarray) -> np.ndarray:
+    """Keys of a few rows that are the same in whatever order columns come; equal rows have equal keys.
+
+    A column is known by the values in it, and by what stands beside them; copies of a row say nothing more. Where
+    columns may change places without changing the set of rows, rows that then change places have equal keys too.
+    """
+    distinct = _mix(_words(X[np.unique(row_keys(X, 0), return_index=True)[1]]))
+    column = np.zeros(X.shape[1], np.uint64)
+    for _ in range(3):
+        keys = _mix(distinct * (column | _U(1))).sum(axis=1, dtype=np.uint64)
+        column = _mix(_mix(distinct + keys[:, None]).sum(axis=0, dtype=np.uint64))
+    return _mix(_mix(_mix(_words(X)) * (column | _U(1))).sum(axis=1, dtype=np.uint64))
+
+
 def row_hashes(rows: Rows, identity: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
     """One key per row, of its inputs, its target's ``identity`` and its weight; none is 0."""
     keys = np.empty(len(rows), np.uint64)

@@ -18,7 +18,7 @@ from ulmus.calibration import HeldOut, leave_one_out_sample
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.sampling import distinct_sample
+from ulmus.features.sampling import column_ranks, distinct_sample, row_keys
 from ulmus.models.choice import Choice, Training
 from ulmus.models.fitted import Outcome
 from ulmus.solvers.monotone import ROUNDS, Constraint, Ladder, largest_fall, made_monotone
@@ -63,10 +63,12 @@ class MonotoneFit:
 
     @cached_property
     def climbing(self) -> np.ndarray:
-        """Rows of the table that are asked to rise."""
+        """Rows of the table that are asked to rise: copies once, whatever order and units they come in."""
         rows = replace(self.rows, X=self.table)
         rows = distinct_sample(rows, ROWS, np.random.RandomState(self.seed))[1] if len(rows) > ROWS else rows
-        return np.asarray(rows.X, dtype=np.float64)
+        X = np.asarray(rows.X, dtype=np.float64)
+        X = X if rows.weight is None else X[rows.weight > 0]
+        return X[np.unique(row_keys(column_ranks(X), self.seed), return_index=True)[1]]
 
     @cached_property
     def constraints(self) -> list[Constraint]:

@@ -39,6 +39,8 @@ STEADY = 0.3
 SUBSTITUTES = ("weight", "bound")
 #: Tenfold smaller C, so often at most, for a curvature that has no Cholesky factor in float64.
 MAX_JITTERS = 12
+#: Steps below this share of the constant are round-off.
+ROUND_OFF = 16 * float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,7 @@ class _Run:
             # L is C times what the sums hold
             steepness = self.C * float(np.hypot(np.linalg.norm(gradient), gradient_b))
             record.points.append((self.C * self._objective(here, beta, b), steepness, size))
-            threshold = tol * max(self.unit, float(np.hypot(np.linalg.norm(beta), b)))
+            threshold = self._threshold(tol, beta, b)
             if size == 0.0 or (wanted not in SUBSTITUTES and size <= threshold):
                 converged = True
                 break
@@ -229,6 +231,11 @@ class _Run:
         bend = self.rows.bend(self.loss, self.c, here)
         leverage = system.leverage
         return NewtonResult(beta, b, here.residual, leverage, bend, record.path(), converged, threshold)
+
+    def _threshold(self, tol: float, beta: np.ndarray, b: float) -> float:
+        """The length of a step that is none. A free constant moves with the targets, so only its round-off counts."""
+        counted = float(np.hypot(np.linalg.norm(beta), b if self.options.bias_penalty else 0.0))
+        return max(tol * max(self.unit, counted), ROUND_OFF * abs(b))
 
     def _system(self, here: Evaluation) -> System | None:
         """The factored curvature; where float64 cannot factor it, that of a smaller C, which still points downhill.

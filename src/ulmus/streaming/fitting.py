@@ -192,9 +192,8 @@ def _compare_transformer(transformer: Any, journal: Journal) -> None:
 
 
 def survey_for(model: Any, sample_rows: int, seed: int, names: list[str] | None) -> Survey:
-    """What the first pass looks at for a model: adaptive ones tell equal rows apart by targets, and know holes."""
-    adaptive = isinstance(model, AdaptiveModel)
-    return Survey(sample_rows, seed, is_classifier(model), names, pairs=adaptive, allows_missing=adaptive)
+    """What the first pass looks at for a model: adaptive ones know holes."""
+    return Survey(sample_rows, seed, is_classifier(model), names, allows_missing=isinstance(model, AdaptiveModel))
 
 
 def steps_of(model: Any) -> Steps:

@@ -1,9 +1,9 @@
 """The first pass: how many rows, which classes, which columns are bad, and a sample.
 
-The sample is drawn by row keys (:mod:`ulmus.features.sampling`): the rows with the smallest keys, each with the weight
-of all its copies. It is uniform over the distinct rows, and the same for any batches, any files and any order of them.
-A survey of ``pairs`` takes rows with equal inputs and other targets for rows of their own; one that ``allows_missing``
-values refuses infinite ones only.
+The sample is drawn by keys of rows and their targets (:mod:`ulmus.features.sampling`): those with the smallest keys,
+each with the weight of all its copies. It is uniform over distinct pairs, and the same for any batches, any files and
+any order of them. Rows of equal inputs and other targets are rows of their own: one target of each would not tell how
+far targets vary. A survey that ``allows_missing`` values refuses infinite ones only.
 """
 
 from dataclasses import dataclass, field
@@ -30,15 +30,13 @@ MARGIN = 1.2
 class Candidates:
     """Distinct rows of a batch that may come into the sample, and what else is counted.
 
-    Of each row: the weight of all rows with its inputs, of those that share its target too, and of one copy; and the
-    number of the first of its copies.
+    Of each row: the weight of all its copies, and of one; and the number of the first of them.
     """
 
     keys: np.ndarray
     X: Any
     y: np.ndarray
     mass: np.ndarray
-    same: np.ndarray
     unit: np.ndarray
     number: np.ndarray
     n_rows: int
@@ -56,7 +54,6 @@ class Survey:
     seed: int
     classifier: bool
     names: list[str] | None = None
-    pairs: bool = False
     allows_missing: bool = False
     weighted: bool = False
     n_rows: int = 0
@@ -65,7 +62,6 @@ class Survey:
     X: Any = None
     y: np.ndarray | None = None
     mass: np.ndarray = field(default_factory=lambda: np.empty(0))
-    same: np.ndarray = field(default_factory=lambda: np.empty(0))
     unit: np.ndarray = field(default_factory=lambda: np.empty(0))
     number: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     classes: np.ndarray | None = None
@@ -79,16 +75,13 @@ class Survey:
         y = self._targets(batch)
         n = len(batch)
         weight = np.ones(n) if batch.weight is None else self._weights(batch)
-        keys = row_keys(batch.X, self.seed, n_jobs=1)
-        if self.pairs:
-            keys = joint_keys(keys, label_keys(y))
+        keys = joint_keys(row_keys(batch.X, self.seed, n_jobs=1), label_keys(y))
         # a key that is not among the smallest so far never will be (the limit may have fallen since)
         limit = self.keys[-1] if len(self.keys) == self.count else np.uint64(self.limit)
         wanted = np.flatnonzero((weight > 0) & (keys <= limit))
         found, first, place = np.unique(keys[wanted], return_index=True, return_inverse=True)
         mass = np.bincount(place, weights=weight[wanted], minlength=len(found))
         index = wanted[first]
-        same = np.bincount(place, weights=weight[wanted] * _equal(y[wanted], y[index][place]), minlength=len(found))
         classes: np.ndarray = np.empty(0)
         class_mass: np.ndarray = np.empty(0)
         if self.classifier:
@@ -105,7 +98,6 @@ class Survey:
             batch.X[index],
             y[index],
             mass,
-            same,
             np.minimum(weight[index], 1.0),
             batch.numbers[index],
             seen,
@@ -177,7 +169,7 @@ class Survey:
 
     def fresh(self) -> "Survey":
         """A survey of the same kind without rows."""
-        kind = (self.count, self.seed, self.classifier, self.names, self.pairs, self.allows_missing)
+        kind = (self.count, self.seed, self.classifier, self.names, self.allows_missing)
         return Survey(*kind, limit=self.limit)
 
     def merge(self, other: "Survey") -> None:
@@ -186,7 +178,7 @@ class Survey:
         classes = np.empty(0) if other.classes is None else other.classes
         counts = (other.n_rows, other.weight, other.weighted, classes, other.class_mass)
         if other.n_rows:
-            rows = (other.keys, other.X, np.asarray(other.y), other.mass, other.same, other.unit, other.number)
+            rows = (other.keys, other.X, np.asarray(other.y), other.mass, other.unit, other.number)
             self.add(Candidates(*rows, *counts))
 
     def merge_pending(self) -> None:
@@ -200,8 +192,6 @@ class Survey:
         y = np.concatenate([*([] if self.y is None else [self.y]), *(p.y for p in parts)])
         distinct, first, place = np.unique(keys, return_index=True, return_inverse=True)
         mass = np.bincount(place, np.concatenate([self.mass, *(p.mass for p in parts)]), len(distinct))
-        agreed = np.concatenate([self.same, *(p.same for p in parts)]) * _equal(y, y[first][place])
-        self.same = np.bincount(place, agreed, len(distinct))[: self.count]
         keep = first[: self.count]
         self.unit = np.concatenate([self.unit, *(p.unit for p in parts)])[keep]
         self.number = np.concatenate([self.number, *(p.number for p in parts)])[keep]
@@ -225,8 +215,10 @@ class Survey:
         """What goes when a row of the sample is left out, as :func:`ulmus.features.sampling.left_out_together` says."""
         if self.sample_weight is None:
             return None
-        together = not meet_by_chance(self.X) and copies_agree(self.mass, self.mass, self.same)
-        return self.same if together else self.unit
+        _, first, place = np.unique(row_keys(self.X, 0), return_index=True, return_inverse=True)
+        of_inputs = np.bincount(place, self.mass)[place]
+        together = not meet_by_chance(self.X[first]) and copies_agree(self.mass, of_inputs, self.mass)
+        return self.mass if together else self.unit
 
     @property
     def n_distinct(self) -> float:
@@ -242,7 +234,7 @@ class Survey:
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         self.merge_pending()
-        arrays = {name: getattr(self, name) for name in ("keys", "mass", "same", "unit", "number", "class_mass")}
+        arrays = {name: getattr(self, name) for name in ("keys", "mass", "unit", "number", "class_mass")}
         if sparse.issparse(self.X):
             arrays |= {f"X_{k}": getattr(self.X, k) for k in ("data", "indices", "indptr")}
             arrays["X_shape"] = np.array(self.X.shape)
@@ -254,7 +246,7 @@ class Survey:
         return arrays, notes
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
-        self.keys, self.mass, self.same, self.unit = (arrays[name] for name in ("keys", "mass", "same", "unit"))
+        self.keys, self.mass, self.unit = (arrays[name] for name in ("keys", "mass", "unit"))
         self.class_mass, self.number, self.weighted = arrays["class_mass"], arrays["number"], notes["weighted"]
         if "X_data" in arrays:
             parts = (arrays["X_data"], arrays["X_indices"], arrays["X_indptr"])
@@ -266,12 +258,6 @@ class Survey:
             arrays[name].astype(object) if kinds.get(name) == "O" else arrays.get(name) for name in ("y", "classes")
         )
         self.n_rows, self.weight = notes["n_rows"], notes["weight"]
-
-
-def _equal(y: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Which targets are equal, all of their columns."""
-    equal = y == other
-    return equal if equal.ndim == 1 else equal.all(axis=1)
 
 
 def plain(values: np.ndarray) -> np.ndarray:

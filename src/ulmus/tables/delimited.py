@@ -26,6 +26,8 @@ HEAD, LINES, NAMES = 200, 2_000, 50
 LINE = 64
 #: Lines that are no rows: blank ones, and what :data:`NO_ROW` may match.
 _ODD = re.compile(rb"\n\n|\n\r|\r\r|[\r\n][ \t]*(?:#|[-+|=:]*--|\(\d+ row)")
+#: Bytes that are no UTF-8, as ``surrogateescape`` shows them.
+_HALF = re.compile("[\udc80-\udcff]")
 #: Lines that programs put among rows, where they do not have the fields of one: comments, drawn lines, counts.
 NO_ROW = re.compile(r"\s*(#.*|[-+|=:\s]*--[-+|=:\s]*|\(\d+ rows?( affected)?\)\s*)", re.DOTALL)
 
@@ -40,11 +42,11 @@ class Header:
     notes: tuple[str, ...] = ()
 
 
-def lines_of(source: Source, layout: Layout) -> Iterator[str]:
+def lines_of(source: Source, layout: Layout, errors: str = "replace") -> Iterator[str]:
     """Lines of a text, with their ends, below the line that names the separator; one that never ends is not read."""
     encoding = "utf-8-sig" if layout.encoding == "utf-8" else layout.encoding
     with source.open() as stream:
-        text = TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
+        text = TextIOWrapper(stream, encoding=encoding, errors=errors, newline="")
         for number in count(1):
             line = text.readline(pieces.LONGEST)
             if not line:
@@ -136,17 +138,23 @@ class RowNumbers:
 
     @classmethod
     def of(cls, source: Source, layout: Layout, header: Header) -> "RowNumbers":
-        """Look through the file; a quote that is never closed is refused."""
+        """Look through the file; a quote that is never closed is refused, and so is half a character in a bad row.
+
+        To pyarrow, which prints a traceback where the text of a row that it hands over is not UTF-8, neither comes.
+        """
         some, odd = _surveyed(source, layout)
         if odd and (row := _left_open(source, layout)) is not None:
             raise TableError("this quote is never closed", file=source.name, row=row)
         if not some:
             return cls(header.row + 1, np.zeros(0, np.int64))
-        records = islice(csv.reader(lines_of(source, layout), delimiter=layout.separator), header.row, None)
+        lines = lines_of(source, layout, "surrogateescape" if layout.encoding == "utf-8" else "replace")
+        records = islice(csv.reader(lines, delimiter=layout.separator), header.row, None)
         found, rows, last, skipped = list[int](), 0, list[tuple[int, list[str]]](), list[tuple[int, str]]()
         try:
             for number, fields in enumerate(records, header.row + 1):
-                if fields and _is_no_row(fields, len(header.names)):
+                if len(fields) not in (0, len(header.names)) and _HALF.search("".join(fields)):
+                    raise unequal_fields(source.name, number, len(fields), len(header.names))
+                if fields and is_no_row(fields, len(header.names)):
                     found.append(rows)
                     skipped.append((number, fields[0].strip()))
                 elif fields:
@@ -164,7 +172,7 @@ class RowNumbers:
     def handler(self, separator: str, width: int) -> Callable[[Any], str] | None:
         """What pyarrow asks of a row with other than the fields of the header: each note is passed over, once.
 
-        None where no row is passed over: pyarrow prints a traceback where the text of such a row is not UTF-8.
+        None where no row is passed over.
         """
         if not self.notes and not self.skipped[2]:
             return None
@@ -172,7 +180,7 @@ class RowNumbers:
 
         def handle(row: Any) -> str:
             fields = next(csv.reader([row.text], delimiter=separator), [])
-            if _is_no_row(fields, width):
+            if is_no_row(fields, width):
                 return "skip"
             if fields not in left:
                 return "error"
@@ -202,7 +210,15 @@ class RowNumbers:
         return self.first + k + np.searchsorted(self.blank, k, side="right")
 
 
-def _is_no_row(fields: list[str], width: int) -> bool:
+def unequal_fields(file: str, row: int | None, found: int, expected: int) -> TableError:
+    """The error of a row that has more or fewer fields than the header."""
+    why = "is there an unquoted separator in a value?"
+    if found < expected:
+        why = "is it a note below the table, or an unquoted value with a line break?"
+    return TableError(f"the header has {expected} fields but this row has {found}; {why}", file=file, row=row)
+
+
+def is_no_row(fields: list[str], width: int) -> bool:
     """Whether fields are a comment, a drawn line or a count, and not as many as a row has."""
     return (
         bool(fields)

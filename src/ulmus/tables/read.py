@@ -21,9 +21,11 @@ from ulmus.tables.delimited import (
     header_notes,
     header_of,
     is_drawn,
+    is_no_row,
     lines_of,
     mixed_encodings,
     rows_in_values,
+    unequal_fields,
 )
 from ulmus.tables.errors import TableError
 from ulmus.tables.objects import json_array, json_lines, table_of
@@ -267,16 +269,15 @@ def _explained(error: Exception, source: Source, layout: Layout, n_fields: int) 
     header = header_of(source, layout)
     records = enumerate(csv.reader(lines_of(source, layout), delimiter=layout.separator), 1)
     try:
-        wrong = (one for one in records if one[0] > header.row and one[1] and len(one[1]) != n_fields)
+        wrong = (
+            one
+            for one in records
+            if one[0] > header.row and one[1] and len(one[1]) != n_fields and not is_no_row(one[1], n_fields)
+        )
         row, fields = next(wrong, (None, []))
     except csv.Error as failed:
         return TableError(f"cannot be read as a table: {failed}", file=source.name)
-    why = "is there an unquoted separator in a value?"
-    if len(fields) < n_fields:
-        why = "is it a note below the table, or an unquoted value with a line break?"
-    return TableError(
-        f"the header has {n_fields} fields but this row has {len(fields)}; {why}", file=source.name, row=row
-    )
+    return unequal_fields(source.name, row, len(fields), n_fields)
 
 
 def _parquet(source: Source, layout: Layout) -> Iterator[Piece]:

@@ -25,8 +25,8 @@ from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.statistics import Statistics
 from ulmus.tuning.folds import renumbered
 from ulmus.tuning.scorer import PRECOMPUTED_BYTES, Scorer, Trial
-from ulmus.tuning.sketch import Distances, Sketch, has_distances, ridge_weights
-from ulmus.tuning.surface import lowest
+from ulmus.tuning.sketch import FEW, FURTHER, Distances, Sketch, has_distances, ridge_weights
+from ulmus.tuning.surface import GAP, lowest
 
 #: log2 of the C of a trial; the scorer goes beyond the ends when the best is there.
 LOG2_C = np.arange(-4.0, 11.0, 2.0)
@@ -146,11 +146,8 @@ class MetricSearch:
         if distances is not None:
             sketch = Sketch.of(distances, gamma / distances.cross.parameters.gamma, keep=keep)
             if sketch is not None:
-                seen, sums = replace(rows, X=sketch.K), partial(sketch.statistics, n_jobs=n_jobs)
-                scorer = replace(scorer, rows=seen, statistics_of=sums, whitening=sketch.whitening_)
-                summary = scorer.summarise(sketch.precomputed)
-                trial = scorer.trial("view", gamma, sketch.precomputed, summary, log2_C)
-                return Scored(self._named(trial, kernel), sketch, summary.total)
+                trial, sums = self._scored(scorer, rows, sketch, gamma, log2_C)
+                return Scored(self._named(trial, kernel), sketch, sums)
         first = rows.X[:landmarks]
         seen_by = NystromMap(len(first), landmarks=first, kernel=kernel, gamma=gamma, n_jobs=n_jobs, **self.shape)
         seen_by.fit(rows.X, sample_weight=rows.weight)
@@ -158,6 +155,26 @@ class MetricSearch:
         summary = scorer.summarise(features)
         trial = scorer.trial("view", gamma, features, summary, log2_C)
         return Scored(self._named(trial, kernel), seen_by, summary.total)
+
+    @staticmethod
+    def _scored(
+        scorer: Scorer, rows: Rows, sketch: Sketch, gamma: float, log2_C: np.ndarray
+    ) -> tuple[Trial, Statistics]:
+        """Losses and sums: of raw kernel values where they have digits for the best C, and otherwise of white rows."""
+        features, most = sketch.precomputed, float(np.log2(sketch.most_C(rows.total_weight)))
+        if features.n_features_out > FEW:
+            sums = partial(sketch.statistics, n_jobs=scorer.n_jobs)
+            raw = replace(
+                scorer, rows=replace(rows, X=sketch.K), statistics_of=sums, whitening=sketch.whitening_, most=most
+            )
+            summary = raw.summarise(features)
+            trial = raw.trial("view", gamma, features, summary, log2_C)
+            if np.log2(trial.best_C) <= most - GAP:
+                return trial, summary.total
+        exact = partial(engine.gram_statistics, n_jobs=scorer.n_jobs)
+        white = replace(scorer, rows=sketch.white(rows), statistics_of=exact, most=most + float(np.log2(FURTHER)))
+        summary = white.summarise(features)
+        return white.trial("view", gamma, features, summary, log2_C), summary.total
 
     def _named(self, trial: Trial, kernel: str) -> Trial:
         return replace(trial, preparation=self.preparation, kernel=kernel, metric=self.metric)

@@ -51,7 +51,8 @@ class Scorer:
     """Rows, how they are divided, which of them are scored (with which weights), and what counts as loss.
 
     With a ``whitening`` rows are raw kernel values, and the sums are those of whitened ones. A ``rough`` scorer takes
-    leverages in single precision more often: it compares, and nothing is calibrated by it.
+    leverages in single precision more often: it compares, and nothing is calibrated by it. No log2 C above ``most`` is
+    tried: the sums have no digits for it.
     """
 
     rows: Rows
@@ -65,6 +66,7 @@ class Scorer:
     n_jobs: int | None = -1
     whitening: np.ndarray | None = None
     rough: bool = False
+    most: float = np.inf
 
     def summarise(self, features: FeatureMap) -> Summary:
         """Statistics of the rows, and of each fold."""
@@ -109,7 +111,7 @@ class Scorer:
         began = time.perf_counter()
         few = len(log2_C) <= FEW_C and self.by_factors(min(sizes))
         paths = self._factored if few else self._paths
-        surfaces = [Surface(paths(summary, size), size, sparing=few) for size in sizes]
+        surfaces = [Surface(paths(summary, size), size, sparing=few, most=self.most) for size in sizes]
         weight = self.scored_weight
         while any(len(s.wanted(log2_C)) for s in surfaces):
             asked = [(s, s.wanted(log2_C)) for s in surfaces]

@@ -2,23 +2,29 @@ r"""The features of a search: kernel values with some landmarks, whitened after 
 
 A choice between views does not hang on the last digits. So :math:`K_{zz} + \epsilon I = R R^T` is one plain Cholesky
 factor: no landmark is dropped or put off, and :math:`\epsilon` bounds what squaring raw kernel values multiplies
-round-off by (:mod:`ulmus.solvers.nystrom_ridge` keeps the digits of the model that is fitted in the end). Distances are
-the same for every width.
+round-off by (:mod:`ulmus.solvers.nystrom_ridge` keeps the digits of the model that is fitted in the end). Where a C
+seems better for which these sums have no digits, rows are whitened first, and C goes on, but not without end: the
+fitted model would need more digits than there are. Distances are the same for every width.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ulmus import engine
-from ulmus._blas import lower_factor, solve_factored, solve_lower
+from ulmus._blas import lower_factor, solve_factored, solve_lower, solve_lower_transposed
 from ulmus.engine import Precomputed, Rows
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.statistics import Statistics
 
 #: What is added to the diagonal of K_zz, in units of its largest entry.
 NUDGE = 1e-8
+#: Round-off of raw sums, as a share of the penalty, up to which they are believed: losses are off by 1e-4 to 1e-3 then.
+#: White rows judge up to so many times this C; raw ones have no digit left there.
+LOST, FURTHER = 0.1, 2.0**7
+#: Rows of so few landmarks are whitened first in any case.
+FEW = 64
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,18 @@ class Sketch:
     def precomputed(self) -> Precomputed:
         """The features of rows that are kernel values."""
         return Precomputed(len(self.whitening_))
+
+    def most_C(self, weight: float) -> float:
+        """The C up to which round-off of raw sums, times what whitening makes of it, is small beside the penalty."""
+        square = float(np.einsum("ij,ij->", self.K, self.K)) / len(self.K)
+        round_off = np.finfo(float).eps * np.sqrt(weight) * square  # errors of rows have either sign
+        return LOST * float(self.whitening_.diagonal().min()) ** 2 / round_off
+
+    def white(self, rows: Rows) -> Rows:
+        """The rows as white features: of what they lose, the square is lost in sums of raw ones."""
+        Phi = self.K.copy()
+        solve_lower_transposed(self.whitening_, Phi)
+        return replace(rows, X=Phi)
 
     def statistics(self, features: Precomputed, rows: Rows, n_jobs: int | None = 1) -> Statistics:
         """Sums of whitened features, of rows that are kernel values."""

@@ -77,10 +77,13 @@ class Trial:
 
 
 class Surface:
-    """The losses of one size while its grid of C grows; a ``sparing`` one asks for one more C at a time."""
+    """The losses of one size while its grid of C grows; a ``sparing`` one asks for one more C at a time.
 
-    def __init__(self, paths: list[Any], size: int, *, sparing: bool = False) -> None:
-        self.paths, self.size, self.sparing = paths, size, sparing
+    No log2 C above ``most`` is asked for: beyond it losses are round-off.
+    """
+
+    def __init__(self, paths: list[Any], size: int, *, sparing: bool = False, most: float = np.inf) -> None:
+        self.paths, self.size, self.sparing, self.most = paths, size, sparing, most
         self.grid = np.empty(0)
         self.loss: np.ndarray = np.empty(0)
         self.row_losses: np.ndarray = np.empty((0, 0))
@@ -93,11 +96,12 @@ class Surface:
         """The log2 C to score next: all of ``start``, then whatever lies past an end, or in a gap, beside the best."""
         grid, loss, best = self.grid, self.loss, self.best if len(self.grid) else 0
         if not len(grid):
-            return start
+            return self._below(start) if len(start) > 1 else start
         if len(grid) == 1:
             return grid[:0]
-        if best == len(grid) - 1 and grid[-1] < C_LIMITS[1]:
-            return grid[-1] + (np.array([GAP]) if self.sparing else np.arange(1.0, _WIDEN + 1))
+        if best == len(grid) - 1 and grid[-1] < min(C_LIMITS[1], self.most):
+            more = grid[-1] + (np.array([GAP]) if self.sparing else np.arange(1.0, _WIDEN + 1))
+            return self._below(more)
         if best == 0 and grid[0] > C_LIMITS[0] and loss[0] < loss[-1]:
             return grid[0] - (np.array([GAP]) if self.sparing else np.arange(1.0, _WIDEN + 1))
         if self.sparing:
@@ -105,6 +109,11 @@ class Surface:
             return grid[[best, beside]].mean(keepdims=True) if abs(grid[best] - grid[beside]) > 1.0 else grid[:0]
         gaps = [np.arange(a + 1.0, b) for a, b in pairwise(grid[max(0, best - 1) : best + 2]) if b - a > GAP]
         return np.concatenate(gaps) if gaps else grid[:0]
+
+    def _below(self, log2_C: np.ndarray) -> np.ndarray:
+        """These values, with ``most`` for those above it; where one is left, all of them so much lower."""
+        below = np.unique(np.minimum(log2_C, self.most))
+        return below if len(below) > 1 or len(self.grid) else log2_C - log2_C.max() + self.most
 
     def add(self, more: np.ndarray, losses: np.ndarray, weight: np.ndarray) -> None:
         """Losses ``[C, row]`` of more values of C."""
