@@ -13,7 +13,8 @@ from ulmus.codings import Coding
 from ulmus.engine import FeatureMap, Precomputed, Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.nystrom_ridge import summed_form
-from ulmus.solvers.path import MANY, FactoredPath, RidgePath, Spectrum
+from ulmus.solvers.factored_path import FactoredPath
+from ulmus.solvers.path import MANY, RidgePath, Spectrum
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.folds import summarise
 from ulmus.tuning.surface import C_LIMITS, FLAT, Surface, Trial
@@ -185,28 +186,45 @@ class Scorer:
         """Losses ``[C, scored row]`` of every surface at the log2 C asked of it; by GCV one loss for all rows."""
         if self.criterion == GCV:
             return [self._gcv(s.paths[0], 2.0**more) for s, more in asked]
+        if any(s.sparing for s, _ in asked):
+            judged = [_JudgedRows(self, features, s.size) for s, _ in asked]
+            return [self._factored_losses(s.paths[0], 2.0**more, j) for (s, more), j in zip(asked, judged, strict=True)]
         asked_for = [(self._held_out(s.paths, 2.0**more), s.size, len(more)) for s, more in asked]
         index = self.scored_rows
         out = [np.empty((count, len(index))) for _, _, count in asked_for]
-        workspace = engine.Workspace()
         width = max(features.n_features_out, max(count for *_, count in asked_for) * self.rows.T.shape[1])
 
-        every = len(index) == len(self.rows) and self.scored is None  # in their order: nothing has to be gathered
-
-        def work(piece: slice) -> None:
-            rows = self.rows.take(piece if every else index[piece])
-            Phi = rows.X
-            if not isinstance(features, Precomputed):
-                Phi = workspace.array("features", (len(rows), features.n_features_out), np.float64)
-                features.transform_block(rows.X, Phi)
+        def work(piece: slice, Phi: np.ndarray, rows: Rows) -> None:
             for losses, (predict, size, count) in zip(out, asked_for, strict=True):
                 if count:
                     P = predict(np.ascontiguousarray(Phi[:, :size]), rows, index[piece])
                     losses[:, piece] = self.coding.losses(rows.T, P, self.criterion)
 
-        for _ in engine.ordered_map(work, engine.shares(len(index), engine.BLOCK_BYTES // (16 * width)), self.n_jobs):
-            pass
+        self.each(features, width, work)
         return out
+
+    def each(self, features: FeatureMap, width: int, work: Callable[[slice, np.ndarray, Rows], None]) -> None:
+        """Call with pieces of the scored rows, which they are, their features, and the rows; on threads."""
+        index, workspace = self.scored_rows, engine.Workspace()
+        every = len(index) == len(self.rows) and self.scored is None  # in their order: nothing has to be gathered
+
+        def of_piece(piece: slice) -> None:
+            rows = self.rows.take(piece if every else index[piece])
+            Phi = rows.X
+            if not isinstance(features, Precomputed):
+                Phi = workspace.array("features", (len(rows), features.n_features_out), np.float64)
+                features.transform_block(rows.X, Phi)
+            work(piece, Phi, rows)
+
+        pieces = engine.shares(len(index), engine.BLOCK_BYTES // (16 * width))
+        for _ in engine.ordered_map(of_piece, pieces, self.n_jobs):
+            pass
+
+    def _factored_losses(self, path: FactoredPath, C: np.ndarray, judged: "_JudgedRows") -> np.ndarray:
+        if not len(C):
+            return np.empty((0, len(judged)))
+        P, T = path.left_out(C, judged), self.rows.T[self.scored_rows]
+        return self.coding.losses(T, P, self.criterion)
 
     def _gcv(self, path: Spectrum, C: np.ndarray) -> np.ndarray:
         """GCV of every C; infinite where it is not to be trusted, as the model spends more than half of the rows."""
@@ -232,3 +250,27 @@ class Scorer:
             return P
 
         return predict
+
+
+@dataclass(frozen=True)
+class _JudgedRows:
+    """The scored rows with their first so many features."""
+
+    scorer: Scorer
+    features: FeatureMap
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.scorer.scored_rows)
+
+    def each(self, work: Callable[[slice, np.ndarray, Rows], None]) -> None:
+        D = self.features.n_features_out
+        self.scorer.each(self.features, D, lambda piece, Phi, rows: work(piece, Phi[:, : self.size], rows))
+
+    def some(self, places: np.ndarray) -> np.ndarray:
+        X = self.scorer.rows.X[self.scorer.scored_rows[places]]
+        if isinstance(self.features, Precomputed):
+            return np.asarray(X)[:, : self.size]
+        Phi = np.empty((len(places), self.features.n_features_out))
+        self.features.transform_block(X, Phi)
+        return Phi[:, : self.size]
