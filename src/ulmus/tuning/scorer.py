@@ -12,8 +12,8 @@ from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import FeatureMap, Precomputed, Rows
 from ulmus.features.nystrom import NystromMap
-from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.factored_path import FactoredPath
+from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.path import MANY, RidgePath, Spectrum
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.folds import summarise
@@ -28,7 +28,7 @@ TAIL = 1e-3
 #: Bytes of features that are kept while every C of a model is scored.
 PRECOMPUTED_BYTES = 2**27
 #: Features above which a few C are judged by factors, and judged rows a feature up to which that is less work.
-VERY_MANY, JUDGED_ROWS = 1024, 8
+VERY_MANY, JUDGED_ROWS = 512, 8
 #: How many C are a few.
 FEW_C = 3
 #: Rows a feature from which on whitening the sums is less work than whitening the rows.
@@ -90,6 +90,15 @@ class Scorer:
 
         return replace(self, rows=replace(self.rows, X=Phi), statistics_of=sums, whitening=R), Precomputed(D)
 
+    def kept(self, features: FeatureMap) -> tuple["Scorer", FeatureMap]:
+        """The same scorer of the scored rows alone, with their features kept, where memory allows."""
+        index, D = self.scored_rows, features.n_features_out
+        if isinstance(features, Precomputed) or len(index) * D * 8 > PRECOMPUTED_BYTES:
+            return self, features
+        rows = self.rows.take(index)
+        Phi = engine.transform(features, rows.X, np.empty((len(index), D)), n_jobs=self.n_jobs)
+        return replace(self, rows=replace(rows, X=Phi), scored=None, mass=self.scored_weight), Precomputed(D)
+
     def trial(
         self,
         stage: str,
@@ -108,7 +117,7 @@ class Scorer:
     ) -> list[Trial]:
         """Losses of the models that use the first so many features, for every C, from one pass over the scored rows."""
         began = time.perf_counter()
-        few = len(log2_C) <= FEW_C and self.by_factors(min(sizes))
+        few = len(log2_C) <= FEW_C and self.by_factors(max(sizes))
         paths = self._factored if few else self._paths
         surfaces = [Surface(paths(summary, size), size, sparing=few) for size in sizes]
         weight = self.scored_weight
