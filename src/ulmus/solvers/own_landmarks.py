@@ -87,7 +87,7 @@ class OwnLandmarks:
 
         The leverages of these rows need not be known.
         """
-        along, across = self.Phi - leverage.centre, np.ascontiguousarray(self.V.T)
+        along, across = self.Phi - leverage.centre, np.array(self.V.T, order="C")
         for rows in (along, across):
             solve_lower_transposed(leverage.root, rows)
         seen = np.einsum("ij,ij->i", along, across)

@@ -56,8 +56,6 @@ SHIFT = 1.5
 WORTH = 0.01
 #: A doubling gains at least this share of what the one before it gained.
 DECAY = 0.25
-#: Two doublings are taken at once where the second promises so many times what makes it worth while.
-SURELY = 3.0
 #: A flatter kernel must lower the loss of a sample by this share: with more features, and more rows, sharper ones gain.
 FLATTER = 0.005
 #: A fall of the loss by this share of it counts, whatever its standard error.
@@ -257,7 +255,7 @@ class Tuner:
             self.near = scored[-1]
             if size >= max_size or fitted.n_features_out < size or not self._worth_growing(scored):
                 break
-            size = min((4 if size > MANY and self._worth_growing(scored, 2) else 2) * size, max_size)
+            size = min(2 * size, max_size)
         return self._sufficient(scored, fitted, summary)
 
     def _by_factors(
@@ -285,18 +283,13 @@ class Tuner:
         chosen = next(t for t in scored if not self.scorer.gains(t, best, share=SHARE))
         return Found(features.prefix(chosen.size), chosen.size, chosen.best_C, summary.total.prefix(chosen.size))
 
-    def _worth_growing(self, scored: list[Trial], doublings: int = 1) -> bool:
-        """Whether twice the size would gain enough, by the gains of the last two doublings, which shrink.
-
-        Or, surely, the second of two doublings: the size between them is then judged by the sums of the larger one.
-        """
+    def _worth_growing(self, scored: list[Trial]) -> bool:
+        """Whether twice the size would gain enough, by the gains of the last two doublings, which shrink."""
         if len(scored) < 3:
-            return doublings == 1
+            return True
         quarter, half, whole = scored[-3:]
         first, second = self.scorer.gain(quarter, half)[0], self.scorer.gain(half, whole)[0]
         ratio = np.clip(second / first, DECAY, 1.0) if first > 0 else 1.0
-        if doublings == 2:
-            return bool(second * ratio**2 > SURELY * WORTH * whole.best_loss)
         gain = max(second * ratio, (first + second) * DECAY**2 / (1 + DECAY))
         return bool(gain > WORTH * whole.best_loss)
 
