@@ -20,7 +20,7 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
 from ulmus.models import _effort, adaptive
 from ulmus.models._log_global import KEPT
-from ulmus.models._log_stage import LEAF_TOLERANCE, calibrated_loss
+from ulmus.models._log_stage import LEAF_TOLERANCE, LogStages, calibrated_loss
 from ulmus.models.summary import chosen as summary
 from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.log_loss import losses, targets
@@ -371,3 +371,42 @@ def test_what_all_rows_held_out_together_do_not_tell_costs_neither_leaves_nor_a_
     best, lowest = trials[best_trial(trials)], min(trial.loss for trial in trials)
     assert (best.loss - lowest) * total <= 0.1 + 1e-9  # nats
     assert all((trial.loss - lowest) * total > 0.1 for trial in trials if trial.C < best.C)
+
+
+def test_a_global_model_alone_is_calibrated_by_leave_one_out_of_every_row(monkeypatch):
+    kept = {}
+    left_out = LogStages._left_out
+
+    def keeping(stages, model, solution, C):
+        kept.update(stages=stages, problem=replace(model.problem, C=C), solution=solution)
+        kept["found"] = left_out(stages, model, solution, C)
+        return kept["found"]
+
+    monkeypatch.setattr(LogStages, "_left_out", keeping)
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(1200, 3))
+    y = (X[:, 0] + 0.5 * rng.normal(size=1200) > 0).astype(int)
+    X[1100:], y[1100:] = X[:100], y[:100]  # copies leave together
+    quick().fit(X, y)
+    found, problem = kept["found"], kept["problem"]
+    assert len(kept["stages"].work.rows) == len(found.T) == 1100
+    some, exact = np.arange(0, 1100, 11), []
+    for row in some:
+        weight = problem.weight.copy()
+        weight[row] = 0.0
+        without = fit_softmax(replace(problem, rows=replace(problem.rows, weight=weight)), tol=1e-9)
+        exact.append(without.F[row])
+    true, near = (losses(targets(found.T[some]), F) for F in (np.array(exact), found.P[some]))
+    assert near.mean() == pytest.approx(true.mean(), rel=0.02)
+    inside = losses(targets(found.T[some]), kept["solution"].F[some])
+    # by second order, of a model whose passes end at 3e-4 of its objective
+    assert np.abs(near - true).mean() < 0.25 * np.abs(inside - true).mean()
+
+
+def test_every_row_of_a_clean_table_says_how_sure_answers_may_be():
+    rng = np.random.RandomState(0)
+    y = rng.randint(0, 2, 4000)
+    X = rng.normal(size=(4000, 3)) + 12 * y[:, None]
+    model = quick().fit(X[:2000], y[:2000])
+    assert model.local_ is None
+    assert log_loss(model, X[2000:], y[2000:]) < 2 / 2000  # 500 rows were held out, and could say 1 / 500

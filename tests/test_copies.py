@@ -19,7 +19,7 @@ from ulmus import (
 )
 from ulmus.engine import Rows
 from ulmus.features import sampling
-from ulmus.features.sampling import distinct_count, gathered, left_out_together, row_keys
+from ulmus.features.sampling import distinct_count, gathered, left_out_together, merged, row_keys
 from ulmus.solvers.path import RidgePath
 from ulmus.statistics import Statistics
 
@@ -175,3 +175,29 @@ def test_distinct_rows_are_counted_as_far_as_it_is_asked():
     for enough in (10, 49, 50, 51, 10_000):
         found = distinct_count(X, enough)
         assert found == 50 or enough <= found < 50
+
+
+def test_merged_rows_have_one_order_with_copies_and_without():
+    rng = np.random.RandomState(0)
+    rows = Rows(rng.normal(size=(50, 2)), rng.normal(size=(50, 1)), rng.uniform(1, 2, 50), place=np.arange(50))
+    once = merged(rows, np.random.RandomState(1))
+    twice = merged(rows.take(np.repeat(np.arange(50), 2)), np.random.RandomState(1))
+    assert_array_equal(twice.place, once.place)
+    assert_array_equal(rows.X[once.place], once.X)
+    assert_array_equal(rows.weight[once.place], once.weight)
+    assert_allclose(twice.weight, 2 * once.weight)
+    assert_allclose(twice.T, once.T)
+
+
+def test_samples_of_very_many_rows_are_drawn_from_one(monkeypatch):
+    rng = np.random.RandomState(0)
+    rows = Rows(rng.normal(size=(2_000, 2)), np.arange(2_000.0)[:, None])
+    assert sampling.fewer(rows, rng) is rows
+    monkeypatch.setattr(sampling, "DRAWN_FROM", 300)
+    monkeypatch.setattr(sampling, "MANY_TIMES", 2)
+    some = sampling.fewer(rows, np.random.RandomState(1))
+    assert len(np.unique(some.T)) == len(some) == 300
+    mixed = rng.permutation(2_000)
+    again = sampling.fewer(rows.take(mixed), np.random.RandomState(1))
+    assert_array_equal(again.T, some.T)
+    assert abs(some.T.mean() - 1_000) < 4 * 2_000 / np.sqrt(12 * 300)

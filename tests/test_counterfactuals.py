@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from ulmus import AdaptiveClassifier, AdaptiveRegressor, ELMRegressor, KELMClassifier, KELMRegressor, NKELMRegressor
+from ulmus.explain.counterfactual import Nearest
 from ulmus.models._games import game_of, slopes_of
 
 RNG = np.random.RandomState(0)
@@ -41,6 +42,24 @@ def test_the_row_found_crosses_and_is_near_the_nearest(make):
     best = nearest_on_a_grid(model, rows, 1.5, unit)
     assert np.mean(ours <= 1.1 * best + 0.01) >= 0.75
     assert (ours <= 1.5 * best + 0.02).all()
+
+
+def test_a_search_asks_the_model_a_few_times():
+    asked = []
+
+    def margin(rows, takes):
+        asked.append(len(rows))
+        return rows[:, 0] + 0.3 * np.sin(3 * rows[:, 1]) - 1.0
+
+    def slope(row, takes):
+        return np.array([1.0, 0.9 * np.cos(3 * row[1])])
+
+    own = np.array([-1.0, 0.3])
+    search = Nearest(own, np.full(2, -2.0), np.full(2, 2.0), np.ones(2), np.zeros(2, bool))
+    found, _ = search.search(np.array([1.9, -1.0]), np.zeros(0, int), margin, slope)
+    assert margin(found[None], None)[0] == pytest.approx(0.0, abs=1e-9)
+    assert np.linalg.norm(found - own) < 1.77  # the nearest is at 1.712, where both numbers change
+    assert len(asked) < 100  # of frames every question costs milliseconds
 
 
 def people(n=250):

@@ -26,6 +26,7 @@ from ulmus.models._effort import EFFORTS
 from ulmus.solvers import local, log_local
 from ulmus.solvers.cells import CellSolver
 from ulmus.solvers.softmax import LogProblem, fit_softmax
+from ulmus.tuning.leaf_metric import HostCut, LeafMetric, tasks_of
 from ulmus.tuning.local import LOG, SQUARES, LocalChoice, LocalSearch, Remainder
 
 LEAF_KERNELS = ("laplacian_l1", "matern32", "rbf", "laplacian")
@@ -312,3 +313,61 @@ def test_cells_of_a_stream_are_solved_as_on_the_cpu(tolerance):
     assert_array_equal(there.partition.starts, here.partition.starts)
     orders = np.argsort(here.numbers), np.argsort(there.numbers)
     assert relative_error(there.alpha[orders[1]], here.alpha[orders[0]]) < (1e-8 if tolerance is None else 1e-2)
+
+
+def sampled(weighted, n=1_500):
+    """Rows with a wave along the second of four columns, some of them equal."""
+    rng = np.random.RandomState(3)
+    X = rng.normal(size=(n, 4))
+    X[::50] = X[1::50]
+    T = np.column_stack([np.sin(6 * X[:, 1]) + 0.2 * X[:, 0], X[:, 2] ** 2])
+    return Rows(X, T / T.std(axis=0), rng.uniform(0.5, 3, n) if weighted else None)
+
+
+@pytest.mark.parametrize("kernel", ["laplacian_l1", "matern32", "rbf"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leaves_that_teach_a_metric_say_what_those_of_the_cpu_say(monkeypatch, kernel, weighted):
+    monkeypatch.setattr(batches, "BATCH_BYTES", 8 * 5 * 6 * 500**2)
+    rows, A = sampled(weighted), np.array([1.0, 0.5, 0.7, 0.0])
+    here, there = HostCut.of(rows, kernel, A, 5, 1), Driver(accelerator()).metric_cut(rows, kernel, A, 5)
+    tasks, same = (tasks_of(cut.partition, rows.X[:9] * A) for cut in (here, there))
+    for ours, theirs in zip(tasks, same, strict=True):
+        assert_array_equal(np.concatenate(ours), np.concatenate(theirs))
+    here, there = (cut.leaves(tasks) for cut in (here, there))
+    grid = (0.5, 1.0, 2.0), (1e-3, 1e-1)
+    assert there.answers(*grid).shape == (3, 2, sum(len(held) for _, held in tasks), 2)
+    assert relative_error(there.answers(*grid), here.answers(*grid)) < 1e-9
+    assert relative_error(there.slopes(1.0, 1e-2), here.slopes(1.0, 1e-2)) < 1e-9
+
+
+@pytest.mark.parametrize("kernel", ["laplacian_l1", "matern32"])
+def test_the_metric_of_leaves_is_that_of_the_cpu(kernel):
+    rows, A = sampled(weighted=True, n=3_000), np.array([1.0, 0.3, 1.0, 0.0])
+    told_by = (rows, kernel, Plain.of(rows.T, rows.weight), "auto", 0, 1)
+    (here, losses), (there, same) = (
+        LeafMetric(*told_by, elsewhere).search(A) for elsewhere in (None, Driver(accelerator()).metric_cut)
+    )
+    assert not np.array_equal(here, A)
+    assert_allclose(there, here, rtol=1e-9)
+    assert_allclose(same, losses, rtol=1e-9)
+
+
+def test_equal_rows_teach_no_metric_on_the_device():
+    rows = Rows(np.ones((50, 3)), np.arange(50.0)[:, None])
+    A = np.ones(3)
+    found = LeafMetric(rows, "matern32", Plain(np.ones(1)), "auto", 0, 1, Driver(accelerator()).metric_cut).search(A)
+    assert found[0] is A
+
+
+def test_leaves_teach_the_metric_of_a_fit_where_it_is_fitted(monkeypatch):
+    monkeypatch.setattr("ulmus.models._effort.MANY_ROWS", 500)
+    X, y = table()
+    cut, asked = Driver.metric_cut, []
+    monkeypatch.setattr(Driver, "metric_cut", lambda *given: asked.append(1) or cut(*given))
+    found = []
+    for device in ("cpu", DEVICE):
+        model = ulmus.AdaptiveRegressor(categorical_features=[3], device=device, random_state=0, n_jobs=1)
+        model._plan = replace(EFFORTS["fast"], landmarks=60, leaf_rows=150, wide_leaf_rows=150, quick=False)
+        found.append(model.fit(X[:700], y[:700]).predict(X[700:]))
+        assert bool(asked) == (device == DEVICE)
+    assert relative_error(found[1], found[0]) < 1e-6

@@ -78,6 +78,13 @@ def test_a_frame_of_every_kind_is_set_to_levels_dates_and_numbers():
     assert model.accumulated_effects(frame, "gaps", bins=5).average.shape == (6,)
     display = EffectsDisplay.from_estimator(model, frame, ["number", "town", ("number", "gaps")], resolution=5)
     assert len(display.effects_) == 3
+    for pair in (("number", "town"), ("town", "number"), ("town", "twice")):
+        display = EffectsDisplay.from_estimator(model, frame, [pair], resolution=20)
+        (axes,) = (each for each in np.ravel(display.axes_) if each is not None)
+        labels = [[label.get_text() for label in ticks] for ticks in (axes.get_yticklabels(), axes.get_xticklabels())]
+        levels = labels[pair.index("town")]
+        assert sorted(levels) == sorted("uvwxyz")
+        assert display.effects_[0].average.shape == tuple(len(each) for each in labels)
 
 
 def accumulated_by_definition(predict, rows, j, edges):

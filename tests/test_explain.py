@@ -32,6 +32,7 @@ from ulmus import (
 )
 from ulmus.explain import explain
 from ulmus.explain.game import Products, local_products
+from ulmus.explain.sampling import sampled_interactions
 from ulmus.explain.shapley import shapley_values
 from ulmus.features.dates import DateParts
 from ulmus.features.partition import random_partition
@@ -96,6 +97,42 @@ def test_interactions_equal_all_coalitions_and_rows_add_up_to_values():
     off = ~np.eye(6, dtype=bool)
     np.testing.assert_allclose(found.interactions[:, off], expected[:, off], atol=1e-10)
     np.testing.assert_allclose(found.interactions.sum(axis=2), found.values, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: KELMRegressor(kernel="matern32", gamma=0.1, C=10.0),
+        lambda: NKELMClassifier(40, kernel="matern32", gamma=0.1, C=10.0, random_state=0),
+    ],
+    ids=["matern32", "classes"],
+)
+def test_interactions_of_other_kernels_are_sampled_with_an_error(make):
+    y = Y if "Regressor" in type(make()).__name__ else np.digitize(Y, [-0.5, 0.5])
+    model, background = make().fit(X, y), X[100:140]
+    found = model.explain(X[:3], background, interactions=True, rounds=4)
+    expected = interactions_by_definition(by_definition(model, X[:3], background)) / 2
+    pairs, errors = (each.reshape(expected.shape) for each in (found.interactions, found.interaction_errors))
+    off = ~np.eye(6, dtype=bool)
+    assert (np.abs(pairs - expected)[:, off] <= 4 * errors[:, off] + 1e-12).all()
+    assert np.abs(pairs - expected)[:, off].mean() < 0.1 * np.abs(expected[:, off]).max()
+    np.testing.assert_allclose(found.interactions.sum(axis=2), found.values, atol=1e-12)
+    one = found[1] if found.values.ndim == 2 else found[1, :, 2]
+    assert one.interactions.shape == one.interaction_errors.shape == (6, 6)
+
+
+def test_sampled_interactions_of_pairs_are_exact():
+    rng = np.random.RandomState(0)
+    U, B, weight = rng.normal(size=(3, 4)), rng.normal(size=(9, 4)), rng.dirichlet(np.ones(9))
+
+    def score(V):
+        return np.column_stack([V[:, 0] * V[:, 1] + V[:, 2], np.sin(V[:, 1] + V[:, 3])])
+
+    groups = [[j] for j in range(4)]
+    found, errors = sampled_interactions(score, groups, U, B, weight, 1, np.random.RandomState(1))
+    expected = interactions_by_definition(coalition_scores(score, groups, U, B, weight))
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert (errors[:, [0, 1], [1, 0], 0] > 0).all()
 
 
 def table(n=400):
@@ -332,7 +369,6 @@ def test_large_weights_are_told_and_values_still_add_up():
         ({"background_weight": [1.0]}, "background_weight must be 7"),
         ({"background_weight": -np.ones(7)}, "none negative"),
         ({"groups": [0, 1]}, "groups must be 6 whole numbers"),
-        ({"method": "sampled", "interactions": True}, "interactions are exact"),
     ],
     ids=lambda v: str(v)[:20] if isinstance(v, str) else ",".join(v),
 )
@@ -340,11 +376,6 @@ def test_what_cannot_be_is_refused(options, message):
     model = KELMRegressor(gamma=0.1, C=10.0).fit(X, Y)
     with pytest.raises(ValueError, match=message):
         model.explain(X[:2], **{"background": BACKGROUND, **options})
-
-
-def test_interactions_of_other_kernels_are_refused():
-    with pytest.raises(ValueError, match="product kernels"):
-        KELMRegressor(kernel="matern32", gamma=0.1, C=1.0).fit(X, Y).explain(X[:2], interactions=True)
 
 
 def test_pictures_show_what_the_explanation_says():

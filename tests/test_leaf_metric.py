@@ -10,7 +10,7 @@ from ulmus.engine import Rows
 from ulmus.models._effort import EFFORTS, MANY_ROWS
 from ulmus.tuning import leaf_metric
 from ulmus.tuning.budget import Budget
-from ulmus.tuning.leaf_metric import LeafMetric
+from ulmus.tuning.leaf_metric import HostCut, Leaf, LeafMetric, tasks_of
 from ulmus.tuning.views import ViewSearch
 
 
@@ -47,15 +47,16 @@ def test_columns_that_were_left_out_stay_out():
 
 
 def test_slopes_are_those_of_kernel_ridge_by_finite_differences():
-    search = looking(rough(1_500))
-    A = np.array([0.5, 1.0, 0.3, 0.3, 0.3, 0.3])
-    leaves = search._leaves(A, slice(1))
-    found = search._slopes(leaves, 1.0, 1e-2)
-    (leaf,), step = leaves, 1e-6
+    rows, A = rough(1_500), np.array([0.5, 1.0, 0.3, 0.3, 0.3, 0.3])
+    cut = HostCut.of(rows, "matern32", A, 0, 1)
+    leaves = cut.leaves(tasks_of(cut.partition, rows.X[:1] * A))
+    found = leaves.slopes(1.0, 1e-2)
+    (leaf,), step = leaves._leaves, 1e-6
+    centred = leaf.T - leaf.T.mean(axis=0)
+    cross, K = leaf._kernel(1.0)
+    alpha = np.linalg.solve(K + 1e-2 * np.eye(len(K)), centred)
 
     def answers(U):
-        cross, K = search._kernel(leaf, 1.0)
-        alpha = np.linalg.solve(K + 1e-2 * np.eye(len(K)), leaf.T - leaf.T.mean(axis=0))
         out = np.empty((len(U), len(leaf.U)))
         cross.transform_block(U, out)
         return out @ alpha
@@ -64,6 +65,25 @@ def test_slopes_are_those_of_kernel_ridge_by_finite_differences():
         moved = step * np.eye(6)[j]
         slope = (answers(leaf.U_held + moved) - answers(leaf.U_held - moved)) / (2 * step)
         assert found[j] == pytest.approx((slope**2).mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize(("kernel", "power"), [("matern32", 1), ("laplacian", 1), ("rbf", 2)])
+def test_the_unit_of_a_leaf_is_the_median_distance(kernel, power):
+    U = np.random.RandomState(0).normal(size=(31, 3))
+    U[4] = U[3]
+    away = np.linalg.norm(U[:, None] - U, axis=2)[np.triu_indices(31, 1)]
+    leaf = Leaf(kernel, U, np.zeros((31, 1)), None, U, None)
+    assert leaf.unit == pytest.approx(np.quantile(away[away > 0], 0.5, method="lower") ** -power)
+
+
+def test_a_leaf_of_equal_rows_is_no_larger_than_others():
+    """Rows that cannot be cut stay together, however many: a kernel matrix of all of them would fill the memory."""
+    rows = rough(4_000)
+    X = np.where(np.arange(4_000)[:, None] < 3_000, 0.5, rows.X)[np.random.RandomState(0).permutation(4_000)]
+    cut = HostCut.of(replace(rows, X=X), "laplacian_l1", np.ones(6), 0, 1)
+    assert np.diff(cut.partition.starts).max() >= 3_000
+    sizes = [len(a) + len(b) for a, b in tasks_of(cut.partition, X[:100])]
+    assert max(sizes) == leaf_metric.LEAF_ROWS
 
 
 def test_threads_change_nothing():

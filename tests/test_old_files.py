@@ -24,9 +24,16 @@ def test_a_kernel_model_of_format_1_loads_and_answers_the_same():
     loaded = ulmus.load(FILES / "kelm_regressor_format_1.ulmus")
     fresh = ulmus.KELMRegressor(random_state=0).fit(X, np.sin(X[:, 0]), np.arange(12) % 3 + 1.0)
     assert loaded.gamma_ == fresh.gamma_
-    assert relative_error(loaded.alpha_, fresh.alpha_) <= 1e-8
-    for one, other in zip(loaded.predict(NEW, return_std=True), fresh.predict(NEW, return_std=True), strict=True):
-        assert relative_error(one, other) <= 1e-8
+    assert loaded.C_ == fresh.C_
+    # the C of so few rows without noise is huge: weights and deviations of another processor share few digits
+    weight = np.arange(12) % 3 + 1.0
+    lost = np.finfo(float).eps * np.linalg.cond(
+        np.exp(-fresh.gamma_ * (X - X.T) ** 2) + np.diag(1 / (fresh.C_ * weight))
+    )
+    assert relative_error(loaded.alpha_, fresh.alpha_) <= lost
+    (mean, deviation), (again, as_far) = (model.predict(NEW, return_std=True) for model in (loaded, fresh))
+    assert relative_error(mean, again) <= 1e-8
+    assert relative_error(deviation, as_far) <= lost
     assert relative_error(loaded.predict_interval(NEW), fresh.predict_interval(NEW)) <= 1e-8
     assert len(loaded.tuning_.trials) == len(fresh.tuning_.trials)
 
@@ -114,7 +121,8 @@ def test_a_model_of_format_2_loads_answers_the_same_and_learns_on(name, monkeypa
         for method in ("predict", "predict_proba", "predict_interval", "residual_kernel", "error_bound"):
             if hasattr(fresh, method) and (method, name) != ("error_bound", "nkelm_iterative"):
                 answers = [getattr(model, method)(NEW) for model in (loaded, fresh)]
-                assert relative_error(*(np.asarray(a, float) for a in answers)) <= 1e-8, method
+                close = 1e-8 if name != "nkelm_iterative" else 10 * fresh.tol  # its iterations end there
+                assert relative_error(*(np.asarray(a, float) for a in answers)) <= close, method
         if not hasattr(fresh, "partial_fit") or name in ("nkelm_iterative", "elm_ordinal"):
             return
         target = LABELS if hasattr(fresh, "classes_") else np.c_[Y, -Y] if name == "nkelm_regressor" else Y
@@ -141,7 +149,8 @@ def test_an_adaptive_model_whose_parts_were_attributes_loads_and_answers_the_sam
         assert len(asked) == 3
         for key in asked:
             found = getattr(model, key.partition(".")[2])(new)
-            np.testing.assert_allclose(found, answers[key], rtol=1e-9, atol=1e-12)
+            # coordinates are of single precision, and another processor may round one the other way
+            np.testing.assert_allclose(found, answers[key], rtol=np.finfo(np.float32).eps, atol=1e-12)
         assert model.memory_ > model.map_.landmarks_.nbytes
         assert model.feature_importances_.shape == (2,)
         assert len(model.trials_) == 2

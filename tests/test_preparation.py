@@ -5,9 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm, rankdata
 
+from ulmus import engine
 from ulmus.features import preparation
 from ulmus.features.category import LEVELS, PRIOR, Category
 from ulmus.features.curves import MANY, STRETCHES, interpolated
+from ulmus.features.metric import through
 from ulmus.features.preparation import PREPARATIONS, Columns, Preparation
 
 RNG = np.random.RandomState(0)
@@ -174,3 +176,21 @@ def test_rows_of_numbers_are_prepared_without_asking_for_their_parts():
     parts = RNG.randint(0, 5, 50)
     by_parts = prepared.transform_without(X, parts, dict.fromkeys(range(5), ()))
     assert_array_equal(prepared.transform_learned(X, T, None, parts), by_parts)
+
+
+@pytest.mark.parametrize("means", [False, True])
+@pytest.mark.parametrize("metric", [np.array([1.0, 0.0, 0.5, 2.0]), RNG.normal(size=(4, 2))], ids=["diagonal", "full"])
+def test_rows_are_prepared_and_shown_tile_by_tile(monkeypatch, means, metric):
+    """Nothing but what the metric shows is held of all rows, and that is the same as in two steps."""
+    rng, n = np.random.RandomState(0), 1_000
+    X = np.column_stack([rng.normal(size=(n, 3)), rng.randint(0, LEVELS + 5 if means else 2, n)])
+    X[::9, 1] = np.nan
+    T, part = rng.normal(size=(n, 1)), np.arange(n) % 3
+    prepared = Preparation.of("quantile", X, T, None, np.array([False, False, False, True]))
+    assert prepared.has_means == means
+    width = prepared.transform(X).shape[1]
+    A = np.resize(metric, (width, *metric.shape[1:]))
+    new, learned = (through(Z, A) for Z in (prepared.transform(X), prepared.transform_learned(X, T, None, part)))
+    monkeypatch.setattr(engine, "BLOCK_BYTES", 100 * 8 * 4)
+    assert_array_equal(prepared.transform(X, A), new)
+    assert_array_equal(prepared.transform_learned(X, T, None, part, A), learned)

@@ -57,6 +57,16 @@ def test_sets_are_those_of_the_definition():
         np.testing.assert_array_equal(by_class[:, k], 1.0 - P[:, k] <= limit)
 
 
+def test_several_coverages_are_those_of_one_at_a_time():
+    X, y = blobs(0, 400)
+    model = NKELMClassifier(50, random_state=0).fit(X, y)
+    for options in ({}, {"method": "threshold"}, {"by_class": True}):
+        both = model.predict_set(X[:50], [0.8, 0.95], **options)
+        each = [model.predict_set(X[:50], coverage, **options) for coverage in (0.8, 0.95)]
+        np.testing.assert_array_equal(both, np.stack(each, axis=1))
+    assert (each[0] != each[1]).any()
+
+
 @pytest.mark.parametrize(
     "model",
     [

@@ -206,9 +206,9 @@ def test_where_the_sample_decides_cuts_the_error_is_that_of_memory(monkeypatch):
     y, truth = clean(inputs) + 0.05 * rng.standard_normal(n), clean(fresh) + 0.05 * rng.standard_normal(20_000)
     choose = AdaptiveModel._choose_view
 
-    def chosen(model, rows, coding, columns, rng, n_rows=None):
+    def chosen(model, rows, coding, columns, rng, backend, n_rows=None):
         if n_rows is None:
-            views.append(choose(model, rows, coding, columns, rng))
+            views.append(choose(model, rows, coding, columns, rng, backend))
         return views[-1]
 
     monkeypatch.setattr(AdaptiveModel, "_choose_view", chosen)

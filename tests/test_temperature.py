@@ -133,14 +133,14 @@ def test_a_rare_class_among_noise_costs_no_more_than_its_frequency():
 
 @pytest.mark.parametrize("n", [20, 200, 2000])
 @pytest.mark.parametrize("classes", [2, 5])
-def test_where_no_row_is_wrong_the_chance_of_an_error_is_that_of_the_rule_of_succession(n, classes):
-    """All rows alike: P(another class) is 1/(n + 2), not 0, but for the floor."""
+def test_where_no_row_is_wrong_the_chance_of_an_error_is_that_of_half_a_row(n, classes):
+    """All rows alike: P(another class) is 1/(2n + 2), not 0, but for the floor."""
     y = np.arange(n) % classes
     scores = np.where(y[:, None] == np.arange(classes), 1.0, -1.0)
     a, _ = fit_temperature(scores, y, np.ones(n))
     wrong = 1 - softmax(a * scores, axis=1)[np.arange(n), y]
-    np.testing.assert_allclose(wrong, 1 / (n + 2), rtol=1e-6)
-    assert a < np.log((n + 2.0) * classes)  # without the bound: as large as the search goes
+    np.testing.assert_allclose(wrong, 1 / (2 * n + 2), rtol=1e-6)
+    assert a < np.log((2 * n + 2.0) * classes)  # without the bound: as large as the search goes
 
 
 def test_the_bound_of_the_temperature_is_that_of_platts_targets_on_rows_that_are_right():
@@ -149,7 +149,7 @@ def test_the_bound_of_the_temperature_is_that_of_platts_targets_on_rows_that_are
     y = rng.randint(2, size=300)
     scores = np.column_stack([-margin, margin]) * np.where(y == 1, 1.0, -1.0)[:, None]
     a, _ = fit_temperature(scores, y, np.ones(300))
-    target, tried = 301 / 302, np.linspace(0.5, 1.5, 2001)
+    target, tried = 1 - 1 / 602, np.linspace(0.5, 1.5, 2001)
 
     def loss(b):
         p = 1 / (1 + np.exp(-2 * b * margin))

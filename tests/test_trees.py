@@ -13,7 +13,7 @@ from test_onnx import TOLERANCE, assert_equal_outputs
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.models import _effort
-from ulmus.models._trees import PARTS, best_share, parts_for_trees
+from ulmus.models._trees import best_share, parts_for_trees
 from ulmus.solvers import boosted
 from ulmus.solvers.boosted import BoostedTrees, Boosting, grown_trees, rounded_down
 from ulmus.tuning.views import Budget
@@ -119,6 +119,16 @@ def test_every_tree_is_a_step_of_newton_in_its_leaves(by_log):
     np.testing.assert_allclose(model.fitted, before + value[leaf], atol=1e-12)
 
 
+@pytest.mark.parametrize("by_log", [False, True])
+def test_threads_that_share_the_rows_of_a_tree_change_nothing(monkeypatch, by_log):
+    monkeypatch.setattr(boosted, "PIECE", 70)
+    X, y = steps(400)
+    T = coded(np.digitize(y, [0.5, 1.5]), 3) if by_log else y[:, None]
+    one, three = (Boosting(Rows(single(X), T), single(X), by_log, np.random.RandomState(0)) for _ in range(2))
+    np.testing.assert_array_equal(three.grow(5, 3), one.grow(5))
+    np.testing.assert_array_equal(three.fitted, one.fitted)
+
+
 @pytest.mark.parametrize("labels", [None, 2, 3])
 def test_trees_answer_new_rows_about_as_well_as_scikit_learns(labels):
     X, y = steps(2_000)
@@ -174,14 +184,14 @@ def test_parts_keep_copies_and_groups_together_and_no_class_away():
     labels[:3], labels[50:] = 2, 1
     labels[200:203] = 2
     every = np.arange(400)
-    part = parts_for_trees(Rows(X, coded(labels, 3)), every, True, 0)
+    part = parts_for_trees(Rows(X, coded(labels, 3)), every, 5, True, 0)
     np.testing.assert_array_equal(part[:200], part[200:])
     fold = np.arange(400) // 30
-    grouped = parts_for_trees(Rows(X, coded(labels, 3), fold=fold), every, True, 0)
+    grouped = parts_for_trees(Rows(X, coded(labels, 3), fold=fold), every, 5, True, 0)
     assert all(len(np.unique(grouped[(fold == k) & (grouped >= 0)])) <= 1 for k in range(14))
     for parts in (part, grouped):
-        assert all(set(labels[parts != k]) == {0, 1, 2} for k in range(PARTS))
-    few = parts_for_trees(Rows(X, X[:, :1]), np.arange(40), False, 0)
+        assert all(set(labels[parts != k]) == {0, 1, 2} for k in range(5))
+    few = parts_for_trees(Rows(X, X[:, :1]), np.arange(40), 5, False, 0)
     np.testing.assert_array_equal(few, np.where(every < 40, 0, -1))
 
 

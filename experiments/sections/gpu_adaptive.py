@@ -3,7 +3,7 @@
 Three tables: a million rows of ten features (that of section (ac)), ten million of 28 (that of sections (x) and (y)),
 and CovType, covtype.parquet in the folder ULMUS_DATA, a fifth of its rows for the test. *Boosted* is
 HistGradientBoosting with 500 trees and early stopping on all cores. Seconds are those of ``fit``; PyTorch, CUDA and the
-kernels are warmed up on a small problem first, as are threads.
+kernels are warmed up on smaller problems first, as are threads.
 """
 
 import gc
@@ -22,6 +22,7 @@ from experiments.runner.report import Options, Section
 from experiments.sections.gpu_common import device_facts, problem
 from experiments.sections.problems import forest
 from ulmus import AdaptiveClassifier, AdaptiveRegressor
+from ulmus.models._effort import MANY_ROWS
 
 #: Training rows and targets, test rows and targets.
 Table = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -71,8 +72,9 @@ def fitted(model: Any, X: np.ndarray, y: np.ndarray) -> float:
 
 
 def warm_up() -> None:
-    X, y, _, _ = problem(60_000, 10)
+    X, y, _, _ = problem(MANY_ROWS, 10)
     AdaptiveRegressor(device="cuda", random_state=0).fit(X, y).predict(X)
+    X, y = X[:60_000], y[:60_000]
     AdaptiveClassifier(device="cuda", random_state=0).fit(X, np.digitize(y, [0.0, 1.0])).predict(X)
 
 

@@ -45,6 +45,8 @@ class Host:
     is_gpu: ClassVar[bool] = False
     #: Leaves of a search are scored by its own threads.
     leaf_trials: ClassVar[None] = None
+    #: So are those that teach a metric.
+    metric_cut: ClassVar[None] = None
 
     def received(self, rows: Rows) -> Rows:
         """Rows as the backend takes them."""

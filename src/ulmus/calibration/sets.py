@@ -51,29 +51,32 @@ def class_scores(P: np.ndarray, method: str) -> np.ndarray:
 
 
 def prediction_sets(
-    P: np.ndarray, P_held: np.ndarray, held: LabelScores, coverage: float, method: str, by_class: bool
+    P: np.ndarray, P_held: np.ndarray, held: LabelScores, coverage: Any, method: str, by_class: bool
 ) -> np.ndarray:
     """Which classes are in the set of every row: ``[row, class]``, from probabilities of new and of left-out rows.
 
-    With ``by_class`` the quantile of every class is that of rows of this class, so that each is covered.
+    Several coverages give ``[row, coverage, class]``. With ``by_class`` the quantile of every class is that of rows of
+    this class, so that each is covered.
     """
-    level = coverages(coverage)[0][:1]
+    levels, one = coverages(coverage)
     scores = class_scores(P, method)
     of_true = class_scores(P_held, method)[np.arange(len(held.true)), held.true]
-    limits = np.full(P.shape[1], np.inf)
-    few = []
+    limits = np.full((len(levels), P.shape[1]), np.inf)
     every: list[Any] = list(range(P.shape[1])) if by_class else [slice(None)]
-    for k in every:
-        w = np.where(held.true == k, held.weight, 0.0) if by_class else held.weight
-        if borne(float(w.sum()), np.array([[1.0 - level[0], 1.0]])):
-            limits[k] = upper(of_true, w, level)[0, 0]
-        else:
-            few.append(k)
-    if few:
-        which = f"{len(few)} classes have" if by_class else "there are"
-        warnings.warn(
-            f"{which} too few rows that were left out for a coverage of {coverage:g}; "
-            f"{'these classes are' if by_class else 'every class is'} in every set",
-            stacklevel=4,
-        )
-    return scores <= limits + 1e-12
+    for limit, level in zip(limits, levels, strict=True):
+        few = 0
+        for k in every:
+            w = np.where(held.true == k, held.weight, 0.0) if by_class else held.weight
+            if borne(float(w.sum()), np.array([[1.0 - level, 1.0]])):
+                limit[k] = upper(of_true, w, np.array([level]))[0, 0]
+            else:
+                few += 1
+        if few:
+            which = f"{few} classes have" if by_class else "there are"
+            warnings.warn(
+                f"{which} too few rows that were left out for a coverage of {level:g}; "
+                f"{'these classes are' if by_class else 'every class is'} in every set",
+                stacklevel=4,
+            )
+    inside = scores[:, None] <= limits + 1e-12
+    return inside[:, 0] if one else inside

@@ -7,9 +7,10 @@ those that make the labels most likely. The share is what makes a robust: scores
 model left to itself extrapolates, and for softmax alone one such row outweighs all others and drives a to 0. It also is
 a floor: with :math:`\varepsilon = 1` probabilities are the frequencies, so that a fit is never worse than these.
 
-Where no row is wrong, nothing would keep a from growing. By the rule of succession n rows that are right leave a chance
-of 1/(n + 2) that the next one is not, and so a is never larger than the best for the rows that are right when each
-counts as of its class by (n + 1)/(n + 2) only, as in Platt's scaling. Rows that are wrong could but lower that.
+Where no row is wrong, nothing would keep a from growing. n rows that are right leave a chance of 1/(2n + 2) that the
+next one is not (the estimate of Krichevsky and Trofimov, whose regret in log loss is the least), and so a is never
+larger than the best for the rows that are right when each counts as of another class by that much, as in Platt's
+scaling. Rows that are wrong could but lower that.
 """
 
 import warnings
@@ -140,7 +141,7 @@ def fit_temperature(class_scores: np.ndarray, indices: np.ndarray, weight: np.nd
 
 
 def _most(scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> float:
-    """The log a that is best for the rows that are right when each may be of another class, by a chance of 1/(n + 2).
+    """The log a that is best for the rows that are right when each may be of another class, by a chance of 1/(2n + 2).
 
     Where a is larger, ``Σ w (Σ_k p_k s_k − Σ_k q_k s_k)``, the slope of that loss, rises with it.
     """
@@ -149,7 +150,7 @@ def _most(scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> float:
     if not len(s):
         return np.inf
     own = s[np.arange(len(s)), indices[right]]
-    chance = 1.0 / (max(float(w.sum()), float(len(w))) + 2.0)
+    chance = 0.5 / (max(float(w.sum()), float(len(w))) + 1.0)
     target = (1.0 - chance) * own + chance * (s.sum(axis=1) - own) / (n_classes - 1)
     low, high = LOG_A[0] - 1.0, LOG_A[-1] + 1.0
 

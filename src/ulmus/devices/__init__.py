@@ -7,7 +7,8 @@ the operator of conjugate gradients, with its preconditioner in :mod:`~ulmus.dev
 in :mod:`~ulmus.devices.triton_kernels`. Adaptive models grow their trees in :mod:`~ulmus.devices.partition` and solve
 leaves in batches (:mod:`~ulmus.devices.batches`, :mod:`~ulmus.devices.leaves`; for the log loss
 :mod:`~ulmus.devices.log_leaves`, by :mod:`~ulmus.devices.inverses`), with kernel values from
-:mod:`~ulmus.devices.differences`; :mod:`~ulmus.devices.softmax` is their global log loss.
+:mod:`~ulmus.devices.differences`; :mod:`~ulmus.devices.softmax` is their global log loss, and
+:mod:`~ulmus.devices.metric_leaves` are the leaves that teach a metric.
 
 Before a GPU is asked for, only :mod:`~ulmus.devices.accelerator`, :mod:`~ulmus.devices.tensors` and
 :mod:`~ulmus.devices.routes` are imported, without PyTorch.

@@ -75,6 +75,15 @@ def leaf_batches(
         first = stop
 
 
+def padded(sets: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of several sets as rows of one matrix, and which of them are no padding."""
+    sizes = np.array([len(each) for each in sets])
+    inside = np.arange(sizes.max()) < sizes[:, None]
+    out = np.repeat(np.array([each[0] for each in sets])[:, None], inside.shape[1], axis=1)
+    out[inside] = np.concatenate(sets)
+    return out, inside
+
+
 def scaled_columns(torch: Any, rows: Any, inside: Any, scale: float) -> Any:
     """Rows ``[batch, row, column]`` scaled, as ``[batch, column, row]``; padding is far from everything."""
     X = (rows * scale).transpose(1, 2).contiguous()

@@ -15,6 +15,7 @@ from ulmus.devices.iterative import DeviceNormal, FusedKernel, fusable, fused_gr
 from ulmus.devices.kernel_ridge import fit_on_device
 from ulmus.devices.leaves import answers, fit_leaves
 from ulmus.devices.log_leaves import fit_log_leaves
+from ulmus.devices.metric_leaves import DeviceCut
 from ulmus.devices.partition import DeviceLevel
 from ulmus.devices.routes import direct_bytes
 from ulmus.devices.scorer import DeviceScorer
@@ -241,6 +242,12 @@ class Driver:
     def leaf_trials(self, *given: Any) -> np.ndarray:
         """Predictions of held-out rows by leaves with several penalties (:func:`ulmus.devices.trials.leaf_trials`)."""
         return leaf_trials(self.accelerator, *given)
+
+    def metric_cut(self, rows: Rows, kernel: str, A: np.ndarray, seed: int) -> DeviceCut:
+        """Rows as a metric shows them, cut into leaves that teach the next (:mod:`ulmus.tuning.leaf_metric`)."""
+        weight = None if rows.weight is None else self.accelerator.tensor(rows.weight)
+        there = self.matrix(rows.X), self.matrix(rows.T), weight
+        return DeviceCut.of(self.accelerator, kernel, *there, A, seed)
 
     def answers(self, local: LocalKernels, U: np.ndarray) -> np.ndarray:
         return answers(self.accelerator, local, self.inputs(local.U), self.inputs(U))

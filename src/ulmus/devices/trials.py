@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.batches import BATCH_BYTES, scaled_columns
+from ulmus.devices.batches import BATCH_BYTES, padded, scaled_columns
 from ulmus.devices.differences import scale_of, values
 from ulmus.devices.leaves import factored
 from ulmus.devices.log_leaves import log_minimum
@@ -32,7 +32,7 @@ def leaf_trials(
     width, start = max(1, BATCH_BYTES // (8 * most**2)), 0
     for first in range(0, len(tasks), width):
         some = tasks[first : first + width]
-        (rows, inside), (held, asking) = (_padded([task[side] for task in some]) for side in (0, 1))
+        (rows, inside), (held, asking) = (padded([task[side] for task in some]) for side in (0, 1))
         there = accelerator.tensor(inside, torch.bool)
         X = scaled_columns(torch, accelerator.tensor(data.U[rows]), there, scale)
         Q = (accelerator.tensor(data.U_held[held]) * scale).transpose(1, 2).contiguous()
@@ -54,12 +54,3 @@ def leaf_trials(
             out[i, start:stop] = (data.P_held[held] + accelerator.numpy(K @ alpha))[asking]
         start = stop
     return out
-
-
-def _padded(sets: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of several sets as rows of one matrix, and which of them are no padding."""
-    sizes = np.array([len(each) for each in sets])
-    inside = np.arange(sizes.max()) < sizes[:, None]
-    out = np.repeat(np.array([each[0] for each in sets])[:, None], inside.shape[1], axis=1)
-    out[inside] = np.concatenate(sets)
-    return out, inside

@@ -16,8 +16,10 @@ import numpy as np
 
 #: Rows of the data from which a search starts, and steps of it.
 STARTS, STEPS = 8, 60
-#: Bisections of the way back.
-HALVINGS = 40
+#: Points that are tried at once on the way back, and how often what lies between two of them is looked at closer.
+POINTS, CLOSER = 64, 6
+#: The least share of the distance that a step has to gain.
+GAIN = 1e-6
 
 #: Numbers and takes (of other columns: from which row, 0 the own, 1 the other) of rows → margins.
 Margin = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -45,8 +47,11 @@ class Nearest:
         """From a row on the wanted side to the nearest one that is found; None if it is not on that side."""
         numbers = np.clip(other, self.low, self.high)
 
+        def which(tried: np.ndarray, takes: np.ndarray) -> np.ndarray:
+            return np.asarray(margin(tried, takes[None]) >= 0)
+
         def there(numbers: np.ndarray, takes: np.ndarray) -> bool:
-            return bool(margin(numbers[None], takes[None])[0] >= 0)
+            return bool(which(numbers[None], takes)[0])
 
         if not there(numbers, takes):
             return None
@@ -54,7 +59,7 @@ class Nearest:
             back = takes.copy()
             back[k] = 0
             takes = back if there(numbers, back) else takes
-        numbers = self._nearer(numbers, takes, there)
+        numbers = self._nearer(numbers, takes, which)
         best = numbers
         for _ in range(STEPS):
             g, off = slope(numbers, takes), float(margin(numbers[None], takes[None])[0])
@@ -63,34 +68,43 @@ class Nearest:
                 break
             step = self.own + self.unit**2 * g * (float(g @ (numbers - self.own)) - off) / steep
             moved = np.clip(step, self.low, self.high)
-            for share in (1.0, 0.5, 0.25, 0.1):
-                tried = numbers + share * (moved - numbers)
-                if there(tried, takes):
-                    tried = self._nearer(tried, takes, there)
-                    if self.distance(tried, takes) < self.distance(best, takes) - 1e-12:
-                        break
+            ways = numbers + np.array([1.0, 0.5, 0.25, 0.1])[:, None] * (moved - numbers)
+            enough = (1.0 - GAIN) * self.distance(best, takes)
+            for way in ways[which(ways, takes)]:
+                tried = self._nearer(way, takes, which)
+                if self.distance(tried, takes) < enough:
+                    break
             else:
                 break
             best = numbers = tried
-        best = self._fewer(best, takes, there)
+        best = self._nearer(self._fewer(best, takes, which), takes, which)
         return self._rounded(best, other, takes, there), takes
 
-    def _nearer(self, numbers: np.ndarray, takes: np.ndarray, there: Callable[..., bool]) -> np.ndarray:
-        """The last point on the wanted side on the straight way back."""
+    def _nearer(self, numbers: np.ndarray, takes: np.ndarray, which: Callable[..., np.ndarray]) -> np.ndarray:
+        """The first point on the wanted side, of those tried, on the straight way from the row to such a point."""
         low, high = 0.0, 1.0
-        if there(self.own, takes):
-            return self.own.copy()
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            low, high = (low, middle) if there(self.own + middle * (numbers - self.own), takes) else (middle, high)
+        for _ in range(1 + CLOSER):
+            share = np.linspace(low, high, POINTS + 1)
+            wanted = which(self.own + share[:-1, None] * (numbers - self.own), takes)
+            first = int(np.argmax(np.append(wanted, True)))
+            if first == 0:
+                return self.own + low * (numbers - self.own)
+            low, high = share[first - 1], share[first]
         return self.own + high * (numbers - self.own)
 
-    def _fewer(self, numbers: np.ndarray, takes: np.ndarray, there: Callable[..., bool]) -> np.ndarray:
+    def _fewer(self, numbers: np.ndarray, takes: np.ndarray, which: Callable[..., np.ndarray]) -> np.ndarray:
         """Numbers that need not change are as they were, the least changed first."""
-        for k in np.argsort(np.abs(numbers - self.own) / np.maximum(self.unit, 1e-300)):
+        away = np.abs(numbers - self.own) / np.maximum(self.unit, 1e-300)
+        changed = np.flatnonzero(away)
+        if not len(changed):
+            return numbers
+        alone = np.repeat(numbers[None], len(changed), axis=0)
+        alone[np.arange(len(changed)), changed] = self.own[changed]
+        spare = changed[which(alone, takes)]  # by itself; then as long as it goes
+        for k in spare[np.argsort(away[spare], kind="stable")]:
             back = numbers.copy()
             back[k] = self.own[k]
-            numbers = back if there(back, takes) else numbers
+            numbers = back if which(back[None], takes)[0] else numbers
         return numbers
 
     def _rounded(

@@ -31,6 +31,8 @@ class Explanation:
     interactions : ndarray of shape (n_samples, n_features, n_features) or one more, or None
         Where they were asked for: values of pairs of inputs, half on either side of the diagonal; rows add up to
         ``values``.
+    interaction_errors : ndarray of the shape of ``interactions``, or None
+        Their standard errors; 0 where they are exact.
     """
 
     values: np.ndarray
@@ -40,6 +42,7 @@ class Explanation:
     errors: np.ndarray
     output_names: list[str] | None = None
     interactions: np.ndarray | None = None
+    interaction_errors: np.ndarray | None = None
 
     @property
     def exact(self) -> bool:
@@ -64,16 +67,16 @@ class Explanation:
             output = (self.output_names or []).index(output)
         several = self.values.ndim == 3
         some = {"values": self.values[rows], "errors": self.errors[rows], "base_values": self.base_values[rows]}
-        pairs = None if self.interactions is None else self.interactions[rows]
+        both = {"interactions": self.interactions, "interaction_errors": self.interaction_errors}
+        some |= {name: array[rows] for name, array in both.items() if array is not None}
         if several:
             some = {name: array[..., output] for name, array in some.items()}
-            pairs = None if pairs is None else pairs[..., output]
         names = self.output_names
         if isinstance(output, int | np.integer):
             names = None
         elif several and names is not None and output != slice(None):
             names = list(np.asarray(names, dtype=object)[output])
-        return replace(self, **some, data=self.data[rows], output_names=names, interactions=pairs)
+        return replace(self, **some, data=self.data[rows], output_names=names)
 
     def importance(self) -> np.ndarray:
         """Mean absolute value of every input, ``[input]`` or ``[input, output]``."""

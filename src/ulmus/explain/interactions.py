@@ -1,9 +1,9 @@
 r"""Exact pairwise interactions of product kernels.
 
 The interaction index of two players (Grabisch and Roubens 1999) of one term is
-:math:`(p_g - q_g)(p_h - q_h)\int_0^1 \prod_{i \ne g, h}(t\,p_i + (1 - t)\,q_i)\,dt`. As in the package ``shap`` each
-of the two players is given half of it, and what is left of a player's value stands on the diagonal, so that rows add up
-to Shapley values and all of it to the prediction.
+:math:`(p_g - q_g)(p_h - q_h)\int_0^1 \prod_{i \ne g, h}(t\,p_i + (1 - t)\,q_i)\,dt`. As in the package ``shap``
+each of the two players is then given half of it, and what is left of a player's value stands on the diagonal, so that
+rows add up to Shapley values and all of it to the prediction (:mod:`ulmus.explain.values`).
 """
 
 from itertools import combinations
@@ -21,16 +21,15 @@ BLOCK = 200_000
 def interaction_values(
     products: tuple[Products, ...],
     groups: list[np.ndarray],
-    values: np.ndarray,
     U: np.ndarray,
     background: np.ndarray,
     weight: np.ndarray,
     n_jobs: int | None = -1,
 ) -> np.ndarray:
-    """Interactions of every row, ``[row, player, player, output]``; ``values`` are its Shapley values."""
+    """Interaction indices of every row, ``[row, player, player, output]``; 0 on the diagonal."""
     d = len(groups)
     t, w = nodes(max(d - 2, 0))
-    out = np.zeros((len(U), d, d, values.shape[2]))
+    out = np.zeros((len(U), d, d, products[0].weights.shape[1]))
     at = [_with_box(part, background, groups) for part in products]
 
     def work(row: int) -> None:
@@ -43,9 +42,6 @@ def interaction_values(
 
     for _ in engine.ordered_map(work, list(range(len(U))), n_jobs):
         pass
-    out /= 2
-    index = np.arange(d)
-    out[:, index, index] = values - out.sum(axis=2)
     return out
 
 

@@ -76,11 +76,9 @@ def _padded(found: Explanation, wide: int) -> dict[str, Any]:
         pad = [(0, wide if 0 < axis <= axes else 0) for axis in range(array.ndim)]
         return np.pad(array, pad)
 
-    pairs = found.interactions
-    return {
-        "values": more(found.values, 1),
-        "errors": more(found.errors, 1),
-        "interactions": None if pairs is None else more(pairs, 2),
+    pairs = {"interactions": found.interactions, "interaction_errors": found.interaction_errors}
+    return {"values": more(found.values, 1), "errors": more(found.errors, 1)} | {
+        name: None if array is None else more(array, 2) for name, array in pairs.items()
     }
 
 

@@ -9,7 +9,7 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.explain.explanation import Explanation
 from ulmus.explain.game import Game
 from ulmus.explain.interactions import interaction_values
-from ulmus.explain.sampling import sampled_values
+from ulmus.explain.sampling import sampled_interactions, sampled_values
 from ulmus.explain.shapley import shapley_values
 
 #: Background rows that are taken where none are given, at most.
@@ -36,7 +36,7 @@ def explained(
     n_jobs: int | None = -1,
 ) -> Explanation:
     """Values of the rows ``X``; ``n_inputs`` players, of whom those without a coordinate are worth nothing."""
-    exact = _exact(game, method, interactions)
+    exact = _exact(game, method)
     U = game.see(X)
     B = _background(game, background)
     weight = _weights(background_weight, len(B))
@@ -44,37 +44,41 @@ def explained(
     scores = game.score(U)
     base = weight @ game.score(B)
     shape = (len(U), n_inputs, scores.shape[1])
-    values, errors, pairs = np.zeros(shape), np.zeros(shape), None
+    values, errors, pairs, pair_errors = np.zeros(shape), np.zeros(shape), None, None
+    rng = np.random.RandomState(random_state) if not hasattr(random_state, "uniform") else random_state
     if len(present) and exact and game.products is not None:
         values[:, present] = shapley_values(game.products, groups, U, B, weight, n_jobs)
     elif len(present):
-        rng = np.random.RandomState(random_state) if not hasattr(random_state, "uniform") else random_state
         found, spread = sampled_values(game.score, groups, U, B, weight, rounds, rng)
         values[:, present], errors[:, present] = found, spread
     values += _missing(scores - base - values.sum(axis=1), values, scores)
-    if interactions and game.products is not None:
-        pairs = np.zeros((len(U), n_inputs, n_inputs, scores.shape[1]))
-        of_pairs = interaction_values(game.products, groups, values[:, present], U, B, weight, n_jobs)
-        pairs[:, present[:, None], present] = of_pairs
+    if interactions:
+        pairs, pair_errors = np.zeros((2, len(U), n_inputs, n_inputs, scores.shape[1]))
+        where = np.ix_(np.arange(len(U)), present, present)
+        if len(present) > 1 and exact and game.products is not None:
+            pairs[where] = interaction_values(game.products, groups, U, B, weight, n_jobs) / 2
+        elif len(present) > 1:
+            found, spread = sampled_interactions(game.score, groups, U, B, weight, rounds, rng)
+            pairs[where], pair_errors[where] = found / 2, spread / 2
+        every = np.arange(n_inputs)
+        pairs[:, every, every] = values - pairs.sum(axis=2)
+        pair_errors[:, every, every] = np.sqrt(errors**2 + (pair_errors**2).sum(axis=2))
     base = np.tile(base, (len(U), 1))
     if single:
         values, errors, base = values[..., 0], errors[..., 0], base[:, 0]
-        pairs = None if pairs is None else pairs[..., 0]
-    return Explanation(values, base, data, names, errors, None if single else output_names, pairs)
+        pairs, pair_errors = (None if each is None else each[..., 0] for each in (pairs, pair_errors))
+    return Explanation(values, base, data, names, errors, None if single else output_names, pairs, pair_errors)
 
 
-def _exact(game: Game, method: str, interactions: bool) -> bool:
+def _exact(game: Game, method: str) -> bool:
     if method not in ("auto", "exact", "sampled"):
         raise ValueError(f'method must be "auto", "exact" or "sampled", got {method!r}')
     possible = game.products is not None
-    if not possible and (interactions or method == "exact"):
-        what = "interactions are" if interactions else 'method="exact" is'
+    if not possible and method == "exact":
         raise ValueError(
-            f'{what} for scores that are sums of product kernels: kernel="rbf" or "laplacian_l1", with no metric '
-            'or a diagonal one. This model is none; leave method at "auto" for sampled values'
+            'method="exact" is for scores that are sums of product kernels: kernel="rbf" or "laplacian_l1", with no '
+            'metric or a diagonal one. This model is none; leave method at "auto" for sampled values'
         )
-    if interactions and method == "sampled":
-        raise ValueError('interactions are exact; leave method at "auto"')
     return possible and method != "sampled"
 
 

@@ -199,6 +199,11 @@ def pruned(A: np.ndarray, X: np.ndarray, weight: np.ndarray | None = None) -> np
     return out if out.any() else A
 
 
+def seen_columns(A: np.ndarray) -> int:
+    """How many columns rows have as the metric shows them."""
+    return int(A.shape[1] if A.ndim == 2 else np.count_nonzero(A))
+
+
 def through(X: np.ndarray, A: np.ndarray) -> np.ndarray:
     """Rows as the metric shows them, to the digits of float32: what differs by round-off alone becomes equal.
 
@@ -206,7 +211,7 @@ def through(X: np.ndarray, A: np.ndarray) -> np.ndarray:
     (:mod:`ulmus.features.sampling`), so they must not hang on round-off.
     """
     seen = slice(None) if A.ndim == 2 or A.all() else A > 0
-    out = np.empty((len(X), A.shape[1] if A.ndim == 2 else np.count_nonzero(A)))
+    out = np.empty((len(X), seen_columns(A)))
 
     def work(tile: slice) -> None:
         out[tile] = (X[tile] @ A if A.ndim == 2 else X[tile, seen] * A[seen]).astype(np.float32)

@@ -26,6 +26,7 @@ from ulmus import engine
 from ulmus.features.category import Category
 from ulmus.features.curves import interpolated
 from ulmus.features.cuts import Cuts
+from ulmus.features.metric import seen_columns, through
 
 #: Points of a quantile curve, at most.
 KNOTS = 1000
@@ -242,28 +243,33 @@ class Preparation:
         """What cuts say of rows."""
         return cuts.transform(self.gaps.filled(X[:, self.numeric]))
 
-    def transform(self, X: np.ndarray) -> np.ndarray:
-        """Rows that were not learned from."""
-        return self._stack(X, self._means(X))
+    def transform(self, X: np.ndarray, metric: np.ndarray | None = None) -> np.ndarray:
+        """Rows that were not learned from, as a metric shows them where one is given."""
+        return self._stack(X, self._means(X), metric)
 
     def transform_left_out(self, X: np.ndarray, T: np.ndarray, unit: np.ndarray) -> np.ndarray:
         """Rows that were learned from, as if they had not been: target means lack the row, of weight ``unit``."""
         return self._stack(X, self._means(X, (unit, T)))
 
     def transform_learned(
-        self, X: np.ndarray, T: np.ndarray, weight: np.ndarray | None, part: np.ndarray
+        self,
+        X: np.ndarray,
+        T: np.ndarray,
+        weight: np.ndarray | None,
+        part: np.ndarray,
+        metric: np.ndarray | None = None,
     ) -> np.ndarray:
         """The rows that were learned from: their target means are taken from the other parts, so that none leaks.
 
         ``part`` numbers the parts; equal rows must be in one part. Rows of part -1 get the means of all.
         """
         if not self.has_means:
-            return self.transform(X)
+            return self.transform(X, metric)
         w = np.ones(len(X)) if weight is None else weight
         less = {
             int(k): self.categories_of(X[part == k], T[part == k], w[part == k]) for k in np.unique(part[part >= 0])
         }
-        return self.transform_without(X, part, less)
+        return self.transform_without(X, part, less, metric)
 
     def categories_of(self, X: np.ndarray, T: np.ndarray, weight: np.ndarray) -> tuple["Category | None", ...]:
         """What these rows say of the categories that have target means; None for the others."""
@@ -271,7 +277,11 @@ class Preparation:
         return tuple(Category.of(_codes(X, j), T, weight) if known.has_means else None for j, known in pairs)
 
     def transform_without(
-        self, X: np.ndarray, part: np.ndarray, less: Mapping[int, Sequence["Category | None"]]
+        self,
+        X: np.ndarray,
+        part: np.ndarray,
+        less: Mapping[int, Sequence["Category | None"]],
+        metric: np.ndarray | None = None,
     ) -> np.ndarray:
         """Rows with target means that are without what the rows of their own part say (:meth:`categories_of`)."""
         means = self._means(X)
@@ -284,7 +294,7 @@ class Preparation:
                 here = part == k
                 means[here, start:stop] = category.means(_codes(X[here], j), less[int(k)][column])
             start = stop
-        return self._stack(X, means)
+        return self._stack(X, means, metric)
 
     @property
     def has_means(self) -> bool:
@@ -296,14 +306,20 @@ class Preparation:
         found = [c.means(_codes(X, j), own=own) for j, c in pairs if c.has_means]
         return np.concatenate(found, axis=1) if found else np.empty((len(X), 0))
 
-    def _stack(self, X: np.ndarray, means: np.ndarray) -> np.ndarray:
+    def _stack(self, X: np.ndarray, means: np.ndarray, metric: np.ndarray | None = None) -> np.ndarray:
+        """Tile by tile, so that no more of all rows is held than what is asked for."""
         tiles = list(engine.pieces(len(X), engine.block_rows(X.shape[1], np.float64)))
-        if len(tiles) == 1:
-            return self._stacked(X, means)
-        out = np.empty((len(X), len(self.sources())))
+
+        def shown(tile: slice) -> np.ndarray:
+            prepared = self._stacked(X[tile], means[tile])
+            return prepared if metric is None else through(prepared, metric)
+
+        if len(tiles) <= 1:
+            return shown(slice(None))
+        out = np.empty((len(X), len(self.sources()) if metric is None else seen_columns(metric)))
 
         def work(tile: slice) -> None:
-            out[tile] = self._stacked(X[tile], means[tile])
+            out[tile] = shown(tile)
 
         for _ in engine.ordered_map(work, tiles):
             pass

@@ -27,6 +27,8 @@ KEYED_ROWS = 2**14
 TILES_EACH = 16
 #: Rows up to which copies are looked for: one row among more has so little leverage that its copies do not matter.
 MOST_COMPARED = 2**22
+#: Rows of a sample from which others are drawn, and how many times as many there must be.
+DRAWN_FROM, MANY_TIMES = 2**18, 16
 #: Distinct rows below which rows may be equal by chance.
 FEW = 30
 #: Sums of weights that differ by this share are the same.
@@ -148,6 +150,11 @@ def shuffled_sample(rows: Rows, count: int, rng: np.random.RandomState) -> Rows:
     index, _ = distinct_rows(rows.X, len(rows), None, rng)
     copies = np.setdiff1d(np.arange(len(rows)), index)
     return rows.take(np.append(index, copies))
+
+
+def fewer(rows: Rows, rng: np.random.RandomState) -> Rows:
+    """The rows, or of very many a sample from which others are drawn: keys of all rows are made once."""
+    return rows if len(rows) < MANY_TIMES * DRAWN_FROM else shuffled_sample(rows, DRAWN_FROM, rng)
 
 
 def distinct_rows(
@@ -302,10 +309,14 @@ def gathered(rows: Rows) -> Rows:
 def merged(rows: Rows, rng: np.random.RandomState) -> Rows:
     """Equal rows as one, with their mean target, their total weight, and the place of the first."""
     keys = row_keys(rows.X, int(rng.randint(2**31 - 1)))
-    if rows.weight is None and not _meet(keys):
-        return rows
-    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    w = np.ones(len(rows)) if rows.weight is None else rows.weight
-    mass = np.bincount(place, weights=w)
-    T = np.column_stack([np.bincount(place, weights=w * t) / mass for t in rows.T.T])
+    if not _meet(keys):
+        if rows.weight is None:
+            return rows
+        first = np.argsort(keys)  # the order in which copies would be
+        T, mass = rows.T[first], rows.weight[first]
+    else:
+        _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        mass = np.bincount(place, weights=w)
+        T = np.column_stack([np.bincount(place, weights=w * t) / mass for t in rows.T.T])
     return Rows(rows.X[first], T, mass, place=None if rows.place is None else rows.place[first])

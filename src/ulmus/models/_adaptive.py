@@ -103,7 +103,7 @@ class AdaptiveModel(Model):
         coding = self._coding(training.targets, rows)
         self._enter("view")
         with engine.threads_for(self._spent.landmarks):
-            chosen = self._choose_view(rows, coding, columns, rng)
+            chosen = self._choose_view(rows, coding, columns, rng, training.backend)
             rows = replace(rows, X=chosen.learned(rows))
         self._enter("global model")
         stages = self._stages(rows, coding, chosen, rng, training.backend)
@@ -130,8 +130,8 @@ class AdaptiveModel(Model):
             weights = monotone(self, weights, replace(rows, X=table), seed)
         return Outcome(weights, held_out)
 
-    def _asked_of_trees(self, stages: Stages) -> tuple[float, bool] | None:
-        """The share of the loss that trees must take away to join, and whether a glance may do.
+    def _asked_of_trees(self, stages: Stages) -> tuple[float, bool, int] | None:
+        """The share of the loss that trees must take away to join, whether a glance may do, and parts left out in turn.
 
         None where they cannot: they may fall anywhere, and have squares or the log loss.
         """
@@ -139,7 +139,7 @@ class AdaptiveModel(Model):
         if trees is None or self._is_monotone or not (is_regressor(self) or stages.loss == "log"):
             return None
         gain = trees.numbers if is_regressor(self) else trees.labels
-        return None if gain is None else (gain, trees.glance)
+        return None if gain is None else (gain, trees.glance, trees.parts)
 
     def _leaves_out_later(self, rows: Rows) -> bool:
         """Whether rows leave both stages one by one, when intervals are asked for."""
@@ -267,6 +267,7 @@ class AdaptiveModel(Model):
         coding: Any,
         columns: TableColumns,
         rng: np.random.RandomState,
+        backend: Any,
         n_rows: float | None = None,
     ) -> ViewChoice:
         """Choose on samples, then learn the preparation from all rows; they may themselves be some of ``n_rows``."""
@@ -280,6 +281,7 @@ class AdaptiveModel(Model):
             **self._view_scoring,
             budget=self._spent.search(count, numbers=is_regressor(self)),
             n_jobs=self.n_jobs,
+            leaves_elsewhere=backend.metric_cut,
         )
         view = search.choose()
         kind = view.preparation.columns.kind

@@ -36,13 +36,14 @@ WITHOUT_SCORES = (
 )
 
 
-def label_sets(model: Any, X: Any, coverage: float, method: str, by_class: bool) -> np.ndarray:
+def label_sets(model: Any, X: Any, coverage: Any, method: str, by_class: bool) -> np.ndarray:
     """Prediction sets: classes among which the true one is with probability ``coverage``, calibrated on held-out rows.
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n_samples, n_features)
-    coverage : float, default=0.95
+    coverage : float or list of float, default=0.95
+        Probability with which the true class is in the set; a list gives a set for each.
     method : str
         ``"adaptive"`` sets are large for rows that are hard to classify and never empty: classes in the order of their
         probabilities, up to a total found on left-out rows. ``"threshold"`` takes all classes above one probability:
@@ -54,7 +55,8 @@ def label_sets(model: Any, X: Any, coverage: float, method: str, by_class: bool)
     Returns
     -------
     ndarray of bool of shape (n_samples, n_classes)
-        Which classes, in the order of ``classes_``, are in the set of each row.
+        Which classes, in the order of ``classes_``, are in the set of each row. For a list of k coverages there is one
+        more axis, of k, before the last.
     """
     check_method(method, model._set_methods)
     fitted = model._now("weights", "certainty")
@@ -246,7 +248,7 @@ class Classification(ClassifierMixin, Model):
         found: np.ndarray = fitted.certainty.probabilities(fitted.targets.class_scores(scores))
         return found
 
-    def predict_set(self, X: Any, coverage: float = 0.95, *, method: str = "adaptive", by_class: bool = False) -> Any:
+    def predict_set(self, X: Any, coverage: Any = 0.95, *, method: str = "adaptive", by_class: bool = False) -> Any:
         return label_sets(self, X, coverage, method, by_class)
 
     predict_set.__doc__ = label_sets.__doc__

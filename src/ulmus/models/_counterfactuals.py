@@ -107,11 +107,13 @@ class _Table:
         self.slopes = slopes_of(model)
         names, values = table_of(X)
         self.n, self.names = len(values), names
-        frame = frame_of(X)
-        if frame is None:
+        self.frame = frame_of(X)
+        if self.frame is None:
             is_number = np.ones(len(names), bool)
         else:
-            is_number = np.array([kind_of(column) == "number" for column in columns_of(frame).values()])
+            self.mine, self.theirs = columns_of(self.frame), columns_of(frame_of(data))
+            is_number = np.array([kind_of(column) == "number" for column in self.mine.values()])
+        self.values = values.astype(np.float64) if is_number.all() else None
         held = np.zeros(len(names), bool)
         held[positions(list(fixed), getattr(model, "feature_names_in_", names))] = True
         self.numeric = np.flatnonzero(is_number & ~held)
@@ -165,22 +167,25 @@ class _Table:
         from ulmus.models._effects import of_kind
 
         N = np.where(np.isfinite(self.numbers[i]), N, np.nan)  # what is missing stays so
-        frame = frame_of(self.X)
-        if frame is None:
+        if self.frame is None:
             out = np.repeat(np.asarray(_rows(self.X, [i]), dtype=np.float64), len(N), axis=0)
             out[:, self.numeric] = N
             return out
-        mine, theirs = columns_of(frame), columns_of(frame_of(self.data))
-        columns = {name: column[[int(i)] * len(N)] for name, column in mine.items()}
+        columns = dict(self.mine)  # in their order; those that change are replaced
         for k, place in enumerate(self.numeric):
-            columns[self.names[place]] = of_kind(mine[self.names[place]], N[:, k], frame.implementation)
-        for k, place in enumerate(self.other):
-            if takes[0, k]:
-                columns[self.names[place]] = theirs[self.names[place]][[int(j)] * len(N)]
+            columns[self.names[place]] = of_kind(self.mine[self.names[place]], N[:, k], self.frame.implementation)
+        for place in np.setdiff1d(np.arange(len(self.names)), self.numeric):
+            name = self.names[place]
+            taken = place in self.other and takes[0, np.flatnonzero(self.other == place)[0]]
+            columns[name] = self.theirs[name][[int(j)] * len(N)] if taken else self.mine[name][[int(i)] * len(N)]
         return nw.from_dict(columns).to_native()
 
     def _seen(self, i: int, j: int, N: np.ndarray, takes: np.ndarray) -> np.ndarray:
-        return self.game.see(self._row(i, j, N, takes))
+        if self.frame is None or self.values is None:
+            return self.game.see(self._row(i, j, N, takes))
+        out = np.repeat(self.values[[i]], len(N), axis=0)
+        out[:, self.numeric] = np.where(np.isfinite(self.numbers[i]), N, np.nan)
+        return self.game.see(nw.from_numpy(out, self.names, backend=self.frame.implementation).to_native())
 
     def _slope(
         self, i: int, j: int, numbers: np.ndarray, takes: np.ndarray, wanted: Any, mine: np.ndarray

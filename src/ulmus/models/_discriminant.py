@@ -210,7 +210,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
     def _class_probabilities(self, fitted: Fitted, scores: np.ndarray) -> np.ndarray:
         return scores
 
-    def predict_set(self, X: Any, coverage: float = 0.95, *, method: str = "adaptive", by_class: bool = False) -> Any:
+    def predict_set(self, X: Any, coverage: Any = 0.95, *, method: str = "adaptive", by_class: bool = False) -> Any:
         if not self._leaves_projection and isinstance(self._now().certainty.head, Neighbours):
             raise ValueError(
                 f"predict_set needs rows that the projection has not seen, and {type(self).__name__} judges neighbours "

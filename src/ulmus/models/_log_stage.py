@@ -7,14 +7,16 @@ import numpy as np
 from ulmus.calibration import HeldOut, fit_temperature, probabilities
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
-from ulmus.features.sampling import merged
+from ulmus.features.sampling import distinct_pairs, left_out_together, merged
 from ulmus.models._log_global import LogGlobal
 from ulmus.models._stages import Stages, Work, landmarks_of
 from ulmus.solvers.local import LocalKernels
+from ulmus.solvers.log_leave_out import left_out
 from ulmus.solvers.log_loss import losses as log_losses
 from ulmus.solvers.log_loss import targets
 from ulmus.solvers.softmax import LogSolution
 from ulmus.tuning.local import LOG, LocalChoice, LocalSearch, Remainder
+from ulmus.tuning.log_choice import unkept
 from ulmus.tuning.log_held import log_held_sets
 from ulmus.tuning.log_loss import FLOORED, NOISE
 from ulmus.tuning.metric import quietly
@@ -29,6 +31,9 @@ NEARLY = 1.01
 LEAF_TOLERANCE = 1e-3
 #: Rows below which there is no local stage.
 FEW = 300
+#: Rows up to which a global model alone is calibrated by leave-one-out instead of the sets held out, which are a tenth
+#: of them; rows that are left out at most; and the multiplications that it may take.
+MOST_ROWS, LEFT_OUT, WORK = 20_000, 10_000, 4e10
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ class LogStages:
             place = model.best
             held_out, solution = self.held_scores(model, place), model.fitted(place)
         C = model.trials[place].C
+        if local is None and self._leaves_out_each(held_out, model.size):
+            held_out = self._left_out(model, solution, C)
         fitted = (model.landmark_map, C, solution.beta, solution.intercept, local, held_out)
         return Stages(*fitted, local_losses=found.losses)
 
@@ -111,6 +118,26 @@ class LogStages:
             rows = out > 0
             parts.append(self._answered(np.flatnonzero(rows), solution.F[rows], out[rows]))
         return HeldOut.joined(parts)
+
+    def _leaves_out_each(self, held_out: HeldOut, size: int) -> bool:
+        """Whether leave-one-out tells more of the global model than the rows held out, at little cost."""
+        rows = self.work.rows
+        if rows.fold is not None or len(rows) > MOST_ROWS or rows.T.shape[1] * len(rows) * size**2 > WORK:
+            return False
+        return held_out.place is not None and 2 * len(np.unique(held_out.place)) < len(rows)
+
+    def _left_out(self, model: LogGlobal, solution: LogSolution, C: float) -> HeldOut:
+        """Leave-one-out scores of the global model, to second order; copies of a row leave together."""
+        rows, problem = self.work.rows, model.problem
+        if self.work.backend.is_gpu:  # the CPU has these rows too
+            problem = unkept(model.landmark_map, rows, C, problem.fit_intercept, self.work.n_jobs)
+        unit = left_out_together(rows.X, rows.T, rows.weight)
+        problem = replace(problem, C=C, rows=replace(problem.rows, unit=unit))
+        index = np.arange(len(rows))
+        if len(rows) > LEFT_OUT:
+            index = distinct_pairs(rows, LEFT_OUT, self.work.rng)[0]
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        return self._answered(index, left_out(problem, solution, index), weight[index])
 
     def _answered(self, place: np.ndarray, F: np.ndarray, weight: np.ndarray) -> HeldOut:
         """Scores of rows by models that did not see them."""

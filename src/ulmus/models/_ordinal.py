@@ -216,7 +216,7 @@ class Ordinal(ClassifierMixin, Model):
             )
         return costs
 
-    def predict_set(self, X: Any, coverage: float = 0.95, *, method: str = "ordered", by_class: bool = False) -> Any:
+    def predict_set(self, X: Any, coverage: Any = 0.95, *, method: str = "ordered", by_class: bool = False) -> Any:
         return label_sets(self, X, coverage, method, by_class)
 
     predict_set.__doc__ = label_sets.__doc__

@@ -47,12 +47,12 @@ def explain(
     groups : array of int of shape (n_features,), optional
         Columns of one number are one input, such as the 0/1 columns of a category: 0, 1, …; -1 leaves a column out.
     interactions : bool, default=False
-        Tell of pairs of inputs too; some 20 times as long for 30 inputs.
+        Values of pairs of inputs too; some 20 times as long for 30 inputs. Exact where values are, else sampled.
     method : {"auto", "exact", "sampled"}, default="auto"
         Exact where that is possible; or sampled in any case.
     rounds : int, default=1
-        Of sampled values: pairs of opposite orders for each background row. The standard error, in ``errors``, falls
-        with the root of it.
+        Of sampled values: pairs of opposite orders for each background row. The standard errors, in ``errors`` and
+        ``interaction_errors``, fall with the root of it.
     random_state : int or RandomState, default=0
         Of sampled values.
 

@@ -15,10 +15,8 @@ from ulmus.solvers.boosted import BoostedTrees, answer_losses, grown_trees
 
 Say = Callable[[str], None]
 
-#: Parts of the rows, without each of which trees are grown once.
-PARTS = 5
 #: Rows from which on there are trees, and classes at most.
-FEW, CLASSES = 200, 50
+FEW, CLASSES = 200, 20
 #: Logarithms, to base 2, of the factors of scores that are tried, and how finely.
 SCALES = (-3.0, 3.0)
 COARSE, FINE = ({"method": "bounded", "options": {"xatol": close}} for close in (0.05, 1e-3))
@@ -30,13 +28,13 @@ CHANCE, NATS = 1.0, 1.0
 
 
 def with_trees(
-    stages: Stages, rows: Rows, gain: float, glance: bool, seed: int, n_jobs: int | None, say: Say
+    stages: Stages, rows: Rows, gain: float, glance: bool, parts: int, seed: int, n_jobs: int | None, say: Say
 ) -> Stages:
     """Kernels and trees, by the share that the rows held out of the stages are best answered with.
 
     Trees are taken where that lowers their loss by the share ``gain``; after a ``glance`` at the first of them the rest
-    may not be grown. ``rows`` are those of the stages, in their units. Answers are the mean of two models' answers, or
-    log-odds.
+    may not be grown, and they are grown without each of several ``parts`` of the rows. ``rows`` are those of the stages
+    in their units. Answers are the mean of two models' answers, or log-odds.
     """
     held_out, by_log = stages.held_out, stages.loss == "log"
     if len(rows) < FEW or held_out is None or held_out.place is None or rows.T.shape[1] > CLASSES:
@@ -47,7 +45,7 @@ def with_trees(
         found = best_share(held_out, answers[place], by_log)
         return found.without > found.chance and found.loss < (1 - HOPE * gain) * found.without
 
-    part = parts_for_trees(rows, place, by_log, seed)
+    part = parts_for_trees(rows, place, parts, by_log, seed)
     grown = grown_trees(rows, part, by_log, seed, n_jobs, hopeful if glance else None)
     if grown is None:
         return stages
@@ -60,14 +58,14 @@ def with_trees(
     return mixed(stages, trees, answers[place], found.share) if taken else stages
 
 
-def parts_for_trees(rows: Rows, place: np.ndarray, by_log: bool, seed: int) -> np.ndarray:
+def parts_for_trees(rows: Rows, place: np.ndarray, parts: int, by_log: bool, seed: int) -> np.ndarray:
     """Parts that trees leave out, copies and groups together; -1 for rows of a class that one part holds all of.
 
     Where the rows that kernels left out, at these places, are a few of many, they are the only part.
     """
-    part = (row_keys(rows.X, seed) % np.uint64(PARTS)).astype(np.intp)
+    part = (row_keys(rows.X, seed) % np.uint64(parts)).astype(np.intp)
     if rows.fold is not None:
-        part = np.where(rows.fold >= 0, rows.fold % PARTS, -1)
+        part = np.where(rows.fold >= 0, rows.fold % parts, -1)
     elif 2 * len(np.unique(place)) < len(rows):
         part = np.where(np.isin(np.arange(len(rows)), place), 0, -1)
     if by_log:

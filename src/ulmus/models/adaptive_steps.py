@@ -157,7 +157,14 @@ class AdaptiveSteps(Steps):
 
     # What the sample decides
 
-    def look(self, sample: Rows, rng: np.random.RandomState, counts: Counts, chosen: dict[str, Any] | None) -> None:
+    def look(
+        self,
+        sample: Rows,
+        rng: np.random.RandomState,
+        counts: Counts,
+        chosen: dict[str, Any] | None,
+        backend: Any,
+    ) -> None:
         """Choose the view on a sample, or take what was ``chosen`` before."""
         model = self.model
         self.table, self.rng, self.counts = gathered(replace(sample, X=np.asarray(sample.X, np.float64))), rng, counts
@@ -167,7 +174,7 @@ class AdaptiveSteps(Steps):
         if chosen is None:
             coding = model._coding(self.targets, scaled)
             with engine.threads_for(model._spent.landmarks):
-                self.choice = model._choose_view(scaled, coding, self.columns, rng, counts.n_distinct)
+                self.choice = model._choose_view(scaled, coding, self.columns, rng, backend, counts.n_distinct)
         else:
             self.choice = ViewChoice(*chosen["view"])
         apart = counts.weight < MANY * counts.n_distinct

@@ -9,6 +9,9 @@ from sklearn.utils import Bunch
 from ulmus.explain.effects import Effect
 from ulmus.plots.axes import axes_for
 
+#: Values of a number beside the levels of a category: each is a column of cells.
+CELLS = 10
+
 
 class EffectsDisplay(PartialDependenceDisplay):
     """How the answers of a model move with its inputs, drawn as scikit-learn draws partial dependence.
@@ -62,7 +65,7 @@ class EffectsDisplay(PartialDependenceDisplay):
         output : int, default=0
             Which score, where there are several.
         resolution : int, default=50
-            Values of an input on the grid.
+            Values of an input on the grid; at most 10 of a number beside a category, which are drawn as cells.
         bins : int, default=20
             Of accumulated effects.
         sample_weight : array of shape (n_samples,), optional
@@ -83,8 +86,14 @@ class EffectsDisplay(PartialDependenceDisplay):
                 estimator.accumulated_effects(X, each, bins=bins, sample_weight=sample_weight) for each in features
             ]
         else:
-            grid = {"resolution": resolution, "individual": lines, "sample_weight": sample_weight}
-            found = [estimator.partial_dependence(X, each, **grid) for each in features]
+            asked = {"individual": lines, "sample_weight": sample_weight}
+            found = [estimator.partial_dependence(X, each, resolution=resolution, **asked) for each in features]
+            found = [
+                estimator.partial_dependence(X, effect.features, resolution=min(resolution, CELLS), **asked)
+                if _mixed(effect)
+                else effect
+                for effect in found
+            ]
         names = sorted({name for effect in found for name in effect.features})
         display = cls(
             [_bunch(effect, output) for effect in found],
@@ -93,7 +102,7 @@ class EffectsDisplay(PartialDependenceDisplay):
             target_idx=0,
             deciles=_deciles(found),
             kind=kind if lines else "average",
-            is_categorical=[tuple(_levels(values) for values in effect.grid) for effect in found],
+            is_categorical=[tuple(_mixed(effect) or _levels(values) for values in effect.grid) for effect in found],
         )
         display.effects_ = found
         display.plot(ax=axes_for("EffectsDisplay", ax, 4.0), **options)
@@ -108,7 +117,16 @@ def _bunch(effect: Effect, output: int) -> Bunch:
     several = effect.average.ndim > len(effect.grid)
     average = effect.average[..., output] if several else effect.average
     each = None if effect.individual is None else effect.individual[None]
-    return Bunch(average=average[None], individual=each, grid_values=list(effect.grid))
+    grid = [
+        np.array([f"{v:.3g}" for v in values]) if _mixed(effect) and not _levels(values) else values
+        for values in effect.grid
+    ]
+    return Bunch(average=average[None], individual=each, grid_values=grid)
+
+
+def _mixed(effect: Effect) -> bool:
+    """Whether one of two inputs holds numbers and the other levels: drawn as cells, for which numbers become levels."""
+    return len({_levels(values) for values in effect.grid}) > 1
 
 
 def _levels(values: np.ndarray) -> bool:

@@ -34,6 +34,8 @@ GLANCE, CHUNK, MOST = 40, 20, 200
 PATIENCE = 2
 #: Nodes that are walked to at a time: rows times trees.
 STEPS = 2**16
+#: Rows of a tree that is grown that a thread walks with at a time.
+PIECE = 2**13
 
 
 @dataclass(frozen=True)
@@ -142,14 +144,14 @@ class Boosting:
         self.place, self.place_asked = (self.bins.place(U) for U in (self.rows.X, self.asked))
         self.fitted, self.answers = (np.tile(mean, (len(U), 1)) for U in (self.rows.X, self.asked))
 
-    def grow(self, count: int) -> np.ndarray:
-        """Answers of so many trees, of which the missing are grown."""
+    def grow(self, count: int, n_jobs: int | None = 1) -> np.ndarray:
+        """Answers of so many trees, of which the missing are grown; threads share the rows of each."""
         while len(self.trees) < count:
-            self._grow()
+            self._grow(n_jobs)
         return self.answers.copy()
 
-    def _grow(self) -> None:
-        G, H = self._derivatives()
+    def _grow(self, n_jobs: int | None) -> None:
+        G, H = self._derivatives(n_jobs)
         v = self.rng.normal(size=G.shape[1]) if G.shape[1] > 1 else np.ones(1)
         some = np.unique(self.rng.randint(len(G), size=min(len(G), DRAWS)))
         columns = np.arange(self.place.shape[1])
@@ -157,7 +159,7 @@ class Boosting:
             columns = np.sort(self.rng.choice(columns, COLUMNS, replace=False))
         column, cut = grown(self.place[np.ix_(some, columns)], self.bins.sizes[columns], G[some] @ v, H[some] @ v**2)
         column = columns[column]
-        leaf, leaf_asked = (_walked(place, column, cut) for place in (self.place, self.place_asked))
+        leaf, leaf_asked = (_walked(place, column, cut, n_jobs) for place in (self.place, self.place_asked))
         g, h = (np.stack([np.bincount(leaf, each, 2**DEPTH) for each in D.T], axis=1) for D in (G, H))
         value = -RATE * g / (h + PENALTY)
         if G.shape[1] > 1 and self.by_log:  # scores may move together
@@ -171,13 +173,20 @@ class Boosting:
         found = self.bins.thresholds[column]
         return float(found[cut]) if cut < len(found) else np.inf  # nothing is gained by a cut: all rows on one side
 
-    def _derivatives(self) -> tuple[np.ndarray, np.ndarray]:
+    def _derivatives(self, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
         """First and second derivatives of the loss of every row along its scores."""
-        w = self.weight[:, None]
         if not self.by_log:
+            w = self.weight[:, None]
             return w * (self.fitted - self.target), np.broadcast_to(w, self.target.shape)
-        p = proportions(self.fitted)
-        return w * (p - self.target), w * p * (1 - p)
+        G, H = np.empty(self.fitted.shape), np.empty(self.fitted.shape)
+
+        def work(piece: slice) -> None:
+            w, p = self.weight[piece, None], proportions(self.fitted[piece])
+            G[piece], H[piece] = w * (p - self.target[piece]), w * p * (1 - p)
+
+        for _ in engine.ordered_map(work, list(engine.pieces(len(G), PIECE)), n_jobs):
+            pass
+        return G, H
 
 
 def grown(place: np.ndarray, sizes: np.ndarray, g: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -212,12 +221,20 @@ def _sides(sums: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return left, until[:, sizes[0], None] - left
 
 
-def _walked(place: np.ndarray, column: np.ndarray, cut: np.ndarray) -> np.ndarray:
+def _walked(place: np.ndarray, column: np.ndarray, cut: np.ndarray, n_jobs: int | None) -> np.ndarray:
     """The leaf of every row of one tree."""
-    node, rows = np.zeros(len(place), np.intp), np.arange(len(place))
-    for _ in range(DEPTH):
-        node = 2 * node + 1 + (place[rows, column[node]] > cut[node])
-    return node - len(column)
+    leaf = np.empty(len(place), np.intp)
+
+    def work(piece: slice) -> None:
+        here, node = place[piece], np.zeros(piece.stop - piece.start, np.intp)
+        rows = np.arange(len(here))
+        for _ in range(DEPTH):
+            node = 2 * node + 1 + (here[rows, column[node]] > cut[node])
+        leaf[piece] = node - len(column)
+
+    for _ in engine.ordered_map(work, list(engine.pieces(len(place), PIECE)), n_jobs):
+        pass
+    return leaf
 
 
 def grown_trees(
@@ -246,7 +263,9 @@ def grown_trees(
     def answered(models: Sequence[Boosting], count: int) -> np.ndarray:
         """Answers of so many trees, of which the missing are grown."""
         Q = np.full(rows.T.shape, np.nan)
-        for k, answers in zip(parts, engine.ordered_map(lambda one: one.grow(count), models, n_jobs), strict=False):
+        within = n_jobs if len(models) == 1 else 1  # several share the threads
+        found = engine.ordered_map(lambda one: one.grow(count, within), models, n_jobs)
+        for k, answers in zip(parts, found, strict=False):
             Q[part == k] = answers
         return Q
 

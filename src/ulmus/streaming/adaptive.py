@@ -62,14 +62,15 @@ def fit_adaptive(
 ) -> None:
     """Fit an adaptive model; ``leaves`` makes the local stage of all rows, where one pays.
 
-    Leaves, and the model of a sample that is whole, are made by the ``backend``; passes are summed on the CPU.
+    Leaves, those that teach a metric too, and the model of a sample that is whole are made by the ``backend``; passes
+    are summed on the CPU.
     """
     sample = _sampled(encoder, survey)
     if survey.whole:
         steps.fit_whole(sample, rng, backend)
         return
     chosen, rng = _recalled(journal, "view", rng)
-    steps.look(sample, rng, Counts(survey.n_rows, survey.n_distinct, survey.weight), chosen)
+    steps.look(sample, rng, Counts(survey.n_rows, survey.n_distinct, survey.weight), chosen, backend)
     _remember(journal, "view", chosen, (steps.seen, steps.rng))
     if steps.has_means:
         accumulator = CategoryAccumulator(len(steps.coordinates.view.preparation.categories))

@@ -20,6 +20,7 @@ and which ``gamma`` to use on them.
    than half of those that it may have (``saturated``).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,9 +32,9 @@ from ulmus.features.cuts import Cuts
 from ulmus.features.metric import through
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.preparation import Preparation
-from ulmus.features.sampling import shuffled_sample
+from ulmus.features.sampling import fewer, shuffled_sample
 from ulmus.tuning.budget import Budget
-from ulmus.tuning.leaf_metric import SAMPLE_ROWS, LeafMetric
+from ulmus.tuning.leaf_metric import SAMPLE_ROWS, CutRows, LeafMetric
 from ulmus.tuning.log_held import log_held_sets, path_near, posed
 from ulmus.tuning.metric import LOG2_C, Climb, MetricSearch, Rounds, Scored, quietly
 from ulmus.tuning.neighbours import told_by_neighbours
@@ -85,11 +86,11 @@ class View:
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         """Coordinates of new rows."""
-        return through(self.preparation.transform(X), self.metric)
+        return self.preparation.transform(X, self.metric)
 
     def transform_learned(self, rows: Rows, part: np.ndarray) -> np.ndarray:
         """Coordinates of the rows that the preparation has learned from."""
-        return through(self.preparation.transform_learned(rows.X, rows.T, rows.weight, part), self.metric)
+        return self.preparation.transform_learned(rows.X, rows.T, rows.weight, part, self.metric)
 
 
 def _best(trials: dict[str, Trial]) -> str:
@@ -118,13 +119,13 @@ class ViewSearch:
         budget: Budget = Budget(),  # noqa: B008 (frozen)
         n_jobs: int | None = -1,
         by_log: bool = False,
+        leaves_elsewhere: Callable[..., CutRows] | None = None,
     ) -> None:
         self.categorical, self.rng, self.n_jobs, self.budget = categorical, rng, n_jobs, budget
-        self.by_log, self.rows = by_log, rows
+        self.by_log, self.leaves_elsewhere, self.rows, self.drawn = by_log, leaves_elsewhere, rows, fewer(rows, rng)
         self.whole = Preparation.of("standard", rows.X, rows.T, rows.weight, categorical)
         self.search = MetricSearch(coding, int(rng.randint(2**31 - 1)), fit_intercept, criterion)
-        self.trials: list[Trial] = []
-        self.saturated, self.C = False, 1.0
+        self.saturated, self.C, self.trials = False, 1.0, list[Trial]()
 
     def choose(self) -> View:
         """The view with the lowest leave-one-out loss."""
@@ -140,8 +141,9 @@ class ViewSearch:
         """The view that is best in leaves, with their metric and a width for it; None where landmarks are better."""
         shown = self._posed(views[0].preparation.columns.kind, self._sample(SAMPLE_ROWS))[1]
         told_by = (self.search.coding, self.search.criterion, self.search.seed, 1 if len(views) > 1 else self.n_jobs)
-        each = engine.ordered_map(lambda v: LeafMetric(shown, v.kernel, *told_by).search(v.metric), views, self.n_jobs)
-        found = list(each)
+        searches = [LeafMetric(shown, view.kernel, *told_by, self.leaves_elsewhere).search for view in views]
+        at_once = self.n_jobs if self.leaves_elsewhere is None else 1  # a device gets one batch after the other
+        found = list(engine.ordered_map(lambda k: searches[k](views[k].metric), range(len(views)), at_once))
         best = min(range(len(views)), key=lambda k: min(found[k][1]))
         if min(found[best][1]) > min(climb.best.best_loss for climb in climbs):
             return None
@@ -220,7 +222,7 @@ class ViewSearch:
         return replace(trial, kernel=f"{KERNELS[0]}, additive")
 
     def _sample(self, count: int) -> Rows:
-        return shuffled_sample(self.rows, count, self.rng)
+        return shuffled_sample(self.drawn, count, self.rng)
 
     def _prepare(self, kind: str, rows: Rows, cuts: Cuts | None = None) -> Preparation:
         return Preparation.of(kind, rows.X, rows.T, rows.weight, self.categorical, self.whole, cuts)
