@@ -1,4 +1,4 @@
-"""Settings of the test run, and the browser that opens pages."""
+"""Settings of the test run, and what takes long to start: a browser, models of the command line."""
 
 import os
 import shutil
@@ -50,3 +50,22 @@ def browser(tmp_path_factory):
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """Tables, and a model of each task by the command line, for all files that only read them."""
+    from test_cli import people
+    from ulmus.cli import main
+
+    folder = tmp_path_factory.mktemp("cli")
+    frame = people()
+    frame.drop(columns="kind").to_csv(folder / "price.csv", index=False)
+    frame.drop(columns="price").to_csv(folder / "kind.csv", index=False)
+    people(60, seed=1).drop(columns="kind").to_csv(folder / "new.csv", index=False)
+    fit = ["fit", str(folder / "kind.csv"), "--target", "kind", "--effort", "fast"]
+    price = ["fit", str(folder / "price.csv"), "--target", "price", "--effort", "fast"]
+    assert main([*price, "-o", str(folder / "price.ulmus")]) == 0
+    assert main([*fit, "-o", str(folder / "kind.ulmus")]) == 0
+    assert main([*fit, "--categories", "low,mid,high", "-o", str(folder / "order.ulmus")]) == 0
+    return folder

@@ -48,7 +48,7 @@ def test_the_local_stage_finds_what_the_global_model_leaves():
     assert 1 - model.score(X[5000:], y[5000:]) < 0.8 * (1 - plain.score(X[5000:], y[5000:]))
 
 
-def test_importances_tell_signal_from_noise_and_sum_to_one():
+def test_importances_separate_signal_from_noise_and_sum_to_one():
     X, y = bumps(3000)
     model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
     assert_allclose(model.feature_importances_.sum(), 1.0)
@@ -65,7 +65,7 @@ def test_a_permuted_target_is_not_predicted_better_than_by_its_mean():
     assert model.spread_.noise[0] > 0.95 * y[:2000].std()
 
 
-def test_rows_that_judge_the_local_stage_are_in_none_of_the_fits_that_they_judge(monkeypatch):
+def test_rows_that_score_the_local_stage_are_in_none_of_the_fits_that_they_score(monkeypatch):
     X, y = bumps(2000)
     X = np.concatenate([X, X[:300]])  # copies must stay on one side
     y = np.concatenate([y, y[:300]])
@@ -272,13 +272,13 @@ def test_equal_inputs_with_other_labels_all_count():
         assert_array_equal(model.predict(X[5000:]), most[5000:])
 
 
-def test_many_classes_are_told_apart():
+def test_many_classes_are_distinguished():
     X, y = classification(2000, classes=12)
     model = AdaptiveClassifier(effort="fast", random_state=0).fit(X[:1500], y[:1500])
     assert model.score(X[1500:], y[1500:]) > 0.7
 
 
-def test_what_is_found_is_told_when_asked(capsys):
+def test_findings_are_printed_on_request(capsys):
     AdaptiveRegressor(effort="fast", random_state=0, verbose=True).fit(*bumps(2000))
     told = capsys.readouterr().out
     assert all(word in told for word in ("view:", "global model:", "local stage:", "done:"))

@@ -2,7 +2,9 @@
 
 import pickle
 import warnings
+from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -45,6 +47,16 @@ def quick(**options):
     return AdaptiveClassifier(effort="fast", random_state=0, n_jobs=1, **options)
 
 
+@cache
+def fitted(n, k, pays=None):
+    """A model that several tests read; ``pays`` decides whether it has leaves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(_effort.EFFORTS, "fast", SMALL)
+        if pays is not None:
+            patch.setattr(LocalChoice, "pays", pays)
+        return quick().fit(*checkers(n, k))
+
+
 def checkers(n, k, seed=0):
     """Classes of a fine pattern with a trend, and some labels at random."""
     rng = np.random.RandomState(seed)
@@ -64,10 +76,9 @@ def log_loss(model, X, y):
 
 
 @pytest.mark.parametrize("k", [2, 3])
-def test_the_global_model_minimises_the_penalised_log_loss_on_its_features(k, monkeypatch):
-    monkeypatch.setattr(LocalChoice, "pays", False)
-    X, y = checkers(900, k)
-    model = quick().fit(X, y)
+def test_the_global_model_minimises_the_penalised_log_loss_on_its_features(k):
+    X, y = checkers(500, k)
+    model = fitted(500, k, pays=False)
     assert model.local_ is None
     assert model.loss_ == "log"
     Phi, T = model.map_.transform(model.view_.transform(X)), codes(y, k)
@@ -80,10 +91,9 @@ def test_the_global_model_minimises_the_penalised_log_loss_on_its_features(k, mo
 
 
 @pytest.mark.parametrize("k", [2, 3])
-def test_leaves_fit_what_the_global_scores_leave(k, monkeypatch):
-    monkeypatch.setattr(LocalChoice, "pays", True)
+def test_leaves_fit_what_the_global_scores_leave(k):
     X, y = checkers(500, k)
-    model = quick().fit(X, y)
+    model = fitted(500, k, pays=True)
     local = model.local_
     U = model.view_.transform(X)
     place = {row.tobytes(): i for i, row in enumerate(U)}
@@ -108,7 +118,7 @@ def test_the_local_stage_in_log_loss_finds_what_the_global_model_leaves():
 
 
 @pytest.mark.parametrize("k", [2, 3])
-def test_held_out_rows_are_judged_by_models_that_never_saw_them(k):
+def test_held_out_rows_are_scored_by_models_that_never_saw_them(k):
     X, y = classification(200, 3, k)
     Phi, T = np.tanh(X @ np.random.RandomState(0).normal(size=(3, 20))), codes(y, k)
     held = [np.arange(200) % 4 == i for i in range(4)]
@@ -204,7 +214,7 @@ def test_labels_at_random_are_given_their_frequencies():
 
 
 @pytest.mark.parametrize("spread", [0.0, 1.0, 1e6])
-def test_calibrated_probabilities_are_never_worse_than_the_frequencies_on_the_rows_that_judge(spread):
+def test_calibrated_probabilities_are_never_worse_than_the_frequencies_on_the_rows_that_score(spread):
     rng = np.random.RandomState(0)
     y = np.arange(400) % 4 == 0
     P = spread * rng.normal(size=(400, 1))  # says nothing of y
@@ -233,14 +243,14 @@ def test_class_weights_are_weights_of_rows():
 
 
 def test_fits_are_the_same_for_any_number_of_threads():
-    X, y = checkers(1500, 3)
+    X, y = checkers(700, 3)
     one, two = (quick().set_params(n_jobs=jobs).fit(X, y) for jobs in (1, 2))
     assert_allclose(one.predict_proba(X[:100]), two.predict_proba(X[:100]), rtol=1e-9)
 
 
 def test_names_of_classes_do_not_matter():
     X, y = checkers(400, 3)
-    numbers, names = quick().fit(X, y), quick().fit(X, np.array(["a", "b", "c"])[y])
+    numbers, names = fitted(400, 3), quick().fit(X, np.array(["a", "b", "c"])[y])
     assert_array_equal(numbers.predict_proba(X), names.predict_proba(X))
 
 
@@ -323,10 +333,8 @@ def test_ugly_rows_give_probabilities(name):
 
 
 @pytest.mark.parametrize("decision", cases([[[0, 1, 4], [1, 0, 1], [9, 1, 0]], "accuracy", "balanced"]))
-def test_files_and_graphs_say_what_the_model_says(decision, tmp_path, monkeypatch):
-    monkeypatch.setattr(LocalChoice, "pays", True)
-    X, y = checkers(500, 3)
-    model = quick(decision=decision).fit(X, y)
+def test_files_and_graphs_say_what_the_model_says(decision, tmp_path):
+    model = deepcopy(fitted(500, 3, pays=True)).set_params(decision=decision)
     Q = checkers(200, 3, 1)[0]
     ulmus.save(model, tmp_path / "model.ulmus")
     again = ulmus.load(tmp_path / "model.ulmus")
@@ -336,7 +344,7 @@ def test_files_and_graphs_say_what_the_model_says(decision, tmp_path, monkeypatc
     assert_equal_outputs(model, Q, "float64", 1e-8)
 
 
-def test_the_summary_names_the_loss_and_importances_tell_signal_from_noise():
+def test_the_summary_names_the_loss_and_importances_separate_signal_from_noise():
     rng = np.random.RandomState(0)
     X = rng.uniform(-1, 1, (800, 4))
     y = (np.sin(4 * X[:, 0]) > X[:, 1]).astype(int)
@@ -346,9 +354,9 @@ def test_the_summary_names_the_loss_and_importances_tell_signal_from_noise():
     assert summary(model)["loss"] == "log"
 
 
-def test_how_far_rows_are_is_told_when_somebody_asks_and_kept_in_files():
+def test_distances_of_rows_are_computed_on_demand_and_kept_in_files():
     X, y = checkers(400, 3)
-    model, other = quick().fit(X, y), quick().fit(X, y)
+    model, other = quick().fit(X, y), fitted(400, 3)
     assert model.fitted_.weights.leverage is None
     saved = pickle.loads(pickle.dumps(other))
     asked = np.concatenate([X[:50], X[:50] + 30])
@@ -358,7 +366,7 @@ def test_how_far_rows_are_is_told_when_somebody_asks_and_kept_in_files():
         assert each.fitted_.weights.later is None
 
 
-def test_what_all_rows_held_out_together_do_not_tell_costs_neither_leaves_nor_a_larger_C():
+def test_what_held_out_rows_cannot_resolve_costs_neither_leaves_nor_a_larger_C():
     rng = np.random.RandomState(0)
     X = np.concatenate([rng.normal(size=(600, 3)) - 8, rng.normal(size=(600, 3)) + 8])
     model = quick().fit(X, np.repeat([0, 1], 600))

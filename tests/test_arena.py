@@ -125,7 +125,15 @@ SLOW = ("SVC/SVR, tuned", "ChimeraBoost", "Adaptive, best")
 
 @pytest.mark.parametrize(
     ("name", "table"),
-    [(n, t) for n in ARENA.everyone for t in ("concrete", "attrition", "vehicle") if t == "attrition" or n not in SLOW],
+    [
+        *((name, "attrition") for name in ARENA.everyone),
+        *(
+            pytest.param(name, table, marks=pytest.mark.slow)
+            for name in ARENA.everyone
+            for table in ("concrete", "vehicle")
+            if name not in SLOW
+        ),
+    ],
 )
 def test_every_contestant_takes_frames_with_text_and_holes(name, table, folder):
     task = load_table(table, 0)

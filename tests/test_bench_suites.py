@@ -76,7 +76,7 @@ def tables(page):
     return {table["title"]: table for table in record["experiments"]["bench-toy"]["tables"]}
 
 
-def test_a_suite_tells_who_wins(page, tables):
+def test_a_suite_ranks_its_contestants(page, tables):
     name, rank, _, standing, _ = tables["Standing"]["rows"][0]
     assert (name, rank, standing) == ("ours", "1.00", "2/0/0")
     assert "Error against time" in page.read_text()

@@ -113,7 +113,7 @@ def test_the_documents_figures_are_those_of_its_table():
 
 
 @pytest.mark.parametrize("name", ["100 rows", "categories only"])
-def test_odd_tables_are_told_by_adaptive_models(name):
+def test_adaptive_models_warn_of_odd_tables(name):
     found = adaptive.measure(name, "fast", quick=True)
     assert found["error"] < 0.4
     assert found["seconds"] > 0

@@ -148,11 +148,11 @@ def test_a_refit_on_a_stream_that_breaks_off_leaves_the_model_of_before():
 
 
 DISCRIMINANTS = {
-    "ENDA": ENDA(10, random_state=0),
-    "ENDA by means": ENDA(10, head="mean", features="nystrom", metric=[1.0, 2.0], random_state=0),
+    "ENDA": ENDA(10, slope=1.0, C=1.0, random_state=0),
+    "ENDA by means": ENDA(10, gamma=1.0, C=1.0, head="mean", features="nystrom", metric=[1.0, 2.0], random_state=0),
     "KLDA": KLDA(head="mean", random_state=0),
     "NNDA": NNDA(5, max_iter=3, random_state=0),
-    "ENDAEnsemble": ENDAEnsemble(ENDA(8, slope=1.0), n_members=2, random_state=0),
+    "ENDAEnsemble": ENDAEnsemble(ENDA(8, slope=1.0, C=1.0), n_members=2, random_state=0),
 }
 
 

@@ -122,7 +122,7 @@ def test_what_parts_say_of_a_category_adds_up():
 
 
 @pytest.mark.parametrize("labels", [False, True])
-def test_keys_of_pairs_tell_targets_apart(labels):
+def test_keys_of_pairs_distinguish_targets(labels):
     y = np.array(["a", "b", "a", "c"]) if labels else np.array([0.0, 1.5, 0.0, 2.0])
     keys = joint_keys(row_keys(np.ones((4, 2)), 0), label_keys(y))
     assert keys[0] == keys[2]
@@ -131,7 +131,7 @@ def test_keys_of_pairs_tell_targets_apart(labels):
     np.testing.assert_array_equal(as_objects, keys)
 
 
-def test_the_number_of_distinct_rows_is_told_by_the_keys_of_the_sample():
+def test_the_keys_of_the_sample_give_the_number_of_distinct_rows():
     rng = np.random.RandomState(0)
     X = np.repeat(rng.standard_normal((20_000, 2)), 2, axis=0)
     survey = Survey(1_000, 7, False, pairs=True)

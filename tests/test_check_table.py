@@ -49,7 +49,7 @@ def test_holes_in_new_words_are_no_level_of_their_own():
 
 
 @pytest.mark.parametrize("classes", [False, True])
-def test_a_column_that_tells_the_target_is_named(classes):
+def test_a_column_that_gives_the_target_away_is_named(classes):
     X, y = table()
     y = (y > 0).to_numpy() if classes else y.to_numpy()
     check = check_table(X.assign(tax=np.where(y, "paid", "due") if classes else 0.19 * y), y)
@@ -70,7 +70,7 @@ def test_an_encoder_says_what_columns_are():
     assert "id" not in check_table(X, y, encoder=TableEncoder(kinds={"id": "number"})).left_out
 
 
-def test_wrong_arguments_are_told():
+def test_wrong_arguments_are_refused():
     X, y = table()
     with pytest.raises(ValueError, match="task must be one of"):
         check_table(X, y, task="ranking")
@@ -78,7 +78,7 @@ def test_wrong_arguments_are_told():
         check_table(X, y[:10])
 
 
-def test_the_command_line_tells_the_same(tmp_path, capsys):
+def test_the_command_line_says_the_same(tmp_path, capsys):
     X, y = table()
     X = X.assign(tax=0.19 * y)
     later = X.assign(size=X["size"] + 3.0)
@@ -99,7 +99,7 @@ def test_it_is_public():
     assert isinstance(check_table(table()[0]), ulmus.TableCheck)
 
 
-def test_levels_and_classes_that_differ_in_case_only_are_told():
+def test_levels_and_classes_that_differ_in_case_only_are_reported():
     rng = np.random.RandomState(0)
     frame = pd.DataFrame({"a": rng.normal(size=90), "town": rng.choice(["Bonn", "BONN", "Ulm"], 90)})
     y = rng.choice(["Yes", "yes", "no"], 90)

@@ -42,22 +42,6 @@ def people(n=150, seed=0):
     return frame
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Tables, and a model of each task."""
-    folder = tmp_path_factory.mktemp("cli")
-    frame = people()
-    frame.drop(columns="kind").to_csv(folder / "price.csv", index=False)
-    frame.drop(columns="price").to_csv(folder / "kind.csv", index=False)
-    people(60, seed=1).drop(columns="kind").to_csv(folder / "new.csv", index=False)
-    fit = ["fit", str(folder / "kind.csv"), "--target", "kind", "--effort", "fast"]
-    price = ["fit", str(folder / "price.csv"), "--target", "price", "--effort", "fast"]
-    assert main([*price, "-o", str(folder / "price.ulmus")]) == OK
-    assert main([*fit, "-o", str(folder / "kind.ulmus")]) == OK
-    assert main([*fit, "--categories", "low,mid,high", "-o", str(folder / "order.ulmus")]) == OK
-    return folder
-
-
 def predicted(folder, model, data, *options, name="out.csv"):
     assert main(["predict", str(folder / model), str(folder / data), "-o", str(folder / name), *options]) == OK
     return pd.read_csv(folder / name)
@@ -155,14 +139,14 @@ def test_a_streamed_fit_is_as_good_and_reads_by_batches(folder, monkeypatch, tar
     assert len(predicted(folder, "streamed.ulmus", "new.csv")) == 60
 
 
-def test_info_tells_what_a_model_is(folder, capsys):
+def test_info_says_what_a_model_is(folder, capsys):
     assert main(["info", str(folder / "order.ulmus")]) == OK
     shown = capsys.readouterr().out
     for part in ("AdaptiveOrdinalClassifier", "kind: ordinal", "150 rows", "low, mid, high", "age: number", "accuracy"):
         assert part in shown
 
 
-def test_info_tells_of_models_saved_from_python(folder, capsys):
+def test_info_describes_models_saved_from_python(folder, capsys):
     ulmus.save(ulmus.KELMRegressor(gamma=1.0, C=1.0).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0]), folder / "own.ulmus")
     assert main(["info", str(folder / "own.ulmus")]) == OK
     assert "KELMRegressor" in capsys.readouterr().out
@@ -249,7 +233,10 @@ CHANGES = {
 }
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings().max_examples // 4,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(data=st.data())
 def test_any_small_table_is_fitted_and_predicted_or_refused(tmp_path, capsys, data):
     n = data.draw(st.integers(1, 40))

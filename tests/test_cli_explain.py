@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from test_cli import folder, predicted  # noqa: F401 (a fixture)
 from ulmus import load
 from ulmus.cli import main
 from ulmus.cli.console import OK
@@ -13,7 +12,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
 
 @pytest.mark.parametrize("model", ["nkelm", "adaptive"])
-def test_reasons_add_up_to_the_prediction(folder, model, capsys):  # noqa: F811
+def test_reasons_add_up_to_the_prediction(folder, model, capsys):
     file, out = folder / f"{model}.ulmus", folder / f"{model}-reasons.csv"
     fit = ["fit", str(folder / "price.csv"), "--target", "price", "--model", model, "--effort", "fast", "-o", str(file)]
     assert main(fit) == OK
@@ -30,7 +29,7 @@ def test_reasons_add_up_to_the_prediction(folder, model, capsys):  # noqa: F811
     assert found[reasons].abs().to_numpy().max() > 0
 
 
-def test_classes_are_explained_by_the_score_of_the_one_predicted(folder):  # noqa: F811
+def test_classes_are_explained_by_the_score_of_the_one_predicted(folder):
     out = folder / "kind-reasons.csv"
     model = str(folder / "kind.ulmus")
     few = folder / "few-kinds.csv"
@@ -42,7 +41,7 @@ def test_classes_are_explained_by_the_score_of_the_one_predicted(folder):  # noq
     assert {"base value", "prediction"} <= set(found.columns)
 
 
-def test_reasons_of_ordered_classes_are_given_for_those_predicted(folder):  # noqa: F811
+def test_reasons_of_ordered_classes_are_given_for_those_predicted(folder):
     assert main(["explain", str(folder / "order.ulmus"), str(folder / "new.csv"), "-o", str(folder / "x.csv")]) == OK
     found = pd.read_csv(folder / "x.csv")
     assert set(found["prediction"]) <= {"low", "mid", "high"}

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import ulmus
-from test_cli import folder, people, predicted  # noqa: F401 (a fixture)
+from test_cli import people, predicted
 from ulmus.cli import main, memory, models
 from ulmus.cli.console import OK, USAGE
 from ulmus.persistence import describe
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
     ("model", "kind"),
     [("price", "AdaptiveRegressor"), ("kind", "AdaptiveClassifier"), ("order", "AdaptiveOrdinalClassifier")],
 )
-def test_every_task_gets_its_adaptive_model(folder, model, kind):  # noqa: F811
+def test_every_task_gets_its_adaptive_model(folder, model, kind):
     assert describe(folder / f"{model}.ulmus").model == kind
 
 
-def test_the_small_model_is_there_for_the_asking(folder, capsys):  # noqa: F811
+def test_the_small_model_is_there_for_the_asking(folder, capsys):
     out = folder / "small.ulmus"
     fit = ["fit", str(folder / "price.csv"), "--target", "price", "--model", "nkelm", "-o", str(out)]
     assert main(fit) == OK
@@ -31,14 +31,14 @@ def test_the_small_model_is_there_for_the_asking(folder, capsys):  # noqa: F811
     assert len(predicted(folder, "small.ulmus", "new.csv", "--interval", "0.8")) == 60
 
 
-def test_info_tells_how_an_adaptive_model_sees_the_table(folder, capsys):  # noqa: F811
+def test_info_says_how_an_adaptive_model_sees_the_table(folder, capsys):
     assert main(["info", str(folder / "price.ulmus")]) == OK
     shown = capsys.readouterr().out
     for part in ("kernel", "metric", "local stage", "left out", "gamma", "town: category"):
         assert part in shown
 
 
-def test_categories_are_codes_that_the_model_treats_as_categories(folder):  # noqa: F811
+def test_categories_are_codes_that_the_model_treats_as_categories(folder):
     model = ulmus.load(folder / "price.ulmus")
     encoder = model[-1].encoder_
     names = encoder.get_feature_names_out()
@@ -49,7 +49,7 @@ def test_categories_are_codes_that_the_model_treats_as_categories(folder):  # no
     assert len(model[-1].view_.preparation.categories[town].levels) == 5  # missing is a level
 
 
-def test_an_unseen_category_is_one_that_no_level_stands_for(folder):  # noqa: F811
+def test_an_unseen_category_is_one_that_no_level_stands_for(folder):
     new = pd.read_csv(folder / "new.csv")
     answers = []
     for k, town in enumerate(("Timbuktu", "Atlantis")):
@@ -58,7 +58,7 @@ def test_an_unseen_category_is_one_that_no_level_stands_for(folder):  # noqa: F8
     np.testing.assert_array_equal(*answers)
 
 
-def test_the_seed_makes_a_fit_repeatable(folder):  # noqa: F811
+def test_the_seed_makes_a_fit_repeatable(folder):
     fit = ["fit", str(folder / "kind.csv"), "--target", "kind", "--effort", "fast", "--seed", "3"]
     answers = []
     for name in ("one.ulmus", "two.ulmus"):
@@ -67,7 +67,7 @@ def test_the_seed_makes_a_fit_repeatable(folder):  # noqa: F811
     pd.testing.assert_frame_equal(*answers, check_exact=True)
 
 
-def test_a_table_that_is_large_beside_the_free_memory_is_streamed(folder, monkeypatch, capsys):  # noqa: F811
+def test_a_table_that_is_large_beside_the_free_memory_is_streamed(folder, monkeypatch, capsys):
     out = folder / "large.ulmus"
     fit = ["fit", str(folder / "price.csv"), "--target", "price", "--test", str(folder / "new.csv"), "-o", str(out)]
     size = (folder / "price.csv").stat().st_size
@@ -80,7 +80,7 @@ def test_a_table_that_is_large_beside_the_free_memory_is_streamed(folder, monkey
     assert describe(out).model == "NKELMRegressor"
 
 
-def test_the_size_of_a_table_is_told_without_reading_it(folder):  # noqa: F811
+def test_the_size_of_a_table_is_known_without_reading_it(folder):
     frame = pd.read_csv(folder / "price.csv")
     frame.to_csv(folder / "packed.csv.gz", index=False)
     frame.to_parquet(folder / "typed.parquet")
@@ -93,7 +93,7 @@ def test_the_size_of_a_table_is_told_without_reading_it(folder):  # noqa: F811
 
 
 @pytest.mark.parametrize("target", ["price", "kind"])
-def test_a_streamed_table_gets_the_model_of_memory(folder, target):  # noqa: F811
+def test_a_streamed_table_gets_the_model_of_memory(folder, target):
     people(60, seed=1).to_csv(folder / "both.csv", index=False)
     fit = ["fit", str(folder / f"{target}.csv"), "--target", target, "--test", str(folder / "both.csv")]
     answers = []
@@ -109,7 +109,7 @@ def test_standard_input_cannot_be_read_twice(capsys):
     assert "standard input can be read once" in capsys.readouterr().err
 
 
-def test_a_stream_without_a_test_table_says_that_there_is_no_report(folder, capsys):  # noqa: F811
+def test_a_stream_without_a_test_table_says_that_there_is_no_report(folder, capsys):
     page = folder / "none.html"
     fit = ["fit", str(folder / "price.csv"), "--target", "price", "--stream", "--report", str(page)]
     assert main(fit) == OK
@@ -117,14 +117,14 @@ def test_a_stream_without_a_test_table_says_that_there_is_no_report(folder, caps
     assert not page.exists()
 
 
-def test_very_wide_tables_get_the_small_model(folder, monkeypatch):  # noqa: F811
+def test_very_wide_tables_get_the_small_model(folder, monkeypatch):
     monkeypatch.setattr(models, "WIDE", 4)
     out = folder / "wide.ulmus"
     assert main(["fit", str(folder / "price.csv"), "--target", "price", "-o", str(out)]) == OK
     assert describe(out).model == "NKELMRegressor"
 
 
-def test_a_model_is_not_written_to_standard_output(folder, capsys):  # noqa: F811
+def test_a_model_is_not_written_to_standard_output(folder, capsys):
     assert main(["fit", str(folder / "price.csv"), "--target", "price", "-o", "-"]) == USAGE
     assert "a model is a file" in capsys.readouterr().err
 

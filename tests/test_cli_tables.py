@@ -61,7 +61,7 @@ def predicted(folder, data, *options, name="out.csv"):
     return (pd.read_parquet if name.endswith("parquet") else pd.read_csv)(out)
 
 
-def test_decimal_commas_where_there_were_points_are_refused_and_read_when_told(folder, tmp_path, capsys):
+def test_decimal_commas_where_there_were_points_are_refused_and_read_on_request(folder, tmp_path, capsys):
     new = table(40, 3)
     points = predicted(folder, write(new, tmp_path / "points.csv"))
     commas = write(new, tmp_path / "commas.csv", sep=";", decimal=",")
@@ -129,7 +129,7 @@ def test_kept_columns_of_a_text_file_have_types_in_parquet(folder, tmp_path):
     np.testing.assert_array_equal(text["a"], new["a"])
 
 
-def test_a_kept_number_that_turns_to_text_is_told_and_nothing_is_written(folder, tmp_path, monkeypatch, capsys):
+def test_a_kept_number_that_turns_to_text_is_reported_and_nothing_is_written(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("ulmus.tables.pieces.BATCH", 1 << 9)
     new = table(60, 3).assign(more=["1"] * 59 + ["one"])
     command = ["predict", str(folder / "m.ulmus"), write(new, tmp_path / "new.csv"), "--keep"]

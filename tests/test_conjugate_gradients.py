@@ -172,5 +172,6 @@ def test_memory_decides_before_anything_is_allocated():
     assert choose_route(10**6, 30_000, device="cuda", memory=between, path=True).route == "iterative"
     with pytest.raises(MemoryError, match=r"30000 landmarks need .* GiB on the CUDA device .* landmarks would fit"):
         choose_route(10**6, 30_000, device="cuda", memory=2**32)
+    assert choose_route(1_000, 50, memory=2**29).route == "direct"  # few landmarks need no gibibytes
     for memory in (2**33, 2**36):
         assert iterative_bytes(largest(memory)) <= memory < iterative_bytes(largest(memory) + 100)

@@ -32,6 +32,9 @@ from ulmus import (
     RobustNKELMRegressor,
     TableEncoder,
 )
+from ulmus.models import _adaptive
+from ulmus.models._effort import EFFORTS, Effort
+from ulmus.tuning.budget import Budget
 
 #: Every estimator, once, with fits that cost little.
 ESTIMATORS = [
@@ -49,7 +52,7 @@ ESTIMATORS = [
     AdaptiveClassifier(effort="fast", loss="squared"),
     ENDA(20, slope=1.0, n_neighbors=5),
     KLDA(gamma=1.0, n_neighbors=5),
-    NNDA(20, max_iter=20, n_neighbors=5),
+    NNDA(10, max_iter=10, n_neighbors=5),
     ENDAEnsemble(ENDA(20, slope=1.0, C=1.0, n_neighbors=5), n_members=2),
     OSELMRegressor(20, slope=1.0),
     OSELMClassifier(20, slope=1.0),
@@ -69,6 +72,8 @@ VARIANTS = [
     KELMClassifier(loss="log"),
     NKELMClassifier(loss="log"),
     AdaptiveClassifier(effort="fast"),
+    AdaptiveRegressor(),
+    NNDA(20, max_iter=20, n_neighbors=5),
     KELMRegressor(metric="auto"),
     ELMRegressor(C=None, n_hidden=10),
     ENDA(features="nystrom", head="mean"),
@@ -120,6 +125,16 @@ def test_every_estimator_is_here_once():
     assert sorted(type(e).__name__ for e in ESTIMATORS) == sorted(e.__name__ for e in estimators)
 
 
+@pytest.fixture
+def small(monkeypatch):
+    """Adaptive models with one leaf of a few landmarks, which calibrate without further fits."""
+    budget = Budget(100, 20, 100, 20, 1, 0, (20, 20), 1, additive=False, cuts=False, preparations=("standard",))
+    plan = Effort(budget, 20, 100, 100, 1, 4, grows=False, quick=True)
+    monkeypatch.setitem(EFFORTS, "fast", plan)
+    monkeypatch.setattr(_adaptive.AdaptiveModel, "_parts", lambda self, rows: None)
+
+
+@pytest.mark.usefixtures("small")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_to_fail)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

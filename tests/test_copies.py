@@ -1,4 +1,4 @@
-"""Copies of rows leave together: a weight, or a table pasted twice, does not let models be judged on rows they know."""
+"""Copies of rows leave together: a weight, or a table pasted twice, does not let models be scored on rows they know."""
 
 import numpy as np
 import pytest
@@ -101,7 +101,7 @@ def test_rows_of_few_levels_meet_by_chance_and_leave_one_at_a_time():
     assert_array_equal(left_out_together(X, T, np.full(400, 3.0)), np.full(400, 3.0))
 
 
-def test_gathered_rows_cannot_tell_weights_from_copies():
+def test_gathered_rows_cannot_distinguish_weights_from_copies():
     rng = np.random.RandomState(0)
     X, T = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
     count = rng.randint(1, 4, 40)
@@ -170,7 +170,7 @@ def test_keys_of_many_tiles_are_those_of_the_rows_one_by_one(monkeypatch, n, n_j
     assert_array_equal(row_keys(X, 5, n_jobs), one_by_one)
 
 
-def test_distinct_rows_are_counted_as_far_as_it_is_asked():
+def test_distinct_rows_are_counted_up_to_the_limit():
     X = np.repeat(np.random.RandomState(0).normal(size=(50, 2)), 30, axis=0)
     for enough in (10, 49, 50, 51, 10_000):
         found = distinct_count(X, enough)

@@ -45,7 +45,7 @@ def test_a_weight_counts_as_repetition_and_constants_are_not_cut():
     assert len(Cuts.of(X, np.zeros((300, 1)), None, 3)) == 0
 
 
-def test_both_values_beside_a_cut_are_told_apart_even_where_nothing_lies_between():
+def test_both_values_beside_a_cut_are_distinguished_even_where_nothing_lies_between():
     low = 1.0
     X = np.where(np.arange(200) % 4 < 2, low, np.nextafter(low, 2.0))[:, None]
     X[:20] = 5.0  # a third value: two of them are a step already

@@ -1,10 +1,17 @@
 """The demonstration runs from the package alone and its figures are those of the paper, within its spread."""
 
+import pytest
+
+from data import cases
 from ulmus import demo
 
 
-def test_demo_prints_every_contestant_and_comes_near_the_paper(capsys, monkeypatch):
+@pytest.mark.parametrize("who", cases(["models with settings", "everybody"]))
+def test_demo_prints_every_contestant_and_comes_near_the_paper(who, capsys, monkeypatch):
     monkeypatch.setattr(demo, "FITS", 1)
+    if who != "everybody":
+        given = {k: tuple(c for c in v if c.settings != "no arguments") for k, v in demo.CONTESTANTS.items()}
+        monkeypatch.setattr(demo, "CONTESTANTS", given)
     monkeypatch.delenv("ULMUS_DATA", raising=False)
     demo.main()
     lines = capsys.readouterr().out.splitlines()

@@ -280,7 +280,7 @@ def test_without_a_gpu_the_error_says_what_to_do():
 
 @pytest.mark.parametrize("by_log", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_leaves_are_judged_as_by_the_cpu(monkeypatch, by_log, weighted):
+def test_leaves_are_scored_as_by_the_cpu(monkeypatch, by_log, weighted):
     monkeypatch.setattr(trials, "BATCH_BYTES", 8 * 3 * 60**2)
     rng, U, R, weight, (partition, _) = stage()
     R = codes(U, 3, rng) if by_log else R

@@ -31,7 +31,7 @@ def made(name):
     model = getattr(ulmus, name)()
     known = model.get_params()
     quick = {"random_state": 0, "effort": "fast", "n_hidden": 20, "n_landmarks": 20, "n_jobs": 1, "max_iter": 20}
-    quick |= {"C": 1.0, "gamma": 0.5, "slope": 1.0}
+    quick |= {"C": 1.0, "gamma": 0.5, "slope": 1.0, "n_members": 2}
     model.set_params(**{key: value for key, value in quick.items() if key in known})
     return model, NUMBERS if name.endswith("Regressor") else RANKS
 

@@ -319,7 +319,7 @@ def test_probabilities_of_the_nearest_mean_are_calibrated_on_rows_left_out():
 
 @pytest.mark.filterwarnings("ignore:scores of rows that were left out:ulmus.NumericalWarning")
 @pytest.mark.parametrize("seed", range(3))
-def test_where_means_tell_nothing_probabilities_are_the_frequencies_whichever_mean_is_nearest(seed):
+def test_where_means_say_nothing_probabilities_are_the_frequencies_whichever_mean_is_nearest(seed):
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(900, 4)), rng.choice(4, 900, p=[0.7, 0.1, 0.1, 0.1])
     fitted = ENDA(10, head="mean", **PLAIN).fit(X[:400], y[:400])

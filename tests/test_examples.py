@@ -11,7 +11,7 @@ from data import cases
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
 #: Those that take seconds.
-LONG = ("plot_01_no_arguments", "plot_19_what_if")
+LONG = ("plot_00_raw_frame", "plot_01_no_arguments", "plot_11_adaptive", "plot_19_what_if")
 
 
 @pytest.fixture(autouse=True)

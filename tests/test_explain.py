@@ -353,7 +353,7 @@ def test_a_pipeline_that_mixes_columns_is_sampled_on_the_table_itself():
         explain(pipeline, X[:4])
 
 
-def test_large_weights_are_told_and_values_still_add_up():
+def test_large_weights_are_reported_and_values_still_add_up():
     smooth = np.linspace(-1, 1, 60)[:, None] * [1.0, 0.5]
     model = KELMRegressor(gamma=1e-4, C=1e12).fit(smooth, np.sin(3 * smooth[:, 0]))
     with pytest.warns(NumericalWarning, match="lose digits"):

@@ -1,4 +1,4 @@
-"""Few rows and much to choose: intervals stand on whole fits that never saw the rows they are judged on."""
+"""Few rows and much to choose: intervals stand on whole fits that never saw the rows they are scored on."""
 
 import warnings
 

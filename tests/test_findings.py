@@ -12,7 +12,7 @@ X = RNG.normal(size=(N, 3))
 Y = X[:, 0] + RNG.normal(size=N)
 
 
-def test_a_column_that_tells_the_target_is_named():
+def test_a_column_that_gives_the_target_away_is_named():
     M = np.column_stack([X, 3 * Y - 1])
     (found,) = leaks(M, list("abcd"), np.arange(4), Y, classes=False)
     assert found.kind is ulmus.LeakWarning
@@ -25,7 +25,7 @@ def test_a_column_that_tells_the_target_is_named():
     assert not leaks(M[:40], list("abcd"), np.arange(4), Y[:40], classes=False)  # of few rows one cannot say
 
 
-def test_a_frequent_class_is_not_told_by_a_column_that_says_nothing():
+def test_a_frequent_class_is_no_leak_of_a_column_without_information():
     rare = np.arange(N) % 200 == 0
     assert not leaks(X, list("abc"), np.arange(3), rare, classes=True)
 
@@ -46,7 +46,7 @@ def test_missing_values_are_equal_to_missing_values():
     assert copies(M[:300], Y[:300], M[:100], Y[:100])[0].text.startswith("100 of 100")
 
 
-def test_a_column_that_dwarfs_the_others_is_told():
+def test_a_column_that_dwarfs_the_others_is_reported():
     (found,) = scales(X * [1, 1e6, 1], ["a", "b", "c"])
     assert found.kind is ulmus.ScaleWarning
     assert f"column 'b' has a standard deviation of {1e6 * X[:, 1].std():.3g}, all others" in found.text

@@ -111,7 +111,7 @@ def test_a_date_missing_for_the_first_time_is_the_middle(model):
     assert_array_equal(gone, model.predict(rows.assign(when=None)))
 
 
-def test_a_column_that_is_no_date_any_more_is_told(model):
+def test_a_column_that_is_no_date_any_more_is_reported(model):
     rows = table("datetime64[ns]")[:5]
     assert_array_equal(model.predict(rows.assign(when=rows["when"].astype(str))), model.predict(rows))
     for wrong in (["soon"] * 5, np.arange(5)):

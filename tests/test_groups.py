@@ -60,7 +60,7 @@ def test_residuals_behind_intervals_are_those_of_refits_without_the_group():
     assert_allclose(model.spread_.residuals[:, 0], np.sort(errors), rtol=1e-6, atol=1e-9)
 
 
-def test_the_search_of_views_is_judged_by_refits_without_each_fold():
+def test_the_search_of_views_is_scored_by_refits_without_each_fold():
     X, y = regression(60, noise=0.3)
     folds = np.arange(60) % 4
     T = y[:, None] - y.mean()
@@ -183,7 +183,7 @@ def test_views_are_compared_on_groups_from_which_no_metric_was_learned():
     assert len(known) == 450
 
 
-def test_the_local_stage_is_judged_on_whole_folds():
+def test_the_local_stage_is_scored_on_whole_folds():
     X, _, g = siblings(40, 0)
     fold = grouped(g, None)
     held = held_sets(Rows(X, X[:, :1], fold=fold), np.random.RandomState(0))
@@ -192,7 +192,7 @@ def test_the_local_stage_is_judged_on_whole_folds():
 
 
 @pytest.mark.parametrize("model", cases([KELMRegressor, NKELMRegressor]))
-def test_a_learned_metric_is_judged_on_groups_left_out(model):
+def test_a_learned_metric_is_scored_on_groups_left_out(model):
     X, y, g = siblings(25, 7)
     folds = fold_numbers(None, X, y, g, False)
     by_rows = model(metric="auto", random_state=0).fit(X, y)

@@ -234,7 +234,7 @@ def test_models_whose_rows_cannot_leave_in_closed_form_say_so(make):
         make().fit(X, LABELS).influences(NEW, X, LABELS)
 
 
-def test_robust_models_are_told_from_plain_ones():
+def test_robust_models_are_distinguished_from_plain_ones():
     outlying = Y.copy()
     outlying[:5] += 100
     model = RobustNKELMRegressor(20, **GIVEN, random_state=0).fit(X, outlying)

@@ -34,7 +34,7 @@ def test_an_iterative_model_says_that_it_cannot_learn_on(what):
 
 
 def test_rows_in_blocks_take_the_direct_route_where_the_solver_is_open(monkeypatch):
-    monkeypatch.setattr("ulmus.models.iterative.route_of", lambda *_: "iterative")
+    monkeypatch.setattr("ulmus.models.families.route_of", lambda *_: "iterative")
     X, y = regression(700)
     models = [NKELMRegressor(**GIVEN, solver=solver) for solver in ("direct", "auto")]
     for model in models:
@@ -83,7 +83,7 @@ def test_models_without_a_device_refuse_one(name):
 
 @pytest.mark.parametrize("name", ["NKELMOrdinalClassifier", "RobustNKELMRegressor"])
 def test_only_nkelm_iterates_when_the_table_would(monkeypatch, name):
-    monkeypatch.setattr("ulmus.models.iterative.route_of", lambda *_: "iterative")
+    monkeypatch.setattr("ulmus.models.families.route_of", lambda *_: "iterative")
     X, y = classification(150)
     given = {"gamma": 0.3, "C": 1.0, "random_state": 0}
     assert NKELMRegressor(30, **given).fit(X, y).route_ == "iterative cpu"

@@ -151,7 +151,7 @@ def test_an_array_of_json_objects_is_read_and_its_rows_are_counted(tmp_path):
         read_table(str(file))
 
 
-def test_a_few_words_in_a_target_of_numbers_are_left_out_and_told_and_many_are_refused(tmp_path, capsys):
+def test_a_few_words_in_a_target_of_numbers_are_left_out_and_reported_and_many_are_refused(tmp_path, capsys):
     def fitted(every):
         price = ["on request" if i % every == every - 1 else f"$ {1000 + 10 * A[i]:.0f}" for i in range(N)]
         pd.DataFrame({"a": A, "b": B, "price": price}).to_csv(tmp_path / "t.csv", index=False)
@@ -183,7 +183,7 @@ def test_a_few_words_in_a_target_of_numbers_are_left_out_and_told_and_many_are_r
         (np.where(np.arange(N) % 9 == 0, -1000.0, A), None),
     ],
 )
-def test_nines_far_from_all_others_are_told(values, found):
+def test_nines_far_from_all_others_are_reported(values, found):
     check = ulmus.check_table(pd.DataFrame({"x": values, "b": B}))
     told = [finding.text for finding in check.findings if finding.kind is ulmus.PlaceholderWarning]
     assert [text.startswith(found) for text in told] == [True] if found else told == []
@@ -200,7 +200,7 @@ def test_a_word_above_empty_cells_may_be_meant_for_them(tmp_path):
     assert merged_notes(filled, learn(filled, "y")) == []
 
 
-def test_a_folder_of_folders_is_told_of_patterns(tmp_path):
+def test_the_error_for_a_folder_of_folders_names_patterns(tmp_path):
     for year in (2021, 2022):
         (tmp_path / f"year={year}").mkdir()
         (tmp_path / f"year={year}" / "part.csv").write_text("a,b\n1,2\n")

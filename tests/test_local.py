@@ -135,7 +135,7 @@ def test_widths_and_penalties_are_sought_only_where_something_is_left_to_find(si
 
 @pytest.mark.parametrize("kernel", ["laplacian_l1", "matern32"])
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_width_and_a_penalty_are_judged_by_ridge_in_every_leaf(monkeypatch, kernel, kept):
+def test_a_width_and_a_penalty_are_scored_by_ridge_in_every_leaf(monkeypatch, kernel, kept):
     monkeypatch.setattr(tuning_local, "KEPT_BYTES", 2**28 if kept else 0)
     rng = np.random.RandomState(0)
     U, R, P = rng.normal(size=(300, 3)), rng.normal(size=(300, 2)), rng.normal(size=(80, 2))
@@ -186,5 +186,5 @@ def test_large_leaves_are_tried_where_small_ones_gain(monkeypatch, small, large)
     assert large or not choice.pays
 
 
-def test_the_more_rows_there_are_the_more_of_them_judge_the_local_stage():
+def test_the_more_rows_there_are_the_more_of_them_score_the_local_stage():
     assert [held_count(n) for n in (1_000, 20_000, 60_000, 10**5, 10**6)] == [500, 2_000, 5_000, 5_000, 50_000]

@@ -15,6 +15,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.preprocessing import StandardScaler
 
 import ulmus
+from data import cases
 from test_onnx import assert_equal_outputs
 from test_softmax import UGLY, codes, dense_newton, ugly
 from ulmus import ELMClassifier, KELMClassifier, NKELMClassifier, NumericalWarning, OSELMClassifier
@@ -48,7 +49,9 @@ def scores(model, X):
 
 
 @MAPS
-@pytest.mark.parametrize(("n", "k"), [(15, 2), (20, 3), (300, 2), (400, 4), (2600, 26)])
+@pytest.mark.parametrize(
+    ("n", "k"), [(15, 2), (20, 3), (300, 2), (400, 4), pytest.param(2600, 26, marks=pytest.mark.slow)]
+)
 def test_scores_are_those_of_scikit_learn_on_the_same_features(name, n, k):
     X, y = spots(n, k)
     w = np.random.RandomState(1).uniform(0.2, 3.0, n)
@@ -76,7 +79,7 @@ def test_an_exact_kernel_is_dense_newton_steps_on_all_features(k, intercept):
 
 
 @EVERY
-def test_classes_that_are_told_apart_converge_to_the_minimum(name):
+def test_separable_classes_converge_to_the_minimum(name):
     X, y = spots(60, 2)
     X[y == 1] += 10.0
     model = MODELS[name](C=1e4).fit(X, y)
@@ -144,7 +147,7 @@ def test_fits_are_the_same_for_any_number_of_threads(name):
 
 
 @EVERY
-@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("k", cases([2, 3], 3))
 def test_what_is_left_to_the_data_does_as_well_as_the_best_C_of_a_grid(name, k):
     X, y = spots(300, k)
     Q, z = spots(2000, k, 1)
@@ -153,7 +156,7 @@ def test_what_is_left_to_the_data_does_as_well_as_the_best_C_of_a_grid(name, k):
     assert found < 1.03 * min(grid)
 
 
-@pytest.mark.parametrize("Model", [ELMClassifier, KELMClassifier, NKELMClassifier])
+@pytest.mark.parametrize("Model", cases([ELMClassifier, KELMClassifier, NKELMClassifier], NKELMClassifier))
 def test_without_arguments_a_log_model_has_good_probabilities(Model):
     X, y = load_breast_cancer(return_X_y=True)
     X = StandardScaler().fit_transform(X)
@@ -185,7 +188,7 @@ def test_criteria_of_the_other_loss_are_refused(name):
 # Rows left out, and probabilities
 
 
-@pytest.mark.parametrize("load", [load_iris, load_wine])
+@pytest.mark.parametrize("load", cases([load_iris, load_wine]))
 @EVERY
 def test_the_loss_of_left_out_rows_is_near_that_of_really_leaving_out(name, load):
     """Within 2 % of the mean loss, as an identity of the second order is."""
@@ -242,7 +245,7 @@ def random_labels(n=200):
 @EVERY
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e6])
 @pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
-def test_probabilities_are_never_worse_than_the_frequencies_on_the_rows_that_judge(name, C):
+def test_probabilities_are_never_worse_than_the_frequencies_on_the_rows_that_score(name, C):
     X, y = random_labels()
     model = MODELS[name](C=C).fit(X, y)
     left, frequency = model.left_out_, model.floor_ / model.floor_.sum()

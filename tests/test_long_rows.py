@@ -44,7 +44,7 @@ def test_a_row_longer_than_a_batch_is_read_once_like_all_others(tmp_path, long, 
 
 
 @pytest.mark.parametrize("opened", [open, gzip.open])
-def test_a_row_that_never_ends_is_refused_and_the_rows_before_it_are_told(tmp_path, opened):
+def test_a_row_that_never_ends_is_refused_and_the_rows_before_it_are_reported(tmp_path, opened):
     path = tmp_path / "rows.csv"
     with opened(path, "wt") as file:
         file.write("id,text,y\n")

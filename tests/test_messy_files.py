@@ -72,7 +72,7 @@ def test_units_percents_blanks_for_thousands_and_line_breaks_in_quotes(tmp_path)
 
 
 @pytest.mark.parametrize(("total", "left_out"), [("1770", True), ("29.5", True), ("17", False)])
-def test_a_total_below_the_rows_is_left_out_where_it_adds_up_and_told_with_its_row(tmp_path, total, left_out):
+def test_a_total_below_the_rows_is_left_out_where_it_adds_up_and_reported_with_its_row(tmp_path, total, left_out):
     file = tmp_path / "table.csv"
     text = lines("region,sales", lambda i: f"R{i % 4},{i}")
     file.write_text(f"{text}Summe,{total}\n")
@@ -88,7 +88,7 @@ NOTES = ["Source: the office", "As of 12 March;;"]
 
 
 @pytest.mark.parametrize("below", [NOTES[:1], NOTES, [NOTES[0], "", "checked twice"]], ids=["one", "padded", "blocks"])
-def test_notes_below_a_blank_line_are_left_out_and_told_with_their_row(tmp_path, below):
+def test_notes_below_a_blank_line_are_left_out_and_reported_with_their_row(tmp_path, below):
     text = lines("gross;tax;net", lambda i: f"{i};{i % 5};{2 * i}")
     _, X, y, _ = learned(tmp_path, "net", text + "\n" + "\n".join(below))
     np.testing.assert_array_equal(X["gross"], np.arange(N))
@@ -122,7 +122,7 @@ def test_rows_of_one_value_below_a_blank_line_are_rows(tmp_path):
     ["Quarter 1,,\n", "Report of sales 2024\n", "\n\nReport, 2024\n\nby region\n", "\r\n", "sep=,\n\n"],
     ids=["a merged cell", "a title", "titles and blank lines", "a blank line", "a separator that is named"],
 )
-def test_what_stands_above_the_header_is_left_out_and_told(tmp_path, above):
+def test_what_stands_above_the_header_is_left_out_and_reported(tmp_path, above):
     text = above + lines("gross,tax,net", lambda i: f"{i},{i % 5},{2 * i}")
     schema, X, y, said = learned(tmp_path, "net", text)
     assert list(schema.columns) == ["gross", "tax"]
@@ -207,7 +207,7 @@ def test_a_name_over_two_lines_is_one_name(tmp_path):
     assert list(schema.columns) == ["gross price"]
 
 
-def test_a_quote_too_many_is_told(tmp_path):
+def test_a_quote_too_many_is_reported(tmp_path):
     text = lines("a,note,y", lambda i: f'{i},"note {i}",{i % 7}.5')
     with pytest.raises(TableError, match=rf"row {N + 2}: this quote is never closed"):
         learned(tmp_path, "y", text + '1,"cut of')
@@ -220,7 +220,7 @@ def test_a_quote_too_many_is_told(tmp_path):
     assert read_table(str(file)).notes == ()
 
 
-def test_a_header_that_comes_again_is_left_out_and_told_with_its_row(tmp_path):
+def test_a_header_that_comes_again_is_left_out_and_reported_with_its_row(tmp_path):
     text = lines("a,y", lambda i: f"{i},{i}.5")
     _, X, y, said = learned(tmp_path, "y", text + text + text)
     assert (len(X), len(y)) == (3 * N, 3 * N)
@@ -247,7 +247,7 @@ def test_a_column_with_dates_in_three_forms_is_one_of_dates(tmp_path):
     np.testing.assert_array_equal(ours.transform(pd.DataFrame({"day": texts}))[:, 0], expected)
 
 
-def test_days_and_months_that_may_be_exchanged_are_told_and_first_days_of_months_are_known(tmp_path):
+def test_days_and_months_that_may_be_exchanged_are_reported_and_first_days_of_months_are_known(tmp_path):
     months = pd.date_range("2020-01-01", periods=N, freq="MS")
     for form, order in (("%m/%d/%Y", "month.day"), ("%d/%m/%Y", "day.month")):
         texts = [day.strftime(form) for day in months]
@@ -342,7 +342,7 @@ def test_signs_behind_and_no_cents_are_read(tmp_path):
     assert said == []
 
 
-def test_a_few_words_among_many_numbers_are_missing_numbers_and_are_told(tmp_path):
+def test_a_few_words_among_many_numbers_are_missing_numbers_and_are_reported(tmp_path):
     cells = [("refused", "N.C.")[i % 2] if i % 4 == 0 else str(i) for i in range(N)]
     schema, X, _, said = learned(tmp_path, "y", lines("a,y", lambda i: f"{cells[i]},{i % 5}.5"))
     assert schema.columns["a"].name == "number"
@@ -388,7 +388,7 @@ def test_words_for_missing_levels_are_missing_in_frames_as_in_files(tmp_path):
     np.testing.assert_array_equal(codes[:5], [3, 0, 2, 1, np.nan])
 
 
-def test_two_encodings_in_one_file_are_told_with_the_first_row_of_the_other(tmp_path):
+def test_two_encodings_in_one_file_are_reported_with_the_first_row_of_the_other(tmp_path):
     rows = [f"{('Köln', 'Bonn')[i % 2]},{i % 5}.5\n" for i in range(N)]
     file = tmp_path / "table.csv"
     file.write_bytes(b"city,y\n" + "".join(rows[:30]).encode("cp1252") + "".join(rows[30:]).encode())
@@ -424,6 +424,6 @@ def test_lakhs_and_dates_with_times_in_four_forms_are_read(tmp_path):
         ("r\x01\x01\0", "neither text nor Parquet; save it as CSV or Parquet"),
     ],
 )
-def test_what_is_no_table_of_ours_is_told_with_what_to_do(tmp_path, text, words):
+def test_what_is_no_table_of_ours_is_reported_with_what_to_do(tmp_path, text, words):
     with pytest.raises(TableError, match=words):
         learned(tmp_path, "y", text)

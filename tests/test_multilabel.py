@@ -146,7 +146,7 @@ def test_an_adaptive_model_of_equal_labels_is_that_of_two_classes():
     np.testing.assert_allclose(model.predict_proba(X[TEST])[:, 0], alone.predict_proba(X[TEST])[:, 1], atol=1e-6)
 
 
-def test_adaptive_models_of_frames_tell_their_labels():
+def test_adaptive_models_of_frames_name_their_labels():
     frame = pd.DataFrame(X, columns=list("abcdefgh")).assign(a=np.where(X[:, 0] > 0, "high", "low"))
     labels = pd.DataFrame(Y, columns=["sea", "sun", "sand", "wind"])
     model = clone(ADAPTIVE).fit(frame[TRAIN], labels[TRAIN])

@@ -76,7 +76,7 @@ MODELS = [
 
 @pytest.mark.parametrize("offset", [1e6, -1e8])
 @pytest.mark.parametrize("model", MODELS)
-def test_targets_far_from_zero_are_told_apart_in_float32(model, offset):
+def test_targets_far_from_zero_are_distinguished_in_float32(model, offset):
     """The error is a share of their range, not of their size: 1e-4 of it is what float32 predictions may lose."""
     X, y = rows32()
     exact = model.fit(X.astype(float), y + offset).predict(X.astype(float))

@@ -224,7 +224,7 @@ def test_a_table_of_mixed_columns_is_exported(encoder):
     assert np.abs(found - expected).max() <= 1e-10 * np.abs(expected).max()
 
 
-def test_columns_that_are_dropped_are_not_asked_for():
+def test_columns_that_are_dropped_need_not_be_given():
     frame, y = table()
     columns = ColumnTransformer([("text", OneHotEncoder(), ["town"]), ("year", "passthrough", [0])])
     model = make_pipeline(columns, StandardScaler(with_mean=False), ulmus.KELMRegressor()).fit(frame, y)

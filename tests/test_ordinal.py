@@ -318,7 +318,7 @@ def test_rare_classes_are_found_when_weights_are_balanced():
     assert recall[1] > recall[0] + 0.2
 
 
-def test_parameters_are_judged_by_the_error_of_decoded_left_out_predictions():
+def test_parameters_are_scored_by_the_error_of_decoded_left_out_predictions():
     X, y = noisy(40)
     model = KELMOrdinalClassifier(gamma=0.3, criterion="absolute", random_state=0).fit(X, y)
     trial = model.tuning_.trials[-1]

@@ -293,7 +293,7 @@ def test_a_changed_byte_and_a_cut_are_named(tmp_path):
             ulmus.load(path)
 
 
-def test_another_version_of_scikit_learn_is_told(parts):
+def test_another_version_of_scikit_learn_is_reported(parts):
     model = make_pipeline(StandardScaler(), ulmus.KELMRegressor(gamma=1.0, C=1.0)).fit(*regression(30))
     description, body, arrays = _open(to_bytes(model))
     content = {k: v for k, v in vars(description).items() if k != "checksum"} | {"body": body}

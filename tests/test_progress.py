@@ -50,7 +50,7 @@ def callbacks():
     ],
     ids=["regressor", "classifier", "either loss"],
 )
-def test_callbacks_are_told_of_every_stage_once_and_given_the_fitted_model(model, y):
+def test_callbacks_see_every_stage_once_and_are_given_the_fitted_model(model, y):
     callbacks()
     recorder = Recorder()
     model.set_callbacks(recorder).fit(X, y)

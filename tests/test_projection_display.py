@@ -102,7 +102,7 @@ def test_a_class_keeps_its_look_when_others_are_not_shown():
         np.testing.assert_array_equal(points.get_facecolor(), every.points_[label].get_facecolor())
 
 
-def test_classes_can_be_told_apart():
+def test_classes_can_be_distinguished():
     looks = {tuple(style(i).values()) for i in range(len(COLOURS) * len(MARKERS))}
     assert len(looks) == 63
 
@@ -121,7 +121,7 @@ def test_colours_differ_for_every_colour_vision(sight):
     assert min(apart) > 0.1  # of √3: a step that is seen on a screen
 
 
-def test_without_colour_markers_tell_nine_classes_apart():
+def test_without_colour_markers_distinguish_nine_classes():
     assert len({style(i)["marker"] for i in range(9)}) == 9
 
 

@@ -84,7 +84,7 @@ def test_wrong_use_of_the_experiments_exits_with_2(arguments, said, tmp_path, ca
 
 
 @pytest.mark.parametrize("make", [lambda: NKELMRegressor(random_state=0), lambda: ENDA(features="nystrom")])
-def test_rows_that_differ_by_less_than_a_kernel_can_see_are_told(make):
+def test_rows_that_differ_by_less_than_a_kernel_can_see_are_reported(make):
     with pytest.warns(NumericalWarning, match="differ by at most .*e-300, too little for the kernel 'rbf'"):
         make().fit(1e-300 * X, LABELS)
 

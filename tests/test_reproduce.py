@@ -95,7 +95,7 @@ def ends_itself(k):
     os._exit(1)
 
 
-def test_a_process_that_ends_by_itself_is_told_and_nothing_is_lost(tmp_path):
+def test_a_process_that_ends_by_itself_is_reported_and_nothing_is_lost(tmp_path):
     run([many_cells(2)], tmp_path)
     with pytest.raises(MemoryError, match="fewer --jobs"):
         run([many_cells(4, ends_itself)], tmp_path, jobs=2)
@@ -140,7 +140,7 @@ def test_the_page_is_whole_and_asks_nobody(tmp_path):
     assert record["experiments"]["toy"]["cells"]["set/3"] == {"missing": "too large"}
 
 
-def test_means_tell_their_spread_and_what_is_missing():
+def test_means_show_their_spread_and_what_is_missing():
     results = Results({"a/0": {"e": 1.0}, "a/1": {"e": 3.0}, "b/0": {"missing": "no data here"}})
     assert results.mean("a/", "e") == "2.000 ± 1.000"
     assert results.mean("b/", "e") == "no data here"
@@ -226,7 +226,7 @@ def test_repetitions_of_what_took_too_long_are_not_tried(tmp_path, monkeypatch):
     assert tried == ["slow/0", "quick/0", "quick/1", "quick/2"]
 
 
-def test_what_fails_is_told_and_tried_again(tmp_path):
+def test_what_fails_is_reported_and_tried_again(tmp_path):
     assert guarded(Cell("a", fail))["missing"] == "failed (ZeroDivisionError: by nothing)"
     experiment = Experiment("toy", "Toy", "", lambda s: iter([Cell("a", fail)]), lambda r, s: [], lambda r, s: {})
     run([experiment], tmp_path)

@@ -184,7 +184,7 @@ def test_scores_of_two_classes_are_those_of_scikit_learn():
     assert found["F1"] == pytest.approx(f1_score(y[100:], model.predict(X[100:]), pos_label="yes"))
 
 
-def test_drift_of_new_rows_is_told(table, tmp_path, capsys):
+def test_drift_of_new_rows_is_reported(table, tmp_path, capsys):
     fitted(table, "--drop", "key,day")
     moved = tmp_path / "moved.csv"
     orders(200, 1).assign(size=lambda f: f["size"] + 4).to_csv(moved, index=False)
@@ -193,7 +193,7 @@ def test_drift_of_new_rows_is_told(table, tmp_path, capsys):
     assert "column 'size' has drifted since training: the median was" in capsys.readouterr().err.replace("\n", " ")
 
 
-def test_a_leak_is_told(tmp_path, capsys):
+def test_a_leak_is_reported(tmp_path, capsys):
     frame = orders()
     frame.assign(twice=2 * frame["y"]).to_csv(tmp_path / "t.csv", index=False)
     assert main(["fit", str(tmp_path / "t.csv"), "--target", "y", *QUICK]) == OK

@@ -38,7 +38,7 @@ def objective(sampled):
     return found
 
 
-def test_directions_obey_all_that_steps_told_of_the_curvature(objective):
+def test_directions_obey_the_curvature_of_all_earlier_steps(objective):
     rng = np.random.RandomState(0)
     A = rng.normal(size=(21, 21))
     H = A @ A.T + np.eye(21)

@@ -29,7 +29,7 @@ def scorer():
     return Scorer(Rows(X, coding.encode(labels)), coding, nystrom_statistics, True)
 
 
-def test_sizes_judged_in_one_pass_have_the_losses_of_separate_passes(scorer):
+def test_sizes_scored_in_one_pass_have_the_losses_of_separate_passes(scorer):
     features = NystromMap(60, gamma=0.3, random_state=0).fit(scorer.rows.X)
     summary = scorer.summarise(features)
     together = scorer.trials("size", 0.3, features, summary, LOG2_C, [15, 30, 60])
@@ -84,7 +84,7 @@ def test_leverages_of_many_features_are_those_of_refits_as_far_as_single_precisi
     assert not RidgePath(Statistics.of(F, T, w), whitening=np.eye(F.shape[1]))._single(C)
 
 
-class Judged:
+class ScoredRows:
     """Rows with their features, as :class:`FactoredPath` takes them; counts those that were solved for."""
 
     def __init__(self, F, T, unit=None):
@@ -112,7 +112,7 @@ def test_factors_leave_rows_out_as_the_decomposition_does(C, fit_intercept):
     path = FactoredPath(stats, fit_intercept=fit_intercept)
     single = C.max() * np.trace(stats.gram) / stats.weight <= SINGLE_REACH
     tolerance = 3e-6 if single else 1e-12
-    np.testing.assert_allclose(path.left_out(C, Judged(F, T, unit)), P, atol=tolerance)
+    np.testing.assert_allclose(path.left_out(C, ScoredRows(F, T, unit)), P, atol=tolerance)
     np.testing.assert_allclose([path.known[c] for c in np.log2(C)], h, atol=tolerance)
 
 
@@ -122,7 +122,7 @@ def test_leverages_follow_from_those_of_two_C(fit_intercept):
     X = rng.uniform(-1, 1, size=(3000, 3))
     F = NystromMap(200, gamma=3.0, random_state=0).fit_transform(X)
     T = np.column_stack([np.sin(5 * X[:, 0]), X[:, 1] * X[:, 2]]) + 0.1 * rng.normal(size=(3000, 2))
-    stats, rows, C = Statistics.of(F, T), Judged(F, T), 2.0 ** np.array([1.0, 3.0, 5.0])
+    stats, rows, C = Statistics.of(F, T), ScoredRows(F, T), 2.0 ** np.array([1.0, 3.0, 5.0])
     path = FactoredPath(stats, fit_intercept=fit_intercept)
     exact = RidgePath(stats, fit_intercept=fit_intercept).leave_one_out(C)(F, T, None)[0]
     found = path.left_out(C, rows)
@@ -142,7 +142,7 @@ def test_leverages_that_do_not_follow_are_solved_for(monkeypatch):
     F, T, C = rng.normal(size=(300, 40)), rng.normal(size=(300, 1)), 2.0 ** np.array([-6.0, -4.0, -2.0])
     monkeypatch.setattr("ulmus.solvers.factored_path.CLOSE", 0.0)
     path = FactoredPath(Statistics.of(F, T))
-    found = path.left_out(C, Judged(F, T))
+    found = path.left_out(C, ScoredRows(F, T))
     assert sorted(path.known) == [-6.0, -4.0, -2.0]
     np.testing.assert_allclose(found, RidgePath(Statistics.of(F, T)).leave_one_out(C)(F, T, None)[0], atol=1e-5)
 
@@ -151,7 +151,7 @@ def test_without_a_factor_the_decomposition_answers():
     F = np.column_stack([np.eye(6)[:, :2], np.eye(6)[:, :2]])
     stats, T = Statistics.of(F, np.ones((6, 1))), np.ones((6, 1))
     for C in (np.array([1.0, 1e40]), np.array([1e40])):  # 1/C is no digit of a matrix of rank 2
-        P = FactoredPath(stats).left_out(C, Judged(F, T))
+        P = FactoredPath(stats).left_out(C, ScoredRows(F, T))
         np.testing.assert_array_equal(P, RidgePath(stats).leave_one_out(C)(F, T, None)[0])
 
 

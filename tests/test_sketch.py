@@ -69,7 +69,7 @@ def test_distances_serve_every_width(kernel):
         assert seen.cross_kernel_.parameters.gamma == pytest.approx(factor * 0.3)
 
 
-def test_a_climb_judges_the_widths_that_it_names():
+def test_a_climb_scores_the_widths_that_it_names():
     X, T = noisy(250)
     rows, of = Rows(X, T), search()
     climb = of.climb(rows, "matern32", 1.0, 40, 1)
@@ -81,7 +81,7 @@ def test_a_climb_judges_the_widths_that_it_names():
     assert_allclose(np.diff(widths), 1.0)
 
 
-def test_of_many_rows_half_are_judged_and_all_are_learned_from(monkeypatch):
+def test_of_many_rows_half_are_scored_and_all_are_learned_from(monkeypatch):
     X, T = noisy(400)
     whole = search().score(Rows(X, T), "matern32", 0.4, 40, np.zeros(1), 1).trial
     monkeypatch.setattr(tuning_metric, "SCORED", 100)

@@ -263,7 +263,7 @@ def test_contradicting_labels_give_even_odds():
     assert_allclose(found.F, 0.0, atol=1e-6)
 
 
-def test_classes_that_are_told_apart_converge_for_every_penalty():
+def test_separable_classes_converge_for_every_penalty():
     X, y, k = ugly("separable, three classes")
     with warnings.catch_warnings():
         warnings.simplefilter("error", NumericalWarning)

@@ -289,7 +289,7 @@ def test_target_means_of_categories_are_those_of_all_rows(files, small_cells):
     assert np.corrcoef(model.predict(frame), y)[0, 1] > 0.9
 
 
-def test_no_row_is_told_its_own_target(streamed):
+def test_no_row_sees_its_own_target(streamed):
     """Means of a row's level are without its part: brute force over all rows."""
     frame, y = table(800)
     codes = np.unique(frame["town"], return_inverse=True)[1].astype(float)
@@ -443,8 +443,8 @@ def test_a_finished_checkpoint_gives_the_model_again_without_its_rows_on_disk(tm
     assert not reports
 
 
-def test_rows_that_wait_for_the_disk_change_nothing(tmp_path, monkeypatch, small_cells):
-    expected = bits(fitted(None, "weights"))
+def test_rows_that_wait_for_the_disk_change_nothing(monkeypatch, streamed):
+    expected = bits(streamed("weights"))
     monkeypatch.setattr("ulmus.streaming.shelves.WAITING", 1)
     assert bits(fitted(None, "weights", batch_rows=300)) == expected
 
@@ -453,8 +453,8 @@ def test_rows_that_wait_for_the_disk_change_nothing(tmp_path, monkeypatch, small
 
 
 @pytest.mark.parametrize("name", ["weights", "log loss"])
-def test_mapped_leaves_answer_as_leaves_in_memory(name, tmp_path, small_cells):
-    held = fitted(None, name)
+def test_mapped_leaves_answer_as_leaves_in_memory(name, tmp_path, streamed):
+    held = streamed(name)
     mapped = fitted(None, name, leaves=tmp_path / "leaves")
     assert isinstance(mapped.local_.U, np.memmap)
     np.testing.assert_array_equal(scores(mapped), scores(held))

@@ -309,7 +309,7 @@ def test_a_model_without_a_feature_map_is_refused_with_advice():
 
 
 @pytest.mark.parametrize(("name", "value"), [("forgetting", 0.9), ("loss", "quantile")])
-def test_what_sums_cannot_tell_is_refused(name, value):
+def test_what_sums_cannot_answer_is_refused(name, value):
     model = fixed.ELMRegressor(C=1.0)
     setattr(model, name, value)  # as online and ordinal models have them
     with pytest.raises(ValueError, match=f"{name}={value!r}"):
@@ -417,7 +417,7 @@ def test_a_C_that_the_sums_of_all_rows_choose_is_not_sought_on_the_sample(given,
     assert relative_error(model.predict(X), again.predict(X)) < 1e-8
 
 
-def test_sums_that_are_to_choose_C_must_be_asked_to():
+def test_sums_choose_C_only_with_choose_true():
     steps = streaming.Steps(ulmus.NKELMRegressor(30, gamma=0.5, random_state=0))
     steps.begin(steps.read(X[:200], Y[:200]), oversize=True)
     summary = steps.summarise(steps.rows(X, Y))

@@ -116,7 +116,7 @@ def test_a_transformer_with_another_fitted_state_is_another_transformer(files, t
     np.testing.assert_array_equal(again[-1].beta_, whole[-1].beta_)
 
 
-def test_functions_inside_parameters_and_transformers_are_told_apart_by_their_code(files, tmp_path):
+def test_functions_inside_parameters_and_transformers_are_distinguished_by_their_code(files, tmp_path):
     broken_off(files, tmp_path / "state", target="y", preprocess=FunctionTransformer(lambda A: A * 2.0))
     with pytest.raises(CheckpointError, match="preprocess was"):
         fitted(files, tmp_path / "state", target="y", preprocess=FunctionTransformer(lambda A: A * 3.0))

@@ -55,7 +55,7 @@ def table(n=240):
 
 
 @pytest.mark.parametrize("kind", [*REGRESSORS, *CLASSIFIERS, ENDAEnsemble], ids=lambda kind: kind.__name__)
-def test_every_model_tells_its_rows_its_choices_and_scores_of_rows_left_out(kind):
+def test_every_model_reports_its_rows_its_choices_and_scores_of_rows_left_out(kind):
     X, y = regression(150) if kind in REGRESSORS else classification(150)
     y = np.asarray(y) if kind in REGRESSORS else np.unique(y, return_inverse=True)[1]
     model = ENDAEnsemble(ENDA(30), n_members=2, random_state=0) if kind is ENDAEnsemble else kind(random_state=0)
@@ -134,7 +134,7 @@ def test_adaptive_classifiers_have_a_summary(kind):
     assert dict(summary.fitted)["classes"] == "3: 0, 1, 2"
 
 
-def test_a_choice_of_the_loss_is_told():
+def test_a_choice_of_the_loss_is_reported():
     X, y = table()
     model = AdaptiveClassifier(effort="fast", loss="auto", random_state=0).fit(X, y > 0.5)
     told = {d.name: d for d in model.summary().chosen}["loss"]

@@ -90,7 +90,7 @@ def encoder():
         return TableEncoder(prepared=False, random_state=0).fit(messy())
 
 
-def test_columns_are_told_apart(encoder):
+def test_columns_are_distinguished(encoder):
     assert encoder.kinds_ == KINDS
     assert encoder.left_out_ == {
         "id": "names the rows (240 distinct values in 240)",
@@ -176,7 +176,7 @@ def test_text_spans_the_plane_of_a_singular_value_decomposition():
     assert_allclose(Z[:, 0], A @ theirs.components_[0], atol=1e-5)
 
 
-def test_text_that_tells_the_target_is_learned():
+def test_text_that_gives_the_target_away_is_learned():
     rng = np.random.RandomState(0)
     words = np.array(WORDS)
     picks = np.array([rng.choice(len(words), 5, replace=False) for _ in range(600)])
@@ -261,7 +261,7 @@ def test_values_of_texts():
     ],
     ids=["count", "numbers", "lists", "dates", "mixed numbers", "booleans", "invoices", "houses", "levels"],
 )
-def test_arrays_of_objects_are_told_apart(values, kind):
+def test_arrays_of_objects_are_distinguished(values, kind):
     column = np.empty(len(values), dtype=object)
     column[:] = values
     assert kind_of("x", read_array(column), np.ones(len(values))).name == kind
@@ -275,7 +275,7 @@ def test_whole_numbers_are_ids_by_their_name(name, kind):
     assert kind_of(name, read_array(np.arange(80) / 3), np.ones(80)).name == "number"
 
 
-def test_what_cannot_be_read_is_told_with_its_number():
+def test_what_cannot_be_read_is_reported_with_its_number():
     rows = pd.DataFrame({"price": ["€ 1", "€ 2", "€ 3"] * 20})
     model = TableEncoder(prepared=False).fit(rows)
     rows.loc[[3, 7], "price"] = "on request"
@@ -288,7 +288,7 @@ def test_what_cannot_be_read_is_told_with_its_number():
         model.transform(rows)
 
 
-def test_levels_never_seen_are_told_where_they_are_more_than_one_expects():
+def test_levels_never_seen_are_reported_where_they_are_more_than_one_expects():
     rows = pd.DataFrame({"town": ["Rome", "Oslo"] * 30})
     model = TableEncoder(prepared=False).fit(rows)
     with pytest.warns(ulmus.UnseenLevelWarning, match="30 of 60 values were not seen in training"):

@@ -19,7 +19,7 @@ from ulmus.tables import DateParts, TableError
 from ulmus.tables.kinds import infer, values, written
 from ulmus.tables.read import read_batches, read_table, unique_names
 from ulmus.tables.schema import frame, learn, target
-from ulmus.tables.sniff import detect_encoding, detect_separator
+from ulmus.tables.sniff import best_separator, detect_encoding
 from ulmus.tables.write import Writer
 
 TABLE = "age,town,when,member,price\n31,Köln,2024-01-05,true,1.5\n,Ulm,2024-02-01,false,2.5\n44,,,,-3e2\n"
@@ -103,7 +103,7 @@ def test_forms_of_values_are_known(put, texts, kind, expected):
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_a_few_wrong_values_count_as_missing_and_the_first_is_told(put):
+def test_a_few_wrong_values_count_as_missing_and_the_first_is_reported(put):
     path = put("x,y\n" + "".join(f"{i},0\n" for i in range(30)) + "oops,1\nhuh,1\n")
     said = []
     X = frame(read_table(path), learn(read_table(path), "y"), said.append)
@@ -187,7 +187,7 @@ def test_json_lines_come_in_batches_and_names_may_come_later(put, monkeypatch):
         (["true", "false"] * 20, "classification"),
     ],
 )
-def test_the_task_is_told_from_the_target(put, goal, task):
+def test_the_task_follows_from_the_target(put, goal, task):
     path = put("x,y\n" + "".join(f"{i},{v}\n" for i, v in enumerate(goal)))
     assert learn(read_table(path), "y").task == task
 
@@ -291,11 +291,11 @@ def test_detection_of_text_of_other_scripts():
     russian = "имя;город\nИван;Москва\nАнна;Санкт-Петербург\n" * 20
     assert russian.encode("cp1251").decode(detect_encoding(russian.encode("cp1251"), True)) == russian
     assert detect_encoding("naïve café au lait".encode("cp1252"), True) == "cp1252"
-    assert detect_separator("a;b\n1,5;2\n2,5;3\n") == ";"
-    assert detect_separator("just one column\n1\n2\n") == ","
-    assert detect_separator("price\n1,5\n2,5\n") == ";"
-    assert detect_separator("a,b\n1,2\n1,2\n1;2;3\n") == ","
-    assert detect_separator("name, first;age\nx;3\ny;4\n") == ";"
+    assert best_separator("a;b\n1,5;2\n2,5;3\n")[1] == ";"
+    assert best_separator("just one column\n1\n2\n")[1] == ","
+    assert best_separator("price\n1,5\n2,5\n")[1] == ";"
+    assert best_separator("a,b\n1,2\n1,2\n1;2;3\n")[1] == ","
+    assert best_separator("name, first;age\nx;3\ny;4\n")[1] == ";"
 
 
 def test_few_whole_numbers_with_one_text_among_them_are_numbers(put):

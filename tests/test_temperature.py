@@ -60,7 +60,7 @@ def test_scores_that_are_far_off_do_not_move_the_temperature():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_log_loss_on_the_rows_that_judge_is_never_above_that_of_the_frequencies(seed):
+def test_log_loss_on_the_rows_that_score_is_never_above_that_of_the_frequencies(seed):
     rng = np.random.RandomState(seed)
     n, classes = rng.randint(8, 200), rng.randint(2, 12)
     y = np.append(np.arange(classes), rng.choice(classes, n, p=rng.dirichlet(np.full(classes, 0.3))))
@@ -158,7 +158,7 @@ def test_the_bound_of_the_temperature_is_that_of_platts_targets_on_rows_that_are
     assert a == pytest.approx(a * tried[np.argmin([loss(a * t) for t in tried])], rel=1e-3)
 
 
-def test_a_test_row_that_is_wrong_costs_less_where_the_rows_that_judged_were_all_right():
+def test_a_test_row_that_is_wrong_costs_less_where_the_scoring_rows_were_all_right():
     """Margins of some rows are small: after 500 right ones, a wrong one among them is no wonder."""
     rng = np.random.RandomState(4)
     margin, y = rng.beta(6, 1.5, 500), rng.randint(2, size=500)

@@ -222,7 +222,7 @@ def test_scores_that_are_too_weak_lose_nothing_to_others_by_that():
 
 
 @pytest.mark.parametrize("labels", [None, 2, 3])
-def test_trees_join_where_they_help_and_are_told(labels, tmp_path):
+def test_trees_join_where_they_help_and_are_reported(labels, tmp_path):
     X, y = steps(900)
     kind, target = ulmus.AdaptiveRegressor, y
     if labels:

@@ -85,7 +85,7 @@ def test_there_is_one_line_per_size_with_its_losses_and_its_name():
     np.testing.assert_array_equal(curve.get_xydata(), expected)
 
 
-def test_lines_can_be_told_apart_without_colour():
+def test_lines_can_be_distinguished_without_colour():
     display = TuningDisplay.from_estimator(fitted(NKELMRegressor, 700))
     looks = [(line.get_linestyle(), line.get_marker()) for line in display.lines_["C"]]
     assert len({style for style, _ in looks}) == len({marker for _, marker in looks}) == len(looks)

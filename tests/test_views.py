@@ -77,7 +77,7 @@ def test_an_additive_target_gets_a_flat_kernel_where_that_is_a_candidate(candida
 
 
 @pytest.mark.parametrize("apart", [True, False])
-def test_the_comparison_of_kernels_is_judged_on_rows_that_no_metric_knows(monkeypatch, apart):
+def test_the_comparison_of_kernels_is_scored_on_rows_that_no_metric_knows(monkeypatch, apart):
     X, T = rough(900)
     few = {"rows": 300, "landmarks": 30, "metric_rows": 400, "metric_landmarks": 30, "rounds": 1}
     found = search(X, T, **few, final_landmarks=(150, 200), fresh=apart)
@@ -204,7 +204,7 @@ def test_what_varies_too_fast_for_few_landmarks_is_found_with_more(groups):
     assert model.score(X[2000:], y[2000:]) > 0.7
 
 
-def test_neighbours_are_asked_of_rows_by_a_preparation_of_their_own():
+def test_neighbours_are_found_by_a_preparation_of_their_own():
     """Target means of levels leave out what rows say: of other, more rows than taught them, nothing or less is left."""
     rng = np.random.RandomState(1)
     X = np.column_stack([rng.randint(0, 20, 3_000), rng.normal(size=3_000)])

@@ -62,7 +62,7 @@ def test_digits_that_whitening_multiplies_are_won_back(fit):
 
 
 @pytest.mark.parametrize(("seed", "says"), [(52, True), (6, False)])
-def test_who_sums_without_a_second_pass_is_told_what_was_lost_and_not_what_a_bound_lets_fear(seed, says):
+def test_sums_without_a_second_pass_warn_of_what_was_lost_and_not_of_a_bound(seed, says):
     X, y, w = close_rows(seed=seed)
     steps = Steps(model())
     steps.begin(steps.read(X, y))

@@ -1,7 +1,7 @@
-"""How easy the house is to live in, in numbers: ``python tools/house.py`` prints them, ``--check`` holds the bounds.
+"""How easy the code is to read, in numbers: ``python tools/house.py`` prints them, ``--check`` holds the bounds.
 
 Counted are own classes in the line of ancestors, methods that several of them define, files that a fit enters, lines of
-the named models, class names with two meanings, and private attributes of models read from other rooms.
+the named models, class names with two meanings, and private attributes of models read from other packages.
 """
 
 import argparse
@@ -21,16 +21,18 @@ import ulmus
 
 SOURCE = Path(ulmus.__file__).parent
 
-#: What may not slide back: the figures of the present house.
+#: What may not get worse: the figures of the present code.
 BOUNDS = {
     "most own ancestors of a model": 4,
     "methods of NKELMRegressor that several classes define": 5,
-    "files that NKELMRegressor(50, gamma=1, C=1).fit enters": 28,
-    "files that NKELMRegressor().fit enters": 33,
+    "files that NKELMRegressor(50, gamma=1, C=1).fit enters": 25,
+    "files that NKELMRegressor().fit enters": 31,
     "class names with two meanings": 0,
     "private attributes of models read elsewhere": 0,
     "mentions of __dict__, __getattr__ and the like in models": 16,
     "files past 400 lines": 0,
+    "most lines of a model beside its docstring, but for ENDA": 40,
+    "lines of ENDA beside its docstring": 150,
 }
 
 
@@ -128,6 +130,10 @@ def figures() -> dict[str, int]:
         "private attributes of models read elsewhere": len(private_reads()),
         "mentions of __dict__, __getattr__ and the like in models": magic(),
         "files past 400 lines": sum(text.count("\n") > 400 for _, text in sources()),
+        "most lines of a model beside its docstring, but for ENDA": max(
+            own_lines(cls) for cls in estimators().values() if hasattr(cls, "predict") and cls is not ulmus.ENDA
+        ),
+        "lines of ENDA beside its docstring": own_lines(ulmus.ENDA),
     }
 
 

@@ -109,7 +109,7 @@ class _ThreadPools:
 
     @contextmanager
     def of(self, size: int) -> Iterator[ThreadPoolExecutor]:
-        """A pool of so many; whoever asks waits for what it has begun, or cancels it."""
+        """A pool of this many; whoever asks waits for what it has begun, or cancels it."""
         with self._lock:
             idle = self._idle[size]
             pool = idle.pop() if idle else ThreadPoolExecutor(size, "ulmus", initializer=limit_own)

@@ -1,10 +1,12 @@
-"""Where rows are summed and solved. :class:`Host` is the CPU; a GPU answers the same calls (``ulmus.devices.direct``).
+"""Where rows are summed and solved: :class:`Host` is the CPU, ``ulmus.devices.direct.Driver`` a GPU, by the same calls.
 
-A fit asks its backend, and never where the arrays are.
+A fit calls its backend and never asks where the arrays are. :func:`backend_for` chooses one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy as np
 from ulmus import engine
 from ulmus.calibration import HeldOut, leave_one_out_sample
 from ulmus.codings import Coding
+from ulmus.devices.accelerator import HIDDEN, WORTH_SENDING, on_device, resolve
 from ulmus.engine import Rows
 from ulmus.features.kept import KeptMap, keep
 from ulmus.features.kernels import CrossKernel
@@ -143,7 +146,7 @@ class Host:
         return engine.apply(features, X, weights, n_jobs=self.n_jobs)
 
     def partition(self, U: np.ndarray, leaf_rows: int, rng: np.random.RandomState) -> Partition:
-        """A random partition of rows into leaves of at most so many."""
+        """A random partition of rows into leaves of at most this many."""
         return random_partition(U, leaf_rows, rng)
 
     def fit_leaves(
@@ -186,3 +189,27 @@ class Host:
     def exact_log_problem(self, features: Any, rows: Rows, C: float, fit_intercept: bool) -> LogProblem:
         """The same with features in double precision, for weights that are kept as they are."""
         return posed_in_double(features, rows, C, fit_intercept, self.n_jobs)
+
+
+@contextmanager
+def backend_for(device: str, n_jobs: int | None, work: float) -> Iterator[Any]:
+    """The backend of a fit of this many multiply-adds, as long as it lasts; one on the CPU loads nothing of a GPU."""
+    if device == "cpu" or (name := resolve(device, work)) == "cpu":
+        yield Host(n_jobs)
+        return
+    with on_device(name) as accelerator:
+        from ulmus.devices.direct import Driver
+
+        yield Driver(accelerator, n_jobs)
+
+
+@contextmanager
+def predicting(device: str, n_jobs: int | None, work: float, worth: float = WORTH_SENDING) -> Iterator[Any]:
+    """The backend of a prediction of this many kernel values: a model that was fitted on a GPU predicts without one."""
+    if device == HIDDEN or (device != "cpu" and work >= worth and resolve("auto", inf) == "cuda"):
+        with on_device("cuda" if device != HIDDEN else device) as accelerator:
+            from ulmus.devices.direct import Driver
+
+            yield Driver(accelerator, n_jobs)
+        return
+    yield Host(n_jobs)

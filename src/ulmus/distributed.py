@@ -219,7 +219,7 @@ class Partitions:
         return accumulator
 
     def fitted(self, encoder: Any, sample_rows: int, seed: int) -> Any:
-        """An encoder of frames, fitted to a sample of about so many rows."""
+        """An encoder of frames, fitted to a sample of about this many rows."""
         dask = need("dask", "dask")
         each = min(sample_rows, max(1_000, 4 * sample_rows // max(len(self.parts), 1)))
         found = [dask.delayed(_sampled)(k, X, each, seed) for k, (X, _, _) in enumerate(self.parts)]

@@ -118,7 +118,7 @@ def pieces(n_rows: int, length: int) -> Iterator[slice]:
 
 
 def shares(n_rows: int, most: int) -> list[slice]:
-    """Pieces of at most so many rows, and some for every thread where that leaves each enough to do."""
+    """Pieces of at most this many rows, and some for every thread where that leaves each enough to do."""
     return list(pieces(n_rows, max(64, min(most, max(512, n_rows // 8)))))
 
 

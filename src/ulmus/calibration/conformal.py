@@ -80,6 +80,6 @@ def upper(scores: np.ndarray, weight: np.ndarray, levels: np.ndarray, own: Any =
 
 
 def borne(total: float, levels: np.ndarray) -> bool:
-    """Whether so many rows bear these levels, ``[coverage, end]``."""
+    """Whether this many rows bear these levels, ``[coverage, end]``."""
     ends = np.stack([levels[:, 0], 1.0 - levels[:, 1]])
     return bool((ends[ends > 0] * (total + 1.0) >= 1.0 - SLACK).all())

@@ -57,7 +57,7 @@ class Scale:
 
     @staticmethod
     def size_for(X: Any, fold: np.ndarray | None) -> int:
-        """Number of features for so many distinct rows; rows of folds tell less, as they come in groups."""
+        """Number of features for this many distinct rows; rows of folds tell less, as they come in groups."""
         each = ROWS_EACH if fold is None else GROUPED_EACH
         return int(np.clip(len(np.unique(row_keys(X, 0))) // each, 1, SIZE))
 

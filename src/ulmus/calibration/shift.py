@@ -43,7 +43,7 @@ def _solved(A: np.ndarray, weight: np.ndarray, B: np.ndarray) -> list[np.ndarray
 
 
 def checked_ratio(ratio: Any, n: int) -> np.ndarray:
-    """A ratio that was given for so many rows."""
+    """A ratio that was given for this many rows."""
     values = np.asarray(ratio, dtype=float)
     if values.shape != (n,) or not np.isfinite(values).all() or (values < 0).any() or not values.any():
         raise ValueError(

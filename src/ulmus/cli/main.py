@@ -112,7 +112,7 @@ def fit(
     time
         A column of dates or numbers; the latest rows are held out for the scores.
     metric
-        What the model is judged by: the score shown first, the order of the leaderboard and, where the model supports
+        What the model is scored by: the score shown first, the order of the leaderboard and, where the model supports
         it, the choice of its parameters.
     monotone
         Columns along which predictions must not fall, such as area=1, or must not rise, such as age=-1; repeat the

@@ -3,10 +3,8 @@
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import inf
 from typing import Any
 
-from ulmus.backend import Host
 from ulmus.devices.routes import gibibytes
 
 #: Names that a model takes; ``"torch"`` (PyTorch on the CPU) is for tests of this code on machines without a GPU.
@@ -97,7 +95,7 @@ def import_torch() -> Any:
 
 
 def resolve(device: str, work: float) -> str:
-    """``"cpu"``, ``"cuda"`` or the hidden name, for a fit of so many multiply-adds."""
+    """``"cpu"``, ``"cuda"`` or the hidden name, for a fit of this many multiply-adds."""
     if device != "auto":
         return device
     if work < WORTH_IT or importlib.util.find_spec("torch") is None:
@@ -125,28 +123,3 @@ def on_device(name: str) -> Iterator[Accelerator]:
             f"the GPU ran out of memory: {failed} Other programs may hold some of it; take fewer landmarks or rows, or "
             'device="cpu"'
         )
-
-
-@contextmanager
-def backend_for(device: str, n_jobs: int | None, work: float) -> Iterator[Any]:
-    """The backend of a fit of so many multiply-adds, as long as it lasts; one on the CPU loads nothing of a GPU."""
-    name = resolve(device, work)
-    if name == "cpu":
-        yield Host(n_jobs)
-        return
-    with on_device(name) as accelerator:
-        from ulmus.devices.direct import Driver
-
-        yield Driver(accelerator, n_jobs)
-
-
-@contextmanager
-def predicting(device: str, n_jobs: int | None, work: float, worth: float = WORTH_SENDING) -> Iterator[Any]:
-    """The backend of a prediction of so many kernel values: a model that was fitted on a GPU predicts without one."""
-    if device == HIDDEN or (device != "cpu" and work >= worth and resolve("auto", inf) == "cuda"):
-        with on_device("cuda" if device != HIDDEN else device) as accelerator:
-            from ulmus.devices.direct import Driver
-
-            yield Driver(accelerator, n_jobs)
-        return
-    yield Host(n_jobs)

@@ -59,7 +59,7 @@ class FusedKernel:
         return self.fused.ExactSide(U, left=True) if exact else self.fused.Side(U, left=True)
 
     def values(self, X: Any, bits: int = 0) -> Any:
-        """``κ(X, Z)`` in float64, so many of its last bits rounded off."""
+        """``κ(X, Z)`` in float64, this many of its last bits rounded off."""
         return self.fused.exact_values(self.side(X, exact=True), self.exact, self.kind, bits)
 
     def times(self, side: Any, V: Any, *, exact: bool) -> Any:
@@ -76,7 +76,7 @@ class FusedKernel:
 
 
 def fusable(accelerator: Accelerator, cross: CrossKernel) -> bool:
-    """Whether Triton kernels know this kernel for rows of so many features, and run here."""
+    """Whether Triton kernels know this kernel for rows of this many features, and run here."""
     if not accelerator.fuses or cross.kernel is None:
         return False
     from ulmus.devices import triton_kernels as fused

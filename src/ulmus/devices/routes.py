@@ -19,7 +19,7 @@ that fit into memory. Where C is to be chosen the direct route is taken whenever
 import os
 from dataclasses import dataclass
 
-#: Iterations that a solve is reckoned to take (a preconditioner from K_zz makes them depend little on the problem).
+#: Iterations that a solve is expected to take (a preconditioner from K_zz makes them depend little on the problem).
 ITERATIONS = 20
 #: Passes in full precision: right-hand side and verified residuals.
 EXACT_PASSES = 4
@@ -88,7 +88,7 @@ def estimates(n: int, L: int, s: int = 1, device: str = "cpu") -> dict[str, Plan
 def choose_route(
     n: int, L: int, s: int = 1, device: str = "cpu", memory: float = float("inf"), *, path: bool = False
 ) -> Plan:
-    """The route for n rows, L features and s outputs on a device with so many bytes of memory.
+    """The route for n rows, L features and s outputs on a device with this many bytes of memory.
 
     Parameters
     ----------
@@ -117,21 +117,22 @@ def choose_route(
     >>> choose_route(10**7, 10_000, device="cuda", path=True).route
     'direct'
     """
+
+    def taken(plan: Plan, reason: str) -> Plan:
+        return Plan(plan.route, plan.seconds, plan.bytes, reason)
+
     plans = estimates(n, L, s, device)
     direct, iterative = plans["direct"], plans["iterative"]
+    if L <= SMALL:
+        return taken(direct, "few features: exact, and the sums cost little")
     if iterative.bytes > memory and direct.bytes > memory:
         raise MemoryError(
             f"{L} landmarks need {gibibytes(iterative.bytes)} on the {device.upper()} device and "
             f"{gibibytes(memory)} are free; {largest(memory)} landmarks would fit"
         )
 
-    def taken(plan: Plan, reason: str) -> Plan:
-        return Plan(plan.route, plan.seconds, plan.bytes, reason)
-
     if direct.bytes > memory:
         return taken(iterative, f"the direct route needs {gibibytes(direct.bytes)}")
-    if L <= SMALL:
-        return taken(direct, "few features: exact, and the sums cost little")
     if path and direct.seconds <= PATIENCE:
         return taken(direct, "every C from one decomposition")
     if direct.seconds <= iterative.seconds:
@@ -140,7 +141,7 @@ def choose_route(
 
 
 def largest(memory: float) -> int:
-    """The number of landmarks whose triangles fit into so many bytes."""
+    """The number of landmarks whose triangles fit into this many bytes."""
     L = max(0.0, (memory - 2**31) / 8)
     return max(0, int((4096.0**2 + L) ** 0.5 - 4096) - 16)
 

@@ -104,7 +104,7 @@ class FusedDirections(NewtonDirections):
 
     @classmethod
     def of(cls, state: NewtonDirections, sizes: torch.Tensor) -> "FusedDirections":
-        """One that has just begun; leaves have so many rows."""
+        """One that has just begun; leaves have this many rows."""
         vectors = (state.P, state.w, state.wd, state.r, state.p, state.image)
         P, w, wd, r, p, image = (a.contiguous() for a in vectors)
         lam = torch.full((1,), state.ridge, dtype=torch.float64, device=r.device)  # a number would be single

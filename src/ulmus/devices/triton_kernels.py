@@ -258,7 +258,7 @@ def product(rows: Side, columns: Side, V: torch.Tensor, kind: str) -> torch.Tens
 
 
 def exact_values(rows: ExactSide, columns: ExactSide, kind: str, bits: int = 0) -> torch.Tensor:
-    """``κ(rows, columns)`` in float64, so many of its last bits rounded off."""
+    """``κ(rows, columns)`` in float64, this many of its last bits rounded off."""
     n_a, n_b = len(rows), len(columns)
     out = torch.empty((n_a, n_b), dtype=torch.float64, device=rows.rows.device)
     BM, BN, warps, stages = TILES["exact"]

@@ -34,7 +34,7 @@ from ulmus.explain.game import Products
 
 #: Players in a group.
 SIZE = 3
-#: Numbers in the products of a block of rows at all nodes: so many stay in cache.
+#: Numbers in the products of a block of rows at all nodes: this many stay in cache.
 BLOCK = 24_000
 #: Background rows at a time, at most.
 BACKGROUND = 128
@@ -50,7 +50,7 @@ def nodes(degree: int) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Rule:
-    """Quadrature for a game of so many players, in groups of :data:`SIZE`."""
+    """Quadrature for a game of this many players, in groups of :data:`SIZE`."""
 
     n_players: int
 

@@ -15,7 +15,7 @@ from ulmus.features.sampling import distinct_rows
 
 
 def coarse(features: Any, size: int) -> FeatureMap | None:
-    """The map of the first ``size`` nodes or landmarks, or of so many rows of an exact kernel; None where none is."""
+    """The map of the first ``size`` nodes or landmarks, or of this many rows of an exact kernel; None where none is."""
     if isinstance(features, RandomLayer):
         direct = features.n_features_out - features.n_hidden
         return features if features.n_hidden <= size else features.prefix(direct + size)

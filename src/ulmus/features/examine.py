@@ -14,7 +14,7 @@ from ulmus.features.findings import Finding, copies, drift, leaks, placeholders,
 from ulmus.features.frames import columns_of, frame_of
 from ulmus.features.table_encoder import TableEncoder
 
-#: Whole numbers with at most so many distinct values are classes.
+#: Whole numbers with at most this many distinct values are classes.
 FEW = 10
 TASKS = ("auto", "classification", "regression")
 

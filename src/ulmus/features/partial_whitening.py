@@ -36,7 +36,7 @@ class PartialWhitening:
 
     @classmethod
     def of(cls, cross_kernel: FeatureMap, R: np.ndarray, leading: int) -> "PartialWhitening":
-        """With so many leading landmarks."""
+        """With this many leading landmarks."""
         remaining = np.eye(len(R))
         remaining[leading:, leading:] = R[leading:, leading:]
         R11, R21 = (np.ascontiguousarray(part[:, :leading]) for part in (R[:leading], R[leading:]))
@@ -60,7 +60,7 @@ class PartialWhitening:
 
 
 def residual_condition(R: np.ndarray, leading: int) -> float:
-    """Condition number of ``R₂₂R₂₂ᵀ`` scaled to a unit diagonal, below so many leading rows of R."""
+    """Condition number of ``R₂₂R₂₂ᵀ`` scaled to a unit diagonal, below this many leading rows of R."""
     rest = R[leading:, leading:]
     rest = rest / np.sqrt(np.einsum("ij,ij->i", rest, rest))[:, None]
     return NestedCholesky(np.arange(len(rest)), rest).condition_after(STEPS)

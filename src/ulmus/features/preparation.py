@@ -30,7 +30,7 @@ from ulmus.features.metric import seen_columns, through
 
 #: Points of a quantile curve, at most.
 KNOTS = 1000
-#: Rows from which columns are prepared; of twice as many and more, every so manyth. Their quantiles are off by less
+#: Rows from which columns are prepared; of twice as many and more, every k-th. Their quantiles are off by less
 #: than a thousandth of the rows.
 MOST_LEARNED = 2**18
 #: Ranks beyond these are as far out as it gets.
@@ -94,7 +94,7 @@ class Columns:
 
 
 def _thinned(X: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Of very many rows every so manyth."""
+    """Of very many rows every k-th."""
     step = max(1, len(X) // MOST_LEARNED)
     return X[::step], None if weight is None else weight[::step]
 

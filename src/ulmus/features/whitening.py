@@ -35,7 +35,7 @@ class NestedCholesky:
         return self.condition_after(12)
 
     def condition_after(self, steps: int) -> float:
-        """The same by so many steps at most; four tell its order of magnitude."""
+        """The same by this many steps at most; four tell its order of magnitude."""
         R = self.R / np.abs(self.R).max()
         v = np.random.RandomState(0).standard_normal(len(R))
         w = v[:, None] / np.linalg.norm(v)
@@ -122,7 +122,7 @@ def _complete(K: np.ndarray, kept: np.ndarray, R: np.ndarray, deferred: np.ndarr
 
 
 def complete_pivoting(S: np.ndarray, n_landmarks: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pivots of a residual kernel, largest first, down to the round-off of so many landmarks, and their factor."""
+    """Pivots of a residual kernel, largest first, down to the round-off of this many landmarks, and their factor."""
     tolerance = DROP * max(n_landmarks, 1 / DEFER / 4) * np.finfo(float).eps
     if S.diagonal().max() <= tolerance:  # LAPACK takes the first pivot without asking
         return np.empty(0, dtype=int), np.empty((0, 0))

@@ -32,8 +32,8 @@ from ulmus.tuning.views import View, ViewSearch
 
 #: Rows at which the importance of features is measured.
 IMPORTANCE_ROWS = 1_000
-#: Where rows are fewer than this many, or than so many for each column (up to a limit), a view adapts to the errors
-#: that choose it: intervals then stand on whole fits, each without one of so many parts of the rows.
+#: Where rows are fewer than this many, or than this many for each column (up to a limit), a view adapts to the errors
+#: that choose it: intervals then stand on whole fits, each without one of this many parts of the rows.
 FEW_ROWS, FEW_OF_COLUMN, FEW_AT_MOST, PARTS = 64, 4, 200, 5
 #: Bits of the units in which targets are fitted.
 UNIT_BITS = 20

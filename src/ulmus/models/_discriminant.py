@@ -34,7 +34,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     _set_methods: ClassVar[tuple[str, ...]] = ("adaptive", "threshold")
     _without_scores: ClassVar[str] = 'it was given n_neighbors; leave n_neighbors="auto", or take head="mean"'
-    #: Whether rows that are judged by neighbours had no part in the projection.
+    #: Whether rows that are scored by neighbours had no part in the projection.
     _leaves_projection: ClassVar[bool] = True
     fitted_: Fitted
     explain = _reasons.explain
@@ -114,7 +114,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         return X[seen], y[seen], weight[seen], None if folds is None else folds[seen]
 
     def _targets_of(self, y: np.ndarray, given: Any) -> Indicators:
-        """The classes, of which the model has so many components."""
+        """The classes, of which the model has this many components."""
         return Indicators.of(self, np.unique(y))
 
     def _known(self, name: str) -> Any:
@@ -213,7 +213,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
     def predict_set(self, X: Any, coverage: Any = 0.95, *, method: str = "adaptive", by_class: bool = False) -> Any:
         if not self._leaves_projection and isinstance(self._now().certainty.head, Neighbours):
             raise ValueError(
-                f"predict_set needs rows that the projection has not seen, and {type(self).__name__} judges neighbours "
+                f"predict_set needs rows that the projection has not seen, and {type(self).__name__} scores neighbours "
                 'in one that has seen them all; take head="mean", or ENDA'
             )
         return label_sets(self, X, coverage, method, by_class)

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 from ulmus.tuning.budget import Budget
 
-#: Up to so many rows, leaves are wide: the cost of all is that of the rows times the square of a leaf. Of more, a fit
+#: Up to this many rows, leaves are wide: the cost of all is that of the rows times the square of a leaf. Of more, a fit
 #: costs so much that the search for its view may be that of labels.
 FEW_ROWS = 20_000
-#: From so many rows on, leaves have a say in the metric.
+#: From this many rows on, leaves have a say in the metric.
 MANY_ROWS = 200_000
 
 
@@ -47,7 +47,7 @@ class Effort:
     trees: TreeGains | None = None
 
     def search(self, n_rows: int, *, numbers: bool) -> Budget:
-        """What choosing a view of so many rows may spend, by what targets are."""
+        """What choosing a view of this many rows may spend, by what targets are."""
         if n_rows >= MANY_ROWS and self.partitions and not self.quick:
             return replace(self.budget, leaves=True)
         if not numbers:
@@ -55,7 +55,7 @@ class Effort:
         return self.budget if self.numbers is None or n_rows > FEW_ROWS else self.numbers
 
     def leaf(self, n_rows: int) -> int:
-        """Rows of a leaf of so many rows."""
+        """Rows of a leaf of this many rows."""
         return self.wide_leaf_rows if n_rows <= FEW_ROWS else self.leaf_rows
 
 

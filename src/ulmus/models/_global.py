@@ -17,7 +17,7 @@ from ulmus.tuning.scorer import Scorer, Summary, Trial
 from ulmus.tuning.search import LOG2_C
 from ulmus.tuning.views import WORTH, View
 
-#: Digits that are worth another pass over so many rows; where leaves are scored, sums alone do.
+#: Digits that are worth another pass over this many rows; where leaves are scored, sums alone do.
 MANY_ROWS = 2_500
 KEPT, TRIED = replace(DOUBLE, correct=1e-4, tolerance=1e-6), replace(DOUBLE, correct=DOUBLE.give_up)
 
@@ -49,7 +49,7 @@ class GlobalModel:
         fit_intercept: bool,
         backend: Any,
     ) -> "GlobalModel":
-        """Fit one with so many landmarks; ``scored`` are rows, and their weights, that choose C."""
+        """Fit one with this many landmarks; ``scored`` are rows, and their weights, that choose C."""
         with quietly():
             fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=backend.n_jobs)
             backend.release(backend.adopt(fitted).fit(rows.X, sample_weight=rows.weight))

@@ -16,7 +16,7 @@ from ulmus.tuning.views import View
 
 #: Landmarks of the global model: half of the rows, but not less than this, nor more than the effort allows.
 MIN_LANDMARKS = 150
-#: Width and penalty are sought on leaves so many times smaller.
+#: Width and penalty are sought on leaves this many times smaller.
 SMALLER = 3
 
 

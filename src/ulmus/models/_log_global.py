@@ -50,7 +50,7 @@ class LogGlobal:
         backend: Any,
         smaller: "LogGlobal | None" = None,
     ) -> "LogGlobal":
-        """The path of one with so many landmarks, or trials of the C of a ``smaller`` model, begun where that ended."""
+        """The path of one with this many landmarks, or trials of C from where that of a ``smaller`` model ended."""
         with quietly():
             fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=backend.n_jobs)
             backend.release(backend.adopt(fitted).fit(rows.X, sample_weight=rows.weight))
@@ -77,7 +77,7 @@ class LogGlobal:
 
     @property
     def weaker(self) -> int | None:
-        """Place of the trial of a C at least so many steps below the best, if there is one."""
+        """Place of the trial of a C at least this many steps below the best, if there is one."""
         limit = self.trials[self.best].C / STEP ** (WEAKER - 0.5)
         return max((i for i, trial in enumerate(self.trials) if limit >= trial.C), default=None)
 

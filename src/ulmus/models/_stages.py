@@ -19,7 +19,7 @@ from ulmus.tuning.views import View
 
 @dataclass(frozen=True)
 class Work:
-    """What the stages of one fit work on: rows as the view shows them, how they are judged, and what may be spent.
+    """What the stages of one fit work on: rows as the view shows them, how they are scored, and what may be spent.
 
     ``backend`` is where it is done.
     """
@@ -47,7 +47,7 @@ class Stages:
     """Landmarks, C, weights and constants of the global model, the local stage, and predictions of rows left out.
 
     These are None where rows are left out when somebody asks. ``local_losses`` are those of rows held out with a local
-    stage, and without one, where one was judged; ``losses`` those by log loss and by squares, where both were tried.
+    stage, and without one, where one was scored; ``losses`` those by log loss and by squares, where both were tried.
     ``loss`` is what a classifier minimises. ``trees`` answer beside both stages, all in shares that add
     up to 1; ``tree_losses`` are those of rows held out with trees and without.
     """

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ulmus.backend import predicting
 from ulmus.calibration import HeldOut, variance_terms
-from ulmus.devices.accelerator import predicting
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.models._left_out import LeftOutLater, StagesLeaning, VariancesLater, variances
@@ -105,7 +105,7 @@ class AdaptiveFit:
         return self.features, self.beta
 
     def scores(self, X: Any, device: str, n_jobs: int | None, leaf_rows: int) -> np.ndarray:
-        """All stages, but for the constant; a GPU is asked where leaves of so many rows are worth it."""
+        """All stages, but for the constant; a GPU is asked where leaves of this many rows are worth it."""
         if self.grid is not None:
             return self.grid.answers(asked_by(self, n_jobs), np.asarray(X, dtype=np.float64))[:, None]
         U = self.coordinates(X)

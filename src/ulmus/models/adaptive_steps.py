@@ -299,7 +299,7 @@ class AdaptiveSteps(Steps):
         return min(max(count, 0), self.effort.partitions if n > self.leaf_rows else 1)
 
     def tops(self, rounds: int, cell_rows: float) -> list[Partition]:
-        """The tops of so many partitions, cut on the sample until cells hold so many rows each."""
+        """The tops of this many partitions, cut on the sample until cells hold this many rows each."""
         share = len(self.sample) / max(self.counts.n_distinct, 1.0)
         most = len(self.sample) if cell_rows >= self.counts.n_distinct else max(1, int(cell_rows * share))
         return [random_partition(self.sample.X, most, self.rng) for _ in range(rounds)]

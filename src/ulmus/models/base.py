@@ -15,11 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
 from ulmus._sklearn import CallbackSupport, check_sample_weight, fit_context
-from ulmus.backend import Host
+from ulmus.backend import Host, backend_for
 from ulmus.calibration import HeldOut
 from ulmus.calibration.far import far
 from ulmus.codings import Coding
-from ulmus.devices.accelerator import backend_for
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import metric_for

@@ -154,30 +154,10 @@ class ENDAEnsemble(DiscriminantModel):
         error = float(np.average((together**2).sum(axis=1), weights=mass))
         left_out = LabelScores(together + labels[scored.true], scored.true, mass, np.zeros(len(mass)))
         kept = [m for m, weight in zip(members, a, strict=True) if weight > 0]
-        targets = self._targets_among(kept[0], training.targets)
-        sizes, turns = self._turned(kept, a[a > 0], targets.n_components)
+        targets = _targets_among(self, kept[0], training.targets)
+        sizes, turns = _turned(kept, a[a > 0], targets.n_components)
         found = Members(kept, a, sizes, turns, shrinkage, error)
         return Fitted(found, targets, HeadFit(None, None, left_out), training.metric)
-
-    def _targets_among(self, member: ENDA, targets: Indicators) -> Indicators:
-        """With no more directions than members have."""
-        have = member.n_components_
-        if self.n_components is not None and self.n_components > have:
-            raise ValueError(
-                f"n_components={self.n_components} is more than the {have} directions of the members; "
-                "raise n_components of the estimator"
-            )
-        return replace(targets, n_components=min(targets.n_components, have))
-
-    @staticmethod
-    def _turned(members: list[ENDA], a: np.ndarray, p: int) -> tuple[np.ndarray, np.ndarray]:
-        """Sizes of the members' projections, and what aligns them, by where they put their reference rows."""
-        rows = members[0].fitted_.certainty.references
-        mass = np.ones(len(rows)) if rows.weight is None else rows.weight
-        pictures = np.stack([member._project(rows.X, member.fitted_) for member in members])
-        sizes = np.sqrt(np.average((pictures**2).sum(axis=2), axis=1, weights=mass))
-        sizes[sizes == 0] = 1.0
-        return sizes, align(pictures / sizes[:, None, None], a, mass)[:, :, :p]
 
     def _probabilities(self, X: Any, fitted: Fitted) -> np.ndarray:
         found: Members = fitted.weights
@@ -196,3 +176,24 @@ def _choices(member: ENDA) -> dict[str, Any]:
     width = member._family.recipe(member).width_name
     nodes = member.map_.n_hidden if member.features == "random" else member.map_.n_features_out
     return {"n_hidden": nodes, width: getattr(member, f"{width}_"), "C": member.C_}
+
+
+def _targets_among(model: ENDAEnsemble, member: ENDA, targets: Indicators) -> Indicators:
+    """With no more directions than members have."""
+    have = member.n_components_
+    if model.n_components is not None and model.n_components > have:
+        raise ValueError(
+            f"n_components={model.n_components} is more than the {have} directions of the members; "
+            "raise n_components of the estimator"
+        )
+    return replace(targets, n_components=min(targets.n_components, have))
+
+
+def _turned(members: list[ENDA], a: np.ndarray, p: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sizes of the members' projections, and what aligns them, by where they put their reference rows."""
+    rows = members[0].fitted_.certainty.references
+    mass = np.ones(len(rows)) if rows.weight is None else rows.weight
+    pictures = np.stack([member._project(rows.X, member.fitted_) for member in members])
+    sizes = np.sqrt(np.average((pictures**2).sum(axis=2), axis=1, weights=mass))
+    sizes[sizes == 0] = 1.0
+    return sizes, align(pictures / sizes[:, None, None], a, mass)[:, :, :p]

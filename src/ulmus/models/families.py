@@ -15,7 +15,9 @@ import numpy as np
 from ulmus import engine
 from ulmus.backend import Host
 from ulmus.calibration import FoldModels, HeldOut, fold_sample
+from ulmus.devices.routes import SMALL, choose_route
 from ulmus.engine import FeatureMap, Rows
+from ulmus.features.kernels import KERNELS
 from ulmus.features.recipes import NystromFeatures, RandomFeatures
 from ulmus.models.choice import Choice, Training, choose, choose_from_sums, prepared
 from ulmus.models.fitted import Learned, NystromFit, Outcome, RandomFit, digits_kept, types_kept
@@ -249,3 +251,44 @@ class NystromFamily(FeatureFamily):
     def problems(self, model: Any, features: Any, rows: Rows) -> tuple[Problem, Problem]:
         problem = Problem(features, rows, None, model._intercept, model.n_jobs)
         return problem, summing_problem(problem, features)
+
+
+class IterativeFamily(NystromFamily):
+    """The direct route in the steps of the family, or conjugate gradients; ``partial_fit`` and streams are direct."""
+
+    def fit(self, model: Any, training: Training) -> Outcome:
+        if route_of(model, training) == "direct":
+            return super().fit(model, training)
+        from ulmus.models.iterative import fit_iteratively
+
+        return fit_iteratively(model, training)
+
+    def fit_log(self, model: Any, training: Training) -> Outcome:
+        if model.solver == "iterative":
+            raise ValueError(
+                'solver="iterative" is a route of loss="squared"; loss="log" goes over its rows in any case: set '
+                'solver="auto" or "direct"'
+            )
+        return super().fit_log(model, training)
+
+
+def route_of(model: Any, training: Training) -> str:
+    """``"direct"`` or ``"iterative"``: what was asked for, or what the table says (:mod:`ulmus.devices.routes`)."""
+    rows, backend = training.rows, training.backend
+    size = model._family.recipe(model, training.metric).size(rows, model.C)
+    named = isinstance(model.kernel, str)
+    definite = not named or KERNELS[model.kernel].positive_definite
+    possible = size != "auto" and model.rank is None and definite and size <= len(rows)
+    if model.solver == "iterative" and not possible:
+        raise ValueError(
+            'solver="iterative" needs a number of landmarks (no more than rows), a positive definite kernel and no rank'
+            f"; got n_landmarks={model.n_landmarks!r}, {len(rows)} rows, kernel={model.kernel!r}, rank={model.rank!r}"
+        )
+    if model.solver != "auto" or not possible:
+        return "direct" if model.solver == "auto" else str(model.solver)
+    if size <= SMALL:
+        return "direct"
+    place = "cuda" if backend.is_gpu else "cpu"
+    return choose_route(
+        len(rows), size, rows.T.shape[1], place, backend.free_bytes(), path=isinstance(model.C, str)
+    ).route

@@ -13,7 +13,7 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Outcome
 
-#: Where rows are fewer, intervals and probabilities stand on whole fits, each without one of so many parts of the rows.
+#: Where rows are fewer, intervals and probabilities stand on whole fits, each without one of these parts of the rows.
 FEW_ROWS, PARTS = 500, 5
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from ulmus.backend import predicting
 from ulmus.calibration import HeldOut, MapLeaning, variance_terms
-from ulmus.devices.accelerator import predicting
 from ulmus.engine import Rows, apply
 from ulmus.features.kernels import CrossKernel
 from ulmus.solvers.certificate import Certificate

@@ -87,7 +87,7 @@ class KLDA(DiscriminantModel):
     def _learn(self, training: Training) -> Fitted:
         rows, folds, rng, p = training.rows, training.folds, training.rng, training.targets.n_components
         check_memory(len(rows))
-        gamma, C, tuning = self._choose(training)
+        gamma, C, tuning = choose_kernel(self, training)
         seed, parameters = int(rng.randint(2**31 - 1)), KernelParameters(gamma, self.degree, self.coef0)
         order, n_last = calibration_last(len(rows), folds) if self.head == "mean" else (None, 1)
         if order is not None:
@@ -118,24 +118,25 @@ class KLDA(DiscriminantModel):
         head = fit_head(self, references, Z, means, max(counts.sum() - len(counts), 1.0) / 2, score)
         return Fitted(projection, training.targets, head, training.metric)
 
-    def _choose(self, training: Training) -> tuple[float, float, Tuning | None]:
-        """Choose gamma and C on a Nyström model, which is this one when its landmarks are all the rows."""
-        gamma = self.gamma
-        if self.sigma is not None:
-            if self.kernel != "rbf" or self.gamma != "auto":
-                raise ValueError(
-                    f"sigma is the width of the Gaussian kernel in place of gamma, got sigma={self.sigma!r} with "
-                    f"kernel={self.kernel!r} and gamma={self.gamma!r}; "
-                    'leave kernel="rbf" and gamma="auto", or sigma=None'
-                )
-            gamma = 1.0 / (2.0 * self.sigma**2)
-        if gamma != "auto" and self.C != "auto":
-            return float(gamma), float(self.C), None
-        size = min(len(training.rows), _TUNING_LANDMARKS)
-        recipe = NystromFeatures.of(self, n_landmarks=size, gamma=gamma)
-        ridge = RidgeSearch(self.C, True, self.criterion, bool(self.verbose))
-        plan = choose(recipe, ridge, training)
-        return plan.features.gamma_, plan.C, plan.tuning
+
+def choose_kernel(model: KLDA, training: Training) -> tuple[float, float, Tuning | None]:
+    """Choose gamma and C on a Nyström model, which is this one when its landmarks are all the rows."""
+    gamma = model.gamma
+    if model.sigma is not None:
+        if model.kernel != "rbf" or model.gamma != "auto":
+            raise ValueError(
+                f"sigma is the width of the Gaussian kernel in place of gamma, got sigma={model.sigma!r} with "
+                f"kernel={model.kernel!r} and gamma={model.gamma!r}; "
+                'leave kernel="rbf" and gamma="auto", or sigma=None'
+            )
+        gamma = 1.0 / (2.0 * model.sigma**2)
+    if gamma != "auto" and model.C != "auto":
+        return float(gamma), float(model.C), None
+    size = min(len(training.rows), _TUNING_LANDMARKS)
+    recipe = NystromFeatures.of(model, n_landmarks=size, gamma=gamma)
+    ridge = RidgeSearch(model.C, True, model.criterion, bool(model.verbose))
+    plan = choose(recipe, ridge, training)
+    return plan.features.gamma_, plan.C, plan.tuning
 
 
 def check_memory(n: int) -> None:

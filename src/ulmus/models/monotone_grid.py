@@ -44,7 +44,7 @@ class MonotoneGrid:
 
     @classmethod
     def of(cls, ask: Ask, X: np.ndarray, some: np.ndarray, signs: np.ndarray, points: int = POINTS) -> "MonotoneGrid":
-        """Knots within the range of X, so many points of them at most.
+        """Knots within the range of X, this many points of them at most.
 
         They are where straight lines between them would lose most of what the model says along some rows.
         """

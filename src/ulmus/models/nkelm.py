@@ -5,8 +5,8 @@ from ulmus.models._classification import Classification
 from ulmus.models._regression import Regression
 from ulmus.models.attributes import ITERATED, LOSS
 from ulmus.models.class_options import CLASSES
+from ulmus.models.families import IterativeFamily
 from ulmus.models.incremental import Incremental
-from ulmus.models.iterative import IterativeFamily
 from ulmus.models.options import ITERATIVE, MONOTONE, NKELM, QUANTILE_LOSS, RUN
 from ulmus.parameters import estimator
 

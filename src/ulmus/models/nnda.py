@@ -40,7 +40,7 @@ _THEIRS = {"sigmoid": "logistic", "tanh": "tanh"}
             0.001, (Interval(Real, 0, None, closed="left"),), "float", "Training ends when the loss is below it."
         ),
         "patience": Parameter(
-            50, (COUNT,), "int", "Training ends when the loss has not fallen by 1 % for so many passes."
+            50, (COUNT,), "int", "Training ends when the loss has not fallen by 1 % for this many passes."
         ),
     }
     | HEAD
@@ -107,57 +107,60 @@ class NNDA(DiscriminantModel):
         rows, rng, targets = training.rows, training.rng, training.targets
         seed, references = int(rng.randint(2**31 - 1)), References(rows.X, rows.T.argmax(axis=1))
         every, n_classes = np.ones(len(references), bool), len(targets.classes)
-        projection, reached = self._trained(references, every, targets, rng)
+        projection, reached = train_network(self, references, every, targets, rng)
         if not reached:
-            warnings.warn(
-                f"training ended after max_iter={self.max_iter} passes at a loss of {projection.loss_curve[-1]:.3g}, "
-                f"above goal={self.goal:g} and still falling within patience={self.patience}; raise max_iter, or see "
-                "loss_curve_ whether it matters",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            _warn_that_loss_still_falls(self, projection.loss_curve[-1])
         Z, means, scatter = _placed(projection, references, every, n_classes)
-
-        def itself(divisions: list[Division]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-            """The network has seen the rows; the neighbours among which they are placed have not."""
-            return ((Z, means) for _ in divisions)
 
         def others(divisions: list[Division]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
             """Networks without the rows, in units in which their classes are as wide as those of this one."""
             for division in divisions:
                 kept = division.lost == 0
-                other = self._trained(references, kept, targets, np.random.RandomState(seed))[0]
+                other = train_network(self, references, kept, targets, np.random.RandomState(seed))[0]
                 placed, centres, wide = _placed(other, references, kept, n_classes)
                 unit = np.sqrt(scatter / wide)
                 yield unit * placed, unit * centres
 
         def scored() -> ScoredFolds:
-            return scored_folds(references, seed, n_classes, others if self.head == "mean" else itself)
+            if self.head == "mean":
+                return scored_folds(references, seed, n_classes, others)
+            # the network has seen the rows; the neighbours among which they are placed have not
+            return scored_folds(references, seed, n_classes, lambda divisions: ((Z, means) for _ in divisions))
 
         return Fitted(projection, targets, fit_head(self, references, Z, means, 0.5 / scatter, scored))
 
-    def _trained(
-        self, references: References, kept: np.ndarray, targets: Any, rng: np.random.RandomState
-    ) -> tuple[NetworkProjection, bool]:
-        """A network of some of the rows, and whether it came to an end before its last pass."""
-        network = MLPClassifier(
-            (self.n_hidden, targets.n_components),
-            activation=_THEIRS[self.activation],
-            solver="sgd",
-            alpha=0.0,
-            learning_rate_init=self.learning_rate,
-            momentum=self.momentum,
-            nesterovs_momentum=False,
-            random_state=rng,
-        )
-        X, labels, numbers = references.X[kept], references.labels[kept], np.arange(len(targets.classes))
-        losses, best, since, reached = list[float](), np.inf, 0, False
-        while not reached and len(losses) < self.max_iter:
-            network.partial_fit(X, labels, classes=numbers)
-            losses.append(float(network.loss_))
-            best, since = (network.loss_, 0) if network.loss_ < 0.99 * best else (best, since + 1)
-            reached = network.loss_ <= self.goal or since >= self.patience
-        return NetworkProjection(self.activation, network.coefs_[:2], network.intercepts_[:2], losses), reached
+
+def train_network(
+    model: NNDA, references: References, kept: np.ndarray, targets: Any, rng: np.random.RandomState
+) -> tuple[NetworkProjection, bool]:
+    """A network of some of the rows, and whether it came to an end before its last pass."""
+    network = MLPClassifier(
+        (model.n_hidden, targets.n_components),
+        activation=_THEIRS[model.activation],
+        solver="sgd",
+        alpha=0.0,
+        learning_rate_init=model.learning_rate,
+        momentum=model.momentum,
+        nesterovs_momentum=False,
+        random_state=rng,
+    )
+    X, labels, numbers = references.X[kept], references.labels[kept], np.arange(len(targets.classes))
+    losses, best, since, reached = list[float](), np.inf, 0, False
+    while not reached and len(losses) < model.max_iter:
+        network.partial_fit(X, labels, classes=numbers)
+        losses.append(float(network.loss_))
+        best, since = (network.loss_, 0) if network.loss_ < 0.99 * best else (best, since + 1)
+        reached = network.loss_ <= model.goal or since >= model.patience
+    return NetworkProjection(model.activation, network.coefs_[:2], network.intercepts_[:2], losses), reached
+
+
+def _warn_that_loss_still_falls(model: NNDA, loss: float) -> None:
+    warnings.warn(
+        f"training ended after max_iter={model.max_iter} passes at a loss of {loss:.3g}, above goal={model.goal:g} and "
+        f"still falling within patience={model.patience}; raise max_iter, or see loss_curve_ whether it matters",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
 
 
 def _placed(

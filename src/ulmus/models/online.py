@@ -56,6 +56,17 @@ class RecursiveFamily(RandomFamily):
             )
 
 
+def loss_weights(model: "OSELMRegressor", E: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """``f'(e)/e`` of every row, 1 for no error; with several outputs, of the root mean square of their errors."""
+    loss = LOSSES[model.loss]
+    deviation = np.maximum(1.4826 * np.median(errors, axis=0), np.finfo(float).tiny)
+    if model.loss_scale == "auto":
+        size, c = np.sqrt(np.mean((E / deviation) ** 2, axis=1)), loss.efficient
+    else:
+        size, c = np.sqrt(np.mean(E**2, axis=1)), float(model.loss_scale)
+    return np.maximum(loss.relative_weight(size, c), np.finfo(float).eps)
+
+
 @estimator(OSELM | ONLINE_LOSS | RUN_ON_CPU, positional=1, shows=RANDOM)
 class OSELMRegressor(Incremental, Regression):
     r"""Online regression on a random layer: it learns one row, or one block, at a time.
@@ -120,7 +131,7 @@ class OSELMRegressor(Incremental, Regression):
         if learner.n_rows:
             weights = self._now("weights").weights
             E = rows.T - engine.apply(features, rows.X, weights.beta, n_jobs=self.n_jobs) - weights.intercept
-            weighed = rows.reweighted(self._loss_weights(E, errors if errors is not None else np.abs(E)))
+            weighed = rows.reweighted(loss_weights(self, E, errors if errors is not None else np.abs(E)))
         else:
             weighed = rows
             for _ in range(ROUNDS):
@@ -128,19 +139,9 @@ class OSELMRegressor(Incremental, Regression):
                 fitted = engine.apply(features, rows.X, solution.beta, n_jobs=self.n_jobs) + solution.intercept
                 E = rows.T - fitted
                 errors = np.abs(E)
-                weighed = rows.reweighted(self._loss_weights(E, errors))
+                weighed = rows.reweighted(loss_weights(self, E, errors))
         known = E[:0] if errors is None else errors
         return weighed, np.concatenate([known, np.abs(E)])[-RECENT_ERRORS:]
-
-    def _loss_weights(self, E: np.ndarray, errors: np.ndarray) -> np.ndarray:
-        """``f'(e)/e`` of every row, 1 for no error; with several outputs, of the root mean square of their errors."""
-        loss = LOSSES[self.loss]
-        deviation = np.maximum(1.4826 * np.median(errors, axis=0), np.finfo(float).tiny)
-        if self.loss_scale == "auto":
-            size, c = np.sqrt(np.mean((E / deviation) ** 2, axis=1)), loss.efficient
-        else:
-            size, c = np.sqrt(np.mean(E**2, axis=1)), float(self.loss_scale)
-        return np.maximum(loss.relative_weight(size, c), np.finfo(float).eps)
 
     def _leaning(self, fitted: Fitted) -> Any:
         if self.loss != "squared":

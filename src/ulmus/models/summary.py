@@ -79,7 +79,7 @@ class FitSummary:
         ]
         tables: list[Any] = [("", self.fitted, ())]
         if chosen:
-            tables.append(("", chosen, ("chosen", "value", "loss", "against", "judged on")))
+            tables.append(("", chosen, ("chosen", "value", "loss", "against", "scored on")))
         sure = [(s.name, number(s.value), f"{number(s.low)} … {number(s.high)}") for s in self.scores]
         if sure:
             tables.append((self.left_out, sure, ("", "value", "95 % interval")))

@@ -134,7 +134,7 @@ class Graph:
         return self.Scan(self.Expand(0.0, shape), self.Transpose(U), across, body=body, num_scan_inputs=2)
 
     def loop(self, times: str, start: str, width: int, step: Callable[[str, str], str]) -> str:
-        """``start``, of ``width`` columns, after so many steps; a step is given its number, as a vector of one."""
+        """``start``, of ``width`` columns, after this many steps; a step is given its number, as a vector of one."""
         h = _onnx().helper
         number, go, state, went = (self.name(n) for n in ("number", "go", "state", "went"))
         outside, self.nodes = self.nodes, []

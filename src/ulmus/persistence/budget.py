@@ -30,7 +30,7 @@ class BudgetError(ValueError):
 
 
 class LoadBudget:
-    """What is left of the memory that a file of so many bytes may take."""
+    """What is left of the memory that a file of this many bytes may take."""
 
     def __init__(self, n_bytes: int) -> None:
         self.allowed = allowance(n_bytes)
@@ -55,7 +55,7 @@ class LoadBudget:
 
 
 def allowance(n_bytes: int) -> int:
-    """Bytes that loading a file of so many bytes may take."""
+    """Bytes that loading a file of this many bytes may take."""
     return MULTIPLE * n_bytes + BASE
 
 
@@ -68,7 +68,7 @@ def json_cost(text: bytes | str) -> int:
 
 
 def container_cost(kind: str, length: int) -> int:
-    """Bytes of a container of so many entries."""
+    """Bytes of a container of this many entries."""
     return (64 if kind == "list" else EMPTY) + ENTRY[kind] * length
 
 

@@ -47,7 +47,7 @@ STAR: dict[str, Any] = {
 
 
 def styles(count: int) -> list[Any]:
-    """Styles of so many lines."""
+    """Styles of this many lines."""
     return [STYLES[k % len(STYLES)] for k in range(count)]
 
 

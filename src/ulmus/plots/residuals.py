@@ -25,7 +25,7 @@ class ResidualsDisplay:
     noise : float
         Deviation of clean rows.
     threshold : float, default=3.0
-        Rows farther than so many deviations from the model are marked.
+        Rows farther than this many deviations from the model are marked.
 
     Attributes
     ----------

@@ -49,7 +49,7 @@ def map_section(s: Subject) -> str:
 
 
 def shown(n_rows: int) -> str:
-    """Which rows a map of so many draws."""
+    """Which rows a map of this many draws."""
     fitted, drawn = _halves(n_rows)
     if len(fitted) == n_rows:
         return (

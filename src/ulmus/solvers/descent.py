@@ -34,7 +34,7 @@ MANY = 30
 ROUGH, FINE = 0.3, 1e-3
 #: A direction that leaves so small a part of what may be left ends the run.
 ENOUGH = 4.0
-#: Where no more than this may be left of the objective, so many further steps are taken while the gradient falls.
+#: Where no more than this may be left of the objective, this many further steps are taken while the gradient falls.
 EXACT, POLISH = 1e-8, 3
 #: Falls of the objective below this share of it are round-off.
 ROUND_OFF = 64 * EPS

@@ -28,7 +28,7 @@ APART, SOME, CLOSE = 4.0, 256, 0.02
 INSIDE = 1e-7
 
 
-class Judged(Protocol):
+class ScoredRows(Protocol):
     """Rows whose predictions without them are wanted."""
 
     def __len__(self) -> int: ...
@@ -51,7 +51,7 @@ class FactoredPath:
         self.known: dict[float, np.ndarray] = {}
         self._workspace = engine.Workspace()
 
-    def left_out(self, C: np.ndarray, rows: Judged) -> np.ndarray:
+    def left_out(self, C: np.ndarray, rows: ScoredRows) -> np.ndarray:
         """Predictions ``[C, row, output]`` of rows by the models without them, always of the same rows."""
         used = self.stats.centred() if self.fit_intercept else self.stats
         single = float(np.max(C)) * float(np.trace(self.stats.gram)) / self.stats.weight <= SINGLE_REACH
@@ -86,7 +86,7 @@ class FactoredPath:
         return solved
 
     def _pass(
-        self, rows: Judged, roots: list[np.ndarray], weights: tuple[np.ndarray, ...]
+        self, rows: ScoredRows, roots: list[np.ndarray], weights: tuple[np.ndarray, ...]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
         """Residuals for all weights, leverages for these factors, targets, and the weights of one copy."""
         n, stacked = len(rows), np.concatenate(weights, axis=1)
@@ -113,7 +113,7 @@ class FactoredPath:
         solve_lower_transposed(root, V)
         return np.einsum("ij,ij->i", V, V).astype(np.float64) + self.constant
 
-    def _between(self, power: float, root: np.ndarray, rows: Judged) -> np.ndarray:
+    def _between(self, power: float, root: np.ndarray, rows: ScoredRows) -> np.ndarray:
         """Leverages at a power between two of which they are known."""
         beside = _beside(power, list(self.known))
         assert beside is not None
@@ -132,7 +132,7 @@ class FactoredPath:
         self.known[power] = found
         return found
 
-    def _decomposed(self, C: np.ndarray, rows: Judged) -> np.ndarray:
+    def _decomposed(self, C: np.ndarray, rows: ScoredRows) -> np.ndarray:
         P = np.empty((len(C), len(rows), self.stats.n_outputs))
         of_rows = RidgePath(self.stats, fit_intercept=self.fit_intercept).leave_one_out(C)
         rows.each(lambda piece, Phi, some: P.__setitem__((slice(None), piece), of_rows(Phi, some.T, some.unit)[0]))

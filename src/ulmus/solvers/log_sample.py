@@ -29,7 +29,7 @@ def sample(objective: Any) -> tuple[np.ndarray, Any]:
 
 
 def sample_by(objective: Any, share: np.ndarray, count: int) -> tuple[np.ndarray, Any]:
-    """About so many rows, each drawn with a probability in the ratio of its share, and weighing the more the rarer."""
+    """About this many rows, drawn with probabilities proportional to shares, and weighted by their inverses."""
     q = share + LEAST * share.mean()
     for _ in range(5):  # probabilities end at 1
         q = np.minimum(1.0, q * (count / q.sum()))

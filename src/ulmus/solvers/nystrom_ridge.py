@@ -81,7 +81,7 @@ SAFEST = ROUTES[-1][2]
 
 
 def choose_route(dtype: Any, condition: float, n_rows: int = AVERAGED_ROWS, *, triangular: bool = True) -> Route:
-    """The route for so many rows of this type and a landmark kernel of this condition number.
+    """The route for this many rows of this type and a landmark kernel of this condition number.
 
     An eigenvector whitening (``triangular=False``) does not commute with the sum, so its blocks are always whitened.
 

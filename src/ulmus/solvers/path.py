@@ -14,7 +14,7 @@ The rotation A is nearly all of the work, and only leverages need it: prediction
 many features it is taken in single precision, which moves h by some :math:`2\epsilon_{32}\|\phi\|\sqrt{C h}`, as
 long as that is below 3e-5 (:data:`SINGLE_REACH`).
 
-A decomposition of L features is some :math:`9 L^3`, on one thread. Of very many features a few C are judged by a
+A decomposition of L features is some :math:`9 L^3`, on one thread. Of very many features a few C are scored by a
 Cholesky factor for each (:mod:`ulmus.solvers.factored_path`).
 """
 

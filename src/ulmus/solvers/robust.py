@@ -40,7 +40,7 @@ SAMPLE_TOLERANCE = 1e-2
 NOISE_ROWS = 1_024
 #: The transition is at least this share of the deviation of the targets: below it is round-off, not noise.
 LEAST_NOISE = 1e-3
-#: MAD → deviation of Gaussian errors; errors beyond so many deviations are gross; rounds of leaving them out.
+#: MAD → deviation of Gaussian errors; errors beyond this many deviations are gross; rounds of leaving them out.
 GAUSSIAN, GROSS, MAX_TRIMS = 1.4826, 6.0, 5
 #: Accuracy of solutions that only lead on to others, and steps towards them at most.
 ROUGH, ROUGH_STEPS = 1e-4, 100

@@ -25,7 +25,7 @@ SAFETY = 10.0
 
 
 def worth_measuring(problem: Problem, *, whitened: bool) -> bool:
-    """Whether a sample is less work than the correction that it may spare; ``whitened`` where its sums have to be."""
+    """Whether a sample is less work than the correction that it may save; ``whitened`` where its sums have to be."""
     n, L = len(problem.rows), problem.features.n_features_out
     whitening = L if problem.whitening is None else 2 * len(getattr(problem.features, "R11", ()))
     correction = n * L * (2 * (problem.rows.X.shape[1] + 2 * problem.rows.T.shape[1] + EXPONENTIAL) + whitening)

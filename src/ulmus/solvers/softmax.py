@@ -28,7 +28,7 @@ from ulmus.solvers.sampled_descent import minimise_by_sample
 
 #: Passes after which a run is stopped, with a warning.
 MAX_PASSES = 500
-#: The metric is summed over so many rows per feature at most, drawn at random: it points the way, no more.
+#: The metric is summed over this many rows per feature at most, drawn at random: it points the way, no more.
 METRIC_ROWS = 16
 #: Rows that are so sure that together they hold this share of the curvature are left out of the sum.
 SURE = 0.01

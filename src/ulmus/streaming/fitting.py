@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from ulmus import engine
 from ulmus._fingerprint import fingerprint
-from ulmus.devices.accelerator import backend_for
+from ulmus.backend import backend_for
 from ulmus.engine import Rows
 from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models._robust import Robust

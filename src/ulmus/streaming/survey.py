@@ -158,7 +158,7 @@ class Survey:
             self.merge_pending()
 
     def expect(self, n_distinct: float) -> None:
-        """Look at no more keys than a sample of so many distinct rows needs."""
+        """Look at no more keys than a sample of this many distinct rows needs."""
         share = MARGIN * self.count / max(n_distinct, 1.0)
         self.limit = int(ALL * share) if share < 1.0 else ALL
 

@@ -158,7 +158,7 @@ class Source:
                 "a file in the format of svmlight; sklearn.datasets.load_svmlight_file reads it: save it as Parquet",
                 file=self.name,
             )
-        divides, separator = _best_separator(text)
+        divides, separator = best_separator(text)
         whole = text if len(sample) < SAMPLE else text.rpartition("\n")[0]
         if not divides and (blanks := detect_blanks(whole)) is not None:
             self._blanks = encoding, blanks
@@ -187,17 +187,12 @@ def detect_encoding(sample: bytes, whole: bool) -> str:
     return "utf-8"
 
 
-def detect_separator(text: str) -> str:
-    """The separator that divides most rows into as many fields, and into more than one, the first row included.
+def best_separator(text: str) -> tuple[bool, str]:
+    """Whether a separator divides most rows into as many fields, more than one, the first row included; and which.
 
     A title above may have fewer of them. Where no separator does, there is one column, and the separator is one that
     its values do not hold.
     """
-    return _best_separator(text)[1]
-
-
-def _best_separator(text: str) -> tuple[bool, str]:
-    """Whether a separator divides the rows, and which."""
     lines = text.splitlines(keepends=True)
     text = "".join(lines[:-1] if len(lines) > 1 and len(text) >= SAMPLE // 4 else lines)
     best, chosen = (False, 0.0, 0), ","
@@ -220,7 +215,7 @@ def _best_separator(text: str) -> tuple[bool, str]:
 
 
 def _divides(rows: list[list[str]], fields: int) -> bool:
-    """Whether most rows have so many fields, and a header too: the first row, or one below titles with fewer."""
+    """Whether most rows have this many fields, and a header too: the first row, or one below titles with fewer."""
     first, rest = rows[0], [row for row in rows[1:] if len(row) == fields]
     if len(first) == fields:
         return True

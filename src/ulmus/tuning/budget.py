@@ -19,8 +19,8 @@ class Budget:
     """How much is spent on the choice; whether there is an ``additive`` candidate, ``fresh`` rows compare views, and
     ``cuts`` are tried; whether the metric goes on from ``leaves``.
 
-    ``final_landmarks`` compare views: so many on rows that the metrics know, so many on fresh ones. Widths are tried
-    from ``first_width`` on, in units of the heuristic one.
+    ``final_landmarks``: landmarks with which views are compared, on rows that the metrics know and on fresh ones.
+    Widths are tried from ``first_width`` on, in units of the heuristic one.
     """
 
     rows: int = 2_000
@@ -39,7 +39,7 @@ class Budget:
     first_width: float = 1.0
 
     def of_labels(self, n_rows: int) -> "Budget":
-        """The same for labels of so many rows: metrics of many landmarks follow the noise of few labels."""
+        """The same for labels of this many rows: metrics of many landmarks follow the noise of few labels."""
         first, metric, last = (n_rows // rows for rows in ROWS_EACH)
         known, fresh = self.final_landmarks
         return replace(

@@ -19,17 +19,17 @@ from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path
 
 #: Steps of the path of C, and its ends. It begins two steps below the C with which squares were best in this view.
 STEP, ENDS, BEHIND = 4.0, (2.0**-14, 2.0**28), 2
-#: Up to so many distinct rows, each of several sets is held out once.
+#: Up to this many distinct rows, each of several sets is held out once.
 FEW, SETS = 1_000, 5
 #: What may be left of the objective of models that are scored, and of smaller ones that tell where to look.
 TRIAL_TOLERANCE, GLANCED = 1e-3, 5e-3
-#: Up to so many rows models are fitted to this: it costs nothing, and units or the order of labels move no choice.
+#: Up to this many rows models are fitted to this: it costs nothing, and units or the order of labels move no choice.
 HARDLY_ANY, EXACT = 300, 1e-9
 #: Rows to learn from, rows held out, and features with which the path is taken where there are more.
 FEW_ROWS, FEW_HELD, FEW_FEATURES = 2_500, 1_000, 200
-#: What few rows and features lose counts from so many times the least that rows held out can tell.
+#: What few rows and features lose counts from this many times the least that rows held out can tell.
 CLEARLY = 10.0
-#: Features from so many bytes on are kept in single precision.
+#: Features from this many bytes on are kept in single precision.
 SINGLE_BYTES = 2**22
 
 
@@ -78,7 +78,7 @@ def path_near(
     most: int | None = None,
     tol: float = TRIAL_TOLERANCE,
 ) -> list[HeldTrial]:
-    """Trials of rising C, from so many steps below this one; and of falling ones, where the first is the best.
+    """Trials of rising C, from this many steps below this one; and of falling ones, where the first is the best.
 
     There are ``most`` of either, at most.
     """
@@ -90,7 +90,7 @@ def path_near(
 
 
 def around(run: Callable[[list[float], Any], list[Any]], C: float, step: float = STEP, behind: int = BEHIND) -> Any:
-    """Trials of rising C, from so many steps below this one, and of falling ones where the first is the best.
+    """Trials of rising C, from this many steps below this one, and of falling ones where the first is the best.
 
     ``run`` takes them in turn, from a trial that it may begin at.
     """
@@ -124,7 +124,7 @@ def path_of(
 
 
 def tolerance_of(n_rows: int, usual: float) -> float:
-    """What may be left of the objective of so many rows."""
+    """What may be left of the objective of this many rows."""
     return EXACT if n_rows <= HARDLY_ANY else usual
 
 
@@ -147,7 +147,7 @@ def _few_of(problem: LogProblem, held: list[np.ndarray], order: np.ndarray) -> t
 
 
 def padded(trial: HeldTrial, count: int) -> HeldTrial:
-    """A trial of the first features as one of so many, the further weights being 0."""
+    """A trial of the first features as one of this many, the further weights being 0."""
 
     def longer(solution: LogSolution) -> LogSolution:
         beta = np.zeros((count, solution.beta.shape[1]))

@@ -169,7 +169,7 @@ class MetricSearch:
     def climb(
         self, rows: Rows, kernel: str, factor: float, landmarks: int, n_jobs: int | None, first: Trial | None = None
     ) -> Climb:
-        """Walk to the best width, from so many times the heuristic one; ``first`` is the trial there, if known."""
+        """Walk to the best width, from this many times the heuristic one; ``first`` is the trial there, if known."""
         middle = factor * self.unit(kernel, rows)
         trials: dict[int, Trial] = {} if first is None else {0: first}
         shared = self._distances(rows, kernel, middle, landmarks, n_jobs) if has_distances(kernel) else None

@@ -30,7 +30,7 @@ def value_parts(rows: Rows, seed: int) -> np.ndarray:
 
 
 def apart(rows: Rows, most: int) -> tuple[Rows, Rows]:
-    """The first so many rows, and those after them; with folds, the rows of some and those of the others.
+    """The first ``most`` rows, and those after them; with folds, the rows of some and those of the others.
 
     Either side needs two folds, so that one can be left out; of fewer than four, all rows are on the first.
     """
@@ -39,7 +39,7 @@ def apart(rows: Rows, most: int) -> tuple[Rows, Rows]:
 
 
 def later_rows(rows: Rows, most: int) -> np.ndarray:
-    """Which rows come after the first so many, or are of the later folds."""
+    """Which rows come after the first ``most``, or are of the later folds."""
     if rows.fold is None:
         return np.arange(len(rows)) >= most
     present = np.unique(rows.fold[rows.fold >= 0])

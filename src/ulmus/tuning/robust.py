@@ -42,7 +42,7 @@ MAX_TRIED = 12
 
 #: Widths the pilot tries, the factor between them, and the gain in loss that is worth a move.
 PILOT_WIDTHS, PILOT_FACTOR, PILOT_GAIN = 10, 4.0, 0.005
-#: Errors count up to so many transitions (deviations of the targets, when pilots are compared).
+#: Errors count up to this many transitions (deviations of the targets, when pilots are compared).
 CAP = 5.0
 
 #: How errors count: (loss, errors, transitions) → losses.

@@ -27,7 +27,7 @@ ROUND_OFF = 1e-9
 TAIL = 1e-3
 #: Bytes of features that are kept while every C of a model is scored.
 PRECOMPUTED_BYTES = 2**27
-#: Features above which a few C are judged by factors, and judged rows a feature up to which that is less work.
+#: Features above which a few C are scored by factors, and scored rows a feature up to which that is less work.
 VERY_MANY, JUDGED_ROWS = 512, 8
 #: How many C are a few.
 FEW_C = 3
@@ -115,7 +115,7 @@ class Scorer:
     def trials(
         self, stage: str, width: float, features: FeatureMap, summary: Summary, log2_C: np.ndarray, sizes: list[int]
     ) -> list[Trial]:
-        """Losses of the models that use the first so many features, for every C, from one pass over the scored rows."""
+        """Losses of the models of these ``sizes`` (their first features), for every C, from one pass over the rows."""
         began = time.perf_counter()
         few = len(log2_C) <= FEW_C and self.by_factors(max(sizes))
         paths = self._factored if few else self._paths
@@ -167,7 +167,7 @@ class Scorer:
         return float(gain), float(deviation / np.sqrt(weight.sum()))
 
     def gains(self, old: Trial, new: Trial, errors: float = 1.0, share: float = np.inf) -> bool:
-        """Whether the new model's loss is lower by more than so many standard errors of the paired differences.
+        """Whether the new model's loss is lower by more than this many standard errors of the paired differences.
 
         A fall by more than ``share`` of the loss counts in any case: errors with heavy tails have a large deviation.
         One that is round-off never does, however sure it looks: models that are the same differ by their last digits.
@@ -178,7 +178,7 @@ class Scorer:
         return gain > max(min(errors * error, share * old.best_loss), ROUND_OFF * old.best_loss)
 
     def by_factors(self, size: int) -> bool:
-        """Whether a few C of so many features are judged by factors."""
+        """Whether a few C of this many features are scored by factors."""
         leave_one_out = self.folds is None and self.criterion != GCV and self.whitening is None
         return leave_one_out and size > VERY_MANY and len(self.scored_rows) <= JUDGED_ROWS * size
 
@@ -196,8 +196,8 @@ class Scorer:
         if self.criterion == GCV:
             return [self._gcv(s.paths[0], 2.0**more) for s, more in asked]
         if any(s.sparing for s, _ in asked):
-            judged = [_JudgedRows(self, features, s.size) for s, _ in asked]
-            return [self._factored_losses(s.paths[0], 2.0**more, j) for (s, more), j in zip(asked, judged, strict=True)]
+            rows = [_ScoredRows(self, features, s.size) for s, _ in asked]
+            return [self._factored_losses(s.paths[0], 2.0**more, r) for (s, more), r in zip(asked, rows, strict=True)]
         asked_for = [(self._held_out(s.paths, 2.0**more), s.size, len(more)) for s, more in asked]
         index = self.scored_rows
         out = [np.empty((count, len(index))) for _, _, count in asked_for]
@@ -229,10 +229,10 @@ class Scorer:
         for _ in engine.ordered_map(of_piece, pieces, self.n_jobs):
             pass
 
-    def _factored_losses(self, path: FactoredPath, C: np.ndarray, judged: "_JudgedRows") -> np.ndarray:
+    def _factored_losses(self, path: FactoredPath, C: np.ndarray, rows: "_ScoredRows") -> np.ndarray:
         if not len(C):
-            return np.empty((0, len(judged)))
-        P, T = path.left_out(C, judged), self.rows.T[self.scored_rows]
+            return np.empty((0, len(rows)))
+        P, T = path.left_out(C, rows), self.rows.T[self.scored_rows]
         return self.coding.losses(T, P, self.criterion)
 
     def _gcv(self, path: Spectrum, C: np.ndarray) -> np.ndarray:
@@ -262,7 +262,7 @@ class Scorer:
 
 
 @dataclass(frozen=True)
-class _JudgedRows:
+class _ScoredRows:
     """The scored rows with their first so many features."""
 
     scorer: Scorer

@@ -44,7 +44,7 @@ BLIND = 0.9
 CLOSER = (4_000, 500, 4.0)
 #: Widths tried at one level, at most.
 MAX_CLIMB = 10
-#: First size of the doubling sequence; its half and quarter are judged from the same statistics.
+#: First size of the doubling sequence; its half and quarter are scored from the same statistics.
 START_SIZE = 125
 #: log2 C around a value that was good nearby: for a neighbouring width, for the next size, and for a very large one.
 NEAR_WIDTH, NEAR_SIZE, NEAR_LARGE = np.arange(-4.0, 5.0, 2.0), np.arange(-3.0, 4.0), np.arange(-2.0, 3.0, 2.0)
@@ -62,7 +62,7 @@ FLATTER = 0.005
 SHARE = 0.01
 #: Features that are tried even when there are fewer rows.
 FEWEST = 64
-#: Rows on which a full-size model is judged: a quarter of them, within these bounds; errors of regressors have no
+#: Rows on which a full-size model is scored: a quarter of them, within these bounds; errors of regressors have no
 #: bound, and a sample may miss or catch the few that weigh most.
 SCORED_ROWS = {"bounded": (4_000, 20_000), "unbounded": (16_000, 20_000)}
 
@@ -79,14 +79,14 @@ class Tuning:
     seconds: float
 
     def surface(self) -> dict[str, np.ndarray]:
-        """Every model that was judged, as columns: stage, width, size, C, loss."""
+        """Every model that was scored, as columns: stage, width, size, C, loss."""
         rows = [(t.stage, t.width, t.size, C, loss) for t in self.trials for C, loss in zip(t.C, t.loss, strict=True)]
         names = ("stage", "width", "size", "C", "loss")
         return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
     def __repr__(self) -> str:
         rows = trial_rows(self.trials, lambda t: t.stage != "width" and t.size == self.size)
-        head = f"{len(self.trials)} models judged on rows they did not hold, in {self.seconds:.1f} s; * is the choice"
+        head = f"{len(self.trials)} models scored on rows they did not hold, in {self.seconds:.1f} s; * is the choice"
         return "\n".join([head, *text_table(rows, TRIAL_HEADER)])
 
     def _repr_html_(self) -> str:
@@ -213,7 +213,7 @@ class Tuner:
         return trial
 
     def _grid(self, width: float, steps: np.ndarray, stride: int) -> np.ndarray:
-        """The whole grid of log2 C, or every so many of it, or a few around what the last trial lets expect."""
+        """The whole grid of log2 C, or every few of it, or a few around what the last trial lets expect."""
         if len(self.log2_C) == 1 or self.near is None:
             return self.log2_C[::stride]
         expected = np.log2(self.near.best_C) - np.rint(SHIFT * np.log2(width / self.near.width))

@@ -39,7 +39,7 @@ class Distances:
         return cls(cross, P, first)
 
     def values(self, narrower: float, *, keep: bool) -> np.ndarray:
-        """Kernel values at a gamma so many times larger; without ``keep`` they are written over the distances."""
+        """Kernel values at a gamma this many times larger; without ``keep`` they are written over the distances."""
         K = self.P.copy() if keep else self.P
         assert self.cross.kernel is not None
         self.cross.kernel.values(K, self.cross.parameters, narrower)
@@ -66,7 +66,7 @@ class Sketch:
 
     @classmethod
     def of(cls, distances: Distances, narrower: float = 1.0, *, keep: bool = False) -> "Sketch | None":
-        """That of a gamma so many times larger; None where ``K_zz`` has no factor."""
+        """That of a gamma this many times larger; None where ``K_zz`` has no factor."""
         cross = distances.cross
         K, p = distances.values(narrower, keep=keep), cross.parameters
         if narrower != 1.0:

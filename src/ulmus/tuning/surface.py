@@ -13,7 +13,7 @@ _WIDEN = 5
 #: Relative differences in loss below this are none.
 FLAT = 1e-3
 
-#: A climb goes by factors of four, so many at most, and ends where a step gains less than this share.
+#: A climb goes by factors of four, this many at most, and ends where a step gains less than this share.
 MAX_CLIMB, WORTH_A_STEP = 6, 0.01
 #: Neighbouring values of log2 C may lie so far apart, beside the best as elsewhere.
 GAP = 2.0
