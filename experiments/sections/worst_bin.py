@@ -101,11 +101,11 @@ def curves(run: Run, share: float) -> np.ndarray:
         near = order[first : first + window]
         places.append(np.median(np.log(run.sizes[near])))
         at.append(share * np.quantile(run.scores[near], LEVELS) + (1 - share) * every)
-    places, first = np.unique(places, return_index=True)
-    quantiles = np.array(at)[first]
+    anchors, kept = np.unique(places, return_index=True)
+    quantiles = np.array(at)[kept]
 
     def knots(sizes: np.ndarray) -> np.ndarray:
-        each = [np.interp(np.log(sizes), places, column) for column in quantiles.T]
+        each = [np.interp(np.log(sizes), anchors, column) for column in quantiles.T]
         return np.sort(np.column_stack(each), axis=1) + 1e-9 * np.arange(len(LEVELS))
 
     K, rows = knots(run.sizes), np.arange(n)
