@@ -134,7 +134,7 @@ def test_a_fit_that_is_killed_at_any_moment_ends_with_the_same_bits(tmp_path, ki
 @pytest.mark.slow
 def test_an_adaptive_fit_that_is_killed_at_any_moment_ends_with_the_same_bits(tmp_path):
     """The same in all phases of an adaptive model, among them rows on disk and cells that are solved."""
-    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=np.sin(7 * X[:, 0]) * np.cos(7 * X[:, 1]) + 0.1 * X[:, 2])
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=np.sin(5 * X[:, 0]) * np.cos(5 * X[:, 1]) + 0.1 * X[:, 2])
     write_rows(tmp_path, table)
     found = run(ADAPTIVE + KILLER, tmp_path, tmp_path / "out", 20, 4)
     assert sum(found["kills"].values()) >= 20

@@ -61,7 +61,7 @@ def test_digits_that_whitening_multiplies_are_won_back(fit):
     assert off_by(fitted, X, y, w) < 1e-9
 
 
-@pytest.mark.parametrize(("seed", "says"), [(52, True), (6, False)])
+@pytest.mark.parametrize(("seed", "says"), [(27, True), (6, False)])
 def test_sums_without_a_second_pass_warn_of_what_was_lost_and_not_of_a_bound(seed, says):
     X, y, w = close_rows(seed=seed)
     steps = Steps(model())
