@@ -3,7 +3,7 @@
 The smallest C whose loss is within a thousandth of the lowest is chosen (:func:`ulmus.tuning.surface.lowest`). Losses
 of a huge C have few digits, so that a loss may lie on the threshold but for round-off. Then either C is right, and what
 must hold is: **with the same choice at the tie, all answers agree**. :func:`settled` makes the choices of the first fit
-again in the second, wherever the losses of both agree to a tenth of that thousandth, and nowhere else.
+again in the second, wherever the losses of both agree to 0.15 of that thousandth, and nowhere else.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from ulmus.tuning import surface
 from . import _estimators
 
 #: Losses that differ by less than this share may be on either side of the threshold.
-TIED = surface.FLAT / 10
+TIED = 0.15 * surface.FLAT
 
 
 @dataclass

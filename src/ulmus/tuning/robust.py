@@ -27,8 +27,8 @@ from ulmus.solvers.newton_rows import HeldRows
 from ulmus.solvers.objective import NewtonRows
 from ulmus.solvers.ridge import Problem
 from ulmus.solvers.robust import Penalty, RobustSolution, begin, deviations, polish, roughly
-from ulmus.tuning.scorer import C_LIMITS, FLAT
-from ulmus.tuning.surface import lowest
+from ulmus.tuning import surface
+from ulmus.tuning.scorer import C_LIMITS
 
 #: Deviations from a rough fit beyond which targets are brought back.
 TEMPER = 3.0
@@ -72,7 +72,7 @@ class RobustTuning:
     loss: np.ndarray
 
     def __repr__(self) -> str:
-        chosen = lowest(self.loss)
+        chosen = surface.lowest(self.loss)
         rows = [
             (number(C), number(loss), "*" * (k == chosen))
             for k, (C, loss) in enumerate(zip(self.C, self.loss, strict=True))
@@ -119,8 +119,8 @@ class PenaltySearch:
 
     def _lowest(self, steps: list[int]) -> int:
         """The smallest C whose loss is practically the lowest."""
-        least = min(self.tried[k][0] for k in steps)
-        return min(k for k in steps if self.tried[k][0] <= (1 + FLAT) * least)
+        steps = sorted(steps)
+        return steps[surface.lowest(np.array([self.tried[k][0] for k in steps]))]
 
     def _pick_scored(self) -> None:
         rows = self.rows.rows
