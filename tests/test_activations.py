@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import reference
+from ulmus import RandomLayer
 from ulmus.features.activations import ACTIVATIONS
 
 
@@ -29,3 +30,20 @@ def test_bounded_activations_stay_bounded_and_finite(name):
         ACTIVATIONS[name].apply(A)
     assert np.isfinite(A).all()
     assert np.abs(A).max() <= 1.0 + 1e-15
+
+
+@pytest.mark.parametrize("name", [name for name, a in ACTIVATIONS.items() if a.steep])
+def test_steep_forms_have_the_digits_of_one_and_the_same_limits(name):
+    a = np.concatenate([np.linspace(-30, 30, 2001), [-1e300, -800.0, 800.0, 1e300, np.inf, -np.inf]])
+    A, expected = a[None].copy(), a[None].copy()
+    with np.errstate(over="ignore"):
+        ACTIVATIONS[name].steep(A)
+    ACTIVATIONS[name].apply(expected)
+    np.testing.assert_allclose(A, expected, rtol=0, atol=5e-16)
+
+
+def test_layers_near_zero_keep_their_digits():
+    X = np.random.RandomState(0).normal(size=(200, 3))
+    layer = RandomLayer(20, slope=1e-8, random_state=0).fit(X)
+    expected = np.tanh((X - layer.mean_) @ layer.weights_ + (layer.biases_ + layer.mean_ @ layer.weights_))
+    np.testing.assert_allclose(layer.transform(X), expected, rtol=1e-11)

@@ -105,7 +105,7 @@ def test_levels_and_classes_that_differ_in_case_only_are_reported():
     y = rng.choice(["Yes", "yes", "no"], 90)
     first, second = check_table(frame, y).findings
     assert (first.kind, first.column) == (SpellingWarning, None)
-    assert "classes 'Yes', 'yes' differ in case" in first.text
+    assert "classes 'Yes', 'yes' differ only in case" in first.text
     assert (second.column, "'BONN', 'Bonn' differ" in second.text) == ("town", True)
     assert check_table(frame.replace("BONN", "Bonn"), np.char.lower(y)).findings == []
 

@@ -325,7 +325,7 @@ def test_words_for_missing_values_make_no_column_of_words(tmp_path):
         (lambda i: f"{i}.5 kg" if i % 2 else f"{i}.5", "number"),
         (lambda i: f"'{i}.5", "number"),
         (lambda i: f"'00{i % 7}", "category"),
-        (lambda i: f"{('5 mg', '10 mg', '0.5 g')[i % 3]}", "category"),
+        (lambda i: f"{('5 mg', '10 ml', '0.5 IU')[i % 3]}", "category"),
         (lambda i: f"{('<5', '5-10', '>10')[i % 3]}", "category"),
     ],
     ids=[

@@ -57,7 +57,7 @@ def test_columns_are_what_they_are_said_to_be(table):
         **{"size": "number", "code": "category", "note": "text"}
     }
     assert schema["left_out"]["day"] == "as asked"
-    assert schema["left_out"]["shop"].startswith("names the rows")
+    assert schema["left_out"]["shop"].startswith("looks like an identifier")
     assert model[0].kinds_["code"] == "category"
 
 
@@ -164,7 +164,7 @@ def test_a_baseline_that_wins_is_named(tmp_path, capsys):
     entries = {entry["name"]: entry for entry in describe(out).notes["baselines"]}
     assert set(entries) == {"constant", "linear", "boosted trees", "ulmus"}
     best = max(entries, key=lambda name: entries[name]["scores"][0]["value"])
-    assert (best == "ulmus") != (f"{best} is ahead on these rows" in shown.err.replace("\n", " "))
+    assert (best == "ulmus") != (f"{best} scored better on these rows" in shown.err.replace("\n", " "))
     fit, test = divided(frame["y"].to_numpy(), Extras(), "regression", 0.2, 0)
     X = (frame[list("abcd")] - frame[list("abcd")].iloc[fit].mean()) / frame[list("abcd")].iloc[fit].std(ddof=0)
     ridge = Ridge().fit(X.iloc[fit].to_numpy(), frame["y"].iloc[fit])

@@ -10,8 +10,9 @@ from ulmus.codings import OneVsAll, Plain
 from ulmus.engine import Rows
 from ulmus.features.widths import heuristic_gamma
 from ulmus.solvers import path
+from ulmus.solvers.factored_path import SOME, FactoredPath
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
-from ulmus.solvers.path import FactoredPath, RidgePath
+from ulmus.solvers.path import SINGLE_REACH, RidgePath
 from ulmus.statistics import Statistics
 from ulmus.tuning import Scorer, Trial, Tuner, search
 from ulmus.tuning.search import LOG2_C
@@ -83,24 +84,74 @@ def test_leverages_of_many_features_are_those_of_refits_as_far_as_single_precisi
     assert not RidgePath(Statistics.of(F, T, w), whitening=np.eye(F.shape[1]))._single(C)
 
 
+class ScoredRows:
+    """Rows with their features, as :class:`FactoredPath` takes them; counts those that were solved for."""
+
+    def __init__(self, F, T, unit=None):
+        self.rows, self.solved = Rows(F, T, None, unit), 0
+
+    def __len__(self):
+        return len(self.rows)
+
+    def each(self, work):
+        for piece in (slice(0, len(self) // 2), slice(len(self) // 2, len(self))):
+            work(piece, self.rows.X[piece], self.rows[piece])
+
+    def some(self, places):
+        self.solved += len(places)
+        return self.rows.X[places]
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("C", [np.array([0.1, 1.0, 50.0]), np.array([1e5, 1e7])])
+@pytest.mark.parametrize("C", [np.array([0.1, 50.0]), np.array([1e5, 1e7])])
 def test_factors_leave_rows_out_as_the_decomposition_does(C, fit_intercept):
     rng = np.random.RandomState(0)
     F, T, w = rng.normal(size=(300, 40)) / 6, rng.normal(size=(300, 3)), rng.uniform(0.5, 2.0, 300)
-    stats = Statistics.of(F, T, w)
-    P, h = RidgePath(stats, fit_intercept=fit_intercept).leave_one_out(C)(F, T, np.minimum(w, 1.0))
-    by_factors = FactoredPath(stats, fit_intercept=fit_intercept).leave_one_out(C)(F, T, np.minimum(w, 1.0))
-    single = C.max() * np.trace(stats.gram) / stats.weight <= path.SINGLE_REACH
-    for expected, found in zip((P, h), by_factors, strict=True):
-        np.testing.assert_allclose(found, expected, atol=3e-6 if single else 1e-12)
+    stats, unit = Statistics.of(F, T, w), np.minimum(w, 1.0)
+    P, h = RidgePath(stats, fit_intercept=fit_intercept).leave_one_out(C)(F, T, unit)
+    path = FactoredPath(stats, fit_intercept=fit_intercept)
+    single = C.max() * np.trace(stats.gram) / stats.weight <= SINGLE_REACH
+    tolerance = 3e-6 if single else 1e-12
+    np.testing.assert_allclose(path.left_out(C, ScoredRows(F, T, unit)), P, atol=tolerance)
+    np.testing.assert_allclose([path.known[c] for c in np.log2(C)], h, atol=tolerance)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_leverages_follow_from_those_of_two_C(fit_intercept):
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, size=(3000, 3))
+    F = NystromMap(200, gamma=3.0, random_state=0).fit_transform(X)
+    T = np.column_stack([np.sin(5 * X[:, 0]), X[:, 1] * X[:, 2]]) + 0.1 * rng.normal(size=(3000, 2))
+    stats, rows, C = Statistics.of(F, T), ScoredRows(F, T), 2.0 ** np.array([1.0, 3.0, 5.0])
+    path = FactoredPath(stats, fit_intercept=fit_intercept)
+    exact = RidgePath(stats, fit_intercept=fit_intercept).leave_one_out(C)(F, T, None)[0]
+    found = path.left_out(C, rows)
+    assert list(path.known) == [1.0, 5.0]
+    assert rows.solved == SOME
+    np.testing.assert_allclose(found[[0, 2]], exact[[0, 2]], atol=1e-5)
+    off = (T - found[1]) / (T - exact[1]) - 1
+    assert 1e-6 < np.sqrt(np.mean(off**2)) < 5e-3
+    more = path.left_out(C[:1] * 2, rows)
+    assert list(path.known) == [1.0, 5.0]
+    expected = RidgePath(stats, fit_intercept=fit_intercept).leave_one_out(C[:1] * 2)(F, T, None)[0]
+    np.testing.assert_allclose(np.mean((T - more) ** 2), np.mean((T - expected) ** 2), rtol=1e-3)
+
+
+def test_leverages_that_do_not_follow_are_solved_for(monkeypatch):
+    rng = np.random.RandomState(0)
+    F, T, C = rng.normal(size=(300, 40)), rng.normal(size=(300, 1)), 2.0 ** np.array([-6.0, -4.0, -2.0])
+    monkeypatch.setattr("ulmus.solvers.factored_path.CLOSE", 0.0)
+    path = FactoredPath(Statistics.of(F, T))
+    found = path.left_out(C, ScoredRows(F, T))
+    assert sorted(path.known) == [-6.0, -4.0, -2.0]
+    np.testing.assert_allclose(found, RidgePath(Statistics.of(F, T)).leave_one_out(C)(F, T, None)[0], atol=1e-5)
 
 
 def test_without_a_factor_the_decomposition_answers():
     F = np.column_stack([np.eye(6)[:, :2], np.eye(6)[:, :2]])
     stats, T = Statistics.of(F, np.ones((6, 1))), np.ones((6, 1))
     for C in (np.array([1.0, 1e40]), np.array([1e40])):  # 1/C is no digit of a matrix of rank 2
-        P, _ = FactoredPath(stats).leave_one_out(C)(F, T, None)
+        P = FactoredPath(stats).left_out(C, ScoredRows(F, T))
         np.testing.assert_array_equal(P, RidgePath(stats).leave_one_out(C)(F, T, None)[0])
 
 

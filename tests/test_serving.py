@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -19,10 +20,12 @@ import httpx
 import ulmus
 from ulmus.cli import main
 from ulmus.cli.console import OK
+from ulmus.cli.models import model_for
 from ulmus.persistence import describe
 from ulmus.serving import Limits, application
 from ulmus.serving.answers import Predictor, Question
-from ulmus.tables.schema import Schema
+from ulmus.tables.read import read_table
+from ulmus.tables.schema import Schema, frame, target
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 N = 200
@@ -178,6 +181,37 @@ def test_questions_that_wait_are_answered_together(folder):
         assert (answer.intervals is None) == (question.interval is None)
         if answer.intervals is not None:
             np.testing.assert_allclose(answer.intervals, alone.intervals, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["adaptive", "nkelm"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({}, {"age": 41.5}, {"age": "41"}, {"age": None}, {"fee": 12}, {"fee": None}, {"town": " Rome "}),
+        *({"town": "N/A"}, {"town": "Bern"}, {"town": None}, {"since": "2021-02-28"}, {"since": None}),
+        {"town": "Köln", "more": [1]},
+    ],
+    ids=str,
+)
+def test_rows_read_without_a_frame_give_the_same_answers(folder, kind, change):
+    predictor = served(folder, kind)
+    questions = [Question([{**row(people(), i), **change}]) for i in range(3)]
+    joined = predictor._joined(questions)
+    assert joined is not None
+    for question, answer in zip(questions, predictor.answer_together(questions), strict=True):
+        assert answer.warnings == []
+        np.testing.assert_allclose(answer.predictions, predictor.answer(question).predictions, rtol=1e-9)
+
+
+@lru_cache
+def served(folder, kind):
+    path = folder / "price.ulmus"
+    schema = Schema.from_json(describe(path).notes["table"], str(path))
+    if kind == "adaptive":
+        return Predictor(ulmus.load(path), schema)
+    batch = read_table(str(folder / "price.csv"))
+    X, y = frame(batch, schema, pytest.fail), target(batch, schema, pytest.fail)[0]
+    return Predictor(model_for(schema, "nkelm", effort="fast", seed=0, threads=1).fit(X, y), schema)
 
 
 @pytest.fixture

@@ -86,15 +86,15 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def encoder():
-    with pytest.warns(ulmus.LeftOutWarning, match="3 of 15 columns are left out: 'id' names the rows"):
+    with pytest.warns(ulmus.LeftOutWarning, match="3 of 15 columns are left out: 'id' looks like an identifier"):
         return TableEncoder(prepared=False, random_state=0).fit(messy())
 
 
 def test_columns_are_distinguished(encoder):
     assert encoder.kinds_ == KINDS
     assert encoder.left_out_ == {
-        "id": "names the rows (240 distinct values in 240)",
-        "same": "has one value only",
+        "id": "looks like an identifier: 240 distinct values in 240 rows",
+        "same": "has only one value",
         "nothing": "has no values",
     }
 

@@ -142,11 +142,16 @@ def leave_one_out(
 
     ``evaluate`` gives fitted values, leverages and residual kernel of rows that are on another device.
     """
-    fitted, h, rest = (evaluate or partial(_evaluate, n_jobs=n_jobs))(features, rows, solution)
-    own = OwnLandmarks.of(features, rows)
+    own, leverage = OwnLandmarks.of(features, rows), solution.leverage
+    factored = evaluate is None and own is not None and leverage.rows is None and not leverage.spectral
+    known = own.index if own is not None and factored else None
+    fitted, h, rest = (evaluate or partial(_evaluate, known=known, n_jobs=n_jobs))(features, rows, solution)
     if own is not None:
-        leverage, rest = solution.leverage, own.residual_kernel(rest)
-        fitted, h = own.without(leverage.inverse, leverage.centre, solution.beta, fitted, h)
+        rest = own.residual_kernel(rest)
+        if factored:
+            fitted, h = own.without_factor(leverage, solution.beta, fitted, h)
+        else:
+            fitted, h = own.without(leverage.inverse, leverage.centre, solution.beta, fitted, h)
     remainder = 1.0 - (h if rows.unit is None else rows.unit * h)
     held_out = HeldOut.of(rows, rows.T - fitted, remainder, (0.0 if C is None else C) * rest)
     held_out = replace(held_out, freedom=1.0 - float(remainder.mean()))
@@ -175,14 +180,18 @@ def _without_met(held_out: HeldOut, features: FeatureMap, rows: Rows, solution: 
 
 
 def _evaluate(
-    features: FeatureMap, rows: Rows, solution: Solution, n_jobs: int | None
+    features: FeatureMap, rows: Rows, solution: Solution, known: np.ndarray | None, n_jobs: int | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Fitted values, leverages and residual kernel."""
+    """Fitted values, leverages and residual kernel; the last two are 0 where they are ``known`` otherwise."""
     summed, weights = features, solution.beta
     if isinstance(features, NystromMap | KeptMap):  # no row has to be whitened
         summed, weights = features.cross_kernel_, features.weight_to_landmarks(solution.beta)
     fitted = engine.apply(summed, rows.X, weights, n_jobs=n_jobs) + solution.intercept
-    return fitted, *variance_terms(features, rows.X, solution.leverage, n_jobs)
+    if known is None:
+        return fitted, *variance_terms(features, rows.X, solution.leverage, n_jobs)
+    others, terms = np.delete(np.arange(len(rows)), known), np.zeros((2, len(rows)))
+    terms[:, others] = variance_terms(features, rows.take(others).X, solution.leverage, n_jobs)
+    return fitted, terms[0], terms[1]
 
 
 @dataclass(frozen=True)

@@ -135,5 +135,6 @@ def _failed(error: BaseException, code: int) -> int:
     if isinstance(error, BrokenPipeError):
         sys.stderr.close()
         return OK
-    say(f"error: {error}" if str(error) else f"error: {type(error).__name__}", "bold red")
+    own = isinstance(error, OSError) and error.filename is None and error.strerror
+    say(f"error: {own or str(error) or type(error).__name__}", "bold red")
     return code

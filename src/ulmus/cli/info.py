@@ -24,9 +24,7 @@ def info(file: str) -> None:
         schema = Schema.from_json(found.notes["table"], file)
         rows.append(("target", f"{schema.target}: {schema.task}"))
         rows.append(("trained on", f"{found.notes.get('rows', 0):,} rows"))
-        rows += [
-            ("column", f"{name}: {kind.name} {kind.form}".rstrip()) for name, kind in list(schema.columns.items())[:50]
-        ]
+        rows += [("column", f"{name}: {kind}") for name, kind in list(schema.columns.items())[:50]]
         rows += [
             ("score", f"{s['name']} {number(s['value'])} ({number(s['low'])} … {number(s['high'])})")
             for s in found.notes["scores"]

@@ -13,7 +13,8 @@ class Activation:
 
     ``apply`` works in place. ``argument`` says what it is given: ``"affine"`` is ``slope (w·x + b)``, ``"distance"``
     is ``slope ‖x − c‖ / r`` with centre ``c`` and width ``r`` drawn from the data. ``onnx(g, A)`` is the same in ONNX
-    operators, where ``g.Tanh(A)`` adds an operator to the graph ``g``.
+    operators, where ``g.Tanh(A)`` adds an operator to the graph ``g``. ``steep`` is ``apply`` in half the time where
+    pre-activations are not all near 0: it has as many digits of 1, and fewer of a small value.
     """
 
     name: str
@@ -21,14 +22,25 @@ class Activation:
     onnx: Callable[[Any, Any], Any]
     argument: str = "affine"
     bounded: bool = True
+    steep: Callable[[np.ndarray], None] | None = None
 
 
 def _sigmoid(A: np.ndarray) -> None:
-    # 1/(1 + e^-a) = (1 + tanh(a/2))/2, which never overflows.
-    A *= 0.5
-    np.tanh(A, out=A)
+    # 1/(1 + e^-a), where an exponential that overflows gives 0
+    np.negative(A, out=A)
+    with np.errstate(over="ignore"):
+        np.exp(A, out=A)
     A += 1
-    A *= 0.5
+    np.reciprocal(A, out=A)
+
+
+def _steep_tanh(A: np.ndarray) -> None:
+    # 1 - 2/(1 + e^2a): processors have quick exponentials
+    A *= 2
+    np.exp(A, out=A)
+    A += 1
+    np.divide(-2, A, out=A)
+    A += 1
 
 
 def _hard_limit(A: np.ndarray) -> None:
@@ -81,7 +93,7 @@ ACTIVATIONS: dict[str, Activation] = {
     a.name: a
     for a in (
         Activation("sigmoid", _sigmoid, lambda g, A: g.Mul(g.Add(g.Tanh(g.Mul(A, 0.5)), 1.0), 0.5)),
-        Activation("tanh", lambda A: np.tanh(A, out=A), lambda g, A: g.Tanh(A)),
+        Activation("tanh", lambda A: np.tanh(A, out=A), lambda g, A: g.Tanh(A), steep=_steep_tanh),
         Activation("sine", lambda A: np.sin(A, out=A), lambda g, A: g.Sin(A)),
         Activation("cosine", lambda A: np.cos(A, out=A), lambda g, A: g.Cos(A)),
         Activation("hardlim", _hard_limit, lambda g, A: g.number(g.GreaterOrEqual(A, 0.0))),

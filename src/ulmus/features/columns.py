@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.exceptions import DateWarning, UnreadableWarning, UnseenLevelWarning
+from ulmus.exceptions import DateWarning, DriftWarning, UnreadableWarning, UnseenLevelWarning
 from ulmus.features.dates import DateParts
 from ulmus.features.frames import Column
 from ulmus.features.text import TextFeatures
@@ -24,11 +24,16 @@ UNKNOWN = -1.0
 TAGS = 32
 #: Share of unseen levels that is warned of, beyond twice what training lets one expect, and rows from which on it is.
 UNSEEN, ENOUGH = 0.05, 20
-#: Share of unreadable values beyond which a column is not what it was.
-MOST = 0.5
+#: Shares of unreadable and of missing values beyond which a column is not what it was.
+MOST, NEARLY_ALL = 0.5, 0.9
 #: Kinds that a column may be, by its reader or by order; and those that leave it out, with the reason.
 KINDS = ("number", "boolean", "date", "time", "duration", "category", "tags", "text")
-LEFT_OUT = {"id": "names the rows", "constant": "has one value only", "empty": "has no values", "drop": "as asked"}
+LEFT_OUT = {
+    "id": "looks like an identifier",
+    "constant": "has only one value",
+    "empty": "has no values",
+    "drop": "as asked",
+}
 CALLED = {
     **{"number": "numbers", "boolean": "truth values", "date": "dates", "duration": "durations", "time": "times"},
     **{"category": "categories", "tags": "tags", "text": "texts"},
@@ -90,7 +95,7 @@ class Reader:
 
     ``levels`` are those of a category, or the frequent tags; a category of numbers has none, its numbers are its codes.
     ``missing`` is the code of a missing level, ``rare`` the share of rows whose level was theirs alone; ``na`` says
-    that words such as "n/a" are missing values, as they are in files.
+    that words such as "n/a" are missing values, as they are in files; ``absent`` is the share of missing values.
     """
 
     name: str
@@ -102,6 +107,7 @@ class Reader:
     dates: Any = None
     text: TextFeatures | None = None
     na: bool = False
+    absent: float = 1.0
 
     @classmethod
     def of(
@@ -109,7 +115,8 @@ class Reader:
     ) -> "Reader":
         """Learn a column of this kind."""
         column = without_na(column)
-        plain = cls(name, kind, column.floats is not None, na=True)
+        absent = float(weight[~_there(column)].sum() / max(weight.sum(), 1e-300))
+        plain = cls(name, kind, column.floats is not None, na=True, absent=absent)
         if kind.name == "date":
             plain._tell_doubt(column)
             return replace(plain, dates=DateParts().fit(plain._numbers(column)[:, None]))
@@ -159,6 +166,7 @@ class Reader:
     def read(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
         """The main number, and what stands beside it, of every row."""
         column = without_na(column) if self.na else column
+        self._tell_absent(column)
         if self.kind.name in READ:
             main = self._numbers(column)
             if self.dates is not None:
@@ -200,6 +208,17 @@ class Reader:
                 stacklevel=2,
             )
         return found
+
+    def _tell_absent(self, column: Column) -> None:
+        """Warn of a column that is nearly empty where it had values."""
+        gone = len(column) - int(np.count_nonzero(_there(column)))
+        if len(column) >= ENOUGH and gone > NEARLY_ALL * len(column) and self.absent < MOST:
+            warnings.warn(
+                f"column {self.name!r}: {gone} of {len(column)} values are missing, where {100 * self.absent:.0f} % "
+                "were in training; is it the right column?",
+                DriftWarning,
+                stacklevel=2,
+            )
 
     def _tell_doubt(self, column: Column) -> None:
         """Warn of dates whose day and month may be exchanged."""

@@ -93,8 +93,8 @@ def check_table(
     >>> table["tax"] = 0.19 * price
     >>> print(ulmus.check_table(table[["size", "id", "unit"]], price))
     columns   1 × number, 1 × id, 1 × constant
-    left out  id (names the rows (200 distinct values in 200))
-    left out  unit (has one value only)
+    left out  id (looks like an identifier: 200 distinct values in 200 rows)
+    left out  unit (has only one value)
     >>> [finding.column for finding in ulmus.check_table(table, price).findings]
     ['tax']
     """

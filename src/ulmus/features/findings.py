@@ -133,7 +133,9 @@ def spellings(values: np.ndarray, what: str, column: str | None = None) -> list[
         return []
     more = f", and {len(several) - 1} more such groups" if len(several) > 1 else ""
     names = ", ".join(map(repr, several[0]))
-    text = f"{what} {names} differ in case or blanks only and count as different{more}; write them alike"
+    text = (
+        f"{what} {names} differ only in case or whitespace and count as different{more}; make the spelling consistent"
+    )
     return [Finding(SpellingWarning, text, column)]
 
 
@@ -147,7 +149,7 @@ def placeholders(values: np.ndarray, what: str, column: str | None = None) -> li
             continue
         if np.abs(others - end).min() > np.ptp(others):
             text = f"{what} is {end:.15g} in {count} rows, far from all other values; if that stands for missing values"
-            return [Finding(PlaceholderWarning, f"{text}, leave these cells empty", column)]
+            return [Finding(PlaceholderWarning, f"{text}, clear these cells", column)]
     return []
 
 

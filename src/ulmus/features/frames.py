@@ -73,6 +73,10 @@ class Column:
         return Column("words", self.dtype, None, tuple(_word(self.type, value) for value in values), where)
 
 
+class NamedArrays(dict[str, np.ndarray]):
+    """The columns of a table as arrays, by name: a frame without one, which a few rows cost more than their answer."""
+
+
 def _word(kind: str, value: float) -> str:
     if kind == "boolean":
         return str(bool(value))
@@ -84,7 +88,14 @@ def _word(kind: str, value: float) -> str:
 
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:
     """A frame; None where this is none."""
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        names = [str(name) for name in X.columns]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"{names.count(twice)} columns of the frame are called {twice!r}; give each column a name of its own"
+        ) from None
     return frame if isinstance(frame, nw.DataFrame) else None
 
 

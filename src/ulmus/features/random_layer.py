@@ -53,6 +53,8 @@ WEIGHTS: dict[str, tuple[Draw, Draw, float]] = {
     "orthogonal": (_orthogonal, _normal, 1.0),
 }
 
+#: Slope from which on pre-activations, which have unit variance before, are not all near 0.
+STEEP = 2.0**-4
 LAYER: Parameters = {
     "activation": Parameter("tanh", (StrOptions(set(ACTIVATIONS)),), "str", "See :class:`~ulmus.RandomLayer`."),
     "weights": Parameter(
@@ -262,7 +264,8 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 else:
                     np.matmul((X - self.mean_).astype(out.dtype, copy=False), W, out=nodes)
                     nodes += self._centred_biases.astype(out.dtype, copy=False)
-            activation.apply(nodes)
+            steep = activation.steep if out.dtype == np.float64 and self.slope >= STEEP else None
+            (steep or activation.apply)(nodes)
             total = nodes.sum()
         if not isfinite(total) and not np.isfinite(nodes).all():
             raise ValueError(

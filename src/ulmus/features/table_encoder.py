@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ulmus._sklearn import Interval, check_sample_weight, fit_context
 from ulmus.exceptions import LeftOutWarning
 from ulmus.features.columns import KINDS, LEFT_OUT, Reader, kind_of
-from ulmus.features.frames import Column, columns_of, frame_of, read, read_array
+from ulmus.features.frames import Column, NamedArrays, columns_of, frame_of, read, read_array
 from ulmus.features.preparation import Preparation
 from ulmus.features.text import FEATURES
 from ulmus.features.written import Kind
@@ -254,6 +254,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """The columns by name, read; scikit-learn's checks of names and numbers of columns are made."""
         if sparse.issparse(X):
             raise TypeError("Sparse data is not supported by TableEncoder; pass a dense table (X.toarray())")
+        if isinstance(X, NamedArrays) and not reset:
+            return {name: read_array(X[name]) for name in self.names_}
         frame = frame_of(X)
         if frame is None:
             X = validate_data(
@@ -293,7 +295,7 @@ def _reason(kind: Kind, column: Column) -> str:
     if kind.name != "id":
         return LEFT_OUT[kind.name]
     distinct = len(column.distinct) or len(column)
-    return f"names the rows ({distinct} distinct values in {len(column)})"
+    return f"looks like an identifier: {distinct} distinct values in {len(column)} rows"
 
 
 def _refuse_infinite(M: np.ndarray, names: list[str]) -> None:

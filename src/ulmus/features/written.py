@@ -22,6 +22,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from ulmus.features.amounts import CODE, MULTIPLES, mark_of, read_beside, squares, takes_bare
+from ulmus.features.calendars import with_english_months, without_zone
+
 #: Texts that mean that a value is missing, whatever its column is.
 MISSING = frozenset(
     [
@@ -51,6 +54,8 @@ DATES = (
         "%d %B %Y %H:%M",
     ),
     *("%d-%m-%Y %H:%M", "%d-%m-%Y %H:%M:%S", "%d-%b-%Y %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%d/%b/%Y:%H:%M:%S %z"),
+    *("%Y/%m/%d %I:%M:%S %p", "%Y-%m-%d %I:%M:%S %p", "%Y-%m-%d %I:%M %p", "%d/%m/%Y %I:%M %p", "%d/%m/%Y %I:%M:%S %p"),
+    *("%m/%Y", "%m.%Y", "%b %d %Y", "%a, %d %b %Y", "%a, %d %b %Y %H:%M:%S", "%a, %d %b %Y %H:%M:%S %z"),
 )
 #: Form of a number → its pattern, the characters that go, and the one that becomes a point.
 NUMBERS: dict[str, tuple[str, str, str]] = {
@@ -60,29 +65,15 @@ NUMBERS: dict[str, tuple[str, str, str]] = {
 }
 #: What separates whole from broken parts, as it is given to a command → the forms of numbers that are looked for.
 DECIMALS = {"auto": tuple(NUMBERS), ".": ("plain", "thousands"), ",": ("decimal comma",)}
-#: Digits behind a zero: a code ("00012", a postal code), which as a number would lose its zeros.
-CODE = r"^0\d+$"
+#: A month with its year, which could be a number.
+MONTH = r"^0[1-9]\.(?:19|20)\d\d$"
 #: Digits that a float holds for sure; what is between the forms of dates that are written in several.
 DIGITS, FORMS = 15, "|"
 BOOLEANS = {"true": 1.0, "false": 0.0}
 #: Beside these, what numbers write for truth values that have become numbers elsewhere.
 ONES = {**BOOLEANS, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
-_CURRENCY = (
-    r"(?:[A-Z]{0,3}[$€£¥₹₽₩₺₫₴₦₱₪฿]|zł|kr\.?|Rs\.?|Kč|Ft|"
-    r"(?:USD|EUR|GBP|JPY|CHF|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|TRY|RUB|KRW|SGD|HKD))"
-)
-_MARKED = re.compile(
-    rf"^(?P<open>\()?(?P<sign>[+-])?(?P<before>{_CURRENCY})?\s*(?P<core>[+-]?(?:\d|\.\d)[\d.,]*(?:[eE][+-]?\d+)?)\s*"
-    r"(?P<after>[%‰]|/?[^\W\d_][^\W\d_]{0,11}\.?[²³23]?(?:/[^\W\d_]{1,6}[²³23]?)?|[€$£¥₹₽₩₺]|°[CF]?)?(?P<close>\))?$"
-)
-#: What says that a number is a bound, or about right; no cents: 12,- €; a sign behind: 1.234,50-.
-_ABOUT = re.compile(r"^(?:[<>≤≥~≈]=?|(?:ca|circa|approx|about|etwa)\.?\s)\s*", re.IGNORECASE)
-_ROUND = re.compile(r"(?<=\d)[.,][-–—]{1,2}(?=\s*\D{0,4}$)")
-_MINUS_BEHIND = re.compile(r"^([^-]*\d)-$")
 _DIGIT = re.compile(r"\d")
-#: A blank, or an apostrophe, before three digits: Swiss and French thousands.
-_SPACED = re.compile(r"(?<=\d)[ '’\u00a0\u202f](?=\d{3}(?:\D|$))")
 _CLOCK = re.compile(r"^(-)?(\d+):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?$")
 _HALVES = re.compile(r"^(0?[1-9]|1[0-2]):([0-5]\d)(?::([0-5]\d))?\s*([ap])\.?m\.?$", re.IGNORECASE)
 _DAYS = re.compile(r"^(-?\d+) days?,? ?\+?(?:(\d+):([0-5]\d):([0-5]\d(?:\.\d+)?))?$")
@@ -102,6 +93,17 @@ class Kind:
     name: str
     form: str = ""
 
+    def __str__(self) -> str:
+        if self.name != "number":
+            forms = [form or "ISO 8601" for form in self.form.split(FORMS)] if self.name == "date" else [self.form]
+            return f"{self.name} ({', '.join(forms)})" if forms != [""] else self.name
+        form, _, mark = self.form.partition(": ")
+        form = {"": "", "plain": "", "thousands": "thousands separators"}.get(form, form)
+        beside = mark.removesuffix(MULTIPLES).replace("#", " ").strip()
+        several = ("multiples of " + beside if beside else "multiples") if mark.endswith(MULTIPLES) else beside
+        more = ", ".join(part for part in (form, several) if part)
+        return f"number ({more})" if more else "number"
+
 
 def kind_of_texts(texts: Sequence[str], counts: np.ndarray, decimal: str = "auto") -> Kind | None:
     """What a column of these distinct texts is; None where it is nothing of the above, but words.
@@ -120,8 +122,8 @@ def kind_of_texts(texts: Sequence[str], counts: np.ndarray, decimal: str = "auto
     def share(values: np.ndarray) -> float:
         return float(counts[: len(values)][~np.isnan(values)].sum() / counts[: len(values)].sum())
 
-    def read_as(forms: Iterable[str]) -> str | None:
-        """The form by which most are numbers, the first of several; few of them may be large enough for a comma."""
+    def read_as(forms: Iterable[str]) -> tuple[str | None, float]:
+        """The form by which most are numbers, the first of several, and which share; few may need a comma."""
         best, read = None, 0.0
         for form in forms:
             for some in (texts[:FIRST], texts):
@@ -133,21 +135,24 @@ def kind_of_texts(texts: Sequence[str], counts: np.ndarray, decimal: str = "auto
                     best, read = form, share(found)
             if read == 1:
                 break
-        return best
+        return best, read
 
+    if any(re.match(MONTH, text) for text in texts[:FIRST]) and share(dates(texts, "%m.%Y")) >= MOSTLY:
+        return Kind("date", "%m.%Y")
     codes = any(re.match(CODE, text) for text in texts) or _are_long(texts)
-    form = None if codes else read_as(DECIMALS[decimal])
-    if form is not None:
-        return Kind("number", form)
-    for name, read in (("time", _time), ("duration", _duration)):
-        found = [read(text) for text in texts[:FIRST]]
-        if share(np.array(found)) >= MOSTLY and share(np.array([read(text) for text in texts])) >= MOSTLY:
-            return Kind(name)
-    written = _form_of_dates(texts, counts)
-    if written is not None:
-        return Kind("date", written)
-    marks = ((form, _mark(texts, counts, form)) for form in (() if codes else DECIMALS[decimal]))
-    form = read_as(f"{form}: {mark}" for form, mark in marks if mark)
+    decimals = () if codes else DECIMALS[decimal]
+    form, read = read_as(decimals)
+    if form is None:
+        for name, values in (("time", times), ("duration", durations)):
+            if share(values(texts[:FIRST])) >= MOSTLY and share(values(texts)) >= MOSTLY:
+                return Kind(name)
+        written = _form_of_dates(texts, counts)
+        if written is not None:
+            return Kind("date", written)
+    if read < 1:
+        marks = ((form, mark_of(texts, counts, NUMBERS[form][0])) for form in decimals)
+        marked, more = read_as(f"{form}: {mark}" for form, mark in marks if mark)
+        form = marked if more > read else form
     return None if form is None else Kind("number", form)
 
 
@@ -206,61 +211,29 @@ def ambiguous(texts: Sequence[str], form: str) -> str:
     return next((text for text in texts if dates([text], form)[0] != dates([text], other)[0]), "")
 
 
-def _mark(texts: Sequence[str], counts: np.ndarray, form: str) -> str:
-    """What stands beside most numbers that have something beside them, as € # or #%; empty where none has."""
-    mass: dict[str, float] = {}
-    for text, count in zip(texts, counts, strict=True):
-        found = _taken_apart(text)
-        if found is None or found[1] == "#":
-            continue
-        if re.match(NUMBERS[form][0], found[0]) and not re.match(CODE, found[0]):
-            mass[found[1]] = mass.get(found[1], 0.0) + count
-    return max(mass, key=lambda mark: mass[mark]) if mass else ""
-
-
-def _taken_apart(text: str) -> tuple[str, str] | None:
-    """The number in a text, with its sign, and the text with # in its place."""
-    if text[0] == "'" and not re.match(CODE, text[1:]):  # spreadsheets mark numbers that are text so
-        text = text[1:]
-    plain = _ROUND.sub("", _ABOUT.sub("", _SPACED.sub("", text.replace("−", "-"))))
-    found = _MARKED.match(_MINUS_BEHIND.sub(r"-\1", plain))
-    if found is None or bool(found["open"]) != bool(found["close"]):
-        return None
-    core, sign = found["core"], found["sign"] or ""
-    if sign and core[0] in "+-":
-        return None
-    negative = (sign == "-") != bool(found["open"])
-    return ("-" if negative else "") + core, _squares(f"{found['before'] or ''}#{found['after'] or ''}")
-
-
-def _squares(mark: str) -> str:
-    """Units are the same whether their powers are raised or not."""
-    return mark.replace("²", "2").replace("³", "3")
-
-
 def numbers(texts: Sequence[str], form: str) -> np.ndarray:
     """Texts as numbers of this form; NaN where one is none.
 
     ``form`` is one of :data:`NUMBERS`, then, behind a colon, what stands beside a number. A number that has nothing
-    beside it is taken as well, unless percents are written.
+    beside it is taken as well, unless percents or several units are written.
     """
     form, _, mark = (form or "plain").partition(": ")
-    mark = _squares(mark)
+    mark = squares(mark)
     pattern, gone, point = NUMBERS[form]
-    fits = re.compile(pattern).match
+    fits, bare = re.compile(pattern).match, takes_bare(mark)
     out = np.full(len(texts), np.nan)
     for i, text in enumerate(texts):
-        core = text
+        core, factor = text, 1.0
         if not fits(core):
-            found = _taken_apart(text)
-            if found is None or found[1] not in (mark or "#", "#"):
+            found = read_beside(text, mark)
+            if found is None:
                 continue
-            core = found[0]
-        elif mark and "%" in mark:
+            core, factor = found
+        elif not bare:
             continue
         if fits(core):
             core = core.replace(gone, "") if gone else core
-            out[i] = float(core.replace(point, ".") if point else core)
+            out[i] = factor * float(core.replace(point, ".") if point else core)
     out[np.isinf(out)] = np.nan
     return out
 
@@ -281,6 +254,12 @@ def dates(texts: Sequence[str], form: str) -> np.ndarray:
 
 @lru_cache(maxsize=1 << 16)
 def _date(text: str, form: str) -> float:
+    ahead = 0.0
+    if ":" in text:
+        text, ahead = without_zone(text)
+    if "%b" in form or "%B" in form:
+        text = with_english_months(text)
+        form = form.replace("%B", "%b")
     try:
         if not form and (len(text) < 8 or text[4] != "-"):
             return np.nan
@@ -291,7 +270,7 @@ def _date(text: str, form: str) -> float:
         return np.nan
     if when.tzinfo is not None:
         when = when.astimezone(UTC).replace(tzinfo=None)
-    return float(np.datetime64(when, "us").astype(np.int64)) / 86_400e6
+    return float(np.datetime64(when, "us").astype(np.int64)) / 86_400e6 - ahead
 
 
 def times(texts: Sequence[str], form: str = "") -> np.ndarray:

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ulmus import engine
@@ -23,7 +22,7 @@ from ulmus.models.choice import Training
 from ulmus.models.discriminant_fit import Indicators
 from ulmus.models.earlier_discriminant import migrated
 from ulmus.models.fitted import Fitted
-from ulmus.models.reading import columns_restored, noted_columns, seen_through, under
+from ulmus.models.reading import check_classes, columns_restored, noted_columns, seen_through, under
 from ulmus.models.summary import html_view, summarised
 from ulmus.tuning import fold_numbers
 
@@ -99,7 +98,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
-        check_classification_targets(y)
+        check_classes(y)
         return X, y
 
     @staticmethod

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 
 from ulmus.calibration import HeldOut, LabelScores, LogOdds, Temperature, checked_floor, probabilities
 from ulmus.codings import Coding, Ordered, positions_in
@@ -24,7 +23,7 @@ from ulmus.models._classification import (
 from ulmus.models.base import Model
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Fitted, FittedView, Outcome
-from ulmus.models.reading import validated
+from ulmus.models.reading import check_classes, validated
 
 PRESENT = "Positions in ``classes_`` of those seen so far; only these are predicted."
 
@@ -79,7 +78,7 @@ class Ordinal(ClassifierMixin, Model):
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         given, y = y, y if y is None else np.asarray(y)
         X, y = validated(self, X, y, reset=reset)
-        check_classification_targets(y)
+        check_classes(y)
         known = None if reset else self._known("targets")
         if not (known is not None and known.declared) and declared_order(given, self.categories) is None:
             self._check_numbers(y)

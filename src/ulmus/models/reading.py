@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ulmus.devices.tensors import HostView, checked
@@ -119,6 +120,17 @@ def validated(model: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         model.n_features_in_ = X.shape[1]
         return X, y
     return validate_data(model, X, y, **_looked_at(model), **options)
+
+
+def check_classes(y: np.ndarray) -> None:
+    """Refuse targets that are no classes, or not there."""
+    gone = [i for i, label in enumerate(y.tolist()) if label is None] if y.dtype == object else []
+    if gone:
+        raise ValueError(
+            f"y is missing (None) in {len(gone)} of {len(y)} rows, first in row {gone[0]} (counted from 0); leave out "
+            "rows without a target"
+        )
+    check_classification_targets(y)
 
 
 def _looked_at(model: Any) -> dict[str, Any]:

@@ -248,8 +248,9 @@ def _view(model: Any) -> dict[str, str]:
 def _local(model: Any) -> dict[str, str]:
     if model.local_ is None:
         return {"local stage": "left out"}
-    leaves = sum(partition.n_leaves for partition in model.local_.partitions)
-    return {"local stage": f"{leaves:,} leaves in {len(model.local_.partitions)} partitions"}
+    leaves, partitions = sum(part.n_leaves for part in model.local_.partitions), len(model.local_.partitions)
+    words = f"{leaves:,} {'leaf' if leaves == 1 else 'leaves'} in {partitions} partition{'s' * (partitions != 1)}"
+    return {"local stage": words}
 
 
 def _stages(model: Any) -> list[Decision]:

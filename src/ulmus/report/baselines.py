@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
+from ulmus._numbers import number
 from ulmus.features.table_encoder import TableEncoder
 from ulmus.scores import Score, scores
 
@@ -120,5 +121,5 @@ def verdict(entries: list[Contender], measure: str) -> str:
         return ""
     theirs, own = first.value(measure).value, ours.value(measure)
     close = own.low <= theirs <= own.high
-    words = f"{first.name} is ahead on these rows ({measure} {theirs:.4g}, ours {own.value:.4g})"
-    return f"{words}, within our confidence interval" if close else f"{words}: consider it"
+    words = f"{first.name} scored better on these rows ({measure} {number(theirs)}, ulmus {number(own.value)})"
+    return f"{words}, within the confidence interval of ulmus" if close else f"{words}: consider that model"

@@ -84,7 +84,7 @@ def _curve(s: Subject, name: Any) -> str:
     values = grid(s.frame[name], POINTS if is_number or is_date else LEVELS)
     found = np.array([answers(s, some.assign(**{str(name): _like(value, some[name])})) for value in values])
     low, middle, high = np.quantile(found, 0.25, axis=1), found.mean(axis=1), np.quantile(found, 0.75, axis=1)
-    drawing, ax = draw.axes(str(name)[:40], "", called(s), (4.2, 3.0))
+    drawing, ax = draw.axes(draw.shortened(str(name), 40), "", draw.shortened(called(s), 36), (4.2, 3.0))
     if is_number or is_date:
         ax.fill_between(values, low, high, color="#b8d3ea", alpha=0.6, lw=0)
         ax.plot(values, middle, "o-", ms=3, color=draw.INK)
@@ -94,8 +94,8 @@ def _curve(s: Subject, name: Any) -> str:
         place = np.arange(len(values))[::-1]
         ax.hlines(place, low, high, color="#b8d3ea", lw=6)
         ax.plot(middle, place, "o", color=draw.INK)
-        ax.set_yticks(place, [str(value)[:24] for value in values])
-        ax.set(xlabel=called(s), ylabel="")
+        ax.set_yticks(place, [draw.shortened(str(value), 24) for value in values])
+        ax.set(xlabel=draw.shortened(called(s), 48), ylabel="")
     ends = f"{cell(float(middle.min()))} to {cell(float(middle.max()))}"
     return figure(drawing, f"Partial dependence on {name}: {ends}")
 

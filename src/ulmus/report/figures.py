@@ -13,6 +13,11 @@ INK = "#0b4f8a"
 MAX_CLASSES = 30
 
 
+def shortened(text: str, length: int) -> str:
+    """A name that fits beside an axis."""
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
+
+
 def axes(title: str, x: str, y: str, size: tuple[float, float] = (4.6, 3.6)) -> tuple[Any, Any]:
     try:
         from matplotlib.figure import Figure
@@ -125,7 +130,7 @@ def bars(names: list[str], values: np.ndarray, spread: np.ndarray | None, label:
     drawing, ax = axes("Importance", label, "", (5.2, 0.3 * len(names) + 1.2))
     place = np.arange(len(names))[::-1]
     ax.barh(place, values, xerr=spread, color="#b8d3ea", edgecolor=INK, capsize=2)
-    ax.set_yticks(place, [n if len(n) < 30 else n[:29] + "…" for n in names])
+    ax.set_yticks(place, [shortened(n, 30) for n in names])
     ax.axvline(0, color="0.3", lw=1)
     return figure(drawing, title, note)
 

@@ -41,9 +41,10 @@ def map_section(s: Subject) -> str:
     picture = project(s.coordinates(rows), classes, index, values, {"predicted": s.predicted[rows]})
     if picture is None:
         return paragraph("The rows have only one class, so there is no map.")
+    groups, hard = ("ranges of the target", "predict") if s.kind == "regression" else ("classes", "classify")
     text = (
-        "Each mark is a row, projected onto the plane that best separates the classes (ENDA). Hover over a mark, or "
-        "tap it, for its values. Rows among marks of another shape are hard to classify from these columns."
+        f"Each mark is a row, projected onto the plane that best separates the {groups} (ENDA). Hover over a mark, or "
+        f"tap it, for its values. Rows among marks of another shape are hard to {hard} from these columns."
     )
     return paragraph(f"{text} {shown(len(rows))}") + picture
 
@@ -122,5 +123,5 @@ def _legend(classes: list[str], index: np.ndarray) -> str:
         if not (index == k).any():
             continue
         icon = f'<svg class="icon" viewBox="-8 -8 16 16">{_mark(k)}</svg>'
-        parts.append(f"{icon} {escape(str(label))} ({int((index == k).sum())})")
+        parts.append(f"{icon}&nbsp;{escape(str(label))} ({int((index == k).sum())})")
     return " · ".join(parts) + (" · …" if len(classes) > 20 else "")

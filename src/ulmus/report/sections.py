@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.pipeline import Pipeline
 
 from ulmus.report import figures as draw
 from ulmus.report.baselines import ranked, verdict
@@ -69,8 +70,14 @@ def _named(entry: Any) -> set[str]:
 _TYPES = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "m": "duration"}
 
 
-def _type(column: pd.Series) -> str:
-    return _TYPES.get(getattr(column.dtype, "kind", "O"), "text")
+def _type(s: Subject, name: str) -> str:
+    """What the model takes a column for, or else what its type says."""
+    parts = [part for _, part in s.estimator.steps] if isinstance(s.estimator, Pipeline) else [s.estimator]
+    for part in parts:
+        kinds = getattr(part, "kinds_", None) or getattr(getattr(part, "encoder_", None), "kinds_", {})
+        if name in kinds:
+            return str(kinds[name])
+    return _TYPES.get(getattr(s.frame[name].dtype, "kind", "O"), "text")
 
 
 def data_section(s: Subject) -> str:
@@ -88,7 +95,7 @@ def data_section(s: Subject) -> str:
             top = known.astype(str).value_counts().head(3)
             says = ", ".join(f"{value} ({count})" for value, count in top.items())
         distinct = (known.astype(str) if column.dtype == object else known).nunique()  # lists are values too
-        rows.append((str(name), _type(column), int(distinct), f"{100 * empty.mean():.1f} %", says))
+        rows.append((str(name), _type(s, name), int(distinct), f"{100 * empty.mean():.1f} %", says))
     more = len(s.frame.columns) - MANY
     extra = paragraph(f"… and {more:,} more columns.") if more > 0 else ""
     text = f"{len(s.y):,} rows, {s.frame.shape[1]:,} columns. {_target(s)}"

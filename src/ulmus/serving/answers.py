@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from ulmus.features.frames import LONG, NamedArrays
+from ulmus.features.written import MISSING, Kind
 from ulmus.tables import TableError
 from ulmus.tables.kinds import values
 from ulmus.tables.read import TableBatch, batch_of_rows
@@ -79,23 +81,24 @@ class Predictor:
             return error
 
     def _joined(self, questions: list[Question]) -> Any:
-        """One frame of all rows; None where one of them has a warning."""
-        import pandas as pd
-
+        """The columns of all rows; None where one of them has a warning."""
         rows = [row for question in questions for row in question.rows]
-        if any(name not in row for row in rows for name in self.schema.columns):
+        if not rows:
             return None
-        try:
-            batch = self._batch(rows)
-            found = {}
-            for name, kind in self.schema.columns.items():
-                known = values(batch.column(name), kind)
+        found = NamedArrays()
+        for name, kind in self.schema.columns.items():
+            try:
+                given = [row[name] for row in rows]
+            except KeyError:
+                return None
+            plain = _plain(given, kind)
+            if plain is None:
+                known = values(batch_of_rows([{name: value} for value in given]).column(name), kind)
                 if len(known.wrong):
                     return None
-                found[name] = known.values
-        except TableError:
-            return None
-        return pd.DataFrame(found, copy=False)
+                plain = known.values
+            found[name] = plain
+        return found
 
     def _batch(self, rows: list[dict[str, Any]]) -> TableBatch:
         if not rows:
@@ -122,3 +125,13 @@ class Predictor:
             raise TableError("interval is for numbers, and this model predicts classes; use proba")
         if question.interval is not None and not 0 < question.interval < 1:
             raise TableError(f"interval takes a number between 0 and 1, got {question.interval}")
+
+
+def _plain(given: list[Any], kind: Kind) -> np.ndarray | None:
+    """The values of a column that need no reading: numbers, or words as they are; None for all others."""
+    types = set(map(type, given))
+    if kind.name == "number" and types <= {int, float}:
+        return np.array(given, dtype=np.float64) if all(-LONG < value < LONG for value in given) else None
+    if kind.name in ("category", "text") and types == {str} and all(word == word.strip() for word in given):
+        return np.array(["" if word in MISSING else word for word in given], dtype=object)
+    return None

@@ -20,11 +20,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import qr
 
+from ulmus._blas import solve_lower_transposed
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import alone, row_keys
+from ulmus.solvers.ridge import Leverage
 
 #: ``A⁻¹ V``.
 Inverse = Callable[[np.ndarray], np.ndarray]
@@ -78,6 +80,24 @@ class OwnLandmarks:
         h[self.index] = np.maximum(h[self.index] - share * along, 0.0)
         return fitted, h
 
+    def without_factor(
+        self, leverage: Leverage, beta: np.ndarray, fitted: np.ndarray, h: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same from the triangular factor of A, which is solved with once for v and once for the features.
+
+        The leverages of these rows need not be known.
+        """
+        along, across = self.Phi - leverage.centre, np.array(self.V.T, order="C")
+        for rows in (along, across):
+            solve_lower_transposed(leverage.root, rows)
+        seen = np.einsum("ij,ij->i", along, across)
+        share = seen / np.einsum("ij,ij->i", across, across)
+        fitted, h = fitted.copy(), h.copy()
+        fitted[self.index] -= share[:, None] * (self.V.T @ beta)
+        own = np.einsum("ij,ij->i", along, along) + leverage.constant
+        h[self.index] = np.maximum(own - share * seen, 0.0)
+        return fitted, h
+
     def residual_kernel(self, rest: np.ndarray) -> np.ndarray:
         """That of all rows, for these by the other landmarks."""
         rest = rest.copy()
@@ -111,6 +131,7 @@ class WithoutLandmarks:
 
 def _directions(R: np.ndarray, place: np.ndarray) -> np.ndarray:
     """Columns of ``R⁻¹``."""
-    E = np.zeros((len(R), len(place)))
-    E[place, np.arange(len(place))] = 1.0
-    return solve_triangular(R, E, lower=True, check_finite=False)
+    E = np.zeros((len(place), len(R)))
+    E[np.arange(len(place)), place] = 1.0
+    solve_lower_transposed(R, E)
+    return E.T

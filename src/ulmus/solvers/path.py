@@ -15,7 +15,7 @@ many features it is taken in single precision, which moves h by some :math:`2\ep
 long as that is below 3e-5 (:data:`SINGLE_REACH`).
 
 A decomposition of L features is some :math:`9 L^3`, on one thread. Of very many features a few C are scored by a
-Cholesky factor for each, :math:`L^3/3`, and triangular solves of the rows, on all threads (:class:`FactoredPath`).
+Cholesky factor for each (:mod:`ulmus.solvers.factored_path`).
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ulmus import engine
-from ulmus._blas import cholesky_in_place, solve_factored, solve_lower, solve_lower_transposed
+from ulmus._blas import solve_lower
 from ulmus.solvers.ridge import Leverage, Solution, leave_out
 from ulmus.statistics import Statistics
 
@@ -148,44 +148,3 @@ class RidgePath(Spectrum):
             return 2.0 * float(np.finfo(np.float32).eps) * size * float(lost.max(initial=0.0)) <= ROUGH
         white = self.V is self.U and len(self.s) > MANY
         return white and highest * self.mean_square <= SINGLE_REACH
-
-
-class FactoredPath:
-    """The same leave-one-out predictions for a few C, by a Cholesky factor for each."""
-
-    def __init__(self, stats: Statistics, *, fit_intercept: bool = False, n_jobs: int | None = -1) -> None:
-        self.stats, self.fit_intercept, self.n_jobs = stats, fit_intercept, n_jobs
-
-    def leave_one_out(self, C: np.ndarray) -> LeaveOneOut:
-        """As :meth:`RidgePath.leave_one_out`, which also answers where a matrix has no factor."""
-        stats = self.stats
-        used = stats.centred() if self.fit_intercept else stats
-        centre = stats.feature_mean if self.fit_intercept else np.zeros(stats.n_features)
-        target_mean = stats.target_mean if self.fit_intercept else np.zeros(stats.n_outputs)
-        constant = 1.0 / stats.weight if self.fit_intercept else 0.0
-        single = float(np.max(C)) * float(np.trace(stats.gram)) / stats.weight <= SINGLE_REACH
-        dtype = np.float32 if single else np.float64
-
-        def factored(c: float) -> tuple[np.ndarray, np.ndarray] | None:
-            A = np.array(used.gram, order="F")
-            A[np.diag_indices(len(A))] += 1.0 / c
-            if cholesky_in_place(A):
-                return None
-            return A.astype(dtype, copy=False), solve_factored(A, used.cross)
-
-        factors = [found for found in engine.ordered_map(factored, list(C), self.n_jobs) if found is not None]
-        if len(factors) < len(C):
-            return RidgePath(stats, fit_intercept=self.fit_intercept).leave_one_out(C)
-        roots, weights = zip(*factors, strict=True)
-        workspace = engine.Workspace()
-
-        def of_rows(Phi: np.ndarray, T: np.ndarray, unit: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-            V, h = workspace.array("solved", Phi.shape, dtype), np.empty((len(C), len(T)))
-            fitted = np.stack([(Phi - centre) @ beta for beta in weights]) + target_mean
-            for k, root in enumerate(roots):
-                np.subtract(Phi, centre, out=V, casting="same_kind")
-                solve_lower_transposed(root, V)
-                h[k] = np.einsum("ij,ij->i", V, V) + constant
-            return leave_out(T, T - fitted, 1.0 - (h if unit is None else unit * h)), h
-
-        return of_rows

@@ -1,6 +1,10 @@
-"""The first sheet of a workbook, as rows; the first that has values, below titles, names columns. Needs openpyxl."""
+"""The first sheet of a workbook, as rows; the first that has values, below titles, names columns. Needs openpyxl.
+
+A cell that was merged with those below it holds for all of their rows.
+"""
 
 import datetime
+import zipfile
 from typing import Any
 
 from ulmus.tables.delimited import HEAD, place_of_header, title_note
@@ -21,7 +25,8 @@ def rows_of_workbook(source: Source) -> tuple[list[str], list[list[Any]], list[i
         with source.open() as file:
             book = load_workbook(file, read_only=True, data_only=True)
             cells = [[_plain(value) for value in row] for row in book.worksheets[0].iter_rows(values_only=True)]
-    except (InvalidFileException, KeyError, ValueError, OSError, IndexError) as error:
+        merged = _merged_down(source)
+    except (InvalidFileException, KeyError, ValueError, OSError, IndexError, zipfile.BadZipFile) as error:
         raise TableError(f"the workbook cannot be read: {error}", file=source.name) from None
     numbers = [number for number, row in enumerate(cells, 1) if any(value is not None for value in row)]
     rows = [cells[number - 1] for number in numbers]
@@ -32,7 +37,53 @@ def rows_of_workbook(source: Source) -> tuple[list[str], list[list[Any]], list[i
     head = [["" if value is None else str(value) for value in row] for row in rows[:HEAD]]
     k = place_of_header(head)
     notes = tuple(title_note(source.name, numbers[i], head[i]) for i in range(k))
+    notes += _fill_down(rows, numbers, k, [cells for cells in merged if cells[2] < width], head[k], source.name)
     return head[k], rows[k + 1 :], numbers[k + 1 :], notes
+
+
+def _fill_down(
+    rows: list[list[Any]], numbers: list[int], k: int, merged: list[tuple[int, int, int]], names: list[str], file: str
+) -> tuple[str, ...]:
+    """Give rows below the header the values of the merged cells that they are in; what was done, column by column."""
+    where, done = {number: i for i, number in enumerate(numbers)}, dict[int, list[tuple[int, int]]]()
+    for first, last, j in merged:
+        value = rows[where[first]][j] if first in where and first > numbers[k] else None
+        if value is not None:
+            for number in range(first + 1, last + 1):
+                if number in where:
+                    rows[where[number]][j] = value
+            done.setdefault(j, []).append((first, last))
+    return tuple(
+        f"{file}, column {names[j] or f'column {j + 1}'!r}: merged cells were filled down ({len(cells)}; the first "
+        f"spans rows {cells[0][0]} to {cells[0][1]})"
+        for j, cells in done.items()
+    )
+
+
+def _merged_down(source: Source) -> list[tuple[int, int, int]]:
+    """First and last row, and column from 0 on, of cells of the first sheet that are merged over several rows.
+
+    A sheet that is read row by row does not tell; it is read as a whole only if something in the workbook is merged.
+    """
+    from openpyxl import load_workbook
+
+    with source.open() as file, zipfile.ZipFile(file) as parts:
+        sheets = [name for name in parts.namelist() if name.startswith("xl/worksheets/") and name.endswith(".xml")]
+        if not any(_has_merged(parts, name) for name in sheets):
+            return []
+    with source.open() as file:
+        ranges = load_workbook(file, data_only=True).worksheets[0].merged_cells.ranges
+        return sorted((c.min_row, c.max_row, c.min_col - 1) for c in ranges if c.max_row > c.min_row)
+
+
+def _has_merged(parts: zipfile.ZipFile, name: str) -> bool:
+    with parts.open(name) as sheet:
+        before = b""
+        while piece := sheet.read(1 << 20):
+            if b"mergeCell " in before + piece:
+                return True
+            before = piece[-16:]
+    return False
 
 
 def _plain(value: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ulmus.features.columns import kind_of, written_as
 from ulmus.features.frames import LONG, Column
-from ulmus.features.written import CODE, DECIMALS, DIGITS, MISSING, READ, Kind
+from ulmus.features.written import CODE, DECIMALS, DIGITS, MISSING, MONTH, READ, Kind
 
 __all__ = ["DECIMALS", "Kind", "Values", "infer", "values", "written"]
 
@@ -63,7 +63,10 @@ def _read(column: Any, decimal: str) -> Column:
     text = _text(column)
     there = text.drop_null()
     plain = _parsed(text) if "plain" in DECIMALS[decimal] and len(there) else None
-    if plain is not None and not pc.any(pc.match_substring_regex(there, rf"{CODE}|^\d{{{DIGITS + 1},}}$")).as_py():
+    if (
+        plain is not None
+        and not pc.any(pc.match_substring_regex(there, rf"{CODE}|{MONTH}|^\d{{{DIGITS + 1},}}$")).as_py()
+    ):
         floats = np.array(plain.fill_null(np.nan).to_numpy(), dtype=np.float64)
         return Column("number", str(t), np.where(np.isinf(floats), np.nan, floats))
     distinct, place = _coded(text)

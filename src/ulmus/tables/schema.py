@@ -13,7 +13,7 @@ from ulmus.tables.errors import TableError
 from ulmus.tables.kinds import DECIMALS, Kind, Values, distinct_texts, infer, names_rows, values, written
 from ulmus.tables.read import TableBatch
 
-#: A target of text with more distinct values than this share of the rows names rows, not classes.
+#: A target with more distinct values than this share of the rows has no classes: text names rows, numbers are amounts.
 NAMES = 0.8
 #: Whole numbers with at most this many distinct values are classes.
 FEW = 10
@@ -120,8 +120,10 @@ def _task(column: Any, kind: Kind) -> str:
     found = values(column, kind).values
     if kind.name != "number":
         return "regression"
-    distinct = np.unique(found[np.isfinite(found)])
-    return "classification" if len(distinct) <= FEW and (distinct == np.round(distinct)).all() else "regression"
+    there = found[np.isfinite(found)]
+    distinct = np.unique(there)
+    few = len(distinct) <= FEW and len(distinct) <= max(2, NAMES * len(there))
+    return "classification" if few and (distinct == np.round(distinct)).all() else "regression"
 
 
 def _refuse_target(batch: TableBatch, target: str, column: Any, kind: Kind) -> None:
@@ -177,7 +179,7 @@ def _reason(column: Any, kind: Kind) -> str:
     """Why a column is left out."""
     if kind.name != "id":
         return LEFT_OUT[kind.name]
-    return f"names the rows: {len(distinct_texts(column))} distinct values in {len(column)}"
+    return f"looks like an identifier: {len(distinct_texts(column))} distinct values in {len(column)} rows"
 
 
 def frame(batch: TableBatch, schema: Schema, warn: Warn, *, decimal: str = "auto", force: bool = False) -> Any:
@@ -193,7 +195,7 @@ def frame(batch: TableBatch, schema: Schema, warn: Warn, *, decimal: str = "auto
         warn(text)
     for name, kind in schema.columns.items():
         column = batch.column(name)
-        written = Kind("number", DECIMALS[decimal][-1]) if kind.name == "number" and decimal != "auto" else kind
+        written = _with_decimal(kind, decimal)
         known = values(column, written)
         found[name] = known.values
         if not force:
@@ -204,6 +206,14 @@ def frame(batch: TableBatch, schema: Schema, warn: Warn, *, decimal: str = "auto
             text = f"{column[first].as_py()!r} is not {_CALLED[kind.name]}; it counts as missing{more}"
             warn(str(TableError(text, **batch.at(first), column=name)))
     return pd.DataFrame(found, copy=False)
+
+
+def _with_decimal(kind: Kind, decimal: str) -> Kind:
+    """The same with another decimal separator; what stands beside the numbers stays."""
+    if kind.name != "number" or decimal == "auto":
+        return kind
+    mark = kind.form.partition(": ")[2]
+    return Kind("number", DECIMALS[decimal][-1] + (f": {mark}" if mark else ""))
 
 
 def columns_as_arrays(X: Any) -> dict[str, np.ndarray]:
@@ -222,7 +232,7 @@ def _refuse_turned(batch: TableBatch, schema: Schema, name: str, kind: Kind, kno
         first = int(known.wrong[0])
         raise TableError(
             f"{batch.column(name)[first].as_py()!r} is not {_CALLED[kind.name]} as the model knows it from training "
-            f"({kind.form or 'plain'}), nor are {len(known.wrong)} of the {given} values here; {way}",
+            f"({kind}), nor are {len(known.wrong)} of the {given} values here; {way}",
             **batch.at(first),
             column=name,
         )
@@ -274,10 +284,12 @@ def target(batch: TableBatch, schema: Schema, warn: Warn) -> tuple[np.ndarray, n
                 f" (and {len(known.wrong) - 1} more)" if len(known.wrong) > 1 else "",
             )
             place, text = {**batch.at(row), "column": schema.target}, f"{column[row].as_py()!r} is not a number{more}"
-            if digits:  # a number in another form, such as $1.2M among $900K
-                raise TableError(f"{text} as the others are written; write all alike, or empty the cell", **place)
+            if digits:  # a number in another form
+                raise TableError(
+                    f"{text} in the format of the others; use one format for all, or clear the cell", **place
+                )
             if len(known.wrong) > FEW_WORDS * np.count_nonzero(column.is_valid()):
-                raise TableError(f"{text}; empty such cells, or predict classes with --task classification", **place)
+                raise TableError(f"{text}; clear such cells, or predict classes with --task classification", **place)
             warn(str(TableError(f"{text}; it counts as missing", **place)))
         return known.values, np.isfinite(known.values)
     if kind.name == "number" and schema.categories is None:

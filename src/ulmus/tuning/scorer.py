@@ -12,8 +12,9 @@ from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import FeatureMap, Precomputed, Rows
 from ulmus.features.nystrom import NystromMap
+from ulmus.solvers.factored_path import FactoredPath
 from ulmus.solvers.nystrom_ridge import summed_form
-from ulmus.solvers.path import MANY, FactoredPath, RidgePath, Spectrum
+from ulmus.solvers.path import MANY, RidgePath, Spectrum
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.folds import summarise
 from ulmus.tuning.surface import C_LIMITS, FLAT, Surface, Trial
@@ -27,7 +28,7 @@ TAIL = 1e-3
 #: Bytes of features that are kept while every C of a model is scored.
 PRECOMPUTED_BYTES = 2**27
 #: Features above which a few C are scored by factors, and scored rows a feature up to which that is less work.
-VERY_MANY, JUDGED_ROWS = 1024, 8
+VERY_MANY, JUDGED_ROWS = 512, 8
 #: How many C are a few.
 FEW_C = 3
 #: Rows a feature from which on whitening the sums is less work than whitening the rows.
@@ -91,6 +92,15 @@ class Scorer:
 
         return replace(self, rows=replace(self.rows, X=Phi), statistics_of=sums, whitening=R), Precomputed(D)
 
+    def kept(self, features: FeatureMap) -> tuple["Scorer", FeatureMap]:
+        """The same scorer of the scored rows alone, with their features kept, where memory allows."""
+        index, D = self.scored_rows, features.n_features_out
+        if isinstance(features, Precomputed) or len(index) * D * 8 > PRECOMPUTED_BYTES:
+            return self, features
+        rows = self.rows.take(index)
+        Phi = engine.transform(features, rows.X, np.empty((len(index), D)), n_jobs=self.n_jobs)
+        return replace(self, rows=replace(rows, X=Phi), scored=None, mass=self.scored_weight), Precomputed(D)
+
     def trial(
         self,
         stage: str,
@@ -109,7 +119,7 @@ class Scorer:
     ) -> list[Trial]:
         """Losses of the models of these ``sizes`` (their first features), for every C, from one pass over the rows."""
         began = time.perf_counter()
-        few = len(log2_C) <= FEW_C and self.by_factors(min(sizes))
+        few = len(log2_C) <= FEW_C and self.by_factors(max(sizes))
         paths = self._factored if few else self._paths
         surfaces = [Surface(paths(summary, size), size, sparing=few, most=self.most) for size in sizes]
         weight = self.scored_weight
@@ -187,28 +197,45 @@ class Scorer:
         """Losses ``[C, scored row]`` of every surface at the log2 C asked of it; by GCV one loss for all rows."""
         if self.criterion == GCV:
             return [self._gcv(s.paths[0], 2.0**more) for s, more in asked]
+        if any(s.sparing for s, _ in asked):
+            rows = [_ScoredRows(self, features, s.size) for s, _ in asked]
+            return [self._factored_losses(s.paths[0], 2.0**more, r) for (s, more), r in zip(asked, rows, strict=True)]
         asked_for = [(self._held_out(s.paths, 2.0**more), s.size, len(more)) for s, more in asked]
         index = self.scored_rows
         out = [np.empty((count, len(index))) for _, _, count in asked_for]
-        workspace = engine.Workspace()
         width = max(features.n_features_out, max(count for *_, count in asked_for) * self.rows.T.shape[1])
 
-        every = len(index) == len(self.rows) and self.scored is None  # in their order: nothing has to be gathered
-
-        def work(piece: slice) -> None:
-            rows = self.rows.take(piece if every else index[piece])
-            Phi = rows.X
-            if not isinstance(features, Precomputed):
-                Phi = workspace.array("features", (len(rows), features.n_features_out), np.float64)
-                features.transform_block(rows.X, Phi)
+        def work(piece: slice, Phi: np.ndarray, rows: Rows) -> None:
             for losses, (predict, size, count) in zip(out, asked_for, strict=True):
                 if count:
                     P = predict(np.ascontiguousarray(Phi[:, :size]), rows, index[piece])
                     losses[:, piece] = self.coding.losses(rows.T, P, self.criterion)
 
-        for _ in engine.ordered_map(work, engine.shares(len(index), engine.BLOCK_BYTES // (16 * width)), self.n_jobs):
-            pass
+        self.each(features, width, work)
         return out
+
+    def each(self, features: FeatureMap, width: int, work: Callable[[slice, np.ndarray, Rows], None]) -> None:
+        """Call with pieces of the scored rows, which they are, their features, and the rows; on threads."""
+        index, workspace = self.scored_rows, engine.Workspace()
+        every = len(index) == len(self.rows) and self.scored is None  # in their order: nothing has to be gathered
+
+        def of_piece(piece: slice) -> None:
+            rows = self.rows.take(piece if every else index[piece])
+            Phi = rows.X
+            if not isinstance(features, Precomputed):
+                Phi = workspace.array("features", (len(rows), features.n_features_out), np.float64)
+                features.transform_block(rows.X, Phi)
+            work(piece, Phi, rows)
+
+        pieces = engine.shares(len(index), engine.BLOCK_BYTES // (16 * width))
+        for _ in engine.ordered_map(of_piece, pieces, self.n_jobs):
+            pass
+
+    def _factored_losses(self, path: FactoredPath, C: np.ndarray, rows: "_ScoredRows") -> np.ndarray:
+        if not len(C):
+            return np.empty((0, len(rows)))
+        P, T = path.left_out(C, rows), self.rows.T[self.scored_rows]
+        return self.coding.losses(T, P, self.criterion)
 
     def _gcv(self, path: Spectrum, C: np.ndarray) -> np.ndarray:
         """GCV of every C; infinite where it is not to be trusted, as the model spends more than half of the rows."""
@@ -234,3 +261,27 @@ class Scorer:
             return P
 
         return predict
+
+
+@dataclass(frozen=True)
+class _ScoredRows:
+    """The scored rows with their first so many features."""
+
+    scorer: Scorer
+    features: FeatureMap
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.scorer.scored_rows)
+
+    def each(self, work: Callable[[slice, np.ndarray, Rows], None]) -> None:
+        D = self.features.n_features_out
+        self.scorer.each(self.features, D, lambda piece, Phi, rows: work(piece, Phi[:, : self.size], rows))
+
+    def some(self, places: np.ndarray) -> np.ndarray:
+        X = self.scorer.rows.X[self.scorer.scored_rows[places]]
+        if isinstance(self.features, Precomputed):
+            return np.asarray(X)[:, : self.size]
+        Phi = np.empty((len(places), self.features.n_features_out))
+        self.features.transform_block(X, Phi)
+        return Phi[:, : self.size]

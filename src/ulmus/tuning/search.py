@@ -244,16 +244,29 @@ class Tuner:
             sizes = [s for s in fitted.prefix_sizes() if not scored or s > scored[-1].size]
             scorer, features = self.scorer.precomputed(fitted)
             summary = scorer.summarise(features)
-            grid = self._grid(width, NEAR_LARGE if scorer.by_factors(features.n_features_out) else NEAR_SIZE, 1)
-            if size <= MANY or not scored:  # larger ones would cost much, and have been seen to follow
-                grid = np.union1d(grid, self.log2_C[::5])
-            for trial in scorer.trials("size", width, features, summary, grid, sizes):
-                scored.append(self._record(trial))
+            if scorer.by_factors(features.n_features_out):
+                self._by_factors(*scorer.kept(features), width, summary, sizes, scored)
+            else:
+                grid = self._grid(width, NEAR_SIZE, 1)
+                if size <= MANY or not scored:  # larger ones would cost much, and have been seen to follow
+                    grid = np.union1d(grid, self.log2_C[::5])
+                for trial in scorer.trials("size", width, features, summary, grid, sizes):
+                    scored.append(self._record(trial))
             self.near = scored[-1]
             if size >= max_size or fitted.n_features_out < size or not self._worth_growing(scored):
                 break
             size = min(2 * size, max_size)
         return self._sufficient(scored, fitted, summary)
+
+    def _by_factors(
+        self, scorer: Scorer, features: Any, width: float, summary: Summary, sizes: list[int], scored: list[Trial]
+    ) -> None:
+        """Trials of very many features: a few C about the best one of the size before."""
+        for size in sizes:
+            grid = self._grid(width, NEAR_LARGE, 1)
+            trial = scorer.trial("size", width, features, summary, grid, size)
+            self.near = self._record(replace(trial, n_rows=len(self.scorer.rows)))
+            scored.append(self.near)
 
     def choose_prefix(self, width: float, features: Any, summary: Summary, sizes: list[int]) -> Found:
         """The smallest sufficient size of a fitted map, and its C, from sums of rows that need not be at hand.

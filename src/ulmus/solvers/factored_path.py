@@ -1,0 +1,151 @@
+r"""Leave-one-out predictions of very many features for a few C, by a Cholesky factor for each.
+
+With :math:`\Phi^TW\Phi + I/C = LL^T`, weights cost :math:`L^3/3` and the leverages of n rows,
+:math:`\|L^{-1}\phi\|^2`, a triangular solve of :math:`nL^2`, which is most of the work. As a function of
+:math:`\log C` the leverage of a row is a sum of logistic curves, and smooth: between two C whose leverages are known
+it follows from these. The logit is taken as linear in :math:`\log C`, and what that misses as a quadratic function of
+both logits, whose coefficients come from some rows, with leverages from the smallest to the largest, for which the
+solve is made. On them it also shows how well that does; where :math:`1 - h` is off by more than :data:`CLOSE`, every
+row is solved for.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from ulmus import engine
+from ulmus._blas import cholesky_in_place, solve_factored, solve_lower_transposed
+from ulmus.engine import Rows
+from ulmus.solvers.path import SINGLE_REACH, RidgePath
+from ulmus.solvers.ridge import leave_out
+from ulmus.statistics import Statistics
+
+#: Powers of two between the two C, at most; rows that are solved for in between; what 1 − h may be off by, as a share
+#: of it and in the root of the mean square.
+APART, SOME, CLOSE = 4.0, 256, 0.02
+#: Leverages are at least this far from 0 and 1 where their logits are taken.
+INSIDE = 1e-7
+
+
+class ScoredRows(Protocol):
+    """Rows whose predictions without them are wanted."""
+
+    def __len__(self) -> int: ...
+
+    def each(self, work: Callable[[slice, np.ndarray, Rows], None]) -> None:
+        """Call with pieces of the rows: which they are, their features and the rows; on threads."""
+
+    def some(self, places: np.ndarray) -> np.ndarray:
+        """The features of some of them."""
+
+
+class FactoredPath:
+    """Predictions of rows by models without them; leverages that were solved for are kept for the C in between."""
+
+    def __init__(self, stats: Statistics, *, fit_intercept: bool = False, n_jobs: int | None = -1) -> None:
+        self.stats, self.fit_intercept, self.n_jobs = stats, fit_intercept, n_jobs
+        self.centre = stats.feature_mean if fit_intercept else np.zeros(stats.n_features)
+        self.target_mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
+        self.constant = 1.0 / stats.weight if fit_intercept else 0.0
+        self.known: dict[float, np.ndarray] = {}
+        self._workspace = engine.Workspace()
+
+    def left_out(self, C: np.ndarray, rows: ScoredRows) -> np.ndarray:
+        """Predictions ``[C, row, output]`` of rows by the models without them, always of the same rows."""
+        used = self.stats.centred() if self.fit_intercept else self.stats
+        single = float(np.max(C)) * float(np.trace(self.stats.gram)) / self.stats.weight <= SINGLE_REACH
+
+        def factored(c: float) -> tuple[np.ndarray, np.ndarray] | None:
+            A = np.array(used.gram, order="F")
+            A[np.diag_indices(len(A))] += 1.0 / c
+            if cholesky_in_place(A):
+                return None
+            return A.astype(np.float32 if single else np.float64, copy=False), solve_factored(A, used.cross)
+
+        factors = [found for found in engine.ordered_map(factored, list(C), self.n_jobs) if found is not None]
+        if len(factors) < len(C):  # a matrix without a factor
+            return self._decomposed(C, rows)
+        roots, weights = zip(*factors, strict=True)
+        powers = np.log2(C)
+        solved = self._to_solve(powers)
+        residual, h, T, unit = self._pass(rows, [roots[k] for k in solved], weights)
+        self.known |= {float(powers[k]): h[j] for j, k in enumerate(solved)}
+        leverages = np.empty((len(C), len(rows)))
+        for k, power in enumerate(powers):
+            known = self.known.get(power)
+            leverages[k] = self._between(power, roots[k], rows) if known is None else known
+        return leave_out(T, residual, 1.0 - (leverages if unit is None else unit * leverages))
+
+    def _to_solve(self, powers: np.ndarray) -> list[int]:
+        """Which of the powers do not lie between two that are known, or will be."""
+        solved: list[int] = []
+        for k in np.argsort(-np.abs(powers - powers.mean()), kind="stable"):
+            if _beside(powers[k], [*self.known, *powers[solved]]) is None:
+                solved.append(int(k))
+        return solved
+
+    def _pass(
+        self, rows: ScoredRows, roots: list[np.ndarray], weights: tuple[np.ndarray, ...]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+        """Residuals for all weights, leverages for these factors, targets, and the weights of one copy."""
+        n, stacked = len(rows), np.concatenate(weights, axis=1)
+        T, unit = np.empty((n, self.stats.n_outputs)), np.empty(n)
+        residual, h = np.empty((len(weights), n, self.stats.n_outputs)), np.empty((len(roots), n))
+        shift, weighed = self.target_mean - (self.centre @ stacked).reshape(len(weights), -1), []
+
+        def work(piece: slice, Phi: np.ndarray, some: Rows) -> None:
+            T[piece] = some.T
+            fitted = (Phi @ stacked).reshape(len(some), len(weights), -1).transpose(1, 0, 2) + shift[:, None]
+            residual[:, piece] = some.T - fitted
+            for k, root in enumerate(roots):
+                h[k, piece] = self._leverages(root, Phi)
+            if some.unit is not None:
+                unit[piece] = some.unit
+                weighed.append(piece)
+
+        rows.each(work)
+        return residual, h, T, unit if weighed else None
+
+    def _leverages(self, root: np.ndarray, Phi: np.ndarray) -> np.ndarray:
+        V = self._workspace.array("solved", Phi.shape, root.dtype)
+        np.subtract(Phi, self.centre, out=V, casting="same_kind")
+        solve_lower_transposed(root, V)
+        return np.einsum("ij,ij->i", V, V).astype(np.float64) + self.constant
+
+    def _between(self, power: float, root: np.ndarray, rows: ScoredRows) -> np.ndarray:
+        """Leverages at a power between two of which they are known."""
+        beside = _beside(power, list(self.known))
+        assert beside is not None
+        low, high = (_logit(self.known[p]) for p in beside)
+        share = (power - beside[0]) / (beside[1] - beside[0])
+        line = low + share * (high - low)
+        places = np.argsort(low + high, kind="stable")[np.linspace(0, len(low) - 1, min(SOME, len(low))).astype(int)]
+        exact = self._leverages(root, rows.some(places))
+        terms = np.column_stack([np.ones(len(low)), low, high, low * low, low * high, high * high])
+        line += terms @ np.linalg.lstsq(terms[places], _logit(exact) - line[places], rcond=None)[0]
+        found = 1.0 / (1.0 + np.exp(-line))
+        off = (1.0 - found[places]) / np.maximum(1.0 - exact, INSIDE) - 1.0
+        if np.sqrt(np.mean(off**2)) <= CLOSE:
+            return found
+        rows.each(lambda piece, Phi, _: found.__setitem__(piece, self._leverages(root, Phi)))
+        self.known[power] = found
+        return found
+
+    def _decomposed(self, C: np.ndarray, rows: ScoredRows) -> np.ndarray:
+        P = np.empty((len(C), len(rows), self.stats.n_outputs))
+        of_rows = RidgePath(self.stats, fit_intercept=self.fit_intercept).leave_one_out(C)
+        rows.each(lambda piece, Phi, some: P.__setitem__((slice(None), piece), of_rows(Phi, some.T, some.unit)[0]))
+        return P
+
+
+def _beside(power: float, powers: list[float]) -> tuple[float, float] | None:
+    """The two nearest powers on either side; None where there are none, or they are far apart."""
+    low = max((p for p in powers if p < power), default=-np.inf)
+    high = min((p for p in powers if p > power), default=np.inf)
+    return (low, high) if high - low <= APART and power not in powers else None
+
+
+def _logit(h: np.ndarray) -> np.ndarray:
+    h = np.clip(h, INSIDE, 1.0 - INSIDE)
+    return np.asarray(np.log(h / (1.0 - h)))
