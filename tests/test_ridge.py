@@ -134,8 +134,8 @@ def test_fitted_values_keep_nine_digits_however_ill_conditioned(log_condition, f
     T = rows(200, 1, seed=1)
     solution = fit_ridge(problem(Phi, T, None, fit_intercept=fit_intercept))
     beta, b = reference.least_squares(Phi, T, fit_intercept=fit_intercept)
-    # 2e-9 is what sums of squares may lose before they are corrected (docs/trust.md), and how much of it they do hangs on
-    # the processor; beyond 10^6 the fitted values themselves are known to eps · 10^log_condition only
+    # 2e-9 is what sums of squares may lose before they are corrected (docs/trust.md): how much they do depends on the
+    # processor; beyond 10^6 the fitted values themselves are known to eps · 10^log_condition only
     tolerance = max(2e-9, 1e-15 * 10.0**log_condition)
     assert relative_error(Phi @ solution.beta + solution.intercept, Phi @ beta + b) < tolerance
 
