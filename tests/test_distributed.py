@@ -234,7 +234,7 @@ def test_repeated_rows_give_the_sample_that_they_give_in_a_stream(distinct):
             distributed.fit(far, da.from_array(rows, chunks=(500, 3)), da.from_array(y, chunks=500), sample_rows=100)
         found = surveys[-1]
         assert len(found.keys) == min(distinct, 100)
-        for name in ("keys", "X", "mass", "same"):
+        for name in ("keys", "X", "y", "mass", "unit"):
             np.testing.assert_array_equal(getattr(found, name), getattr(streamed, name))
         assert found.whole == streamed.whole
         assert relative_error(far.predict(rows[:50]), model.predict(rows[:50])) <= 1e-9
