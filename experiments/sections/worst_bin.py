@@ -11,9 +11,12 @@ the same left-out errors and the same predicted sizes of errors:
 - *curves*: quantiles of scores as functions of the predicted size, from windows of the 30 % of rows with the most
   similar sizes, averaged with those of all rows or not; then conformal quantiles of the places that left-out targets
   have among them
+- *near*: quantiles of all rows, which count the more, the more similar their sizes are
+  (:mod:`ulmus.calibration.nearness`, by which intervals are made now)
 
 Coverage of 90 % intervals in the worst of five bins of their width, tables with at least 85 %, and interval scores and
-CRPS (nine quantiles) over those of intervals as they are.
+CRPS (nine quantiles) over those of the quantiles of all rows alike. *By chance* is the worst bin, and how many tables
+have 85 %, of somebody whose scores have the same distribution whatever the row.
 """
 
 import argparse
@@ -30,6 +33,7 @@ from experiments.sections.doubt import LEAST_IN_BIN, LEVELS, TEST_ROWS, interval
 from experiments.tables import DEVELOPMENT, FURTHER, SETS, load_table, part_of
 from ulmus import AdaptiveRegressor
 from ulmus.calibration.conformal import lower, upper
+from ulmus.calibration.nearness import Nearness
 
 FIFTHS, FOLDS, ANCHORS, WINDOW = 5, 10, 9, 0.3
 
@@ -64,7 +68,7 @@ def conformal(scores: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.where(LEVELS > 0.5, upper(scores, weight, LEVELS)[0], lower(scores, weight, LEVELS)[0])
 
 
-def as_it_is(run: Run) -> np.ndarray:
+def all_alike(run: Run) -> np.ndarray:
     return run.P[:, None] + run.widths[:, None] * conformal(run.scores, run.weight)
 
 
@@ -117,13 +121,22 @@ def curves(run: Run, share: float) -> np.ndarray:
     return run.P[:, None] + run.widths[:, None] * told
 
 
+def near(run: Run) -> np.ndarray:
+    rows = Nearness(run.sizes[:, None], run.widths[:, None], (True,))
+    out = np.empty((len(run.P), len(LEVELS)))
+    for some, counted in rows.parts(0, run.weight):
+        out[some] = conformal(run.scores, counted)
+    return run.P[:, None] + run.widths[:, None] * out
+
+
 DESIGNS: dict[str, Callable[[Run], np.ndarray]] = {
-    "as it is": as_it_is,
+    "all rows alike": all_alike,
     "Mondrian, prior of 200 rows": lambda run: mondrian(run, 200.0),
     "Mondrian, prior of 50 rows": lambda run: mondrian(run, 50.0),
     "isotonic": isotonic,
     "curves, halfway": lambda run: curves(run, 0.5),
     "curves": lambda run: curves(run, 1.0),
+    "near": near,
 }
 
 
@@ -133,6 +146,18 @@ def judged(Q: np.ndarray, y: np.ndarray) -> list[float]:
     inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
     worst = worst_bin(ends, y, ends[:, 1] - ends[:, 0])
     return [100 * worst, 100 * float(inside.mean()), interval_score(ends, y, 0.9), quantile_score(Q, y)]
+
+
+def by_chance(runs: list[Run], draws: int = 200) -> tuple[float, float]:
+    """The worst bin of perfect forecasters, on the mean over the seeds, and how probable 85 % are."""
+    rng, found = np.random.RandomState(0), np.empty((draws, len(runs)))
+    for draw in range(draws):
+        for k, run in enumerate(runs):
+            low, high = np.quantile(rng.uniform(size=len(run.scores)), [0.05, 0.95])
+            U = rng.uniform(size=len(run.y))
+            inside = (low <= U) & (high >= U)
+            found[draw, k] = 100 * min(part.mean() for part in np.array_split(inside, FIFTHS))
+    return float(found.mean()), float((found.mean(axis=1) >= LEAST_IN_BIN).mean())
 
 
 def main() -> None:
@@ -145,6 +170,7 @@ def main() -> None:
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     found: dict[str, list[np.ndarray]] = {name: [] for name in DESIGNS}
+    chance = list[tuple[float, float]]()
     for name in given.tables:
         try:
             runs = [Run.of(name, given.rows, seed) for seed in given.seeds]
@@ -155,15 +181,19 @@ def main() -> None:
             continue
         for design, intervals in DESIGNS.items():
             found[design].append(np.mean([judged(intervals(run), run.y) for run in runs if run], axis=0))
+        chance.append(by_chance([run for run in runs if run]))
         print(name, *(f"{each[-1][0]:.1f}" for each in found.values()), flush=True)
-    first, lines = np.array(found["as it is"]), []
+    first, lines = np.array(found["all rows alike"]), []
     for design, each in found.items():
         all_of = np.array(each)
         ratios = np.exp(np.mean(np.log(all_of[:, 2:] / first[:, 2:]), axis=0))
         enough = int((all_of[:, 0] >= LEAST_IN_BIN).sum())
         means = (f"{all_of[:, 0].mean():.1f}", f"{enough} of {len(all_of)}", f"{all_of[:, 1].mean():.1f}")
-        lines.append((design, *means, *(f"{r:.3f}" for r in ratios)))
-    print(markdown(("", "worst bin", "tables ≥ 85", "all rows", "interval score", "CRPS"), lines))
+        better = int((all_of[:, 0] > first[:, 0]).sum())
+        lines.append((design, *means, better, *(f"{r:.4f}" for r in ratios)))
+    mean, enough_by_chance = np.mean(chance, axis=0)[0], np.sum(chance, axis=0)[1]
+    lines.append(("by chance", f"{mean:.1f}", f"{enough_by_chance:.1f} of {len(chance)}", "90.0", "", "", ""))
+    print(markdown(("", "worst bin", "tables ≥ 85", "all rows", "better on", "interval score", "CRPS"), lines))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The distribution of new targets: the prediction, plus errors of rows left out in units of their size."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from ulmus import engine
 from ulmus.calibration.conformal import lower, upper
 from ulmus.calibration.curves import Knots
+from ulmus.calibration.nearness import Nearness, near_parts
 
 #: Numbers that are held at a time.
 BLOCK = 2**22
@@ -18,8 +20,9 @@ class PredictiveDistribution:
     r"""Of every new row: :math:`f(x) + \sigma(x) R`, with R the normalised errors of rows left out, by their weights.
 
     ``location`` and ``width`` are those of the rows, ``[row, output]``; ``scores`` and ``weight`` those of the rows
-    left out, ``[row, output]``. Under a quantile loss the line :math:`f + \sigma R` is a broken one, through ``knots``.
-    Answers have the shape of predictions, ``single`` tells that there is one output.
+    left out, ``[row, output]``; those of a similar size count for more where ``near`` knows them. Under a quantile loss
+    the line :math:`f + \sigma R` is a broken one, through ``knots``. Answers have the shape of predictions, ``single``
+    tells that there is one output.
     """
 
     location: np.ndarray
@@ -28,6 +31,7 @@ class PredictiveDistribution:
     weight: np.ndarray
     single: bool = True
     knots: Knots | None = None
+    near: Nearness | None = None
 
     def _points(self, j: int, r: np.ndarray, rows: Any = slice(None)) -> np.ndarray:
         """Targets at scores ``r[row, place]``, or ``r[place]`` for all rows."""
@@ -41,18 +45,21 @@ class PredictiveDistribution:
             return self.knots.scores(j, y)
         return np.asarray((y - self.location[:, j]) / self.width[:, j])
 
-    def _each(self) -> Any:
-        """Number, ranked scores and shares of every output."""
+    def _each(self) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray]]:
+        """Number, rows, ranked scores and their shares, of every output and all rows for which these are the same."""
+        every = np.arange(len(self.location))
         for j, (r, w) in enumerate(zip(self.scores.T, self.weight.T, strict=True)):
             order = np.argsort(r, kind="stable")
-            yield j, r[order], w[order] / w.sum()
+            for rows, counted in near_parts(self.near, j, w):
+                yield j, every[rows], r[order], counted[order] / counted.sum()
 
     def _over_points(self, value_of: Any) -> np.ndarray:
         """``value_of(points[row, place], shares, rows, j)`` of every row, some rows at a time."""
         out = np.empty(self.location.shape)
-        for j, ranked, p in self._each():
-            for piece in engine.pieces(len(out), max(1, BLOCK // len(ranked))):
-                out[piece, j] = value_of(self._points(j, ranked, piece), p, piece, j)
+        for j, rows, ranked, p in self._each():
+            for piece in engine.pieces(len(rows), max(1, BLOCK // len(ranked))):
+                some = rows[piece]
+                out[some, j] = value_of(self._points(j, ranked, some), p, some, j)
         return self._shaped(out.T)
 
     def _shaped(self, columns: Any) -> np.ndarray:
@@ -74,11 +81,12 @@ class PredictiveDistribution:
         -------
         ndarray of the shape of the predictions
         """
-        out, T = [], self._targets(y)
-        for j, ranked, p in self._each():
+        out, T = np.empty(self.location.shape), self._targets(y)
+        places = [self._places(j, t) for j, t in enumerate(T.T)]
+        for j, rows, ranked, p in self._each():
             mass = np.append(0.0, np.cumsum(p))
-            out.append(mass[np.searchsorted(ranked, self._places(j, T[:, j]), side="right")])
-        return self._shaped(out)
+            out[rows, j] = mass[np.searchsorted(ranked, places[j][rows], side="right")]
+        return self._shaped(out.T)
 
     def ppf(self, q: Any) -> np.ndarray:
         """Quantiles; a list of k gives one more, last axis of k.
@@ -98,10 +106,11 @@ class PredictiveDistribution:
         levels = np.atleast_1d(np.asarray(q, dtype=float))
         if levels.ndim != 1 or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"quantiles must lie between 0 and 1, got {q!r}")
-        out = []
+        out, every = np.empty((*self.location.shape[::-1], len(levels))), np.arange(len(self.location))
         for j, (r, w) in enumerate(zip(self.scores.T, self.weight.T, strict=True)):
-            ends = np.where(levels > 0.5, upper(r, w, levels)[0], lower(r, w, levels)[0])
-            out.append(self._points(j, ends))
+            for some, counted in near_parts(self.near, j, w):
+                ends = np.where(levels > 0.5, upper(r, counted, levels)[0], lower(r, counted, levels)[0])
+                out[j, every[some]] = self._points(j, ends, every[some])
         found = self._shaped(out)
         return found[..., 0] if np.ndim(q) == 0 else found
 
@@ -126,9 +135,9 @@ class PredictiveDistribution:
         ndarray of shape (n_samples, size) or (n_samples, n_outputs, size)
         """
         rng = random_state if isinstance(random_state, np.random.RandomState) else np.random.RandomState(random_state)
-        out = []
-        for j, ranked, p in self._each():
-            out.append(self._points(j, ranked[rng.choice(len(p), (len(self.location), size), p=p)]))
+        out = np.empty((*self.location.shape[::-1], size))
+        for j, rows, ranked, p in self._each():
+            out[j, rows] = self._points(j, ranked[rng.choice(len(p), (len(rows), size), p=p)], rows)
         return self._shaped(out)
 
     def crps(self, y: Any) -> np.ndarray:

@@ -106,7 +106,12 @@ class HeldOut:
     @property
     def studentised(self) -> np.ndarray:
         """Residuals in units of the deviation of noise and prediction, ``e / √(1 + h₋ + C r)``."""
-        return (self.T - self.P) / np.sqrt(1.0 + self.share * self.variance.reshape(len(self.T), -1))
+        return (self.T - self.P) / self.deviations
+
+    @property
+    def deviations(self) -> np.ndarray:
+        """``√(1 + h₋ + C r)``, ``[row, output]``, or one column for all outputs."""
+        return np.sqrt(1.0 + self.share * self.variance.reshape(len(self.T), -1))
 
 
 #: ``(features, rows, solution)`` → fitted values, leverages and residual kernel.

@@ -12,6 +12,7 @@ from ulmus.calibration.curves import Curves, Knots
 from ulmus.calibration.held_out import HeldOut
 from ulmus.calibration.jackknife import Leaning, jackknife_ends
 from ulmus.calibration.likeness import Likeness, group_labels
+from ulmus.calibration.nearness import Nearness, near_parts
 from ulmus.calibration.scale import Scale, transformed
 from ulmus.calibration.shift import checked_ratio, density_ratio
 from ulmus.features.coarse import coarse
@@ -84,13 +85,15 @@ class Spread:
     """Noise level and studentised leave-one-out residuals ``e₋ᵢ / √(1 + h₋ᵢ + C rᵢ)``, sorted, per output.
 
     ``mass`` is the weight of the residuals up to each, and ``rows`` are the rows that were left out; a file of an
-    earlier version has none.
+    earlier version has none. ``local`` tells that rows of a similar predicted size count for more, which they did not
+    in earlier versions.
     """
 
     noise: np.ndarray
     residuals: np.ndarray
     mass: np.ndarray
     rows: HeldOut | None = None
+    local: bool = False
 
     @classmethod
     def of(cls, held_out: HeldOut) -> Self:
@@ -100,7 +103,7 @@ class Spread:
         studentised = held_out.studentised
         order = np.argsort(studentised, axis=0)
         residuals, sorted_weight = (np.take_along_axis(values, order, axis=0) for values in (studentised, weight))
-        return cls(noise, residuals, np.cumsum(sorted_weight, axis=0), held_out)
+        return cls(noise, residuals, np.cumsum(sorted_weight, axis=0), held_out, local=True)
 
     def sizes(self, features: Any, seen: Callable[[Any], Any]) -> tuple[Scale | None, ...]:
         """How large errors are row by row, per output (None: the same everywhere); fitted at the first call.
@@ -197,20 +200,28 @@ class Spread:
             return self.residuals, np.diff(self.mass, axis=0, prepend=0.0)
         scores = self.rows.studentised
         if sizes:
-            each = [np.ones(len(scores)) if size is None else size.left_out for size in sizes]
-            scores = scores / np.column_stack(each)
+            scores = scores / _left_out(sizes, len(scores))
         return scores, self._counted(scores, self.rows)
+
+    def near(self, new: New) -> Nearness | None:
+        """Which rows left out have errors of a similar size, by ``widths``; None where these are not learned."""
+        if not self.local or self.rows is None or not new.sizes or new.knots is not None:
+            return None
+        held = self.rows.deviations * _left_out(new.sizes, len(self.rows.T))
+        return Nearness(held, new.widths, tuple(size is not None for size in new.sizes))
 
     def ends(self, new: New, asked: IntervalRequest, like: Likeness | None = None) -> np.ndarray:
         """Ends of the intervals of new rows, ``[row, output, coverage, end]``, from rows that are ``like`` each."""
         levels, tails = asked.levels, Tails(asked.tails)
         scores, weight = self.scores(new.sizes, bent=new.knots is not None)
-        out = np.empty((*new.P.shape, *levels.shape))
+        out, near, every = np.empty((*new.P.shape, *levels.shape)), self.near(new), np.arange(len(new.P))
         for rows, factor, own in (like or Likeness()).parts(weight, asked.levels):
             for j, (r, w) in enumerate(zip(scores.T, weight.T, strict=True)):
                 below, above = (-np.abs(r), np.abs(r)) if tails.symmetric else (r, r)
-                low, high = lower(below, factor * w, levels[:, 0], own), upper(above, factor * w, levels[:, 1], own)
-                out[rows, j] = np.stack([new.points(rows, j, low), new.points(rows, j, high)], axis=-1)
+                for some, counted in near_parts(near, j, w, factor, rows):
+                    at, its = every[rows][some], own if np.ndim(own) == 0 else own[some]
+                    low, high = lower(below, counted, levels[:, 0], its), upper(above, counted, levels[:, 1], its)
+                    out[at, j] = np.stack([new.points(at, j, low), new.points(at, j, high)], axis=-1)
         return out
 
     def jackknife(
@@ -248,6 +259,11 @@ class RobustSpread(Spread):
             clean |= _near(held_out.residual, held_out.weight, cls._noise(held_out.studentised, held_out))
         clean |= ~clean.any(axis=0)
         return np.where(clean, held_out.weight[:, None], 0.0)
+
+
+def _left_out(sizes: tuple[Scale | None, ...], n: int) -> np.ndarray:
+    """Sizes of the errors of the rows left out, ``[row, output]``."""
+    return np.column_stack([np.ones(n) if size is None else size.left_out for size in sizes])
 
 
 def _near(E: np.ndarray, weight: np.ndarray, noise: np.ndarray) -> np.ndarray:

@@ -179,7 +179,8 @@ class Regression(RegressorMixin, Model):
         X, spread = self._checked(X, fitted), fitted.certainty
         new = self._new(X, self._outputs(X, fitted), fitted, method)
         scores, weight = spread.scores(new.sizes, bent=new.knots is not None)
-        return PredictiveDistribution(new.P, new.widths, scores, weight, fitted.targets.single, new.knots)
+        near = spread.near(new)
+        return PredictiveDistribution(new.P, new.widths, scores, weight, fitted.targets.single, new.knots, near)
 
     def _new(self, X: Any, P: np.ndarray, fitted: Fitted, method: str) -> New:
         """What is known of checked rows, whose predictions are P."""
