@@ -61,6 +61,17 @@ def test_every_section_is_there_and_filled(pages, task):
     assert all(len(body) > 100 for body in found.values())
 
 
+@pytest.mark.parametrize("task", ["regression", "ordinal"])
+def test_rows_unlike_those_of_the_training_are_counted(tmp_path, task):
+    model, X, y = model_and_rows(task)
+    away = X.copy()
+    away.iloc[:7] += 40.0
+    count = int(model[-1].is_far(model[0].transform(away)).sum())
+    assert count >= 7
+    ulmus.report(model, away, y, tmp_path / "page.html")
+    assert f"{count} of 80 rows are unlike any training row" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("task", ["classification", "adaptive"])
 def test_texts_of_the_table_are_not_markup(pages, task):
     page = (pages / f"{task}.html").read_text(encoding="utf-8")

@@ -210,7 +210,21 @@ def unsure_section(s: Subject) -> str:
         )
         for i, w in zip(rows, worst, strict=True)
     ]
-    return paragraph(text) + table(("row", "true", "predicted", title, *map(str, shown)), lines)
+    return paragraph(text) + table(("row", "true", "predicted", title, *map(str, shown)), lines) + _far(s)
+
+
+def _far(s: Subject) -> str:
+    """How many rows are unlike those of the training."""
+    if not hasattr(s.model, "is_far"):
+        return ""
+    try:
+        far = s.model.is_far(draw._some(s.features, s.sample))
+    except ValueError:  # no rows were left out
+        return ""
+    return paragraph(
+        f"{int(far.sum()):,} of {len(far):,} rows are unlike any training row (is_far): predictions there are guesses. "
+        "Among rows like those of the training, about 1 % are flagged."
+    )
 
 
 def _plain(value: Any) -> str:
