@@ -13,7 +13,7 @@ from ulmus import (
     OSELMRegressor,
     RobustNKELMRegressor,
 )
-from ulmus.calibration.nearness import CLASSES, ENOUGH, LEAST, REACH, Nearness, near_parts, ranks
+from ulmus.calibration.nearness import CLASSES, ENOUGH, LEAST, REACH, SAME, Nearness, near_parts, ranks
 from ulmus.persistence.file import _open, from_bytes, pack
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
@@ -32,7 +32,7 @@ def brute_weights(held, weight, size):
     """Weights of the rows left out for one new row, row by row."""
 
     def rank(s):
-        return weight @ ((held < s) + 0.5 * (held == s)) / weight.sum()
+        return weight @ np.clip((1 + np.log(s / held) / SAME) / 2, 0.0, 1.0) / weight.sum()
 
     middle = (min(int(CLASSES * rank(size)), CLASSES - 1) + 0.5) / CLASSES
     share = np.array([LEAST + (1 - LEAST) * max(0.0, 1 - abs(rank(h) - middle) / REACH) for h in held])
@@ -49,14 +49,37 @@ def brute_quantile(scores, weight, level, own=1.0):
     return scores[weight > 0].max()
 
 
-def test_ranks_are_shares_of_smaller_sizes_and_half_of_equal_ones():
+def test_ranks_are_shares_of_smaller_sizes_and_parts_of_nearly_equal_ones():
     sizes, weight = np.array([2.0, 1.0, 2.0, 5.0]), np.array([1.0, 2.0, 3.0, 4.0])
-    np.testing.assert_allclose(ranks(sizes, weight, np.array([0.0, 1.0, 1.5, 2.0, 9.0])), [0.0, 0.1, 0.2, 0.4, 1.0])
+    new = np.array([0.1, 1.0, 1.5, 2.0, 2.0 * np.exp(SAME / 2), 9.0])
+    np.testing.assert_allclose(ranks(sizes, weight, new), [0.0, 0.1, 0.2, 0.4, 0.5, 1.0], atol=1e-14)
+
+
+def test_errors_of_one_size_are_covered():
+    """Left-out sizes differ by what the row itself adds to their mean: they would tell its error."""
+    rng = np.random.RandomState(18)
+    X, Q = rng.uniform(-1, 1, (1500, 2)), rng.uniform(-1, 1, (6000, 2))
+    y, t = (np.sin(2 * each[:, 0]) + 0.3 * rng.normal(size=len(each)) for each in (X, Q))
+    told = NKELMRegressor(40, random_state=0).fit(X, y).predict_distribution(Q)
+    assert np.ptp(np.log(told.near.held)) < 0.05  # nothing was learned of sizes
+    for low, high in ((0.25, 0.75), (0.1, 0.9), (0.05, 0.95)):
+        inside = [
+            ((q[:, 0] <= t) & (t <= q[:, 1])).mean()
+            for q in (each.ppf([low, high]) for each in (told, replace(told, near=None)))
+        ]
+        assert abs(inside[0] - (high - low)) < 0.025
+        assert abs(inside[0] - inside[1]) < 0.003  # where all rows count alike
+
+
+def test_rows_of_folds_count_alike():
+    X, y = noisy(12, 800)
+    told = NKELMRegressor(40, cv=5, random_state=0).fit(X, y).predict_distribution(X[:5])
+    assert told.near is None
 
 
 def test_weights_are_those_of_rows_one_by_one():
     rng = np.random.RandomState(0)
-    held, new = rng.choice(300, (ENOUGH + 100, 1)) / 100.0, rng.choice(400, (40, 1)) / 100.0
+    held, new = rng.choice(300, (ENOUGH + 100, 1)) / 100.0 + 0.01, rng.choice(400, (40, 1)) / 100.0 + 0.01
     weight = rng.randint(0, 3, len(held)).astype(float)
     found = np.full((len(new), len(held)), np.nan)
     for rows, counted in Nearness(held, new, (True,)).parts(0, weight):

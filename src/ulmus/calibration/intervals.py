@@ -204,9 +204,14 @@ class Spread:
         return scores, self._counted(scores, self.rows)
 
     def near(self, new: New) -> Nearness | None:
-        """Which rows left out have errors of a similar size, by ``widths``; None where these are not learned."""
-        if not self.local or self.rows is None or not new.sizes or new.knots is not None:
+        """Which rows left out have errors of a similar size, by ``widths``; None where these are not learned.
+
+        Nor where rows left in folds: sizes without a fold tell how large the errors of that fold are.
+        """
+        known = self.local and self.rows is not None and self.rows.fold is None
+        if not known or not new.sizes or new.knots is not None:
             return None
+        assert self.rows is not None
         held = self.rows.deviations * _left_out(new.sizes, len(self.rows.T))
         return Nearness(held, new.widths, tuple(size is not None for size in new.sizes))
 
