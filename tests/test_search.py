@@ -93,6 +93,10 @@ class ScoredRows:
     def __len__(self):
         return len(self.rows)
 
+    @property
+    def unit(self):
+        return self.rows.unit
+
     def each(self, work):
         for piece in (slice(0, len(self) // 2), slice(len(self) // 2, len(self))):
             work(piece, self.rows.X[piece], self.rows[piece])
@@ -113,7 +117,7 @@ def test_factors_leave_rows_out_as_the_decomposition_does(C, fit_intercept):
     single = C.max() * np.trace(stats.gram) / stats.weight <= SINGLE_REACH
     tolerance = 3e-6 if single else 1e-12
     np.testing.assert_allclose(path.left_out(C, ScoredRows(F, T, unit)), P, atol=tolerance)
-    np.testing.assert_allclose([path.known[c] for c in np.log2(C)], h, atol=tolerance)
+    np.testing.assert_allclose([path.known[c] for c in np.log2(C)], unit * h, atol=tolerance)
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -135,6 +139,19 @@ def test_leverages_follow_from_those_of_two_C(fit_intercept):
     assert list(path.known) == [1.0, 5.0]
     expected = RidgePath(stats, fit_intercept=fit_intercept).leave_one_out(C[:1] * 2)(F, T, None)[0]
     np.testing.assert_allclose(np.mean((T - more) ** 2), np.mean((T - expected) ** 2), rtol=1e-3)
+
+
+def test_leverages_between_two_C_follow_for_heavy_rows_too():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, size=(1500, 3))
+    F = NystromMap(200, gamma=3.0, random_state=0).fit_transform(X)
+    T, w = np.sin(5 * X[:, :1]) + 0.1 * rng.normal(size=(1500, 1)), np.where(rng.uniform(size=1500) < 0.1, 1e3, 1.0)
+    stats, rows, C = Statistics.of(F, T, w), ScoredRows(F, T, w), 2.0 ** np.array([1.0, 3.0, 5.0])
+    exact = RidgePath(stats).leave_one_out(C)(F, T, w)[0]
+    found = FactoredPath(stats).left_out(C, rows)
+    assert rows.solved == SOME
+    losses = [np.average(((T - P) ** 2)[..., 0], axis=1, weights=w) for P in (found, exact)]
+    np.testing.assert_allclose(*losses, rtol=0.01)
 
 
 def test_leverages_that_do_not_follow_are_solved_for(monkeypatch):
@@ -161,7 +178,7 @@ def test_very_many_features_choose_the_same_C_by_factors(scorer, monkeypatch):
     full = scorer.trial("C", 0.3, features, summary, LOG2_C)
     start = np.log2(full.best_C) + np.array([1.0, 3.0, 5.0])
     monkeypatch.setattr("ulmus.tuning.scorer.VERY_MANY", 50)
-    monkeypatch.setattr("ulmus.tuning.scorer.JUDGED_ROWS", np.inf)
+    monkeypatch.setattr("ulmus.tuning.scorer.SCORED_EACH", np.inf)
     assert scorer.by_factors(60)
     few = scorer.trial("C", 0.3, features, summary, start)
     assert 4 <= len(few.C) <= 6
