@@ -418,3 +418,16 @@ def test_every_row_of_a_clean_table_says_how_sure_answers_may_be():
     model = quick().fit(X[:2000], y[:2000])
     assert model.local_ is None
     assert log_loss(model, X[2000:], y[2000:]) < 2 / 2000  # 500 rows were held out, and could say 1 / 500
+
+
+def test_rows_that_the_view_does_not_separate_calibrate_with_all_their_weight(monkeypatch):
+    """Of more rows than are left out a sample is taken, in which rows of equal coordinates and labels are one."""
+    monkeypatch.setattr("ulmus.models._log_stage.FEW", 10**9)
+    monkeypatch.setattr("ulmus.models._log_stage.LEFT_OUT", 3_500)
+    rng = np.random.RandomState(0)
+    levels = rng.randint(40, size=(5_000, 2)).astype(float)
+    X = levels + 1e-12 * rng.normal(size=levels.shape)  # equal to the digits of coordinates
+    y = (rng.uniform(size=5_000) < 0.05 + 0.01 * levels[:, 0]).astype(int)
+    left = AdaptiveClassifier(random_state=0, n_jobs=1, effort="fast").fit(X, y).left_out_
+    assert len(left.true) <= 3_200
+    assert_array_equal(np.bincount(left.true, left.weight), np.bincount(y))

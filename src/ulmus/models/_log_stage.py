@@ -133,11 +133,10 @@ class LogStages:
             problem = unkept(model.landmark_map, rows, C, problem.fit_intercept, self.work.n_jobs)
         unit = left_out_together(rows.X, rows.T, rows.weight)
         problem = replace(problem, C=C, rows=replace(problem.rows, unit=unit))
-        index = np.arange(len(rows))
+        index, weight = np.arange(len(rows)), np.ones(len(rows)) if rows.weight is None else rows.weight
         if len(rows) > LEFT_OUT:
-            index = distinct_pairs(rows, LEFT_OUT, self.work.rng)[0]
-        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-        return self._answered(index, left_out(problem, solution, index), weight[index])
+            index, weight = distinct_pairs(rows, LEFT_OUT, self.work.rng)
+        return self._answered(index, left_out(problem, solution, index), weight)
 
     def _answered(self, place: np.ndarray, F: np.ndarray, weight: np.ndarray) -> HeldOut:
         """Scores of rows by models that did not see them."""
