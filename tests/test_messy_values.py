@@ -11,7 +11,7 @@ import ulmus
 from ulmus.cli import main
 from ulmus.cli.console import FAILED, OK, guarded
 from ulmus.exceptions import DriftWarning
-from ulmus.features.written import Kind, dates, kind_of_texts
+from ulmus.features.written import Kind, dates, kind_of_texts, numbers
 from ulmus.report.figures import shortened
 from ulmus.tables import TableError
 from ulmus.tables.read import read_table
@@ -91,12 +91,22 @@ def test_a_number_without_a_unit_among_several_units_is_missing_and_told(tmp_pat
     assert "row 9, column 'a': '5' is not a number" in said[0]
 
 
+def test_a_multiple_without_a_unit_among_several_units_is_missing():
+    np.testing.assert_array_equal(numbers(["5 m", "2 km", "5M", "5k"], "plain: #m×"), [5, 2000, np.nan, np.nan])
+    np.testing.assert_array_equal(numbers(["$5", "2M", "5k"], "plain: $#×"), [5, 2e6, 5e3])
+
+
+def test_numbers_in_parentheses_are_negative_with_a_minus_too():
+    np.testing.assert_array_equal(numbers(["(5)", "(-5)", "-5", "($5)", "(-$5)"], "plain: $#"), -5.0)
+
+
 @pytest.mark.parametrize(
     ("texts", "days"),
     [
         (["15 juillet 1993", "1er août 2023", "3 mai 2020"], ["1993-07-15", "2023-08-01", "2020-05-03"]),
         (["15. März 2023", "3. September 2022", "24. Dez. 2021"], ["2023-03-15", "2022-09-03", "2021-12-24"]),
         (["15 de marzo de 2023", "2 de enero de 2020"], ["2023-03-15", "2020-01-02"]),
+        (["3 Jan. 2021", "14 Feb. 2022", "1 Sept. 2020"], ["2021-01-03", "2022-02-14", "2020-09-01"]),
         (["May 3rd, 2021", "June 21st, 2020"], ["2021-05-03", "2020-06-21"]),
         (["2024/05/28 10:03:00 PM GMT+1", "2024/01/06 11:53:54 AM GMT+1"], ["2024-05-28T21:03", "2024-01-06T10:53:54"]),
         (["2024-05-28 10:03:00 UTC", "2024-05-29 11:03:00 UTC"], ["2024-05-28T10:03", "2024-05-29T11:03"]),
