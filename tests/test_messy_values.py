@@ -132,6 +132,12 @@ def test_numbers_like_months_are_numbers():
     assert kind_of_texts(["03.20", "12.30"], np.ones(2)).name == "number"
 
 
+def test_whole_numbers_of_json_keep_digits_that_floats_have_not(tmp_path):
+    file, numbers = tmp_path / "rows.jsonl", [12345678901234567890, 12345678901234567891, 7]
+    file.write_text("".join(f'{{"id": {number}, "y": 1.5}}\n' for number in numbers))
+    assert read_table(str(file)).column("id").to_pylist() == [str(number) for number in numbers]
+
+
 def test_merged_cells_hold_for_all_their_rows(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
