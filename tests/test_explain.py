@@ -250,7 +250,8 @@ def test_one_pair_of_orders_does_not_pass_for_exact():
     model = KELMRegressor(kernel="matern32", gamma=0.3, C=10.0).fit(X, Y)
     found = model.explain(X[:2], X[100:101], interactions=True)
     assert not found.exact
-    assert np.isnan(found.errors).all() and np.isnan(found.interaction_errors).all()
+    assert np.isnan(found.errors).all()
+    assert np.isnan(found.interaction_errors).all()
     assert np.isfinite(model.explain(X[:2], X[100:101], rounds=2).errors).all()
     uneven = model.explain(X[:40], X[100:102], background_weight=[0.95, 0.05], rounds=1)
     expected = shapley_by_definition(by_definition(model, X[:40], X[100:102], [0.95, 0.05]))[..., 0]

@@ -9,8 +9,8 @@ thread. The loss is RMSE, in units of the deviation, or log loss, beside LightGB
 are installed. Some targets follow from another column, as they do in the tables of users.
 
 ``--clean`` fits our classifiers alone: where no row left out was wrong, how many of the test rows are, and how many the
-rule of succession, 1/(n + 2), and our bound, 1/(2n + 2), expect. The bound was chosen with these test rows in sight: the
-count is no evidence for it on new tables.
+rule of succession, 1/(n + 2), and our bound, 1/(2n + 2), expect. The bound was chosen with these test rows in sight:
+the count is no evidence for it on new tables.
 """
 
 import argparse

@@ -74,7 +74,7 @@ class Column:
 
 
 class NamedArrays(dict[str, np.ndarray]):
-    """The columns of a table as arrays, by name: a frame without one, which a few rows cost more than their answer."""
+    """The columns of a table as arrays, by name, in place of a data frame, which costs more than the prediction of a few rows."""
 
 
 def _word(kind: str, value: float) -> str:

@@ -23,7 +23,7 @@ from ulmus.tuning.metric import quietly
 
 #: Where all rows and landmarks lower the loss by this share, beside few of both, more landmarks are tried.
 MORE = 0.04
-#: Width and penalty are sought on leaves so many times smaller.
+#: Width and penalty are sought on leaves this many times smaller.
 SMALLER = 4
 #: Another global model is followed where leaves on it, at width and penalty of the first, lose less than this factor.
 NEARLY = 1.01
@@ -145,7 +145,7 @@ class LogStages:
     def _scored(self, model: LogGlobal, best: int) -> tuple[int, LocalChoice, HeldOut]:
         """The trial behind the best local stage, that stage, and its scores of held-out rows.
 
-        Width, penalty and the global model are chosen on the first set, whether they pay is told by all of them.
+        Width, penalty and the global model are chosen on the first set, whether they pay all of them say.
         """
         effort, rng = self.work.effort, self.work.rng
         places = [best] if model.weaker is None else [best, model.weaker]
