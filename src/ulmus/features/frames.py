@@ -74,7 +74,7 @@ class Column:
 
 
 class NamedArrays(dict[str, np.ndarray]):
-    """The columns of a table as arrays, by name, in place of a data frame, which costs more than the prediction of a few rows."""
+    """The columns of a table as arrays, by name: for a few rows a data frame costs more than their predictions."""
 
 
 def _word(kind: str, value: float) -> str:
