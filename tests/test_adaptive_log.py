@@ -411,6 +411,32 @@ def test_a_global_model_alone_is_calibrated_by_leave_one_out_of_every_row(monkey
     assert np.abs(near - true).mean() < 0.25 * np.abs(inside - true).mean()
 
 
+def test_rows_of_few_levels_leave_with_all_of_their_class_weight(monkeypatch):
+    kept = {}
+    left_out = LogStages._left_out
+
+    def keeping(stages, model, solution, C):
+        kept.update(problem=replace(model.problem, C=C), found=left_out(stages, model, solution, C))
+        return kept["found"]
+
+    monkeypatch.setattr(LogStages, "_left_out", keeping)
+    monkeypatch.setattr("ulmus.models._log_stage.FEW", 10**9)
+    rng = np.random.RandomState(0)
+    X = rng.randint(8, size=(2_500, 4)).astype(float)
+    y = (rng.uniform(size=2_500) < 0.04 + 0.06 * (X[:, 0] > 4)).astype(int)
+    quick(class_weight="balanced").fit(X, y)
+    found, problem = kept["found"], kept["problem"]
+    one = len(y) / (2 * np.bincount(y))  # the weight of one row of either class
+    rare = np.flatnonzero(found.T[:, 0] > 0)[:40]
+    exact = []
+    for row in rare:
+        weight = problem.weight.copy()
+        weight[row] = max(weight[row] - one[1], 0.0)
+        exact.append(fit_softmax(replace(problem, rows=replace(problem.rows, weight=weight)), tol=1e-9).F[row])
+    true, near = (losses(targets(found.T[rare]), F) for F in (np.array(exact), found.P[rare]))
+    assert near.mean() == pytest.approx(true.mean(), rel=0.02)
+
+
 def test_every_row_of_a_clean_table_says_how_sure_answers_may_be():
     rng = np.random.RandomState(0)
     y = rng.randint(0, 2, 4000)

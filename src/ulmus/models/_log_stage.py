@@ -131,7 +131,7 @@ class LogStages:
         rows, problem = self.work.rows, model.problem
         if self.work.backend.is_gpu:  # the CPU has these rows too
             problem = unkept(model.landmark_map, rows, C, problem.fit_intercept, self.work.n_jobs)
-        unit = left_out_together(rows.X, rows.T, rows.weight)
+        unit = left_out_together(rows.X, rows.T, rows.weight, rows.unit)
         problem = replace(problem, C=C, rows=replace(problem.rows, unit=unit))
         index, weight = np.arange(len(rows)), np.ones(len(rows)) if rows.weight is None else rows.weight
         if len(rows) > LEFT_OUT:
