@@ -149,13 +149,15 @@ def test_merged_cells_hold_for_all_their_rows(tmp_path):
         sheet.append(["North" if i == 0 else "South" if i == N // 2 else None, i / 10, i])
     sheet.merge_cells(f"A3:A{2 + N // 2}")
     sheet.merge_cells(f"A{3 + N // 2}:A{2 + N}")
+    sheet[f"A{3 + N}"] = "a note"
+    sheet.merge_cells(f"A{3 + N}:C{4 + N}")  # with nothing below it
     book.save(tmp_path / "shops.xlsx")
     batch = read_table(str(tmp_path / "shops.xlsx"))
-    assert batch.column("region").to_pylist() == ["North"] * (N // 2) + ["South"] * (N // 2)
+    assert batch.column("region").to_pylist() == ["North"] * (N // 2) + ["South"] * (N // 2) + ["a note"]
     assert any(
         "column 'region': merged cells were filled down (2; the first spans rows 3 to 32)" in t for t in batch.notes
     )
-    assert batch.column("share").to_pylist() == [i / 10 for i in range(N)]
+    assert batch.column("share").to_pylist() == [*(i / 10 for i in range(N)), None]
 
 
 def test_a_few_numbers_that_are_all_different_are_no_classes(tmp_path):
