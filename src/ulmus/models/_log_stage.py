@@ -145,7 +145,7 @@ class LogStages:
     def _scored(self, model: LogGlobal, best: int) -> tuple[int, LocalChoice, HeldOut]:
         """The trial behind the best local stage, that stage, and its scores of held-out rows.
 
-        Width, penalty and the global model are chosen on the first set, whether they pay all of them say.
+        Width, penalty and the global model are chosen on the first set; all sets decide whether the stage pays.
         """
         effort, rng = self.work.effort, self.work.rng
         places = [best] if model.weaker is None else [best, model.weaker]
