@@ -58,6 +58,23 @@ def test_a_sparse_grid_ends_beside_the_best_C_of_the_full_one(scorer):
     assert sparse.loss.min() <= 1.001 * full.loss.min()
 
 
+def test_copies_that_leave_together_are_left_out_with_all_digits():
+    """Of ten thousand copies of a row so little is left, 1 - u h, that single precision of h says nothing of it."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(900, 3))
+    T = np.sin(3 * X[:, :1]) + 0.1 * rng.normal(size=(900, 1))
+    F = NystromMap(path.MANY + 1, gamma=0.5, random_state=0).fit_transform(X)
+    w = np.where(np.arange(900) < 20, 1e4, 1.0)
+    of_all = RidgePath(Statistics.of(F, T, w))
+    C = np.array([path.SINGLE_REACH / of_all.mean_square])
+    P, h = of_all.leave_one_out(C, w)(F, T, w)
+    assert (w * h)[0, :20].max() > 0.99999
+    for i in range(20):
+        rest = np.arange(len(X)) != i
+        alone, b = RidgePath(Statistics.of(F[rest], T[rest], w[rest])).weights(C)
+        assert np.abs(P[0, i] - (F[i] @ alone[:, 0] + b[0])).max() <= 1e-6
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_leverages_of_many_features_are_those_of_refits_as_far_as_single_precision_reaches(fit_intercept):
     rng = np.random.RandomState(0)
@@ -79,6 +96,8 @@ def test_leverages_of_many_features_are_those_of_refits_as_far_as_single_precisi
         # 2ε√(Ch)‖φ‖ of h, in units of what is left of the row
         off = 3e-5 / (1 - w[i] * h[c, i]) * np.abs(T[i] - P[c, i])
         assert (np.abs(P[c, i] - (F[i] @ alone[:, 0] + b[0])) <= off + 1e-9).all()
+    assert of_all._single(C / 9.1, heaviest=9.0)
+    assert not of_all._single(C, heaviest=9.0)
     of_few = RidgePath(Statistics.of(F[:, : path.MANY], T, w), fit_intercept=fit_intercept)
     assert not of_few._single(C)
     assert not RidgePath(Statistics.of(F, T, w), whitening=np.eye(F.shape[1]))._single(C)

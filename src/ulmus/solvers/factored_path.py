@@ -137,7 +137,7 @@ class FactoredPath:
 
     def _decomposed(self, C: np.ndarray, rows: ScoredRows) -> np.ndarray:
         P = np.empty((len(C), len(rows), self.stats.n_outputs))
-        of_rows = RidgePath(self.stats, fit_intercept=self.fit_intercept).leave_one_out(C)
+        of_rows = RidgePath(self.stats, fit_intercept=self.fit_intercept).leave_one_out(C, rows.unit)
         rows.each(lambda piece, Phi, some: P.__setitem__((slice(None), piece), of_rows(Phi, some.T, some.unit)[0]))
         return P
 

@@ -247,7 +247,7 @@ class Scorer:
     def _held_out(self, paths: list[RidgePath], C: np.ndarray) -> Callable[[np.ndarray, Rows, np.ndarray], np.ndarray]:
         """Predictions ``[C, row, output]`` of rows by models that did not see them."""
         if self.folds is None:
-            leave_one_out = paths[0].leave_one_out(C)
+            leave_one_out = paths[0].leave_one_out(C, self.rows.unit)
             return lambda Phi, rows, _: leave_one_out(Phi, rows.T, rows.unit)[0]
         weights = [path.row_weights(C) for path in paths]
         folds = self.folds
