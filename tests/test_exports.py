@@ -155,3 +155,18 @@ def test_an_export_with_units_and_thousands_is_fitted_and_predicted_row_by_row(t
     predicted = pd.read_csv(out)["prediction"].to_numpy()
     assert len(predicted) == 60
     assert np.corrcoef(predicted, 2 * PEOPLE + 10 * AREA)[0, 1] > 0.99
+
+
+def test_amounts_in_several_currencies_are_told_in_files_and_frames(tmp_path, capsys):
+    prices = [f"{'€$'[k % 3 == 0]}{1000 / (k + 3):.2f}" for k in range(60)]
+    batch = file_of(tmp_path, {"price": prices, "x": [str(k % 7) for k in range(60)], "y": [str(k) for k in range(60)]})
+    schema = learn(batch, "y", "regression")
+    assert "price" in schema.left_out
+    assert main(["fit", str(tmp_path / "t.csv"), "--target", "y", "--model", "nkelm", "--no-baselines"]) == OK
+    words = (
+        "column 'price': amounts in several currencies ('$333.33', '€250.00') are read as words; convert them to one"
+    )
+    assert words in " ".join(capsys.readouterr().err.split())
+    rows = pd.DataFrame({"price": prices, "x": np.arange(60) % 7})
+    assert [(f.kind, f.column) for f in ulmus.check_table(rows).findings] == [(ulmus.UnreadableWarning, "price")]
+    assert ulmus.check_table(rows.assign(price=[text.replace("$", "€") for text in prices])).findings == []

@@ -11,12 +11,14 @@ from sklearn.base import clone
 
 from ulmus._layout import html_table, text_table
 from ulmus.exceptions import LeftOutWarning
-from ulmus.features.findings import Finding, copies, drift, leaks, placeholders, profile, spellings
+from ulmus.features.findings import Finding, copies, currencies, drift, leaks, placeholders, profile, spellings
 from ulmus.features.frames import columns_of, frame_of, read, read_array
 from ulmus.features.table_encoder import TableEncoder
 
 #: Whole numbers with at most this many distinct values are classes, where these are no larger share of the rows.
 FEW, NAMES = 10, 0.8
+#: Kinds of columns whose values are words.
+WORDS = ("category", "text", "id")
 TASKS = ("auto", "classification", "regression")
 
 
@@ -122,6 +124,8 @@ def check_table(
         found += spellings(columns[name], f"column {name!r}: levels", name)
     for name in (name for name in names if prepared.kinds_[name] == "number"):
         found += placeholders(columns[name], f"column {name!r}", name)
+    for name in (name for name in names if prepared.kinds_[name] in WORDS):
+        found += currencies(sorted({str(value).strip() for value in columns[name]}), name)
     if X_new is not None:
         if y is not None and y_new is not None:
             new, known = _targets(y_new)

@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 from ulmus.features.columns import doubt
+from ulmus.features.findings import currencies
 from ulmus.features.written import READ, ambiguous
 from ulmus.tables.errors import TableError
 from ulmus.tables.kinds import distinct_texts, in_two_ways, values, written
@@ -95,6 +96,13 @@ def separator_notes(batch: TableBatch, schema: Schema) -> list[str]:
             text = f"{first!r} is read as {value:.10g}; if that is wrong, use --decimal {other}"
             found.append(str(TableError(text, file=batch.file, column=name)))
     return found
+
+
+def currency_notes(batch: TableBatch, schema: Schema) -> list[str]:
+    """Warnings about columns that are left out, and are amounts in several currencies."""
+    texts = {name: distinct_texts(batch.columns[name]) for name in schema.left_out if name in batch.columns}
+    found = [currencies(values, name) for name, values in texts.items()]
+    return [f"{batch.file}, {one.text}" for some in found for one in some]
 
 
 def date_notes(batch: TableBatch, schema: Schema) -> list[str]:
