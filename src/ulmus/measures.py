@@ -54,14 +54,15 @@ class Answers:
         """As if this share of the rows, which are classes, were answered right where they are wrong, and vice versa."""
         y, known = self.y[rows], self.predicted[rows]
         other = 1 - y.astype(int) if y.ndim > 1 else np.where(y > 0, y - 1, 1)
-        more = (
+        probability, second = (
             None if values is None else np.append(values, 1 - values[rows])
             for values in (self.probability, self.second)
         )
         weight = np.ones(len(self.y)) if self.weight is None else self.weight.astype(float)
         kept = np.where(np.isin(np.arange(len(weight)), rows), 1 - share, 1.0) * weight
         predicted = np.append(self.predicted, np.where(known == y, other, y), axis=0)
-        return Answers(np.append(self.y, y, axis=0), predicted, *more, np.append(kept, share * weight[rows]))
+        both = np.append(kept, share * weight[rows])
+        return Answers(np.append(self.y, y, axis=0), predicted, probability, second, both)
 
     @classmethod
     def of_classes(cls, true: np.ndarray, predicted: np.ndarray, P: np.ndarray, weight: Any = None) -> "Answers":

@@ -128,8 +128,8 @@ def check_table(
         found += currencies(sorted({str(value).strip() for value in columns[name]}), name)
     if X_new is not None:
         if y is not None and y_new is not None:
-            new, known = _targets(y_new)
-            found += copies(M[there], y[there], prepared.transform(X_new)[known], new[known])
+            later, known = _targets(y_new)
+            found += copies(M[there], y[there], prepared.transform(X_new)[known], later[known])
         kept = [name for name in names if name not in prepared.left_out_]
         new = _columns(X_new, names)
         found += drift(profile({name: columns[name] for name in kept}), {name: new[name] for name in kept})

@@ -162,7 +162,7 @@ def kind_of_texts(texts: Sequence[str], counts: np.ndarray, decimal: str = "auto
     kind = None if form is None else Kind("number", form)
     if kind is None or not kind.is_single or decimal != "auto" or separator_in_doubt(texts) != ".":
         return kind
-    return Kind("number", form.replace("plain", "decimal comma")) if separates_thousands(texts) else kind
+    return Kind("number", kind.form.replace("plain", "decimal comma")) if separates_thousands(texts) else kind
 
 
 def _few_words(texts: Sequence[str], found: np.ndarray) -> bool:
