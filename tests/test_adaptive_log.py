@@ -411,6 +411,32 @@ def test_a_global_model_alone_is_calibrated_by_leave_one_out_of_every_row(monkey
     assert np.abs(near - true).mean() < 0.25 * np.abs(inside - true).mean()
 
 
+def test_rows_of_few_levels_leave_with_all_of_their_class_weight(monkeypatch):
+    kept = {}
+    left_out = LogStages._left_out
+
+    def keeping(stages, model, solution, C):
+        kept.update(problem=replace(model.problem, C=C), found=left_out(stages, model, solution, C))
+        return kept["found"]
+
+    monkeypatch.setattr(LogStages, "_left_out", keeping)
+    monkeypatch.setattr("ulmus.models._log_stage.FEW", 10**9)
+    rng = np.random.RandomState(0)
+    X = rng.randint(8, size=(2_500, 4)).astype(float)
+    y = (rng.uniform(size=2_500) < 0.04 + 0.06 * (X[:, 0] > 4)).astype(int)
+    quick(class_weight="balanced").fit(X, y)
+    found, problem = kept["found"], kept["problem"]
+    one = len(y) / (2 * np.bincount(y))  # the weight of one row of either class
+    rare = np.flatnonzero(found.T[:, 0] > 0)[:40]
+    exact = []
+    for row in rare:
+        weight = problem.weight.copy()
+        weight[row] = max(weight[row] - one[1], 0.0)
+        exact.append(fit_softmax(replace(problem, rows=replace(problem.rows, weight=weight)), tol=1e-9).F[row])
+    true, near = (losses(targets(found.T[rare]), F) for F in (np.array(exact), found.P[rare]))
+    assert near.mean() == pytest.approx(true.mean(), rel=0.02)
+
+
 def test_every_row_of_a_clean_table_says_how_sure_answers_may_be():
     rng = np.random.RandomState(0)
     y = rng.randint(0, 2, 4000)
@@ -418,3 +444,16 @@ def test_every_row_of_a_clean_table_says_how_sure_answers_may_be():
     model = quick().fit(X[:2000], y[:2000])
     assert model.local_ is None
     assert log_loss(model, X[2000:], y[2000:]) < 2 / 2000  # 500 rows were held out, and could say 1 / 500
+
+
+def test_rows_that_the_view_does_not_separate_calibrate_with_all_their_weight(monkeypatch):
+    """Of more rows than are left out a sample is taken, in which rows of equal coordinates and labels are one."""
+    monkeypatch.setattr("ulmus.models._log_stage.FEW", 10**9)
+    monkeypatch.setattr("ulmus.models._log_stage.LEFT_OUT", 3_500)
+    rng = np.random.RandomState(0)
+    levels = rng.randint(40, size=(5_000, 2)).astype(float)
+    X = levels + 1e-12 * rng.normal(size=levels.shape)  # equal to the digits of coordinates
+    y = (rng.uniform(size=5_000) < 0.05 + 0.01 * levels[:, 0]).astype(int)
+    left = AdaptiveClassifier(random_state=0, n_jobs=1, effort="fast").fit(X, y).left_out_
+    assert len(left.true) <= 3_200
+    assert_array_equal(np.bincount(left.true, left.weight), np.bincount(y))

@@ -16,6 +16,8 @@ from ulmus import (
     NKELMClassifier,
     NKELMRegressor,
 )
+from ulmus.explain.effects import Effect
+from ulmus.plots.effects import _bunch
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(150, 4))
@@ -85,6 +87,12 @@ def test_a_frame_of_every_kind_is_set_to_levels_dates_and_numbers():
         levels = labels[pair.index("town")]
         assert sorted(levels) == sorted("uvwxyz")
         assert display.effects_[0].average.shape == tuple(len(each) for each in labels)
+
+
+def test_cells_of_years_have_names_of_their_own():
+    years, towns = np.arange(2010.0, 2020.0), np.array(["u", "v"])
+    effect = Effect("partial", ("year", "town"), (years, towns), np.zeros((10, 2)))
+    assert _bunch(effect, 0).grid_values[0].tolist() == [str(int(year)) for year in years]
 
 
 def accumulated_by_definition(predict, rows, j, edges):

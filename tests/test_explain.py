@@ -246,6 +246,20 @@ def test_other_models_are_sampled_with_an_error_that_holds(make):
     assert again.values.tolist() == found.values.tolist()
 
 
+def test_one_pair_of_orders_does_not_pass_for_exact():
+    model = KELMRegressor(kernel="matern32", gamma=0.3, C=10.0).fit(X, Y)
+    found = model.explain(X[:2], X[100:101], interactions=True)
+    assert not found.exact
+    assert np.isnan(found.errors).all()
+    assert np.isnan(found.interaction_errors).all()
+    assert np.isfinite(model.explain(X[:2], X[100:101], rounds=2).errors).all()
+    uneven = model.explain(X[:40], X[100:102], background_weight=[0.95, 0.05], rounds=1)
+    expected = shapley_by_definition(by_definition(model, X[:40], X[100:102], [0.95, 0.05]))[..., 0]
+    assert np.mean(np.abs(uneven.values - expected) < 2 * uneven.errors) > 0.8
+    two = KELMRegressor(kernel="matern32", gamma=0.3, C=10.0).fit(X[:, :2], Y)
+    assert two.explain(X[:2, :2], X[100:101, :2]).exact
+
+
 def test_sampled_values_of_sums_of_pairs_have_no_error():
     model = KELMRegressor(kernel="poly", degree=2, gamma=0.3, C=1.0).fit(X, Y)
     found = model.explain(X[:4], BACKGROUND)

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ulmus
 from data import cases
 from fuzz import coverage, runner, variants
-from fuzz._ties import Choices
+from fuzz._ties import ORDERS, Choices
 from ulmus.tuning import surface
 
 HARNESSES = runner.harnesses()
@@ -45,16 +46,45 @@ if OPEN:
         runner.attempt(HARNESSES[name], seed)
 
 
-@pytest.mark.parametrize(("off", "ties"), [(1e-9, 1), (9e-5, 1), (2e-4, 0), (1e-2, 0)])
-def test_only_losses_that_are_equal_but_for_round_off_are_a_tie(off, ties):
+@pytest.mark.parametrize(
+    ("off", "by_order", "ties"),
+    [
+        (1e-9, 1e-9, 1),
+        (9e-5, 1e-5, 1),
+        (2e-4, 1e-5, 0),
+        (1e-9, 0.0, 0),
+        (9e-4, 5e-4, 1),
+        (2e-3, 5e-4, 0),
+        (2e-3, 2e-3, 0),
+    ],
+)
+def test_only_losses_that_are_equal_but_for_round_off_are_a_tie(off, by_order, ties):
     """The first of two losses is the choice of the first fit; a little more, and it is not that of the second."""
     choices = Choices(surface.lowest, fits=1)
     before = np.array([1.0 + surface.FLAT, 1.0])
     after = np.array([before[0] + off, 1.0])
     assert (choices(before), surface.lowest(after)) == (0, 1)
+    choices.orders = [[before - [by_order / 2, 0.0]], [before - [by_order, 0.0]]]
     choices.fits = 2
     assert (choices(after), choices.ties) == (1 - ties, ties)
     assert choices(after) == 1  # what the first fit was not asked is the second's own choice
+
+
+def test_models_to_which_the_order_of_rows_matters_have_no_ties():
+    """Folds in the order of the rows: other orders move losses by more than round-off does."""
+    rng = np.random.default_rng(0)
+    X, choices = rng.normal(size=(40, 2)), Choices(surface.lowest)
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=40)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(surface, "lowest", choices)
+        for cv in (3, None):
+            model = ulmus.KELMRegressor(gamma=0.3, cv=cv, random_state=0)
+            choices.made, choices.orders, choices.fits = [], [], 1
+            model.fit(X, y)
+            choices.measure(model, X, y, None)
+            _, best = choices.made[-1]
+            assert len(choices.orders) == ORDERS
+            assert choices._round_off(len(choices.made) - 1, 0.0, [best]) == (cv is None)
 
 
 class Sharpened:

@@ -11,7 +11,7 @@ import ulmus
 from ulmus.cli import main
 from ulmus.cli.console import FAILED, OK, guarded
 from ulmus.exceptions import DriftWarning
-from ulmus.features.written import Kind, dates, kind_of_texts
+from ulmus.features.written import Kind, dates, kind_of_texts, numbers
 from ulmus.report.figures import shortened
 from ulmus.tables import TableError
 from ulmus.tables.read import read_table
@@ -91,12 +91,22 @@ def test_a_number_without_a_unit_among_several_units_is_missing_and_told(tmp_pat
     assert "row 9, column 'a': '5' is not a number" in said[0]
 
 
+def test_a_multiple_without_a_unit_among_several_units_is_missing():
+    np.testing.assert_array_equal(numbers(["5 m", "2 km", "5M", "5k"], "plain: #m×"), [5, 2000, np.nan, np.nan])
+    np.testing.assert_array_equal(numbers(["$5", "2M", "5k"], "plain: $#×"), [5, 2e6, 5e3])
+
+
+def test_numbers_in_parentheses_are_negative_with_a_minus_too():
+    np.testing.assert_array_equal(numbers(["(5)", "(-5)", "-5", "($5)", "(-$5)"], "plain: $#"), -5.0)
+
+
 @pytest.mark.parametrize(
     ("texts", "days"),
     [
         (["15 juillet 1993", "1er août 2023", "3 mai 2020"], ["1993-07-15", "2023-08-01", "2020-05-03"]),
         (["15. März 2023", "3. September 2022", "24. Dez. 2021"], ["2023-03-15", "2022-09-03", "2021-12-24"]),
         (["15 de marzo de 2023", "2 de enero de 2020"], ["2023-03-15", "2020-01-02"]),
+        (["3 Jan. 2021", "14 Feb. 2022", "1 Sept. 2020"], ["2021-01-03", "2022-02-14", "2020-09-01"]),
         (["May 3rd, 2021", "June 21st, 2020"], ["2021-05-03", "2020-06-21"]),
         (["2024/05/28 10:03:00 PM GMT+1", "2024/01/06 11:53:54 AM GMT+1"], ["2024-05-28T21:03", "2024-01-06T10:53:54"]),
         (["2024-05-28 10:03:00 UTC", "2024-05-29 11:03:00 UTC"], ["2024-05-28T10:03", "2024-05-29T11:03"]),
@@ -122,6 +132,12 @@ def test_numbers_like_months_are_numbers():
     assert kind_of_texts(["03.20", "12.30"], np.ones(2)).name == "number"
 
 
+def test_whole_numbers_of_json_keep_digits_that_floats_have_not(tmp_path):
+    file, numbers = tmp_path / "rows.jsonl", [12345678901234567890, 12345678901234567891, 7]
+    file.write_text("".join(f'{{"id": {number}, "y": 1.5}}\n' for number in numbers))
+    assert read_table(str(file)).column("id").to_pylist() == [str(number) for number in numbers]
+
+
 def test_merged_cells_hold_for_all_their_rows(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
@@ -133,13 +149,15 @@ def test_merged_cells_hold_for_all_their_rows(tmp_path):
         sheet.append(["North" if i == 0 else "South" if i == N // 2 else None, i / 10, i])
     sheet.merge_cells(f"A3:A{2 + N // 2}")
     sheet.merge_cells(f"A{3 + N // 2}:A{2 + N}")
+    sheet[f"A{3 + N}"] = "a note"
+    sheet.merge_cells(f"A{3 + N}:C{4 + N}")  # with nothing below it
     book.save(tmp_path / "shops.xlsx")
     batch = read_table(str(tmp_path / "shops.xlsx"))
-    assert batch.column("region").to_pylist() == ["North"] * (N // 2) + ["South"] * (N // 2)
+    assert batch.column("region").to_pylist() == ["North"] * (N // 2) + ["South"] * (N // 2) + ["a note"]
     assert any(
         "column 'region': merged cells were filled down (2; the first spans rows 3 to 32)" in t for t in batch.notes
     )
-    assert batch.column("share").to_pylist() == [i / 10 for i in range(N)]
+    assert batch.column("share").to_pylist() == [*(i / 10 for i in range(N)), None]
 
 
 def test_a_few_numbers_that_are_all_different_are_no_classes(tmp_path):

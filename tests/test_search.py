@@ -58,6 +58,23 @@ def test_a_sparse_grid_ends_beside_the_best_C_of_the_full_one(scorer):
     assert sparse.loss.min() <= 1.001 * full.loss.min()
 
 
+def test_copies_that_leave_together_are_left_out_with_all_digits():
+    """Of ten thousand copies of a row so little is left, 1 - u h, that single precision of h says nothing of it."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(900, 3))
+    T = np.sin(3 * X[:, :1]) + 0.1 * rng.normal(size=(900, 1))
+    F = NystromMap(path.MANY + 1, gamma=0.5, random_state=0).fit_transform(X)
+    w = np.where(np.arange(900) < 20, 1e4, 1.0)
+    of_all = RidgePath(Statistics.of(F, T, w))
+    C = np.array([path.SINGLE_REACH / of_all.mean_square])
+    P, h = of_all.leave_one_out(C, w)(F, T, w)
+    assert (w * h)[0, :20].max() > 0.99999
+    for i in range(20):
+        rest = np.arange(len(X)) != i
+        alone, b = RidgePath(Statistics.of(F[rest], T[rest], w[rest])).weights(C)
+        assert np.abs(P[0, i] - (F[i] @ alone[:, 0] + b[0])).max() <= 1e-6
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_leverages_of_many_features_are_those_of_refits_as_far_as_single_precision_reaches(fit_intercept):
     rng = np.random.RandomState(0)
@@ -79,6 +96,8 @@ def test_leverages_of_many_features_are_those_of_refits_as_far_as_single_precisi
         # 2ε√(Ch)‖φ‖ of h, in units of what is left of the row
         off = 3e-5 / (1 - w[i] * h[c, i]) * np.abs(T[i] - P[c, i])
         assert (np.abs(P[c, i] - (F[i] @ alone[:, 0] + b[0])) <= off + 1e-9).all()
+    assert of_all._single(C / 9.1, heaviest=9.0)
+    assert not of_all._single(C, heaviest=9.0)
     of_few = RidgePath(Statistics.of(F[:, : path.MANY], T, w), fit_intercept=fit_intercept)
     assert not of_few._single(C)
     assert not RidgePath(Statistics.of(F, T, w), whitening=np.eye(F.shape[1]))._single(C)
@@ -92,6 +111,10 @@ class ScoredRows:
 
     def __len__(self):
         return len(self.rows)
+
+    @property
+    def unit(self):
+        return self.rows.unit
 
     def each(self, work):
         for piece in (slice(0, len(self) // 2), slice(len(self) // 2, len(self))):
@@ -113,7 +136,7 @@ def test_factors_leave_rows_out_as_the_decomposition_does(C, fit_intercept):
     single = C.max() * np.trace(stats.gram) / stats.weight <= SINGLE_REACH
     tolerance = 3e-6 if single else 1e-12
     np.testing.assert_allclose(path.left_out(C, ScoredRows(F, T, unit)), P, atol=tolerance)
-    np.testing.assert_allclose([path.known[c] for c in np.log2(C)], h, atol=tolerance)
+    np.testing.assert_allclose([path.known[c] for c in np.log2(C)], unit * h, atol=tolerance)
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -135,6 +158,19 @@ def test_leverages_follow_from_those_of_two_C(fit_intercept):
     assert list(path.known) == [1.0, 5.0]
     expected = RidgePath(stats, fit_intercept=fit_intercept).leave_one_out(C[:1] * 2)(F, T, None)[0]
     np.testing.assert_allclose(np.mean((T - more) ** 2), np.mean((T - expected) ** 2), rtol=1e-3)
+
+
+def test_leverages_between_two_C_follow_for_heavy_rows_too():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, size=(1500, 3))
+    F = NystromMap(200, gamma=3.0, random_state=0).fit_transform(X)
+    T, w = np.sin(5 * X[:, :1]) + 0.1 * rng.normal(size=(1500, 1)), np.where(rng.uniform(size=1500) < 0.1, 1e3, 1.0)
+    stats, rows, C = Statistics.of(F, T, w), ScoredRows(F, T, w), 2.0 ** np.array([1.0, 3.0, 5.0])
+    exact = RidgePath(stats).leave_one_out(C)(F, T, w)[0]
+    found = FactoredPath(stats).left_out(C, rows)
+    assert rows.solved == SOME
+    losses = [np.average(((T - P) ** 2)[..., 0], axis=1, weights=w) for P in (found, exact)]
+    np.testing.assert_allclose(*losses, rtol=0.01)
 
 
 def test_leverages_that_do_not_follow_are_solved_for(monkeypatch):
@@ -161,7 +197,7 @@ def test_very_many_features_choose_the_same_C_by_factors(scorer, monkeypatch):
     full = scorer.trial("C", 0.3, features, summary, LOG2_C)
     start = np.log2(full.best_C) + np.array([1.0, 3.0, 5.0])
     monkeypatch.setattr("ulmus.tuning.scorer.VERY_MANY", 50)
-    monkeypatch.setattr("ulmus.tuning.scorer.JUDGED_ROWS", np.inf)
+    monkeypatch.setattr("ulmus.tuning.scorer.SCORED_EACH", np.inf)
     assert scorer.by_factors(60)
     few = scorer.trial("C", 0.3, features, summary, start)
     assert 4 <= len(few.C) <= 6

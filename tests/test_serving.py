@@ -203,6 +203,13 @@ def test_rows_read_without_a_frame_give_the_same_answers(folder, kind, change):
         np.testing.assert_allclose(answer.predictions, predictor.answer(question).predictions, rtol=1e-9)
 
 
+@pytest.mark.parametrize("change", [{"town": ["Rome"]}, {"age": 10**20}, {"town": 3}, {"since": 2021}], ids=str)
+def test_a_question_is_not_read_by_the_values_of_another(folder, change):
+    predictor, plain = served(folder, "adaptive"), Question([row(people(), 1)])
+    _, answer = predictor.answer_together([Question([{**row(people(), 0), **change}]), plain])
+    np.testing.assert_allclose(answer.predictions, predictor.answer(plain).predictions, rtol=1e-9)
+
+
 @lru_cache
 def served(folder, kind):
     path = folder / "price.ulmus"

@@ -61,8 +61,13 @@ def test_digits_that_whitening_multiplies_are_won_back(fit):
     assert off_by(fitted, X, y, w) < 1e-9
 
 
-@pytest.mark.parametrize(("seed", "says"), [(27, True), (6, False)])
+#: A loss of digits near the limit, on either side of it.
+LOSS = {True, False}
+
+
+@pytest.mark.parametrize(("seed", "says"), [(196, {True}), (445, {True}), (28, {False}), (52, LOSS), (6, LOSS)])
 def test_sums_without_a_second_pass_warn_of_what_was_lost_and_not_of_a_bound(seed, says):
+    """The limit is 1e-6. Round-off of one processor is ten times that of another; three losses are further from it."""
     X, y, w = close_rows(seed=seed)
     steps = Steps(model())
     steps.begin(steps.read(X, y))
@@ -71,10 +76,12 @@ def test_sums_without_a_second_pass_warn_of_what_was_lost_and_not_of_a_bound(see
         fitted = steps.finish(steps.summarise(steps.rows(X, y, w)), steps.rows(X, y, w))
     off = off_by(fitted, X, y, w)
     assert off > 1e-9  # one pass alone
-    assert len(told) == says
-    if says:
+    assert len(told) in says
+    if told:
         said = float(re.search(r"may be off by (\S+) of", str(told[0].message))[1])
         assert off < said < 1e3 * off  # the bound by both condition numbers is 1e5 times as large
+    else:
+        assert off < 1e-6
 
 
 def test_digits_measured_on_a_sample_of_many_rows_are_those_that_are_lost():

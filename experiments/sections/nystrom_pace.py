@@ -3,8 +3,8 @@
     python -m experiments.sections.nystrom_pace [--rows N] [--repeats K]
 
 The three cases at CovType's shape, with fewer rows: fit and predict of NKELM in float64 and float32 beside
-scikit-learn's `Nystroem` and `Ridge` with the same landmarks, in turns. Processor seconds tell how much work there is,
-whoever else is at work; the floor is that of section (a) at the rate of a product measured in between.
+scikit-learn's `Nystroem` and `Ridge` with the same landmarks, in turns. Processor seconds measure the work,
+whatever else is running; the floor is that of section (a) at the rate of a product measured in between.
 """
 
 import argparse

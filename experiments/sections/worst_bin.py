@@ -51,12 +51,13 @@ class Run:
         if not task.regression:
             return None
         model = AdaptiveRegressor(random_state=seed, n_jobs=1).fit(task.X, task.y)
-        told = model.predict_distribution(task.X_test)
+        forecast = model.predict_distribution(task.X_test)
         held = model.spread_.rows
-        errors, scores = (held.T - held.P)[:, 0], told.scores[:, 0]
+        errors, scores = (held.T - held.P)[:, 0], forecast.scores[:, 0]
         known = scores != 0
         sizes = errors[known] / scores[known]
-        return cls(scores[known], told.weight[known, 0], sizes, told.location[:, 0], told.width[:, 0], task.y_test)
+        new = forecast.location[:, 0], forecast.width[:, 0], task.y_test
+        return cls(scores[known], forecast.weight[known, 0], sizes, *new)
 
 
 def conformal(scores: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -113,8 +114,8 @@ def curves(run: Run, share: float) -> np.ndarray:
     along = z[k] + (run.scores - K[rows, k]) * (z[k + 1] - z[k]) / (K[rows, k + 1] - K[rows, k])
     c, K = conformal(along, run.weight), knots(run.widths)
     k = np.clip(np.searchsorted(z, c) - 1, 0, len(z) - 2)
-    told = K[:, k] + (K[:, k + 1] - K[:, k]) * (c - z[k]) / (z[k + 1] - z[k])
-    return run.P[:, None] + run.widths[:, None] * told
+    Q = K[:, k] + (K[:, k + 1] - K[:, k]) * (c - z[k]) / (z[k + 1] - z[k])
+    return run.P[:, None] + run.widths[:, None] * Q
 
 
 DESIGNS: dict[str, Callable[[Run], np.ndarray]] = {
@@ -127,7 +128,7 @@ DESIGNS: dict[str, Callable[[Run], np.ndarray]] = {
 }
 
 
-def judged(Q: np.ndarray, y: np.ndarray) -> list[float]:
+def scored(Q: np.ndarray, y: np.ndarray) -> list[float]:
     """Coverage of the worst bin and of all rows at 90 %, interval score, CRPS."""
     ends = Q[:, [1, 7]]
     inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
@@ -154,7 +155,7 @@ def main() -> None:
         if runs[0] is None:
             continue
         for design, intervals in DESIGNS.items():
-            found[design].append(np.mean([judged(intervals(run), run.y) for run in runs if run], axis=0))
+            found[design].append(np.mean([scored(intervals(run), run.y) for run in runs if run], axis=0))
         print(name, *(f"{each[-1][0]:.1f}" for each in found.values()), flush=True)
     first, lines = np.array(found["as it is"]), []
     for design, each in found.items():

@@ -68,7 +68,7 @@ class DeviceLeaves:
         return np.asarray(total / mass)
 
     def _batches(self, copies: int) -> "Iterator[LeavesTogether]":
-        """The leaves, as many at a time as so many matrices of each fit."""
+        """The leaves, as many at a time as memory has room for, with ``copies`` matrices of each."""
         most = max(len(rows) for rows, _ in self.tasks)
         width = max(1, batches.BATCH_BYTES // (8 * copies * most**2))
         for first in range(0, len(self.tasks), width):

@@ -27,7 +27,7 @@ class Explanation:
     output_names : list of str or None
         Classes, where there are several scores.
     errors : ndarray
-        Standard errors of ``values``; 0 where these are exact.
+        Standard errors of ``values``; 0 where these are exact, NaN where one pair of orders shows none.
     interactions : ndarray of shape (n_samples, n_features, n_features) or one more, or None
         Where they were asked for: values of pairs of inputs, half on either side of the diagonal; rows add up to
         ``values``.

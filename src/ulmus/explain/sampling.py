@@ -40,6 +40,8 @@ def sampled_values(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Values of every row and their standard errors: ``[row, player, output]``.
 
+    A single pair of orders of more than two players shows no spread: then errors are NaN.
+
     Parameters
     ----------
     score : callable
@@ -59,10 +61,20 @@ def sampled_values(
             total[piece] += mean
             squares[piece] += np.einsum("xbgk,b->xgk", pairs**2, weight)
     values = total / rounds
-    # the spread of single pairs holds that between background rows, which all take part: this errs on the safe side
-    spread = np.maximum(squares / rounds - values**2, 0.0)
-    effective = rounds / float((weight**2).sum())
-    return values, np.sqrt(spread / max(effective - 1.0, 1.0))
+    return values, _standard_errors(values, squares / rounds, rounds, weight, d)
+
+
+def _standard_errors(mean: np.ndarray, square: np.ndarray, rounds: int, weight: np.ndarray, d: int) -> np.ndarray:
+    """Standard errors of means, from mean squares of what each background row says in each round, of d players.
+
+    They hold the spread between background rows, which all take part, and so are too large rather than too small.
+    """
+    if d <= 2:  # an order and its opposite, or a coalition and its complement, are all there are
+        return np.zeros(mean.shape)
+    freedom = rounds / float((weight**2).sum()) - 1.0
+    if freedom < 1e-9:
+        return np.full(mean.shape, np.nan)
+    return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0) / freedom))
 
 
 def _pairs(
@@ -118,7 +130,7 @@ def sampled_interactions(
                 total[row] += np.einsum("bpk,b->pk", pairs, weight[piece])
                 squares[row] += np.einsum("bpk,b->pk", pairs**2, weight[piece])
     mean = total / rounds
-    spread = np.sqrt(np.maximum(squares / rounds - mean**2, 0.0) / max(rounds / float((weight**2).sum()) - 1.0, 1.0))
+    spread = _standard_errors(mean, squares / rounds, rounds, weight, d)
     out = np.zeros((2, len(U), d, d, n_outputs))
     for array, found in zip(out, (mean, spread), strict=True):
         array[:, first, second] = array[:, second, first] = found

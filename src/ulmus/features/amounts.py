@@ -113,7 +113,7 @@ def taken_apart(text: str) -> tuple[str, str] | None:
     core, sign = found["core"], found["sign"] or ""
     if sign and core[0] in "+-":
         return None
-    negative = (sign == "-") != bool(found["open"])
+    negative = sign == "-" or bool(found["open"])  # (5) is -5, and so is (-5)
     return ("-" if negative else "") + core, squares(f"{found['before'] or ''}#{found['after'] or ''}")
 
 
@@ -142,7 +142,7 @@ def squares(mark: str) -> str:
 def read_beside(text: str, mark: str) -> tuple[str, float] | None:
     """The number in a text that has this beside it, as it is written, and its factor; None where it has something else.
 
-    A number with nothing beside it is taken as well, unless it may be in any of several units.
+    A number with nothing but a multiple beside it is taken as well, unless it may be in any of several units.
     """
     base = mark.removesuffix(MULTIPLES)
     several = base != mark
@@ -150,7 +150,7 @@ def read_beside(text: str, mark: str) -> tuple[str, float] | None:
     if found is not None and (found[1] == (base or "#") or (found[1] == "#" and takes_bare(mark))):
         return found[0], 1.0
     multiple = multiplied(text) if several else None
-    if multiple is None or multiple[1] not in (base, "#"):
+    if multiple is None or not (multiple[1] == base or (multiple[1] == "#" and takes_bare(mark))):
         return None
     return multiple[0], multiple[2]
 

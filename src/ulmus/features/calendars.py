@@ -19,7 +19,7 @@ _NAMES = {
     "nov": "november novembre noviembre novembro",
     "dec": "december dezember dez décembre déc decembre diciembre dic dicembre dezembro",
 }
-_ENGLISH = {other: name for name, others in _NAMES.items() for other in others.split()}
+_ENGLISH = {other: name for name, others in _NAMES.items() for other in (name, *others.split())}
 _WORD = re.compile(r"[^\W\d_]+\.?")
 _ORDINAL = re.compile(r"(?<=\d)(?:(?:st|nd|rd|th)(?=,|\s)|(?:er|\.)(?=\s+[^\W\d_]))", re.IGNORECASE)
 _OF = re.compile(r"(?<=\s)(?:de|of)\s+", re.IGNORECASE)

@@ -81,7 +81,7 @@ class Column:
 
 
 class NamedArrays(dict[str, np.ndarray]):
-    """The columns of a table as arrays, by name: a frame without one, which a few rows cost more than their answer."""
+    """The columns of a table as arrays, by name: for a few rows a data frame costs more than their predictions."""
 
 
 def _word(kind: str, value: float) -> str:

@@ -207,15 +207,19 @@ def _distinct(X: Any, count: int, weight: np.ndarray | None, seed: int) -> tuple
     return index, mass
 
 
-def left_out_together(X: Any, T: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+def left_out_together(
+    X: Any, T: np.ndarray, weight: np.ndarray | None, one: np.ndarray | None = None
+) -> np.ndarray | None:
     """The weight that goes when a row is left out: that of all its copies. None means 1 for every row.
 
     Rows with equal inputs and equal targets are copies of one, as a weight is: were only one of them left out, models
     would be scored on rows that they know. But inputs of few levels meet by chance: where there are only such columns
     (:func:`meet_by_chance`), or most rows with equal inputs differ in their targets, equal rows are observations of
-    their own, and leave one at a time.
+    their own, and leave one at a time. ``one`` is the weight of a single one, where it is known: weights may be counts
+    times class weights.
     """
-    one = None if weight is None else np.minimum(weight, 1.0)
+    if one is None and weight is not None:
+        one = np.minimum(weight, 1.0)
     if len(T) > MOST_COMPARED:
         return one
     X = np.asarray(X) if hasattr(X, "rows_of_small_keys") else X

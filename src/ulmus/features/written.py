@@ -36,7 +36,7 @@ MISSING = frozenset(
 )
 #: Share of the values that must be of a kind for a column to be of it.
 MOSTLY = 0.9
-#: The same for numbers, where all others are one of so many words ("refused", "not measured").
+#: The same for numbers, where all others are one of this many words ("refused", "not measured").
 MOST, WORDS = 0.7, 3
 #: Texts by which forms of dates are shortlisted.
 FIRST = 200

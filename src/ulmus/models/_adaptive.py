@@ -131,7 +131,7 @@ class AdaptiveModel(Model):
         return Outcome(weights, held_out)
 
     def _asked_of_trees(self, stages: Stages) -> tuple[float, bool, int] | None:
-        """The share of the loss that trees must take away to join, whether a glance may do, and parts left out in turn.
+        """The share of the loss that trees must take away to join, whether the first decide, and in how many parts.
 
         None where they cannot: they may fall anywhere, and have squares or the log loss.
         """

@@ -15,8 +15,8 @@ MANY_ROWS = 200_000
 class TreeGains:
     """Trees are taken where they lower the loss of rows left out by a share: of ``labels``, and of ``numbers``.
 
-    None for what they are not grown for. After a ``glance`` only those grow on that promise something. Where the rows
-    left out are most of all, trees are grown once without each of so many ``parts``.
+    None for what they are not grown for. With ``glance`` the first trees decide whether more are grown. Where the rows
+    left out are most of all, trees are grown once without each of this many ``parts``.
     """
 
     labels: float

@@ -48,7 +48,7 @@ def score_local(
 ) -> tuple[LocalChoice, HeldOut]:
     """The best stage and its predictions of rows held out; ``P`` are those of global models that did not see each set.
 
-    Width and penalty are chosen on the first set; whether they pay is told by all sets.
+    Width and penalty are chosen on the first set; whether they pay all sets say.
     """
     choices, parts = list[LocalChoice](), list[HeldOut]()
     for mask, predicted in zip(held, P, strict=True):

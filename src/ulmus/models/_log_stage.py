@@ -23,7 +23,7 @@ from ulmus.tuning.metric import quietly
 
 #: Where all rows and landmarks lower the loss by this share, beside few of both, more landmarks are tried.
 MORE = 0.04
-#: Width and penalty are sought on leaves so many times smaller.
+#: Width and penalty are sought on leaves this many times smaller.
 SMALLER = 4
 #: Another global model is followed where leaves on it, at width and penalty of the first, lose less than this factor.
 NEARLY = 1.01
@@ -131,13 +131,12 @@ class LogStages:
         rows, problem = self.work.rows, model.problem
         if self.work.backend.is_gpu:  # the CPU has these rows too
             problem = unkept(model.landmark_map, rows, C, problem.fit_intercept, self.work.n_jobs)
-        unit = left_out_together(rows.X, rows.T, rows.weight)
+        unit = left_out_together(rows.X, rows.T, rows.weight, rows.unit)
         problem = replace(problem, C=C, rows=replace(problem.rows, unit=unit))
-        index = np.arange(len(rows))
+        index, weight = np.arange(len(rows)), np.ones(len(rows)) if rows.weight is None else rows.weight
         if len(rows) > LEFT_OUT:
-            index = distinct_pairs(rows, LEFT_OUT, self.work.rng)[0]
-        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-        return self._answered(index, left_out(problem, solution, index), weight[index])
+            index, weight = distinct_pairs(rows, LEFT_OUT, self.work.rng)
+        return self._answered(index, left_out(problem, solution, index), weight)
 
     def _answered(self, place: np.ndarray, F: np.ndarray, weight: np.ndarray) -> HeldOut:
         """Scores of rows by models that did not see them."""
@@ -146,7 +145,7 @@ class LogStages:
     def _scored(self, model: LogGlobal, best: int) -> tuple[int, LocalChoice, HeldOut]:
         """The trial behind the best local stage, that stage, and its scores of held-out rows.
 
-        Width, penalty and the global model are chosen on the first set, whether they pay is told by all of them.
+        Width, penalty and the global model are chosen on the first set; all sets decide whether the stage pays.
         """
         effort, rng = self.work.effort, self.work.rng
         places = [best] if model.weaker is None else [best, model.weaker]

@@ -109,7 +109,7 @@ class SquaredStages:
         return choice, held_out
 
     def _leaves(self, rest: Rows, choice: LocalChoice, rounds: int, rng: np.random.RandomState) -> LocalKernels:
-        """Leaves of so many partitions, fitted to what a global model leaves over."""
+        """Leaves of this many partitions, fitted to what a global model leaves over."""
         size, gamma = self.work.effort.leaf(len(rest)), choice.width * self.work.view.gamma
         rounds = rounds if len(rest) > size else 1  # there is but one way to put all rows into one leaf
         partitions = tuple(self.work.backend.partition(rest.X, size, rng) for _ in range(rounds))

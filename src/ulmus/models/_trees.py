@@ -23,7 +23,7 @@ COARSE, FINE = ({"method": "bounded", "options": {"xatol": close}} for close in 
 #: Trees grow on where the first of them, beside the kernels, lower the loss of rows left out by this share of what it
 #: takes for them to be taken.
 HOPE = 0.3
-#: What trees gain must be so many standard errors, and so many nats of all rows left out together, at least.
+#: What trees gain, at least: in standard errors, and in nats of all rows left out together.
 CHANCE, NATS = 1.0, 1.0
 
 
@@ -32,8 +32,8 @@ def with_trees(
 ) -> Stages:
     """Kernels and trees, by the share that the rows held out of the stages are best answered with.
 
-    Trees are taken where that lowers their loss by the share ``gain``; after a ``glance`` at the first of them the rest
-    may not be grown, and they are grown without each of several ``parts`` of the rows. ``rows`` are those of the stages
+    Trees are taken where that lowers their loss by the share ``gain``; with ``glance`` the first of them decide whether
+    the rest are grown. They are grown without each of several ``parts`` of the rows. ``rows`` are those of the stages,
     in their units. Answers are the mean of two models' answers, or log-odds.
     """
     held_out, by_log = stages.held_out, stages.loss == "log"
@@ -119,9 +119,9 @@ def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool) -> Share:
 
 def mixed(stages: Stages, trees: BoostedTrees, answers: np.ndarray, share: float) -> Stages:
     """The stages and the trees, each by its weight; rows held out are answered by both."""
-    held_out, told = stages.held_out, ~np.isnan(answers).any(axis=1)
+    held_out, known = stages.held_out, ~np.isnan(answers).any(axis=1)
     P = held_out.P.copy()
-    P[told] += share * (answers - P)[told]
+    P[known] += share * (answers - P)[known]
     return replace(
         stages,
         beta=(1 - share) * stages.beta,

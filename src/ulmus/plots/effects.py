@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.inspection import PartialDependenceDisplay
 from sklearn.utils import Bunch
 
+from ulmus._numbers import number
 from ulmus.explain.effects import Effect
 from ulmus.plots.axes import axes_for
 
@@ -118,7 +119,7 @@ def _bunch(effect: Effect, output: int) -> Bunch:
     average = effect.average[..., output] if several else effect.average
     each = None if effect.individual is None else effect.individual[None]
     grid = [
-        np.array([f"{v:.3g}" for v in values]) if _mixed(effect) and not _levels(values) else values
+        np.array([number(v) for v in values]) if _mixed(effect) and not _levels(values) else values
         for values in effect.grid
     ]
     return Bunch(average=average[None], individual=each, grid_values=grid)

@@ -81,7 +81,7 @@ class Predictor:
             return error
 
     def _joined(self, questions: list[Question]) -> Any:
-        """The columns of all rows; None where one of them has a warning."""
+        """The columns of all rows; None where one has a warning, or where a question might be read otherwise alone."""
         rows = [row for question in questions for row in question.rows]
         if not rows:
             return None
@@ -92,6 +92,8 @@ class Predictor:
             except KeyError:
                 return None
             plain = _plain(given, kind)
+            if plain is None and not _alike(given):
+                return None
             if plain is None:
                 known = values(batch_of_rows([{name: value} for value in given]).column(name), kind)
                 if len(known.wrong):
@@ -135,3 +137,11 @@ def _plain(given: list[Any], kind: Kind) -> np.ndarray | None:
     if kind.name in ("category", "text") and types == {str} and all(word == word.strip() for word in given):
         return np.array(["" if word in MISSING else word for word in given], dtype=object)
     return None
+
+
+def _alike(given: list[Any]) -> bool:
+    """Whether the type of a column is the same for any of its values, so that no row is read by those of others."""
+    types = set(map(type, given))
+    if types <= {int, float, type(None)}:
+        return all(value is None or -LONG < value < LONG for value in given)
+    return types <= {str, type(None)} or types <= {bool, type(None)} or types == {list}

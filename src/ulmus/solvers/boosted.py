@@ -28,7 +28,8 @@ DEPTH, RATE, PENALTY = 5, 0.2, 1.0
 BINS, COLUMNS = 128, 64
 #: Draws of rows, with replacement, by which a tree chooses its thresholds, and rows that all trees learn from, at most.
 DRAWS, MANY = 6_000, 50_000
-#: Trees of the first glance, trees that are added before rows left out are asked again, and trees in all, at most.
+#: Trees after which it is decided whether more are grown, trees that are added before the next look at rows left out,
+#: and trees in all, at most.
 GLANCE, CHUNK, MOST = 40, 20, 200
 #: Chunks without a lower loss after which growing ends.
 PATIENCE = 2
@@ -145,7 +146,7 @@ class Boosting:
         self.fitted, self.answers = (np.tile(mean, (len(U), 1)) for U in (self.rows.X, self.asked))
 
     def grow(self, count: int, n_jobs: int | None = 1) -> np.ndarray:
-        """Answers of so many trees, of which the missing are grown; threads share the rows of each."""
+        """Answers of the first ``count`` trees, of which the missing are grown; threads share the rows of each."""
         while len(self.trees) < count:
             self._grow(n_jobs)
         return self.answers.copy()
@@ -261,7 +262,7 @@ def grown_trees(
         return Boosting(rows.take(known), rows.X[part == k], by_log, np.random.RandomState(seed))
 
     def answered(models: Sequence[Boosting], count: int) -> np.ndarray:
-        """Answers of so many trees, of which the missing are grown."""
+        """Answers of the first ``count`` trees, of which the missing are grown."""
         Q = np.full(rows.T.shape, np.nan)
         within = n_jobs if len(models) == 1 else 1  # several share the threads
         found = engine.ordered_map(lambda one: one.grow(count, within), models, n_jobs)
@@ -292,7 +293,7 @@ def answer_losses(T: np.ndarray, Q: np.ndarray, by_log: bool) -> np.ndarray:
 
 
 def _together(models: Sequence[Boosting], size: int) -> BoostedTrees:
-    """The mean of models, by their first so many trees."""
+    """The mean of models, each by its first trees."""
     columns = zip(*(tree for model in models for tree in model.trees[:size]), strict=True)
     feature, threshold, value = (np.stack(each) for each in columns)
     constant = np.mean([model.constant for model in models], axis=0)

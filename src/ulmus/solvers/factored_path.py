@@ -6,7 +6,7 @@ With :math:`\Phi^TW\Phi + I/C = LL^T`, weights cost :math:`L^3/3` and the levera
 it follows from these. The logit is taken as linear in :math:`\log C`, and what that misses as a quadratic function of
 both logits, whose coefficients come from some rows, with leverages from the smallest to the largest, for which the
 solve is made. On them it also shows how well that does; where :math:`1 - h` is off by more than :data:`CLOSE`, every
-row is solved for.
+row is solved for. Where a weight u leaves with a row, h is :math:`u\|L^{-1}\phi\|^2`, which is what has to be near 1.
 """
 
 from collections.abc import Callable
@@ -33,6 +33,10 @@ class ScoredRows(Protocol):
 
     def __len__(self) -> int: ...
 
+    @property
+    def unit(self) -> np.ndarray | None:
+        """The weight that leaves with each of them; None where it is 1."""
+
     def each(self, work: Callable[[slice, np.ndarray, Rows], None]) -> None:
         """Call with pieces of the rows: which they are, their features and the rows; on threads."""
 
@@ -54,7 +58,9 @@ class FactoredPath:
     def left_out(self, C: np.ndarray, rows: ScoredRows) -> np.ndarray:
         """Predictions ``[C, row, output]`` of rows by the models without them, always of the same rows."""
         used = self.stats.centred() if self.fit_intercept else self.stats
-        single = float(np.max(C)) * float(np.trace(self.stats.gram)) / self.stats.weight <= SINGLE_REACH
+        unit = np.ones(len(rows)) if rows.unit is None else rows.unit
+        reach = float(np.max(C)) * float(np.max(unit)) * float(np.trace(self.stats.gram)) / self.stats.weight
+        single = reach <= SINGLE_REACH
 
         def factored(c: float) -> tuple[np.ndarray, np.ndarray] | None:
             A = np.array(used.gram, order="F")
@@ -69,13 +75,13 @@ class FactoredPath:
         roots, weights = zip(*factors, strict=True)
         powers = np.log2(C)
         solved = self._to_solve(powers)
-        residual, h, T, unit = self._pass(rows, [roots[k] for k in solved], weights)
-        self.known |= {float(powers[k]): h[j] for j, k in enumerate(solved)}
+        residual, h, T = self._pass(rows, [roots[k] for k in solved], weights)
+        self.known |= {float(powers[k]): unit * h[j] for j, k in enumerate(solved)}
         leverages = np.empty((len(C), len(rows)))
         for k, power in enumerate(powers):
             known = self.known.get(power)
-            leverages[k] = self._between(power, roots[k], rows) if known is None else known
-        return leave_out(T, residual, 1.0 - (leverages if unit is None else unit * leverages))
+            leverages[k] = self._between(power, roots[k], rows, unit) if known is None else known
+        return leave_out(T, residual, 1.0 - leverages)
 
     def _to_solve(self, powers: np.ndarray) -> list[int]:
         """Which of the powers do not lie between two that are known, or will be."""
@@ -87,12 +93,12 @@ class FactoredPath:
 
     def _pass(
         self, rows: ScoredRows, roots: list[np.ndarray], weights: tuple[np.ndarray, ...]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-        """Residuals for all weights, leverages for these factors, targets, and the weights of one copy."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Residuals for all weights, leverages of a weight of 1 for these factors, and targets."""
         n, stacked = len(rows), np.concatenate(weights, axis=1)
-        T, unit = np.empty((n, self.stats.n_outputs)), np.empty(n)
-        residual, h = np.empty((len(weights), n, self.stats.n_outputs)), np.empty((len(roots), n))
-        shift, weighed = self.target_mean - (self.centre @ stacked).reshape(len(weights), -1), []
+        T, h = np.empty((n, self.stats.n_outputs)), np.empty((len(roots), n))
+        residual = np.empty((len(weights), n, self.stats.n_outputs))
+        shift = self.target_mean - (self.centre @ stacked).reshape(len(weights), -1)
 
         def work(piece: slice, Phi: np.ndarray, some: Rows) -> None:
             T[piece] = some.T
@@ -100,12 +106,9 @@ class FactoredPath:
             residual[:, piece] = some.T - fitted
             for k, root in enumerate(roots):
                 h[k, piece] = self._leverages(root, Phi)
-            if some.unit is not None:
-                unit[piece] = some.unit
-                weighed.append(piece)
 
         rows.each(work)
-        return residual, h, T, unit if weighed else None
+        return residual, h, T
 
     def _leverages(self, root: np.ndarray, Phi: np.ndarray) -> np.ndarray:
         V = self._workspace.array("solved", Phi.shape, root.dtype)
@@ -113,7 +116,7 @@ class FactoredPath:
         solve_lower_transposed(root, V)
         return np.einsum("ij,ij->i", V, V).astype(np.float64) + self.constant
 
-    def _between(self, power: float, root: np.ndarray, rows: ScoredRows) -> np.ndarray:
+    def _between(self, power: float, root: np.ndarray, rows: ScoredRows, unit: np.ndarray) -> np.ndarray:
         """Leverages at a power between two of which they are known."""
         beside = _beside(power, list(self.known))
         assert beside is not None
@@ -121,20 +124,20 @@ class FactoredPath:
         share = (power - beside[0]) / (beside[1] - beside[0])
         line = low + share * (high - low)
         places = np.argsort(low + high, kind="stable")[np.linspace(0, len(low) - 1, min(SOME, len(low))).astype(int)]
-        exact = self._leverages(root, rows.some(places))
+        exact = unit[places] * self._leverages(root, rows.some(places))
         terms = np.column_stack([np.ones(len(low)), low, high, low * low, low * high, high * high])
         line += terms @ np.linalg.lstsq(terms[places], _logit(exact) - line[places], rcond=None)[0]
         found = 1.0 / (1.0 + np.exp(-line))
         off = (1.0 - found[places]) / np.maximum(1.0 - exact, INSIDE) - 1.0
         if np.sqrt(np.mean(off**2)) <= CLOSE:
             return found
-        rows.each(lambda piece, Phi, _: found.__setitem__(piece, self._leverages(root, Phi)))
+        rows.each(lambda piece, Phi, _: found.__setitem__(piece, unit[piece] * self._leverages(root, Phi)))
         self.known[power] = found
         return found
 
     def _decomposed(self, C: np.ndarray, rows: ScoredRows) -> np.ndarray:
         P = np.empty((len(C), len(rows), self.stats.n_outputs))
-        of_rows = RidgePath(self.stats, fit_intercept=self.fit_intercept).leave_one_out(C)
+        of_rows = RidgePath(self.stats, fit_intercept=self.fit_intercept).leave_one_out(C, rows.unit)
         rows.each(lambda piece, Phi, some: P.__setitem__((slice(None), piece), of_rows(Phi, some.T, some.unit)[0]))
         return P
 

@@ -216,7 +216,7 @@ def fit_kernel_softmax(
 ) -> DualLogSolution:
     """The minimiser for a kernel matrix, whose upper triangle is overwritten.
 
-    With ``leave_one_out`` also the scores of rows (of the ``last`` so many) by the model without them (without
+    With ``leave_one_out`` also the scores of rows (of the ``last`` ones) by the model without them (without
     ``unit`` of their weight), to second order; of many rows classes are taken one by one, with a factor for each.
     Offsets are taken as they are. ``begun`` is the solution for another penalty.
     """

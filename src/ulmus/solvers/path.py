@@ -115,12 +115,15 @@ class RidgePath(Spectrum):
         condition = float(shrink.max(initial=1.0) / shrink.min(initial=1.0))
         return Solution(beta, intercept, "eigenvalues", condition, leverage)
 
-    def leave_one_out(self, C: np.ndarray) -> LeaveOneOut:
-        """Function that gives exact leave-one-out predictions of rows that are in the statistics, for every C."""
+    def leave_one_out(self, C: np.ndarray, unit: np.ndarray | None = None) -> LeaveOneOut:
+        """Function that gives exact leave-one-out predictions of rows that are in the statistics, for every C.
+
+        ``unit`` are the weights that leave with those rows, where they are not 1: heavy ones need more digits of h.
+        """
         shrink = self._shrink(C)
         shrunk = (self.Z[:, None, :] * shrink[:, :, None]).reshape(len(self.s), -1)
         constant = 1.0 / self.total if self.fit_intercept else 0.0
-        dtype = np.float32 if self._single(C) else np.float64
+        dtype = np.float32 if self._single(C, _heaviest(unit)) else np.float64
         V, spread = self.V.astype(dtype, copy=False), shrink.astype(dtype, copy=False)
         offset = self.centre @ self.U
         weights = self.V @ shrunk if dtype == np.float32 else None
@@ -139,12 +142,20 @@ class RidgePath(Spectrum):
 
         return of_rows
 
-    def _single(self, C: np.ndarray) -> bool:
-        """Whether single precision is enough for leverages; rows that are not white lose more in the rotation."""
+    def _single(self, C: np.ndarray, heaviest: float = 1.0) -> bool:
+        """Whether single precision is enough for leverages; rows that are not white lose more in the rotation.
+
+        Of a row of weight u, u h has to have digits: the leverage h is 1/u at most, and off by the root of that.
+        """
         highest = float(np.max(C, initial=0.0))
         if self.rough and highest > 0 and len(self.s) >= SEVERAL:
             size = np.sqrt(len(self.s)) if self.V is not self.U else np.sqrt(self.mean_square)  # of a row
-            lost = np.linalg.norm(self.V, axis=0) / np.sqrt(self.s + 1.0 / highest)
+            lost = np.sqrt(heaviest) * np.linalg.norm(self.V, axis=0) / np.sqrt(self.s + 1.0 / highest)
             return 2.0 * float(np.finfo(np.float32).eps) * size * float(lost.max(initial=0.0)) <= ROUGH
         white = self.V is self.U and len(self.s) > MANY
-        return white and highest * self.mean_square <= SINGLE_REACH
+        return white and highest * heaviest * self.mean_square <= SINGLE_REACH
+
+
+def _heaviest(unit: np.ndarray | None) -> float:
+    """The largest weight that leaves with a row, and at least 1."""
+    return 1.0 if unit is None else float(np.max(unit, initial=1.0))

@@ -52,6 +52,8 @@ class Precision:
 
 DOUBLE = Precision()
 SINGLE = Precision(np.float32, tolerance=1e-4, negligible=1e-4, correct=np.inf, give_up=1.0)
+#: Round-off of fewer rows than these does not average out, and correcting it costs hardly anything.
+FEW_ROWS, CAREFUL = 2048, replace(DOUBLE, correct=1e-8)
 
 
 @dataclass(frozen=True)
@@ -389,7 +391,8 @@ def fit_ridge(problem: Problem, stats: Statistics | None = None) -> Solution:
     if len(problem.rows) < problem.features.n_features_out:
         return fit_dual(problem)
     single = problem.rows.X.dtype == np.float32 and stats is None
-    for precision in (SINGLE, DOUBLE) if single else (DOUBLE,):
+    double = CAREFUL if len(problem.rows) < FEW_ROWS else DOUBLE
+    for precision in (SINGLE, double) if single else (double,):
         solution = fit_gram(problem, precision, stats)
         if solution is not None:
             return replace(solution, form=f"gram {np.dtype(precision.dtype).name}")

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ulmus import engine
-from ulmus.solvers.ridge import NormalEquations, Precision, Problem, Solution
+from ulmus.solvers.ridge import FEW_ROWS, NormalEquations, Precision, Problem, Solution
 from ulmus.statistics import Statistics
 
 #: Rows of the sample, at most, and the share of all that they are, at most; fewer than the last are not sampled.
-SAMPLED_ROWS, SHARE, FEWEST = 1024, 1 / 8, 2048
+SAMPLED_ROWS, SHARE, FEWEST = 1024, 1 / 8, FEW_ROWS
 #: Work of a kernel value, in multiplications, beside its product.
 EXPONENTIAL = 10
 #: Factor by which a measured loss may be too small.

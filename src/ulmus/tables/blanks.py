@@ -15,7 +15,7 @@ import numpy as np
 from ulmus.tables.errors import TableError
 from ulmus.tables.pieces import is_number
 
-#: Lines that places are told from, at least; share of a column of numbers that are such.
+#: Lines from which places are found, at least; share of a column of numbers that are such.
 ENOUGH, NUMBERS = 10, 0.8
 
 

@@ -51,10 +51,10 @@ def _fill_down(
     where, done = {number: i for i, number in enumerate(numbers)}, dict[int, list[tuple[int, int]]]()
     for first, last, j in merged:
         value = rows[where[first]][j] if first in where and first > numbers[k] else None
-        if value is not None:
-            for number in range(first + 1, last + 1):
-                if number in where:
-                    rows[where[number]][j] = value
+        below = [where[number] for number in range(first + 1, last + 1) if number in where]
+        if value is not None and below:
+            for i in below:
+                rows[i][j] = value
             done.setdefault(j, []).append((first, last))
     return tuple(
         f"{file}, column {names[j] or f'column {j + 1}'!r}: merged cells were filled down ({len(cells)}; the first "

@@ -97,6 +97,11 @@ def table_of(rows: list[dict[str, Any]], names: dict[str, None]) -> Any:
     return pa.table({name: _typed([row.get(name) for row in rows]) for name in names})
 
 
+def _is_long(value: Any) -> bool:
+    """Whether a whole number has more digits than a float holds: as a text it keeps them."""
+    return isinstance(value, int) and abs(value) > 2**53
+
+
 def _typed(values: list[Any]) -> Any:
     import pyarrow as pa
 
@@ -105,6 +110,6 @@ def _typed(values: list[Any]) -> Any:
         parts = [[] if v is None else v if isinstance(v, list) else [v] for v in values]
         lists = [[str(part) for part in some if part is not None] for some in parts]
         return pa.array(lists, pa.list_(pa.string()))
-    if kinds <= {bool} or kinds <= {int, float}:
+    if kinds <= {bool} or (kinds <= {int, float} and not any(_is_long(v) for v in values)):
         return pa.array(values, pa.bool_() if kinds == {bool} else pa.float64() if kinds else pa.null())
     return pa.array([None if v is None else v if isinstance(v, str) else str(v).lower() for v in values], pa.string())

@@ -1,4 +1,4 @@
-"""What a file is: compression, format, encoding, separator. Told from its bytes, not from its name."""
+"""What a file is: compression, format, encoding, separator; known from its bytes, not from its name."""
 
 import bz2
 import codecs

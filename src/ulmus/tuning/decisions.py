@@ -91,7 +91,7 @@ def _rows(trial: Trial) -> str:
 def of_views(trials: Sequence[Trial], preparation: str, kernel: str, metric: str) -> list[Decision]:
     """The decisions of an adaptive model: how columns are prepared, the kernel, and whether a metric is learned.
 
-    Each is told from the last trials that compare: on as many rows, with as many landmarks. Files of before name none.
+    Each is known from the last trials that compare: on as many rows, with as many landmarks. Files of before name none.
     """
     named = [t for t in trials if t.stage == "view" and t.preparation]
     plain = [t for t in named if t.kernel == named[0].kernel and t.metric == "plain"]

@@ -1,7 +1,7 @@
 r"""The metric of leaves: along which features the kernel models of small parts of the coordinates vary.
 
 The metric of a view (:mod:`ulmus.tuning.metric`) is that of a predictor of some hundred landmarks, which knows the
-large shapes of a function. Of very many rows most is told by leaves (:mod:`ulmus.solvers.local`), whose rows lie so
+large shapes of a function. Of very many rows leaves tell most (:mod:`ulmus.solvers.local`), whose rows lie so
 close that other features matter. So the metric goes on from there: exact kernel models of some leaves of a sample have
 gradients too, and their mean :math:`\nabla f\,\nabla f^T` over held-out rows of all these leaves gives the next metric,
 with which the sample is cut into leaves anew. What several come to is taken, where it lowers the loss of rows held out.
@@ -30,7 +30,7 @@ SAMPLE_ROWS, LEAF_ROWS = 2**16, 500
 #: Leaves that make the next metric, each other ones, and those that compare metrics; how many metrics are made, and the
 #: last ones whose (geometric) mean is taken.
 TEACHING, COMPARING, TURNS, LAST = 24, 128, 6, 3
-#: One row in so many is held out.
+#: One row in this many is held out.
 HELD = 5
 #: Widths, in units of one over the median distance in a leaf, and penalties, among which the first metric chooses.
 WIDTHS, RIDGES = (0.5, 1.0, 2.0), (1e-3, 1e-2, 1e-1, 1.0)

@@ -1,10 +1,10 @@
 r"""Choosing the local stage: its width and penalty, and whether it pays at all.
 
-Leaves are fitted to what a global model leaves over, so they are judged on rows that the global model never saw: on its
+Leaves are fitted to what a global model leaves over, so they are scored on rows that the global model never saw: on its
 own rows the remainder looks like noise where it is not.
 
-Width and penalty hardly depend on the size of the leaves, the cost of judging them does: they are sought on leaves of
-half the size, and only what was found is judged on leaves of full size, beside no local stage at all, where the small
+Width and penalty hardly depend on the size of the leaves, the cost of scoring them does: they are sought on leaves of
+half the size, and only what was found is scored on leaves of full size, beside no local stage at all, where the small
 ones gained anything.
 
 A *stage* says what a leaf fits and what counts as loss: squares, or the log loss with the global scores as offset.
@@ -49,7 +49,7 @@ KEPT_BYTES = 2**28
 
 @dataclass(frozen=True)
 class Remainder:
-    """Rows to learn from and held-out rows to be judged on: coordinates, what is left to explain, weights.
+    """Rows to learn from and held-out rows to be scored on: coordinates, what is left to explain, weights.
 
     For the log loss what is left to explain are the codes themselves, beside the ``offset``, the global scores.
     """
@@ -137,7 +137,7 @@ class LocalChoice:
 
 @dataclass(frozen=True)
 class LocalSearch:
-    """Judges (width, ridge) on some leaves of a partition; ``trials`` does so elsewhere (``ulmus.devices.trials``)."""
+    """Scores (width, ridge) on some leaves of a partition; ``trials`` does so elsewhere (``ulmus.devices.trials``)."""
 
     kernel: str
     gamma: float
@@ -160,7 +160,7 @@ class LocalSearch:
     def on_full_leaves(
         self, leaves: "_Leaves", found: tuple[int, int], partition: Partition, n_leaves: int
     ) -> LocalChoice:
-        """The width and penalty found on smaller leaves, judged on those of full size."""
+        """The width and penalty found on smaller leaves, scored on those of full size."""
         width, ridge = found
         steps = [ridge]
         if leaves.tried[found][0] < self.stage.hope * leaves.without:  # otherwise large ones have nothing to hope for
@@ -175,7 +175,7 @@ class LocalSearch:
         )
 
     def scored(self, choice: LocalChoice, partition: Partition, n_leaves: int) -> LocalChoice:
-        """A stage that was chosen on other rows, judged on these."""
+        """A stage that was chosen on other rows, scored on these."""
         leaves = _Leaves(self, partition, n_leaves)
         width = self.stage.widths.index(choice.width)
         ridge = int(np.argmin(np.abs(self.stage.ridges - choice.ridge)))

@@ -19,7 +19,7 @@ def value_parts(rows: Rows, seed: int) -> np.ndarray:
     """The part of every row, by its values, so that equal rows share one; -1 for all where each stands for many.
 
     One of many copies tells nothing of its target to a mean over all of them, and a part of so few distinct rows would
-    take too much from it. Folds are parts: what a row is told of a level must not come from its own group.
+    take too much from it. Folds are parts: what a row learns of a level must not come from its own group.
     """
     if rows.fold is None and rows.effective_count >= MANY * len(rows):
         return np.full(len(rows), -1)

@@ -28,7 +28,7 @@ TAIL = 1e-3
 #: Bytes of features that are kept while every C of a model is scored.
 PRECOMPUTED_BYTES = 2**27
 #: Features above which a few C are scored by factors, and scored rows a feature up to which that is less work.
-VERY_MANY, JUDGED_ROWS = 512, 8
+VERY_MANY, SCORED_EACH = 512, 8
 #: How many C are a few.
 FEW_C = 3
 #: Rows a feature from which on whitening the sums is less work than whitening the rows.
@@ -182,7 +182,7 @@ class Scorer:
     def by_factors(self, size: int) -> bool:
         """Whether a few C of this many features are scored by factors."""
         leave_one_out = self.folds is None and self.criterion != GCV and self.whitening is None
-        return leave_one_out and size > VERY_MANY and len(self.scored_rows) <= JUDGED_ROWS * size
+        return leave_one_out and size > VERY_MANY and len(self.scored_rows) <= SCORED_EACH * size
 
     def _factored(self, summary: Summary, size: int) -> list[Any]:
         return [FactoredPath(summary.total.prefix(size), fit_intercept=self.fit_intercept, n_jobs=self.n_jobs)]
@@ -247,7 +247,7 @@ class Scorer:
     def _held_out(self, paths: list[RidgePath], C: np.ndarray) -> Callable[[np.ndarray, Rows, np.ndarray], np.ndarray]:
         """Predictions ``[C, row, output]`` of rows by models that did not see them."""
         if self.folds is None:
-            leave_one_out = paths[0].leave_one_out(C)
+            leave_one_out = paths[0].leave_one_out(C, self.rows.unit)
             return lambda Phi, rows, _: leave_one_out(Phi, rows.T, rows.unit)[0]
         weights = [path.row_weights(C) for path in paths]
         folds = self.folds
@@ -265,7 +265,7 @@ class Scorer:
 
 @dataclass(frozen=True)
 class _ScoredRows:
-    """The scored rows with their first so many features."""
+    """The scored rows with the first ``size`` of their features."""
 
     scorer: Scorer
     features: FeatureMap
@@ -273,6 +273,11 @@ class _ScoredRows:
 
     def __len__(self) -> int:
         return len(self.scorer.scored_rows)
+
+    @property
+    def unit(self) -> np.ndarray | None:
+        unit = self.scorer.rows.unit
+        return None if unit is None else unit[self.scorer.scored_rows]
 
     def each(self, work: Callable[[slice, np.ndarray, Rows], None]) -> None:
         D = self.features.n_features_out

@@ -21,9 +21,9 @@ from ulmus.statistics import Statistics
 #: What is added to the diagonal of K_zz, in units of its largest entry.
 NUDGE = 1e-8
 #: Round-off of raw sums, as a share of the penalty, up to which they are believed: losses are off by 1e-4 to 1e-3 then.
-#: White rows judge up to so many times this C; raw ones have no digit left there.
+#: With white rows C may be this many times larger; raw ones have no digit left there.
 LOST, FURTHER = 0.1, 2.0**7
-#: Rows of so few landmarks are whitened first in any case.
+#: Up to this many landmarks rows are whitened first in any case.
 FEW = 64
 
 

@@ -45,14 +45,14 @@ from ulmus.tuning.scorer import Trial
 KERNELS = ("laplacian_l1", "matern32")
 #: Width, in units of the heuristic one, at which the L1-Laplacian is as good as 1 - gamma sum |x_j - z_j|: additive.
 FLAT = 2.0**-6
-#: A view is looked at further while its loss is below so many times the best: the additive one on the few rows of the
+#: A view is tried further while its loss is below this many times the best: the additive one on the few rows of the
 #: first stage, smoother ones when each has a metric of few rows, and all of them on rows that no metric knows.
 HOPEFUL = 1.05
 #: A metric that lowers the loss of few rows by this share is not compared with none on more of them.
 CLEARLY = 0.03
 #: Plain standardisation must be better by this factor: outliers hurt it more on rows that were not sampled.
 HANDICAP = {"standard": 1.05}
-#: The smoother kernel is ahead for good when its lead is above so many times its standard error and what the last
+#: The smoother kernel is ahead for good when its lead is above this many times its standard error and what the last
 #: doubling of the landmarks gained for the rougher one.
 CHANCE, AHEAD = 3.0, 1.5
 #: Cuts are taken where they lower the loss by this share, on at least twice so many rows that did not teach them, and
@@ -67,7 +67,7 @@ CUTS_CHANCE, CUTS_ROUNDS, CUTS_TAUGHT = 2.0, 2, 200_000
 NOTHING, TOLD = 0.05, 0.2
 #: Landmarks are too many when half of them lose less than this share, and others may gain when they lose more.
 WORTH = 0.005
-#: Sets of rows that judge views by log loss, at most, steps of their path of C, and what may be left of objectives.
+#: Sets of rows that score views by log loss, at most, steps of their path of C, and what may be left of objectives.
 LOG_SETS, LOG_STEP, LOG_TOLERANCE = 2, 16.0, 1e-2
 #: A rougher view than that of squares is taken where its log loss is lower by this share.
 LOG_CLEAR = 0.05
@@ -387,7 +387,7 @@ class ViewSearch:
         return True
 
     def _trials(self, rows: Rows, views: list[View], climbs: list[Climb], landmarks: int) -> list[Trial]:
-        """Trials of the views with so many landmarks."""
+        """Trials of the views with this many landmarks."""
         count = min(landmarks, len(rows))
 
         def score(each: tuple[View, Climb]) -> Trial:
