@@ -159,7 +159,8 @@ def test_an_export_with_units_and_thousands_is_fitted_and_predicted_row_by_row(t
 
 def test_amounts_in_several_currencies_are_told_in_files_and_frames(tmp_path, capsys):
     prices = [f"{'€$'[k % 3 == 0]}{1000 / (k + 3):.2f}" for k in range(60)]
-    batch = file_of(tmp_path, {"price": prices, "x": [str(k % 7) for k in range(60)], "y": [str(k) for k in range(60)]})
+    towns = ["", "Rome", "Oslo"] * 20
+    batch = file_of(tmp_path, {"price": prices, "town": towns, "y": [str(k) for k in range(60)]})
     schema = learn(batch, "y", "regression")
     assert "price" in schema.left_out
     assert main(["fit", str(tmp_path / "t.csv"), "--target", "y", "--model", "nkelm", "--no-baselines"]) == OK
@@ -167,6 +168,6 @@ def test_amounts_in_several_currencies_are_told_in_files_and_frames(tmp_path, ca
         "column 'price': amounts in several currencies ('$333.33', '€250.00') are read as words; convert them to one"
     )
     assert words in " ".join(capsys.readouterr().err.split())
-    rows = pd.DataFrame({"price": prices, "x": np.arange(60) % 7})
+    rows = pd.DataFrame({"price": prices, "town": towns})
     assert [(f.kind, f.column) for f in ulmus.check_table(rows).findings] == [(ulmus.UnreadableWarning, "price")]
     assert ulmus.check_table(rows.assign(price=[text.replace("$", "€") for text in prices])).findings == []

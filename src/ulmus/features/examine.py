@@ -14,6 +14,7 @@ from ulmus.exceptions import LeftOutWarning
 from ulmus.features.findings import Finding, copies, currencies, drift, leaks, placeholders, profile, spellings
 from ulmus.features.frames import columns_of, frame_of, read, read_array
 from ulmus.features.table_encoder import TableEncoder
+from ulmus.features.written import MISSING
 
 #: Whole numbers with at most this many distinct values are classes, where these are no larger share of the rows.
 FEW, NAMES = 10, 0.8
@@ -125,7 +126,7 @@ def check_table(
     for name in (name for name in names if prepared.kinds_[name] == "number"):
         found += placeholders(columns[name], f"column {name!r}", name)
     for name in (name for name in names if prepared.kinds_[name] in WORDS):
-        found += currencies(sorted({str(value).strip() for value in columns[name]}), name)
+        found += currencies(sorted({str(value).strip() for value in columns[name]} - MISSING), name)
     if X_new is not None:
         if y is not None and y_new is not None:
             later, known = _targets(y_new)
