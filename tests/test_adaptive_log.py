@@ -75,10 +75,11 @@ def log_loss(model, X, y):
 # Against the solvers
 
 
+@pytest.mark.parametrize("n", cases([500, 900]))
 @pytest.mark.parametrize("k", [2, 3])
-def test_the_global_model_minimises_the_penalised_log_loss_on_its_features(k):
-    X, y = checkers(500, k)
-    model = fitted(500, k, pays=False)
+def test_the_global_model_minimises_the_penalised_log_loss_on_its_features(k, n):
+    X, y = checkers(n, k)
+    model = fitted(n, k, pays=False)
     assert model.local_ is None
     assert model.loss_ == "log"
     Phi, T = model.map_.transform(model.view_.transform(X)), codes(y, k)
@@ -242,8 +243,9 @@ def test_class_weights_are_weights_of_rows():
     assert abs(by_class.predict_proba(X) - by_row.predict_proba(X)).mean() < 0.05
 
 
-def test_fits_are_the_same_for_any_number_of_threads():
-    X, y = checkers(700, 3)
+@pytest.mark.parametrize("n", cases([700, 1500]))
+def test_fits_are_the_same_for_any_number_of_threads(n):
+    X, y = checkers(n, 3)
     one, two = (quick().set_params(n_jobs=jobs).fit(X, y) for jobs in (1, 2))
     assert_allclose(one.predict_proba(X[:100]), two.predict_proba(X[:100]), rtol=1e-9)
 

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import ulmus
+from data import cases
 from ulmus import (
     ENDA,
     KLDA,
@@ -153,11 +154,14 @@ DISCRIMINANTS = {
     "KLDA": KLDA(head="mean", random_state=0),
     "NNDA": NNDA(5, max_iter=3, random_state=0),
     "ENDAEnsemble": ENDAEnsemble(ENDA(8, slope=1.0, C=1.0), n_members=2, random_state=0),
+    "ENDA, all chosen": ENDA(10, random_state=0),
+    "ENDA by means, all chosen": ENDA(10, head="mean", features="nystrom", metric=[1.0, 2.0], random_state=0),
+    "ENDAEnsemble, C chosen": ENDAEnsemble(ENDA(8, slope=1.0), n_members=2, random_state=0),
 }
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", DISCRIMINANTS)
+@pytest.mark.parametrize("name", cases(DISCRIMINANTS, "ENDA", "ENDA by means", "KLDA", "NNDA", "ENDAEnsemble"))
 def test_a_discriminant_refit_or_block_that_breaks_off_anywhere_leaves_the_model_of_before(name):
     """The block has a class that the model does not know."""
     model, other = DISCRIMINANTS[name], X[:, ::-1] ** 2

@@ -33,7 +33,7 @@ def nearest_on_a_grid(model, rows, threshold, unit):
 )
 def test_the_row_found_crosses_and_is_near_the_nearest(make):
     model, unit = make().fit(X, Y), X.std(axis=0)
-    rows = X[:4]
+    rows = X[:8]
     found = model.counterfactuals(rows, X, threshold=1.5)
     assert ((model.predict(rows) > 1.5) != (model.predict(found) > 1.5)).all()
     assert (found >= X.min(axis=0)).all()
@@ -79,7 +79,7 @@ def people(n=250):
 def test_rows_of_a_table_stay_valid():
     frame, y = people()
     model = AdaptiveClassifier(effort="fast", random_state=0).fit(frame, y)
-    refused = frame[model.predict(frame) == "refused"][:3].reset_index(drop=True)
+    refused = frame[model.predict(frame) == "refused"][:4].reset_index(drop=True)
     refused.loc[0, "income"] = np.nan
     found = model.counterfactuals(refused, frame, target="granted", fixed=["since"])
     assert (model.predict(found) == "granted").all()

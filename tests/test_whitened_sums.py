@@ -13,6 +13,8 @@ from ulmus import streaming
 from ulmus.streaming import Steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:Inside a Dask worker")
+#: Features and targets are of size 1, so that these bits are 42 digits of them.
+BITS = 140
 
 
 def close_rows(n=200, seed=52):
@@ -27,14 +29,26 @@ def model():
     return ulmus.NKELMRegressor(21, kernel="laplacian", gamma=10.0, C=7e3, fit_intercept=False, random_state=0)
 
 
+def integers(A):
+    """Numbers in units of 2^-BITS: sums of their products are exact, and quick."""
+    return np.vectorize(lambda v: int(np.ldexp(v, BITS)), otypes=[object])(A)
+
+
+def exact_numbers(A, bits):
+    """The numbers behind integers in units of 2^-bits."""
+    return mpmath.matrix([[mpmath.ldexp(v, -bits) for v in row] for row in A])
+
+
 def off_by(fitted, X, y, w):
     """Relative error of the fitted values, from multiple precision on the same features."""
     Phi = fitted.map_.transform(X)
+    F, t = integers(Phi), integers(y)[:, None]
+    FW = F.T * integers(w)
     with mpmath.workdps(50):
-        F, t = mpmath.matrix(Phi.tolist()), mpmath.matrix([[v] for v in y])
-        FW = mpmath.matrix(Phi.T.tolist()) * mpmath.diag([mpmath.mpf(v) for v in w])
-        beta = mpmath.lu_solve(FW * F + mpmath.eye(Phi.shape[1]) / mpmath.mpf(fitted.C_), FW * t)
-        exact = np.array((F * beta).tolist(), dtype=float).ravel()
+        A = exact_numbers(FW @ F, 3 * BITS) + mpmath.eye(Phi.shape[1]) / mpmath.mpf(fitted.C_)
+        beta = mpmath.lu_solve(A, exact_numbers(FW @ t, 3 * BITS))
+        beta = np.array([int(mpmath.ldexp(v, BITS)) for v in beta], dtype=object)
+        exact = np.array([float(mpmath.ldexp(v, -2 * BITS)) for v in F @ beta])
     return relative_error(np.sqrt(w) * (Phi @ fitted.beta_).ravel(), np.sqrt(w) * exact)
 
 

@@ -29,12 +29,17 @@ Table = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 TEST_ROWS = 10_000
 
 
-def million(options: Options) -> Table:
+def waves(n: int) -> Table:
     """Waves in two of ten features, and noise: about 0.07 of the deviation of the targets."""
-    n, rng = options.rows(10**6), np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     X = rng.standard_normal((n + TEST_ROWS, 10))
     y = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(len(X))
     return X[:n], y[:n], X[n:], y[n:]
+
+
+def million(options: Options) -> Table:
+    """A million rows of waves."""
+    return waves(options.rows(10**6))
 
 
 def ten_million(options: Options) -> Table:
