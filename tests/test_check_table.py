@@ -9,6 +9,9 @@ import ulmus
 from ulmus import DriftWarning, DuplicateWarning, LeakWarning, SpellingWarning, TableEncoder, check_table
 from ulmus.cli import main
 from ulmus.features import examine
+from ulmus.features.examine import _targets, are_classes
+from ulmus.tables.read import batch_of_rows
+from ulmus.tables.schema import learn
 
 
 def table(n=300, seed=0):
@@ -68,6 +71,35 @@ def test_copies_among_rows_held_out_are_counted():
 def test_an_encoder_says_what_columns_are():
     X, y = table()
     assert "id" not in check_table(X, y, encoder=TableEncoder(kinds={"id": "number"})).left_out
+
+
+@pytest.mark.parametrize(
+    ("values", "classes"),
+    [
+        (np.arange(8), False),  # nearly all different
+        (np.arange(40) % 8, True),
+        (np.arange(40) % 11, False),
+        (np.arange(40) % 4 / 3, False),
+        (np.array([0, 1]), True),
+    ],
+)
+def test_numbers_are_classes_by_one_rule_in_python_and_for_files(values, classes):
+    assert are_classes(values.astype(float)) == classes
+    batch = batch_of_rows([{"x": k % 3, "y": value} for k, value in enumerate(values.tolist())])
+    assert learn(batch, "y").task == ("classification" if classes else "regression")
+    y = pd.Series(values).astype("Float64")
+    y[0] = pd.NA
+    assert are_classes(_targets(y)[0]) == are_classes(values[1:].astype(float))
+
+
+@pytest.mark.parametrize("of", [pd.Series, pl.Series, np.asarray])
+def test_rows_without_a_target_say_nothing_of_it(of):
+    X, y = table()
+    there = y.copy()
+    y[5] = np.nan
+    check = check_table(X.assign(tax=there), of(y), X[:50].assign(tax=there[:50]), of(y[:50]))
+    assert kinds(check) == [(LeakWarning, "tax"), (DuplicateWarning, None)]
+    assert "49 of 49 held-out rows" in check.findings[1].text
 
 
 def test_wrong_arguments_are_refused():

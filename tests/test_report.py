@@ -13,7 +13,9 @@ from sklearn.preprocessing import StandardScaler
 import ulmus
 from data import classification, regression
 from pages import requests_of_the_page
-from ulmus.measures import Answers, _balanced, interval
+from ulmus._numbers import number
+from ulmus.measures import LABELS, ORDINAL, TWO_CLASSES, Answers, Score, _balanced, interval, scored
+from ulmus.report.baselines import Contender, verdict
 from ulmus.report.map import _halves, _mark, project, shown
 from ulmus.report.page import cell
 from ulmus.scores import scores
@@ -180,6 +182,42 @@ def test_the_interval_of_a_score_holds_it_and_is_centred_where_resamples_are_bia
     assert low <= _balanced(answers) <= high <= 1.0
     spread = np.std(draws)
     assert 2.5 * spread < high - low < 4.5 * spread
+
+
+@pytest.mark.parametrize("measures", [TWO_CLASSES, ORDINAL])
+def test_scores_without_a_wrong_row_are_not_sure_to_have_none_ever(measures):
+    y = np.repeat([0, 1], [50, 10])
+    found = {s.name: s for s in scored(Answers(y, y, np.linspace(0.8, 1, 60), np.where(y, 0.9, 0.1)), measures)}
+    for score in found.values():
+        assert score.low < score.high, score
+        assert score.low <= score.value <= score.high
+    exact = 0.025 ** (1 / 60)  # the end of Clopper and Pearson's interval
+    assert found["accuracy"].low == pytest.approx(exact, abs=2e-3)
+    assert found["accuracy"].high == 1
+    if measures is TWO_CLASSES:  # the rarer class has the say
+        assert found["balanced accuracy"].low == pytest.approx((1 + 0.025 ** (1 / 10)) / 2)
+        assert found["area under the ROC curve"].low < 0.8
+
+
+def test_scores_of_labels_that_are_all_right_or_all_wrong_have_an_interval():
+    Y = np.random.RandomState(0).randint(0, 2, (40, 3))
+    for predicted in (Y, 1 - Y):
+        for score in scored(Answers(Y, predicted), LABELS):
+            assert score.high - score.low == pytest.approx(1 - 0.025 ** (1 / 40))
+
+
+def test_a_score_close_to_one_is_not_shown_as_one():
+    assert [number(v) for v in (0.99994, 0.99996, 0.9999977, -0.99999, 1 - 1e-15, 1.0)] == [
+        *("0.9999", "0.99996", "0.999998", "-0.99999", "1", "1")
+    ]
+
+
+def test_a_baseline_of_the_same_score_is_not_ahead():
+    same = [Score("R²", -0.0098, -0.1, 0.1)]
+    entries = [Contender("constant", same, 0.1), Contender("ulmus", same, 0.2, ours=True)]
+    assert verdict(entries, "R²") == ""
+    entries[0] = Contender("constant", [Score("R²", 0.2, 0.1, 0.3)], 0.1)
+    assert verdict(entries, "R²").startswith("constant scored better")
 
 
 def test_a_score_that_is_not_defined_has_no_interval_and_can_be_written():

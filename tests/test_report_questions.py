@@ -114,6 +114,20 @@ def test_a_report_names_file_and_target_and_what_is_odd(two_classes):
         assert words in text, words
 
 
+def test_marks_and_their_legend_have_the_same_colours_in_the_dark(two_classes, browser, tmp_path):
+    probe = (
+        "<script>addEventListener('load',function(){var f=[].map.call(document.querySelectorAll('.map svg'),"
+        "function(s){return getComputedStyle(s).filter});document.documentElement.setAttribute('data-filters',"
+        "JSON.stringify(f))})</script>"
+    )
+    page = tmp_path / "dark.html"
+    page.write_text(two_classes[0].read_text(encoding="utf-8").replace("</body>", probe + "</body>"), encoding="utf-8")
+    shown = browser("--blink-settings=preferredColorScheme=0", "--dump-dom", url=page.as_uri()).stdout
+    filters = json.loads(unescape(re.search(r'data-filters="([^"]*)"', shown)[1]))
+    assert len(filters) >= 3
+    assert set(filters) == {"invert(1) hue-rotate(180deg)"}
+
+
 def test_the_page_finds_the_threshold_of_least_cost(two_classes, browser, tmp_path):
     page, model, frame, y = two_classes
     p, truth = model.predict_proba(frame)[:, 1].round(4), y == "yes"

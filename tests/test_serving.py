@@ -247,6 +247,7 @@ def test_the_form_predicts_in_a_browser(server, browser, folder, tmp_path):
     probe = (
         "<script>addEventListener('load',function(){var f=document.getElementById('row');f.elements['age'].value='50';"
         "f.elements['fee'].value='€ 20';f.elements['town'].value='Rome';f.elements['since'].value='2021-05-01';"
+        "document.body.setAttribute('data-notes',getComputedStyle(document.getElementById('notes')).display);"
         "f.requestSubmit()})</script>"
     )
     # the page is served again with the probe, and its requests go to the server
@@ -266,3 +267,4 @@ def test_the_form_predicts_in_a_browser(server, browser, folder, tmp_path):
     expected = json.loads(urllib.request.urlopen(request).read())["predictions"][0]
     assert float(told.split()[0]) == pytest.approx(expected, rel=1e-4)
     assert "(90 %:" in told
+    assert 'data-notes="none"' in shown.stdout  # no empty bar where there is nothing to note

@@ -9,6 +9,8 @@ from sklearn import metrics
 
 #: Resamples behind an interval, and rows of one at most.
 RESAMPLES, MAX_ROWS = 200, 20_000
+#: Share of what may be that an interval leaves out on either side.
+TAIL = 0.025
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,20 @@ class Answers:
     def mean(self, values: np.ndarray) -> float:
         """The mean over rows, and outputs."""
         return float(np.mean(np.average(values, axis=0, weights=self.weight)))
+
+    def turned(self, rows: np.ndarray, share: float) -> "Answers":
+        """As if this share of the rows, which are classes, were answered right where they are wrong, and vice versa."""
+        y, known = self.y[rows], self.predicted[rows]
+        other = 1 - y.astype(int) if y.ndim > 1 else np.where(y > 0, y - 1, 1)
+        probability, second = (
+            None if values is None else np.append(values, 1 - values[rows])
+            for values in (self.probability, self.second)
+        )
+        weight = np.ones(len(self.y)) if self.weight is None else self.weight.astype(float)
+        kept = np.where(np.isin(np.arange(len(weight)), rows), 1 - share, 1.0) * weight
+        predicted = np.append(self.predicted, np.where(known == y, other, y), axis=0)
+        both = np.append(kept, share * weight[rows])
+        return Answers(np.append(self.y, y, axis=0), predicted, probability, second, both)
 
     @classmethod
     def of_classes(cls, true: np.ndarray, predicted: np.ndarray, P: np.ndarray, weight: Any = None) -> "Answers":
@@ -137,8 +153,25 @@ def scored(answers: Answers, measures: tuple[Measure, ...], random_state: int = 
     found = []
     for name, better, measure in measures:
         value = measure(answers)
-        found.append(Score(name, value, *interval(value, [measure(draw) for draw in draws], shrink, better), better))
+        values = np.array([measure(draw) for draw in draws])
+        ends = interval(value, values.tolist(), shrink, better)
+        if ends[0] == ends[1] and answers.y.dtype.kind in "iub":
+            ends = unseen(answers, measure)
+        found.append(Score(name, value, *ends, better))
     return found
+
+
+def unseen(answers: Answers, measure: Callable[[Answers], float]) -> tuple[float, float]:
+    """The interval of a measure of classes on which all resamples agree, as where no row is wrong.
+
+    Of n rows of a class that are all right, so many may be wrong in truth as n rows show none of with a probability of
+    2.5 %. The class in which that matters most has the say.
+    """
+    groups = [np.arange(len(answers.y))] if answers.y.ndim > 1 else [answers.y == k for k in np.unique(answers.y)]
+    rows = [group if group.dtype.kind == "i" else np.flatnonzero(group) for group in groups]
+    others = [measure(answers.turned(some, 1 - TAIL ** (1 / len(some)))) for some in rows]
+    ends = [value for value in (measure(answers), *others) if np.isfinite(value)]
+    return float(min(ends)), float(max(ends))
 
 
 def interval(value: float, draws: list[float], shrink: float, better: str) -> tuple[float, float]:
@@ -146,6 +179,6 @@ def interval(value: float, draws: list[float], shrink: float, better: str) -> tu
     there = np.asarray(draws)[np.isfinite(draws)]
     if not np.isfinite(value) or not len(there):
         return float("nan"), float("nan")
-    low, middle, high = np.quantile(there, (0.025, 0.5, 0.975))
+    low, middle, high = np.quantile(there, (TAIL, 0.5, 1 - TAIL))
     low, high = value + shrink * (low - middle), value + shrink * (high - middle)
     return (float(low), float(min(high, 1.0))) if better == "higher" else (float(max(low, 0.0)), float(high))

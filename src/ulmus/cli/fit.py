@@ -23,7 +23,7 @@ from ulmus.report.baselines import FIRST, Contender, baselines, ranked, verdict
 from ulmus.report.subject import Context
 from ulmus.scores import Score, scores
 from ulmus.tables import TableError
-from ulmus.tables.doubtful import date_notes, merged_notes, without_totals
+from ulmus.tables.doubtful import currency_notes, date_notes, merged_notes, separator_notes, without_totals
 from ulmus.tables.read import files_of, read_table
 from ulmus.tables.schema import Schema, columns_as_arrays, frame, learn, row_names, target
 from ulmus.tables.vectorise import encoder
@@ -161,8 +161,9 @@ def _read(
         for text in notes:
             warn(text)
         schema = roles.noted(learn(batch, goal, task, order, decimal, roles.by_name(batch, goal)))
-        for text in (*date_notes(batch, schema), *merged_notes(batch, schema)):
-            warn(text)
+        for notes_of in (date_notes, separator_notes, currency_notes, merged_notes):
+            for text in notes_of(batch, schema):
+                warn(text)
         measure = measured_by(roles, schema)
         X, y, extras = rows_and_extras(batch, schema, data, decimal, roles)
         schema = replace(schema, profile=profile(columns_as_arrays(X)))

@@ -12,6 +12,8 @@ import numpy as np
 
 #: The end of a mark whose numbers may be written in multiples.
 MULTIPLES = "×"
+#: Share of texts that must be amounts of money for their currencies to be told.
+AMOUNTS = 0.9
 #: Digits behind a zero: a code ("00012", a postal code), which as a number would lose its zeros.
 CODE = r"^0\d+$"
 
@@ -82,6 +84,17 @@ def mark_of(texts: Sequence[str], counts: np.ndarray, pattern: str) -> str:
         if beside > mass.get(best, 0.0) or (several and beside == mass.get(best, 0.0)):
             return base + MULTIPLES
     return best
+
+
+def several_currencies(texts: Sequence[str]) -> tuple[str, ...]:
+    """An amount of each currency, where nearly all texts are amounts, in several of them; else nothing."""
+    first, amounts = dict[str, str](), 0
+    for text in texts:
+        found = taken_apart(text)
+        if found is not None and is_amount(found[1]):
+            first.setdefault(found[1].replace("#", ""), text)
+            amounts += 1
+    return tuple(first.values()) if len(first) > 1 and amounts >= AMOUNTS * len(texts) else ()
 
 
 def is_amount(mark: str) -> bool:

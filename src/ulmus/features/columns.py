@@ -14,6 +14,7 @@ import numpy as np
 from ulmus.exceptions import DateWarning, DriftWarning, UnreadableWarning, UnseenLevelWarning
 from ulmus.features.dates import DateParts
 from ulmus.features.frames import Column
+from ulmus.features.separators import in_doubt
 from ulmus.features.text import TextFeatures
 from ulmus.features.words import kind_of_words, numbers_rows, tags_of
 from ulmus.features.written import MISSING, READ, Kind, ambiguous, kind_of_texts
@@ -43,7 +44,7 @@ CALLED = {
 def kind_of(name: str, column: Column, weight: np.ndarray, decimal: str = "auto") -> Kind:
     """What a column is, by its type and all its values; a weight of k counts as k rows."""
     column = without_na(column)
-    there = _there(column)
+    there = column.there
     if not there.any():
         return Kind("empty")
     if there.all() and _is_constant(column):
@@ -56,6 +57,20 @@ def kind_of(name: str, column: Column, weight: np.ndarray, decimal: str = "auto"
         if numbers_rows(name, values, float(weight.sum())):
             return Kind("id")
     return kind
+
+
+def kinds_of(columns: dict[str, Column], weight: np.ndarray, given: dict[str, Kind]) -> dict[str, Kind]:
+    """What the columns of a table are, but for those that are ``given``."""
+    found = {name: given.get(name) or kind_of(name, column, weight) for name, column in columns.items()}
+    texts = {
+        name: column.distinct
+        for name, column in columns.items()
+        if column.type == "words" and name not in given and found[name].is_single
+    }
+    doubtful, decimal = in_doubt(texts)
+    for name in doubtful if decimal else ():
+        found[name] = kind_of(name, columns[name], weight, decimal)
+    return found
 
 
 def without_na(column: Column) -> Column:
@@ -80,13 +95,6 @@ def written_as(column: Column, weight: np.ndarray, decimal: str = "auto") -> Kin
 
 def _is_constant(column: Column) -> bool:
     return len(column.distinct) == 1 if column.floats is None else bool(np.ptp(column.floats) == 0)
-
-
-def _there(column: Column) -> np.ndarray:
-    """Which values are not missing."""
-    if column.floats is not None:
-        return ~np.isnan(column.floats)
-    return column.place >= 0 if column.place is not None else np.zeros(0, bool)
 
 
 @dataclass(frozen=True)
@@ -115,7 +123,7 @@ class Reader:
     ) -> "Reader":
         """Learn a column of this kind."""
         column = without_na(column)
-        absent = float(weight[~_there(column)].sum() / max(weight.sum(), 1e-300))
+        absent = float(weight[~column.there].sum() / max(weight.sum(), 1e-300))
         plain = cls(name, kind, column.floats is not None, na=True, absent=absent)
         if kind.name == "date":
             plain._tell_doubt(column)
@@ -180,7 +188,7 @@ class Reader:
         return WORDS[self.kind.name](self, column.as_words())
 
     def _numbers(self, column: Column) -> np.ndarray:
-        if not _there(column).any():
+        if not column.there.any():
             return np.full(len(column), np.nan)
         if column.floats is not None:
             accepted = {self.kind.name, "number"} if self.kind.name in ("boolean", "category") else {self.kind.name}
@@ -211,7 +219,7 @@ class Reader:
 
     def _tell_absent(self, column: Column) -> None:
         """Warn of a column that is nearly empty where it had values."""
-        gone = len(column) - int(np.count_nonzero(_there(column)))
+        gone = len(column) - int(np.count_nonzero(column.there))
         if len(column) >= ENOUGH and gone > NEARLY_ALL * len(column) and self.absent < MOST:
             warnings.warn(
                 f"column {self.name!r}: {gone} of {len(column)} values are missing, where {100 * self.absent:.0f} % "

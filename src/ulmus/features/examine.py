@@ -5,17 +5,21 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from sklearn.base import clone
 
 from ulmus._layout import html_table, text_table
 from ulmus.exceptions import LeftOutWarning
-from ulmus.features.findings import Finding, copies, drift, leaks, placeholders, profile, spellings
-from ulmus.features.frames import columns_of, frame_of
+from ulmus.features.findings import Finding, copies, currencies, drift, leaks, placeholders, profile, spellings
+from ulmus.features.frames import columns_of, frame_of, read, read_array
 from ulmus.features.table_encoder import TableEncoder
+from ulmus.features.written import MISSING
 
-#: Whole numbers with at most this many distinct values are classes.
-FEW = 10
+#: Whole numbers with at most this many distinct values are classes, where these are no larger share of the rows.
+FEW, NAMES = 10, 0.8
+#: Kinds of columns whose values are words.
+WORDS = ("category", "text", "id")
 TASKS = ("auto", "classification", "regression")
 
 
@@ -76,7 +80,8 @@ def check_table(
     y_new : array, optional
         Targets of rows held out; copies of training rows among these are counted.
     task : {"auto", "classification", "regression"}, default="auto"
-        What targets are. Words, truth values and whole numbers of at most ten distinct values are classes.
+        What targets are. Words, truth values and whole numbers of at most ten distinct values are classes, unless
+        nearly all of them differ: the rule of ``ulmus fit``.
     encoder : TableEncoder, optional
         That says what some columns are.
 
@@ -107,31 +112,51 @@ def check_table(
         M = prepared.fit(X).transform(X)
     found, names = list[Finding](), [str(name) for name in prepared.names_]
     if y is not None:
-        y = np.asarray(y)
+        y, there = _targets(y)
         if len(y) != len(M):
             raise ValueError(f"X has {len(M)} rows and y has {len(y)}")
-        classes = _classes(y) if task == "auto" else task == "classification"
-        found += spellings(y, "classes") if classes else placeholders(y, "the target")
-        found += leaks(M, names, prepared.inputs_, y, classes)
+        if task == "auto":
+            task = "classification" if y.dtype.kind not in "iuf" or are_classes(y[there]) else "regression"
+        classes = task == "classification"
+        found += spellings(y[there], "classes") if classes else placeholders(y[there], "the target")
+        found += leaks(M[there], names, prepared.inputs_, y[there], classes)
     columns = _columns(X, names)
     for name in (name for name in names if prepared.kinds_[name] == "category"):
         found += spellings(columns[name], f"column {name!r}: levels", name)
     for name in (name for name in names if prepared.kinds_[name] == "number"):
         found += placeholders(columns[name], f"column {name!r}", name)
+    for name in (name for name in names if prepared.kinds_[name] in WORDS):
+        found += currencies(sorted({str(value).strip() for value in columns[name]} - MISSING), name)
     if X_new is not None:
         if y is not None and y_new is not None:
-            found += copies(M, y, prepared.transform(X_new), np.asarray(y_new))
+            later, known = _targets(y_new)
+            found += copies(M[there], y[there], prepared.transform(X_new)[known], later[known])
         kept = [name for name in names if name not in prepared.left_out_]
         new = _columns(X_new, names)
         found += drift(profile({name: columns[name] for name in kept}), {name: new[name] for name in kept})
     return TableCheck(dict(prepared.kinds_), dict(prepared.left_out_), found)
 
 
-def _classes(y: np.ndarray) -> bool:
-    if y.dtype.kind not in "iuf":
-        return True
-    values = np.unique(y[np.isfinite(y)])
-    return bool(len(values) <= FEW and (values == np.round(values)).all())
+def are_classes(numbers: np.ndarray) -> bool:
+    """Whether numbers are classes: whole, at most ten different ones, and not nearly all different; NaN is none."""
+    there = numbers[np.isfinite(numbers)]
+    distinct = np.unique(there)
+    few = len(distinct) <= FEW and len(distinct) <= max(2, NAMES * len(there))
+    return bool(few and (distinct == np.round(distinct)).all())
+
+
+def _targets(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Targets as an array, of floats where they are numbers, and which of them are there."""
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    column = read(series) if isinstance(series, nw.Series) else None
+    given = np.asarray(y)
+    if column is None and given.ndim == 1:
+        column = read_array(given)
+    if column is None:
+        return given, np.ones(len(given), bool)
+    if column.type == "number" and column.floats is not None:
+        return column.floats, ~np.isnan(column.floats)
+    return given, column.there
 
 
 def _columns(X: Any, names: list[str]) -> dict[str, np.ndarray]:

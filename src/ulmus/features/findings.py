@@ -19,7 +19,9 @@ from ulmus.exceptions import (
     PlaceholderWarning,
     ScaleWarning,
     SpellingWarning,
+    UnreadableWarning,
 )
+from ulmus.features.amounts import several_currencies
 from ulmus.features.dates import as_days
 from ulmus.features.sampling import row_keys
 from ulmus.statistics import dwarfing
@@ -102,6 +104,16 @@ def _score(target: np.ndarray, answers: np.ndarray, classes: bool) -> float:
         return float((right[counts > 0] / counts[counts > 0]).mean())
     spread = float(((target - target.mean()) ** 2).sum())
     return 1.0 - float(((target - answers) ** 2).sum()) / spread if spread > 0 else 0.0
+
+
+def currencies(texts: Sequence[str], name: str) -> list[Finding]:
+    """Amounts of money in several currencies, which are no numbers of one column."""
+    found = several_currencies(texts)
+    if not found:
+        return []
+    few = ", ".join(map(repr, found[:3]))
+    text = f"column {name!r}: amounts in several currencies ({few}) are read as words; convert them to one"
+    return [Finding(UnreadableWarning, text, name)]
 
 
 def copies(M: np.ndarray, y: np.ndarray, M_test: np.ndarray, y_test: np.ndarray) -> list[Finding]:

@@ -62,6 +62,13 @@ class Column:
     def __len__(self) -> int:
         return len(self.floats) if self.floats is not None else len(self.place) if self.place is not None else 0
 
+    @property
+    def there(self) -> np.ndarray:
+        """Which values are not missing."""
+        if self.floats is not None:
+            return ~np.isnan(self.floats)
+        return self.place >= 0 if self.place is not None else np.zeros(0, bool)
+
     def as_words(self) -> "Column":
         """The same with its values as words, as a category of them is kept."""
         if self.floats is None:

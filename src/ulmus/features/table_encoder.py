@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ulmus._sklearn import Interval, check_sample_weight, fit_context
 from ulmus.exceptions import LeftOutWarning
-from ulmus.features.columns import KINDS, LEFT_OUT, Reader, kind_of
+from ulmus.features.columns import KINDS, LEFT_OUT, Reader, kinds_of
 from ulmus.features.frames import Column, NamedArrays, columns_of, frame_of, read, read_array
 from ulmus.features.preparation import Preparation
 from ulmus.features.text import FEATURES
@@ -145,8 +145,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         self.kinds_, self.left_out_ = {}, {}
         readers, dropped = [], []
+        kinds = kinds_of(columns, weight, given)
         for name, column in columns.items():
-            kind = given.get(name) or kind_of(name, column, weight)
+            kind = kinds[name]
             self.kinds_[name] = kind.name
             if kind.name in LEFT_OUT:
                 self.left_out_[name] = _reason(kind, column)

@@ -24,6 +24,7 @@ import numpy as np
 
 from ulmus.features.amounts import CODE, MULTIPLES, mark_of, read_beside, squares, takes_bare
 from ulmus.features.calendars import with_english_months, without_zone
+from ulmus.features.separators import separates_thousands, separator_in_doubt
 
 #: Texts that mean that a value is missing, whatever its column is.
 MISSING = frozenset(
@@ -93,6 +94,11 @@ class Kind:
     name: str
     form: str = ""
 
+    @property
+    def is_single(self) -> bool:
+        """Whether these are numbers, none of which is written in multiples."""
+        return self.name == "number" and not self.form.endswith(MULTIPLES)
+
     def __str__(self) -> str:
         if self.name != "number":
             forms = [form or "ISO 8601" for form in self.form.split(FORMS)] if self.name == "date" else [self.form]
@@ -153,7 +159,10 @@ def kind_of_texts(texts: Sequence[str], counts: np.ndarray, decimal: str = "auto
         marks = ((form, mark_of(texts, counts, NUMBERS[form][0])) for form in decimals)
         marked, more = read_as(f"{form}: {mark}" for form, mark in marks if mark)
         form = marked if more > read else form
-    return None if form is None else Kind("number", form)
+    kind = None if form is None else Kind("number", form)
+    if kind is None or not kind.is_single or decimal != "auto" or separator_in_doubt(texts) != ".":
+        return kind
+    return Kind("number", kind.form.replace("plain", "decimal comma")) if separates_thousands(texts) else kind
 
 
 def _few_words(texts: Sequence[str], found: np.ndarray) -> bool:

@@ -117,9 +117,9 @@ def verdict(entries: list[Contender], measure: str) -> str:
     """What to say where a baseline is ahead; empty where ours is."""
     ordered = ranked(entries, measure)
     first, ours = ordered[0], next(entry for entry in entries if entry.ours)
-    if first is ours:
-        return ""
     theirs, own = first.value(measure).value, ours.value(measure)
+    if first is ours or number(theirs) == number(own.value):
+        return ""
     close = own.low <= theirs <= own.high
     words = f"{first.name} scored better on these rows ({measure} {number(theirs)}, ulmus {number(own.value)})"
     return f"{words}, within the confidence interval of ulmus" if close else f"{words}: consider that model"

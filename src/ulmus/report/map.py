@@ -104,7 +104,7 @@ def project(
         marks.append(f'<g tabindex="0" transform="translate({x[i]:.1f},{y[i]:.1f})" data-tip="{tip}">{mark}</g>')
     drawing = (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Map of the rows">'
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#999"/>{"".join(marks)}</svg>'
+        f'<rect x="1" y="1" width="{WIDTH - 2}" height="{HEIGHT - 2}" fill="none" stroke="#999"/>{"".join(marks)}</svg>'
     )
     return f'<figure class="map">{drawing}<figcaption>{_legend(classes, index[drawn])}</figcaption></figure>'
 
@@ -123,5 +123,5 @@ def _legend(classes: list[str], index: np.ndarray) -> str:
         if not (index == k).any():
             continue
         icon = f'<svg class="icon" viewBox="-8 -8 16 16">{_mark(k)}</svg>'
-        parts.append(f"{icon}&nbsp;{escape(str(label))} ({int((index == k).sum())})")
+        parts.append(f'<span class="entry">{icon}&nbsp;{escape(str(label))} ({int((index == k).sum())})</span>')
     return " · ".join(parts) + (" · …" if len(classes) > 20 else "")

@@ -36,7 +36,7 @@ pre{overflow-x:auto;background:var(--soft);padding:.75rem;font-size:.85rem}
 #tip{position:fixed;display:none;max-width:18rem;padding:.4rem .6rem;background:#1a1a1a;color:#fff;font-size:.85rem;
 pointer-events:none;border-radius:.25rem;z-index:9;white-space:pre-line}
 figure.map{max-width:44rem}
-svg.icon,figure svg.icon{width:1em;height:1em;display:inline-block;vertical-align:-.1em}
+.entry{display:inline-block}svg.icon,figure svg.icon{width:1em;height:1em;display:inline-block;vertical-align:-.1em}
 .map g[tabindex]:focus{outline:none}
 .map g[tabindex]:focus>*{stroke:#000;stroke-width:2.5}
 .panel{border:1px solid var(--line);border-radius:.4rem;padding:.75rem;margin:.5rem 0}
@@ -45,7 +45,7 @@ svg.icon,figure svg.icon{width:1em;height:1em;display:inline-block;vertical-alig
 .panel output{display:block;font-weight:600;margin:.4rem 0}
 @media screen and (prefers-color-scheme:dark){:root{--ink:#e8e8e8;--paper:#16181b;--link:#8cc4ff;--line:#444;
 --soft:#22262b;--quiet:#b5b5b5;--note:#3a2d12}
-figure svg:not(.icon){filter:invert(1) hue-rotate(180deg)}}
+figure svg{filter:invert(1) hue-rotate(180deg)}}
 @media print{nav,#tip{display:none!important}body{max-width:none;padding:0;font-size:10pt}
 section,figure,table{break-inside:avoid}h2{break-after:avoid}}
 """

@@ -4,6 +4,7 @@ import json
 from html import escape
 from typing import Any
 
+from ulmus.features.written import Kind
 from ulmus.report.page import STYLE
 from ulmus.serving.answers import Predictor
 
@@ -20,6 +21,7 @@ button{cursor:pointer;font-weight:600}
 output{display:block;font-size:1.3rem;min-height:2rem;margin:.5rem 0}
 .bad{color:#b00020}
 #notes,#answer{white-space:pre-line}
+#notes:empty{display:none}
 """
 SCRIPT = """
 (function(){var form=document.getElementById('row'),out=document.getElementById('answer'),CLASSES=__CLASSES__;
@@ -52,7 +54,7 @@ document.getElementById('notes').textContent=w.join('\\n')})})
 def form_page(predictor: Predictor) -> str:
     """HTML for a model."""
     schema = predictor.schema
-    fields = "".join(_field(name, kind.name, _levels(predictor, name)) for name, kind in schema.columns.items())
+    fields = "".join(_field(name, kind, _levels(predictor, name)) for name, kind in schema.columns.items())
     title = f"{schema.target}: {schema.task}"
     script = SCRIPT.replace("__CLASSES__", json.dumps(predictor.classes is not None))
     example = json.dumps({"rows": [dict.fromkeys(list(schema.columns)[:3])]}, ensure_ascii=False)
@@ -82,17 +84,17 @@ def _levels(predictor: Predictor, name: str) -> list[str]:
     return []
 
 
-def _field(name: str, kind: str, levels: list[str]) -> str:
+def _field(name: str, kind: Kind, levels: list[str]) -> str:
     label = escape(name, quote=True)
-    if kind == "boolean":
+    if kind.name == "boolean":
         options = "".join(f"<option>{word}</option>" for word in ("", "true", "false"))
         field = f'<select name="{label}">{options}</select>'
     elif levels:
         options = "".join(f"<option>{escape(level)}</option>" for level in ["", *levels])
         field = f'<select name="{label}">{options}</select>'
-    elif kind == "text":
+    elif kind.name == "text":
         field = f'<textarea name="{label}" rows="2"></textarea>'
     else:
-        mode = ' inputmode="decimal"' if kind == "number" else ""
+        mode = ' inputmode="decimal"' if kind.name == "number" else ""
         field = f'<input name="{label}"{mode}>'
-    return f"<label>{escape(name)} <small>{escape(kind)}</small>{field}</label>"
+    return f"<label>{escape(name)} <small>{escape(str(kind))}</small>{field}</label>"

@@ -6,7 +6,6 @@ makes none.
 
 import csv
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import StringIO, TextIOWrapper
@@ -17,6 +16,7 @@ import numpy as np
 
 from ulmus.tables import pieces
 from ulmus.tables.errors import TableError
+from ulmus.tables.headers import label_note, labels_below, padded, place_of_header, title_note
 from ulmus.tables.pieces import is_number
 from ulmus.tables.sniff import DAMAGED, TITLES, Layout, Source
 
@@ -34,7 +34,7 @@ NO_ROW = re.compile(r"\s*(#.*|[-+|=:\s]*--[-+|=:\s]*|\(\d+ rows?( affected)?\)\s
 
 @dataclass(frozen=True)
 class Header:
-    """Names of the columns, the row in which they stand, and the lines of the file through that row."""
+    """Names of the columns, the row in which they end, and the lines of the file through that row."""
 
     names: list[str]
     row: int
@@ -60,9 +60,8 @@ def lines_of(source: Source, layout: Layout, errors: str = "replace") -> Iterato
 def header_of(source: Source, layout: Layout) -> Header:
     """The header; titles and blank lines may stand above it.
 
-    A row that is shorter than most, or at most half of which has values, is a title where the first row below that is
-    fuller reads like names: all different, none a number, none a value of its column. Separators at the end of every
-    row but the header make columns without a name, those at the end of the header alone make none.
+    Rows of words right below it, where all others have numbers, belong to it: units, or names in full. Separators at
+    the end of every row but the header make columns without a name, those at the end of the header alone make none.
     """
     reader = csv.reader(islice(lines_of(source, layout), LINES), delimiter=layout.separator)
     records: list[tuple[int, int, list[str]]] = []
@@ -84,43 +83,12 @@ def header_of(source: Source, layout: Layout) -> Header:
     if not records:
         return Header([], 1, 1)
     k = place_of_header([fields for *_, fields in records])
-    row, end, names = records[k]
-    notes = tuple(title_note(source.name, row, fields) for row, _, fields in records[:k])
-    return Header(_padded(names, [fields for *_, fields in records[k + 1 :]]), row, layout.skip + end, notes)
-
-
-def title_note(file: str, row: int, fields: list[str]) -> str:
-    """Warnings about a row above the header."""
-    return str(TableError(f"{fields[0].strip()!r} is above the header and was skipped", file=file, row=row))
-
-
-def place_of_header(records: list[list[str]]) -> int:
-    """Which of the first records is the header."""
-    width = max(Counter(len(fields) for fields in records).items(), key=lambda pair: (pair[1], pair[0]))[0]
-    for k, fields in enumerate(records[: TITLES + 1]):
-        cells = [cell.strip() for cell in fields]
-        filled = [cell for cell in cells if cell]
-        if cells[0] and width > 1 and (len(cells) < width or 2 * len(filled) <= width):
-            continue
-        rest = [row for row in records[k + 1 :] if row != fields and len(row) == width]
-        below = [{row[j].strip() for row in rest if j < width} - {""} for j in range(len(cells))]
-        named = len(cells) == width and all(cell or not values for cell, values in zip(cells, below, strict=True))
-        other = not any(is_number(cell) or cell in values for cell, values in zip(cells, below, strict=True))
-        return k if named and other and len(set(filled)) == len(filled) else 0
-    return 0
-
-
-def _padded(names: list[str], rows: list[list[str]]) -> list[str]:
-    """As many names as the rows have fields, where what is too much is empty."""
-    if not rows:
-        return names
-    width = Counter(map(len, rows)).most_common(1)[0][0]
-    more = [cell for row in rows for cell in row[len(names) :]]
-    if width > len(names) and not any(cell.strip() for cell in more):
-        return names + [""] * (width - len(names))
-    if width < len(names) and not any(name.strip() for name in names[width:]):
-        return names[:width]
-    return names
+    last = k + labels_below([fields for *_, fields in records[k:]])
+    row, end, _ = records[last]
+    notes = [title_note(source.name, row, fields) for row, _, fields in records[:k]]
+    notes += [label_note(source.name, row, fields) for row, _, fields in records[k + 1 : last + 1]]
+    names = padded(records[k][2], [fields for *_, fields in records[last + 1 :]])
+    return Header(names, row, layout.skip + end, tuple(notes))
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ import re
 import numpy as np
 
 from ulmus.features.columns import doubt
-from ulmus.features.written import ambiguous
+from ulmus.features.findings import currencies
+from ulmus.features.written import READ, ambiguous
 from ulmus.tables.errors import TableError
-from ulmus.tables.kinds import distinct_texts, values, written
+from ulmus.tables.kinds import distinct_texts, in_two_ways, values, written
 from ulmus.tables.read import TableBatch
 from ulmus.tables.schema import Schema
 
@@ -79,6 +80,29 @@ def merged_notes(batch: TableBatch, schema: Schema) -> list[str]:
             text += "the rows below it, as merged cells are, fill it down"
             found.append(str(TableError(text, file=batch.file, column=name)))
     return found
+
+
+def separator_notes(batch: TableBatch, schema: Schema) -> list[str]:
+    """Warnings about numbers like 12.345 in a table with decimal commas: thousands, or decimals after all?"""
+    kinds = {**schema.columns, schema.target: schema.target_kind}
+    commas = {name for name, kind in kinds.items() if kind.name == "number" and kind.form.startswith("decimal comma")}
+    found = []
+    for name, kind in kinds.items():
+        texts = in_two_ways(batch.columns[name]) if kind.is_single and commas else []
+        first = next((text for text in texts if "." in text or "," in text), "")
+        if first:
+            value = READ["number"]([first], kind.form)[0]
+            other = "." if name in commas else ","
+            text = f"{first!r} is read as {value:.10g}; if that is wrong, use --decimal {other}"
+            found.append(str(TableError(text, file=batch.file, column=name)))
+    return found
+
+
+def currency_notes(batch: TableBatch, schema: Schema) -> list[str]:
+    """Warnings about columns that are left out, and are amounts in several currencies."""
+    texts = {name: distinct_texts(batch.columns[name]) for name in schema.left_out if name in batch.columns}
+    found = [currencies(values, name) for name, values in texts.items()]
+    return [f"{batch.file}, {one.text}" for some in found for one in some]
 
 
 def date_notes(batch: TableBatch, schema: Schema) -> list[str]:

@@ -7,8 +7,9 @@ import datetime
 import zipfile
 from typing import Any
 
-from ulmus.tables.delimited import HEAD, place_of_header, title_note
+from ulmus.tables.delimited import HEAD
 from ulmus.tables.errors import TableError
+from ulmus.tables.headers import label_note, labels_below, place_of_header, title_note
 from ulmus.tables.sniff import Source
 
 
@@ -36,9 +37,11 @@ def rows_of_workbook(source: Source) -> tuple[list[str], list[list[Any]], list[i
     rows = [(row + [None] * width)[:width] for row in rows]
     head = [["" if value is None else str(value) for value in row] for row in rows[:HEAD]]
     k = place_of_header(head)
+    last = k + labels_below(head[k:])
     notes = tuple(title_note(source.name, numbers[i], head[i]) for i in range(k))
-    notes += _fill_down(rows, numbers, k, [cells for cells in merged if cells[2] < width], head[k], source.name)
-    return head[k], rows[k + 1 :], numbers[k + 1 :], notes
+    notes += tuple(label_note(source.name, numbers[i], head[i]) for i in range(k + 1, last + 1))
+    notes += _fill_down(rows, numbers, last, [cells for cells in merged if cells[2] < width], head[k], source.name)
+    return head[k], rows[last + 1 :], numbers[last + 1 :], notes
 
 
 def _fill_down(

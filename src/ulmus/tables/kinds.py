@@ -11,10 +11,13 @@ import numpy as np
 
 from ulmus.features.columns import kind_of, written_as
 from ulmus.features.frames import LONG, Column
+from ulmus.features.separators import in_doubt, may_be_either, separates_thousands, separator_in_doubt
 from ulmus.features.written import CODE, DECIMALS, DIGITS, MISSING, MONTH, READ, Kind
 
 __all__ = ["DECIMALS", "Kind", "Values", "infer", "values", "written"]
 
+#: Rows by which decimal separators are known.
+HEAD = 10_000
 #: Kind → values that are no numbers.
 _WORDS = ("category", "tags", "text")
 
@@ -66,6 +69,7 @@ def _read(column: Any, decimal: str) -> Column:
     if (
         plain is not None
         and not pc.any(pc.match_substring_regex(there, rf"{CODE}|{MONTH}|^\d{{{DIGITS + 1},}}$")).as_py()
+        and not (decimal == "auto" and separates_thousands(in_two_ways(column)))
     ):
         floats = np.array(plain.fill_null(np.nan).to_numpy(), dtype=np.float64)
         return Column("number", str(t), np.where(np.isinf(floats), np.nan, floats))
@@ -134,6 +138,25 @@ def _coded(text: Any) -> tuple[list[str], np.ndarray]:
 def distinct_texts(column: Any) -> list[str]:
     """The values of a column as texts, each once."""
     return _coded(_text(column))[0]
+
+
+def in_two_ways(column: Any) -> list[str]:
+    """Distinct texts of a column of numbers that may all be read in two ways (12.345); none where one says which."""
+    if not _is_text(column.type) or not may_be_either(distinct_texts(column[:HEAD])):
+        return []
+    texts = distinct_texts(column)
+    return texts if separator_in_doubt(texts) else []
+
+
+def settled(columns: dict[str, Any], kinds: dict[str, Kind]) -> dict[str, Kind]:
+    """The kinds of columns of numbers that can be read in two ways, as the other columns of the table show."""
+    texts = {
+        name: in_two_ways(columns[name]) or distinct_texts(columns[name][:HEAD])
+        for name, kind in kinds.items()
+        if kind.is_single and _is_text(columns[name].type)
+    }
+    doubtful, decimal = in_doubt(texts)
+    return {name: written(columns[name], decimal) for name in doubtful} if decimal else {}
 
 
 def names_rows(column: Any) -> list[str] | None:

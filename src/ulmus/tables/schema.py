@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 
 from ulmus.features.columns import LEFT_OUT
+from ulmus.features.examine import NAMES, are_classes
 from ulmus.features.written import DATES, MOSTLY, NUMBERS
 from ulmus.tables.errors import TableError
-from ulmus.tables.kinds import DECIMALS, Kind, Values, distinct_texts, infer, names_rows, values, written
+from ulmus.tables.kinds import DECIMALS, Kind, Values, distinct_texts, infer, names_rows, settled, values, written
 from ulmus.tables.read import TableBatch
 
-#: A target with more distinct values than this share of the rows has no classes: text names rows, numbers are amounts.
-NAMES = 0.8
-#: Whole numbers with at most this many distinct values are classes.
-FEW = 10
 #: Kind → the forms in which it may be written.
 FORMS = {"number": tuple(NUMBERS), "date": DATES, "time": ("",), "duration": ("",)}
 TASKS = ("classification", "regression", "ordinal")
@@ -78,7 +75,12 @@ def learn(
 ) -> Schema:
     """The schema of a training table; ``roles`` says what some columns are, or that they are left out."""
     column = batch.column(target)
+    others = {name: _told(batch, name, (roles or {}).get(name), decimal) for name in batch.columns if name != target}
     kind = _target_kind(column, decimal)
+    if decimal == "auto":
+        known = settled(batch.columns, {**others, target: kind})
+        kind = known.pop(target, kind)
+        others |= known
     if task == "regression" and kind.name == "category" and not len(values(column, PLAIN).wrong):
         kind = PLAIN  # codes that are to be numbers
     if kind.name == "empty":
@@ -99,10 +101,7 @@ def learn(
         _refuse_names(batch, target, column)
     columns: dict[str, Kind] = {}
     left_out: dict[str, str] = {}
-    for name in batch.columns:
-        if name == target:
-            continue
-        found = _told(batch, name, (roles or {}).get(name), decimal)
+    for name, found in others.items():
         if found.name in LEFT_OUT:
             left_out[name] = _reason(batch.columns[name], found)
         else:
@@ -120,10 +119,7 @@ def _task(column: Any, kind: Kind) -> str:
     found = values(column, kind).values
     if kind.name != "number":
         return "regression"
-    there = found[np.isfinite(found)]
-    distinct = np.unique(there)
-    few = len(distinct) <= FEW and len(distinct) <= max(2, NAMES * len(there))
-    return "classification" if few and (distinct == np.round(distinct)).all() else "regression"
+    return "classification" if are_classes(found) else "regression"
 
 
 def _refuse_target(batch: TableBatch, target: str, column: Any, kind: Kind) -> None:
