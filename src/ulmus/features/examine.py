@@ -18,6 +18,8 @@ from ulmus.features.written import MISSING
 
 #: Whole numbers with at most this many distinct values are classes, where these are no larger share of the rows.
 FEW, NAMES = 10, 0.8
+#: Rows by which currencies are known.
+ENOUGH = 10_000
 #: Kinds of columns whose values are words.
 WORDS = ("category", "text", "id")
 TASKS = ("auto", "classification", "regression")
@@ -126,7 +128,8 @@ def check_table(
     for name in (name for name in names if prepared.kinds_[name] == "number"):
         found += placeholders(columns[name], f"column {name!r}", name)
     for name in (name for name in names if prepared.kinds_[name] in WORDS):
-        found += currencies(sorted({str(value).strip() for value in columns[name]} - MISSING), name)
+        texts = dict.fromkeys(str(value).strip() for value in columns[name][:ENOUGH])
+        found += currencies([text for text in texts if text not in MISSING], name)
     if X_new is not None:
         if y is not None and y_new is not None:
             later, known = _targets(y_new)

@@ -8,7 +8,7 @@ from ulmus.features.columns import doubt
 from ulmus.features.findings import currencies
 from ulmus.features.written import READ, ambiguous
 from ulmus.tables.errors import TableError
-from ulmus.tables.kinds import distinct_texts, in_two_ways, values, written
+from ulmus.tables.kinds import HEAD, distinct_texts, in_two_ways, values, written
 from ulmus.tables.read import TableBatch
 from ulmus.tables.schema import Schema
 
@@ -100,7 +100,7 @@ def separator_notes(batch: TableBatch, schema: Schema) -> list[str]:
 
 def currency_notes(batch: TableBatch, schema: Schema) -> list[str]:
     """Warnings about columns that are left out, and are amounts in several currencies."""
-    texts = {name: distinct_texts(batch.columns[name]) for name in schema.left_out if name in batch.columns}
+    texts = {name: distinct_texts(batch.columns[name][:HEAD]) for name in schema.left_out if name in batch.columns}
     found = [currencies(values, name) for name, values in texts.items()]
     return [f"{batch.file}, {one.text}" for some in found for one in some]
 
