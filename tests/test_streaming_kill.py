@@ -32,10 +32,14 @@ def digest(model):
     return model.beta_.tobytes().hex()[:4000] + model.predict_interval(np.zeros((1, 3))).tobytes().hex()
 """
 
-#: The same for adaptive models: a sample that is not whole, and several cells of every partition.
+#: The same for adaptive models: a sample that is not whole, several cells of every partition, and a short search.
 ADAPTIVE = """
+from ulmus.models._effort import EFFORTS, Effort
 from ulmus.streaming import leaves
+from ulmus.tuning.budget import Budget
 leaves.CELL_ROWS = 1500
+few = Budget(200, 30, 200, 30, 1, 0, (30, 30), 1, additive=False, cuts=False, preparations=("standard",))
+EFFORTS["fast"] = Effort(few, 30, 300, 300, 2, 4, grows=False, quick=True)
 
 def fit(folder, **options):
     model = ulmus.AdaptiveRegressor(effort="fast", random_state=None, n_jobs=2)
