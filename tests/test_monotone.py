@@ -40,6 +40,13 @@ def test_least_distance_is_what_a_general_solver_finds():
         np.testing.assert_allclose((G @ found)[binding], margin[binding], atol=1e-10)
 
 
+def test_features_that_cannot_rise_are_level():
+    """Steps that ask for opposite slopes, each by a margin, have no solution; without it the nearest is level."""
+    G = np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    beta, _ = least_distance(np.array([2.0, -1.0, 3.0]), np.eye(3), G, np.full(3, 0.1))
+    np.testing.assert_allclose(beta, [0.0, 0.0, 3.0], atol=1e-12)
+
+
 def test_weights_that_rise_already_stay_as_they_are():
     beta, binding = least_distance(np.ones(3), np.eye(3), np.eye(3), np.zeros(3))
     np.testing.assert_array_equal(beta, np.ones(3))

@@ -50,6 +50,15 @@ def test_an_outlier_counts_as_five_times_its_size_at_most():
     np.testing.assert_allclose(slope, 1.0 - np.minimum(a * np.exp(-g), 5.0), atol=1e-6)
 
 
+def test_an_error_beyond_all_measure_does_not_decide_all_sizes():
+    """A row whose leverage is nearly 1 has a left-out error of any size."""
+    X, a, w = sizes(np.random.RandomState(3), 500)
+    far = a.copy()
+    far[7] = 1e15
+    without, found = (Scale.of(Precomputed(4), X, each, w) for each in (a, far))
+    np.testing.assert_allclose(found(X), without(X), rtol=0.2)
+
+
 def test_few_rows_leave_the_size_by_fits_without_their_part():
     X, a, w = sizes(np.random.RandomState(1), 150)
     fold = np.arange(150) % 3

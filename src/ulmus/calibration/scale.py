@@ -26,6 +26,7 @@ import numpy as np
 from ulmus import engine
 from ulmus.engine import FeatureMap
 from ulmus.features.sampling import row_keys
+from ulmus.solvers.robust import weighted_median
 from ulmus.statistics import power_of_two
 
 #: Features of the model that the size of its errors is fitted on, at most, and rows for each: alone, or in folds.
@@ -34,6 +35,8 @@ SIZE, ROWS_EACH, GROUPED_EACH = 100, 8, 32
 LAMBDAS = np.append(4.0 ** np.arange(-4, 8), np.inf)
 #: Steps of Fisher scoring, how far one may go, and the most that a ratio of a residual to its size counts.
 STEPS, REACH, MOST = 12, 1.0, 5.0
+#: Sizes beyond this many times the middle one count as no larger: steps would not come back from where they begin.
+FAR = 1e3
 #: Least ``1 − u h`` of a row, fewest distinct rows from which a size is learned, and from which rows leave by formula.
 LEAST_REMAINDER, FEW, MANY = 0.05, 60, 600
 #: Parts of the rows that are left out of fits otherwise, at most.
@@ -73,6 +76,8 @@ class Scale:
         w = np.bincount(place, weight)
         if features is None or len(first) < FEW or not np.dot(weight, sizes) > 0:
             return None
+        known = (weight > 0) & (sizes > 0)
+        sizes = np.minimum(sizes, FAR * weighted_median(sizes[known], weight[known]))
         unit = float(power_of_two(np.average(sizes, weights=weight)))
         a = np.bincount(place, weight * (sizes / unit)) / np.where(w > 0, w, 1.0)
         Psi = transformed(features, X[first])

@@ -46,6 +46,8 @@ SHORT = 500
 JOINING, ROUNDS, QUIET = 40, 80, 8
 #: Steps beyond which those that do not bind are dropped.
 MANY = 500
+#: What is left of the dual problem below which no weights, or none of a size within reason, satisfy all steps.
+NEVER = 1e-12
 #: Points that are transformed at a time.
 BLOCK = 20_000
 
@@ -186,7 +188,10 @@ def largest_fall(ladders: Sequence[Ladder], score: Callable[[np.ndarray], np.nda
 def least_distance(
     beta: np.ndarray, root: np.ndarray, G: np.ndarray, margin: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The weights nearest to the free ones under ``Gβ ≥ margin``, and which steps bind."""
+    """The weights nearest to the free ones under ``Gβ ≥ margin``, and which steps bind.
+
+    Few features may be unable to rise everywhere by a margin; they can be level.
+    """
     V = root.T @ G.T
     size = np.maximum(np.linalg.norm(V, axis=0), np.finfo(float).tiny)
     low = (margin - G @ beta) / size
@@ -197,6 +202,9 @@ def least_distance(
     target = np.append(np.zeros(len(V)), 1.0)
     dual, _ = nnls(E, target, maxiter=30 * len(G))
     rest = target - E @ dual
+    if rest[-1] <= NEVER:
+        level = np.zeros(len(beta)), np.ones(len(G), bool)
+        return least_distance(beta, root, G, np.zeros(len(G))) if margin.any() else level
     z = -unit * rest[:-1] / rest[-1]
     return beta + root @ z, dual > 0
 
