@@ -16,10 +16,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingRegressor
 
 from experiments.runner.protocol import markdown
-from experiments.sections.gpu_adaptive import error, fitted, waves
+from experiments.sections.gpu_adaptive import boosted, error, fitted, waves
 from experiments.sections.gpu_common import device_facts
 from ulmus import AdaptiveRegressor
 
@@ -47,9 +46,7 @@ class XRFM:
 CONTESTANTS: dict[str, Callable[[], Any]] = {
     "Adaptive": lambda: AdaptiveRegressor(device="cuda", random_state=0),
     "xRFM": XRFM,
-    "HistGradientBoosting, 500": lambda: HistGradientBoostingRegressor(
-        max_iter=500, learning_rate=0.05, early_stopping=True, random_state=0
-    ),
+    "HistGradientBoosting, 500": lambda: boosted(classes=False),
 }
 
 

@@ -153,8 +153,7 @@ def scored(answers: Answers, measures: tuple[Measure, ...], random_state: int = 
     found = []
     for name, better, measure in measures:
         value = measure(answers)
-        values = np.array([measure(draw) for draw in draws])
-        ends = interval(value, values.tolist(), shrink, better)
+        ends = interval(value, [measure(draw) for draw in draws], shrink, better)
         if ends[0] == ends[1] and answers.y.dtype.kind in "iub":
             ends = unseen(answers, measure)
         found.append(Score(name, value, *ends, better))
@@ -164,11 +163,11 @@ def scored(answers: Answers, measures: tuple[Measure, ...], random_state: int = 
 def unseen(answers: Answers, measure: Callable[[Answers], float]) -> tuple[float, float]:
     """The interval of a measure of classes on which all resamples agree, as where no row is wrong.
 
-    Of n rows of a class that are all right, so many may be wrong in truth as n rows show none of with a probability of
-    2.5 %. The class in which that matters most has the say.
+    Where n rows of a class are all right, as large a share may be wrong in truth as n rows show nothing of with a
+    probability of 2.5 %. The class in which that matters most decides.
     """
-    groups = [np.arange(len(answers.y))] if answers.y.ndim > 1 else [answers.y == k for k in np.unique(answers.y)]
-    rows = [group if group.dtype.kind == "i" else np.flatnonzero(group) for group in groups]
+    every, y = np.arange(len(answers.y)), answers.y
+    rows = [every] if y.ndim > 1 else [every[y == k] for k in np.unique(y)]
     others = [measure(answers.turned(some, 1 - TAIL ** (1 / len(some)))) for some in rows]
     ends = [value for value in (measure(answers), *others) if np.isfinite(value)]
     return float(min(ends)), float(max(ends))

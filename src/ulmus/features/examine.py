@@ -20,8 +20,8 @@ from ulmus.features.written import MISSING
 FEW, NAMES = 10, 0.8
 #: Rows by which currencies are known.
 ENOUGH = 10_000
-#: Kinds of columns whose values are words.
-WORDS = ("category", "text", "id")
+#: Kinds of columns that amounts in several currencies are taken for.
+AS_WORDS = ("category", "text", "id")
 TASKS = ("auto", "classification", "regression")
 
 
@@ -127,7 +127,7 @@ def check_table(
         found += spellings(columns[name], f"column {name!r}: levels", name)
     for name in (name for name in names if prepared.kinds_[name] == "number"):
         found += placeholders(columns[name], f"column {name!r}", name)
-    for name in (name for name in names if prepared.kinds_[name] in WORDS):
+    for name in (name for name in names if prepared.kinds_[name] in AS_WORDS):
         texts = dict.fromkeys(str(value).strip() for value in columns[name][:ENOUGH])
         found += currencies([text for text in texts if text not in MISSING], name)
     if X_new is not None:

@@ -90,7 +90,7 @@ def residuals(s: Subject) -> tuple[str, str]:
 def coverage(s: Subject) -> str:
     """How often intervals held the truth, against what they promise."""
     promised = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
-    X, y = _some(s.features, s.sample), s.y[s.sample]
+    X, y = some_of(s.features, s.sample), s.y[s.sample]
     ends = s.model.predict_interval(X, coverage=promised.tolist())
     inside = (ends[..., 0] <= y[:, None]) & (y[:, None] <= ends[..., 1])
     held = inside.mean(axis=0)
@@ -135,5 +135,6 @@ def bars(names: list[str], values: np.ndarray, spread: np.ndarray | None, label:
     return figure(drawing, title, note)
 
 
-def _some(X: Any, rows: np.ndarray) -> Any:
+def some_of(X: Any, rows: np.ndarray) -> Any:
+    """Some rows of a frame or an array."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]

@@ -144,7 +144,7 @@ def calibration_section(s: Subject) -> str:
 
 def _sets(s: Subject) -> str:
     """How often prediction sets held the true class, and how large they are; nothing where a model has none."""
-    X, true = draw._some(s.features, s.sample), np.equal(s.y[s.sample][:, None], s.model.classes_)
+    X, true = draw.some_of(s.features, s.sample), np.equal(s.y[s.sample][:, None], s.model.classes_)
     rows = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -181,7 +181,7 @@ def unsure_section(s: Subject) -> str:
     if s.kind == "regression":
         if not s.one_output or not hasattr(s.model, "spread_"):
             return paragraph("This model does not estimate its uncertainty.")
-        X = draw._some(s.features, s.sample)
+        X = draw.some_of(s.features, s.sample)
         doubt = s.model.predict(X, return_std=True)[1]
         text, title = (
             "The rows with the largest predictive standard deviation, far from the training data.",
@@ -218,7 +218,7 @@ def _far(s: Subject) -> str:
     if not hasattr(s.model, "is_far"):
         return ""
     try:
-        far = s.model.is_far(draw._some(s.features, s.sample))
+        far = s.model.is_far(draw.some_of(s.features, s.sample))
     except ValueError:  # no rows were left out
         return ""
     return paragraph(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ulmus.features.frames import LONG
 from ulmus.tables import pieces
 from ulmus.tables.errors import TableError
 from ulmus.tables.pieces import Piece
@@ -98,8 +99,8 @@ def table_of(rows: list[dict[str, Any]], names: dict[str, None]) -> Any:
 
 
 def _is_long(value: Any) -> bool:
-    """Whether a whole number has more digits than a float holds: as a text it keeps them."""
-    return isinstance(value, int) and abs(value) > 2**53
+    """Whether a whole number has so many digits that it is a name: as a text it keeps them."""
+    return isinstance(value, int) and abs(value) >= LONG
 
 
 def _typed(values: list[Any]) -> Any:
