@@ -1,5 +1,7 @@
 """Every estimator keeps scikit-learn's contract."""
 
+from dataclasses import replace
+
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -64,28 +66,28 @@ ESTIMATORS = [
     OSELMOrdinalClassifier(20, slope=1.0),
     AdaptiveOrdinalClassifier(effort="fast"),
 ]
-#: Parameters that lead to other code: other losses, routes and codings, and what a model chooses for itself.
+#: Parameters that lead to other code: other losses, routes and codings, and what a model chooses for itself. Beside it
+#: they are given what others choose already, and choose among few: every check fits a model or two.
 VARIANTS = [
     TableEncoder(prepared=False),
-    NKELMClassifier(metric="auto"),
-    ELMClassifier(loss="log"),
-    KELMClassifier(loss="log"),
-    NKELMClassifier(loss="log"),
+    NKELMClassifier(20, metric="auto"),
+    ELMClassifier(20, slope=1.0, loss="log"),
+    KELMClassifier(gamma=0.005, loss="log", C=10.0),
+    NKELMClassifier(20, gamma=0.005, loss="log"),
     AdaptiveClassifier(effort="fast"),
     AdaptiveRegressor(),
-    NNDA(20, max_iter=20, n_neighbors=5),
     KELMRegressor(metric="auto"),
     ELMRegressor(C=None, n_hidden=10),
     ENDA(features="nystrom", head="mean"),
-    OSELMRegressor(10, C=1.0, form="covariance"),
-    KELMOrdinalClassifier(loss="logistic"),
+    OSELMRegressor(10, slope=1.0, C=1.0, form="covariance"),
+    KELMOrdinalClassifier(gamma=0.005, loss="logistic"),
     ELMClassifier(),
     NKELMRegressor(),
     NKELMOrdinalClassifier(),
     OSELMClassifier(20),
     ENDA(),
     KLDA(),
-    RobustNKELMRegressor(),
+    RobustNKELMRegressor(20, gamma=0.05),
 ]
 
 
@@ -140,7 +142,18 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
+@pytest.fixture
+def brief(monkeypatch):
+    """Adaptive models that search, cut, grow trees and leave parts out as ever, with small numbers throughout."""
+    budget = Budget(100, 20, 150, 20, rounds=1, rounds_again=1, final_landmarks=(30, 30), kernels=1)
+    plan = Effort(budget, 20, 60, 60, 2, 4, grows=False, quick=True)
+    monkeypatch.setitem(EFFORTS, "fast", plan)
+    more = replace(budget, rounds=2, kernels=2)
+    monkeypatch.setitem(EFFORTS, "default", replace(plan, budget=more, numbers=more, grows=True, quick=False))
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief")
 @parametrize_with_checks(VARIANTS, expected_failed_checks=expected_to_fail)
 def test_scikit_learn_contract_of_variants(estimator, check):
     check(estimator)

@@ -102,7 +102,7 @@ MANY = {
     "generators": lambda share: forged(
         wide(
             {"random": ["MT19937", {"array": {"dtype": "<u4", "shape": [624], "order": "C", "data": "0"}}, 0, 0, 0.0]},
-            5_000 // share,
+            2_000 // share,
         ),
         arrays={"0": np.zeros(624, np.uint32)},
     ),
@@ -126,8 +126,14 @@ def test_loading_takes_at_most_the_stated_multiple_of_the_file(case):
     assert_within_the_allowance(GREEDY[case]())
 
 
-@pytest.mark.parametrize("share", [8, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("case", MANY)
+@pytest.mark.parametrize(
+    ("case", "share"),
+    [
+        *((case, 8) for case in MANY),
+        *(pytest.param(case, 3, marks=pytest.mark.slow) for case in MANY),
+        pytest.param("lists in lists", 1, marks=pytest.mark.slow),  # so many that they are refused
+    ],
+)
 def test_loading_many_small_things_takes_at_most_the_stated_multiple_of_the_file(case, share):
     assert_within_the_allowance(MANY[case](share))
 

@@ -16,10 +16,12 @@ from ulmus.engine import Rows, transform
 from ulmus.features.preparation import PARTS
 from ulmus.features.sampling import row_keys
 from ulmus.models._adaptive import AdaptiveModel
+from ulmus.models._effort import EFFORTS, Effort
 from ulmus.solvers.local import leaf_kernel
 from ulmus.solvers.log_loss import losses, targets
 from ulmus.solvers.softmax import LogProblem, fit_softmax
 from ulmus.streaming import CheckpointError, SourceError, leaves
+from ulmus.tuning.budget import Budget
 
 N = 1_600
 RNG = np.random.RandomState(0)
@@ -42,6 +44,13 @@ SMALL = {"sample_rows": 500, "batch_rows": 300, "progress": False}
 @pytest.fixture
 def small_cells(monkeypatch):
     monkeypatch.setattr(leaves, "CELL_ROWS", 700)
+
+
+@pytest.fixture
+def brief(monkeypatch):
+    """A search so short that fits can be broken off many times: few landmarks and rows, small leaves."""
+    budget = Budget(200, 30, 200, 30, 1, 0, (30, 30), 1, additive=False, cuts=False, preparations=("standard",))
+    monkeypatch.setitem(EFFORTS, "fast", Effort(budget, 30, 300, 300, 2, 4, grows=False, quick=True))
 
 
 def model_of(kind, **options):
@@ -376,7 +385,7 @@ def test_more_rows_than_max_memory_holds_get_no_leaves():
 # Disk and kills
 
 
-def test_too_little_disk_is_said_before_anything_is_written(tmp_path, monkeypatch, small_cells):
+def test_too_little_disk_is_said_before_anything_is_written(tmp_path, monkeypatch, small_cells, brief):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1_000))
     with pytest.raises(CheckpointError, match=r"GB of disk in .* and .* GB are free"):
@@ -417,7 +426,7 @@ def bits(model):
         pytest.param("log loss, weights", 24, marks=pytest.mark.slow),
     ],
 )
-def test_a_fit_that_is_broken_off_anywhere_ends_with_the_same_bits(name, ends, tmp_path, small_cells):
+def test_a_fit_that_is_broken_off_anywhere_ends_with_the_same_bits(name, ends, tmp_path, small_cells, brief):
     options = {"checkpoint_rows": 300, "checkpoint_seconds": None}
     with Points() as points:
         expected = bits(fitted(tmp_path / "whole", name, **options))
@@ -435,7 +444,7 @@ def test_a_fit_that_is_broken_off_anywhere_ends_with_the_same_bits(name, ends, t
     assert not list(folder.glob("*.bin"))
 
 
-def test_a_finished_checkpoint_gives_the_model_again_without_its_rows_on_disk(tmp_path, small_cells):
+def test_a_finished_checkpoint_gives_the_model_again_without_its_rows_on_disk(tmp_path, small_cells, brief):
     first = fitted(tmp_path / "state", "regression")
     reports = []
     again = fitted(tmp_path / "state", "regression", progress=reports.append)
@@ -476,7 +485,7 @@ def test_mapped_leaves_are_not_limited_by_memory(tmp_path, small_cells):
     assert np.corrcoef(model.predict(X), Y)[0, 1] > 0.95
 
 
-def test_a_fit_with_mapped_leaves_that_is_broken_off_ends_with_the_same_bits(tmp_path, small_cells):
+def test_a_fit_with_mapped_leaves_that_is_broken_off_ends_with_the_same_bits(tmp_path, small_cells, brief):
     options = {"leaves": tmp_path / "leaves", "checkpoint_rows": 500, "checkpoint_seconds": None}
     with Points() as points:
         expected = scores(fitted(tmp_path / "whole", "regression", **options))
@@ -519,7 +528,7 @@ def test_leaves_of_a_model_without_leaves_are_refused(tmp_path):
         streaming.fit(ulmus.NKELMRegressor(), (X, Y), leaves=tmp_path)
 
 
-def test_the_number_of_threads_changes_nothing(small_cells):
+def test_the_number_of_threads_changes_nothing(small_cells, brief):
     found = [bits(streaming.fit(model_of("Regressor", n_jobs=k), (X, Y), **SMALL)) for k in (1, 3)]
     assert found[0] == found[1]
 

@@ -150,18 +150,21 @@ NAMES = (
 )
 
 
-def _places(node: Any) -> Any:
+def _places(node: Any) -> list[tuple[Any, Any]]:
     """Every (container, key) of a JSON tree."""
-    pairs = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    found: list[tuple[Any, Any]] = []
+    pairs = node.items() if isinstance(node, dict) else enumerate(node)
     for key, child in pairs:
-        yield node, key
-        yield from _places(child)
+        found.append((node, key))
+        if isinstance(child, dict | list):
+            found += _places(child)
+    return found
 
 
 def _change(content: Any, arrays: dict[str, Any], rng: random.Random) -> None:
     """One change by somebody who knows the format."""
     kind = rng.randrange(7)
-    places = list(_places(content))
+    places = _places(content)
     node, key = rng.choice(places)
     if kind == 0:
         node[key] = copy.deepcopy(rng.choice(NASTY))
@@ -194,7 +197,7 @@ def crafted(rng: random.Random) -> str:
     whole, X = rng.choice(_ready())
     description, body, arrays = _open(whole)
     content = {k: v for k, v in vars(description).items() if k != "checksum"} | {"body": body}
-    content, arrays = copy.deepcopy(content), dict(arrays)
+    arrays = dict(arrays)  # the content was parsed just now, and is nobody else's
     try:
         for _ in range(rng.choice((1, 1, 1, 3))):
             _change(content, arrays, rng)
