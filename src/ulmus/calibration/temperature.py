@@ -19,7 +19,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 
 from ulmus.calibration.sets import LabelScores
 from ulmus.exceptions import NumericalWarning
@@ -28,8 +28,8 @@ from ulmus.solvers.robust import weighted_median
 
 #: log a is searched on this grid, for scores that typically differ by 1, and then between its points.
 LOG_A = np.arange(-5.0, 9.0)
-#: Halvings that find a share.
-HALVINGS = 50
+#: Halvings that find a factor, or a share; that of Newton's steps is found sooner, where they change it no more.
+HALVINGS, ROUND_OFF = 50, 4 * np.finfo(float).eps
 #: Share of the frequencies from which on scores count as saying nothing.
 NOTHING = 1 - 1e-3
 #: By how much the class of the largest score is ahead of one that is more frequent, relative to its probability.
@@ -122,18 +122,21 @@ def fit_temperature(class_scores: np.ndarray, indices: np.ndarray, weight: np.nd
     if not gap > 0:
         _warn_of_nothing(_loss(prior, weight))
         return 1.0, frequency
-    rows = np.arange(len(indices))
+    scores = class_scores / gap
+    behind = scores - scores.max(axis=1, keepdims=True)  # by so much less than the largest, whatever a is
+    theirs = behind[np.arange(len(indices)), indices]
 
     def at(log_a: float) -> tuple[float, float]:
         """Mean log loss, and the share that makes it least."""
-        own = np.exp(log_softmax(np.exp(log_a) / gap * class_scores, axis=1)[rows, indices])
+        a = np.exp(log_a)
+        own = np.exp(a * theirs) / np.exp(a * behind).sum(axis=1)
         share = _share(own, prior, weight, least)
         return _loss((1 - share) * own + share * prior, weight), share
 
     best = min(LOG_A, key=lambda log_a: at(log_a)[0])
     found = minimize_scalar(lambda log_a: at(log_a)[0], bounds=(best - 1, best + 1), method="bounded")
     log_a = float(found.x) if found.fun < at(best)[0] else float(best)
-    log_a = min(log_a, _most(class_scores / gap, indices, weight))
+    log_a = min(log_a, _most(scores, indices, weight))
     loss, share = at(log_a)
     if share > NOTHING:
         _warn_of_nothing(loss)
@@ -149,13 +152,14 @@ def _most(scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> float:
     s, w, n_classes = scores[right], weight[right], scores.shape[1]
     if not len(s):
         return np.inf
-    own = s[np.arange(len(s)), indices[right]]
+    s = s - s[np.arange(len(s)), indices[right]][:, None]  # their own are the largest: 0
     chance = 0.5 / (max(float(w.sum()), float(len(w))) + 1.0)
-    target = (1.0 - chance) * own + chance * (s.sum(axis=1) - own) / (n_classes - 1)
+    target = chance / (n_classes - 1) * s.sum(axis=1)
     low, high = LOG_A[0] - 1.0, LOG_A[-1] + 1.0
 
     def slope(log_a: float) -> float:
-        return float(w @ ((softmax(np.exp(log_a) * s, axis=1) * s).sum(axis=1) - target))
+        P = np.exp(np.exp(log_a) * s)
+        return float(w @ (np.einsum("ik,ik->i", P, s) / P.sum(axis=1) - target))
 
     if slope(high) <= 0:
         return np.inf
@@ -170,13 +174,31 @@ def _loss(p: np.ndarray, weight: np.ndarray) -> float:
 
 
 def _share(own: np.ndarray, prior: np.ndarray, weight: np.ndarray, least: float) -> float:
-    """The ε, ``least`` at least, that minimises the convex ``−Σ w log((1 − ε) own + ε prior)``, by halving."""
+    """The ε, ``least`` at least, that minimises the convex ``−Σ w log((1 − ε) own + ε prior)``, by Newton's steps.
+
+    Where a step leaves the interval that is known to hold ε, the interval is halved.
+    """
+    more = prior - own
+
+    def derivatives(share: float) -> tuple[float, float]:
+        """Of the sum of logarithms; the second one is negative, so that the first one falls."""
+        ratio = more / ((1 - share) * own + share * prior)
+        weighted = weight * ratio
+        return float(weighted.sum()), -float(weighted @ ratio)
+
     low, high = least, 1.0
+    for end, beyond in ((low, False), (high, True)):
+        if (derivatives(end)[0] > 0) == beyond:
+            return end
+    share = (low + high) / 2
     for _ in range(HALVINGS):
-        share = (low + high) / 2
-        rises = np.dot(weight, (prior - own) / ((1 - share) * own + share * prior)) > 0
-        low, high = (share, high) if rises else (low, share)
-    return low if low == least else high
+        first, second = derivatives(share)
+        low, high = (share, high) if first > 0 else (low, share)
+        step = share - first / second if second < 0 else low
+        if abs(step - share) <= ROUND_OFF * share:
+            break
+        share = step if low < step < high else (low + high) / 2
+    return share
 
 
 def _warn_of_nothing(loss: float) -> None:
