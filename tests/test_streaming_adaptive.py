@@ -21,7 +21,7 @@ from ulmus.solvers.local import leaf_kernel
 from ulmus.solvers.log_loss import losses, targets
 from ulmus.solvers.softmax import LogProblem, fit_softmax
 from ulmus.streaming import CheckpointError, SourceError, leaves
-from ulmus.tuning.budget import Budget
+from ulmus.tuning import budget
 
 N = 1_600
 RNG = np.random.RandomState(0)
@@ -49,8 +49,10 @@ def small_cells(monkeypatch):
 @pytest.fixture
 def brief(monkeypatch):
     """A search so short that fits can be broken off many times: few landmarks and rows, small leaves."""
-    budget = Budget(200, 30, 200, 30, 1, 0, (30, 30), 1, additive=False, cuts=False, preparations=("standard",))
-    monkeypatch.setitem(EFFORTS, "fast", Effort(budget, 30, 300, 300, 2, 4, grows=False, quick=True))
+    few = budget.Budget(200, 30, 200, 30, 1, 0, (30, 30), 1, additive=False, cuts=False, preparations=("standard",))
+    monkeypatch.setitem(EFFORTS, "fast", Effort(few, 30, 300, 300, 2, 4, grows=False, quick=True))
+    monkeypatch.setattr(budget, "MANY_ROWS", 400)
+    monkeypatch.setattr(budget, "MANY_LANDMARKS", 60)
 
 
 def model_of(kind, **options):

@@ -36,9 +36,10 @@ def digest(model):
 ADAPTIVE = """
 from ulmus.models._effort import EFFORTS, Effort
 from ulmus.streaming import leaves
-from ulmus.tuning.budget import Budget
+from ulmus.tuning import budget
 leaves.CELL_ROWS = 1500
-few = Budget(200, 30, 200, 30, 1, 0, (30, 30), 1, additive=False, cuts=False, preparations=("standard",))
+budget.MANY_ROWS, budget.MANY_LANDMARKS = 400, 60
+few = budget.Budget(200, 30, 200, 30, 1, 0, (30, 30), 1, additive=False, cuts=False, preparations=("standard",))
 EFFORTS["fast"] = Effort(few, 30, 300, 300, 2, 4, grows=False, quick=True)
 
 def fit(folder, **options):

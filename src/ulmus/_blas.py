@@ -14,7 +14,7 @@ to these routines, and the rest is ``dtrsm``, ``dtrmm`` and ``dgemm``, which is 
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from scipy.linalg import cython_blas, cython_lapack
 
 #: Rows that large symmetric products and factors take at a time; matrices up to twice that order are taken whole.
 PANEL = 4096
+#: Rows and columns that are mirrored, or set to zero, at a time: a mask of so many is quick, and small.
+SMALL = 256
 
 _KINDS: dict[type, Any] = {bytes: ctypes.c_char, int: ctypes.c_int, float: ctypes.c_double}
 _SINGLE = {**_KINDS, float: ctypes.c_float}
@@ -65,12 +67,18 @@ def _square(A: np.ndarray, order: int) -> None:
         raise ValueError(f"expected a matrix of shape {(order, order)}, got {A.shape}")
 
 
-def mirror_upper(G: np.ndarray, panel: int = 256) -> None:
+@lru_cache(maxsize=64)
+def _below_diagonal(order: int) -> np.ndarray:
+    """Where a small square matrix is below its diagonal; searches ask for the same orders over and over."""
+    return np.tri(order, k=-1, dtype=bool)
+
+
+def mirror_upper(G: np.ndarray, panel: int = SMALL) -> None:
     """Copy the upper triangle of a square matrix over the lower one, in blocks that stay in the cache."""
     n = len(G)
     for i in range(0, n, panel):
         square = G[i : i + panel, i : i + panel]
-        square[:] = np.triu(square) + np.triu(square, 1).T
+        np.copyto(square, square.T.copy(), where=_below_diagonal(len(square)))
         for j in range(i + panel, n, panel):
             G[j : j + panel, i : i + panel] = G[i : i + panel, j : j + panel].T
 
@@ -145,8 +153,11 @@ def lower_factor(A: np.ndarray, panel: int = PANEL) -> tuple[np.ndarray, int]:
     """``(factor, info)`` as of ``scipy.linalg.lapack.dpotrf(A, lower=1, clean=1, overwrite_a=1)``, for every order."""
     A = np.asfortranarray(A)
     info = cholesky_in_place(A, panel)
-    for j in range(1, len(A)):
-        A[:j, j] = 0.0
+    if len(A) <= SMALL:
+        A.T[_below_diagonal(len(A))] = 0.0
+    else:
+        for j in range(1, len(A)):
+            A[:j, j] = 0.0
     return A, info
 
 
