@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from scipy.stats import kendalltau
 from sklearn import metrics as _sklearn_metrics
-from sklearn.metrics import cohen_kappa_score
 from sklearn.utils import check_consistent_length, column_or_1d
 
 __all__ = [
@@ -142,6 +141,8 @@ def quadratic_kappa(y_true: Any, y_pred: Any, *, labels: Any = None, sample_weig
     """
     true, predicted = _pair(y_true, y_pred, labels)
     ranks = None if labels is None else np.arange(len(labels))
+    from sklearn.metrics import cohen_kappa_score
+
     return float(cohen_kappa_score(true, predicted, labels=ranks, weights="quadratic", sample_weight=sample_weight))
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from ulmus.exceptions import (
     DataWarning,
@@ -74,6 +73,8 @@ def leaks(M: np.ndarray, names: Sequence[str], inputs: np.ndarray, y: np.ndarray
         return []
     half, found = np.arange(len(some)) % 2 == 0, []
     target = np.unique(y[some], return_inverse=True)[1] if classes else np.asarray(y[some], dtype=np.float64)
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
     tree = DecisionTreeClassifier if classes else DecisionTreeRegressor
     for j, name in enumerate(names):
         X = np.nan_to_num(M[some][:, inputs == j], nan=-1e30, posinf=1e30, neginf=-1e30).astype(np.float32)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.cluster import MiniBatchKMeans, kmeans_plusplus
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
@@ -105,6 +104,8 @@ def _centres(X: Any, weight: np.ndarray, count: int, rng: np.random.RandomState)
     # Far from the origin, distances lose their digits.
     offset = 0.0 if sparse.issparse(X) else X.mean(axis=0, dtype=np.float64)
     X = X.astype(np.float64) - offset if not sparse.issparse(X) else X.astype(np.float64)
+    from sklearn.cluster import MiniBatchKMeans, kmeans_plusplus
+
     start, _ = kmeans_plusplus(X, count, sample_weight=weight, random_state=rng, n_local_trials=1)
     # Reassigned centres would be copies of rows that are centres already.
     model = MiniBatchKMeans(

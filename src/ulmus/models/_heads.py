@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
 from ulmus.calibration import probabilities
 
@@ -71,6 +70,8 @@ def nearest(references: np.ndarray, Z: np.ndarray, k: int) -> np.ndarray:
     say which of them is nearer.
     """
     unit = SAME_PLACE * float(np.abs(references).max(initial=0.0)) or 1.0
+    from sklearn.neighbors import NearestNeighbors
+
     search = NearestNeighbors(n_neighbors=min(k, len(references)), n_jobs=1).fit(np.round(references / unit))
     return np.asarray(search.kneighbors(np.round(Z / unit), return_distance=False))
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import check_cv
 from sklearn.utils import check_consistent_length
 
 from ulmus.engine import Rows
@@ -79,6 +78,8 @@ def fold_numbers(
         check_consistent_length(X, y, groups)
         return grouped(groups, cv, weight)
     number = np.full(X.shape[0], -1)
+    from sklearn.model_selection import check_cv
+
     for k, (train, test) in enumerate(check_cv(cv, y, classifier=classifier).split(X, y, groups)):
         if (number[test] >= 0).any():
             raise ValueError("cv must test every row at most once; a repeated split was given")
