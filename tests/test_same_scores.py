@@ -20,6 +20,8 @@ NAMES = (
     *("leaf_id_flavia", "concrete", "Computers", "loans_full_schema", "movies", "OFP"),
 )
 TRAIN, TEST = 300, 200
+#: Labels that are kept: with the log loss a fit takes a time that grows with their number.
+CLASSES = 8
 
 
 @pytest.mark.slow
@@ -29,6 +31,8 @@ TRAIN, TEST = 300, 200
 def test_raw_frames_and_files_give_the_same_scores(tmp_path, name):
     task = json.loads((TABLES / "tables.json").read_text())[name]["task"]
     whole = pd.read_parquet(TABLES / f"{name}.parquet")
+    if task == "classification":
+        whole = whole[whole["target"].isin(sorted(whole["target"].unique())[:CLASSES])]
     rows = whole.sample(TRAIN + TEST, random_state=0).reset_index(drop=True)
     train, test = rows[:TRAIN], rows[TRAIN:]
     model = (ulmus.AdaptiveRegressor if task == "regression" else ulmus.AdaptiveClassifier)(

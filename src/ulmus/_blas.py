@@ -27,6 +27,7 @@ SMALL = 256
 
 _KINDS: dict[type, Any] = {bytes: ctypes.c_char, int: ctypes.c_int, float: ctypes.c_double}
 _SINGLE = {**_KINDS, float: ctypes.c_float}
+_LETTERS = {"d": "d", "f": "s"}
 
 
 @cache
@@ -58,7 +59,7 @@ def _letter(*arrays: np.ndarray) -> str:
     for a in arrays:
         if a.dtype != dtype or not a.flags.c_contiguous:
             raise TypeError("BLAS needs C-contiguous arrays of one floating type")
-    return {"float64": "d", "float32": "s"}[dtype.name]
+    return _LETTERS[dtype.char]
 
 
 def _square(A: np.ndarray, order: int) -> None:
