@@ -28,7 +28,8 @@ from ulmus.models.kelm import calibration_last
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge
 from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
 from ulmus.solvers.ridge import leave_out
-from ulmus.tuning import Scorer, summarise
+from ulmus.statistics import Summary
+from ulmus.tuning import Scorer
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
@@ -46,7 +47,7 @@ def test_nystrom_calibration_by_folds_equals_refits_without_their_rows_and_landm
     X, T, w, folds = problem
     rows = Rows(X, T, w, w)
     features = NystromMap(15, gamma=0.3, random_state=0).fit(X)
-    sums = summarise(partial(nystrom_statistics, features), rows, folds)
+    sums = Summary.of(partial(nystrom_statistics, features), rows, folds)
     held_out = fold_sample(features, rows, FoldModels(folds, sums, 50.0, intercept), np.random.RandomState(0))
     for k in range(4):
         test, rest = folds == k, rows.take(folds != k)

@@ -11,6 +11,7 @@ Sums add (threads, files, machines, time), scale (forgetting) and subtract (unle
 digits that squaring loses.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -232,6 +233,21 @@ class Summary:
     total: Statistics
     folds: tuple[Statistics, ...] = ()
     extent: Extent | None = None
+
+    @classmethod
+    def of(
+        cls, statistics: Callable[[Any], Statistics], rows: Any, folds: np.ndarray | None, n_folds: int | None = None
+    ) -> "Summary":
+        """Those of rows that can be taken by number; rows of fold −1 are in the total only."""
+        if folds is None:
+            return cls(statistics(rows))
+        n_folds = int(folds.max()) + 1 if n_folds is None else n_folds
+        parts = tuple(statistics(rows.take(np.flatnonzero(folds == k))) for k in range(n_folds))
+        never_tested = np.flatnonzero(folds < 0)
+        total = sum(parts[1:], parts[0])
+        if len(never_tested):
+            total = total + statistics(rows.take(never_tested))
+        return cls(total, parts)
 
     def __add__(self, other: "Summary") -> "Summary":
         extent = self.extent if other.extent is None else other.extent

@@ -11,7 +11,6 @@ from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.ridge import DOUBLE, Gradient, Solution
-from ulmus.tuning.folds import summarise
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.scorer import Scorer, Summary, Trial
 from ulmus.tuning.search import LOG2_C
@@ -54,7 +53,7 @@ class GlobalModel:
             fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=backend.n_jobs)
             backend.release(backend.adopt(fitted).fit(rows.X, sample_weight=rows.weight))
         features, seen = backend.kept(fitted, rows)
-        sums = summarise(partial(backend.statistics, features), seen, seen.fold)
+        sums = Summary.of(partial(backend.statistics, features), seen, seen.fold)
         form, whitening = backend.scored_form(features)
         more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
         scorer = backend.scorer(seen, coding, fit_intercept, criterion, seen.fold, **more)

@@ -26,7 +26,6 @@ from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import summed_form, summing_problem
 from ulmus.solvers.ridge import Gradient, Problem, Solution
 from ulmus.statistics import Extent, Summary
-from ulmus.tuning import summarise
 
 #: Degrees of freedom per row above which weights on random nodes nearly pass through their targets.
 CROWDED = 0.9
@@ -56,7 +55,7 @@ class MapFamily(ABC):
     ) -> Summary:
         """Sums of a block of rows, per fold where the rows have fold numbers. They add."""
         statistics = partial(Host(model.n_jobs).statistics, plan.features)
-        sums = summarise(statistics, rows, folds, n_folds)
+        sums = Summary.of(statistics, rows, folds, n_folds)
         return Summary(sums.total, sums.folds, self.extent(plan.features, rows))
 
     def summed_form(self, features: Any) -> tuple[FeatureMap, np.ndarray | None]:
@@ -106,7 +105,7 @@ class FeatureFamily(MapFamily):
         found = replace(found, learned=Learned.of(rows, self.fitted_extent(found, rows)))
         if folds is None or plan.C is None:
             return Outcome(found, backend.left_out(plan.features, rows, solution, training.rng, plan.C))
-        summary = summarise(partial(backend.host_statistics, plan.features), rows, folds)
+        summary = Summary.of(partial(backend.host_statistics, plan.features), rows, folds)
         models = FoldModels(folds, summary, plan.C, model._intercept)
         return Outcome(found, fold_sample(plan.features, rows, models, training.rng))
 

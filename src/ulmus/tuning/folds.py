@@ -1,31 +1,12 @@
-"""Folds: in which of them each row is tested, and the sums of each."""
+"""Folds: in which of them each row is tested."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_consistent_length
 
-from ulmus.engine import Rows
-from ulmus.statistics import Statistics, Summary
-
 #: Rows that score a local stage, at least.
 FEWEST_HELD = 500
-
-
-def summarise(
-    statistics: Callable[[Rows], Statistics], rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None
-) -> Summary:
-    """Statistics of the rows and of each fold; rows of fold −1 are in the total only."""
-    if folds is None:
-        return Summary(statistics(rows))
-    n_folds = int(folds.max()) + 1 if n_folds is None else n_folds
-    parts = tuple(statistics(rows.take(np.flatnonzero(folds == k))) for k in range(n_folds))
-    never_tested = np.flatnonzero(folds < 0)
-    total = sum(parts[1:], parts[0])
-    if len(never_tested):
-        total = total + statistics(rows.take(never_tested))
-    return Summary(total, parts)
 
 
 def renumbered(folds: np.ndarray | None) -> np.ndarray | None:
@@ -77,9 +58,9 @@ def fold_numbers(
     if groups is not None and (cv is None or isinstance(cv, int)):
         check_consistent_length(X, y, groups)
         return grouped(groups, cv, weight)
-    number = np.full(X.shape[0], -1)
     from sklearn.model_selection import check_cv
 
+    number = np.full(X.shape[0], -1)
     for k, (train, test) in enumerate(check_cv(cv, y, classifier=classifier).split(X, y, groups)):
         if (number[test] >= 0).any():
             raise ValueError("cv must test every row at most once; a repeated split was given")

@@ -16,7 +16,6 @@ from ulmus.solvers.factored_path import FactoredPath
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.path import MANY, RidgePath, Spectrum
 from ulmus.statistics import Statistics, Summary
-from ulmus.tuning.folds import summarise
 from ulmus.tuning.surface import C_LIMITS, FLAT, Surface, Trial
 
 __all__ = ["C_LIMITS", "FLAT", "GCV", "Scorer", "Summary", "Trial"]
@@ -71,7 +70,7 @@ class Scorer:
 
     def summarise(self, features: FeatureMap) -> Summary:
         """Statistics of the rows, and of each fold."""
-        return summarise(partial(self.statistics_of, features), self.rows, self.folds)
+        return Summary.of(partial(self.statistics_of, features), self.rows, self.folds)
 
     def precomputed(self, features: FeatureMap, *, raw: bool = False) -> tuple["Scorer", FeatureMap]:
         """The same scorer with the features themselves as rows, where most rows are scored and memory allows.
