@@ -38,6 +38,8 @@ def test_models_on_the_cpu_load_no_gpu_no_onnx_and_no_files():
     packages = {name.split(".")[1] for name in ours if "." in name}
     assert not packages & {"onnx", "persistence", "tables", "plots", "datasets", "streaming", "distributed", "cli"}
     assert not others & {"torch", "triton", "onnx", "matplotlib", "dask", "safetensors"}
+    # half of what importing a model took beside scikit-learn's own
+    assert not others & {f"sklearn.{name}" for name in ("cluster", "neighbors", "tree", "model_selection")}
 
 
 def test_what_is_announced_to_type_checkers_is_what_is_loaded():
