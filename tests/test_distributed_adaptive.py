@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data import relative_error
+from data import cases, relative_error
 from test_distributed import client, slow  # noqa: F401 (a fixture)
 from test_streaming_adaptive import CASES, SMALL, N, X, model_of, scores, table
 from ulmus import distributed, streaming
@@ -36,14 +36,14 @@ def fit_far(name, n=N, rows=400, **options):
     return distributed.fit(model_of(kind, **more), chunks(X[:n], rows), chunks(y[:n], rows), sample_weight=w, **options)
 
 
-@pytest.mark.parametrize("name", ["regression", "weights", "log loss", "ordered"])
+@pytest.mark.parametrize("name", cases(["regression", "weights", "log loss", "ordered"], "weights", "log loss"))
 def test_a_sample_of_all_rows_gives_the_model_of_memory(name):
     kind, y, weight, more = CASES[name]
     memory = model_of(kind, **more).fit(X[:500], y[:500], None if weight is None else weight[:500])
     np.testing.assert_array_equal(scores(fit_far(name, n=500, rows=120)), scores(memory))
 
 
-@pytest.mark.parametrize("name", ["weights", "squares", "log loss"])
+@pytest.mark.parametrize("name", cases(["weights", "squares", "log loss"], "weights", "log loss"))
 def test_a_small_sample_gives_the_model_of_a_stream(name, small_cells):
     kind, y, weight, more = CASES[name]
     source = (X, y) if weight is None else (X, y, weight)

@@ -146,11 +146,12 @@ def test_a_width_and_a_penalty_are_scored_by_ridge_in_every_leaf(monkeypatch, ke
     for width in (3, 1):  # distances of the first are seen again by the second
         leaves.score(width, [5])
         expected = P.copy()
-        for row, leaf in enumerate(partition.leaves(data.U_held)):
-            rows, gamma = partition.rows(leaf), WIDTHS[width] * 0.4
+        held_leaf = partition.leaves(data.U_held)
+        for leaf in np.unique(held_leaf):
+            rows, held, gamma = partition.rows(leaf), held_leaf == leaf, WIDTHS[width] * 0.4
             K = pairwise_kernels(data.U[rows], data.U[rows], metric=KERNEL_OF[kernel], gamma=gamma)
-            k = pairwise_kernels(data.U_held[[row]], data.U[rows], metric=KERNEL_OF[kernel], gamma=gamma)
-            expected[row] += (k @ np.linalg.solve(K + np.diag(RIDGES[5] / weight[rows]), data.R[rows]))[0]
+            k = pairwise_kernels(data.U_held[held], data.U[rows], metric=KERNEL_OF[kernel], gamma=gamma)
+            expected[held] += k @ np.linalg.solve(K + np.diag(RIDGES[5] / weight[rows]), data.R[rows])
         loss, found = leaves.tried[width, 5]
         assert_allclose(found, expected[leaves.rows], rtol=1e-8, atol=1e-10)
         assert loss == pytest.approx(np.mean((expected - data.T_held) ** 2), rel=1e-8)
