@@ -397,7 +397,9 @@ def test_inputs_of_few_levels_leave_one_by_one_with_their_class_weight_as_in_mem
     seen = []
     for stage in (LogPasses, SquaredPasses):
         scored = stage.scored
-        monkeypatch.setattr(stage, "scored", lambda own, rows, *a, scored=scored: seen.append(rows) or scored(own, rows, *a))
+        monkeypatch.setattr(
+            stage, "scored", lambda own, rows, *a, scored=scored: seen.append(rows) or scored(own, rows, *a)
+        )
     streaming.fit(model_of("Classifier", **given), (levels, label), **{**SMALL, "sample_rows": 100})
     (rows,) = seen
     in_memory = left_out_together(levels, label[:, None].astype(float), None)

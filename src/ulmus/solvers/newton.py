@@ -82,8 +82,8 @@ class NewtonPath:
 class NewtonResult:
     """Weights of one output, residuals ``φβ + b − t`` (none of a stream) and the path.
 
-    Leverages are those under the last curvature, whose sum is ``curvature_sum``. It was taken where weights and constant
-    differed from these by ``lag``: 0, unless its factor was used again.
+    Leverages are those under the last curvature, whose sum is ``curvature_sum``. It was taken where weights and
+    constant differed from these by ``lag``: 0, unless its factor was used again.
     """
 
     beta: np.ndarray

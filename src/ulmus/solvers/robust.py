@@ -18,8 +18,8 @@ exact for the squared loss. A row that leaves as a landmark too has the residual
 
 .. math:: e_{-i} \approx e_i + \frac{e'_i - e_i + u\,\ell'_i f'(e_i)}{1 - u\,\ell'_i f''(e_i)},
 
-with the slope at :math:`e_i`, where the step begins, and the curvature that the leverage knows of (which was taken there,
-or a step before), so that what is divided by is not below 0.
+with the slope at :math:`e_i`, where the step begins, and the curvature that the leverage knows of (which was taken
+there, or a step before), so that what is divided by is not below 0.
 """
 
 from dataclasses import dataclass, replace
