@@ -78,3 +78,10 @@ def test_rows_that_nothing_else_holds_are_thrown_no_farther_than_the_penalty_all
         others = (Phi.sum(axis=0) - Phi) / (len(Phi) - 1)
         most = C * ((Phi - others) ** 2).sum(axis=1)
         assert (moved <= 4 * most * np.abs(loss.slope(e, 0.3))).all()
+
+
+def test_the_only_row_that_holds_the_constant_can_leave():
+    """All others are beyond the transition, where the loss has no curvature."""
+    Phi, y = np.array([[0.1], [0.2], [0.3]]), np.array([0.0, 100.0, -100.0])
+    solution, _ = solved(Precomputed(1), Phi, y, LOSSES["huber"], 1e-3)
+    assert np.isfinite(solution.leave_one_out(Phi, solution.residual, None)[0]).all()

@@ -34,7 +34,7 @@ from ulmus.solvers.newton import NewtonOptions, NewtonResult, newton
 from ulmus.solvers.newton_rows import HeldRows, StreamedRows
 from ulmus.solvers.objective import NewtonRows
 from ulmus.solvers.own_landmarks import OwnLandmarks
-from ulmus.solvers.ridge import Problem
+from ulmus.solvers.ridge import EPS, Problem
 
 #: Bytes of features that are kept rather than computed again.
 HELD_BYTES = 64 * 2**20
@@ -138,10 +138,12 @@ class RobustSolution:
         """
         out = np.empty_like(bent)
         for j, r in enumerate(self.results):
-            rest = np.maximum(r.curvature_sum - bent[:, j], np.finfo(float).tiny) if r.leverage.constant else np.inf
-            away = ((Phi - r.leverage.centre) ** 2).sum(axis=1) * (1.0 + bent[:, j] / rest) ** 2
-            out[:, j] = 1.0 / (1.0 + bent[:, j] * (self.C[j] * away + 1.0 / rest))
-        return np.maximum(out, np.finfo(float).eps)
+            d, constant = bent[:, j], np.zeros(len(bent))
+            if r.leverage.constant:
+                constant = d / np.maximum(r.curvature_sum - d, np.maximum(EPS * d, np.finfo(float).tiny))
+            away = ((Phi - r.leverage.centre) ** 2).sum(axis=1) * (1.0 + constant) ** 2
+            out[:, j] = 1.0 / (1.0 + self.C[j] * d * away + constant)
+        return np.maximum(out, EPS)
 
 
 def weighted_median(values: np.ndarray, weight: np.ndarray | None) -> float:
