@@ -214,26 +214,48 @@ def explain(
     /,
     *,
     output: Annotated[str, Output] = "-",
+    method: Literal["shapley", "influences", "row-values", "counterfactuals"] = "shapley",
     background: str | None = None,
+    train: str | None = None,
+    weight: str | None = None,
+    top: int = 5,
+    to: str | None = None,
+    fixed: list[str] | None = None,
     keep: Flag = False,
     decimal: Literal["auto", ".", ","] = "auto",
     force: Flag = False,
     threads: int = -1,
 ) -> None:
-    """Explain predictions: how much every column contributes to each of them (Shapley values).
+    """Explain predictions: by columns, by training rows, or by what would change them.
 
     Parameters
     ----------
     model
         A model file written by ``ulmus fit``.
     data
-        The table: a file, or - for standard input.
+        The table: a file, or - for standard input. For row-values, the table that the model was fitted to.
     output
-        File for the contributions; - is standard output, as CSV.
+        File for the explanations; - is standard output, as CSV.
+    method
+        shapley: how much every column contributes to a prediction. influences: the training rows without which it would
+        differ most. row-values: what every training row is worth, the most harmful and mislabelled ones first.
+        counterfactuals: the nearest row with another prediction.
     background
-        A table of typical rows to compare with, of which the first 100 are used. By default rows kept in the model.
+        shapley: a table of typical rows to compare with, of which the first 100 are used. By default rows kept in the
+        model.
+    train
+        influences: the table that the model was fitted to. counterfactuals: a table of rows that say what is possible.
+    weight
+        influences, row-values: the column with the weights of the training rows, if the model was fitted with one.
+    top
+        influences: how many training rows to list for each prediction.
+    to
+        counterfactuals: the class that is wanted, or the number that predictions have to cross. By default the other of
+        two classes.
+    fixed
+        counterfactuals: columns that cannot change, separated by commas or as repeated options.
     keep
-        Write the columns of the table beside the contributions.
+        Write the columns of the table beside the explanations; for influences those of the training rows.
     decimal
         How numbers are written here, with a decimal point or a comma; by default as they were in training.
     force
@@ -243,7 +265,18 @@ def explain(
     """
     from ulmus.cli.explain import explain as run
 
-    run(model, data, output, background=background, keep=keep, decimal=decimal, force=force, threads=threads)
+    run(
+        model,
+        data,
+        output,
+        method=method,
+        given={"background": background, "train": train, "weight": weight, "to": to, "fixed": fixed},
+        top=top,
+        keep=keep,
+        decimal=decimal,
+        force=force,
+        threads=threads,
+    )
 
 
 @app.command

@@ -12,6 +12,8 @@ from ulmus.report.subject import Subject
 #: Rows that say what is possible, columns beyond which the search takes too long, and how near rows are taken: the
 #: share of the rows on their side that are nearer to the other side.
 DATA, TOO_MANY, NEAR = 1_000, 100, 0.25
+#: Digits to which changed numbers are rounded, until the prediction stays changed.
+DIGITS = (3, 4, 5, 6, 8, 10, 12)
 
 
 def change_section(s: Subject) -> str:
@@ -29,7 +31,7 @@ def change_section(s: Subject) -> str:
         except ValueError as error:
             parts.append(paragraph(f"{_told(s, i)} No row was found that is predicted {goal}: {error}."))
             continue
-        parts.append(_case(s, i, goal, pd.DataFrame(changed, columns=s.frame.columns)))
+        parts.append(_case(s, i, wanted, goal, pd.DataFrame(changed, columns=s.frame.columns)))
     if not parts:
         return paragraph("All rows have the same prediction here, so that there is no other side for one to change to.")
     text = (
@@ -91,18 +93,38 @@ def _told(s: Subject, i: int) -> str:
     return f"Row {plain(s.names[i])}: predicted {plain(s.predicted[i])}."
 
 
-def _case(s: Subject, i: int, goal: str, changed: pd.DataFrame) -> str:
+def _case(s: Subject, i: int, wanted: dict[str, Any], goal: str, changed: pd.DataFrame) -> str:
     lines = []
+    shown = _readable(s, i, wanted, changed)
     for name in s.frame.columns:
-        old, new = s.frame.at[i, name], changed[name].iloc[0]
+        old, new = s.frame.at[i, name], shown[name].iloc[0]
         if not (old == new or (pd.isna(old) and pd.isna(new))):
             lines.append((str(name), *_apart(old, new)))
     return paragraph(f"{_told(s, i)} To be predicted {goal}:") + table(("column", "now", "instead"), lines)
 
 
+def _readable(s: Subject, i: int, wanted: dict[str, Any], changed: pd.DataFrame) -> pd.DataFrame:
+    """The row with as few digits as the prediction allows, so that what is read does what is said."""
+
+    def holds(row: pd.DataFrame) -> bool:
+        answer = s.estimator.predict(s.rows(row))[0]
+        if "target" in wanted:
+            return bool(answer == wanted["target"])
+        return bool((answer - wanted["threshold"]) * (s.predicted[i] - wanted["threshold"]) <= 0)
+
+    own = s.frame.iloc[[i]].reset_index(drop=True)
+    changed = changed.reset_index(drop=True)
+    moved = [name for name in own if pd.api.types.is_float_dtype(changed[name]) and not own[name].equals(changed[name])]
+    for digits in DIGITS:
+        rounded = changed.assign(**{str(name): changed[name].map(lambda v: float(f"{v:.{digits}g}")) for name in moved})  # noqa: B023
+        if holds(rounded):
+            return rounded
+    return changed
+
+
 def _apart(old: Any, new: Any) -> tuple[str, str]:
-    """Two values, with as many digits as tell them apart."""
-    if plain(old) != plain(new) or not isinstance(new, float | np.floating):
+    """Two values; numbers with all digits that they have."""
+    if not isinstance(new, float | np.floating):
         return plain(old), plain(new)
-    digits = next((d for d in range(4, 17) if f"{old:.{d}g}" != f"{new:.{d}g}"), 17)
-    return f"{old:.{digits}g}", f"{new:.{digits}g}"
+    found = f"{new:,.15g}"
+    return plain(old) if plain(old) != found else f"{old:,.15g}", found
