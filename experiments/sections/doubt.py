@@ -1,6 +1,6 @@
 """Intervals, quantiles and sets of the arena's tables, beside LightGBM + CQR (MAPIE), crepes and MAPIE.
 
-    python -m experiments.sections.doubt [TABLE ...] [--rows 3000] [--seeds 3] [--more] [--ours] [--inner] [--sets | --chance]
+    python -m experiments.sections.doubt [TABLE ...] [--rows N] [--seeds N] [--more] [--ours] [--inner] [--sets | --chance]
 
 Splits are those of the arena, a fifth to be tested on, with so many training rows at most. Rivals need rows of their
 own to calibrate on, a quarter of the training rows; ours calibrate on rows left out of the one fit. Seconds are those
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr
 from sklearn.model_selection import train_test_split
 
 from experiments import tables
@@ -283,6 +284,7 @@ def sets(names: list[str], rows: int, seeds: int) -> None:
                 int(there.sum()),
                 f"{np.nanmean(share):.2f}",
                 int((off <= NEAR).sum()),
+                f"{np.nansum(2.0 * ndtr(NEAR / chance) - 1.0):.1f}",
                 int((off <= allowed).sum()),
                 f"{np.nanmean(size):.3f}",
                 *smaller,
@@ -290,7 +292,8 @@ def sets(names: list[str], rows: int, seeds: int) -> None:
                 f"{np.nanmean(of_sets):.3f}",
             )
         )
-    header = ("who", "tables", "coverage, mean", f"within {NEAR:g} points", "or 2 deviations", "size, mean")
+    header = ("who", "tables", "coverage, mean", f"within {NEAR:g} points", "expected by chance", "or 2 deviations")
+    header = (*header, "size, mean")
     print(
         markdown((*header, "our adaptive sets no larger", "our threshold sets no larger", "s, fit", "s, sets"), summary)
     )
