@@ -1,6 +1,6 @@
 """Intervals, quantiles and sets of the arena's tables, beside LightGBM + CQR (MAPIE), crepes and MAPIE.
 
-    python -m experiments.sections.doubt [TABLE ...] [--rows N] [--seeds N] [--more] [--ours] [--inner] [--sets | --chance]
+    python -m experiments.sections.doubt [TABLE ...] [--rows N] [--seeds N] [--more] [--ours | --sets | --chance] [--inner]
 
 Splits are those of the arena, a fifth to be tested on, with so many training rows at most. Rivals need rows of their
 own to calibrate on, a quarter of the training rows; ours calibrate on rows left out of the one fit. Seconds are those
@@ -292,8 +292,8 @@ def sets(names: list[str], rows: int, seeds: int) -> None:
                 f"{np.nanmean(of_sets):.3f}",
             )
         )
-    header = ("who", "tables", "coverage, mean", f"within {NEAR:g} points", "expected by chance", "or 2 deviations")
-    header = (*header, "size, mean")
+    near = (f"within {NEAR:g} points", "expected by chance", "or 2 deviations")
+    header = ("who", "tables", "coverage, mean", *near, "size, mean")
     print(
         markdown((*header, "our adaptive sets no larger", "our threshold sets no larger", "s, fit", "s, sets"), summary)
     )
