@@ -1,6 +1,6 @@
 """Intervals, quantiles and sets of the arena's tables, beside LightGBM + CQR (MAPIE), crepes and MAPIE.
 
-    python -m experiments.sections.doubt [TABLE ...] [--rows N] [--seeds N] [--more] [--ours | --sets | --chance] [--inner]
+    python -m experiments.sections.doubt [TABLE ...] [--rows N] [--seeds N] [--more] [--ours] [--inner] [--sets] ...
 
 Splits are those of the arena, a fifth to be tested on, with so many training rows at most. Rivals need rows of their
 own to calibrate on, a quarter of the training rows; ours calibrate on rows left out of the one fit. Seconds are those
