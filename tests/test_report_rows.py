@@ -195,7 +195,7 @@ def test_what_is_not_computed_is_said(monkeypatch):
     for text, s in plain_text.items():
         assert text in behind_section(s)
         assert text in second_look_section(s)
-    assert "no counterfactuals" in change_section(plain_text["no weighted sums of training targets"])
+    assert "discriminant models" in change_section(plain_text["no weighted sums of training targets"])
     s = subject(ulmus.KELMRegressor(**GIVEN))
     monkeypatch.setattr(behind, "MOST_PAIRS", N**2 - 1)
     assert "pairs of training rows" in second_look_section(s)

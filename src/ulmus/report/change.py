@@ -44,7 +44,10 @@ def change_section(s: Subject) -> str:
 
 def _refused(s: Subject) -> str:
     if not s.one_output or not hasattr(s.model, "counterfactuals"):
-        return "Not computed: models of this kind, or with several outputs, have no counterfactuals."
+        return (
+            "Not computed: models of ordered classes, discriminant models and models with several outputs have no "
+            "counterfactuals."
+        )
     if isinstance(s.estimator, Pipeline) and len(s.estimator.steps) > 1:
         return (
             "Not computed: steps of the pipeline prepare the columns before the model sees them, and its "
