@@ -101,6 +101,21 @@ def test_effects_on_classes_are_those_on_the_probability_of_the_one_predicted(fo
     np.testing.assert_allclose(proba, told.filter(like="proba").max(axis=1), atol=1e-9)
 
 
+def test_weighted_rows_are_those_of_the_fit_with_their_weights(folder, capsys):
+    frame = pd.read_csv(folder / "price.csv").assign(count=lambda f: np.arange(len(f)) % 3)
+    frame.to_csv(folder / "weighted.csv", index=False)
+    given = ["--target", "price", "--model", "nkelm", "--weight", "count", "--no-baselines", "--holdout", "0"]
+    assert main(["fit", str(folder / "weighted.csv"), *given, "-o", str(folder / "weighted.ulmus")]) == OK
+    found = asked(folder, "weighted.ulmus", "weighted.csv", "--method", "row-values", "--weight", "count", "--keep")
+    assert len(found) == np.count_nonzero(frame["count"])  # rows of weight 0 are none
+    assert (found["count"] > 0).all()
+    assert set(found["price"]) == set(frame["price"][frame["count"] > 0])
+    assert (found["target"] == found["price"]).all()
+    ask = ["explain", str(folder / "weighted.ulmus"), str(folder / "weighted.csv"), "--method", "row-values"]
+    assert main([*ask, "-o", str(folder / "never.csv")]) == USAGE
+    assert "not those that the model was fitted to" in "".join(capsys.readouterr().err.split("\n"))
+
+
 @pytest.mark.parametrize("goal", ["price", "kind"])
 def test_values_of_training_rows_are_those_of_row_values_the_lowest_first(folder, goal):
     found = asked(folder, f"{goal}.ulmus", f"{goal}.csv", "--method", "row-values", "--keep")
