@@ -43,7 +43,7 @@ from ulmus.statistics import Statistics, TriangularStatistics, upper_factor
 BLOCK = (32, 512)
 #: Waiting rows that are taken into the factor at once, as weights are computed among fewer. Whether any were asked for
 #: does not matter: answers to the same rows are the same bits, whoever was answered in between.
-WAITING = 64
+WAITING = 128
 #: Share of the penalty that may have faded before the factor is mended.
 FADED = 0.5
 #: What is left of a row's weight in itself, 1 − h, below which taking it out leaves nothing but round-off.
