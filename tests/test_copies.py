@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 
 from ulmus import (
     ENDA,
@@ -201,3 +202,14 @@ def test_samples_of_very_many_rows_are_drawn_from_one(monkeypatch):
     again = sampling.fewer(rows.take(mixed), np.random.RandomState(1))
     assert_array_equal(again.T, some.T)
     assert abs(some.T.mean() - 1_000) < 4 * 2_000 / np.sqrt(12 * 300)
+
+
+def test_degrees_of_freedom_per_row_are_the_same_for_a_weight_and_for_copies():
+    rng = np.random.RandomState(0)
+    X, k = rng.normal(size=(40, 2)), rng.randint(1, 4, 40)
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=40)
+    model = ELMRegressor(12, slope=1.0, C=10.0, random_state=0)
+    weighed = clone(model).fit(X, y, sample_weight=k.astype(float))
+    copied = clone(model).fit(np.repeat(X, k, axis=0), np.repeat(y, k))
+    freedom = [m.fitted_.certainty.rows.freedom for m in (weighed, copied)]
+    assert freedom[0] == pytest.approx(freedom[1], rel=1e-9)

@@ -62,6 +62,37 @@ def test_a_search_asks_the_model_a_few_times():
     assert len(asked) < 100  # of frames every question costs milliseconds
 
 
+def test_whole_numbers_come_near_the_nearest_of_all():
+    """Beside every point of a lattice: far starts, and answers that wave."""
+    ratios = []
+    for seed in range(60):
+        rng = np.random.RandomState(seed)
+        a, (b, c), own = rng.normal(size=3), 0.7 * rng.normal(size=(2, 3)), rng.randint(-5, 6, 3).astype(float)
+        least = 1.5 * rng.uniform(1.5, 3.0) * np.linalg.norm(a)
+
+        def margin(rows, takes, a=a, b=b, c=c, least=least):
+            return rows @ a + 2 * np.sin(rows @ b) + 2 * np.cos(rows @ c) - least
+
+        def slope(row, takes, a=a, b=b, c=c):
+            return a + 2 * np.cos(row @ b) * b - 2 * np.sin(row @ c) * c
+
+        lattice = np.stack(np.meshgrid(*[np.arange(-8.0, 9.0)] * 3), axis=-1).reshape(-1, 3)
+        there = lattice[margin(lattice, None) >= 0]
+        away = ((there - own) ** 2).sum(axis=1)
+        if margin(own[None], None)[0] >= 0 or not len(there):
+            continue
+        search = Nearest(own, np.full(3, -8.0), np.full(3, 8.0), np.ones(3), np.ones(3, bool))
+        far = there[np.argsort(away, kind="stable")][len(there) // 3 :]
+        found = [search.search(row, np.zeros(0, int), margin, slope)[0] for row in far[:: max(1, len(there) // 12)][:8]]
+        assert all((row == np.round(row)).all() and margin(row[None], None)[0] >= 0 for row in found)
+        ratios.append(np.sqrt(min(((row - own) ** 2).sum() for row in found) / away.min()))
+    assert len(ratios) > 40
+    assert (
+        np.mean(np.array(ratios) < 1 + 1e-9) > 0.4
+    )  # the nearest point of all; 0.2 where whole numbers were not sought
+    assert np.median(ratios) < 1.1
+
+
 def people(n=250):
     rng = np.random.RandomState(1)
     frame = pd.DataFrame(

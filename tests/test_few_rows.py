@@ -169,3 +169,20 @@ def test_columns_of_the_same_levels_are_told_apart_in_any_order():
     np.testing.assert_array_equal(keys_in_any_order(X[:, order]), keys)
     np.testing.assert_array_equal(keys_in_any_order(np.repeat(X, 2, axis=0)), np.repeat(keys, 2))
     assert len(np.unique(keys)) == len(np.unique(X, axis=0))
+
+
+def test_crowded_weights_are_not_believed_for_lucky_labels():
+    """As many nodes as rows: leave-one-out errors are made of the few directions that nodes hardly have.
+
+    Labels that happen to be orthogonal to these look as if they were known; new rows tell that they are not.
+    """
+    rng = np.random.RandomState(0)
+    X, new = rng.normal(size=(520, 5)), rng.normal(size=(400, 5))
+    model = ELMClassifier(520, slope=16.0, C=1e7, random_state=0)
+    Phi = model.fit(X, rng.randint(0, 2, 520)).map_.transform(X)
+    inverse, T = np.linalg.inv(Phi @ Phi.T + 1e-7 * np.eye(520)), rng.choice([-1.0, 1.0], (520, 3_000))
+    # t − (K⁻¹t)ᵢ / (K⁻¹)ᵢᵢ are the scores of rows left out
+    right = (T * (T - inverse @ T / inverse.diagonal()[:, None]) > 0).mean(axis=0)
+    assert right.max() > 0.75
+    model.fit(X, T[:, right.argmax()])
+    assert model.predict_proba(new).max(axis=1).mean() < 0.6

@@ -299,3 +299,24 @@ def test_units_of_columns_do_not_say_which_rows_climb():
     given = {"activation": "sine", "direct_links": True, "C": 10.0, "monotonic_cst": [1, 0], "random_state": 0}
     here, there = (ELMRegressor(40, **given).fit(X * unit, y).predict(X * unit) for unit in (1.0, [2.0**9, 2.0**-7]))
     np.testing.assert_allclose(there, here, rtol=0, atol=1e-6)
+
+
+def test_a_margin_that_costs_more_than_level_weights_is_not_asked_for():
+    """Two steps that all but contradict each other: a margin on both needs weights of 10,000."""
+    G, free = np.array([[1.0, 1e-4], [-1.0, 1e-4]]), np.array([2.0, -1.0])
+    asked, _ = least_distance(free, np.eye(2), G, np.ones(2))
+    np.testing.assert_allclose(asked, [0.0, 1e4], rtol=1e-6, atol=1e-6)
+    found, _ = least_distance(free, np.eye(2), G, np.ones(2), farthest=np.linalg.norm(free))
+    np.testing.assert_allclose(found, [0.0, 0.0], atol=1e-12)
+
+
+def test_waves_that_cannot_rise_everywhere_are_level_in_any_units():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(33, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=33)
+    for slope in (8.0, "auto"):
+        given = {"activation": "sine", "slope": slope, "C": 1e3, "monotonic_cst": [1, 0, 0], "random_state": 0}
+        here, there = (ELMRegressor(64, fit_intercept=True, **given).fit(X, unit * y) for unit in (1.0, 1e-5 / 3))
+        assert np.ptp(here.predict(X)) <= np.ptp(y)
+        assert here.monotone_violation_ == 0.0
+        np.testing.assert_allclose(there.predict(X) * 3e5, here.predict(X), rtol=0, atol=1e-6)

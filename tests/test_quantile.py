@@ -1,5 +1,7 @@
 """Quantile regression against linear and quadratic programmes, real refits and simulated truth."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
@@ -9,7 +11,7 @@ from sklearn.model_selection import KFold
 import ulmus
 from ulmus import AdaptiveRegressor, ELMRegressor, NKELMRegressor
 from ulmus.calibration import PredictiveDistribution
-from ulmus.calibration.curves import Knots
+from ulmus.calibration.curves import Curves, Knots
 from ulmus.engine import Rows
 from ulmus.losses import pinball
 from ulmus.solvers.newton import NewtonOptions
@@ -302,3 +304,14 @@ def test_a_distribution_on_broken_lines_has_the_moments_and_scores_of_its_points
 def test_knots_that_cross_are_sorted_and_kept_apart():
     knots = Knots.of(LEVELS, np.array([[[3.0, 1.0, 1.0]]]), np.array([[0.5, 0.5]]))
     np.testing.assert_allclose(knots.at, [[[0.5, 1.0, 3.0]]])
+
+
+def test_how_far_knots_stay_apart_counts_rows_by_their_weight():
+    """The distance that is kept is a share of the middle one of rows left out; a weight of 3 is three of them."""
+    left_out = np.array([[[0.0, 1.0]], [[0.0, 2.0]], [[0.0, 5.0]]])
+    curves = Curves(np.array([0.1, 0.9]), np.zeros((1, 2)), np.zeros(2), left_out, np.ones(2))
+    at = np.zeros((1, 1, 2))
+    weighed = curves.knots(at, np.array([1.0, 1.0, 3.0])).at
+    copied = replace(curves, left_out=np.repeat(left_out, [1, 1, 3], axis=0)).knots(at, np.ones(5)).at
+    np.testing.assert_array_equal(weighed, copied)
+    assert np.ptp(weighed) == pytest.approx(0.02 * 5.0)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
 SECTIONS = (
     *("scores", "data", "choice", "errors", "parts", "calibration", "learning", "importance", "dependence", "what_if"),
-    *("map", "unsure", "again"),
+    *("change", "map", "unsure", "behind", "second_look", "again"),
 )
 NASTY = '<script>alert("x")</script>'
 

@@ -240,7 +240,7 @@ def test_one_newton_step_is_close_to_leaving_a_row_out(name):
 
     problem = full._family.problems(full, full.map_, engine.Rows(X, y[:, None]))[0]
     solution = fit_robust(problem, LOSSES[name], np.array([0.3]), Penalty(10.0), NewtonOptions(), None)
-    approximate = solution.leave_one_out(full.map_.transform(X), solution.residual, None)[:, 0]
+    approximate = solution.leave_one_out(full.map_.transform(X), solution.residual, None)[0][:, 0]
     exact = np.empty(120)
     for i in range(120):
         rest = np.arange(120) != i

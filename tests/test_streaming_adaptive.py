@@ -12,15 +12,18 @@ import ulmus
 from data import cases, relative_error
 from fuzz._kills import Killed, Points
 from ulmus import streaming
-from ulmus.engine import Rows, transform
+from ulmus.engine import Rows, pieces, transform
 from ulmus.features.preparation import PARTS
-from ulmus.features.sampling import row_keys
+from ulmus.features.sampling import left_out_together, row_keys
 from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models._effort import EFFORTS, Effort
+from ulmus.models._log_passes import LogPasses
+from ulmus.models._squared_passes import SquaredPasses
 from ulmus.solvers.local import leaf_kernel
 from ulmus.solvers.log_loss import losses, targets
 from ulmus.solvers.softmax import LogProblem, fit_softmax
 from ulmus.streaming import CheckpointError, SourceError, leaves
+from ulmus.streaming.adaptive_passes import RegionAccumulator
 from ulmus.tuning import budget
 
 N = 1_600
@@ -376,6 +379,45 @@ def test_inputs_of_few_levels_leave_cells_that_cannot_be_cut(small_cells):
     y = coarse[:, 0] + rng.standard_normal(N) * 0.01 + X[:, 0] * 0
     model = streaming.fit(model_of("Regressor"), (coarse, y), **SMALL)
     assert np.abs(model.predict(coarse) - coarse[:, 0]).max() < 0.05
+
+
+def test_rows_of_regions_keep_what_one_copy_weighs():
+    """Through gathering, merging and a checkpoint: a class may have a weight of its own."""
+    coarse = np.tile([[0.0, 1.0], [1.0, 0.0]], (50, 1))
+    unit = np.tile([0.25, 4.0], 50)
+    rows = Rows(coarse, coarse[:, :1], unit * np.repeat([1.0, 3.0], 50), unit)
+    found = RegionAccumulator(2, 1, most=30)
+    for part in pieces(100, 10):
+        other = found.fresh()
+        other.add(rows.take(part))
+        found.merge(other)
+    again = found.fresh()
+    again.restore(*found.dump())
+    for each in (found.rows, again.rows):
+        assert len(each) < 100
+        assert each.weight.sum() == pytest.approx(rows.weight.sum())
+        np.testing.assert_array_equal(each.unit, np.where(each.X[:, 0] == 0, 0.25, 4.0))
+
+
+@pytest.mark.parametrize("loss", ["squared", "log"])
+def test_inputs_of_few_levels_leave_one_by_one_with_their_class_weight_as_in_memory(monkeypatch, loss):
+    rng = np.random.RandomState(0)
+    levels = rng.randint(0, 5, (N, 3)).astype(float)
+    label = (rng.uniform(size=N) < 0.3 + 0.1 * levels[:, 0]).astype(int)
+    given = {"loss": loss, "class_weight": {0: 0.5, 1: 6.0}}
+    seen = []
+    for stage in (LogPasses, SquaredPasses):
+        scored = stage.scored
+        monkeypatch.setattr(
+            stage, "scored", lambda own, rows, *a, scored=scored: seen.append(rows) or scored(own, rows, *a)
+        )
+    streaming.fit(model_of("Classifier", **given), (levels, label), **{**SMALL, "sample_rows": 100})
+    (rows,) = seen
+    in_memory = left_out_together(levels, label[:, None].astype(float), None)
+    assert in_memory is None  # one row at a time, which weighs what its class does
+    top = rows.T[:, -1] == rows.T.max()
+    np.testing.assert_array_equal(rows.unit, np.where(top, 6.0, 0.5))
+    assert rows.weight[top].sum() + rows.weight[~top].sum() > rows.unit.sum()
 
 
 def test_more_rows_than_max_memory_holds_get_no_leaves():

@@ -1,6 +1,7 @@
 """Boosted trees beside the kernels of adaptive models, in a share by rows left out."""
 
 from dataclasses import replace
+from itertools import combinations
 from math import factorial
 
 import numpy as np
@@ -12,6 +13,7 @@ import ulmus
 from test_onnx import TOLERANCE, assert_equal_outputs
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
+from ulmus.explain.tree_tables import tree_values
 from ulmus.models import _effort
 from ulmus.models._trees import best_share, parts_for_trees
 from ulmus.solvers import boosted
@@ -47,31 +49,26 @@ def single(X):
 
 
 def brute_tree(place, g, h):
-    """Column and cut of every node, each sought among all: the first of the best."""
-    found, nodes = [], [np.arange(len(place))]
+    """Column and cut of every level, sought among all: the first of the best."""
+    found, nodes = [], [np.arange(place.shape[1])]
     for _ in range(boosted.DEPTH):
-        below = []
-        for rows in nodes:
-            gains = {}
-            for j in range(place.shape[1]):
-                for cut in range(place[:, j].max() + 1):
-                    left = place[rows, j] <= cut
-                    sides = [(g[rows][side].sum(), h[rows][side].sum()) for side in (left, ~left)]
-                    gains[j, cut] = sum(a**2 / (b + boosted.PENALTY) for a, b in sides)
-            j, cut = max(gains, key=lambda key: round(gains[key], 9))
-            found.append((j, cut))
-            left = place[rows, j] <= cut
-            below += [rows[left], rows[~left]]
-        nodes = below
+        gains = {}
+        for j, x in enumerate(place):
+            for cut in range(x.max() + 1):
+                sides = [rows[(x[rows] <= cut) == first] for rows in nodes for first in (True, False)]
+                gains[j, cut] = sum(g[side].sum() ** 2 / (h[side].sum() + boosted.PENALTY) for side in sides)
+        j, cut = max(gains, key=lambda key: round(gains[key], 9))
+        found.append((j, cut))
+        nodes = [rows[(place[j, rows] <= cut) == first] for rows in nodes for first in (True, False)]
     return found
 
 
-def test_a_tree_has_the_best_cut_of_every_node(monkeypatch):
-    monkeypatch.setattr(boosted, "DEPTH", 3)
-    rng = np.random.RandomState(0)
-    place = np.column_stack([rng.randint(0, k, 60) for k in (2, 5, 9)])
-    g, h = rng.normal(size=60), rng.uniform(0.1, 1, 60)
-    column, cut = boosted.grown(place, place.max(axis=0) + 1, g, h)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_tree_has_the_best_cut_of_every_level(seed):
+    rng = np.random.RandomState(seed)
+    place = np.stack([rng.randint(0, k, 90) for k in (2, 5, 9, 30)]).astype(np.uint8)
+    g, h = rng.normal(size=90), rng.uniform(0.1, 1, 90)
+    column, cut = boosted.grown(place, place.max(axis=1).astype(np.intp) + 1, g, h)
     assert list(zip(column, cut, strict=True)) == brute_tree(place, g, h)
 
 
@@ -195,10 +192,10 @@ def test_parts_keep_copies_and_groups_together_and_no_class_away():
     np.testing.assert_array_equal(few, np.where(every < 40, 0, -1))
 
 
-def test_the_share_is_that_of_least_squares_between_nothing_and_all():
+def test_the_share_is_that_of_least_squares_within_bounds():
     rng = np.random.RandomState(0)
     T, P, Q, w = rng.normal(size=(200, 1)), rng.normal(size=(200, 1)), rng.normal(size=(200, 1)), rng.uniform(1, 2, 200)
-    P, Q = T + P, T + 0.7 * Q
+    P, Q = T + P, T + 1.3 * Q
     Q[:9] = np.nan
     found = best_share(HeldOut(T, P, np.zeros(200), w), Q, False)
     d, e, v = (Q - P)[9:, 0], (T - P)[9:, 0], w[9:]
@@ -206,10 +203,13 @@ def test_the_share_is_that_of_least_squares_between_nothing_and_all():
     assert found.without == pytest.approx(np.average(e**2, weights=v))
     assert found.loss == pytest.approx(np.average((e - found.share * d) ** 2, weights=v))
     gain = e**2 - (e - found.share * d) ** 2
-    assert found.chance == pytest.approx(np.sqrt(np.sum(v * (gain - np.average(gain, weights=v)) ** 2)) / v.sum())
-    assert found.gains(0.0) == (np.average(gain, weights=v) > found.chance)
+    assert found.gain == pytest.approx(np.average(gain, weights=v))
+    assert found.error == pytest.approx(np.sqrt(np.sum(v * (gain - np.average(gain, weights=v)) ** 2)) / v.sum())
+    assert found.nat == 0
     assert best_share(HeldOut(T, P, np.zeros(200), w), P + 2 * (P - T), False).share < 2e-3
-    assert not best_share(HeldOut(T, P, np.zeros(200), w), np.full_like(Q, np.nan), False).gains(0.0)
+    assert best_share(HeldOut(T, P, np.zeros(200), w), T, False).share == pytest.approx(1.0, abs=2e-3)
+    assert best_share(HeldOut(T, P, np.zeros(200), w), T, False, 0.5).share == pytest.approx(0.5, abs=2e-3)
+    assert best_share(HeldOut(T, P, np.zeros(200), w), np.full_like(Q, np.nan), False).nat == np.inf  # nothing is told
 
 
 def test_scores_that_are_too_weak_lose_nothing_to_others_by_that():
@@ -218,7 +218,7 @@ def test_scores_that_are_too_weak_lose_nothing_to_others_by_that():
     T = np.where(rng.uniform(size=(2_000, 1)) < 1 / (1 + np.exp(-F)), 1.0, -1.0)
     found = best_share(HeldOut(T, F, np.zeros(2_000), np.ones(2_000)), F / 4, True)
     assert found.loss == pytest.approx(found.without, rel=1e-3)
-    assert found.chance >= 1 / 2_000  # a nat of all rows
+    assert found.nat == 1 / 2_000  # of all rows together
 
 
 @pytest.mark.parametrize("labels", [None, 2, 3])
@@ -292,6 +292,57 @@ def test_shapley_values_through_trees_are_those_of_all_subsets(labels, monkeypat
     assert not np.any(found.errors)
 
 
+def test_tables_of_leaves_give_the_values_and_interactions_of_all_subsets():
+    rng = np.random.RandomState(0)
+    depth, k = 4, 2
+    feature, threshold = rng.randint(0, 6, (9, depth)), rng.normal(size=(9, depth))
+    trees = BoostedTrees(np.zeros(k), feature, threshold, rng.normal(size=(9, 2**depth, k)))
+    groups = [
+        np.array([0]),
+        np.array([1, 3]),
+        np.array([2]),
+        np.array([4, 5]),
+    ]  # some with several columns
+    U, B, w = rng.normal(size=(3, 6)), rng.normal(size=(5, 6)), rng.dirichlet(np.ones(5))
+
+    def worth(S):
+        columns = np.concatenate([[], *(groups[g] for g in S)]).astype(int)
+        mixed = np.repeat(B[None], 3, axis=0)
+        mixed[:, :, columns] = U[:, None, columns]
+        return np.einsum("b,nbk->nk", w, trees.predict(mixed.reshape(-1, 6)).reshape(3, 5, k))
+
+    values, pairs = (tree_values(trees, groups, U, B, w, order) for order in (1, 2))
+    for g in range(4):
+        others = [h for h in range(4) if h != g]
+        found = sum(
+            factorial(r) * factorial(3 - r) / 24 * (worth((*S, g)) - worth(S))
+            for r in range(4)
+            for S in combinations(others, r)
+        )
+        np.testing.assert_allclose(values[:, g], found, atol=1e-12)
+        for h in others:
+            rest = [i for i in others if i != h]
+            found = sum(
+                factorial(r) * factorial(2 - r) / 6 * (worth((*S, g, h)) - worth((*S, g)) - worth((*S, h)) + worth(S))
+                for r in range(3)
+                for S in combinations(rest, r)
+            )
+            np.testing.assert_allclose(pairs[:, g, h], found, atol=1e-12)
+    assert not pairs[:, np.arange(4), np.arange(4)].any()
+
+
+def test_partial_dependence_counts_trees(monkeypatch):
+    monkeypatch.setattr("ulmus.tuning.views.KERNELS", ("laplacian_l1", "laplacian_l1"))
+    X, y = steps(600)
+    model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    assert model.trees_ is not None
+    found = model.partial_dependence(X[:40], 1, resolution=7)
+    for value, mean in zip(found.grid[0], found.average, strict=True):
+        moved = X[:40].copy()
+        moved[:, 1] = value
+        np.testing.assert_allclose(mean, model.predict(moved).mean(), atol=1e-9)
+
+
 @pytest.mark.parametrize("kind", [ulmus.AdaptiveRegressor, ulmus.AdaptiveClassifier])
 def test_weights_are_copies_with_trees(kind):
     X, y = steps(400)
@@ -324,7 +375,7 @@ def test_monotone_models_and_other_efforts_have_no_trees():
     assert numbers == {"fast", "best"}  # "fast" as above: by itself it has none
     default = _effort.EFFORTS["default"].trees
     assert default is not None
-    assert default.labels == 0.1
+    assert default.labels == 0.02
 
 
 def test_quantiles_and_intervals_stand_on_rows_that_both_left_out():

@@ -1,10 +1,11 @@
 """Intervals, quantiles and sets of the arena's tables, beside LightGBM + CQR (MAPIE), crepes and MAPIE.
 
-    python -m experiments.sections.doubt [TABLE ...] [--rows 3000] [--seeds 3] [--more | --ours] [--sets] [--chance]
+    python -m experiments.sections.doubt [TABLE ...] [--rows N] [--seeds N] [--more] [--ours] [--inner] [--sets] ...
 
 Splits are those of the arena, a fifth to be tested on, with so many training rows at most. Rivals need rows of their
 own to calibrate on, a quarter of the training rows; ours calibrate on rows left out of the one fit. Seconds are those
-of one thread's processor, for all four coverages together. ``--more`` adds other settings of ours.
+of one thread's processor, for all four coverages together. ``--more`` adds other settings of ours. ``--inner`` splits
+the training rows of development tables once more, and looks at no test row.
 
 Coverages have a deviation of their own, from the test rows and from the rows that calibrate: of N test rows and n rows
 that calibrate it is √(p(1 − p)(1/N + 1/n)) in one run, for whoever promises p and keeps it. ``--chance`` tells, and
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr
 from sklearn.model_selection import train_test_split
 
 from experiments import tables
@@ -157,7 +159,9 @@ def judged(told: Told, task: Task, noise: np.ndarray) -> list[float]:
     return [*shares, 100 * worst_bin(ends[:, 2], y, noise), *scores]
 
 
-def regression(names: list[str], rows: int, seeds: int, who: dict[str, Callable[[Task, int], Told]]) -> None:
+def regression(
+    names: list[str], rows: int, seeds: int, who: dict[str, Callable[[Task, int], Told]], inner: bool = False
+) -> None:
     """Print a line for every table and contestant, then what they come to."""
     lines: list[tuple[Any, ...]] = []
     every: dict[str, list[np.ndarray]] = {each: [] for each in who}
@@ -166,7 +170,7 @@ def regression(names: list[str], rows: int, seeds: int, who: dict[str, Callable[
         found: dict[str, list[list[float]]] = {each: [] for each in who}
         one_run = []
         for seed in range(seeds):
-            task = load_table(f"{name}@{rows}", seed).tested_on(TEST_ROWS)
+            task = load_table(f"{name}@{rows}", seed, inner=inner).tested_on(TEST_ROWS)
             one_run.append([deviation(task, c, min(len(task.y), CALIBRATION_ROWS)) for c in COVERAGES])
             told: dict[str, Told] = {}
             for each, tell in who.items():
@@ -280,6 +284,7 @@ def sets(names: list[str], rows: int, seeds: int) -> None:
                 int(there.sum()),
                 f"{np.nanmean(share):.2f}",
                 int((off <= NEAR).sum()),
+                f"{np.nansum(2.0 * ndtr(NEAR / chance) - 1.0):.1f}",
                 int((off <= allowed).sum()),
                 f"{np.nanmean(size):.3f}",
                 *smaller,
@@ -287,7 +292,8 @@ def sets(names: list[str], rows: int, seeds: int) -> None:
                 f"{np.nanmean(of_sets):.3f}",
             )
         )
-    header = ("who", "tables", "coverage, mean", f"within {NEAR:g} points", "or 2 deviations", "size, mean")
+    near = (f"within {NEAR:g} points", "expected by chance", "or 2 deviations")
+    header = ("who", "tables", "coverage, mean", *near, "size, mean")
     print(
         markdown((*header, "our adaptive sets no larger", "our threshold sets no larger", "s, fit", "s, sets"), summary)
     )
@@ -344,6 +350,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--more", action="store_true", help="other settings of ours, too")
     parser.add_argument("--ours", action="store_true", help="ours alone")
+    parser.add_argument("--inner", action="store_true", help="inner splits of development tables")
     parser.add_argument("--sets", action="store_true", help="sets of classes in place of intervals")
     parser.add_argument("--chance", action="store_true", help="what somebody who is right on every row would keep")
     given = parser.parse_args()
@@ -351,6 +358,8 @@ def main() -> None:
     known = [*tables.SETS, *tables.FURTHER]
     names = []
     for name in given.tables or known:
+        if given.inner and tables.part_of(name) != tables.DEVELOPMENT:
+            continue
         try:
             kind = load_table(f"{name}@50", 0).kind
         except NotHere:
@@ -364,7 +373,7 @@ def main() -> None:
         sets(names, given.rows, given.seeds)
     else:
         who = {"Adaptive": ours} if given.ours else WHO | (MORE if given.more else {})
-        regression(names, given.rows, given.seeds, who)
+        regression(names, given.rows, given.seeds, who, given.inner)
 
 
 if __name__ == "__main__":

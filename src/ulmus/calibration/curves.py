@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ulmus import engine
+from ulmus.solvers.robust import weighted_median
 
 #: Knots stay so far apart, in units of the middle distance of those of rows left out.
 APART = 0.02
@@ -47,10 +48,11 @@ class Curves:
         at = out.reshape(len(out), -1, len(self.levels))
         return P[:, :, None] + at - at[:, :, [self.middle]] if self.relative else at
 
-    def knots(self, at: np.ndarray) -> "Knots":
-        """Lines through curves at new rows."""
-        gaps = np.median(np.diff(np.sort(self.left_out, axis=2), axis=2), axis=0)
-        return Knots.of(self.levels, at, APART * gaps)
+    def knots(self, at: np.ndarray, weight: np.ndarray) -> "Knots":
+        """Lines through curves at new rows; rows left out have this weight."""
+        gaps = np.diff(np.sort(self.left_out, axis=2), axis=2)
+        middle = [[weighted_median(gap, weight) for gap in output.T] for output in gaps.swapaxes(0, 1)]
+        return Knots.of(self.levels, at, APART * np.reshape(middle, gaps.shape[1:]))
 
 
 @dataclass(frozen=True)

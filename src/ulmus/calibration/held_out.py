@@ -159,7 +159,8 @@ def leave_one_out(
             fitted, h = own.without(leverage.inverse, leverage.centre, solution.beta, fitted, h)
     remainder = 1.0 - (h if rows.unit is None else rows.unit * h)
     held_out = HeldOut.of(rows, rows.T - fitted, remainder, (0.0 if C is None else C) * rest)
-    held_out = replace(held_out, freedom=1.0 - float(remainder.mean()))
+    count = held_out.weight / (1.0 if rows.unit is None else rows.unit)  # of copies that leave one by one
+    held_out = replace(held_out, freedom=1.0 - float(np.average(remainder, weights=count)))
     if C is None and len(met := _met(rows.T, rows.T - fitted, remainder)):
         return _without_met(held_out, features, rows, solution, met)
     return replace(held_out, one_by_one=True)

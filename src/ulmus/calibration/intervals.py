@@ -134,9 +134,10 @@ class Spread:
         if method != "normalised":
             return New(P, variance)
         X = seen(X)
-        if self.curves is None:
+        if self.rows is None or self.rows.curves is None:
             return New(P, variance, self.sizes(features, seen), X)
-        return New(P, variance, (), X, self.curves.knots(self.curves(X, P, features)))
+        curves = self.rows.curves
+        return New(P, variance, (), X, curves.knots(curves(X, P, features), self.rows.weight))
 
     def like(self, asked: IntervalRequest, X: Any, names: Any, features: Any, seen: Callable[[Any], Any]) -> Likeness:
         """Which of the rows left out speak for new rows X; ``names`` are those of their columns."""
@@ -193,7 +194,7 @@ class Spread:
         places on the lines through fitted quantiles.
         """
         if bent and self.rows is not None and self.curves is not None:
-            lines, T = self.curves.knots(self.curves.left_out), self.rows.T
+            lines, T = self.curves.knots(self.curves.left_out, self.rows.weight), self.rows.T
             scores = np.column_stack([lines.scores(j, t) for j, t in enumerate(T.T)])
             return scores, self._counted(scores, self.rows)
         if self.rows is None:

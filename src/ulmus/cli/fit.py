@@ -115,7 +115,6 @@ def fit(
     about = (X_test, y_test) if found else (X_fit, y_fit)
     options = f"--model {name}" + (f" --effort {effort}" if name == "adaptive" else "")
     options += "".join(f" --monotone {given!r}" for given in roles.monotone)
-    command = command_line(data, schema, seed, options)
     context = Context(
         target=goal,
         file=data,
@@ -127,7 +126,10 @@ def fit(
         entries=tuple(entries),
         measure=measure,
     )
-    finished(pipeline, final, schema, len(y), found, about, output, report, command, began, context)
+    command, weight = command_line(data, schema, seed, options), read.extras.take(fitted).weight
+    finished(
+        pipeline, final, schema, len(y), found, about, output, report, command, began, context, (X_fit, y_fit, weight)
+    )
 
 
 def _held_out(read: "Read", holdout: float, seed: int) -> tuple[np.ndarray, Any, Any, str]:
@@ -212,6 +214,7 @@ def finished(
     command: str,
     began: float,
     context: Context | None = None,
+    training: tuple[Any, Any, Any] = (None, None, None),
 ) -> None:
     """Save the final model, report on it with the scores of the one that was scored, and print what it took."""
     if output:
@@ -224,7 +227,9 @@ def finished(
         from ulmus.report import report as write_report
 
         with working("writing the report"):
-            write_report(model, *about, report, seen=not found, command=command, saved=final, context=context)
+            options: dict[str, Any] = dict(zip(("X_train", "y_train", "sample_weight"), training, strict=True))
+            options |= {"seen": not found, "command": command, "saved": final, "context": context}
+            write_report(model, *about, report, **options)
         say(f"report: {report}")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     say(f"{time.perf_counter() - began:.1f} s, at most {memory:,.0f} MB")

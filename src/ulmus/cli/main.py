@@ -6,13 +6,11 @@ from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
+from ulmus.cli.clone import bench, reproduce
 from ulmus.cli.console import USAGE, guarded
 from ulmus.cli.export import export
+from ulmus.cli.options import File, Flag, Output
 
-#: A file that may be -.
-File = Annotated[str, Parameter(allow_leading_hyphen=True)]
-Output = Parameter(alias="-o", allow_leading_hyphen=True)
-Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Metric = Literal["r2", "rmse", "mae", "accuracy", "balanced_accuracy", "log_loss", "auc", "average_precision", "f1"]
 app = App(
     name="ulmus",
@@ -214,26 +212,48 @@ def explain(
     /,
     *,
     output: Annotated[str, Output] = "-",
+    method: Literal["shapley", "influences", "row-values", "counterfactuals"] = "shapley",
     background: str | None = None,
+    train: str | None = None,
+    weight: str | None = None,
+    top: int = 5,
+    to: str | None = None,
+    fixed: list[str] | None = None,
     keep: Flag = False,
     decimal: Literal["auto", ".", ","] = "auto",
     force: Flag = False,
     threads: int = -1,
 ) -> None:
-    """Explain predictions: how much every column contributes to each of them (Shapley values).
+    """Explain predictions: by columns, by training rows, or by what would change them.
 
     Parameters
     ----------
     model
         A model file written by ``ulmus fit``.
     data
-        The table: a file, or - for standard input.
+        The table: a file, or - for standard input. For row-values, the table that the model was fitted to.
     output
-        File for the contributions; - is standard output, as CSV.
+        File for the explanations; - is standard output, as CSV.
+    method
+        shapley: how much every column contributes to a prediction. influences: the training rows without which it would
+        differ most. row-values: what every training row is worth, the most harmful and mislabelled ones first.
+        counterfactuals: the nearest row with another prediction.
     background
-        A table of typical rows to compare with, of which the first 100 are used. By default rows kept in the model.
+        shapley: a table of typical rows to compare with, of which the first 100 are used. By default rows kept in the
+        model.
+    train
+        influences: the table that the model was fitted to. counterfactuals: a table of rows that say what is possible.
+    weight
+        influences, row-values: the column with the weights of the training rows, if the model was fitted with one.
+    top
+        influences: how many training rows to list for each prediction.
+    to
+        counterfactuals: the class that is wanted, or the number that predictions have to cross. By default the other of
+        two classes.
+    fixed
+        counterfactuals: columns that cannot change, separated by commas or as repeated options.
     keep
-        Write the columns of the table beside the contributions.
+        Write the columns of the table beside the explanations; for influences those of the training rows.
     decimal
         How numbers are written here, with a decimal point or a comma; by default as they were in training.
     force
@@ -243,83 +263,18 @@ def explain(
     """
     from ulmus.cli.explain import explain as run
 
-    run(model, data, output, background=background, keep=keep, decimal=decimal, force=force, threads=threads)
-
-
-@app.command
-def reproduce(
-    *documents: Literal["nkelm", "enda", "oselm", "kelmor", "newton", "all"],
-    quick: Flag = False,
-    data: str | None = None,
-    out: str = "reproduced",
-    jobs: int = 1,
-) -> None:
-    """Repeat the experiments of the published documents: their figures, ours, and today's alternatives.
-
-    Parameters
-    ----------
-    documents
-        Which documents.
-    quick
-        Few repetitions, on the data that come with the package; takes a minute or two.
-    data
-        The folder of Parquet files, instead of ULMUS_DATA.
-    out
-        Folder for results.json and index.html; an interrupted run continues from there.
-    jobs
-        Measurements to run at a time, each on one core; times are then those of one core.
-    """
-    from ulmus.cli.experiments import reproduce as run
-
-    run(documents, quick=quick, data=data, out=out, jobs=jobs)
-
-
-@app.command
-def bench(
-    *,
-    suite: Literal["arena", "core", "tabular", "ablation", "ordinal", "online", "robust"] = "tabular",
-    contestant: list[str] | None = None,
-    dataset: list[str] | None = None,
-    quick: Flag = False,
-    data: str | None = None,
-    out: str = "bench",
-    jobs: int = 1,
-    inner: Flag = False,
-    confirm: Flag = False,
-    curves: Flag = False,
-    once: Flag = False,
-) -> None:
-    """Compare the models with common alternatives, on this machine.
-
-    Parameters
-    ----------
-    suite
-        Which models and data sets.
-    contestant
-        Only this contestant; may be repeated.
-    dataset
-        Only this data set; may be repeated.
-    quick
-        Only the data that come with the package, one split.
-    data
-        The folder of Parquet files, instead of ULMUS_DATA.
-    out
-        Folder for results.json and index.html; an interrupted run continues from there.
-    jobs
-        Measurements to run at a time, each on one core; times are then those of one core.
-    inner
-        Arena only: split the training rows once more and leave the test rows alone; for making decisions.
-    confirm
-        Arena only: run the confirmation tables as well, once a version is finished.
-    curves
-        Arena only: measure learning curves as well.
-    once
-        Arena only: one split per table, on one thread.
-    """
-    from ulmus.cli.experiments import bench as run
-
-    protocol = {"inner": inner, "confirm": confirm, "curves": curves, "once": once}
-    run(suite, contestant, dataset, protocol, quick=quick, data=data, out=out, jobs=jobs)
+    run(
+        model,
+        data,
+        output,
+        method=method,
+        given={"background": background, "train": train, "weight": weight, "to": to, "fixed": fixed},
+        top=top,
+        keep=keep,
+        decimal=decimal,
+        force=force,
+        threads=threads,
+    )
 
 
 @app.command
@@ -380,7 +335,8 @@ def serve(
     run(model, host=host, port=port, threads=threads, max_bytes=max_bytes)
 
 
-app.command(export)
+for command in (export, reproduce, bench):
+    app.command(command)
 
 
 def main(arguments: list[str] | None = None) -> int:

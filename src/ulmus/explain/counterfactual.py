@@ -17,7 +17,7 @@ import numpy as np
 #: Rows of the data from which a search starts, and steps of it.
 STARTS, STEPS = 8, 60
 #: Points that are tried at once on the way back, and how often what lies between two of them is looked at closer.
-POINTS, CLOSER = 64, 6
+POINTS, CLOSER = 128, 4
 #: The least share of the distance that a step has to gain.
 GAIN = 1e-6
 
@@ -78,7 +78,7 @@ class Nearest:
                 break
             best = numbers = tried
         best = self._nearer(self._fewer(best, takes, which), takes, which)
-        return self._rounded(best, other, takes, there), takes
+        return self._rounded(best, other, takes, which), takes
 
     def _nearer(self, numbers: np.ndarray, takes: np.ndarray, which: Callable[..., np.ndarray]) -> np.ndarray:
         """The first point on the wanted side, of those tried, on the straight way from the row to such a point."""
@@ -108,14 +108,31 @@ class Nearest:
         return numbers
 
     def _rounded(
-        self, numbers: np.ndarray, other: np.ndarray, takes: np.ndarray, there: Callable[..., bool]
+        self, numbers: np.ndarray, other: np.ndarray, takes: np.ndarray, which: Callable[..., np.ndarray]
     ) -> np.ndarray:
-        """Whole numbers, rounded away from what they were, or as in the row from which the search started."""
+        """Whole numbers, rounded away from what they were: at the point, or as little beyond it as it takes.
+
+        Where none of these is on the wanted side, whole numbers are those of the row from which the search started,
+        each moved back as far as the answer allows.
+        """
         if not self.whole.any():
             return numbers
-        away = np.where(numbers > self.own, np.ceil(numbers), np.floor(numbers))
-        rounded = np.where(self.whole & (numbers != self.own), np.clip(away, self.low, self.high), numbers)
-        if there(rounded, takes):
-            return rounded
+        ways = self._away(self.own + np.linspace(1.0, 2.0, POINTS)[:, None] * (numbers - self.own))
+        wanted = which(ways, takes)
+        if wanted.any():
+            return self._fewer(ways[int(np.argmax(wanted))], takes, which)
         real = np.clip(np.where(self.whole, other, numbers), self.low, self.high)
-        return real if there(real, takes) else np.clip(other, self.low, self.high)
+        real = real if which(real[None], takes)[0] else np.clip(other, self.low, self.high)
+        real = self._fewer(real, takes, which)
+        for k in np.argsort(-np.abs(real - self.own) / self.unit, kind="stable"):
+            if real[k] != self.own[k]:
+                ways = np.repeat(real[None], POINTS + 1, axis=0)
+                ways[:, k] = np.linspace(self.own[k], real[k], POINTS + 1)
+                ways = self._away(ways)
+                real = ways[int(np.argmax(which(ways, takes)))]
+        return real
+
+    def _away(self, numbers: np.ndarray) -> np.ndarray:
+        """Whole numbers that change, rounded away from what they were; all within their range."""
+        away = np.where(numbers > self.own, np.ceil(numbers), np.floor(numbers))
+        return np.clip(np.where(self.whole & (numbers != self.own), away, numbers), self.low, self.high)

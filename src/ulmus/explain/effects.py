@@ -17,14 +17,15 @@ D. Apley, J. Zhu (2020). Visualizing the effects of predictor variables in black
 J. R. Statist. Soc. B 82(4).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ulmus import engine
 from ulmus.explain.game import Game, Products
+from ulmus.solvers.boosted import BoostedTrees
 
 #: Numbers that are held at a time.
 HELD = 2_000_000
@@ -57,14 +58,14 @@ class Effect:
 def answers_on_grid(game: Game, U: np.ndarray, columns: np.ndarray, V: np.ndarray) -> np.ndarray:
     """Scores of every row with some coordinates replaced: ``[row, grid point, output]``; ``V`` are the coordinates."""
     if game.products is None:
-        return _scored(game, U, columns, V)
+        return _scored(game.score, len(game.constant), U, columns, V)
     rest = np.setdiff1d(np.arange(U.shape[1]), columns)
     out = np.zeros((len(U), len(V), len(game.constant))) + game.constant
     for part in game.products:
         for terms, kept, moved in _factors(part, U, V, rest, columns):
             for k in range(out.shape[2]):
                 out[:, :, k] += kept @ (moved * terms[:, k]).T
-    return out
+    return out if game.trees is None else out + _scored(*_of_trees(game.trees), U, columns, V)
 
 
 def _factors(part: Products, U: np.ndarray, V: np.ndarray, rest: np.ndarray, columns: np.ndarray) -> Any:
@@ -81,24 +82,34 @@ def _factor(part: Products, U: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return factor if inside is None else factor * inside
 
 
-def _scored(game: Game, U: np.ndarray, columns: np.ndarray, V: np.ndarray) -> np.ndarray:
-    out = np.empty((len(U), len(V), len(game.constant)))
+def _scored(
+    score: Callable[[np.ndarray], np.ndarray], width: int, U: np.ndarray, columns: np.ndarray, V: np.ndarray
+) -> np.ndarray:
+    """Scores, so many for a row, with some coordinates replaced, one by one: ``[row, grid point, output]``."""
+    out = np.empty((len(U), len(V), width))
     for piece in engine.pieces(len(U), max(1, HELD // (len(V) * U.shape[1]))):
         mixed = np.repeat(U[piece], len(V), axis=0)
         mixed[:, columns] = np.tile(V[:, columns], (piece.stop - piece.start, 1))
-        out[piece] = game.score(mixed).reshape(-1, *out.shape[1:])
+        out[piece] = score(mixed).reshape(-1, len(V), width)
     return out
+
+
+def _of_trees(trees: BoostedTrees) -> tuple[Callable[[np.ndarray], np.ndarray], int]:
+    """Scores of trees without their constant, and how many."""
+    return replace(trees, constant=np.zeros_like(trees.constant)).predict, len(trees.constant)
 
 
 def mean_on_grid(game: Game, U: np.ndarray, weight: np.ndarray, columns: np.ndarray, V: np.ndarray) -> np.ndarray:
     """Weighted mean over the rows of :func:`answers_on_grid`: ``[grid point, output]``."""
     if game.products is None:
-        return np.einsum("i,ivk->vk", weight, _scored(game, U, columns, V))
+        return np.einsum("i,ivk->vk", weight, _scored(game.score, len(game.constant), U, columns, V))
     rest = np.setdiff1d(np.arange(U.shape[1]), columns)
     out = np.zeros((len(V), len(game.constant))) + game.constant
     for part in game.products:
         for terms, kept, moved in _factors(part, U, V, rest, columns):
             out += moved @ (terms * (weight @ kept)[:, None])
+    if game.trees is not None:
+        out += np.einsum("i,ivk->vk", weight, _scored(*_of_trees(game.trees), U, columns, V))
     return out
 
 

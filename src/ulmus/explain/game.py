@@ -8,8 +8,7 @@ is a product with one factor for each input,
    \text{ (L1-Laplacian)},
 
 where g holds the coordinates that an input has become (0/1 columns of a category, cycles of a date). A leaf of a local
-stage answers for the rows in a box, which is one more factor, 0 or 1, for each input. Leaves of trees are such boxes
-and nothing else.
+stage answers for the rows in a box, which is one more factor, 0 or 1, for each input.
 """
 
 from collections.abc import Callable, Iterator
@@ -62,7 +61,7 @@ class Game:
 
     ``see`` turns rows into coordinates, ``owner`` is the input of every coordinate, ``score`` gives the scores of
     coordinates (``[row, output]``). ``products`` are the terms of the scores beside ``constant``, where these are
-    product kernels (None otherwise). ``background`` are coordinates of rows that the model holds.
+    product kernels (None otherwise), and ``trees``. ``background`` are coordinates of rows that the model holds.
     """
 
     see: Callable[[Any], np.ndarray]
@@ -71,6 +70,7 @@ class Game:
     constant: np.ndarray
     products: tuple[Products, ...] | None = None
     background: np.ndarray | None = None
+    trees: BoostedTrees | None = None
 
     def grouped(self, groups: Any, n_inputs: int) -> "Game":
         """The game in which inputs of one number are one player; the number -1 is for inputs that do not play."""
@@ -104,24 +104,6 @@ def local_products(local: LocalKernels) -> tuple[Products, ...] | None:
         for leaf, (low, high) in _boxes(partition, local.U.shape[1]):
             weights = alpha[partition.starts[leaf] : partition.starts[leaf + 1]] / len(local.partitions)
             out.append(Products(local.kernel, local.gamma, local.U[partition.rows(leaf)], weights, low, high))
-    return tuple(out)
-
-
-def tree_products(trees: BoostedTrees, n_coordinates: int) -> tuple[Products, ...]:
-    """Trees as products, one for every leaf: what it answers, of the rows in its box."""
-    origin, out = np.zeros((1, n_coordinates)), []
-    for feature, threshold, value in zip(trees.feature, trees.threshold, trees.value, strict=True):
-        boxes = [(np.full(n_coordinates, -np.inf), np.full(n_coordinates, np.inf))]
-        for j, cut in zip(feature, threshold, strict=True):  # level by level: the node that comes next is split
-            low, high = boxes.pop(0)
-            left, right = high.copy(), low.copy()
-            left[j], right[j] = min(high[j], cut), max(low[j], cut)
-            boxes += [(low, left), (right, high)]
-        out += [
-            Products("laplacian_l1", 0.0, origin, answer[None], low, high)
-            for answer, (low, high) in zip(value, boxes, strict=True)
-            if np.all(low < high) and answer.any()
-        ]
     return tuple(out)
 
 

@@ -11,6 +11,7 @@ from ulmus.explain.game import Game
 from ulmus.explain.interactions import interaction_values
 from ulmus.explain.sampling import sampled_interactions, sampled_values
 from ulmus.explain.shapley import shapley_values
+from ulmus.explain.tree_tables import tree_values
 
 #: Background rows that are taken where none are given, at most.
 BACKGROUND = 100
@@ -48,6 +49,8 @@ def explained(
     rng = np.random.RandomState(random_state) if not hasattr(random_state, "uniform") else random_state
     if len(present) and exact and game.products is not None:
         values[:, present] = shapley_values(game.products, groups, U, B, weight, n_jobs)
+        if game.trees is not None:
+            values[:, present] += tree_values(game.trees, groups, U, B, weight)
     elif len(present):
         found, spread = sampled_values(game.score, groups, U, B, weight, rounds, rng)
         values[:, present], errors[:, present] = found, spread
@@ -56,7 +59,10 @@ def explained(
         pairs, pair_errors = np.zeros((2, len(U), n_inputs, n_inputs, scores.shape[1]))
         where = np.ix_(np.arange(len(U)), present, present)
         if len(present) > 1 and exact and game.products is not None:
-            pairs[where] = interaction_values(game.products, groups, U, B, weight, n_jobs) / 2
+            found = interaction_values(game.products, groups, U, B, weight, n_jobs)
+            if game.trees is not None:
+                found += tree_values(game.trees, groups, U, B, weight, order=2)
+            pairs[where] = found / 2
         elif len(present) > 1:
             found, spread = sampled_interactions(game.score, groups, U, B, weight, rounds, rng)
             pairs[where], pair_errors[where] = found / 2, spread / 2

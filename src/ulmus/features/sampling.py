@@ -216,8 +216,9 @@ def left_out_together(
     would be scored on rows that they know. But inputs of few levels meet by chance: where there are only such columns
     (:func:`meet_by_chance`), or most rows with equal inputs differ in their targets, equal rows are observations of
     their own, and leave one at a time. ``one`` is the weight of a single one, where it is known: weights may be counts
-    times class weights.
+    times class weights, and rows are then counted by what one weighs.
     """
+    count = np.ones(len(T)) if weight is None else weight if one is None else weight / one
     if one is None and weight is not None:
         one = np.minimum(weight, 1.0)
     if len(T) > MOST_COMPARED:
@@ -229,10 +230,10 @@ def left_out_together(
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     if meet_by_chance(X[first]):
         return one
-    w = np.ones(len(keys)) if weight is None else weight
     _, copy = np.unique(_keys_of_both(keys, T), return_inverse=True)
-    of_inputs, of_copies = np.bincount(place, w)[place], np.bincount(copy, w)[copy]
-    return of_copies if copies_agree(w, of_inputs, of_copies) else one
+    if not copies_agree(count, np.bincount(place, count)[place], np.bincount(copy, count)[copy]):
+        return one
+    return np.asarray(np.bincount(copy, weight)[copy], dtype=np.float64)
 
 
 def alone(rows: Rows) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Counterfactuals of a model: sees to rows, ranges and what is asked; the search is in ``explain``."""
 
+import warnings
 from typing import Any
 
 import narwhals as nw
@@ -9,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ulmus.calibration import probabilities
 from ulmus.codings import OneVsAll
+from ulmus.exceptions import DataWarning
 from ulmus.features.frames import columns_of, frame_of, kind_of
 from ulmus.labels import refuse_several
 from ulmus.models._games import game_of, slopes_of
@@ -51,7 +53,9 @@ def counterfactuals(self: Any, X: Any, data: Any, *, threshold: Any = None, targ
     if (frame is None) != (known is None):
         raise ValueError("X and data must both be frames, or both be arrays")
     table = _Table(self, X, data, fixed)
-    rows = [table.changed(i, wanted) for i in range(table.n)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # of rows that the search has made
+        rows = [table.changed(i, wanted) for i in range(table.n)]
     if frame is None:
         return np.concatenate(rows)
     out = nw.concat([nw.from_native(row) for row in rows]).to_native()

@@ -109,15 +109,13 @@ def _view_game(model: Any) -> "Game":
 
 def free_game(fit: "AdaptiveFit", n_jobs: int | None) -> "Game":
     """All stages of an adaptive model without their constant, of columns of its table."""
-    from ulmus.explain.game import Game, kernel_products, local_products, tree_products
+    from ulmus.explain.game import Game, kernel_products, local_products
 
     local, cross, weights = fit.local, fit.features.cross_kernel_, fit.features.weight_to_landmarks(fit.beta)
     products = kernel_products(cross, weights)
     if products is not None and local is not None:
         leaves = local_products(local)
         products = None if leaves is None else products + leaves
-    if products is not None and fit.trees is not None:
-        products += tree_products(fit.trees, cross.Z.shape[1])
 
     def score(U: np.ndarray) -> np.ndarray:
         out = engine.apply(cross, U, weights, n_jobs=n_jobs)
@@ -127,7 +125,7 @@ def free_game(fit: "AdaptiveFit", n_jobs: int | None) -> "Game":
 
     owner = fit.view.preparation.sources()[fit.view.metric > 0]
     constant = np.zeros(len(fit.intercept)) if fit.trees is None else fit.trees.constant
-    return Game(fit.coordinates, owner, score, constant, products, np.asarray(cross.Z, np.float64))
+    return Game(fit.coordinates, owner, score, constant, products, np.asarray(cross.Z, np.float64), fit.trees)
 
 
 def _table_game(model: Any) -> "Game":

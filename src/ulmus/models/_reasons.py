@@ -1,5 +1,6 @@
 """The reasons of a model, as methods: each sees to what was given, and leaves the work to :mod:`ulmus.explain`."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,55 @@ from ulmus.models._games import game_of
 from ulmus.models._without_rows import coordinates, without_rows
 
 if TYPE_CHECKING:
+    from ulmus.engine import Rows
     from ulmus.explain import Explanation
+    from ulmus.explain.influence import LeavesRows
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """What training rows do to the answers of a model: everything is read off one factor.
+
+    Answers are those of regressors, ``[.., output]``, and the probabilities of classes, ``[.., class]``.
+    """
+
+    model: Any
+    leaving: "LeavesRows"
+    rows: "Rows"
+
+    @classmethod
+    def of(cls, model: Any, X_train: Any = None, y_train: Any = None, sample_weight: Any = None) -> "TrainingRows":
+        """The rows and targets of the fit; those of weight 0 are left out."""
+        return cls(model, *without_rows(model, X_train, y_train, sample_weight))
+
+    def effects(self, X: Any) -> np.ndarray:
+        """``f(x) - f₋ᵢ(x)`` of the scores: ``[row, training row, output]``."""
+        return self.leaving.effects(coordinates(self.model, X))
+
+    def answers_without(self, X: Any) -> np.ndarray:
+        """Answers of the models without each training row: ``[row, training row, ..]``."""
+        effects = self.effects(X)
+        scores = np.asarray(self.model._scores_of(X)).reshape(len(effects), 1, -1)
+        found = self._answers((scores - effects).reshape(-1, effects.shape[2]))
+        return found.reshape(*effects.shape[:2], -1)
+
+    @property
+    def left_out(self) -> np.ndarray:
+        """Answers to the training rows by the models without them: ``[training row, ..]``."""
+        return self._answers(self.rows.T - self.leaving.left_out)
+
+    @property
+    def values(self) -> np.ndarray:
+        """By how much the left-out loss would rise without each row."""
+        from ulmus.explain.influence import row_values
+
+        w = np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight
+        return row_values(self.leaving, self.rows.T, w, self.model._row_loss(self.rows.T))
+
+    def _answers(self, scores: np.ndarray) -> np.ndarray:
+        if not is_classifier(self.model):
+            return scores
+        return np.asarray(self.model._class_probabilities(self.model._now("certainty"), scores))
 
 
 def explain(
@@ -109,8 +158,7 @@ def influences(self: Any, X: Any, X_train: Any = None, y_train: Any = None, samp
     ndarray of shape (n_samples, n_train) or (n_samples, n_train, n_outputs)
         Positive where the row raises the answer.
     """
-    leaving, _ = without_rows(self, X_train, y_train, sample_weight)
-    out = leaving.effects(coordinates(self, X))
+    out = TrainingRows.of(self, X_train, y_train, sample_weight).effects(X)
     return out[:, :, 0] if _one_score(self, out.shape[2]) else out
 
 
@@ -136,11 +184,7 @@ def row_values(self: Any, X_train: Any = None, y_train: Any = None, sample_weigh
     -------
     ndarray of shape (n_train,)
     """
-    from ulmus.explain.influence import row_values as values_of
-
-    leaving, rows = without_rows(self, X_train, y_train, sample_weight)
-    w = np.ones(len(rows)) if rows.weight is None else rows.weight
-    return values_of(leaving, rows.T, w, self._row_loss(rows.T))
+    return TrainingRows.of(self, X_train, y_train, sample_weight).values
 
 
 def _score_names(classes: list[str] | None, outputs: int) -> list[str] | None:

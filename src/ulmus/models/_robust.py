@@ -28,7 +28,6 @@ from ulmus.solvers.robust import (
     Units,
     begin,
     gross,
-    leave_one_out,
     polish,
     tempered,
 )
@@ -244,17 +243,14 @@ class RobustFamily:
             index, sample = distinct_sample(rows, CALIBRATION_ROWS, rng)
         Phi = np.empty((len(sample), features.n_features_out))
         engine.transform(features, sample.X, Phi, n_jobs=model.n_jobs)
-        residual, h = solution.residual[index], solution.leverages(Phi)
-        fitted = residual
         rest = residual_kernel(features, sample.X, np.einsum("ij,ij->i", Phi, Phi))
-        own = OwnLandmarks.of(features, sample)
-        if own is not None:
-            (residual, h), rest = solution.without_landmark(own, residual, h), own.residual_kernel(rest)
-        e = leave_one_out(solution.loss, solution.c, residual, h, sample.unit)
+        residual, own = solution.residual[index], OwnLandmarks.of(features, sample)
+        e, h = solution.leave_one_out(Phi, residual, sample.unit, own)
+        rest = rest if own is None else own.residual_kernel(rest)
         unit = 1.0 if sample.unit is None else sample.unit[:, None]
         held = np.clip(unit * bend * h, 0.0, 1.0 - LEAST_REMAINDER)
         variance = held / (1.0 - held) / unit + bend * np.reshape(found.C, (1, -1)) * rest[:, None]
-        return replace(HeldOut.by_others(sample, sample.T + e, variance), residual=-fitted)
+        return replace(HeldOut.by_others(sample, sample.T + e, variance), residual=-residual)
 
 
 def transitions(model: Any, loss: Loss, n_outputs: int, scale: Any = 1.0) -> np.ndarray | None:

@@ -20,11 +20,14 @@ FEW, CLASSES = 200, 20
 #: Logarithms, to base 2, of the factors of scores that are tried, and how finely.
 SCALES = (-3.0, 3.0)
 COARSE, FINE = ({"method": "bounded", "options": {"xatol": close}} for close in (0.05, 1e-3))
+#: Kernels with a local stage keep at least this share: rows left out know it by one partition of several.
+LOCAL_SHARE = 0.5
 #: Trees grow on where the first of them, beside the kernels, lower the loss of rows left out by this share of what it
 #: takes for them to be taken.
 HOPE = 0.3
-#: What trees gain, at least: in standard errors, and in nats of all rows left out together.
-CHANCE, NATS = 1.0, 1.0
+#: Standard errors that trees gain, at least, and beside a local stage, unless they gain this share of the loss; nats
+#: of all rows left out together.
+CHANCE, LOCAL_CHANCE, CLEARLY, NATS = 1.0, 2.0, 0.1, 1.0
 
 
 def with_trees(
@@ -39,19 +42,26 @@ def with_trees(
     held_out, by_log = stages.held_out, stages.loss == "log"
     if len(rows) < FEW or held_out is None or held_out.place is None or rows.T.shape[1] > CLASSES:
         return stages
-    place = held_out.place
+    place, behind_leaves = held_out.place, by_log and stages.local is not None
+
+    def asked(answers: np.ndarray) -> Share:
+        found = best_share(held_out, answers[place], by_log, LOCAL_SHARE if behind_leaves else 1.0)
+        strict = behind_leaves and found.gain < CLEARLY * found.without
+        return replace(found, chance=LOCAL_CHANCE if strict else CHANCE)
 
     def hopeful(answers: np.ndarray) -> bool:
-        found = best_share(held_out, answers[place], by_log)
-        return found.without > found.chance and found.loss < (1 - HOPE * gain) * found.without
+        """Whether some of it is there already, for what a part of the rows can say."""
+        found = asked(answers)
+        less = max(HOPE * gain * found.without, (found.chance - CHANCE) * found.error)
+        return found.without > found.nat and found.gain > less
 
     part = parts_for_trees(rows, place, parts, by_log, seed)
     grown = grown_trees(rows, part, by_log, seed, n_jobs, hopeful if glance else None)
     if grown is None:
         return stages
     trees, answers = grown
-    found = best_share(held_out, answers[place], by_log)
-    taken = found.gains(gain)
+    found = asked(answers)
+    taken = found.gain > max(gain * found.without, found.chance * found.error, found.nat)
     kept = f"taken, weight {found.share:.2g}" if taken else "left out"
     say(f"{len(trees)} trees: loss {found.loss:.4g} against {found.without:.4g} without them ({kept})")
     stages = replace(stages, tree_losses=(found.loss, found.without))
@@ -78,26 +88,31 @@ def parts_for_trees(rows: Rows, place: np.ndarray, parts: int, by_log: bool, see
 
 @dataclass(frozen=True)
 class Share:
-    """The best share of trees, the loss with it and without trees, and by how much it must fall to be no chance."""
+    """The best share of trees; losses with it and without trees, standard error of the difference, the least that can
+    be told apart, and how many standard errors are more than ``chance``.
+    """
 
     share: float
     loss: float
     without: float
-    chance: float
+    error: float
+    nat: float
+    chance: float = CHANCE
 
-    def gains(self, least: float) -> bool:
-        """Whether trees lower the loss by this share, and by more than chance."""
-        return self.without - self.loss > max(least * self.without, self.chance)
+    @property
+    def gain(self) -> float:
+        """By how much trees lower the loss."""
+        return self.without - self.loss
 
 
-def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool) -> Share:
+def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool, most: float = 1.0) -> Share:
     """What rows that neither kernels nor trees have seen say: nothing, where none has an answer of trees.
 
     Scores of a log loss are multiplied by what is best for them in either case, as a temperature will do.
     """
     known = ~np.isnan(answers).any(axis=1)
     if not known.any():
-        return Share(0.0, 0.0, 0.0, np.inf)
+        return Share(0.0, 0.0, 0.0, 0.0, np.inf)
     T, P, Q, weight = held_out.T[known], held_out.P[known], answers[known], held_out.weight[known]
 
     def losses(share: float) -> np.ndarray:
@@ -109,12 +124,12 @@ def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool) -> Share:
         )
         return answer_losses(T, 2.0**scale.x * answered, by_log)
 
-    best = minimize_scalar(lambda share: weight @ losses(share), bounds=(0.0, 1.0), **FINE)
-    with_trees, without = losses(best.x), losses(0.0)
+    best = minimize_scalar(lambda share: weight @ losses(share), bounds=(0.0, most), **FINE)
+    with_trees, without, total = losses(best.x), losses(0.0), float(weight.sum())
     gain = without - with_trees
-    mean, total = float(np.average(gain, weights=weight)), weight.sum()
-    chance = max(CHANCE * float(np.sqrt(weight @ (gain - mean) ** 2)), NATS if by_log else 0.0) / total
-    return Share(float(best.x), float(weight @ with_trees / total), float(weight @ without / total), chance)
+    error = float(np.sqrt(weight @ (gain - np.average(gain, weights=weight)) ** 2)) / total
+    nat = NATS / total if by_log else 0.0
+    return Share(float(best.x), float(weight @ with_trees / total), float(weight @ without / total), error, nat)
 
 
 def mixed(stages: Stages, trees: BoostedTrees, answers: np.ndarray, share: float) -> Stages:

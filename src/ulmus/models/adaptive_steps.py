@@ -277,7 +277,7 @@ class AdaptiveSteps(Steps):
     def score(self, raw: Rows) -> tuple[LocalChoice, HeldOut] | None:
         """The best local stage by the rows of the regions, and their predictions; None where it does not pay."""
         raw = gathered(raw)
-        raw = replace(raw, unit=left_out_together(raw.X, raw.T, raw.weight), place=np.arange(len(raw)))
+        raw = replace(raw, unit=left_out_together(raw.X, raw.T, raw.weight, raw.unit), place=np.arange(len(raw)))
         self.scored_table = np.asarray(raw.X)
         found = self.stage.scored(self.coordinates.of(raw), self.leaf_rows)
         if found is None:

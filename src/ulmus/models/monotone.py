@@ -23,7 +23,7 @@ from ulmus.models.choice import Choice, Training
 from ulmus.models.fitted import Outcome
 from ulmus.solvers.monotone import ROUNDS, Constraint, Ladder, largest_fall, made_monotone
 from ulmus.solvers.ridge import Solution
-from ulmus.tuning.surface import climbed
+from ulmus.tuning.surface import climbed, lowest
 
 #: Rows among which those that climb are drawn, at most; and rows and values of the fine grid on which it is checked.
 ROWS, CHECKED_ROWS, CHECKED_VALUES = 5_000, 300, 201
@@ -86,37 +86,39 @@ class MonotoneFit:
 
     def choose(self, width: float, C: float, *, open_width: bool, open_C: bool) -> Bound:
         """The best of neighbouring widths, each with its best C, solved to the end."""
-        features, tried = dict[float, Any](), dict[tuple[float, float], float]()
-
-        def best() -> tuple[float, float]:
-            return min(tried, key=lambda pair: tried[pair])
-
-        def loss_at(width: float, C: float) -> float:
-            held = self._under(features[width], width, C, ROUGH_ROUNDS).held_out
-            tried[width, C] = float(np.average(((held.T - held.P) ** 2).sum(axis=1), weights=held.weight))
-            return tried[width, C]
-
-        def lowest(step: int) -> float:
-            at = width * 2.0**step
-            if at not in features:
-                features[at] = self.make(at)
-                near = best()[1] if tried else C
-                if open_C:
-                    climbed(lambda C: loss_at(at, C), near, GAIN)
-                else:
-                    loss_at(at, near)
-            return min(loss for (w, _), loss in tried.items() if w == at)
-
         if not (open_width or open_C):
             return self._checked(self._under(self.make(width), width, C, ROUNDS))
-        here, now = 0, lowest(0)
+        features, tried = dict[int, Any](), dict[int, dict[float, float]]()
+
+        def loss_of(step: int, near_C: float) -> float:
+            """The lowest loss of a width, each C tried once."""
+            if step not in features:
+                features[step], tried[step] = self.make(width * 2.0**step), {}
+
+                def loss_at(C: float) -> float:
+                    held = self._under(features[step], width * 2.0**step, C, ROUGH_ROUNDS).held_out
+                    loss = float(np.average(((held.T - held.P) ** 2).sum(axis=1), weights=held.weight))
+                    return tried[step].setdefault(C, loss)
+
+                if open_C:
+                    climbed(loss_at, near_C, GAIN)
+                else:
+                    loss_at(near_C)
+            return min(tried[step].values())
+
+        def best_C(step: int) -> float:
+            """The smallest whose loss is practically the lowest: losses of models that are level are equal."""
+            ascending = sorted(tried[step])
+            return ascending[lowest(np.array([tried[step][C] for C in ascending]))]
+
+        here, now = 0, loss_of(0, C)
         while open_width and abs(here) < MOVES:
-            near = min((here - 1, here + 1), key=lowest)
-            if lowest(near) > (1 - GAIN) * now:
+            beside = (here - 1, here + 1)
+            near = beside[lowest(np.array([loss_of(step, best_C(here)) for step in beside]))]
+            if loss_of(near, best_C(here)) > (1 - GAIN) * now:
                 break
-            here, now = near, lowest(near)
-        at, C = best()
-        return self._checked(self._under(features[at], at, C, ROUNDS))
+            here, now = near, loss_of(near, best_C(here))
+        return self._checked(self._under(features[here], width * 2.0**here, best_C(here), ROUNDS))
 
     def _under(self, features: Any, width: float, C: float, rounds: int) -> Bound:
         """The model of a map and a C under the constraints."""

@@ -88,12 +88,14 @@ def _kernel(g: Graph, Q: str, V: str, local: LocalKernels) -> str:
 
 def boosted_trees(g: Graph, U: str, trees: BoostedTrees) -> str:
     """The sum of trees: leaves of all of them are numbered through, and each holds its answers."""
-    inside, leaves = trees.feature.shape[1], trees.value.shape[1]
+    leaves, width = trees.value.shape[1:]
+    inside, nodes = leaves - 1, 2 ** np.arange(trees.feature.shape[1])  # a level asks all its nodes the same
     children = 1 + np.arange(2 * inside).reshape(-1, 2)
     children = np.where(children < inside, children, inside - 1 - children)  # leaf 0 comes after the last node
     shapes = [
-        Tree("BRANCH_LEQ", column, cut, children) for column, cut in zip(trees.feature, trees.threshold, strict=True)
+        Tree("BRANCH_LEQ", np.repeat(column, nodes), np.repeat(cut, nodes), children)
+        for column, cut in zip(trees.feature, trees.threshold, strict=True)
     ]
     reached = g.Add(walk(g, U, shapes), g.integers(*(leaves * np.arange(len(trees)))))
-    answers = g.Gather(g.constant(trees.value.reshape(-1, trees.value.shape[2]).astype(g.dtype)), reached)
+    answers = g.Gather(g.constant(trees.value.reshape(-1, width).astype(g.dtype)), reached)
     return g.Add(g.ReduceSum(answers, g.integers(1), keepdims=0), trees.constant)

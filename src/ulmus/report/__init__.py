@@ -16,11 +16,15 @@ def report(
     command: str = "",
     saved: Any = None,
     context: Any = None,
+    X_train: Any = None,
+    y_train: Any = None,
+    sample_weight: Any = None,
 ) -> None:
     """Write a report on a fitted model: one HTML page that needs no network.
 
     It tells what the data are, what was chosen and why, how good the model is and how sure that is, where it errs and
-    where it is unsure, which columns matter, and how to do it again.
+    where it is unsure, which columns matter, what would change a prediction, which training rows are behind one and
+    which of them look wrong, and how to do it again.
 
     Parameters
     ----------
@@ -42,6 +46,11 @@ def report(
         of it; scores, errors and importances are those of ``model``, and the report says so.
     context : ulmus.report.subject.Context, optional
         What is known beside the rows: file and target, columns that were left out, what is odd, other models.
+    X_train, y_train : array or frame, and array, optional
+        The rows and targets that ``model`` was fitted to, all of them: for the training rows behind a prediction, and
+        those worth a second look.
+    sample_weight : array, optional
+        Their weights, where the fit had some.
 
     Examples
     --------
@@ -59,7 +68,11 @@ def report(
     from ulmus._files import write_text
     from ulmus.report.document import document
 
-    write_text(path, document(model, X, y, title=title, seen=seen, command=command, saved=saved, context=context))
+    if (X_train is None) != (y_train is None):
+        raise ValueError("X_train and y_train go together: pass the rows and the targets of the fit, or neither")
+    training = None if X_train is None else (X_train, y_train, sample_weight)
+    given: dict[str, Any] = {"title": title, "seen": seen, "command": command, "saved": saved, "context": context}
+    write_text(path, document(model, X, y, **given, training=training))
 
 
 def ready() -> None:

@@ -10,7 +10,7 @@ from ulmus.exceptions import DataWarning
 from ulmus.labels import refuse_several
 from ulmus.report.page import Section, page, paragraph
 from ulmus.report.sections import SECTIONS, reproduce_section
-from ulmus.report.subject import Context, Subject
+from ulmus.report.subject import Context, Subject, TrainingTable
 
 
 def document(
@@ -23,12 +23,14 @@ def document(
     command: str,
     saved: Any = None,
     context: Context | None = None,
+    training: tuple[Any, Any, Any] | None = None,
 ) -> str:
     """The report as HTML."""
     check_is_fitted(model)
     last = model[-1] if isinstance(model, Pipeline) else model
     refuse_several(getattr(getattr(last, "fitted_", None), "targets", None), "a report")
-    subject = Subject.of(model, X, y, seen, saved, context)
+    table = None if training is None else TrainingTable.of(model, *training)
+    subject = Subject.of(model, X, y, seen, saved, context, table)
     if len(subject.frame) != len(subject.y) or not len(subject.y):
         raise ValueError(f"X and y must have the same number of rows, got {len(subject.frame)} and {len(subject.y)}")
     with warnings.catch_warnings():

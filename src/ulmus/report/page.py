@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from ulmus._numbers import number
 from ulmus.plots.axes import readable
 from ulmus.report.scripts import THRESHOLD, WHAT_IF
@@ -110,6 +113,15 @@ def cell(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else number(value)
+
+
+def plain(value: Any) -> str:
+    """A value of a table, in few characters."""
+    if value is None or value is pd.NaT or (isinstance(value, float | np.floating) and np.isnan(value)) or value == "":
+        return "–"
+    if isinstance(value, pd.Timestamp):
+        return f"{value:%Y-%m-%d}" if value == value.normalize() else f"{value:%Y-%m-%d %H:%M}"
+    return cell(float(value)) if isinstance(value, float | np.floating) else str(value)[:40]
 
 
 def figure(drawing: Any, alternative: str, caption: str = "") -> str:

@@ -13,11 +13,13 @@ from sklearn.pipeline import Pipeline
 
 from ulmus.report import figures as draw
 from ulmus.report.baselines import ranked, verdict
+from ulmus.report.behind import behind_section, second_look_section
+from ulmus.report.change import change_section
 from ulmus.report.choice import choice_section
 from ulmus.report.dependence import dependence_section
 from ulmus.report.importance import importance_section
 from ulmus.report.map import map_section
-from ulmus.report.page import cell, figures, paragraph, table
+from ulmus.report.page import cell, figures, paragraph, plain, table
 from ulmus.report.subgroups import subgroup_section, worst_section
 from ulmus.report.subject import Subject
 from ulmus.report.threshold import threshold_section
@@ -120,10 +122,10 @@ def error_section(s: Subject) -> str:
     if s.kind == "regression":
         if not s.one_output:
             return paragraph("Not drawn for models with several outputs.")
-        return figures(*draw.residuals(s)) + worst_section(s, _plain)
+        return figures(*draw.residuals(s)) + worst_section(s)
     if len(s.model.classes_) > draw.MAX_CLASSES:
         return paragraph(f"{len(s.model.classes_)} classes are too many for a confusion matrix.") + _confused(s)
-    return draw.confusion(s) + _confused(s) + worst_section(s, _plain)
+    return draw.confusion(s) + _confused(s) + worst_section(s)
 
 
 def _confused(s: Subject) -> str:
@@ -203,10 +205,10 @@ def unsure_section(s: Subject) -> str:
     lines = [
         (
             str(s.names[i]),
-            _plain(s.y[i]),
-            _plain(s.predicted[i]),
+            plain(s.y[i]),
+            plain(s.predicted[i]),
             float(abs(doubt[w])),
-            *(_plain(s.frame.at[i, c]) for c in shown),
+            *(plain(s.frame.at[i, c]) for c in shown),
         )
         for i, w in zip(rows, worst, strict=True)
     ]
@@ -225,14 +227,6 @@ def _far(s: Subject) -> str:
         f"{int(far.sum()):,} of {len(far):,} rows are unlike any training row (is_far): predictions there are guesses. "
         "Among rows like those of the training, about 1 % are flagged."
     )
-
-
-def _plain(value: Any) -> str:
-    if value is None or value is pd.NaT or (isinstance(value, float | np.floating) and np.isnan(value)) or value == "":
-        return "–"
-    if isinstance(value, pd.Timestamp):
-        return f"{value:%Y-%m-%d}" if value == value.normalize() else f"{value:%Y-%m-%d %H:%M}"
-    return cell(float(value)) if isinstance(value, float | np.floating) else str(value)[:40]
 
 
 def reproduce_section(s: Subject, command: str) -> str:
@@ -260,6 +254,9 @@ SECTIONS: tuple[tuple[str, str, Callable[[Subject], str]], ...] = (
     ("importance", "Feature importance", importance_section),
     ("dependence", "Partial dependence", dependence_section),
     ("what_if", "What if", what_if_section),
+    ("change", "What would change the prediction", change_section),
     ("map", "Map of the rows", map_section),
     ("unsure", "Least certain rows", unsure_section),
+    ("behind", "Rows behind a prediction", behind_section),
+    ("second_look", "Rows worth a second look", second_look_section),
 )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ulmus.report.page import cell, paragraph, table
+from ulmus.report.page import cell, paragraph, plain, table
 from ulmus.report.subject import Subject
 
 #: Rows and parts that are listed; rows that a part needs; levels of a category, columns that are looked at.
@@ -23,8 +23,8 @@ def losses(s: Subject) -> tuple[np.ndarray, str]:
     return -np.log(np.maximum(P[np.arange(len(s.y)), truth], 1e-15)), "log loss"
 
 
-def worst_section(s: Subject, plain: Any) -> str:
-    """The rows with the largest errors; ``plain`` writes a value."""
+def worst_section(s: Subject) -> str:
+    """The rows with the largest errors."""
     if not s.one_output:
         return ""
     error, name = losses(s)

@@ -31,11 +31,44 @@ class Context:
 
 
 @dataclass(frozen=True)
+class TrainingTable:
+    """The rows that a model was fitted to, as they were given, without those of weight 0; ``names`` label them."""
+
+    frame: pd.DataFrame
+    y: np.ndarray
+    names: np.ndarray
+    weight: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, estimator: Any, X: Any, y: Any, weight: Any = None) -> "TrainingTable":
+        frame, names = framed(estimator, X)
+        y, there = np.asarray(y), slice(None)
+        if len(frame) != len(y):
+            raise ValueError(f"X_train and y_train must have the same number of rows, got {len(frame)} and {len(y)}")
+        if weight is not None:
+            weight = np.asarray(weight, dtype=np.float64)
+            there = weight > 0
+            frame, weight = frame[there].reset_index(drop=True), weight[there]
+        return cls(frame, y[there], names[there], weight)
+
+
+def framed(estimator: Any, X: Any) -> tuple[pd.DataFrame, np.ndarray]:
+    """Rows as a frame, and what they are called: the index of a frame, or positions."""
+    if not isinstance(X, pd.DataFrame):
+        X = X.to_pandas() if hasattr(X, "to_pandas") else X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+        columns = getattr(estimator, "feature_names_in_", None)
+        if not isinstance(X, pd.DataFrame):
+            X = pd.DataFrame(X, columns=columns if columns is not None else [f"x{j}" for j in range(X.shape[1])])
+    return X.reset_index(drop=True), np.asarray(X.index, dtype=object)
+
+
+@dataclass(frozen=True)
 class Subject:
     """``frame`` holds the rows as given, ``y`` their targets; ``seen`` tells that the model was fitted to them.
 
     ``names`` are the labels of the rows: the index of a frame, or positions. ``saved`` is the model that is kept, where
-    that is another than the one that was scored.
+    that is another than the one that was scored, and ``training`` what the scored one was fitted to, where that is
+    known.
     """
 
     estimator: Any
@@ -45,18 +78,23 @@ class Subject:
     names: np.ndarray
     saved: Any = None
     context: Context = field(default_factory=Context)
+    training: TrainingTable | None = None
 
     @classmethod
     def of(
-        cls, estimator: Any, X: Any, y: Any, seen: bool, saved: Any = None, context: Context | None = None
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        seen: bool,
+        saved: Any = None,
+        context: Context | None = None,
+        training: TrainingTable | None = None,
     ) -> "Subject":
-        if not isinstance(X, pd.DataFrame):
-            X = X.to_pandas() if hasattr(X, "to_pandas") else X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-            names = getattr(estimator, "feature_names_in_", None)
-            if not isinstance(X, pd.DataFrame):
-                X = pd.DataFrame(X, columns=names if names is not None else [f"x{j}" for j in range(X.shape[1])])
-        names = np.asarray(X.index, dtype=object)
-        return cls(estimator, X.reset_index(drop=True), np.asarray(y), seen, names, saved, context or Context())
+        (frame, names), y = framed(estimator, X), np.asarray(y)
+        if training is None and seen:
+            training = TrainingTable(frame, y, names)
+        return cls(estimator, frame, y, seen, names, saved, context or Context(), training)
 
     @property
     def model(self) -> Any:
@@ -91,7 +129,11 @@ class Subject:
     @cached_property
     def features(self) -> Any:
         """Rows as the last step sees them."""
-        X = self.rows(self.frame)
+        return self.prepared(self.frame)
+
+    def prepared(self, frame: pd.DataFrame) -> Any:
+        """Rows of a table as the last step sees them."""
+        X = self.rows(frame)
         if isinstance(self.estimator, Pipeline):
             for _, step in self.estimator.steps[:-1]:
                 X = X if step is None or isinstance(step, str) else step.transform(X)
@@ -128,6 +170,13 @@ class Subject:
         from ulmus.report.importance import shuffled
 
         return shuffled(self)
+
+    @cached_property
+    def training_rows(self) -> Any:
+        """What the training rows do to predictions (``TrainingRows``), or a sentence why that is not known."""
+        from ulmus.report.behind import training_rows
+
+        return training_rows(self)
 
     @cached_property
     def sample(self) -> np.ndarray:

@@ -1,10 +1,10 @@
 r"""Boosted trees beside kernels: layers of hard thresholds that are learned, with weights in closed form.
 
-A tree of depth D is a hidden layer of :math:`2^D` nodes, each a product of D thresholds on columns. It grows level by
-level: with g and h the sums of first and second derivatives of the loss on either side of a threshold, the one is taken
-that makes
+A tree of depth D is a hidden layer of :math:`2^D` nodes, each a product of D thresholds on columns. Trees are
+symmetric: all nodes of a level ask the same column for the same threshold. With g and h the sums of first and second
+derivatives of the loss on either side of it in each node, that one is taken which makes
 
-.. math:: \frac{g_l^2}{h_l + \lambda} + \frac{g_r^2}{h_r + \lambda}
+.. math:: \sum_\text{nodes} \frac{g_l^2}{h_l + \lambda} + \frac{g_r^2}{h_r + \lambda}
 
 largest. The weight of a leaf is one Newton step, :math:`-\eta\,g / (h + \lambda)`. Trees of several outputs are grown
 along a direction that is drawn for each of them; their leaves have a weight for every output.
@@ -23,28 +23,29 @@ from ulmus.solvers.log_loss import losses as log_losses
 from ulmus.solvers.log_loss import proportions, targets
 
 #: Levels of a tree, step of the boosting η, and penalty λ.
-DEPTH, RATE, PENALTY = 5, 0.2, 1.0
-#: Intervals of a column between which thresholds lie, and columns that a tree may ask for, at most.
-BINS, COLUMNS = 128, 64
+DEPTH, RATE, PENALTY = 6, 0.15, 0.3
+#: Intervals of a column between which thresholds lie, at most and of all columns together (but no less than a fourth of
+#: the former); and columns that a tree may ask for.
+BINS, CELLS, COLUMNS = 128, 4_096, 64
 #: Draws of rows, with replacement, by which a tree chooses its thresholds, and rows that all trees learn from, at most.
 DRAWS, MANY = 6_000, 50_000
 #: Trees after which it is decided whether more are grown, trees that are added before the next look at rows left out,
 #: and trees in all, at most.
-GLANCE, CHUNK, MOST = 40, 20, 200
+GLANCE, CHUNK, MOST = 60, 20, 300
 #: Chunks without a lower loss after which growing ends.
 PATIENCE = 2
 #: Nodes that are walked to at a time: rows times trees.
 STEPS = 2**16
-#: Rows of a tree that is grown that a thread walks with at a time.
+#: Rows whose derivatives a thread takes at a time.
 PIECE = 2**13
 
 
 @dataclass(frozen=True)
 class BoostedTrees:
-    """A sum of complete trees: tree t has the nodes ``[t]``, children of node i being 2 i + 1 and 2 i + 2.
+    """A sum of symmetric trees: tree t asks ``feature[t, level]`` whether it is above ``threshold[t, level]``.
 
-    Values up to the ``threshold`` go to the first child. Thresholds have the digits of single precision, as coordinates
-    have. ``value[t, leaf, output]`` is what the leaves answer.
+    The answers to these questions, first digit first, are the number of the leaf. Thresholds have the digits of single
+    precision, as coordinates have. ``value[t, leaf, output]`` is what the leaves answer.
     """
 
     constant: np.ndarray
@@ -78,13 +79,10 @@ class BoostedTrees:
 
     def reached(self, U: np.ndarray) -> np.ndarray:
         """The leaf of every row in every tree."""
-        rows, trees = np.ogrid[: len(U), : len(self)]
-        node = np.zeros((len(U), len(self)), np.intp)
-        inside = self.feature.shape[1]
-        while inside > 0:
-            node = 2 * node + 1 + (U[rows, self.feature[trees, node]] > self.threshold[trees, node])
-            inside //= 2
-        return node - self.feature.shape[1]
+        leaf = np.zeros((len(U), len(self)), np.intp)
+        for column, cut in zip(self.feature.T, self.threshold.T, strict=True):
+            leaf = 2 * leaf + (U[:, column] > cut)
+        return leaf
 
 
 @dataclass(frozen=True)
@@ -97,27 +95,28 @@ class Bins:
     @classmethod
     def of(cls, U: np.ndarray, weight: np.ndarray) -> "Bins":
         """An interval for each value, or quantiles where values are many."""
-        found = [_thresholds(column, weight) for column in U.T]
+        most = int(np.clip(CELLS // U.shape[1], BINS // 4, BINS))
+        found = [_thresholds(column, weight, most) for column in U.T]
         return cls(np.flatnonzero([len(t) for t in found]), [t for t in found if len(t)])
 
     @property
     def sizes(self) -> np.ndarray:
         """How many intervals each column has."""
-        return np.array([len(t) + 1 for t in self.thresholds])
+        return np.array([len(t) + 1 for t in self.thresholds], np.intp)
 
     def place(self, U: np.ndarray) -> np.ndarray:
-        """The interval of every value."""
+        """The interval of every value, ``[column, row]``."""
         each = [np.searchsorted(t, U[:, j]) for j, t in zip(self.column, self.thresholds, strict=True)]
-        return np.stack(each, axis=1) if each else np.zeros((len(U), 0), np.intp)
+        return np.reshape(each, (-1, len(U))).astype(np.uint8)
 
 
-def _thresholds(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _thresholds(x: np.ndarray, weight: np.ndarray, most: int) -> np.ndarray:
     values, place = np.unique(x, return_inverse=True)
     last = np.arange(len(values) - 1)
-    if len(values) > BINS:
+    if len(values) > most:
         mass = np.bincount(place, weights=weight)
         rank = (np.cumsum(mass) - mass / 2) / mass.sum()
-        last = np.flatnonzero(np.diff(np.searchsorted(np.arange(1, BINS) / BINS, rank)))
+        last = np.flatnonzero(np.diff(np.searchsorted(np.arange(1, most) / most, rank)))
     return rounded_down(values[last] + (values[last + 1] - values[last]) / 2)
 
 
@@ -145,6 +144,11 @@ class Boosting:
         self.place, self.place_asked = (self.bins.place(U) for U in (self.rows.X, self.asked))
         self.fitted, self.answers = (np.tile(mean, (len(U), 1)) for U in (self.rows.X, self.asked))
 
+    @property
+    def varies(self) -> bool:
+        """Whether there is a column to cut."""
+        return len(self.place) > 0
+
     def grow(self, count: int, n_jobs: int | None = 1) -> np.ndarray:
         """Answers of the first ``count`` trees, of which the missing are grown; threads share the rows of each."""
         while len(self.trees) < count:
@@ -155,12 +159,13 @@ class Boosting:
         G, H = self._derivatives(n_jobs)
         v = self.rng.normal(size=G.shape[1]) if G.shape[1] > 1 else np.ones(1)
         some = np.unique(self.rng.randint(len(G), size=min(len(G), DRAWS)))
-        columns = np.arange(self.place.shape[1])
+        columns = np.arange(len(self.place))
         if len(columns) > COLUMNS:
             columns = np.sort(self.rng.choice(columns, COLUMNS, replace=False))
-        column, cut = grown(self.place[np.ix_(some, columns)], self.bins.sizes[columns], G[some] @ v, H[some] @ v**2)
+        place = self.place[columns][:, some]
+        column, cut = grown(place, self.bins.sizes[columns], G[some] @ v, H[some] @ v**2)
         column = columns[column]
-        leaf, leaf_asked = (_walked(place, column, cut, n_jobs) for place in (self.place, self.place_asked))
+        leaf, leaf_asked = (_walked(place, column, cut) for place in (self.place, self.place_asked))
         g, h = (np.stack([np.bincount(leaf, each, 2**DEPTH) for each in D.T], axis=1) for D in (G, H))
         value = -RATE * g / (h + PENALTY)
         if G.shape[1] > 1 and self.by_log:  # scores may move together
@@ -191,50 +196,48 @@ class Boosting:
 
 
 def grown(place: np.ndarray, sizes: np.ndarray, g: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Columns and cuts of the nodes of one tree, of rows in intervals: those above a cut go to the second child.
+    """Column and cut of every level of a tree, of rows in intervals: those above a cut go to the second child.
 
-    ``sizes`` are the numbers of intervals; a cut behind the last of them leaves all rows on one side.
+    ``place[column, row]`` is one of ``sizes`` intervals; a cut behind the last of them leaves all rows on one side.
+    ``left`` are sums of the rows on the first side of every cut. They are taken over the child of a node that has fewer
+    rows; those of its sibling are what is left of the node's.
     """
-    d, first = len(sizes), np.cumsum(sizes) - sizes
-    cells = int(sizes.sum())
-    column_of, leaf = np.repeat(np.arange(d), sizes), np.zeros(len(place), np.intp)
-    flat, of_cells = place + first, (np.repeat(g, d), np.repeat(h, d))
-    columns, cuts = [], []
+    first, leaf = np.cumsum(sizes) - sizes, np.zeros(place.shape[1], np.intp)
+    cell, column_of = place + first[:, None], np.repeat(np.arange(len(sizes)), sizes)
+    left = _sums(cell, g, h, leaf, 1, sizes)
+    columns, cuts = np.empty((2, DEPTH), np.intp)
     for level in range(DEPTH):
-        size = 2**level
-        cell = (flat + (leaf * cells)[:, None]).ravel()
-        (gl, gr), (hl, hr) = (
-            _sides(np.bincount(cell, each, size * cells).reshape(size, -1), sizes) for each in of_cells
-        )
-        gain = gl**2 / (hl + PENALTY) + gr**2 / (hr + PENALTY)
-        best = gain.argmax(axis=1)
-        column, cut = column_of[best], best - first[column_of[best]]
-        leaf = 2 * leaf + (place[np.arange(len(place)), column[leaf]] > cut[leaf])
-        columns.append(column)
-        cuts.append(cut)
-    return np.concatenate(columns), np.concatenate(cuts)
+        (gl, hl), (gr, hr) = left, left[..., sizes[:1] - 1] - left
+        best = int((gl**2 / (hl + PENALTY) + gr**2 / (hr + PENALTY)).sum(axis=0).argmax())
+        columns[level] = column = column_of[best]
+        cuts[level] = best - first[column]
+        leaf = 2 * leaf + (cell[column] > best)
+        if level + 1 < DEPTH:
+            node, size = leaf // 2, 2**level
+            fewer = np.bincount(leaf, minlength=2 * size).reshape(size, 2).argmin(axis=1)
+            some = np.flatnonzero(leaf % 2 == fewer[node])
+            part, children = _sums(cell[:, some], g[some], h[some], node[some], size, sizes), 2 * np.arange(size)
+            parent, left = left, np.empty((2, 2 * size, len(column_of)))
+            left[:, children + fewer] = part
+            left[:, children + 1 - fewer] = parent - part
+    return columns, cuts
 
 
-def _sides(sums: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums up to every cell of its column, and beyond it, ``[node, cell]``; a column holds all rows of a node."""
-    until = np.concatenate([np.zeros((len(sums), 1)), sums.cumsum(axis=1)], axis=1)
-    left = until[:, 1:] - np.repeat(until[:, np.cumsum(sizes) - sizes], sizes, axis=1)
-    return left, until[:, sizes[0], None] - left
+def _sums(cell: np.ndarray, g: np.ndarray, h: np.ndarray, node: np.ndarray, size: int, sizes: np.ndarray) -> np.ndarray:
+    """Sums of g and of h over the rows of every node up to every cell of its column, ``[g or h, node, cell]``."""
+    cells, last = int(sizes.sum()), np.cumsum(sizes) - 1
+    where = (cell + node * cells).ravel()
+    each = np.reshape([np.bincount(where, np.tile(x, len(cell)), size * cells) for x in (g, h)], (2, size, cells))
+    until = each.cumsum(axis=-1)
+    until[..., sizes[0] :] -= np.repeat(until[..., last[:-1]], sizes[1:], axis=-1)
+    return until
 
 
-def _walked(place: np.ndarray, column: np.ndarray, cut: np.ndarray, n_jobs: int | None) -> np.ndarray:
-    """The leaf of every row of one tree."""
-    leaf = np.empty(len(place), np.intp)
-
-    def work(piece: slice) -> None:
-        here, node = place[piece], np.zeros(piece.stop - piece.start, np.intp)
-        rows = np.arange(len(here))
-        for _ in range(DEPTH):
-            node = 2 * node + 1 + (here[rows, column[node]] > cut[node])
-        leaf[piece] = node - len(column)
-
-    for _ in engine.ordered_map(work, list(engine.pieces(len(place), PIECE)), n_jobs):
-        pass
+def _walked(place: np.ndarray, columns: np.ndarray, cuts: np.ndarray) -> np.ndarray:
+    """The leaf of every row of one tree, from its intervals, ``[column, row]``."""
+    leaf = np.zeros(place.shape[1], np.intp)
+    for column, cut in zip(columns, cuts, strict=True):
+        leaf = 2 * leaf + (place[column] > cut)
     return leaf
 
 
@@ -271,9 +274,13 @@ def grown_trees(
         return Q
 
     models = [boosting(parts[0])]
+    if not models[0].varies:
+        return None
     if hopeful is not None and not hopeful(answered(models, GLANCE)):
         return None
     models += [boosting(k) for k in parts[1:]]
+    if not all(one.varies for one in models):
+        return None
     left, weight = part >= 0, np.ones(len(rows)) if rows.weight is None else rows.weight
     best, size, since = np.inf, 0, 0
     for count in range(GLANCE, MOST + 1, CHUNK):

@@ -11,7 +11,8 @@ With
 .. math:: \min \|z\| \quad\text{under}\quad GWz \ge m - G\hat\beta,
 
 whose dual, one number :math:`\lambda \ge 0` for each step, is non-negative least squares (Lawson and Hanson 1974,
-chapter 23). The margins m are a little more than level.
+chapter 23). The margins m are a little more than level. Where they cost more than weights of 0 would, which are level
+everywhere, m is 0.
 
 There are more steps than any programme could hold, so they are sought. In every round some rows climb, and relatives of
 those that did worst before, which differ from these in an input or two, at new heights; where answers fall, the step
@@ -46,8 +47,10 @@ SHORT = 500
 JOINING, ROUNDS, QUIET = 40, 80, 8
 #: Steps beyond which those that do not bind are dropped.
 MANY = 500
-#: What is left of the dual problem below which no weights, or none of a size within reason, satisfy all steps.
+#: What is left of the dual problem below which no weights satisfy all steps.
 NEVER = 1e-12
+#: Weights below this share of the free ones are none: whatever steps join, none but level weights satisfy them.
+LEVEL = 1e-6
 #: Points that are transformed at a time.
 BLOCK = 20_000
 
@@ -132,6 +135,7 @@ def made_monotone(
     rng = np.random.RandomState(seed)
     beta, G, margin = free.beta[:, 0], np.empty((0, len(free.beta))), np.empty(0)
     binding, quiet, root = np.empty(0, bool), 0, _root(free.leverage)
+    farthest = _distance_to_level(free, root)
     worst: list[np.ndarray] = [X[:0] for _ in constraints]
     for _ in range(rounds):
         ladders = fine
@@ -156,7 +160,9 @@ def made_monotone(
         if new:
             kept = binding if len(G) > MANY else np.ones(len(G), bool)
             G, margin = np.vstack([G[kept], *new]), np.concatenate([margin[kept], *asked])
-            beta, binding = least_distance(free.beta[:, 0], root, G, margin)
+            beta, binding = least_distance(free.beta[:, 0], root, G, margin, farthest)
+            if not beta.any():
+                break
     leverage = _levelled(free.leverage, root, G[binding]) if binding.any() else free.leverage
     intercept = free.intercept + free.leverage.centre @ (free.beta[:, 0] - beta)
     found = replace(free, beta=beta[:, None], intercept=intercept, leverage=leverage)
@@ -186,11 +192,12 @@ def largest_fall(ladders: Sequence[Ladder], score: Callable[[np.ndarray], np.nda
 
 
 def least_distance(
-    beta: np.ndarray, root: np.ndarray, G: np.ndarray, margin: np.ndarray
+    beta: np.ndarray, root: np.ndarray, G: np.ndarray, margin: np.ndarray, farthest: float = np.inf
 ) -> tuple[np.ndarray, np.ndarray]:
     """The weights nearest to the free ones under ``Gβ ≥ margin``, and which steps bind.
 
-    Few features may be unable to rise everywhere by a margin; they can be level.
+    Few features may be unable to rise everywhere by a margin, or only with weights that are farther than this from the
+    free ones; they can be level.
     """
     V = root.T @ G.T
     size = np.maximum(np.linalg.norm(V, axis=0), np.finfo(float).tiny)
@@ -202,11 +209,16 @@ def least_distance(
     target = np.append(np.zeros(len(V)), 1.0)
     dual, _ = nnls(E, target, maxiter=30 * len(G))
     rest = target - E @ dual
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        z = -unit * rest[:-1] / rest[-1]
+    if margin.any() and not (rest[-1] > NEVER and np.linalg.norm(z) <= farthest):
+        return least_distance(beta, root, G, np.zeros(len(G)))
     if rest[-1] <= NEVER:
-        level = np.zeros(len(beta)), np.ones(len(G), bool)
-        return least_distance(beta, root, G, np.zeros(len(G))) if margin.any() else level
-    z = -unit * rest[:-1] / rest[-1]
-    return beta + root @ z, dual > 0
+        return np.zeros(len(beta)), np.ones(len(G), bool)
+    found = beta + root @ z
+    if not margin.any() and np.linalg.norm(found) <= LEVEL * np.linalg.norm(beta):
+        found = np.zeros(len(beta))
+    return found, dual > 0
 
 
 def _root(leverage: Leverage) -> np.ndarray:
@@ -218,6 +230,15 @@ def _root(leverage: Leverage) -> np.ndarray:
         return np.asarray(solve_triangular(leverage.root, np.eye(D), lower=True, trans=1, check_finite=False))
     s, U = eigh(leverage.inverse(np.eye(D)))
     return np.asarray(U * np.sqrt(np.maximum(s, 0.0)))
+
+
+def _distance_to_level(free: Solution, root: np.ndarray) -> float:
+    """``‖W⁻¹β‖``: how far weights of 0 are from the free ones."""
+    leverage, beta = free.leverage, free.beta[:, 0]
+    if not leverage.spectral and leverage.rows is None:
+        return float(np.linalg.norm(leverage.root.T @ beta))
+    size = (root**2).sum(axis=0)  # of columns that are orthogonal
+    return float(np.linalg.norm((root.T @ beta)[size > 0] / size[size > 0]))
 
 
 def _levelled(leverage: Leverage, root: np.ndarray, G: np.ndarray) -> Leverage:

@@ -82,7 +82,8 @@ class NewtonPath:
 class NewtonResult:
     """Weights of one output, residuals ``φβ + b − t`` (none of a stream) and the path.
 
-    Leverages are those under the last curvature, whose sum is ``curvature_sum``.
+    Leverages are those under the last curvature, whose sum is ``curvature_sum``. It was taken where weights and
+    constant differed from these by ``lag``: 0, unless its factor was used again.
     """
 
     beta: np.ndarray
@@ -93,6 +94,7 @@ class NewtonResult:
     path: NewtonPath
     converged: bool
     threshold: float
+    lag: tuple[np.ndarray, float]
 
     @property
     def n_iter(self) -> int:
@@ -112,6 +114,7 @@ class NewtonResult:
             curvature_sum=self.curvature_sum / scale,
             path=path,
             threshold=size * self.threshold,
+            lag=(size * self.lag[0], size * self.lag[1]),
         )
 
 
@@ -185,11 +188,12 @@ class _Run:
         here = yield Request(beta, b, "curvature")
         wanted: str | None = "curvature"
         system: System | None = None
+        bent = beta, b
         converged, thorough, previous, age, was_new = False, False, np.inf, 0, False
         while True:
             age += 1
             if wanted is not None or system is None:
-                age, system = 0, self._system(here)
+                age, system, bent = 0, self._system(here), (beta, b)
                 for substitute in SUBSTITUTES:
                     if system is None:
                         here = yield Request(beta, b, substitute, thorough)
@@ -229,8 +233,8 @@ class _Run:
             record.steps.append((step.length, self.C * step.slope, self.C * step.end_slope))
             beta, b, here = beta + step.length * d, b + step.length * d_b, there
         bend = self.rows.bend(self.loss, self.c, here)
-        leverage = system.leverage
-        return NewtonResult(beta, b, here.residual, leverage, bend, record.path(), converged, threshold)
+        leverage, lag = system.leverage, (bent[0] - beta, bent[1] - b)
+        return NewtonResult(beta, b, here.residual, leverage, bend, record.path(), converged, threshold, lag)
 
     def _threshold(self, tol: float, beta: np.ndarray, b: float) -> float:
         """The length of a step that is none. A free constant moves with the targets, so only its round-off counts."""

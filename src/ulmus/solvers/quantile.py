@@ -26,7 +26,7 @@ from ulmus.losses import pinball
 from ulmus.solvers.newton import NewtonOptions, newton
 from ulmus.solvers.objective import NewtonRows
 from ulmus.solvers.own_landmarks import OwnLandmarks
-from ulmus.solvers.robust import RobustSolution, leave_one_out, weighted_quantile
+from ulmus.solvers.robust import RobustSolution, weighted_quantile
 
 #: How round the corner is at first, at last, and the factor between; in deviations of the errors.
 FIRST, LAST, FACTOR = 0.5, 1 / 128, 0.25
@@ -61,10 +61,7 @@ class QuantileSolution:
         """
         out = []
         for one in self.solutions:
-            e, h = Phi @ one.beta + one.intercept - T, one.leverages(Phi)
-            if own is not None:
-                e, h = one.without_landmark(own, e, h)
-            out.append(T + leave_one_out(one.loss, one.c, e, h, unit))
+            out.append(T + one.leave_one_out(Phi, Phi @ one.beta + one.intercept - T, unit, own)[0])
         return np.stack(out, axis=2)
 
 

@@ -13,7 +13,7 @@ form             holds                                   a row costs
                  :math:`z = R^{-T}B`                     weights by two triangular solves when asked for
 ===============  ======================================  ============================================================
 
-Rows of the ``root`` form wait until there are enough for a block (:data:`BLOCK`). Until then weights come from the
+Rows of the ``root`` form wait until there are enough (:data:`BLOCK`, :data:`WAITING`). Until then weights come from the
 factor and the waiting rows H by Woodbury's identity, with :math:`V = R^{-T}H^T`,
 
 .. math:: \beta = R^{-1}\big(z + V (I + V^TV)^{-1} (T - V^Tz)\big),
@@ -41,8 +41,9 @@ from ulmus.statistics import Statistics, TriangularStatistics, upper_factor
 
 #: Rows that wait to be taken into the factor together: half as many as features, within these bounds.
 BLOCK = (32, 512)
-#: Waiting rows among which weights are computed; more of them are taken into the factor first.
-WAITING = 64
+#: Waiting rows that are taken into the factor at once, as weights are computed among fewer. Whether any were asked for
+#: does not matter: answers to the same rows are the same bits, whoever was answered in between.
+WAITING = 128
 #: Share of the penalty that may have faded before the factor is mended.
 FADED = 0.5
 #: What is left of a row's weight in itself, 1 − h, below which taking it out leaves nothing but round-off.

@@ -13,7 +13,13 @@ one copy (weight u) of row i lies the residual
 
 .. math:: e_{-i} \approx e_i + \frac{u\,\ell_i f'(e_i)}{1 - u\,\ell_i f''(e_i)},
 
-exact for the squared loss.
+exact for the squared loss. A row that leaves as a landmark too has the residual :math:`e'_i` and the leverage
+:math:`\ell'_i` once the landmark has left (:mod:`ulmus.solvers.own_landmarks`); the step that leaves out both comes to
+
+.. math:: e_{-i} \approx e_i + \frac{e'_i - e_i + u\,\ell'_i f'(e_i)}{1 - u\,\ell'_i f''(e_i)},
+
+with the slope at :math:`e_i`, where the step begins, and the curvature that the leverage knows of (which was taken
+there, or a step before), so that what is divided by is not below 0.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +34,7 @@ from ulmus.solvers.newton import NewtonOptions, NewtonResult, newton
 from ulmus.solvers.newton_rows import HeldRows, StreamedRows
 from ulmus.solvers.objective import NewtonRows
 from ulmus.solvers.own_landmarks import OwnLandmarks
-from ulmus.solvers.ridge import Problem
+from ulmus.solvers.ridge import EPS, Problem
 
 #: Bytes of features that are kept rather than computed again.
 HELD_BYTES = 64 * 2**20
@@ -104,18 +110,40 @@ class RobustSolution:
             parts.append(own.without(at.inverse, at.centre, r.beta[:, None], residual[:, [j]], leverage[:, j]))
         return np.hstack([e for e, _ in parts]), np.column_stack([h for _, h in parts])
 
-    def leave_one_out(self, Phi: np.ndarray, residual: np.ndarray, unit: np.ndarray | None) -> np.ndarray:
-        """Residuals of these training rows under the model without one copy of them, by one Newton step."""
-        return leave_one_out(self.loss, self.c, residual, self.leverages(Phi), unit)
+    def _curvature(self, Phi: np.ndarray, residual: np.ndarray) -> np.ndarray:
+        """``f''`` where the curvature behind the leverages was taken, ``[row, output]``."""
+        lag = np.column_stack([Phi @ r.lag[0] + r.lag[1] for r in self.results])
+        return self.loss.curvature(residual + lag, self.c)
 
+    def leave_one_out(
+        self, Phi: np.ndarray, residual: np.ndarray, unit: np.ndarray | None, own: OwnLandmarks | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Residuals of these training rows under the model without one copy of them, by one Newton step; leverages.
 
-def leave_one_out(
-    loss: Loss, c: np.ndarray, e: np.ndarray, leverage: np.ndarray, unit: np.ndarray | None
-) -> np.ndarray:
-    """``e + u ℓ f'(e) / (1 − u ℓ f''(e))``."""
-    l_unit = leverage if unit is None else unit[:, None] * leverage
-    remainder = np.maximum(1.0 - l_unit * loss.curvature(e, c), np.finfo(float).eps)
-    return e + l_unit * loss.slope(e, c) / remainder
+        Rows that are landmarks of their ``own`` leave as such too.
+        """
+        moved, leverage = residual, self.leverages(Phi)
+        if own is not None:
+            moved, leverage = self.without_landmark(own, residual, leverage)
+        u = 1.0 if unit is None else unit[:, None]
+        bent = u * self._curvature(Phi, residual)
+        remainder = np.maximum(1.0 - leverage * bent, self._least_remainder(Phi, bent))
+        step = moved - residual + u * leverage * self.loss.slope(residual, self.c)
+        return residual + step / remainder, leverage
+
+    def _least_remainder(self, Phi: np.ndarray, bent: np.ndarray) -> np.ndarray:
+        """``1/(1 + u f'' ℓ₋)`` for the largest ``ℓ₋`` that the penalty allows: ``C‖φ̃₋‖²``, and the constant's share.
+
+        Below it, what is left beside a leverage of nearly 1 is round-off.
+        """
+        out = np.empty_like(bent)
+        for j, r in enumerate(self.results):
+            d, constant = bent[:, j], np.zeros(len(bent))
+            if r.leverage.constant:
+                constant = d / np.maximum(r.curvature_sum - d, np.maximum(EPS * d, np.finfo(float).tiny))
+            away = ((Phi - r.leverage.centre) ** 2).sum(axis=1) * (1.0 + constant) ** 2
+            out[:, j] = 1.0 / (1.0 + self.C[j] * d * away + constant)
+        return np.maximum(out, EPS)
 
 
 def weighted_median(values: np.ndarray, weight: np.ndarray | None) -> float:
@@ -297,7 +325,7 @@ def _noise(rows: NewtonRows, solution: RobustSolution, extra: np.ndarray | None 
         return deviations(solution.residual + extra, rows.rows.weight, rows.rows.T - extra)
     some = slice(None, None, max(1, len(rows.Phi) // NOISE_ROWS))
     kept = rows.rows.take(some)
-    left_out = solution.leave_one_out(rows.Phi[some], solution.residual[some], kept.unit)
+    left_out, _ = solution.leave_one_out(rows.Phi[some], solution.residual[some], kept.unit)
     return deviations(left_out + extra[some], kept.weight, kept.T - extra[some])
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.linalg import LinAlgError, lapack
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import dsyrk, dtrsv
 
 from ulmus._blas import upper_rcond
 from ulmus.solvers.recursive import (
@@ -96,7 +96,7 @@ class SquareRoot(Recursion):
             self.T[place] /= np.sqrt(decay)[:, None]
             self.decay = float(decay[-1])
         self.waiting += len(H)
-        if self.waiting == self.block or self.decay < FADED or not self._full:
+        if self.waiting >= min(self.block, WAITING) or self.decay < FADED or not self._full:
             self.flush()
 
     @property
@@ -207,17 +207,18 @@ class SquareRoot(Recursion):
         return R * np.sqrt(self.decay), z * np.sqrt(self.decay)
 
     def _look_ahead(self) -> None:
-        """``V = R⁻ᵀHᵀ`` for rows that have come to wait since the last time."""
+        """``V = R⁻ᵀHᵀ`` for rows that have come to wait since the last time.
+
+        One by one, as BLAS rounds by how many there are, and that is by when somebody asked before.
+        """
         known = self.V.shape[1]
         if known < self.waiting:
-            new = solve_upper(self.R, self.H[known : self.waiting].T, transposed=True)
-            self.V = np.asfortranarray(np.concatenate([self.V, new], axis=1))
+            new = [dtrsv(self.R, h, trans=1) for h in self.H[known : self.waiting]]
+            self.V = np.asfortranarray(np.column_stack([self.V, *new]))
 
     @few_threads
     def weights(self) -> np.ndarray:
         """``β`` for the targets ``[t 1]``, the waiting rows included."""
-        if self.waiting > WAITING:
-            self.flush()
         self._look_ahead()
         V, R = self.V, self.R
         S = upper_root(np.eye(self.waiting) + V.T @ V) if self.waiting else None

@@ -64,7 +64,10 @@ class CategoryAccumulator:
 
 @dataclass
 class RegionAccumulator:
-    """Rows of regions; equal ones with equal targets become one that weighs as much, when there are many."""
+    """Rows of regions; equal ones with equal targets become one that weighs as much, when there are many.
+
+    What one copy weighs stays: a class may have a weight of its own.
+    """
 
     n_features: int
     n_outputs: int
@@ -87,18 +90,20 @@ class RegionAccumulator:
     @property
     def rows(self) -> Rows:
         """All of them, in their order; weights are always there."""
+        every = [np.empty(0), *(np.ones(len(p)) if p.weight is None else p.weight for p in self.parts)]
+        single = [np.empty(0), *(np.ones(len(p)) if p.unit is None else p.unit for p in self.parts)]
         X = [np.empty((0, self.n_features)), *(np.asarray(p.X, np.float64) for p in self.parts)]
         T = [np.empty((0, self.n_outputs)), *(p.T for p in self.parts)]
-        weight = [np.empty(0), *(np.ones(len(p)) if p.weight is None else p.weight for p in self.parts)]
-        return Rows(np.concatenate(X), np.concatenate(T), np.concatenate(weight))
+        return Rows(np.concatenate(X), np.concatenate(T), np.concatenate(every), np.concatenate(single))
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         rows = self.rows
         assert rows.weight is not None
-        return {"X": rows.X, "T": rows.T, "weight": rows.weight}, {"most": self.most}
+        assert rows.unit is not None
+        return {"X": rows.X, "T": rows.T, "weight": rows.weight, "unit": rows.unit}, {"most": self.most}
 
     def restore(self, arrays: dict[str, np.ndarray], notes: dict[str, Any]) -> None:
-        rows = Rows(arrays["X"], arrays["T"], arrays["weight"])
+        rows = Rows(arrays["X"], arrays["T"], arrays["weight"], arrays["unit"])
         self.most, self.parts = notes["most"], [rows] if len(rows) else []
 
 

@@ -20,7 +20,7 @@ from ulmus._files import replacing
 from ulmus.streaming._lock import FolderLock
 from ulmus.streaming.errors import CheckpointError
 
-FORMAT = 5
+FORMAT = 6
 _HEADER = "header"
 #: Files of a folder that are not passes.
 SEED, PREPROCESS = "seed", "preprocess"

@@ -139,7 +139,7 @@ class PenaltySearch:
         start = replace(near, C=penalty.of(near.c))
         solution = polish(self.rows, near.loss, start, self.options)
         if self.folds is None:
-            e = solution.leave_one_out(self.Phi, solution.residual[self.index], self.scored.unit)
+            e, _ = solution.leave_one_out(self.Phi, solution.residual[self.index], self.scored.unit)
             weight = self.scored.weight
         else:
             e, weight = self._folded(solution)
