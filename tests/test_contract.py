@@ -72,7 +72,7 @@ VARIANTS = [
     TableEncoder(prepared=False),
     NKELMClassifier(20, metric="auto"),
     ELMClassifier(20, slope=1.0, loss="log"),
-    KELMClassifier(gamma=0.005, loss="log", C=10.0),
+    KELMClassifier(gamma=0.005, loss="log"),
     NKELMClassifier(20, gamma=0.005, loss="log"),
     AdaptiveClassifier(effort="fast"),
     AdaptiveRegressor(),
@@ -87,7 +87,7 @@ VARIANTS = [
     OSELMClassifier(20),
     ENDA(),
     KLDA(),
-    RobustNKELMRegressor(20, gamma=0.05),
+    RobustNKELMRegressor(),
 ]
 
 
@@ -144,7 +144,7 @@ def test_scikit_learn_contract(estimator, check):
 
 @pytest.fixture
 def brief(monkeypatch):
-    """Adaptive models that search, cut, grow trees and leave parts out as ever, with small numbers throughout."""
+    """Adaptive models that search, cut and leave parts out as ever, with small numbers throughout."""
     budget = Budget(100, 20, 150, 20, rounds=1, rounds_again=1, final_landmarks=(30, 30), kernels=1)
     plan = Effort(budget, 20, 60, 60, 2, 4, grows=False, quick=True)
     monkeypatch.setitem(EFFORTS, "fast", plan)

@@ -11,12 +11,12 @@ from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.sampling import row_keys
 from ulmus.models._stages import Stages
-from ulmus.solvers.boosted import BoostedTrees, answer_losses, grown_trees
+from ulmus.solvers.boosted import LEARNED, BoostedTrees, answer_losses, grown_trees
 
 Say = Callable[[str], None]
 
-#: Rows from which on there are trees, and classes at most.
-FEW, CLASSES = 200, 20
+#: Rows from which on there are trees, and up to which: of more they would learn from a quarter at most. Classes at most.
+FEW, MANY, CLASSES = 200, 4 * LEARNED, 20
 #: Logarithms, to base 2, of the factors of scores that are tried, and how finely.
 SCALES = (-3.0, 3.0)
 COARSE, FINE = ({"method": "bounded", "options": {"xatol": close}} for close in (0.05, 1e-3))
@@ -40,7 +40,7 @@ def with_trees(
     in their units. Answers are the mean of two models' answers, or log-odds.
     """
     held_out, by_log = stages.held_out, stages.loss == "log"
-    if len(rows) < FEW or held_out is None or held_out.place is None or rows.T.shape[1] > CLASSES:
+    if not FEW <= len(rows) <= MANY or rows.T.shape[1] > CLASSES or held_out is None or held_out.place is None:
         return stages
     place, behind_leaves = held_out.place, by_log and stages.local is not None
 

@@ -28,7 +28,7 @@ DEPTH, RATE, PENALTY = 6, 0.15, 0.3
 #: the former); and columns that a tree may ask for.
 BINS, CELLS, COLUMNS = 128, 4_096, 64
 #: Draws of rows, with replacement, by which a tree chooses its thresholds, and rows that all trees learn from, at most.
-DRAWS, MANY = 6_000, 50_000
+DRAWS, LEARNED = 6_000, 50_000
 #: Trees after which it is decided whether more are grown, trees that are added before the next look at rows left out,
 #: and trees in all, at most.
 GLANCE, CHUNK, MOST = 60, 20, 300
@@ -261,7 +261,7 @@ def grown_trees(
     order = np.lexsort((*rows.T.T, row_keys(rows.X, seed)))  # what is drawn does not depend on the order of the rows
 
     def boosting(k: int) -> Boosting:
-        known = order[part[order] != k][:MANY]
+        known = order[part[order] != k][:LEARNED]
         return Boosting(rows.take(known), rows.X[part == k], by_log, np.random.RandomState(seed))
 
     def answered(models: Sequence[Boosting], count: int) -> np.ndarray:
