@@ -15,7 +15,7 @@ from ulmus.solvers.boosted import LEARNED, BoostedTrees, answer_losses, grown_tr
 
 Say = Callable[[str], None]
 
-#: Rows from which on there are trees, and up to which: of more they would learn from a quarter at most. Classes at most.
+#: Rows from which on there are trees, and up to which (of more they would learn from a quarter at most); and classes.
 FEW, MANY, CLASSES = 200, 4 * LEARNED, 20
 #: Logarithms, to base 2, of the factors of scores that are tried, and how finely.
 SCALES = (-3.0, 3.0)
