@@ -59,10 +59,9 @@ class Kernel:
             )
             cancelled = {"rbf": 1.0, "matern32": 1.5}.get(self.name, 0.0) * spread
             if self.name == "laplacian":  # a root of sums that cancel by three digits at most
-                about = [np.square(M - B.mean(0)).sum(axis=1) for M in (A, B)]
-                apart = np.maximum(np.square(A[:, None] - B).sum(axis=2), 1e-300)
-                lost = np.minimum(np.add.outer(*about) / apart, 1 / ROOTED[np.dtype(np.float64)])
-                cancelled = exponent * lost / 2
+                about = np.add.outer(*(np.square(M - B.mean(0)).sum(axis=1) for M in (A, B)))
+                apart = np.maximum(np.square(A[:, None] - B).sum(axis=2), ROOTED[np.dtype(np.float64)] * about)
+                cancelled = exponent * about / np.maximum(apart, 1e-300) / 2
             allowed = SLACK * m * far + 4 * m * EPS * (1 + np.abs(exponent) + cancelled) * np.abs(rough) + 1e-300
             compare("a kernel value", ours, rough, allowed, self.words)
         else:
