@@ -16,6 +16,7 @@ from ulmus.engine import Rows
 from ulmus.explain.tree_tables import tree_values
 from ulmus.models import _effort
 from ulmus.models._trees import best_share, parts_for_trees
+from ulmus.persistence.checks import StateError, check_state
 from ulmus.solvers import boosted
 from ulmus.solvers.boosted import BoostedTrees, Boosting, grown_trees, rounded_down
 from ulmus.tuning.views import Budget
@@ -97,6 +98,15 @@ def test_the_member_is_the_mean_of_models_without_each_part(task):
     np.testing.assert_allclose(trees.predict(asked), total, atol=1e-9)
     factor = np.arange(1.0, T.shape[1] + 1)
     np.testing.assert_allclose(trees.scaled(factor).predict(asked), factor * trees.predict(asked), atol=1e-12)
+
+
+def test_trees_of_another_form_are_refused_by_files_too():
+    state = {"constant": np.zeros(1), "feature": np.zeros((2, 3), int), "threshold": np.zeros((2, 3))}
+    check_state(BoostedTrees, {**state, "value": np.zeros((2, 8, 1))})
+    with pytest.raises(StateError, match=r"2 trees of 3 questions need as many thresholds and 2\^3 leaves each"):
+        check_state(BoostedTrees, {**state, "value": np.zeros((2, 4, 1))})
+    with pytest.raises(ValueError, match="trees have arrays"):
+        BoostedTrees(**state, value=np.zeros((2, 8)))
 
 
 @pytest.mark.parametrize("by_log", [False, True])

@@ -168,6 +168,11 @@ def _check_fields(cls: Any, state: dict[str, Any]) -> None:
     for name, kind in _hints(cls).items():
         if name in state and not _is(state[name], kind):
             raise StateError(f"{cls.__name__}.{name} must be {kind}, got a {type(state[name]).__name__}")
+    if hasattr(cls, "__post_init__"):  # values that check themselves as they are made
+        try:
+            cls(**state)
+        except ValueError as error:
+            raise StateError(f"{cls.__name__}: {error}") from None
 
 
 @cache

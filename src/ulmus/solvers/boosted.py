@@ -53,6 +53,17 @@ class BoostedTrees:
     threshold: np.ndarray
     value: np.ndarray
 
+    def __post_init__(self) -> None:
+        """Refuse trees of another form, such as those of files of an earlier version."""
+        if not self.feature.ndim == 2 == self.threshold.ndim == self.value.ndim - 1:
+            raise ValueError("trees have arrays [tree, question] and [tree, leaf, output]")
+        count, questions = self.feature.shape
+        if self.threshold.shape != (count, questions) or self.value.shape[:2] != (count, 2 ** min(questions, 62)):
+            raise ValueError(
+                f"{count} trees of {questions} questions need as many thresholds and 2^{questions} leaves each; got "
+                f"arrays of shapes {self.threshold.shape} and {self.value.shape}. Fit the model again"
+            )
+
     def __len__(self) -> int:
         return len(self.value)
 
