@@ -15,7 +15,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_info
 
 from data import relative_error, rows, sparse_rows
-from ulmus import NystromMap, RandomLayer, engine
+from ulmus import NystromMap, RandomLayer, _threads, engine
 from ulmus.engine import Rows
 from ulmus.features.partition import random_partition
 from ulmus.solvers import local
@@ -204,7 +204,7 @@ def test_an_interrupt_does_not_wait_for_its_turn():
 
 
 def test_an_interrupt_between_taking_a_task_and_beginning_it_leaves_nobody_waiting(monkeypatch):
-    here, claim = threading.get_ident(), engine._Task.claim
+    here, claim = threading.get_ident(), _threads._Task.claim
 
     def interrupted(task):
         claimed = claim(task)
@@ -214,14 +214,14 @@ def test_an_interrupt_between_taking_a_task_and_beginning_it_leaves_nobody_waiti
         return claimed
 
     done = []
-    monkeypatch.setattr(engine._Task, "claim", interrupted)
+    monkeypatch.setattr(_threads._Task, "claim", interrupted)
     with pytest.raises(KeyboardInterrupt):
         list(engine.ordered_map(lambda _: time.sleep(0.01), range(100), 2))
     assert list(engine.ordered_map(lambda i: i, range(5), 2)) == list(range(5))
 
 
 def test_an_interrupt_when_the_result_is_there_already_is_the_error_that_is_seen(monkeypatch):
-    here, set_result, done = threading.get_ident(), engine.Future.set_result, []
+    here, set_result, done = threading.get_ident(), _threads.Future.set_result, []
 
     def interrupted(future, value):
         set_result(future, value)
@@ -229,7 +229,7 @@ def test_an_interrupt_when_the_result_is_there_already_is_the_error_that_is_seen
             done.append(True)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine.Future, "set_result", interrupted)
+    monkeypatch.setattr(_threads.Future, "set_result", interrupted)
     with pytest.raises(KeyboardInterrupt):
         list(engine.ordered_map(lambda _: time.sleep(0.01), range(100), 2))
     assert done

@@ -2,14 +2,18 @@
 
 import os
 import threading
-from collections import defaultdict
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, Generic, TypeVar
 
+from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 #: Pools of one size that are kept; calls that overlap take one each.
 MOST_IDLE = 4
@@ -125,3 +129,70 @@ class _ThreadPools:
 
 
 thread_pools = _ThreadPools()
+
+
+class _Task(Generic[Result]):
+    """A call that is made once, by whoever comes first: a thread of the pool, or who waits for the result."""
+
+    def __init__(self, pool: Executor, call: Callable[[], Result]) -> None:
+        self._call, self._begun, self.result = call, threading.Lock(), Future[Result]()
+        self.offered = pool.submit(self.run)
+
+    def claim(self) -> bool:
+        """Whether nobody has begun it; nobody else will."""
+        return self._begun.acquire(blocking=False)
+
+    def run(self) -> None:
+        if not self.claim():
+            return
+        try:
+            self.result.set_result(self._call())
+        except BaseException as error:
+            if not self.result.done():  # an interrupt may come when the result is there already
+                self.result.set_exception(error)
+            if not isinstance(error, Exception):  # an interrupt does not wait for its turn
+                raise
+
+
+def _first(tasks: deque[_Task[Result]], helping: bool) -> Result:
+    """The result of the first task; who waits for it may work on it, or on the next ones, meanwhile."""
+    for task in tasks if helping else ():
+        if tasks[0].result.done():
+            break
+        task.run()
+    return tasks.popleft().result.result()
+
+
+def ordered_map(
+    work: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None = -1
+) -> Generator[Result, None, None]:
+    """``map(work, items)`` on threads with single-threaded BLAS; results in order, few in flight."""
+    items = list(items) if not isinstance(items, Iterator) else items
+    few = isinstance(items, list) and len(items) <= 1
+    threads = 1 if few else effective_n_jobs(n_jobs)  # which asks the operating system
+    if isinstance(items, list):
+        threads = min(threads, len(items))
+    if threads <= 1:
+        with one_thread:
+            yield from map(work, items)
+        return
+    helping = isinstance(items, list)  # this thread, too; otherwise it has the next items to fetch
+    with one_thread, thread_pools.of(threads - helping) as pool:
+        tasks: deque[_Task[Result]] = deque()
+        try:
+            for item in items:
+                tasks.append(_Task(pool, partial(work, item)))
+                if len(tasks) > threads:
+                    yield _first(tasks, helping)
+            while tasks:
+                yield _first(tasks, helping)
+        finally:  # an error, or nobody wants the rest: it is not begun, and what the pool has begun is waited for
+            for task in tasks:
+                task.claim()
+            wait([task.offered for task in tasks])
+
+
+def on_threads(work: Callable[[Item], None], items: Iterable[Item], n_jobs: int | None = -1) -> None:
+    """``work`` on every item, for what it writes (:func:`ordered_map`)."""
+    for _ in ordered_map(work, items, n_jobs):
+        pass

@@ -8,18 +8,14 @@ back in the order of the slabs. The outcome is therefore the same, bit for bit, 
 import os
 import queue
 import threading
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Executor, Future, wait
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
-from joblib import effective_n_jobs
 
-from ulmus._threads import one_thread, thread_pools
+from ulmus._threads import on_threads, one_thread, ordered_map
 from ulmus.statistics import Extent, Statistics, TriangularStatistics, power_of_two
 
 #: Bytes of features that one thread holds at a time: large enough for BLAS to run at full rate.
@@ -32,8 +28,6 @@ SLAB_ROWS = 16_384
 #: Order of matrices up to which BLAS runs on one thread.
 SMALL = 2048
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 Tile = tuple[slice, np.ndarray]
 
 
@@ -100,6 +94,11 @@ class Rows:
         return len(self) if self.weight is None else max(len(self), float(self.weight.sum()))
 
     @property
+    def weights(self) -> np.ndarray:
+        """The weights; 1 for every row where they have none."""
+        return np.ones(len(self)) if self.weight is None else self.weight
+
+    @property
     def total_weight(self) -> float:
         """Sum of the weights; the number of rows where they have none."""
         return float(len(self) if self.weight is None else self.weight.sum())
@@ -136,67 +135,6 @@ def threads_for(size: int) -> AbstractContextManager[Any]:
     Around many small products it matters more: BLAS's threads go on spinning after each, where ours could work.
     """
     return one_thread if size <= SMALL else nullcontext()
-
-
-class _Task(Generic[Result]):
-    """A call that is made once, by whoever comes first: a thread of the pool, or who waits for the result."""
-
-    def __init__(self, pool: Executor, call: Callable[[], Result]) -> None:
-        self._call, self._begun, self.result = call, threading.Lock(), Future[Result]()
-        self.offered = pool.submit(self.run)
-
-    def claim(self) -> bool:
-        """Whether nobody has begun it; nobody else will."""
-        return self._begun.acquire(blocking=False)
-
-    def run(self) -> None:
-        if not self.claim():
-            return
-        try:
-            self.result.set_result(self._call())
-        except BaseException as error:
-            if not self.result.done():  # an interrupt may come when the result is there already
-                self.result.set_exception(error)
-            if not isinstance(error, Exception):  # an interrupt does not wait for its turn
-                raise
-
-
-def _first(tasks: deque[_Task[Result]], helping: bool) -> Result:
-    """The result of the first task; who waits for it may work on it, or on the next ones, meanwhile."""
-    for task in tasks if helping else ():
-        if tasks[0].result.done():
-            break
-        task.run()
-    return tasks.popleft().result.result()
-
-
-def ordered_map(
-    work: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None = -1
-) -> Generator[Result, None, None]:
-    """``map(work, items)`` on threads with single-threaded BLAS; results in order, few in flight."""
-    items = list(items) if not isinstance(items, Iterator) else items
-    few = isinstance(items, list) and len(items) <= 1
-    threads = 1 if few else effective_n_jobs(n_jobs)  # which asks the operating system
-    if isinstance(items, list):
-        threads = min(threads, len(items))
-    if threads <= 1:
-        with one_thread:
-            yield from map(work, items)
-        return
-    helping = isinstance(items, list)  # this thread, too; otherwise it has the next items to fetch
-    with one_thread, thread_pools.of(threads - helping) as pool:
-        tasks: deque[_Task[Result]] = deque()
-        try:
-            for item in items:
-                tasks.append(_Task(pool, partial(work, item)))
-                if len(tasks) > threads:
-                    yield _first(tasks, helping)
-            while tasks:
-                yield _first(tasks, helping)
-        finally:  # an error, or nobody wants the rest: it is not begun, and what the pool has begun is waited for
-            for task in tasks:
-                task.claim()
-            wait([task.offered for task in tasks])
 
 
 class Workspace(threading.local):
@@ -358,16 +296,23 @@ def gradient(
     return total * unit
 
 
-def transform(features: FeatureMap, X: Any, out: np.ndarray, *, n_jobs: int | None = -1) -> np.ndarray:
-    """All features of ``X``, written into ``out``."""
+def transform_rows(features: FeatureMap, X: Any) -> np.ndarray:
+    """Features of a few rows, by the thread that asks."""
+    out = np.empty((X.shape[0], features.n_features_out))
+    features.transform_block(X, out)
+    return out
+
+
+def transform(features: FeatureMap, X: Any, out: np.ndarray | None = None, *, n_jobs: int | None = -1) -> np.ndarray:
+    """All features of ``X``, written into ``out`` where there is one."""
+    out = np.empty((X.shape[0], features.n_features_out)) if out is None else out
 
     def work(slab: slice) -> None:
         X_slab, out_slab = X[slab], out[slab]
         for tile in pieces(len(out_slab), tile_rows(out.shape[1], out.dtype)):
             features.transform_block(X_slab[tile], out_slab[tile])
 
-    for _ in ordered_map(work, slabs(X.shape[0]), n_jobs):
-        pass
+    on_threads(work, slabs(X.shape[0]), n_jobs)
     return out
 
 
@@ -387,8 +332,7 @@ def apply(
         for tile, Phi in feature_tiles(features, rows[slab], dtype, workspace):
             np.multiply(Phi @ weights, unit, out=out[slab][tile])
 
-    for _ in ordered_map(work, slabs(len(rows)), n_jobs):
-        pass
+    on_threads(work, slabs(len(rows)), n_jobs)
     return out
 
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from ulmus import engine
 from ulmus.calibration.curves import Curves
 from ulmus.calibration.held_out import HeldOut
-from ulmus.calibration.scale import MANY, PARTS, Scale, transformed
+from ulmus.calibration.scale import MANY, PARTS, Scale
 from ulmus.engine import Rows
 from ulmus.solvers.newton import NewtonOptions
 from ulmus.solvers.newton_rows import HeldRows
@@ -28,7 +29,7 @@ def error_curves(features: Any, X: np.ndarray, held_out: HeldOut, levels: np.nda
     """
     size = min(Scale.size_for(X, held_out.fold), features.n_features_out)
     first = features.prefix(size)
-    Psi, own = transformed(first, X), OwnLandmarks.of(first, Rows(X, held_out.T))
+    Psi, own = engine.transform_rows(first, X), OwnLandmarks.of(first, Rows(X, held_out.T))
     E, w = held_out.T - held_out.P, held_out.weight
     rows = HeldRows(Psi, Rows(X, E, w, held_out.unit), fit_intercept=True, n_jobs=1)
     unit = deviations(E, w, held_out.T)

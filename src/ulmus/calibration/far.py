@@ -32,7 +32,7 @@ def log_variance(
 
     It is that of squares with the curvature for weight, brought to the ``total`` weight of all rows; no label counts.
     """
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    weight = rows.weights
     w = CURVATURE * weight * (total / weight.sum())
     rows = replace(rows, T=rows.T[:, :1], weight=w, unit=w, fold=None)
     solution = fit_ridge(Problem(features, rows, C, fit_intercept, n_jobs))

@@ -99,7 +99,7 @@ class HeldOut:
     @classmethod
     def by_others(cls, rows: Rows, P: np.ndarray, variance: np.ndarray) -> "HeldOut":
         """From predictions by models that do not hold the rows, and their variances."""
-        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        weight = rows.weights
         X = np.asarray(rows.X) if hasattr(rows.X, "rows_of_small_keys") else rows.X
         return cls(rows.T, P, variance, weight, X, rows.unit, rows.place, rows.fold)
 
@@ -112,6 +112,13 @@ class HeldOut:
     def deviations(self) -> np.ndarray:
         """``√(1 + h₋ + C r)``, ``[row, output]``, or one column for all outputs."""
         return np.sqrt(1.0 + self.share * self.variance.reshape(len(self.T), -1))
+
+
+def calibration_sample(rows: Rows, rng: np.random.RandomState) -> tuple[np.ndarray, Rows]:
+    """The rows that calibrate, all or a sample of :data:`CALIBRATION_ROWS`, and which rows they are."""
+    if rows.effective_count > CALIBRATION_ROWS:
+        return distinct_sample(rows, CALIBRATION_ROWS, rng)
+    return np.arange(len(rows)), rows
 
 
 #: ``(features, rows, solution)`` → fitted values, leverages and residual kernel.
@@ -129,8 +136,7 @@ def leave_one_out_sample(
     n_jobs: int | None = -1,
 ) -> HeldOut:
     """Exact leave-one-out predictions of a sample of the rows (:func:`leave_one_out`)."""
-    if rows.effective_count > CALIBRATION_ROWS:
-        rows = distinct_sample(rows, CALIBRATION_ROWS, rng)[1]
+    rows = calibration_sample(rows, rng)[1]
     return leave_one_out(features, rows, solution, C, evaluate=evaluate, n_jobs=n_jobs)
 
 
@@ -175,12 +181,10 @@ def _met(T: np.ndarray, residual: np.ndarray, remainder: np.ndarray) -> np.ndarr
 def _without_met(held_out: HeldOut, features: FeatureMap, rows: Rows, solution: Solution, met: np.ndarray) -> HeldOut:
     """The same, where weights of smallest norm pass through some targets: ``e/(1 − u h)`` is 0/0 there."""
     some = rows.take(met)
-    weight = np.ones(len(met)) if some.weight is None else some.weight
     P, variance = held_out.P.copy(), np.array(held_out.variance)
     for piece in engine.pieces(len(met), engine.block_rows(features.n_features_out, np.float64)):
-        Phi = np.empty((len(met[piece]), features.n_features_out))
-        features.transform_block(some.X[piece], Phi)
-        errors, variance[met[piece]] = without_own_row(solution.leverage, Phi, solution.beta, weight[piece])
+        Phi = engine.transform_rows(features, some.X[piece])
+        errors, variance[met[piece]] = without_own_row(solution.leverage, Phi, solution.beta, some.weights[piece])
         P[met[piece]] = some.T[piece] - errors
     return replace(held_out, P=P, variance=variance)
 
@@ -219,10 +223,8 @@ def fold_sample(features: Any, rows: Rows, folds: FoldModels, rng: np.random.Ran
     """Predictions of a sample of the rows by models that saw nothing of their fold, nor landmarks from it."""
     leaves = landmark_folds(features, rows, folds.numbers)
     tested = np.flatnonzero(folds.numbers >= 0)
-    rows, number = rows.take(tested), folds.numbers[tested]
-    if rows.effective_count > CALIBRATION_ROWS:
-        index, rows = distinct_sample(rows, CALIBRATION_ROWS, rng)
-        number = number[index]
+    index, rows = calibration_sample(rows.take(tested), rng)
+    number = folds.numbers[tested[index]]
     P, h, explained = np.empty(rows.T.shape), np.empty(len(rows)), np.empty(len(rows))
     weights = list[tuple[np.ndarray, np.ndarray]]()
     for k in np.unique(number):
@@ -237,8 +239,7 @@ def fold_sample(features: Any, rows: Rows, folds: FoldModels, rng: np.random.Ran
         of_fold = np.flatnonzero(number == k)
         for piece in engine.pieces(len(of_fold), engine.block_rows(features.n_features_out, np.float64)):
             index = of_fold[piece]
-            Phi = np.empty((len(index), features.n_features_out))
-            features.transform_block(rows.X[index], Phi)
+            Phi = engine.transform_rows(features, rows.X[index])
             P[index], h[index], explained[index] = (
                 Phi @ beta + intercept,
                 leverage(Phi),
@@ -345,13 +346,11 @@ def variance_terms(
     h, explained = np.empty(X.shape[0]), np.empty(X.shape[0])
 
     def work(piece: slice) -> None:
-        Phi = np.empty((piece.stop - piece.start, features.n_features_out))
-        features.transform_block(X[piece], Phi)
+        Phi = engine.transform_rows(features, X[piece])
         h[piece], explained[piece] = leverage(Phi), np.einsum("ij,ij->i", Phi, Phi)
 
     pieces = engine.shares(X.shape[0], engine.block_rows(features.n_features_out, np.float64))
-    for _ in engine.ordered_map(work, pieces, n_jobs):
-        pass
+    engine.on_threads(work, pieces, n_jobs)
     return h, residual_kernel(features, X, explained)
 
 

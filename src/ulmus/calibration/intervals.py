@@ -7,13 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 
+from ulmus import engine
 from ulmus.calibration.conformal import Tails, coverages, lower, upper
 from ulmus.calibration.curves import Curves, Knots
 from ulmus.calibration.held_out import HeldOut
 from ulmus.calibration.jackknife import Leaning, jackknife_ends
 from ulmus.calibration.likeness import Likeness, group_labels
 from ulmus.calibration.nearness import Nearness, near_parts
-from ulmus.calibration.scale import Scale, transformed
+from ulmus.calibration.scale import Scale
 from ulmus.calibration.shift import checked_ratio, density_ratio
 from ulmus.features.coarse import coarse
 from ulmus.solvers.robust import GROSS, deviations, weighted_median
@@ -158,7 +159,7 @@ class Spread:
             small = coarse(features, Scale.size_for(seen(old), None))
             if small is None:
                 raise ValueError('shift="estimate" needs features of rows, and this kernel gives none; pass a function')
-            Psi_old, Psi_new = (transformed(small, seen(each)) for each in (old, X))
+            Psi_old, Psi_new = (engine.transform_rows(small, seen(each)) for each in (old, X))
             ratios = density_ratio(Psi_old, weight, Psi_new)
         return Likeness(*labels, *ratios)
 

@@ -50,8 +50,7 @@ class MapLeaning:
 
     @classmethod
     def of(cls, features: Any, leverage: Leverage, beta: np.ndarray, held_out: HeldOut) -> "MapLeaning":
-        Phi = np.empty((len(held_out.T), features.n_features_out))
-        features.transform_block(held_out.X, Phi)
+        Phi = engine.transform_rows(features, held_out.X)
         Phi -= leverage.centre
         columns = leverage.inverse(Phi.T)
         own = OwnLandmarks.of(features, Rows(held_out.X, held_out.T, held_out.weight, held_out.unit))
@@ -64,8 +63,7 @@ class MapLeaning:
         return cls(features, leverage, columns, own.index, directions, own.V.T @ beta)
 
     def __call__(self, X: Any) -> tuple[np.ndarray, Any]:
-        Phi = np.empty((X.shape[0], self.features.n_features_out))
-        self.features.transform_block(X, Phi)
+        Phi = engine.transform_rows(self.features, X)
         Phi -= self.leverage.centre
         leans = Phi @ self.columns + self.leverage.constant
         if not len(self.index):
@@ -88,8 +86,7 @@ class FoldLeaning:
         folds, fold = self.held_out.folds, self.held_out.fold
         assert folds is not None
         assert fold is not None
-        Phi = np.empty((X.shape[0], self.features.n_features_out))
-        self.features.transform_block(X, Phi)
+        Phi = engine.transform_rows(self.features, X)
         P = Phi @ self.beta + self.intercept
         lost = P[:, None] - (np.einsum("ij,kjm->ikm", Phi, folds.beta, optimize=True) + folds.intercept)
         place = np.searchsorted(folds.numbers, fold)

@@ -80,7 +80,7 @@ class Scale:
         sizes = np.minimum(sizes, FAR * weighted_median(sizes[known], weight[known]))
         unit = float(power_of_two(np.average(sizes, weights=weight)))
         a = np.bincount(place, weight * (sizes / unit)) / np.where(w > 0, w, 1.0)
-        Psi = transformed(features, X[first])
+        Psi = engine.transform_rows(features, X[first])
         centre = np.average(Psi, axis=0, weights=w)
         size = np.sqrt(np.average(np.sum((Psi - centre) ** 2, axis=1), weights=w)) or 1.0
         # every part has errors of all sizes; keys of rows, which know units, have no say
@@ -94,7 +94,7 @@ class Scale:
         """The size of errors of new rows."""
         out = np.empty(X.shape[0])
         for piece in engine.pieces(len(out), engine.block_rows(len(self.centre), np.float64)):
-            out[piece] = (transformed(self.features, X[piece]) - self.centre) @ self.beta + self.intercept
+            out[piece] = (engine.transform_rows(self.features, X[piece]) - self.centre) @ self.beta + self.intercept
         return np.clip(self.unit * np.exp(np.clip(out, -700.0, 700.0)), self.left_out.min(), self.left_out.max())
 
 
@@ -145,13 +145,6 @@ def _scoring(Psi: np.ndarray, a: np.ndarray, w: np.ndarray) -> tuple[np.ndarray,
 def _score(a: np.ndarray, g: np.ndarray) -> np.ndarray:
     """``min(a e⁻ᵍ, 5) − 1``."""
     return np.minimum(a[:, None] * np.exp(-g), MOST) - 1.0
-
-
-def transformed(features: FeatureMap, X: Any) -> np.ndarray:
-    """Features of rows."""
-    Psi = np.empty((X.shape[0], features.n_features_out))
-    features.transform_block(X, Psi)
-    return Psi
 
 
 def _distinct(X: Any, fold: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ulmus import engine
 from ulmus.devices.accelerator import Accelerator
 from ulmus.devices.differences import values
 from ulmus.features.activations import ACTIVATIONS
@@ -31,9 +32,7 @@ def map_on(accelerator: Accelerator, features: Any, dtype: Any = None) -> Tensor
 
 def _from_host(accelerator: Accelerator, features: Any, dtype: Any) -> TensorMap:
     def transform(X: Any) -> Any:
-        out = np.empty((len(X), features.n_features_out))
-        features.transform_block(accelerator.numpy(X), out)
-        return accelerator.tensor(out, dtype)
+        return accelerator.tensor(engine.transform_rows(features, accelerator.numpy(X)), dtype)
 
     return transform
 

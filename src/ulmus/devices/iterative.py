@@ -128,8 +128,7 @@ class DeviceNormal:
         self.fused = self._fused()
         self.exactly = False
         self.reach = REACH[np.dtype(np.float32)]
-        weight = rows.rows.weight
-        self.weight = float(len(rows) if weight is None else weight.sum())
+        self.weight = rows.rows.total_weight
         roomy = accelerator.free_bytes() > iterative_bytes(self.L, rows.s) + 5 * 8 * self.L**2
         m = sampled_rows(len(rows), self.L) if roomy else 0
         moments = partial(self._sampled, m) if m else None

@@ -68,7 +68,7 @@ def fit_on_device(
         v, b = u[n - m :], mean + b
         inverse = inverse - (v**2 if last_folds is None else np.outer(v, v)) / u.sum()
     last = rows.take(slice(n - m, n))
-    weight = np.ones(m) if last.weight is None else last.weight
+    weight = last.weights
     smallest = float((A.diagonal() ** 2).min())
     condition = norm / max(smallest, 1e-300)
     if last_folds is not None:

@@ -40,8 +40,7 @@ def interaction_values(
                 pairs = _pairs(p[terms], q[terms], t, w) @ weight
                 out[row] += np.einsum("lgh,lk->ghk", pairs, part.weights[terms])
 
-    for _ in engine.ordered_map(work, list(range(len(U))), n_jobs):
-        pass
+    engine.on_threads(work, list(range(len(U))), n_jobs)
     return out
 
 

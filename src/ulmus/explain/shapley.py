@@ -138,8 +138,7 @@ def shapley_values(
             else:
                 out[rows] += _boxed(rule, P, Q, w, part.weights, inside, in_background)
 
-        for _ in engine.ordered_map(work, list(engine.pieces(len(U), height)), n_jobs):
-            pass
+        engine.on_threads(work, list(engine.pieces(len(U), height)), n_jobs)
     return out
 
 

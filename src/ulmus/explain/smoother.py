@@ -61,9 +61,7 @@ class Smoother:
         """Of ridge regression on features."""
 
         def left(X: Any) -> np.ndarray:
-            Phi = np.empty((X.shape[0], features.n_features_out))
-            engine.transform(features, X, Phi, n_jobs=n_jobs)
-            return Phi - leverage.centre
+            return engine.transform(features, X, n_jobs=n_jobs) - leverage.centre
 
         own = left(X)
         right = leverage.inverse(np.ascontiguousarray(own.T)) * w
@@ -86,9 +84,7 @@ class Smoother:
         """Of exact kernel ridge on the rows of ``cross``."""
 
         def left(X: Any) -> np.ndarray:
-            K = np.empty((X.shape[0], cross.n_features_out))
-            engine.transform(cross, X, K, n_jobs=n_jobs)
-            return K
+            return engine.transform(cross, X, n_jobs=n_jobs)
 
         A, _ = kernel_system(cross, cross.Z, C, w, n_jobs)
         if cholesky_in_place(A):

@@ -45,5 +45,5 @@ def keep(features: NystromMap, rows: Rows, n_jobs: int | None = -1) -> tuple[Any
     n, L = len(rows), features.n_features_out
     if 8 * n * L > KEPT_BYTES or not features.triangular:
         return features, rows
-    K = engine.transform(features.cross_kernel_, rows.X, np.empty((n, L)), n_jobs=n_jobs)
+    K = engine.transform(features.cross_kernel_, rows.X, n_jobs=n_jobs)
     return KeptMap(features), replace(rows, X=K)

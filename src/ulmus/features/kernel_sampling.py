@@ -120,8 +120,7 @@ def _extend(pool: Pool, F: np.ndarray, k: int, new: np.ndarray, R: np.ndarray, d
         F[slab, k : k + len(new)] = G
         d[slab] -= np.einsum("ij,ij->i", G, G)
 
-    for _ in engine.ordered_map(work, engine.slabs(len(pool)), pool.n_jobs):
-        pass
+    engine.on_threads(work, engine.slabs(len(pool)), pool.n_jobs)
 
 
 class _Whitened:
@@ -166,7 +165,7 @@ def ridge_leverage(pool: Pool, n_pilots: int, ridge: float | None = None) -> Lev
     m, w, K = features.n_features_out, pool.weight, pool.diagonal()
     if not m:
         return LeverageScores(np.zeros(len(pool)), np.zeros(len(pool)), 0.0)
-    F = engine.transform(features, pool.X, np.empty((len(pool), m)), n_jobs=pool.n_jobs)
+    F = engine.transform(features, pool.X, n_jobs=pool.n_jobs)
     r = K - np.einsum("ij,ij->i", F, F)
     r[r <= _round_off(K, m)] = 0.0
     if ridge is None:

@@ -127,8 +127,7 @@ def gradients(cross: CrossKernel, X: Any, weights: np.ndarray) -> np.ndarray:
         for k in range(weights.shape[1]):
             out[tile, :, k] = (a * weights[:, k]) @ Z + along[:, k, None] * x
 
-    for _ in engine.ordered_map(work, list(engine.pieces(X.shape[0], engine.tile_rows(len(Z), np.float64)))):
-        pass
+    engine.on_threads(work, list(engine.pieces(X.shape[0], engine.tile_rows(len(Z), np.float64))))
     return out
 
 
@@ -216,6 +215,5 @@ def through(X: np.ndarray, A: np.ndarray) -> np.ndarray:
     def work(tile: slice) -> None:
         out[tile] = (X[tile] @ A if A.ndim == 2 else X[tile, seen] * A[seen]).astype(np.float32)
 
-    for _ in engine.ordered_map(work, engine.pieces(len(X), engine.block_rows(X.shape[1], np.float64))):
-        pass
+    engine.on_threads(work, engine.pieces(len(X), engine.block_rows(X.shape[1], np.float64)))
     return out

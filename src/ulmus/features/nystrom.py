@@ -268,13 +268,11 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         explained = np.empty((X.shape[0], 1))
 
         def work(slab: slice) -> None:
-            F = np.empty((slab.stop - slab.start, self.n_features_out))
-            self.transform_block(X[slab], F)
+            F = engine.transform_rows(self, X[slab])
             explained[slab, 0] = np.einsum("ij,ij->i", F, F)
 
         rows = engine.block_rows(self.n_features_out, np.float64)
-        for _ in engine.ordered_map(work, engine.pieces(X.shape[0], rows), self.n_jobs):
-            pass
+        engine.on_threads(work, engine.pieces(X.shape[0], rows), self.n_jobs)
         return np.maximum(self.cross_kernel_.diagonal(X) - explained[:, 0], 0.0)
 
     def prefix_sizes(self) -> list[int]:
@@ -303,8 +301,7 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if not self.triangular:
             raise ValueError(f"only nested features can grow; rank={self.rank} has rotated them")
         X, parameters = dense(X, np.float64), self.cross_kernel_.parameters
-        F = np.empty((len(X), self.n_features_out))
-        self.transform_block(X, F)
+        F = engine.transform_rows(self, X)
         diagonal = self.cross_kernel_.diagonal(X)
         left = diagonal - np.einsum("ij,ij->i", F, F)
         Z, R = self.landmarks_, self.whitening_

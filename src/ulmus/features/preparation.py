@@ -321,8 +321,7 @@ class Preparation:
         def work(tile: slice) -> None:
             out[tile] = shown(tile)
 
-        for _ in engine.ordered_map(work, tiles):
-            pass
+        engine.on_threads(work, tiles)
         return out
 
     def _stacked(self, X: np.ndarray, means: np.ndarray) -> np.ndarray:

@@ -80,8 +80,7 @@ def row_keys(X: Any, seed: int, n_jobs: int | None = -1) -> np.ndarray:
                 keys[tile] = some.words_by(factors) if isinstance(some, _Pairs) else _words(some) @ factors  # mod 2⁶⁴
 
         # a tile stays in cache, but takes too little time to be a task
-        for _ in engine.ordered_map(work, list(engine.pieces(X.shape[0], TILES_EACH * height)), n_jobs):
-            pass
+        engine.on_threads(work, list(engine.pieces(X.shape[0], TILES_EACH * height)), n_jobs)
     return _mix(keys + offset)
 
 
@@ -109,7 +108,7 @@ def row_hashes(rows: Rows, identity: np.ndarray, n_jobs: int | None = -1) -> np.
     keys = np.empty(len(rows), np.uint64)
     for piece in engine.pieces(len(rows), KEYED_ROWS):  # so that no more than the keys grows with the rows
         part = rows[piece]
-        weight = np.ones(len(part)) if part.weight is None else part.weight
+        weight = part.weights
         beside = np.column_stack([identity[piece], weight])
         keys[piece] = row_keys(part.X, 0, n_jobs) + _U(3) * row_keys(beside, 1, n_jobs)
     keys[keys == 0] = 1
@@ -340,7 +339,7 @@ def merged(rows: Rows, rng: np.random.RandomState) -> Rows:
         T, mass = rows.T[first], rows.weight[first]
     else:
         _, first, place = np.unique(keys, return_index=True, return_inverse=True)
-        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        w = rows.weights
         mass = np.bincount(place, weights=w)
         T = np.column_stack([np.bincount(place, weights=w * t) / mass for t in rows.T.T])
     return Rows(rows.X[first], T, mass, place=None if rows.place is None else rows.place[first])

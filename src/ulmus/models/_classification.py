@@ -24,7 +24,8 @@ from ulmus.models.reading import check_classes, validated
 
 #: What a probability counts as in a log loss, at least.
 LEAST_PROBABILITY = 1e-15
-TEMPERATURE = "Factor that turns scores into probabilities, fitted to rows left out one by one."
+TEMPERATURE = "Factor that turns scores into probabilities, fitted to rows left out; near 1, or 1/2, for log models."
+PRIOR = "Share of every class in the weight of the training rows."
 FLOOR = "Probability that every class has whatever the scores say: a share of its frequency."
 
 
@@ -82,7 +83,7 @@ class Classification(ClassifierMixin, Model):
     classes_ = FittedView("classes_", "targets.classes", "ndarray", "The labels.")
     temperature_ = FittedView("temperature_", "certainty.factor", "float", TEMPERATURE)
     floor_ = FittedView("floor_", "certainty.floor", "ndarray of shape (n_classes,)", FLOOR)
-    class_prior_ = FittedView("class_prior_", "certainty.prior")
+    class_prior_ = FittedView("class_prior_", "certainty.prior", "ndarray of shape (n_classes,)", PRIOR)
     left_out_ = FittedView("left_out_", "certainty.left_out")
     explain, influences, row_values = _reasons.explain, _reasons.influences, _reasons.row_values
     partial_dependence, accumulated_effects = _effects.partial_dependence, _effects.accumulated_effects
@@ -274,7 +275,7 @@ def refuse_one_class(model: Any, classes: np.ndarray) -> None:
     if len(classes) < 2:
         raise ValueError(
             f"{type(model).__name__} needs at least two classes; the rows (of positive weight) have only "
-            f"one class, {classes[0]!r}"
+            f"one class, {classes.tolist()[0]!r}"
         )
 
 

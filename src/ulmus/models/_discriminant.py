@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ulmus import engine
-from ulmus._sklearn import check_sample_weight, fit_context
+from ulmus._sklearn import fit_context
 from ulmus.backend import Host
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
@@ -22,8 +22,16 @@ from ulmus.models.choice import Training
 from ulmus.models.discriminant_fit import Indicators
 from ulmus.models.earlier_discriminant import migrated
 from ulmus.models.fitted import Fitted
-from ulmus.models.reading import check_classes, columns_restored, noted_columns, seen_through, under
-from ulmus.models.summary import html_view, summarised
+from ulmus.models.reading import (
+    check_classes,
+    checked_weight,
+    columns_restored,
+    noted_columns,
+    of_positive_weight,
+    seen_through,
+    under,
+)
+from ulmus.models.summary import html_inner, mime_bundle, summarised
 from ulmus.tuning import fold_numbers
 
 
@@ -64,10 +72,9 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Fitted:
         settings = self._settings()
         X, y = self._validate(X, y)
-        if sample_weight is not None:
-            sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        folds = fold_numbers(getattr(self, "cv", None), X, y, groups, True, sample_weight)
-        X, y, weight, folds = self._weighed(X, y, sample_weight, folds)
+        weight = checked_weight(sample_weight, X)
+        folds = fold_numbers(getattr(self, "cv", None), X, y, groups, True, weight)
+        weight, X, y, folds = of_positive_weight(weight, X, y, folds)
         targets = self._targets_of(y, y)
         T, _ = self._code(targets, y, weight)
 
@@ -100,17 +107,6 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
         check_classes(y)
         return X, y
-
-    @staticmethod
-    def _weighed(X: Any, y: np.ndarray, sample_weight: Any, folds: np.ndarray | None) -> tuple[Any, ...]:
-        """Rows of positive weight."""
-        if sample_weight is None:
-            return X, y, None, folds
-        weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if weight.all():
-            return X, y, weight, folds
-        seen = weight > 0
-        return X[seen], y[seen], weight[seen], None if folds is None else folds[seen]
 
     def _targets_of(self, y: np.ndarray, given: Any) -> Indicators:
         """The classes, of which the model has this many components."""
@@ -146,14 +142,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         Z: np.ndarray = fitted.weights(X, getattr(self, "n_jobs", None))
         return Z
 
-    summary = summarised
-
-    def _repr_html_inner(self) -> str:
-        return html_view(self, super()._repr_html_inner())
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        shown = super()._repr_mimebundle_(**options)
-        return {kind: html_view(self, text) if kind == "text/html" else text for kind, text in shown.items()}
+    summary, _repr_html_inner, _repr_mimebundle_ = summarised, html_inner, mime_bundle
 
     @property
     def _n_features_out(self) -> int:

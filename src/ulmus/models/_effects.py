@@ -159,7 +159,7 @@ def left_out_importances(
     game = game_of(self)
     present, groups = game.players()
     rng = check_random_state(random_state)
-    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    w = rows.weights
     found = np.zeros((self.n_features_in_, n_repeats))
     found[present] = permutation_importances(
         *(model, game.score, rows.X, rows.T, w, groups, self._row_loss(rows.T), n_repeats, max_rows, rng)

@@ -78,7 +78,7 @@ class VariancesLater:
         leverage, found = log_variance(
             stages.landmark_map, some, stages.C, fit_intercept=True, total=self.total, n_jobs=n_jobs
         )
-        return leverage, (found, np.ones(len(some)) if some.weight is None else some.weight)
+        return leverage, (found, some.weights)
 
     def completed(self, fitted: Fitted, certainty_of: Callable[..., Any], n_jobs: int | None) -> Fitted:
         """What was fitted, with its leverages."""
@@ -103,10 +103,10 @@ def left_out_alone(
         index = distinct_pairs(rows, CALIBRATION_ROWS, rng)[0]
         some = rows.take(index)
     features = stages.landmark_map
-    Phi = _transformed(features, rows.X, n_jobs)
+    Phi = engine.transform(features, rows.X, n_jobs=n_jobs)
     without = GlobalWithout.of(features, Phi, stages.beta, stages.intercept, stages.leverage, rows, index)
     asked = None if as_new is None else as_new(index)
-    there = Phi[index] if asked is None else _transformed(features, asked, n_jobs)
+    there = Phi[index] if asked is None else engine.transform(features, asked, n_jobs=n_jobs)
     P = there @ stages.beta + stages.intercept + without.own_changes(there)
     if stages.local is not None:
         R = rows.T - (Phi @ stages.beta + stages.intercept)
@@ -119,8 +119,7 @@ def variances(
 ) -> tuple[np.ndarray, np.ndarray]:
     """``h₋ + C r`` of rows that the global model was fitted to, each without it, and their weights."""
     h, r = variance_terms(features, rows.X, leverage, n_jobs)
-    variance, weight = h / np.maximum(1.0 - h, LEAST_REMAINDER) + C * r, np.ones(len(rows))
-    weight = weight if rows.weight is None else rows.weight
+    variance, weight = h / np.maximum(1.0 - h, LEAST_REMAINDER) + C * r, rows.weights
     landmarks = landmarks_among(features.landmarks_, rows)[0]
     others = np.setdiff1d(np.arange(len(variance)), landmarks)  # a model knows its landmarks as no new row
     return (variance[others], weight[others]) if len(others) >= ENOUGH else (variance, weight)
@@ -143,23 +142,18 @@ class StagesLeaning:
         rows = Rows(U, held_out.T, held_out.weight, held_out.unit)
         if local is not None:  # with the weight at its place a row tells whether others are left there
             rows = replace(rows, weight=local.mass[landmarks_among(local.U, rows)[1]], unit=unit_of(rows))
-        Phi, index = _transformed(features, U, n_jobs), np.arange(len(U))
+        Phi, index = engine.transform(features, U, n_jobs=n_jobs), np.arange(len(U))
         without = GlobalWithout.of(features, Phi, fit.beta, fit.intercept, fit.leverage, rows, index)
         if local is None:
             return cls(fit, without, None, n_jobs)
-        there, R = _transformed(features, local.U, n_jobs), rows.T - (Phi @ fit.beta + fit.intercept)
+        there, R = engine.transform(features, local.U, n_jobs=n_jobs), rows.T - (Phi @ fit.beta + fit.intercept)
         return cls(fit, without, LeavesWithout.of_fitted(local, there, rows, R, without), n_jobs)
 
     def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         U = self.fit.coordinates(X)
-        Phi = _transformed(self.fit.features, U, self.n_jobs)
+        Phi = engine.transform(self.fit.features, U, n_jobs=self.n_jobs)
         changes = self.without.changes(Phi) if self.leaves is None else self.leaves.changes(U, Phi, self.n_jobs)
         return np.zeros(changes.shape[:2]), -changes
-
-
-def _transformed(features: NystromMap, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
-    """Features of rows."""
-    return engine.transform(features, X, np.empty((len(X), features.n_features_out)), n_jobs=n_jobs)
 
 
 def given_back(held_out: HeldOut, units: tuple[np.ndarray, np.ndarray], table: np.ndarray) -> HeldOut:

@@ -96,14 +96,14 @@ class LogPasses:
         rng, effort = self.work.rng, self.work.effort
         out = log_held_sets(rows, rng)[0]
         held = out > 0
-        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        w = rows.weights
         left = w - out > 0
         if not (held.any() and left.any()):
             return None
         with quietly(), engine.threads_for(self.landmark_map.n_features_out):
             gone = rows.take(held)
             Phi = np.ones((len(gone), self.few.size))
-            Phi[:, :-1] = engine.transform(self.landmark_map, gone.X, np.empty((len(gone), self.few.L)), n_jobs=1)
+            Phi[:, :-1] = engine.transform(self.landmark_map, gone.X, n_jobs=1)
             E = (proportions(self._scores(self.v, gone.X)) - targets(gone.T)) * out[held, None]
             F = self._scores(self.v + direction(self.few, self.v, -Phi.T @ E), rows.X)
             some, offset = together(replace(rows.take(left), weight=(w - out)[left]), F[left], rng)

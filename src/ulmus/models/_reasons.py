@@ -53,7 +53,7 @@ class TrainingRows:
         """By how much the left-out loss would rise without each row."""
         from ulmus.explain.influence import row_values
 
-        w = np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight
+        w = self.rows.weights
         return row_values(self.leaving, self.rows.T, w, self.model._row_loss(self.rows.T))
 
     def _answers(self, scores: np.ndarray) -> np.ndarray:

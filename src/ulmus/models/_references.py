@@ -55,8 +55,7 @@ class References:
         X = stack([self.X, other.X.astype(self.X.dtype)])
         weight = None
         if self.weight is not None or other.weight is not None:
-            parts = (np.ones(len(r)) if r.weight is None else r.weight for r in (self, other))
-            weight = np.concatenate(list(parts))
+            weight = np.concatenate([self.weights(), other.weights()])
         return References(
             sparse.csr_array(X) if sparse.issparse(X) else X, np.append(self.labels, other.labels), weight
         )

@@ -9,11 +9,10 @@ import numpy as np
 from sklearn.base import clone
 
 from ulmus import engine
-from ulmus.calibration import CALIBRATION_ROWS, HeldOut, RobustSpread, residual_kernel
+from ulmus.calibration import HeldOut, RobustSpread, calibration_sample, residual_kernel
 from ulmus.calibration.held_out import LEAST_REMAINDER
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
-from ulmus.features.sampling import distinct_sample
 from ulmus.losses import LOSSES, Loss
 from ulmus.models._regression import Regression
 from ulmus.models.choice import Choice, Training
@@ -209,7 +208,6 @@ class RobustFamily:
         """Weights, scales and the record of the run."""
         loss, results, residual = solution.loss, solution.results, solution.residual
         scale = np.ptp(rows.T + residual, axis=0) / 2
-        total = float(len(rows)) if rows.weight is None else float(rows.weight.sum())
         relative = loss.relative_weight(residual, solution.c)
         for r in results:
             if not r.converged:
@@ -224,7 +222,7 @@ class RobustFamily:
             plain=self.plain.of_beta(plan, solution.beta, solution.intercept, scale, "newton"),
             C=_single(solution.C, single),
             leverages=[r.leverage for r in results],
-            bend=np.array([r.curvature_sum for r in results]) / total,
+            bend=np.array([r.curvature_sum for r in results]) / rows.total_weight,
             transition=_single(solution.c, single),
             **{name: _scale(loss, name, solution.c, single) for name in ("h", "tau")},
             row_weights=relative[:, 0] if single else relative,
@@ -238,11 +236,8 @@ class RobustFamily:
     ) -> HeldOut:
         """Approximate leave-one-out predictions of a sample of the rows."""
         features, bend = found.plain.features, found.bend
-        index, sample = np.arange(len(rows)), rows
-        if rows.effective_count > CALIBRATION_ROWS:
-            index, sample = distinct_sample(rows, CALIBRATION_ROWS, rng)
-        Phi = np.empty((len(sample), features.n_features_out))
-        engine.transform(features, sample.X, Phi, n_jobs=model.n_jobs)
+        index, sample = calibration_sample(rows, rng)
+        Phi = engine.transform(features, sample.X, n_jobs=model.n_jobs)
         rest = residual_kernel(features, sample.X, np.einsum("ij,ij->i", Phi, Phi))
         residual, own = solution.residual[index], OwnLandmarks.of(features, sample)
         e, h = solution.leave_one_out(Phi, residual, sample.unit, own)

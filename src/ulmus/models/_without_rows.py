@@ -8,10 +8,10 @@ from scipy.special import expit
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from ulmus._sklearn import check_sample_weight
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, dense
 from ulmus.models._games import game_of
+from ulmus.models.reading import checked_weight, of_positive_weight
 from ulmus.solvers.log_loss import proportions
 from ulmus.solvers.ridge import Problem, fit_ridge
 
@@ -32,10 +32,7 @@ def _training_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> Rows:
     X, y = dense(model._checked(X), np.float64), np.asarray(y)
     if len(X) != len(y):
         raise ValueError(f"X_train has {len(X)} rows and y_train has {len(y)}")
-    weight = None
-    if sample_weight is not None:
-        weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+    weight, X, y = of_positive_weight(checked_weight(sample_weight, X), X, y)
     if not is_classifier(model):
         return Rows(X, np.asarray(y, dtype=np.float64).reshape(len(y), -1), weight)
     T, balance = model._code(model.fitted_.targets, y, weight)
@@ -78,7 +75,7 @@ def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, R
     if hasattr(model, "alpha_"):
         return _kernel_without_rows(model, X, y, sample_weight)
     rows = _training_rows(model, X, y, sample_weight)
-    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    w = rows.weights
     local = None
     if hasattr(model, "view_"):
         rows, local = replace(rows, X=model._learned_coordinates(rows)), model.local_
@@ -112,7 +109,7 @@ def _log_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[A
     rows = _training_rows(model, X, y, sample_weight)
     if adaptive:
         rows = replace(rows, X=model._learned_coordinates(rows))
-    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    w = rows.weights
     score = game_of(model).score if adaptive else _scores(model)
     scores, intercept = score(rows.X), adaptive or bool(model._intercept)
     share = proportions if getattr(model, "loss_", None) == "log" else expit
@@ -154,7 +151,7 @@ def _kernel_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tupl
             rows = rows.take(np.argsort(fitted.order))
     else:
         rows = _training_rows(model, X, y, sample_weight)
-    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    w = rows.weights
     cross = CrossKernel(model.kernel, rows.X, fitted.cross.parameters)
     smoother = Smoother.of_kernel(cross, fitted.C, rows.T, w, fit_intercept=fitted.fit_intercept, n_jobs=model.n_jobs)
     found = OneStage(smoother)

@@ -47,24 +47,7 @@ class AdaptiveRegressor(Regression, AdaptiveModel):
 
     Attributes
     ----------
-    view_ : View
-        How the kernel sees the table: preparation, metric, kernel, gamma.
-    map_ : NystromMap
-        Feature map of the global model; ``beta_``, ``intercept_`` and ``C_`` belong to it.
-    local_ : LocalKernels or None
-        The local stage; None where it did not pay.
-    local_losses_ : tuple of float, or None
-        Loss of held-out rows with a local stage and without one; None where none was tried.
-    trees_ : BoostedTrees or None
-        Trees beside the kernels, which ``effort="best"`` may take; their share of the answers is ``tree_weight_``.
-    tree_losses_ : tuple of float, or None
-        Loss of rows left out with trees and without them; None where none were tried.
-    feature_importances_ : ndarray of shape (n_features,)
-        Share of each input in the mean squared slope of the global model.
-    memory_ : int
-        Bytes that the model holds.
-    trials_ : tuple of Trial
-        What the choice of the view tried.
+    <attributes>
 
     References
     ----------
@@ -125,35 +108,7 @@ class AdaptiveClassifier(Classification, AdaptiveModel):
 
     Attributes
     ----------
-    classes_ : ndarray
-    loss_ : str
-        The loss that is in use.
-    losses_ : dict
-        With ``loss="auto"``: the log loss of held-out rows by either.
-    class_prior_ : ndarray of shape (n_classes,)
-        Share of every class in the weight of the training rows.
-    temperature_ : float
-        Factor that turns scores into probabilities: near 1 for a log model of several classes, near 1/2 for two.
-    floor_ : ndarray of shape (n_classes,)
-        Probability that every class has whatever the scores say: a share of its frequency.
-    view_ : View
-        How the kernel sees the table: preparation, metric, kernel, gamma.
-    map_ : NystromMap
-        Feature map of the global model; ``beta_``, ``intercept_`` and ``C_`` belong to it.
-    local_ : LocalKernels or None
-        The local stage; None where it did not pay.
-    local_losses_ : tuple of float, or None
-        Loss of held-out rows with a local stage and without one; None where none was tried.
-    trees_ : BoostedTrees or None
-        Trees beside the kernels, where they lower the log loss clearly; their share of the answers is ``tree_weight_``.
-    tree_losses_ : tuple of float, or None
-        Loss of rows left out with trees and without them; None where none were tried.
-    feature_importances_ : ndarray of shape (n_features,)
-        Share of each input in the mean squared slope of the global model.
-    memory_ : int
-        Bytes that the model holds.
-    trials_ : tuple of Trial
-        What the choice of the view tried.
+    <attributes>
 
     Examples
     --------

@@ -142,20 +142,43 @@ class AdaptiveFit:
 
 #: Attributes of adaptive models, and the parts of a fit that they show.
 SHOWN = views(
-    view="weights.view",
-    map="weights.features",
+    view=("weights.view", "View", "How the kernel sees the table: preparation, metric, kernel, gamma."),
+    map=(
+        "weights.features",
+        "NystromMap",
+        "Feature map of the global model; ``beta_``, ``intercept_`` and ``C_`` belong to it.",
+    ),
     beta="weights.beta",
     intercept="weights.intercept",
     C="weights.C",
-    local="weights.local",
-    local_losses="weights.local_losses",
-    trees="weights.trees",
-    tree_losses="weights.tree_losses",
+    local=("weights.local", "LocalKernels or None", "The local stage; None where it did not pay."),
+    local_losses=(
+        "weights.local_losses",
+        "tuple of float, or None",
+        "Loss of held-out rows with a local stage and without one; None where none was tried.",
+    ),
+    trees=(
+        "weights.trees",
+        "BoostedTrees or None",
+        "Trees beside the kernels, where they pay (see ``effort``); their share of the answers is ``tree_weight_``.",
+    ),
+    tree_losses=(
+        "weights.tree_losses",
+        "tuple of float, or None",
+        "Loss of held-out rows with trees and without them; None where none were tried.",
+    ),
     tree_weight="weights.tree_weight",
-    feature_importances="weights.importances",
-    memory="weights.nbytes",
-    trials="weights.trials",
+    feature_importances=(
+        "weights.importances",
+        "ndarray of shape (n_features,)",
+        "Share of each input in the mean squared slope of the global model.",
+    ),
+    memory=("weights.nbytes", "int", "Bytes that the model holds."),
+    trials=("weights.trials", "tuple of Trial", "What the choice of the view tried."),
     encoder="weights.columns.encoder",
 )
 MONOTONE_SHOWN = {"monotone_violation_": FittedView("monotone_violation_", "weights.fall")}
-LOSSES_SHOWN = views(loss="weights.loss", losses="weights.losses")
+LOSSES_SHOWN = views(
+    loss=("weights.loss", "str", "The loss that is in use."),
+    losses=("weights.losses", "dict", 'With ``loss="auto"``: the log loss of held-out rows by either.'),
+)

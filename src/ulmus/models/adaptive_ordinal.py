@@ -25,16 +25,7 @@ class AdaptiveOrdinalClassifier(Ordinal, AdaptiveModel):
 
     Attributes
     ----------
-    classes_ : ndarray
-        All classes, lowest first.
-    view_ : View
-        How the kernel sees the table: preparation, metric, kernel, gamma.
-    local_ : LocalKernels or None
-        The local stage; None where it did not pay.
-    feature_importances_ : ndarray of shape (n_features,)
-        Share of each input in the mean squared slope of the global model.
-    memory_ : int
-        Bytes that the model holds.
+    <attributes>
 
     Examples
     --------

@@ -18,26 +18,31 @@ MAPPED: dict[str, Any] = WEIGHTS | views(
     route=("weights.route", "str", "How the weights were computed."),
     monotone_violation="weights.fall",
 )
-RANDOM: dict[str, Any] = MAPPED | views(
-    slope=("weights.width", "float", "The slope of the nodes in use."),
-    n_hidden=("weights.size", "int", "The number of nodes in use."),
-    map=("weights.features", "RandomLayer", "The hidden layer."),
-)
-NYSTROM: dict[str, Any] = (
-    METRIC
-    | MAPPED
-    | views(
-        gamma=("weights.width", "float", "The gamma of the kernel in use."),
-        n_landmarks=("weights.size", "int", "The number of landmarks in use."),
-        map=("weights.features", "NystromMap", "The fitted feature map."),
-        cross_kernel=("weights.cross", "CrossKernel", "The kernel to the landmarks."),
-        landmark_weights=(
-            "weights.landmark_weights",
-            "ndarray",
-            "The same weights on kernel values, a row per landmark.",
-        ),
+
+
+def _layer(at: str) -> dict[str, Any]:
+    """A random layer, whose weights are there."""
+    return views(
+        slope=(f"{at}.width", "float", "The slope of the nodes in use."),
+        n_hidden=(f"{at}.size", "int", "The number of nodes in use."),
+        map=(f"{at}.features", "RandomLayer", "The hidden layer."),
     )
-)
+
+
+def _landmarks(at: str) -> dict[str, Any]:
+    """A Nyström map, whose weights are there."""
+    on_kernel = "The same weights on kernel values, a row per landmark."
+    return views(
+        gamma=(f"{at}.width", "float", "The gamma of the kernel in use."),
+        n_landmarks=(f"{at}.size", "int", "The number of landmarks in use."),
+        map=(f"{at}.features", "NystromMap", "The fitted feature map."),
+        cross_kernel=(f"{at}.cross", "CrossKernel", "The kernel to the landmarks."),
+        landmark_weights=(f"{at}.landmark_weights", "ndarray", on_kernel),
+    )
+
+
+RANDOM: dict[str, Any] = MAPPED | _layer("weights")
+NYSTROM: dict[str, Any] = METRIC | MAPPED | _landmarks("weights")
 ITERATED: dict[str, Any] = NYSTROM | views(
     n_iter=("weights.n_iter", "int", "Iterations; 1 on the direct route."),
     residual=(
@@ -90,18 +95,8 @@ ROBUST: dict[str, Any] = views(
     beta=("weights.plain.beta", "ndarray", "Output weights on the features of ``map_``."),
     intercept=("weights.plain.intercept", "ndarray", "The constant of every output."),
 )
-ROBUST_RANDOM: dict[str, Any] = ROBUST | views(
-    slope=("weights.plain.width", "float", "The slope of the nodes in use."),
-    n_hidden=("weights.plain.size", "int", "The number of nodes in use."),
-    map=("weights.plain.features", "RandomLayer", "The hidden layer."),
-)
-ROBUST_NYSTROM: dict[str, Any] = ROBUST | views(
-    gamma=("weights.plain.width", "float", "The gamma of the kernel in use."),
-    n_landmarks=("weights.plain.size", "int", "The number of landmarks in use."),
-    map=("weights.plain.features", "NystromMap", "The fitted feature map."),
-    cross_kernel="weights.plain.cross",
-    landmark_weights=("weights.plain.landmark_weights", "ndarray", "The same weights on kernel values."),
-)
+ROBUST_RANDOM: dict[str, Any] = ROBUST | _layer("weights.plain")
+ROBUST_NYSTROM: dict[str, Any] = ROBUST | _landmarks("weights.plain")
 
 PROJECTED: dict[str, Any] = views(
     classes=("targets.classes", "ndarray", "The labels."),

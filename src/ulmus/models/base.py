@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus import engine
-from ulmus._sklearn import CallbackSupport, check_sample_weight, fit_context
+from ulmus._sklearn import CallbackSupport, fit_context
 from ulmus.backend import Host, backend_for
 from ulmus.calibration import HeldOut
 from ulmus.calibration.far import far
@@ -26,8 +26,18 @@ from ulmus.models.choice import Choice, RidgeSearch, Training, by_squares
 from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import scored_by_others
 from ulmus.models.fitted import Fitted, KernelFit, Outcome
-from ulmus.models.reading import columns_restored, dense_rows, noted_columns, on_host, received, rechecked, seen_through
-from ulmus.models.summary import html_view, summarised
+from ulmus.models.reading import (
+    checked_weight,
+    columns_restored,
+    dense_rows,
+    noted_columns,
+    of_positive_weight,
+    on_host,
+    received,
+    rechecked,
+    seen_through,
+)
+from ulmus.models.summary import html_inner, mime_bundle, summarised
 from ulmus.statistics import Summary, dwarfing
 from ulmus.tuning import GCV, fold_numbers
 
@@ -88,16 +98,11 @@ class Model(CallbackSupport, BaseEstimator):
             raise ValueError('criterion="gcv" has no folds; leave out cv and groups, or choose another criterion')
         given = y
         X, y, columns = self._read(X, y, sample_weight)
-        weight = None
-        if sample_weight is not None:
-            weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = checked_weight(sample_weight, X)
         folds = None
         if self.cv is not None or groups is not None:
             folds = fold_numbers(self.cv, X, y, groups, is_classifier(self), weight)
-        if weight is not None and not weight.all():
-            seen = weight > 0
-            X, y, weight = X[seen], y[seen], weight[seen]
-            folds = None if folds is None else folds[seen]
+        weight, X, y, folds = of_positive_weight(weight, X, y, folds)
         if self._minds_scales and getattr(self, "metric", None) is None and dwarfing(X) is not None:
             from ulmus.features.findings import scales
 
@@ -233,14 +238,7 @@ class Model(CallbackSupport, BaseEstimator):
 
     # What was fitted, and what it says of rows
 
-    summary = summarised
-
-    def _repr_html_inner(self) -> str:
-        return html_view(self, super()._repr_html_inner())
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        shown = super()._repr_mimebundle_(**options)
-        return {kind: html_view(self, text) if kind == "text/html" else text for kind, text in shown.items()}
+    summary, _repr_html_inner, _repr_mimebundle_ = summarised, html_inner, mime_bundle
 
     def _now(self, *needs: str) -> Fitted:
         """What was fitted, with the parts that a reader needs (see :meth:`Fitted.has`)."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.calibration import CALIBRATION_ROWS, HeldOut, parts_of_few
+from ulmus.calibration import HeldOut, calibration_sample, parts_of_few
 from ulmus.codings import Ordered
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, dense
@@ -13,7 +13,7 @@ from ulmus.features.sampling import distinct_sample
 from ulmus.models.by_log import NEAR_C, on_host, with_variances
 from ulmus.models.choice import Choice, Training
 from ulmus.models.few_rows import FEW_ROWS, PARTS
-from ulmus.models.fitted import KernelFit, Outcome, digits_kept
+from ulmus.models.fitted import KernelFit, Outcome, digits_kept, largest_value
 from ulmus.solvers.logistic import FeatureRidge, KernelRidge, Ridge, Weights, fit_logistic
 from ulmus.tuning.surface import climbed
 
@@ -31,7 +31,7 @@ def with_log_odds(model: Any, squared: Outcome, training: Training) -> Outcome:
     weights, intercept = bits.fitted(C)
     held_out = replace(bits.left_out(C, len(squared.held_out.T), training.rng), freedom=squared.held_out.freedom)
     if isinstance(found, KernelFit):
-        narrow = digits_kept(weights, float(np.abs(found.cross.diagonal(found.cross.Z)).max()), 1.0, np.float32)
+        narrow = digits_kept(weights, largest_value(found.cross), 1.0, np.float32)
         return Outcome(replace(found, alpha=weights, intercept=intercept, C=C, narrow=narrow), held_out)
     plan = Choice(found.width, C, found.features, tuning=found.tuning)
     leverage, held_out = with_variances(model, plan, held_out, rows.total_weight)
@@ -97,8 +97,8 @@ class Bits:
         elif self.folds is not None:
             index = np.flatnonzero(self.folds >= 0)
             sample = sample.take(index)
-        if not isinstance(self.found, KernelFit) and sample.effective_count > CALIBRATION_ROWS:
-            some, sample = distinct_sample(sample, CALIBRATION_ROWS, rng)
+        if not isinstance(self.found, KernelFit):
+            some, sample = calibration_sample(sample, rng)
             index = index[some]
         few = parts_of_few(self.rows, FEW_ROWS, PARTS, by_label=True) if self.folds is None else None
         bits = self if few is None else replace(self, folds=few)  # a C that is given may be large

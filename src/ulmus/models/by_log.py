@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.calibration import CALIBRATION_ROWS, HeldOut
+from ulmus.calibration import HeldOut, calibration_sample
 from ulmus.calibration.far import log_variance
 from ulmus.devices.tensors import HostView
 from ulmus.engine import Rows
-from ulmus.features.sampling import distinct_sample, gathered
+from ulmus.features.sampling import gathered
 from ulmus.models._classification import refuse_memory
 from ulmus.models.choice import Choice, Training
 from ulmus.models.fitted import Outcome
@@ -120,7 +120,5 @@ def held_scores(problem: LogProblem, solution: LogSolution, rows: Rows, rng: np.
         for out, without in zip(held, trial.solutions, strict=True):
             F[out > 0] = without.F[out > 0]
         return HeldOut.by_others(rows.take(tested), F[tested], np.zeros(len(tested)))
-    index, sample = np.arange(len(rows)), rows
-    if rows.effective_count > CALIBRATION_ROWS:
-        index, sample = distinct_sample(rows, CALIBRATION_ROWS, rng)
+    index, sample = calibration_sample(rows, rng)
     return HeldOut.by_others(sample, left_out(problem, solution, index), np.zeros(len(index)))

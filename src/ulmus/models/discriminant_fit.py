@@ -16,6 +16,7 @@ from ulmus.calibration import LabelScores, fit_temperature
 from ulmus.codings import OneVsAll
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.random_layer import RandomLayer
+from ulmus.models._classification import refuse_one_class
 from ulmus.models._heads import Means, Neighbours, Part, ScoredFolds
 from ulmus.models._references import Division, References
 from ulmus.statistics import Statistics
@@ -33,11 +34,7 @@ class Indicators:
     def of(cls, model: Any, classes: np.ndarray) -> "Indicators":
         """Two classes at least, and no more components than they can have."""
         c = len(classes)
-        if c < 2:
-            raise ValueError(
-                f"{type(model).__name__} needs at least two classes; the rows (of positive weight) have only "
-                f"one class, {classes.tolist()[0]!r}"
-            )
+        refuse_one_class(model, classes)
         if model.n_components is not None and model.n_components > c - 1:
             raise ValueError(
                 f"n_components={model.n_components} is too many: {c} classes have at most {c - 1} discriminant "

@@ -37,7 +37,7 @@ from ulmus.models.options import (
     PROJECTION,
     RUN_ON_CPU,
 )
-from ulmus.models.reading import columns_restored, seen_through
+from ulmus.models.reading import checked_weight, columns_restored, of_positive_weight, seen_through
 from ulmus.online.guard import guard_of, teaching
 from ulmus.parameters import COUNT, Parameter, estimator
 from ulmus.solvers.discriminant import solve_discriminant, with_classes
@@ -253,7 +253,7 @@ class ENDA(DiscriminantModel):
         known: Fitted | None = getattr(self, "fitted_", None)
         metric = metric_for_blocks(self._settings()) if known is None else known.metric
         X, y = self._validate(X, y, reset=known is None)
-        X, y, weight, _ = self._weighed(seen_through(metric, X), y, sample_weight, None)
+        weight, X, y = of_positive_weight(checked_weight(sample_weight, X), seen_through(metric, X), y)
         named = np.unique(y if classes is None else np.concatenate([np.asarray(classes), y]))
         if known is None:
             targets = Indicators.of(self, named)

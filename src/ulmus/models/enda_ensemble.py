@@ -192,7 +192,7 @@ def _targets_among(model: ENDAEnsemble, member: ENDA, targets: Indicators) -> In
 def _turned(members: list[ENDA], a: np.ndarray, p: int) -> tuple[np.ndarray, np.ndarray]:
     """Sizes of the members' projections, and what aligns them, by where they put their reference rows."""
     rows = members[0].fitted_.certainty.references
-    mass = np.ones(len(rows)) if rows.weight is None else rows.weight
+    mass = rows.weights()
     pictures = np.stack([member._project(rows.X, member.fitted_) for member in members])
     sizes = np.sqrt(np.average((pictures**2).sum(axis=2), axis=1, weights=mass))
     sizes[sizes == 0] = 1.0

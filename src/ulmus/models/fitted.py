@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 from ulmus.backend import predicting
 from ulmus.calibration import HeldOut, MapLeaning, variance_terms
-from ulmus.engine import Rows, apply
+from ulmus.engine import Rows, apply, transform_rows
 from ulmus.features.kernels import CrossKernel
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.kernel_ridge import KernelVariance
@@ -114,7 +114,7 @@ class Learned:
     @classmethod
     def of(cls, rows: Rows, extent: Extent) -> "Learned":
         """Rows in memory."""
-        return cls(len(rows), float(len(rows) if rows.weight is None else rows.weight.sum()), extent)
+        return cls(len(rows), rows.total_weight, extent)
 
 
 @dataclass(frozen=True)
@@ -151,9 +151,7 @@ class RandomFit:
         narrow = X.dtype == np.float32 and self.narrow
         if X.shape[0] > FEW_ROWS or narrow or device != "cpu":
             return applied(device, self.features, X, self.beta, np.float32 if narrow else np.float64, n_jobs)
-        Phi = np.empty((X.shape[0], self.features.n_features_out))
-        self.features.transform_block(X, Phi)
-        return np.asarray(Phi @ self.beta)
+        return np.asarray(transform_rows(self.features, X) @ self.beta)
 
     def variance_factors(self, X: Any, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
         """Leverage of rows, and what their features leave of the prior variance, times C."""
@@ -280,6 +278,15 @@ class KernelFit:
         """What rows are described by."""
         return self.cross
 
+    @classmethod
+    def of(
+        cls, cross: CrossKernel, solution: Any, choice: Any, rows: Rows, fit_intercept: bool, order: Any, scale: Any
+    ) -> "KernelFit":
+        """From dual weights of the rows, in this ``order``, for answers that ``scale`` apart."""
+        narrow = digits_kept(solution.alpha, largest_value(cross), scale, np.float32)
+        given = (choice.C, choice.width, rows.weight, fit_intercept, narrow, choice.tuning, order)
+        return cls(cross, solution.alpha, solution.intercept, *given)
+
     def form(self, dtype: Any = np.float64) -> tuple[Any, np.ndarray]:
         """By what rows are predicted: kernel values, and weights on them."""
         return self.cross, self.alpha
@@ -343,6 +350,11 @@ def digits_kept(weights: np.ndarray, bound: float, scale: np.ndarray | float, dt
     return bool((worst <= PREDICTION_LOSS[np.dtype(dtype)] * scale).all())
 
 
+def largest_value(cross: CrossKernel) -> float:
+    """The largest kernel value of a row with itself."""
+    return float(np.abs(cross.diagonal(cross.Z)).max())
+
+
 def types_kept(cross: CrossKernel, weights: np.ndarray, scale: Any) -> tuple[Any, ...]:
     """In which types weights on kernel values keep the digits of predictions of this size.
 
@@ -352,7 +364,7 @@ def types_kept(cross: CrossKernel, weights: np.ndarray, scale: Any) -> tuple[Any
     """
     if not np.isfinite(weights).all():
         return ()
-    bound = float(np.abs(cross.diagonal(cross.Z)).max())
+    bound = largest_value(cross)
     return (np.float64, np.float32) if digits_kept(weights, bound, scale, np.float32) else (np.float64,)
 
 

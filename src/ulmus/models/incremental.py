@@ -16,7 +16,6 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
-from ulmus._sklearn import check_sample_weight
 from ulmus.backend import Host
 from ulmus.calibration import CALIBRATION_ROWS
 from ulmus.codings import Numbers
@@ -27,7 +26,7 @@ from ulmus.models.base import Model
 from ulmus.models.blocks import check_announced, check_same, derived, is_plain
 from ulmus.models.choice import Choice
 from ulmus.models.fitted import Derived, Fitted
-from ulmus.models.reading import seen_through
+from ulmus.models.reading import checked_weight, of_positive_weight, seen_through
 from ulmus.online import FORMS, Learner, Memory, check_rank, guard_of, stacked, teaching
 from ulmus.online.learner import aged
 from ulmus.solvers.recursive import Shape
@@ -176,12 +175,7 @@ class Incremental(Model):
             X, y = self._validate(X, y, reset=reset)
             y = np.asarray(y)
         X = seen_through(learner.metric, X)
-        weight = None
-        if sample_weight is not None:
-            weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-            seen = weight > 0
-            if not seen.all():
-                X, y, weight = X[seen], y[seen], weight[seen]
+        weight, X, y = of_positive_weight(checked_weight(sample_weight, X), X, y)
         return Rows(X, np.empty((len(y), 0)), weight, None if weight is None else np.minimum(weight, 1.0)), y
 
     def _coded(self, targets: Any, rows: Rows, y: np.ndarray, learner: Learner | None = None) -> Rows:

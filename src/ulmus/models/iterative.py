@@ -110,6 +110,5 @@ def _companion(
     companion.gamma_ = cross.parameters.gamma
     companion._factor(cross.Z[:COMPANION], cross.parameters)
     sample = distinct_sample(rows, COMPANION_ROWS, rng)[1] if len(rows) > COMPANION_ROWS else rows
-    total, part = (float(len(r) if r.weight is None else r.weight.sum()) for r in (rows, sample))
-    stats = nystrom_statistics(companion, sample, n_jobs=n_jobs).scaled(total / part)
+    stats = nystrom_statistics(companion, sample, n_jobs=n_jobs).scaled(rows.total_weight / sample.total_weight)
     return companion, solve_statistics(stats, C, fit_intercept=fit_intercept)

@@ -15,7 +15,7 @@ from ulmus.models._regression import Regression
 from ulmus.models.attributes import KERNEL, LOSS
 from ulmus.models.choice import Choice, Training, search
 from ulmus.models.class_options import CLASSES
-from ulmus.models.fitted import KernelFit, Outcome, digits_kept
+from ulmus.models.fitted import KernelFit, Outcome
 from ulmus.models.options import KELM, RUN
 from ulmus.parameters import estimator
 
@@ -60,13 +60,8 @@ class KernelFamily:
         solution = training.backend.fit_kernel(
             cross, rows, choice.C, fit_intercept=model._intercept, n_last=n_last, last_folds=last_folds
         )
-        alpha, intercept = solution.alpha, solution.intercept
         choice = choice if solution.C is None else replace(choice, C=solution.C)
-        bound = float(np.abs(cross.diagonal(cross.Z)).max())
-        narrow = digits_kept(alpha, bound, rows.target_reach, np.float32)
-        found = KernelFit(
-            cross, alpha, intercept, choice.C, choice.width, rows.weight, model._intercept, narrow, choice.tuning, order
-        )
+        found = KernelFit.of(cross, solution, choice, rows, model._intercept, order, rows.target_reach)
         last = replace(rows.take(slice(len(rows) - n_last, len(rows))), fold=last_folds)
         held_out = HeldOut.of(last, solution.residual, solution.remainder)
         return Outcome(found, replace(held_out, one_by_one=folds is None))
@@ -92,11 +87,7 @@ class KernelFamily:
         rows = rows if order is None else rows.take(order)
         cross = CrossKernel(model.kernel, dense(rows.X, np.float64), parameters)
         solution, P = fit_exact(cross, rows, choice.C, n_last, **how)
-        narrow = digits_kept(solution.alpha, float(np.abs(cross.diagonal(cross.Z)).max()), 1.0, np.float32)
-        weights = KernelFit(
-            *(cross, solution.alpha, solution.intercept, choice.C, choice.width, rows.weight, model._intercept),
-            *(narrow, choice.tuning, order),
-        )
+        weights = KernelFit.of(cross, solution, choice, rows, model._intercept, order, 1.0)
         last = rows.take(slice(len(rows) - n_last, len(rows)))
         return Outcome(weights, HeldOut.by_others(last, P, np.zeros(n_last)))
 

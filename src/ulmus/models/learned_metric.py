@@ -8,12 +8,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ulmus._sklearn import StrOptions, check_feature_names_in, check_sample_weight, fit_context
+from ulmus._sklearn import StrOptions, check_feature_names_in, fit_context
 from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
 from ulmus.features.metric import GRADIENTS
 from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import importances, learn_metric
+from ulmus.models.reading import checked_weight, of_positive_weight
 from ulmus.parameters import THREADS, Parameter, estimator
 from ulmus.tuning import fold_numbers
 from ulmus.tuning.metric import FORMS
@@ -92,13 +93,9 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
         self
         """
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True)
-        weight = None
-        if sample_weight is not None:
-            weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = checked_weight(sample_weight, X)
         folds = fold_numbers(None, X, y, groups, False, weight)
-        if weight is not None:
-            folds = None if folds is None else folds[weight > 0]
-            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        weight, X, y, folds = of_positive_weight(weight, X, y, folds)
         continuous = type_of_target(y).startswith("continuous") or y.ndim == 2
         if continuous:
             T = y.astype(np.float64).reshape(len(y), -1)

@@ -58,7 +58,7 @@ class LogSteps(Steps):
         rows = rows if len(rows) <= most else distinct_sample(rows, most, self.training.rng)[1]
         folds = self.training.folds
         self.few = replace(rows, fold=folds if folds is not None and len(rows) == len(folds) else None)
-        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        weight = rows.weights
         scaled = replace(self.few, weight=weight * (total / weight.sum()))
         self.problem = posed_in_double(self.plan.features, scaled, self.plan.C, self.fit_intercept, self.model.n_jobs)
         with quietly():

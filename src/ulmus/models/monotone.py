@@ -133,8 +133,7 @@ class MonotoneFit:
 
     def _transform_rows(self, features: Any) -> Callable[[np.ndarray], np.ndarray]:
         def transform(X: np.ndarray) -> np.ndarray:
-            U, out = self.see(X), np.empty((len(X), features.n_features_out))
-            return np.asarray(engine.transform(features, U, out, n_jobs=self.n_jobs))
+            return engine.transform(features, self.see(X), n_jobs=self.n_jobs)
 
         return transform
 

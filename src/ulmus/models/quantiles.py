@@ -91,8 +91,7 @@ def _left_out(model: Any, training: Training, fit: _Fit) -> np.ndarray:
     if part is not None and len(held.T) == len(rows):
         return _by_whole_fits(model, training, part)
     sample = Rows(held.X, held.T, held.weight, held.unit)
-    Phi = np.empty((len(sample), features.n_features_out))
-    engine.transform(features, sample.X, Phi, n_jobs=model.n_jobs)
+    Phi = engine.transform(features, sample.X, n_jobs=model.n_jobs)
     return fit.found.left_out(Phi, sample.T, sample.unit, OwnLandmarks.of(features, sample))
 
 

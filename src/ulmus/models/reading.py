@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from ulmus._sklearn import check_sample_weight
 from ulmus.devices.tensors import HostView, checked
 
 #: What scikit-learn notes of columns, and where a model keeps what it has fitted.
@@ -120,6 +121,20 @@ def validated(model: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         model.n_features_in_ = X.shape[1]
         return X, y
     return validate_data(model, X, y, **_looked_at(model), **options)
+
+
+def checked_weight(sample_weight: Any, X: Any) -> np.ndarray | None:
+    """Weights by scikit-learn's checks; None where none are given."""
+    if sample_weight is None:
+        return None
+    return np.asarray(check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+
+
+def of_positive_weight(weight: np.ndarray | None, *columns: Any) -> tuple[Any, ...]:
+    """The weights, and what else there is of the rows (or None), without rows of weight 0."""
+    if weight is None or weight.all():
+        return weight, *columns
+    return tuple(None if each is None else each[weight > 0] for each in (weight, *columns))
 
 
 def check_classes(y: np.ndarray) -> None:

@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from ulmus._layout import html_table, text_table
@@ -116,6 +116,17 @@ def summarised(model: Any) -> FitSummary:
 def html_view(model: Any, diagram: str) -> str:
     """What a notebook shows of a model: scikit-learn's diagram, and the summary where there is something to say."""
     return diagram + summarised(model)._repr_html_() if hasattr(model, "fitted_") else diagram
+
+
+def html_inner(model: Any) -> str:
+    """``_repr_html_inner`` of estimators."""
+    return html_view(model, BaseEstimator._repr_html_inner(model))
+
+
+def mime_bundle(model: Any, **options: Any) -> dict[str, str]:
+    """``_repr_mimebundle_`` of estimators."""
+    shown = BaseEstimator._repr_mimebundle_(model, **options)
+    return {kind: html_view(model, text) if kind == "text/html" else text for kind, text in shown.items()}
 
 
 def chosen(model: Any) -> dict[str, str]:

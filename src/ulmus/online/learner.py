@@ -87,8 +87,7 @@ class Learner:
         """What the recursion takes in of weighed rows: a few as they are, many as ``sums``."""
         features = self.plan.features
         if len(rows) < BATCH:
-            Phi = np.empty((len(rows), features.n_features_out))
-            features.transform_block(rows.X, Phi)
+            Phi = engine.transform_rows(features, rows.X)
             taken = design_matrix(Phi, rows.T, rows.weight)
             if not isfinite(np.vdot(taken, taken)):
                 raise ValueError(f"squares of features or targets overflow: {np.abs(taken).max():.3g}; rescale them")
@@ -141,8 +140,7 @@ class Learner:
         """Take coded rows out again, exactly; those that were never learned are refused."""
         places = self.memory.find(row_hashes(rows, self.targets.identity(rows.T)))
         self._check_known(rows, places)
-        Phi = np.empty((len(rows), self.plan.features.n_features_out))
-        self.plan.features.transform_block(rows.X, Phi)
+        Phi = engine.transform_rows(self.plan.features, rows.X)
         unborn = self.memory.unborn(places)
         Phi[:, Phi.shape[1] - unborn.shape[1] :][unborn] = 0.0
         weight = rows.weight
@@ -240,7 +238,7 @@ def aged(rows: Rows, forgetting: float) -> Rows:
 
 def check_rank(features: Any, rows: Rows, fit_intercept: bool, n_jobs: int | None) -> None:
     """Refuse first rows whose features have not full rank, where no penalty holds the weights."""
-    H = engine.transform(features, rows.X, np.empty((len(rows), features.n_features_out)), n_jobs=n_jobs)
+    H = engine.transform(features, rows.X, n_jobs=n_jobs)
     if fit_intercept:
         H = np.column_stack([np.ones(len(H)), H])
     if len(H) < H.shape[1] or np.linalg.matrix_rank(H) < H.shape[1]:

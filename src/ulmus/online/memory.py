@@ -109,7 +109,7 @@ class Memory:
             return None
         if forgetting == 1.0:
             return self.sample
-        w = np.ones(len(self.sample)) if self.sample.weight is None else self.sample.weight
+        w = self.sample.weights
         w = w * forgetting ** self.age(self.born)
         return Rows(self.sample.X, self.sample.T, w, np.minimum(w, 1.0))
 

@@ -45,7 +45,7 @@ class Certificate:
         """From the rows, or their sums, and the factor of their solve, which holds ``tr F̂ᵀWF̂``."""
         if isinstance(rows, Summary):
             return cls._of_sums(features, rows, C, solution, fit_intercept)
-        w = np.ones(len(rows)) if rows.weight is None else rows.weight
+        w = rows.weights
         T = rows.T - np.average(rows.T, axis=0, weights=w) if fit_intercept else rows.T
         n, total, delta = float(w.sum()), 0.0, 0.0
         with np.errstate(over="ignore", invalid="ignore"):  # sums that overflow end in an infinite bound

@@ -162,7 +162,7 @@ def fit_kernel_ridge(
         v, b = u[n - m :], mean + b
         inverse = inverse - (np.outer(v, v) if last_folds is not None else v**2) / u.sum()
     last = rows.take(slice(n - m, n))
-    w = np.ones(m) if last.weight is None else last.weight
+    w = last.weights
     if last_folds is not None:
         error, left = without_folds(inverse, alpha[n - m :], last_folds, C, w, w if last.unit is None else last.unit)
         return DualSolution(alpha, b, condition, error * left[:, None], left)
@@ -225,8 +225,7 @@ class KernelVariance:
     def __call__(self, X: Any) -> np.ndarray:
         out = np.empty(X.shape[0])
         for piece in engine.pieces(X.shape[0], engine.block_rows(self.cross.n_features_out, np.float64)):
-            K = np.empty((piece.stop - piece.start, self.cross.n_features_out))
-            self.cross.transform_block(X[piece], K)
+            K = engine.transform_rows(self.cross, X[piece])
             V = solve_triangular(self.root, K.T, lower=True, check_finite=False)
             out[piece] = np.maximum(self.cross.diagonal(X[piece]) - np.einsum("ij,ij->j", V, V), 0.0)
             if self.ones is not None:
@@ -250,8 +249,7 @@ class KernelVariance:
 
         With an intercept ``(1 − k_x A⁻¹ 1)(A⁻¹ 1)ᵢ / 1ᵀA⁻¹1`` more.
         """
-        K = np.empty((X.shape[0], self.cross.n_features_out))
-        self.cross.transform_block(X, K)
+        K = engine.transform_rows(self.cross, X)
         leans = cho_solve((self.root, True), K.T, check_finite=False)[-n_last:].T
         if self.ones is not None:
             leans += np.outer((1.0 - K @ self.ones) / self.ones.sum(), self.ones[-n_last:])

@@ -162,7 +162,7 @@ class LeavesWithout:
         asked: np.ndarray | None = None,
     ) -> "LeavesWithout":
         """Of all rows, their features, what the global model leaves of each, and the numbers of those that leave."""
-        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        weight = rows.weights
         place = landmarks_among(local.U, rows)[1]
         first = np.empty(len(local.U), np.intp)
         first[place] = np.arange(len(rows))
@@ -211,8 +211,7 @@ class LeavesWithout:
             at = np.where(own_in[here] == number, own[here], -1)
             out[here] = self._of_leaf(partition.rows(number), alpha[weights], here, at)
 
-        for _ in engine.ordered_map(work, np.unique(asked_in), n_jobs):
-            pass
+        engine.on_threads(work, np.unique(asked_in), n_jobs)
         return out
 
     def _places(self, partition: Partition) -> tuple[np.ndarray, np.ndarray]:
@@ -269,8 +268,7 @@ class LeavesWithout:
                 eta = leaving.residuals(weights[a, j], self._moves(seen, left, j), self.beyond[left, j])
                 out[new[:, None], left, j] -= share * V[a].T * (leaving.share * eta)
 
-        for _ in engine.ordered_map(work, np.unique(asked_in), n_jobs):
-            pass
+        engine.on_threads(work, np.unique(asked_in), n_jobs)
 
     def _kernel(self, rows: np.ndarray, U: np.ndarray) -> np.ndarray:
         """Of coordinates and rows of a leaf."""

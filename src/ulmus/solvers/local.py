@@ -88,8 +88,7 @@ class LocalKernels:
             cross.transform_block(U[queries], K)
             out[queries] = K @ alpha[partition.starts[number] : partition.starts[number + 1]]
 
-        for _ in engine.ordered_map(work, tasks, n_jobs):
-            pass
+        engine.on_threads(work, tasks, n_jobs)
         return out
 
     def gradients(self, U: np.ndarray) -> np.ndarray:
@@ -180,6 +179,5 @@ def fit_leaves(
         for partition, alpha in zip(partitions, alphas, strict=True)
         for number in range(partition.n_leaves)
     ]
-    for _ in engine.ordered_map(work, sorted(leaves, key=lambda leaf: -len(leaf[0])), n_jobs):  # no large one is last
-        pass
+    engine.on_threads(work, sorted(leaves, key=lambda leaf: -len(leaf[0])), n_jobs)  # no large one is last
     return alphas

@@ -81,8 +81,7 @@ def _dense(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.
         lever = M.leverage(objective.design(some))
         out[piece] = leave_out_scores(F[some], P - objective.Y[some], second_derivative(P), lever, u[piece])
 
-    for _ in engine.ordered_map(work, _shares(index, objective), objective.problem.n_jobs):
-        pass
+    engine.on_threads(work, _shares(index, objective), objective.problem.n_jobs)
     return out
 
 
@@ -97,8 +96,7 @@ def _by_metric(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u:
         E = u[piece, None] * (proportions(F[some]) - objective.Y[some])
         out[piece] = F[some] + M.leverage_of(objective.design(some), E)
 
-    for _ in engine.ordered_map(work, _shares(index, objective), objective.problem.n_jobs):
-        pass
+    engine.on_threads(work, _shares(index, objective), objective.problem.n_jobs)
     return out
 
 
@@ -115,8 +113,7 @@ def _each(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.n
             solve_lower_transposed(factor, V)  # noqa: B023
             h[piece, c] = np.einsum("ij,ij->i", V, V)  # noqa: B023
 
-        for _ in engine.ordered_map(work, _shares(index, objective), objective.problem.n_jobs):
-            pass
+        engine.on_threads(work, _shares(index, objective), objective.problem.n_jobs)
     return leave_out_each(F[index], P[index] - objective.Y[index], P[index], h, u, most)
 
 

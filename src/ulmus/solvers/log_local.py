@@ -59,6 +59,5 @@ def fit_log_leaves(
         for number, partition in enumerate(partitions)
         for leaf in range(partition.n_leaves)
     ]
-    for _ in engine.ordered_map(work, sorted(leaves, key=lambda leaf: -len(leaf[1])), n_jobs):  # no large one is last
-        pass
+    engine.on_threads(work, sorted(leaves, key=lambda leaf: -len(leaf[1])), n_jobs)  # no large one is last
     return alphas, (np.mean(left, axis=0) if left else None)

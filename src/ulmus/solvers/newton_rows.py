@@ -208,8 +208,7 @@ class HeldRows(_Residuals):
 
     @classmethod
     def of(cls, problem: Problem) -> "HeldRows":
-        shape = (len(problem.rows), problem.features.n_features_out)
-        Phi = engine.transform(problem.features, problem.rows.X, np.empty(shape), n_jobs=problem.n_jobs)
+        Phi = engine.transform(problem.features, problem.rows.X, n_jobs=problem.n_jobs)
         return cls(Phi, problem.rows, problem.fit_intercept, problem.n_jobs)
 
     @property
@@ -230,7 +229,7 @@ class HeldRows(_Residuals):
             return StreamedRows(Problem(Precomputed(D), rows, None, self.fit_intercept, self.n_jobs)).sweep(
                 loss, c, requests
             )
-        w = np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight
+        w = self.rows.weights
         found = {}
         for j, request in requests.items():
             e = self.Phi @ request.beta + request.intercept - self.rows.T[:, j]

@@ -66,7 +66,7 @@ class HostNormal:
     ) -> None:
         self.cross, self.rows, self.C, self.n_jobs = cross, rows, C, n_jobs
         self.fit_intercept = fit_intercept
-        self.weight = float(len(rows) if rows.weight is None else rows.weight.sum())
+        self.weight = rows.total_weight
         self.triangles = LandmarkTriangles(cross, self.weight / cross.n_features_out, C)
         self.precondition: Any = self.triangles.solve
         if fit_intercept:
@@ -120,8 +120,7 @@ class HostNormal:
 
     def leverages(self, X: np.ndarray) -> np.ndarray:
         """Leverages of a few rows under ``M`` in place of ``H``."""
-        K = np.empty((X.shape[0], self.cross.n_features_out))
-        self.cross.transform_block(X, K)
+        K = engine.transform_rows(self.cross, X)
         if self.fit_intercept:
             K -= self.kernel_mean
         V = self.triangles.half(K.T)

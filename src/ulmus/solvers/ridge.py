@@ -355,9 +355,9 @@ def fit_dual(problem: Problem) -> Solution:
     r"""``β = Φᵀ(I/C + ΦΦᵀ)⁻¹T``: for fewer rows than features."""
     features, rows = problem.features, problem.rows
     n, D = len(rows), features.n_features_out
-    Phi = engine.transform(features, rows.X, np.empty((n, D)), n_jobs=problem.n_jobs)
+    Phi = engine.transform(features, rows.X, n_jobs=problem.n_jobs)
     T = rows.T.astype(np.float64)
-    w = np.ones(n) if rows.weight is None else rows.weight
+    w = rows.weights
     feature_mean, target_mean = np.zeros(D), np.zeros(T.shape[1])
     if problem.fit_intercept:
         feature_mean, target_mean = w @ Phi / w.sum(), w @ T / w.sum()

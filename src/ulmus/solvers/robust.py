@@ -27,7 +27,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ulmus import engine
-from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import LOSSES, Loss
 from ulmus.solvers.newton import NewtonOptions, NewtonResult, newton
@@ -252,7 +251,7 @@ def begin(
     if problem.rows.effective_count <= 2 * count:
         return rows, pilot(rows, loss, c, penalty, options, mild)
     index, sample = distinct_sample(problem.rows, count, rng)
-    share = total_weight(problem.rows) / total_weight(sample)
+    share = problem.rows.total_weight / sample.total_weight
     held = HeldRows.of(replace(problem, rows=sample))
     # a sample is no closer to all rows than this
     options = replace(options, tol=SAMPLE_TOLERANCE)
@@ -364,8 +363,3 @@ class Units:
             r.in_units(s, m, k) for r, s, m, k in zip(solution.results, self.size, self.middle, scale, strict=True)
         ]
         return replace(solution, c=scale * solution.c, C=scale * solution.C, results=found)
-
-
-def total_weight(rows: Rows) -> float:
-    """Sum of the weights."""
-    return float(len(rows)) if rows.weight is None else float(rows.weight.sum())

@@ -102,7 +102,7 @@ class LogProblem:
 
     @property
     def weight(self) -> np.ndarray:
-        return np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight
+        return self.rows.weights
 
     def objective(self, gram: np.ndarray | None = None) -> Any:
         """The objective, where the features are."""
@@ -301,7 +301,7 @@ class FeatureObjective:
         """``[Φ 1]`` of these rows."""
         X = self.problem.rows.X[rows]
         out = np.ones((X.shape[0], self.size))
-        Phi = engine.transform(self.problem.features, X, np.empty((X.shape[0], self.L)), n_jobs=self.problem.n_jobs)
+        Phi = engine.transform(self.problem.features, X, n_jobs=self.problem.n_jobs)
         if self.problem.whitening is not None:
             solve_lower_transposed(self.problem.whitening, Phi)
         out[:, : self.L] = Phi

@@ -90,7 +90,7 @@ class RegionAccumulator:
     @property
     def rows(self) -> Rows:
         """All of them, in their order; weights are always there."""
-        every = [np.empty(0), *(np.ones(len(p)) if p.weight is None else p.weight for p in self.parts)]
+        every = [np.empty(0), *(p.weights for p in self.parts)]
         single = [np.empty(0), *(np.ones(len(p)) if p.unit is None else p.unit for p in self.parts)]
         X = [np.empty((0, self.n_features)), *(np.asarray(p.X, np.float64) for p in self.parts)]
         T = [np.empty((0, self.n_outputs)), *(p.T for p in self.parts)]

@@ -179,7 +179,7 @@ def fit_robust(
     model: Any, stream: Any, encoder: Encoder, sample: Rows, targets: Numbers, total: float, rng: Any
 ) -> None:
     """Fit a robust model: on the sample in memory, then on all rows, of this total weight, by passes."""
-    weight = float(len(sample)) if sample.weight is None else float(sample.weight.sum())
+    weight = sample.total_weight
     _pilot(model, sample, targets, total / weight, rng)
     steps = RobustSteps(model)
     loss, options = steps.method
@@ -189,7 +189,7 @@ def fit_robust(
     beta, intercept = np.array(model.beta_), np.array(model.intercept_, dtype=float).reshape(len(c))
     passes = Passes(stream, raw, encoder, np.abs(sample.T).max(axis=0, initial=0.0))
     results = newton(passes, loss, c, C, beta, intercept, options)
-    Phi = engine.transform(problem.features, sample.X, np.empty((len(sample), problem.features.n_features_out)))
+    Phi = engine.transform(problem.features, sample.X)
     held = [_with_residual(r, Phi, sample.T[:, j], weight / total) for j, r in enumerate(results)]
     solution = RobustSolution(loss, c, C, held)
     steps.finish(solution, sample, rng)

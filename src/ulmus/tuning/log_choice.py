@@ -69,7 +69,7 @@ def posed_in_double(features: Any, rows: Rows, C: float, fit_intercept: bool, n_
     if 8 * n * L > KEPT_BYTES:
         return unkept(features, rows, C, fit_intercept, n_jobs)
     summed, R = summed_form(features) if isinstance(features, NystromMap) else (features, None)
-    Phi = engine.transform(summed, rows.X, np.empty((n, L)), n_jobs=n_jobs)
+    Phi = engine.transform(summed, rows.X, n_jobs=n_jobs)
     return LogProblem(Precomputed(L), replace(rows, X=Phi), C, fit_intercept, n_jobs=n_jobs, whitening=R)
 
 
@@ -182,7 +182,7 @@ def choose_kernel_C(
     if len(rows) > KERNEL_ROWS:
         rows = distinct_sample(rows, KERNEL_ROWS, rng)[1]
     cross = CrossKernel(kernel, dense(rows.X, np.float64), parameters)
-    K, weight = kernel_of(cross, rows, n_jobs), np.ones(len(rows)) if rows.weight is None else rows.weight
+    K, weight = kernel_of(cross, rows, n_jobs), rows.weights
 
     def trial(C: float, begun: LogTrial | None) -> LogTrial:
         found = fit_kernel_softmax(

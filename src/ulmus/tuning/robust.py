@@ -132,8 +132,7 @@ class PenaltySearch:
         if isinstance(self.rows, HeldRows):
             self.Phi = self.rows.Phi[self.index]
         else:
-            out = np.empty((len(self.scored), self.problem.features.n_features_out))
-            self.Phi = engine.transform(self.problem.features, self.scored.X, out, n_jobs=self.problem.n_jobs)
+            self.Phi = engine.transform(self.problem.features, self.scored.X, n_jobs=self.problem.n_jobs)
 
     def _try(self, step: int, near: RobustSolution, penalty: Penalty) -> None:
         start = replace(near, C=penalty.of(near.c))

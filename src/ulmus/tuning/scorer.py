@@ -83,7 +83,7 @@ class Scorer:
             return self, features
         raw = raw or (D <= MANY and n > MANY_ROWS * D)  # of more features, white rows are rotated in single precision
         summed, R = summed_form(features) if raw and isinstance(features, NystromMap) else (features, None)
-        Phi = engine.transform(summed, self.rows.X, np.empty((n, D)), n_jobs=self.n_jobs)
+        Phi = engine.transform(summed, self.rows.X, n_jobs=self.n_jobs)
 
         def sums(features: FeatureMap, rows: Rows) -> Statistics:
             stats = engine.gram_statistics(features, rows, n_jobs=self.n_jobs)
@@ -97,7 +97,7 @@ class Scorer:
         if isinstance(features, Precomputed) or len(index) * D * 8 > PRECOMPUTED_BYTES:
             return self, features
         rows = self.rows.take(index)
-        Phi = engine.transform(features, rows.X, np.empty((len(index), D)), n_jobs=self.n_jobs)
+        Phi = engine.transform(features, rows.X, n_jobs=self.n_jobs)
         return replace(self, rows=replace(rows, X=Phi), scored=None, mass=self.scored_weight), Precomputed(D)
 
     def trial(
@@ -227,8 +227,7 @@ class Scorer:
             work(piece, Phi, rows)
 
         pieces = engine.shares(len(index), engine.BLOCK_BYTES // (16 * width))
-        for _ in engine.ordered_map(of_piece, pieces, self.n_jobs):
-            pass
+        engine.on_threads(of_piece, pieces, self.n_jobs)
 
     def _factored_losses(self, path: FactoredPath, C: np.ndarray, rows: "_ScoredRows") -> np.ndarray:
         if not len(C):
@@ -286,6 +285,5 @@ class _ScoredRows:
         X = self.scorer.rows.X[self.scorer.scored_rows[places]]
         if isinstance(self.features, Precomputed):
             return np.asarray(X)[:, : self.size]
-        Phi = np.empty((len(places), self.features.n_features_out))
-        self.features.transform_block(X, Phi)
+        Phi = engine.transform_rows(self.features, X)
         return Phi[:, : self.size]
