@@ -13,7 +13,7 @@ from ulmus.codings import OneVsAll
 from ulmus.exceptions import DataWarning
 from ulmus.features.frames import columns_of, frame_of, kind_of
 from ulmus.labels import refuse_several
-from ulmus.models._games import game_of, slopes_of
+from ulmus.models._games import game_of, placed, slopes_of
 
 #: Steps, in deviations, by which the slope of a coordinate along its input is taken.
 STEP = 1e-6
@@ -130,6 +130,24 @@ class _Table:
             [bool((c[np.isfinite(c)] == np.round(c[np.isfinite(c)])).all()) for c in self.known.T], bool
         )
         self.scores = self.game.score(self.game.see(data))
+        self.encoded = None if self.frame is None else self._encoded()
+
+    def _encoded(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Both tables as numbers, and the inputs behind their columns; None where numbers are not taken as they are.
+
+        A frame of one row, read again for every question, takes longer than the answer does.
+        """
+        fit = getattr(self.model._now(), "weights", None)
+        encoder = fit.columns.encoder if hasattr(fit, "columns") else None
+        if encoder is None:
+            return None
+        mine, theirs = (np.asarray(encoder.transform(T), dtype=np.float64) for T in (self.X, self.data))
+        for k, place in enumerate(self.numeric):
+            own = np.flatnonzero(fit.columns.sources == place)
+            pairs = ((mine, self.numbers), (theirs, self.known))
+            if any(not np.array_equal(E[:, [c]], N[:, [k]], equal_nan=True) for c in own for E, N in pairs):
+                return None
+        return mine, theirs, fit.columns.sources
 
     def changed(self, i: int, wanted: Any) -> Any:
         """The nearest row to the i-th that is on the wanted side."""
@@ -185,6 +203,14 @@ class _Table:
         return nw.from_dict(columns).to_native()
 
     def _seen(self, i: int, j: int, N: np.ndarray, takes: np.ndarray) -> np.ndarray:
+        if self.encoded is not None:
+            mine, theirs, sources = self.encoded
+            out = np.repeat(mine[[i]], len(N), axis=0)
+            taken = np.isin(sources, self.other[takes[0] > 0])
+            out[:, taken] = theirs[j, taken]
+            for k, place in enumerate(self.numeric):
+                out[:, sources == place] = np.where(np.isfinite(self.numbers[i, k]), N[:, [k]], np.nan)
+            return placed(self.model, out)
         if self.frame is None or self.values is None:
             return self.game.see(self._row(i, j, N, takes))
         out = np.repeat(self.values[[i]], len(N), axis=0)
