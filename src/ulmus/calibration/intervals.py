@@ -120,8 +120,7 @@ class Spread:
                 each = zip(studentised.T, self._counted(studentised, rows).T, strict=True)
                 found = [Scale.of(small, X, np.abs(e), w, rows.fold) for e, w in each]
             kept["_sizes"] = tuple(found)
-        sizes: tuple[Scale | None, ...] = kept["_sizes"]
-        return sizes
+        return kept["_sizes"]
 
     @property
     def curves(self) -> Curves | None:

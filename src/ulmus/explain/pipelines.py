@@ -50,8 +50,7 @@ def explain(estimator: Any, X: Any, background: Any = None, **options: Any) -> E
     ['area', 'town']
     """
     if not isinstance(estimator, Pipeline):
-        found: Explanation = estimator.explain(X, background, **options)
-        return found
+        return estimator.explain(X, background, **options)
     model, steps = estimator[-1], estimator[:-1]
     if "groups" in options:
         raise ValueError("columns of a table are grouped by themselves; leave groups out, or explain the last step")

@@ -164,8 +164,7 @@ class Classification(ClassifierMixin, Model):
             raise ValueError('loss="log" needs a penalty: C must be positive or "auto", got None')
         if self._is_monotone:
             raise ValueError('monotonic_cst goes with loss="squared", got loss="log"')
-        found: Outcome = self._family.fit_log(self, training)
-        return found
+        return self._family.fit_log(self, training)
 
     def _refuse(self, what: str) -> None:
         super()._refuse(what)
@@ -245,8 +244,7 @@ class Classification(ClassifierMixin, Model):
         return self._class_probabilities(fitted, self._scores_of(X, fitted))
 
     def _class_probabilities(self, fitted: Fitted, scores: np.ndarray) -> np.ndarray:
-        found: np.ndarray = fitted.certainty.probabilities(fitted.targets.class_scores(scores))
-        return found
+        return fitted.certainty.probabilities(fitted.targets.class_scores(scores))
 
     def predict_set(self, X: Any, coverage: Any = 0.95, *, method: str = "adaptive", by_class: bool = False) -> Any:
         return label_sets(self, X, coverage, method, by_class)

@@ -137,7 +137,7 @@ class _Table:
 
         A frame of one row, read again for every question, takes longer than the answer does.
         """
-        fit = getattr(self.model._now(), "weights", None)
+        fit: Any = self.model._now().weights
         encoder = fit.columns.encoder if hasattr(fit, "columns") else None
         if encoder is None:
             return None

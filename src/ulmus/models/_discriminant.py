@@ -139,8 +139,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
 
     def _project(self, X: Any, fitted: Fitted) -> np.ndarray:
         """Projections of rows as the features see them."""
-        Z: np.ndarray = fitted.weights(X, getattr(self, "n_jobs", None))
-        return Z
+        return fitted.weights(X, getattr(self, "n_jobs", None))
 
     summary, _repr_html_inner, _repr_mimebundle_ = summarised, html_inner, mime_bundle
 
@@ -189,8 +188,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         return self._scores_of(X, self._now())
 
     def _probabilities(self, X: Any, fitted: Fitted) -> np.ndarray:
-        P: np.ndarray = fitted.certainty.head.probabilities(self._project(X, fitted))
-        return P
+        return fitted.certainty.head.probabilities(self._project(X, fitted))
 
     def _scores_of(self, X: Any, fitted: Fitted) -> np.ndarray:
         return self._probabilities(self._checked(X, fitted), fitted)
@@ -220,8 +218,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         ndarray of shape (n_samples,)
         """
         fitted = self._now()
-        labels: np.ndarray = fitted.targets.classes[self._scores_of(X, fitted).argmax(axis=1)]
-        return labels
+        return fitted.targets.classes[self._scores_of(X, fitted).argmax(axis=1)]
 
     @classmethod
     def _migrated(cls, state: dict[str, Any]) -> dict[str, Any]:

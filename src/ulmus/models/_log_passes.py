@@ -53,8 +53,7 @@ class LogPasses:
 
     @property
     def landmark_map(self) -> NystromMap:
-        fitted: NystromMap = self.chosen["map"]
-        return fitted
+        return self.chosen["map"]
 
     def fit(self, passes: Any) -> None:
         """The global model of all rows, with the C that leaves were better behind."""

@@ -185,8 +185,7 @@ class Regression(RegressorMixin, Model):
     def _new(self, X: Any, P: np.ndarray, fitted: Fitted, method: str) -> New:
         """What is known of checked rows, whose predictions are P."""
         h, rest = self._variance_factors(X, fitted)
-        found: New = fitted.certainty.new(P, h + rest, X, method, *self._scale_features(fitted))
-        return found
+        return fitted.certainty.new(P, h + rest, X, method, *self._scale_features(fitted))
 
     def predict_quantiles(self, X: Any, q: Any = (0.05, 0.5, 0.95), *, method: str = "normalised") -> np.ndarray:
         """Quantiles of new targets; they never cross.

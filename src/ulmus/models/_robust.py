@@ -129,8 +129,7 @@ class RobustFamily:
         return int(self.plain.most_features(model, rows))
 
     def problems(self, model: Any, features: Any, rows: Rows) -> tuple[Problem, Problem]:
-        found: tuple[Problem, Problem] = self.plain.problems(model, features, rows)
-        return found
+        return self.plain.problems(model, features, rows)
 
     def open(self, model: Any) -> bool:
         """Whether targets have a say in the features or in C."""
@@ -188,8 +187,7 @@ class RobustFamily:
             given = {self.size_name: size, self.width_name: width}
             rough = clone(model).set_params(C=1.0, random_state=seed, **given)
             plan = self.plain.begin(rough, rough._training(training.targets, sample, None, rng))
-            problem: Problem = self.plain.problems(rough, plan.features, sample)[0]
-            return problem
+            return self.plain.problems(rough, plan.features, sample)[0]
 
         loss, search = LOSSES[model.loss], width == "auto"
         c = transitions(model, loss, rows.T.shape[1], scale)

@@ -44,8 +44,7 @@ class SquaredPasses:
 
     @property
     def landmark_map(self) -> NystromMap:
-        fitted: NystromMap = self.chosen["map"]
-        return fitted
+        return self.chosen["map"]
 
     def fit(self, passes: Any) -> None:
         """The global model of all rows."""

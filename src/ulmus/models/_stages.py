@@ -38,8 +38,7 @@ class Work:
     @property
     def n_jobs(self) -> int | None:
         """Threads of what is done on the CPU."""
-        found: int | None = self.backend.n_jobs
-        return found
+        return self.backend.n_jobs
 
 
 @dataclass(frozen=True)

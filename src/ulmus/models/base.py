@@ -193,8 +193,7 @@ class Model(CallbackSupport, BaseEstimator):
 
     def _by_family(self, training: Training) -> Outcome:
         """What the family finds, which few rows have to find again and again."""
-        found: Outcome = self._family.fit(self, training)
-        return found
+        return self._family.fit(self, training)
 
     def _finish(self, plan: Choice, summary: Summary, sample: Training, *, choose: bool, again: Any) -> None:
         """Be the model of the rows that were summed; the sample, whose rows are among them, calibrates it."""
@@ -216,8 +215,7 @@ class Model(CallbackSupport, BaseEstimator):
 
     def _sent(self, rows: Rows, backend: Any) -> Rows:
         """The rows as the backend takes them."""
-        found: Rows = backend.received(rows)
-        return found
+        return backend.received(rows)
 
     def _most_features(self, rows: Rows) -> int:
         """Features that the fit may come to use, by which the device is chosen."""
@@ -273,8 +271,7 @@ class Model(CallbackSupport, BaseEstimator):
     def _variance_factors(self, X: Any, fitted: Fitted | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Leverage of checked rows under the model, and what their features leave of the prior variance, times C."""
         fitted = self._now("factor") if fitted is None else fitted
-        terms: tuple[np.ndarray, np.ndarray] = fitted.weights.variance_factors(X, self.n_jobs)
-        return terms
+        return fitted.weights.variance_factors(X, self.n_jobs)
 
     def _deviation_factors(self, X: Any, fitted: Fitted | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Leverage and residual kernel of every row, in units of the noise's variance."""

@@ -165,12 +165,6 @@ class ENDAEnsemble(DiscriminantModel):
         return np.asarray(sum(a * member._probabilities(X, member.fitted_) for a, member in parts))
 
 
-def combination(model: ENDAEnsemble) -> list[tuple[float, ENDA, np.ndarray]]:
-    """The common projection as a sum over members: factor, member, turn of its coordinates."""
-    found: list[tuple[float, ENDA, np.ndarray]] = model.fitted_.weights.combination
-    return found
-
-
 def _choices(member: ENDA) -> dict[str, Any]:
     """What the first member chose, as parameters for the others."""
     width = member._family.recipe(member).width_name

@@ -239,8 +239,7 @@ class RobustFit:
 
     def form(self, dtype: Any = np.float64) -> tuple[Any, np.ndarray]:
         """By what rows are predicted: features, and weights on them."""
-        found: tuple[Any, np.ndarray] = self.plain.form(dtype)
-        return found
+        return self.plain.form(dtype)
 
     def scores(self, X: Any, device: str, n_jobs: int | None) -> np.ndarray:
         """``φ(x)β`` of every row."""
@@ -316,8 +315,7 @@ class KernelFit:
         kept = vars(self)
         if "_variance" not in kept:
             kept["_variance"] = KernelVariance.of(self.cross, self.C, self.weight, self.fit_intercept, n_jobs)
-        found: KernelVariance = kept["_variance"]
-        return found
+        return kept["_variance"]
 
     def __getstate__(self) -> dict[str, Any]:
         """What was found, without what is derived from it."""
@@ -374,5 +372,4 @@ def applied(device: str, features: Any, X: Any, weights: np.ndarray, dtype: Any,
     with predicting(device, n_jobs, work) as backend:
         if backend.name == "cpu":
             return apply(features, X, weights, dtype=dtype, n_jobs=n_jobs)
-        found: np.ndarray = backend.apply(features, X, weights)
-        return found
+        return backend.apply(features, X, weights)

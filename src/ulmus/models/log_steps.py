@@ -9,12 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from ulmus.engine import Rows
 from ulmus.features.kept import KEPT_BYTES
 from ulmus.features.sampling import distinct_sample
 from ulmus.models.by_log import chosen_plan, fit_on_map, held_scores, with_variances
+from ulmus.models.choice import Choice
 from ulmus.models.fitted import Fitted
 from ulmus.models.steps import Steps
 from ulmus.solvers.log_passes import PassMinimum, minimise_by_passes
@@ -29,20 +28,8 @@ MAX_PASSES, POLISH, BEGUN = 100, 6, 1e-5
 class LogSteps(Steps):
     """The steps of a classifier with a feature map and ``loss="log"``; it is fitted in place."""
 
-    def begin(
-        self,
-        sample: Rows,
-        folds: np.ndarray | None = None,
-        rng: Any = None,
-        backend: Any = None,
-        *,
-        oversize: bool = False,
-        chosen: dict[str, Any] | None = None,
-    ) -> None:
-        """Fix the map, and C, on a sample; or take what was ``chosen`` before."""
-        rng = check_random_state(self.model.random_state if rng is None else rng)
-        self.training = self.model._training(self.targets, sample, folds, rng, backend)
-        self.plan = chosen["plan"] if chosen is not None else chosen_plan(self.model, self.training)[0]
+    def _chosen_plan(self, oversize: bool) -> Choice:
+        return chosen_plan(self.model, self.training)[0]
 
     def fit_whole(self) -> Any:
         """The model of a sample that holds every row, as ``fit`` makes it."""

@@ -68,8 +68,7 @@ class Steps:
 
     def validate(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         """Inputs and targets by scikit-learn's checks; the model then knows what inputs are."""
-        checked: tuple[Any, np.ndarray] = self.model._validate(X, y)
-        return checked
+        return self.model._validate(X, y)
 
     def read(self, X: Any, y: Any, classes: Any = None) -> Rows:
         """Check a sample, and learn from it what inputs and targets are; ``classes`` are all labels that will come."""
@@ -129,8 +128,11 @@ class Steps:
         if chosen is not None:
             self.plan = replace(chosen["plan"], seed=chosen["seed"])
             return
-        self.plan = replace(self.model._family.begin(self.model, self.training, oversize=oversize), statistics=None)
+        self.plan = self._chosen_plan(oversize)
         self.training.backend.release(self.plan.features)
+
+    def _chosen_plan(self, oversize: bool) -> Choice:
+        return replace(self.model._family.begin(self.model, self.training, oversize=oversize), statistics=None)
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -139,18 +141,15 @@ class Steps:
 
     def summed_form(self) -> tuple[FeatureMap, np.ndarray | None]:
         """What may be summed instead of the map, and the triangular factor that whitens the sum at the end."""
-        form: tuple[FeatureMap, np.ndarray | None] = self.model._family.summed_form(self.plan.features)
-        return form
+        return self.model._family.summed_form(self.plan.features)
 
     def extent(self, rows: Rows) -> Extent:
         """How far targets reach, and what else the end needs of rows beside their sums."""
-        extent: Extent = self.model._family.extent(self.plan.features, rows)
-        return extent
+        return self.model._family.extent(self.plan.features, rows)
 
     def summarise(self, rows: Rows, folds: np.ndarray | None = None, n_folds: int | None = None) -> Summary:
         """Sums of a block of rows, per fold where the rows have fold numbers. They add."""
-        sums: Summary = self.model._family.summarise(self.model, self.plan, rows, folds, n_folds)
-        return sums
+        return self.model._family.summarise(self.model, self.plan, rows, folds, n_folds)
 
     def finish(
         self,
@@ -193,8 +192,7 @@ class RobustSteps:
     def problems(self, sample: Rows) -> tuple[Problem, Problem]:
         """The problem on the features of the pilot, and the same in the form that is cheapest to stream."""
         features = self.model.fitted_.weights.features
-        problems: tuple[Problem, Problem] = self.model._family.problems(self.model, features, sample)
-        return problems
+        return self.model._family.problems(self.model, features, sample)
 
     def finish(self, solution: RobustSolution, sample: Rows, rng: np.random.RandomState) -> None:
         """Keep a solution in place of the pilot's, and calibrate it on the sample."""

@@ -210,8 +210,7 @@ class Learner:
 
     def solution(self) -> Solution:
         """Weights, and the factor behind them."""
-        found: Solution = self.recursion.solution()
-        return found
+        return self.recursion.solution()
 
     def quick_weights(self) -> tuple[np.ndarray, np.ndarray] | None:
         """β and b without a factor, where the recursion carries them."""

@@ -22,8 +22,7 @@ Outputs = dict[str, tuple[str, Any, int | None]]
 
 def _form(model: Any) -> tuple[Any, np.ndarray]:
     """The feature map of a model, and the weights on those features."""
-    found: tuple[Any, np.ndarray] = model.fitted_.weights.form()
-    return found
+    return model.fitted_.weights.form()
 
 
 def _regression(g: Graph, scores: str, model: Any) -> Outputs:

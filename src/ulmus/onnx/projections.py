@@ -8,7 +8,7 @@ import numpy as np
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.models._heads import Means
 from ulmus.models.enda import ENDA
-from ulmus.models.enda_ensemble import ENDAEnsemble, combination
+from ulmus.models.enda_ensemble import ENDAEnsemble
 from ulmus.models.klda import KLDA
 from ulmus.models.nnda import NNDA
 from ulmus.onnx.features import features
@@ -26,7 +26,7 @@ def _nnda(g: Graph, X: str, model: NNDA) -> str:
 
 
 def _ensemble(g: Graph, X: str, model: ENDAEnsemble) -> str:
-    return g.Sum(*(g.MatMul(projection(g, X, member), a * Q) for a, member, Q in combination(model)))
+    return g.Sum(*(g.MatMul(projection(g, X, member), a * Q) for a, member, Q in model.fitted_.weights.combination))
 
 
 PROJECTIONS: dict[type, Callable[[Graph, str, Any], str]] = {

@@ -303,8 +303,7 @@ class _Leaving:
     def residuals(self, alpha: np.ndarray, delta: np.ndarray, beyond: np.ndarray) -> np.ndarray:
         """``η_i``, where the global model without each row has moved by ``delta``."""
         moved = alpha - np.einsum("ij,ij->j", self.columns, delta)  # α'_a
-        found: np.ndarray = (beyond + self.ridge * moved) / self.remainder
-        return found
+        return (beyond + self.ridge * moved) / self.remainder
 
 
 @dataclass(frozen=True)

@@ -121,8 +121,7 @@ class MappedArrays:
         return replace(local, U=self._mapped("U"), partitions=tuple(orders), alphas=alphas)
 
     def _mapped(self, name: str) -> np.ndarray:
-        found: np.ndarray = np.load(self.folder / f"{name}.npy", mmap_mode="r")
-        return found
+        return np.load(self.folder / f"{name}.npy", mmap_mode="r")
 
 
 @contextmanager
