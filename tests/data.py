@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from scipy import sparse
 
 
@@ -11,6 +12,11 @@ def cases(names, *kept):
     kept = kept or names[:1]
     assert all(name in names for name in kept)
     return [name if name in kept else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+def examples(count):
+    """Examples of a property: as many in ``make test-all``, two fifths of them (of more than five) in ``make test``."""
+    return max(min(count, 5), count * settings().max_examples // 100)
 
 
 def rows(n, m, seed=0):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ulmus
-from data import classification, regression, rows
+from data import classification, examples, regression, rows
 from ulmus import KELMClassifier, KELMRegressor, NKELMClassifier, NKELMRegressor
 from ulmus.features.kernels import KERNELS
 from ulmus.solvers.certificate import Certificate
@@ -22,7 +22,7 @@ def pair(n_landmarks, fit_intercept=False, **options):
     return NKELMRegressor(n_landmarks, random_state=0, **options), KELMRegressor(**options)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 2**31 - 1),
     n=st.integers(2, 40),

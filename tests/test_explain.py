@@ -13,6 +13,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from data import examples
 from tests.games import coalition_scores, interactions_by_definition, shapley_by_definition
 from ulmus import (
     AdaptiveClassifier,
@@ -267,7 +268,7 @@ def test_sampled_values_of_sums_of_pairs_have_no_error():
     np.testing.assert_allclose(found.values, expected, atol=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 2**31 - 1), d=st.integers(2, 9), scale=st.sampled_from([1e-3, 0.3, 10.0, 300.0]))
 def test_efficiency_symmetry_and_null_player_hold(seed, d, scale):
     rng = np.random.RandomState(seed)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from data import examples
 from ulmus.codings import Plain
 from ulmus.features import partition as partition_of_rows
 from ulmus.features.partition import random_partition
@@ -25,7 +26,7 @@ def matern32(x, z, gamma):
 KERNEL_OF = {"laplacian_l1": "laplacian", "matern32": matern32}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(1, 300), st.integers(1, 4), st.integers(1, 60), st.integers(1, 5), st.integers(0, 1000))
 def test_a_partition_holds_every_row_once_and_finds_it_again(n, d, leaf_rows, levels, seed):
     rng = np.random.RandomState(seed)

@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 import reference
-from data import regression, relative_error, rows, sparse_rows
+from data import examples, regression, relative_error, rows, sparse_rows
 from fixed import NKELMRegressor
 from ulmus import NumericalWarning, NystromMap
 from ulmus.features import sampling
@@ -114,7 +114,7 @@ def test_every_row_is_as_likely_a_landmark_as_any_other():
     assert np.abs(counts - 150).max() < 5 * 10.6
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(seed=st.integers(0, 2**31 - 1), count=st.integers(1, 30))
 def test_a_sample_does_not_see_order_repeats_storage_or_precision(seed, count):
     rng = np.random.RandomState(seed)
@@ -191,7 +191,7 @@ def test_bad_landmarks_are_named(landmarks, message):
 # ---------------------------------------------------------------------------------------------------- whitening
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(seed=st.integers(0, 2**31 - 1), n=st.integers(1, 150), rank=st.integers(1, 150), log_scale=st.floats(-8, 8))
 def test_nested_cholesky_factors_any_positive_matrix(seed, n, rank, log_scale):
     rng = np.random.RandomState(seed)

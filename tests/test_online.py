@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import fixed
 import reference
 import ulmus
-from data import regression, relative_error
+from data import examples, regression, relative_error
 from streams import GIVEN, LABELS, ONLINE, WEIGHT, X, Y, blocks, streamed
 from ulmus import OSELMClassifier, OSELMRegressor
 
@@ -16,7 +16,7 @@ from ulmus import OSELMClassifier, OSELMRegressor
 
 
 @ONLINE
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(sizes=st.lists(st.sampled_from([1, 1, 1, 3, 50, 200]), max_size=40), weighted=st.booleans())
 def test_any_split_equals_batch_ridge_on_the_same_layer(form, sizes, weighted):
     weight = WEIGHT if weighted else None

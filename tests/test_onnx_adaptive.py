@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 import ulmus
+from data import examples
 from test_onnx import TOLERANCE, assert_equal_outputs, opened, run
 from ulmus.features.partition import random_partition
 from ulmus.features.preparation import PREPARATIONS, Preparation
@@ -105,7 +106,7 @@ def test_a_model_without_a_local_stage_and_single_rows_are_exported(rows):
 
 
 @pytest.mark.parametrize("kind", PREPARATIONS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_prepared_numbers_are_equal_to_the_last_bit(kind, data):
     column = st.one_of(st.floats(-1e6, 1e6, allow_subnormal=False), st.integers(-3, 3).map(float))
@@ -117,7 +118,7 @@ def test_prepared_numbers_are_equal_to_the_last_bit(kind, data):
     np.testing.assert_array_equal(found, columns.transform(Q))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=st.integers(0, 10_000), m=st.integers(1, 4), levels=st.integers(1, 50), leaf=st.integers(1, 40))
 def test_every_row_finds_its_leaf(seed, m, levels, leaf):
     rng = np.random.RandomState(seed)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
-from data import relative_error
+from data import examples, relative_error
 from ulmus.engine import Rows
 from ulmus.solvers.covariance import Covariance
 from ulmus.solvers.recursive import Information, NotDefiniteError, Shape, keep_ridge, start_of
@@ -24,7 +24,7 @@ from ulmus.statistics import Statistics, TriangularStatistics, design_matrix
 FORMS = pytest.mark.parametrize("form", [Information, Covariance, SquareRoot], ids=lambda form: form.form)
 # K has a condition number of at most some 1e4 here.
 TOLERANCE = 1e-10
-checked = settings(max_examples=30)
+checked = settings(max_examples=examples(30))
 
 
 @st.composite

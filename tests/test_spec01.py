@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
-from data import regression, relative_error, rows
+from data import examples, regression, relative_error, rows
 from fixed import ELMRegressor, KELMRegressor, NKELMRegressor
 from ulmus import NumericalWarning, NystromMap, RandomLayer
 from ulmus.engine import Rows
@@ -100,7 +100,7 @@ def test_theorem_1_holds_for_new_rows_when_the_map_is_explicit():
 # ------------------------------------------------------------------------------------------------------ Theorem 2
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=seeds, p=st.integers(1, 8), q=st.integers(1, 8), rank=st.integers(0, 8), log_c=st.floats(-4, 4))
 def test_theorem_2_push_through_needs_no_rank_condition(seed, p, q, rank, log_c):
     rng = np.random.RandomState(seed)
@@ -175,7 +175,7 @@ def theorem_4(X, T, Q, landmarks, gamma, C):
     return np.abs(nystrom.predict(Q) - f), printed, corrected, assumed
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     seed=seeds,
     n=st.integers(2, 30),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data import relative_error
+from data import examples, relative_error
 from ulmus.statistics import Statistics, TriangularStatistics, design_matrix
 
 # Sums of up to a few hundred products of standard normal numbers: round-off is some 1e-14 of the largest moment.
@@ -36,7 +36,7 @@ def same(a, b):
 
 
 FORMS = pytest.mark.parametrize("form", [Statistics.of, triangular], ids=["gram", "triangular"])
-checked = settings(max_examples=50)
+checked = settings(max_examples=examples(50))
 
 
 def merged(a, b):

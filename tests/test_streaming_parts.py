@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from data import classification, regression
+from data import classification, examples, regression
 from ulmus.features.sampling import joint_keys, label_keys, row_keys
 from ulmus.streaming import CheckpointError, SourceError
 from ulmus.streaming.batches import Batch
@@ -41,7 +41,7 @@ def same_sample(a, b):
     np.testing.assert_array_equal(a.mass, b.mass)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(batch_rows=st.integers(20, 600), count=st.integers(1, 600), repeats=st.integers(1, 3))
 def test_the_sample_is_that_of_all_rows_at_once_for_any_batches(batch_rows, count, repeats):
     many = np.tile(X, (repeats, 1))

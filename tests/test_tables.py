@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from data import examples
 from ulmus.tables import DateParts, TableError
 from ulmus.tables.kinds import infer, values, written
 from ulmus.tables.read import read_batches, read_table, unique_names
@@ -249,7 +250,7 @@ cells = st.one_of(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(data=st.data(), separator=st.sampled_from([",", ";", "\t", "|"]), bom=st.booleans(), m=st.integers(1, 5))
 def test_any_quoted_table_is_read_or_refused_with_an_error_of_ours(tmp_path, data, separator, bom, m):
     names = data.draw(
@@ -275,7 +276,7 @@ def test_any_quoted_table_is_read_or_refused_with_an_error_of_ours(tmp_path, dat
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_are_read_or_refused_with_an_error_of_ours(tmp_path, data):
     path = tmp_path / "any"
     path.write_bytes(data)

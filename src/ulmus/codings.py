@@ -156,7 +156,7 @@ class OneVsAll:
         return scores if scores.shape[-1] > 1 else np.concatenate([-scores, scores], axis=-1)
 
     def losses(self, T: np.ndarray, P: np.ndarray, criterion: str) -> np.ndarray:
-        """``"auto"`` is the error count with soft edges: nearly the error, without its jumps.
+        """``"auto"`` is a smoothed error rate: nearly the error, without its jumps.
 
         It is one minus the softmax of the true class, with scores in units of :data:`MARGIN`. Equal scores count as the
         error of guessing: a model that says nothing must not look better than one that is often wrong.

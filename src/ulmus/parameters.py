@@ -112,5 +112,5 @@ THREADS: Parameters = {
         "int, RandomState or None",
         "Makes fits repeatable, whatever the number of threads.",
     ),
-    "n_jobs": Parameter(-1, (Integral, None), "int or None", "Threads."),
+    "n_jobs": Parameter(-1, (Integral, None), "int or None", "Number of threads; -1 uses all cores."),
 }

@@ -163,7 +163,7 @@ class Classification(ClassifierMixin, Model):
         if self.C is None:
             raise ValueError('loss="log" needs a penalty: C must be positive or "auto", got None')
         if self._is_monotone:
-            raise ValueError('monotonic_cst goes with loss="squared", got loss="log"')
+            raise ValueError('monotonic_cst needs loss="squared", got loss="log"')
         return self._family.fit_log(self, training)
 
     def _refuse(self, what: str) -> None:

@@ -90,7 +90,7 @@ def _decided_by(model: Any) -> Any:
     """Scores → numbers of which the largest decides: scores themselves, or probabilities where these do."""
     decision = getattr(model, "decision", "accuracy")
     if not isinstance(decision, str):
-        raise ValueError("counterfactuals know the decisions 'accuracy' and 'balanced', and no costs of errors")
+        raise ValueError("counterfactuals support decision='accuracy' and 'balanced', and no cost matrix")
     if getattr(model, "loss_", "squared") == "squared" and decision == "accuracy":
         return OneVsAll.class_scores
     prior = model.class_prior_ if decision == "balanced" else 1.0

@@ -38,7 +38,7 @@ def learn_metric(
     Where none lowers the loss it is that of the plain kernel: ones, or the identity.
     """
     if not isinstance(kernel, str):
-        raise ValueError("a metric is learned from gradients, and a callable kernel has none that is known; name one")
+        raise ValueError("a metric is learned from gradients, and those of a callable kernel are not known; name one")
     if sparse.issparse(rows.X):
         raise TypeError("Sparse data is not supported with metric learning; pass X.toarray(), or metric=None")
     rows = gathered(replace(rows, X=dense(rows.X, np.float64)))

@@ -101,7 +101,7 @@ class Regression(RegressorMixin, Model):
             the residual kernel r, and quantiles q of the studentised left-out residuals. ``"jackknife+"`` takes the
             quantiles of the predictions by the models without each row plus the errors of these; whatever the data,
             it covers 2 coverage − 1 at least. It is exact, and offered by models whose leave-one-out is: ELM, OSELM,
-            NKELM, KELM and, in the view that all rows have chosen, adaptive ones by squares, calibrated row by row.
+            NKELM, KELM and, in the view that all rows have chosen, adaptive ones with ``loss="squared"``.
             ``"cv+"`` is the same with the models without each fold,
             for ELM and NKELM models that were fitted with ``cv=`` or groups.
         tails : {"equal", "symmetric"} or float, default="equal"
@@ -156,7 +156,7 @@ class Regression(RegressorMixin, Model):
         if not known or self._is_monotone:
             raise ValueError(
                 'method="cv+" needs the models without each fold, and this one keeps none: fit an ELM or NKELM model '
-                'by squares with cv=5, or with groups, or use method="normalised"'
+                'with loss="squared" and with cv=5 or groups, or use method="normalised"'
             )
         return FoldLeaning(weights.features, weights.beta, weights.intercept, rows)
 

@@ -89,8 +89,8 @@ class Robust(Regression):
 
     def _leaning(self, fitted: Fitted) -> Any:
         raise ValueError(
-            'method="jackknife+" is exact for models by squares; robust losses leave rows out approximately: use '
-            'method="normalised"'
+            'method="jackknife+" needs exact leave-one-out predictions; robust losses leave rows out approximately. '
+            'Use method="normalised"'
         )
 
     def outlier_scores(self, X: Any, y: Any) -> np.ndarray:

@@ -65,13 +65,13 @@ class AdaptiveRegressor(Regression, AdaptiveModel):
 
     def _train(self, training: Training) -> Outcome:
         if self._by_quantiles and self._is_monotone:
-            raise ValueError('monotonic_cst goes with loss="squared", got loss="quantile"')
+            raise ValueError('monotonic_cst needs loss="squared", got loss="quantile"')
         if self._is_monotone:  # before anything is fitted
             from ulmus.models.monotone import column_signs
 
             column_signs(self, training.columns)
             if training.rows.T.shape[1] > 1:
-                raise ValueError("monotonic_cst does not go with several outputs: it needs one")
+                raise ValueError("monotonic_cst does not support several outputs: it needs one")
         levels = check_levels(self.quantiles) if self._by_quantiles else None
         found = super()._train(training)
         return found if levels is None else self._moved_to_quantiles(found, levels)

@@ -182,7 +182,7 @@ class Model(CallbackSupport, BaseEstimator):
             from ulmus.models.quantiles import fit_with_quantiles
 
             if self._is_monotone:
-                raise ValueError('monotonic_cst goes with loss="squared", got loss="quantile"')
+                raise ValueError('monotonic_cst needs loss="squared", got loss="quantile"')
             return fit_with_quantiles(self, training)
         found = self._by_family(training)
         if self._is_monotone:
@@ -316,8 +316,8 @@ class Model(CallbackSupport, BaseEstimator):
         rows = fitted.certainty.rows
         if rows is not None and rows.curves is not None:
             raise ValueError(
-                'method="jackknife+" is exact for models by squares; quantiles leave rows out approximately: use '
-                'method="normalised"'
+                'method="jackknife+" needs loss="squared", got "quantile": quantiles leave rows out approximately; '
+                'use method="normalised"'
             )
         if rows is None or rows.by_itself is None:
             raise ValueError(
@@ -354,8 +354,8 @@ class Model(CallbackSupport, BaseEstimator):
         """Say why a model cannot do this, where its weights are more than sums over rows."""
         if self._is_monotone:
             raise ValueError(
-                f"{what} needs sums over rows, which do not show where answers fall: it does not go with "
-                "monotonic_cst; fit rows in memory"
+                f"{what} does not support monotonic_cst: sums over rows do not show where predictions fall; "
+                "fit rows in memory"
             )
         if self._by_quantiles:
             raise ValueError(

@@ -85,7 +85,8 @@ class DiscriminantFamily(MapFamily):
     | PROJECTION
     | {
         "C": PENALTY_OR_NONE["C"].but(
-            text=r"""Penalty; larger is weaker, :math:`\gamma = 1/C`. None adds only what round-off makes necessary."""
+            text=r"""Inverse strength of the penalty, :math:`\gamma = 1/C`. None adds only what round-off makes
+            necessary."""
         )
     }
     | HEAD

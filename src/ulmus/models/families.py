@@ -265,8 +265,8 @@ class IterativeFamily(NystromFamily):
     def fit_log(self, model: Any, training: Training) -> Outcome:
         if model.solver == "iterative":
             raise ValueError(
-                'solver="iterative" is a route of loss="squared"; loss="log" goes over its rows in any case: set '
-                'solver="auto" or "direct"'
+                'solver="iterative" is a route of loss="squared", and the log loss has an iterative solver of its own; '
+                'set solver="auto" or "direct"'
             )
         return super().fit_log(model, training)
 

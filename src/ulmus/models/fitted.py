@@ -281,7 +281,7 @@ class KernelFit:
     def of(
         cls, cross: CrossKernel, solution: Any, choice: Any, rows: Rows, fit_intercept: bool, order: Any, scale: Any
     ) -> "KernelFit":
-        """From dual weights of the rows, in this ``order``, for answers that ``scale`` apart."""
+        """From dual weights of the rows, in this ``order``, for answers that lie ``scale`` apart."""
         narrow = digits_kept(solution.alpha, largest_value(cross), scale, np.float32)
         given = (choice.C, choice.width, rows.weight, fit_intercept, narrow, choice.tuning, order)
         return cls(cross, solution.alpha, solution.intercept, *given)
@@ -343,7 +343,7 @@ def keep_tuning(model: Any, tuning: Tuning) -> None:
 
 
 def digits_kept(weights: np.ndarray, bound: float, scale: np.ndarray | float, dtype: Any) -> bool:
-    """Whether ``φ · weights`` with ``|φ| ≤ bound`` keeps its digits in this type, for answers that ``scale`` apart."""
+    """Whether ``φ · weights`` with ``|φ| ≤ bound`` keeps its digits in this type; answers lie ``scale`` apart."""
     worst = float(np.finfo(dtype).eps) * bound * np.abs(weights).sum(axis=0)
     return bool((worst <= PREDICTION_LOSS[np.dtype(dtype)] * scale).all())
 

@@ -40,7 +40,7 @@ _TUNING_LANDMARKS = 2_000
     | KERNEL
     | METRIC
     | PROJECTION
-    | {"C": PENALTY["C"].but(text=r"Penalty; larger is weaker, :math:`\gamma = 1/C` in the scatter.")}
+    | {"C": PENALTY["C"].but(text=r"Inverse strength of the penalty, :math:`\gamma = 1/C` in the scatter.")}
     | HEAD
     | DISCRIMINANT_SEARCH
     | RUN_ON_CPU,

@@ -230,4 +230,4 @@ def _refuse(model: Any, training: Training, weights: Any) -> None:
     }
     for reason, is_so in reasons.items():
         if is_so:
-            raise ValueError(f"monotonic_cst does not go with {reason}")
+            raise ValueError(f"monotonic_cst does not support {reason}")

@@ -54,14 +54,20 @@ METRIC: Parameters = {
 # The solve
 
 PENALTY: Parameters = {
-    "C": Parameter("auto", (AUTO, POSITIVE), 'float or "auto"', "Penalty; larger is weaker, the ridge is ``I/C``.")
+    "C": Parameter(
+        "auto",
+        (AUTO, POSITIVE),
+        'float or "auto"',
+        "Inverse strength of the penalty, as in scikit-learn's ``SVC``: the ridge is ``I/C``.",
+    )
 }
 PENALTY_OR_NONE: Parameters = {
     "C": Parameter(
         "auto",
         (AUTO, POSITIVE, None),
         'float, "auto" or None',
-        "Penalty; larger is weaker, the ridge is ``I/C``. None is the least-squares solution of smallest norm.",
+        """Inverse strength of the penalty, as in scikit-learn's ``SVC``: the ridge is ``I/C``. None is the
+        least-squares solution of smallest norm.""",
     )
 }
 ITERATIVE: Parameters = {
@@ -124,8 +130,8 @@ INTERCEPT: Parameters = {
         "auto",
         ("boolean", AUTO),
         'bool or "auto"',
-        """Fit an unpenalised constant. ``"auto"``: for regressors with ``C="auto"``; the closed form of the literature,
-        without a constant, otherwise.""",
+        """Fit an unpenalised intercept. ``"auto"``: for regressors with ``C="auto"``, otherwise none, as in the
+        literature.""",
     )
 }
 CRITERION: Parameters = {
@@ -134,9 +140,9 @@ CRITERION: Parameters = {
         (StrOptions({"auto", "squared", "absolute", "error", GCV}),),
         '{"auto", "squared", "absolute", "error", "gcv"}',
         """Loss by which parameters are chosen. ``"auto"``: squared error for regressors (``"absolute"`` is the other
-        choice), an error count with soft edges for classifiers (``"error"`` counts, ``"squared"`` is that of the
-        codes). ``"gcv"`` is generalised cross-validation, a squared error from sums alone: for rows that are expensive
-        to read twice.""",
+        choice), a smoothed error rate for classifiers (``"error"`` is the error rate itself, ``"squared"`` the
+        squared error of the codes). ``"gcv"`` is generalised cross-validation, a squared error from sums alone: for
+        rows that are expensive to read twice.""",
     )
 }
 FOLDS: Parameters = {
@@ -144,8 +150,9 @@ FOLDS: Parameters = {
         None,
         ("cv_object",),
         "int, splitter or None",
-        """How that loss is held out, and what calibrates probabilities and intervals: None is exact leave-one-out; k
-        folds come from statistics per fold. ``fit(groups=...)`` keeps groups together.""",
+        """Cross-validation by which that loss is computed, and probabilities and intervals are calibrated: None is
+        exact leave-one-out; folds are left out by subtracting their sums. ``fit(groups=...)`` keeps groups
+        together.""",
     )
 }
 SEARCH: Parameters = INTERCEPT | CRITERION | FOLDS
@@ -283,8 +290,8 @@ ROBUST_SEARCH: Parameters = {
         text='Loss by which C is chosen; ``"auto"`` is the robust loss itself.',
     ),
     "cv": FOLDS["cv"].but(
-        text="""How that loss is held out: None is leave-one-out, approximated by one Newton step; k folds are fitted.
-        ``fit(groups=...)`` keeps groups together.""",
+        text="""Cross-validation for that loss: None is leave-one-out, approximated by one Newton step; folds are
+        fitted. ``fit(groups=...)`` keeps groups together.""",
     ),
 }
 NEWTON: Parameters = {
@@ -339,7 +346,7 @@ DISCRIMINANT_SEARCH: Parameters = {
         '{"auto", "error", "squared"}',
         "Loss by which parameters are chosen; see :class:`~ulmus.ELMClassifier`.",
     ),
-    "cv": FOLDS["cv"].but(text="How that loss is held out: None is exact leave-one-out."),
+    "cv": FOLDS["cv"].but(text="Cross-validation for that loss: None is exact leave-one-out."),
 }
 
 # What the named models take

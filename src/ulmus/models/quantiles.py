@@ -48,7 +48,7 @@ def fit_with_quantiles(model: Any, training: Training) -> Outcome:
     if model.C is None:
         raise ValueError('loss="quantile" needs a penalty: C must be positive or "auto", got None')
     if getattr(model, "solver", "auto") == "iterative":
-        raise ValueError('loss="quantile" squares its features: it needs solver="direct" or "auto", got "iterative"')
+        raise ValueError('loss="quantile" needs solver="direct" or "auto", got "iterative"')
     if isinstance(training.rows.X, HostView):  # the steps of Newton's method are taken on the CPU
         training = replace(training, rows=replace(training.rows, X=np.asarray(training.rows.X)))
     fit = _fitted(model, training)
