@@ -27,7 +27,7 @@ from ulmus.models.summary import chosen as summary
 from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.log_loss import losses, targets
 from ulmus.solvers.softmax import LogProblem, fit_softmax
-from ulmus.tuning import log_held
+from ulmus.tuning import budget, log_held
 from ulmus.tuning.folds import grouped
 from ulmus.tuning.local import LocalChoice, LocalSearch
 from ulmus.tuning.log_held import log_held_sets, posed
@@ -35,12 +35,20 @@ from ulmus.tuning.log_loss import best_trial, held_path
 from ulmus.tuning.views import Budget
 
 #: Small enough that a thousand rows have several leaves.
-SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1), 60, 80, 80, 3, 8)
+SEARCH = Budget(300, 40, 400, 60, rounds=1, final_landmarks=(120, 120), kernels=1, additive=False, cuts=False)
+SMALL = _effort.Effort(SEARCH, 60, 80, 80, 3, 8)
+
+
+def make_small(patch):
+    """Small efforts, also where few landmarks have seen nothing."""
+    patch.setitem(_effort.EFFORTS, "fast", SMALL)
+    patch.setattr(budget, "MANY_ROWS", 600)
+    patch.setattr(budget, "MANY_LANDMARKS", 120)
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setitem(_effort.EFFORTS, "fast", SMALL)
+    make_small(monkeypatch)
 
 
 def quick(**options):
@@ -51,7 +59,7 @@ def quick(**options):
 def fitted(n, k, pays=None):
     """A model that several tests read; ``pays`` decides whether it has leaves."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(_effort.EFFORTS, "fast", SMALL)
+        make_small(patch)
         if pays is not None:
             patch.setattr(LocalChoice, "pays", pays)
         return quick().fit(*checkers(n, k))
@@ -393,6 +401,7 @@ def test_a_global_model_alone_is_calibrated_by_leave_one_out_of_every_row(monkey
         return kept["found"]
 
     monkeypatch.setattr(LogStages, "_left_out", keeping)
+    monkeypatch.setattr(LocalChoice, "pays", False)
     rng = np.random.RandomState(0)
     X = rng.normal(size=(1200, 3))
     y = (X[:, 0] + 0.5 * rng.normal(size=1200) > 0).astype(int)
