@@ -28,7 +28,7 @@ from ulmus.tuning.views import Budget
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
 #: Small enough that a thousand rows have several leaves.
-SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1, final_landmarks=(120, 120), cuts=False), 60, 80, 80, 3, 8)
+SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1, cuts=False), 60, 80, 80, 3, 8)
 
 
 @pytest.fixture(autouse=True)

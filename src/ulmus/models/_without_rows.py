@@ -102,8 +102,8 @@ def _log_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[A
 
     if getattr(model, "local_", None) is not None:
         raise ValueError(
-            "rows are removed from a log model by a Newton step, and there is none for the local stage of this one; "
-            'fit it with loss="squared", or take an NKELM model with loss="log"'
+            "rows are removed from a log model by a Newton step, and this one has a local stage behind it, for which "
+            'there is none; fit it with loss="squared", or take an NKELM model with loss="log"'
         )
     adaptive = hasattr(model, "view_")
     rows = _training_rows(model, X, y, sample_weight)
