@@ -79,7 +79,7 @@ class GlobalWithout:
         rows, Phi = every.take(index), Phi[index]
         u, E, centred = unit_of(rows), rows.T - (Phi @ beta + intercept), Phi - leverage.centre
         along = np.ascontiguousarray(leverage.inverse(centred.T).T)
-        h = np.einsum("ij,ij->i", centred, along) + leverage.constant
+        h = leverage(Phi)
         at, V = _own_landmarks(features, every, index)
         S, only = np.ascontiguousarray(leverage.inverse(V).T), V.T @ beta
         norm = np.einsum("ji,ij->i", V, S)
