@@ -147,7 +147,7 @@ class Host:
 
     def partition(self, U: np.ndarray, leaf_rows: int, rng: np.random.RandomState) -> Partition:
         """A random partition of rows into leaves of at most this many."""
-        return random_partition(U, leaf_rows, rng)
+        return random_partition(U, leaf_rows, rng, self.n_jobs)
 
     def fit_leaves(
         self,
