@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from ulmus.features.frames import frame_of, values_of
 from ulmus.models._games import game_of
 from ulmus.models._without_rows import coordinates, without_rows
 
@@ -115,7 +116,8 @@ def explain(
     check_is_fitted(self)
     game, n = game_of(self), self.n_features_in_
     names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{j}" for j in range(n)])]
-    data = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+    frame = frame_of(X)
+    data = values_of(frame) if frame is not None else np.asarray(X.toarray() if hasattr(X, "toarray") else X)
     if groups is not None:
         game, n = game.grouped(groups, n), int(np.max(groups, initial=-1)) + 1
         names, data = [f"group {g}" for g in range(n)], np.full((len(data), n), np.nan)
