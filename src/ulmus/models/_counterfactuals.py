@@ -134,8 +134,9 @@ class _Table:
         self.integer = np.array(
             [self.frame is not None and self.mine[names[j]].dtype.is_integer() for j in self.numeric]
         )
-        self.scores = self.game.score(self.game.see(data))
         self.encoded = _Encoded.of(model, X, data, self.numeric, self.other)
+        seen = self.game.see(data) if self.encoded is None else self.encoded.see(self.encoded.data)
+        self.scores = self.game.score(seen)
 
     def changed(self, i: int, wanted: Any) -> Any:
         """The nearest row to the i-th that is on the wanted side."""

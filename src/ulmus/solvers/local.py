@@ -69,6 +69,10 @@ class LocalKernels:
             out += self._of_partition(partition, alpha, U, n_jobs)
         return out / len(self.partitions)
 
+    def of_partition(self, number: int, U: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
+        """The answer of one partition."""
+        return self._of_partition(self.partitions[number], self.alphas[number], U, n_jobs)
+
     def _of_partition(self, partition: Partition, alpha: np.ndarray, U: np.ndarray, n_jobs: int | None) -> np.ndarray:
         out = np.empty((len(U), alpha.shape[1]))
         leaf = partition.leaves(U)
