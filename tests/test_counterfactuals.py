@@ -4,8 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ulmus import AdaptiveClassifier, AdaptiveRegressor, ELMRegressor, KELMClassifier, KELMRegressor, NKELMRegressor
+from ulmus import (
+    AdaptiveClassifier,
+    AdaptiveRegressor,
+    ELMRegressor,
+    KELMClassifier,
+    KELMRegressor,
+    LeftOutWarning,
+    NKELMRegressor,
+    TableEncoder,
+)
 from ulmus.explain.counterfactual import Nearest
+from ulmus.models import _counterfactuals
 from ulmus.models._games import game_of, slopes_of
 
 RNG = np.random.RandomState(0)
@@ -123,6 +133,33 @@ def test_rows_of_a_table_stay_valid():
     assert changed.mean() < 3
     two = model.counterfactuals(refused[1:3], frame)  # the other class
     assert (model.predict(two) == "granted").all()
+
+
+def test_frames_are_searched_as_the_numbers_that_they_become(monkeypatch):
+    frame, y = people()
+    frame["same"], frame["word"] = 7, [f"a {job} of {k % 9} years and more" for k, job in enumerate(frame["job"])]
+    frame.loc[::7, "income"] = np.nan
+    encoder = TableEncoder(kinds={"word": "text"})
+    with pytest.warns(LeftOutWarning):
+        model = AdaptiveClassifier(effort="fast", encoder=encoder, random_state=0).fit(frame, y)
+    refused = frame[model.predict(frame) == "refused"][:5]
+    found = model.counterfactuals(refused, frame, target="granted")
+    monkeypatch.setattr(_counterfactuals._Encoded, "of", lambda *given: None)  # a frame for every trial
+    pd.testing.assert_frame_equal(found, model.counterfactuals(refused, frame, target="granted"))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_columns_keep_their_types_where_some_rows_stay_as_they_are(kind):
+    frame, y = people()
+    frame["children"] = frame["children"].astype("int32")
+    native = frame if kind == "pandas" else pytest.importorskip("polars").from_pandas(frame)
+    model = AdaptiveClassifier(effort="fast", random_state=0).fit(native, y)
+    answers = model.predict(native)
+    some = np.sort(np.concatenate([np.flatnonzero(answers == label)[:2] for label in ("granted", "refused")]))
+    rows = native.iloc[some] if kind == "pandas" else native[some]
+    found = model.counterfactuals(rows, native, target="granted")
+    assert list(found.dtypes) == list(rows.dtypes)
+    assert (model.predict(found) == "granted").all()
 
 
 def test_rows_that_lack_a_value_lend_none():

@@ -18,7 +18,7 @@ from ulmus.solvers.discriminant import (
     with_classes,
     within_scatter,
 )
-from ulmus.solvers.ridge import solve_statistics
+from ulmus.solvers.ridge import NormalEquations
 from ulmus.statistics import Statistics
 
 
@@ -141,7 +141,7 @@ def test_there_are_at_most_as_many_directions_as_classes_less_one():
 def test_ridge_on_centred_indicators_spans_the_same_space():
     H, y = hidden()
     stats = Statistics.of(H, indicators(y))
-    beta = solve_statistics(stats, 1 / 0.3, fit_intercept=True).beta
+    beta = NormalEquations(stats, 1 / 0.3, True).solution().beta
     W = solve_discriminant(stats, 0.3).weights
     assert subspace_angles(orth(beta, rcond=1e-10), W).max() < 1e-7
 
@@ -150,7 +150,7 @@ def test_the_scores_of_ridge_become_discriminant_coordinates_by_a_small_matrix()
     H, y = hidden()
     T = indicators(y)
     stats = Statistics.of(H, T)
-    ridge = solve_statistics(stats, 1 / 0.3, fit_intercept=True)
+    ridge = NormalEquations(stats, 1 / 0.3, True).solution()
     F = H @ ridge.beta + ridge.intercept
     found, direct = mixing(T.T @ (T - F), T.sum(axis=0)), solve_discriminant(stats, 0.3)
     np.testing.assert_allclose(found.eigenvalues, direct.eigenvalues, rtol=1e-8)

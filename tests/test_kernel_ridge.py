@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import mpmath
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.kernel_ridge import KernelRidge
 
 import reference
@@ -62,6 +63,50 @@ def test_with_an_intercept_and_weights_of_all_sizes_no_more_digits_are_lost_than
         # a solve is exact for a system that is off by round-off, E: what it leaves of a row's equation is E α
         size = np.linalg.norm(K + np.diag(1 / (C * w)), 2) * np.linalg.norm(exact[:n])
         assert abs(off) <= 2 * n * np.finfo(float).eps * size
+
+
+@pytest.mark.parametrize("folds", [False, True], ids=["one by one", "folds"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_copies_leave_a_kernel_model_with_the_digits_of_a_weight_under_a_large_c(fit_intercept, folds):
+    rng, n, C = np.random.RandomState(0), 30, 2.0**32
+    X, T, w = rng.normal(size=(n, 1)), rng.normal(size=(n, 1)), rng.randint(1, 4, n)
+    copies = rng.permutation(np.repeat(np.arange(n), w))
+    number = np.arange(n) // 2
+    found = {}
+    for name, index, weight in (("weight", np.arange(n), w.astype(float)), ("copies", copies, None)):
+        cross = CrossKernel("matern32", X[index], KernelParameters(1.0))
+        given = Rows(X[index], T[index], weight, w[index].astype(float))
+        found[name] = fit_kernel_ridge(
+            *(cross, given, C),
+            fit_intercept=fit_intercept,
+            n_last=len(index),
+            last_folds=number[index] if folds else None,
+        )
+    here, there = found["weight"], found["copies"]
+    assert here.remainder.min() < 1e-8
+    assert_allclose(there.remainder, here.remainder[copies], rtol=1e-6)
+    assert_allclose(there.residual, here.residual[copies], rtol=1e-5, atol=1e-9 * np.abs(here.residual).max())
+    assert_allclose(there.alpha * w[copies, None], here.alpha[copies], rtol=1e-5, atol=1e-9 * np.abs(here.alpha).max())
+
+
+def test_rows_that_are_repeated_solve_the_dense_system_of_all_rows():
+    X, T = regression(40, outputs=2)
+    index = np.random.RandomState(2).randint(40, size=100)
+    X, T, w = X[index], T[index], np.random.RandomState(1).randint(1, 3, 100).astype(float)
+    T[:10] += 1.0  # the same inputs with other targets are rows of their own
+    cross = CrossKernel("rbf", X, KernelParameters(0.5))
+    found = fit_kernel_ridge(cross, Rows(X, T, w, np.ones(100)), 8.0, fit_intercept=True, n_last=30)
+    K = reference.kernel_matrix("rbf", X, X, 0.5)
+    alpha, b = reference.kelm(K, T, 8.0, w, True)
+    assert_allclose(found.alpha, alpha, atol=1e-9)
+    assert_allclose(found.intercept, b, atol=1e-9)
+    for i in range(70, 100):  # without one copy, by another fit
+        less = w.copy()
+        less[i] -= 1
+        keep = less > 0
+        alpha, b = reference.kelm(K[keep][:, keep], T[keep], 8.0, less[keep], True)
+        error = T[i] - K[i, keep] @ alpha - b
+        assert_allclose(found.residual[i - 70] / found.remainder[i - 70], error, atol=1e-9)
 
 
 def test_kelm_equals_scikit_learns_kernel_ridge():

@@ -426,3 +426,14 @@ def test_pool_is_ten_distinct_rows_per_landmark_and_shrinks_for_many():
 @parametrize_with_checks([NystromMap(20, landmarks=s) for s in NAMED])
 def test_scikit_learn_contract_of_every_strategy(estimator, check):
     check(estimator)
+
+
+def test_which_of_all_rows_are_kept_where_they_depend_on_others_is_for_no_order_to_say():
+    X = np.random.RandomState(0).normal(size=(61, 3))
+    order, columns = np.random.RandomState(1).permutation(61), [2, 0, 1]
+    given = {"landmarks": "all", "kernel": "poly", "gamma": 0.02, "degree": 3}
+    with pytest.warns(NumericalWarning, match="depend on the others"):
+        here, there, turned = (NystromMap(**given).fit(each) for each in (X, X[order], X[:, columns]))
+    assert len(here.landmarks_) == 20  # monomials of degree 3 and less
+    np.testing.assert_array_equal(there.landmarks_, here.landmarks_)
+    np.testing.assert_array_equal(turned.landmarks_, here.landmarks_[:, columns])

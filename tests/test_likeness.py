@@ -5,7 +5,15 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from ulmus import AdaptiveRegressor, ELMRegressor, KELMRegressor, NKELMRegressor, OSELMRegressor
+from ulmus import (
+    AdaptiveRegressor,
+    ELMRegressor,
+    KELMRegressor,
+    LeftOutWarning,
+    NKELMRegressor,
+    OSELMRegressor,
+    TableEncoder,
+)
 from ulmus.calibration.conformal import lower, upper
 from ulmus.calibration.shift import checked_ratio, density_ratio, effective_count
 
@@ -69,6 +77,55 @@ def test_columns_of_frames_are_groups_by_name():
     assert np.isfinite(model.predict_interval(frame, 0.5, groups=["kind", "hole"])).all()
     with pytest.raises(ValueError, match="groups must name a column of X"):
         model.predict_interval(frame, groups="colour")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_groups_are_found_beside_columns_that_were_left_out(kind):
+    X, y = of_three(8, 600)
+    levels = np.array(["a", "b", "c"])[X[:, 1].astype(int)]
+    plain = {"x": X[:, 0], "kind": levels}
+    beside = {
+        "number": [f"c{i:04d}" for i in range(600)],  # an identifier, left out
+        "same": ["one"] * 600,
+        "note": [f"{word} was sold in a street of {word} houses" for word in levels],
+        **plain,
+        "day": np.datetime64("2024-01-01") + np.arange(600) % 9,
+    }
+    native = pd.DataFrame if kind == "pandas" else pytest.importorskip("polars").DataFrame
+    encoder = TableEncoder(kinds={"note": "text", "kind": "category"})
+    with pytest.warns(LeftOutWarning):
+        model = AdaptiveRegressor(effort="fast", encoder=encoder, random_state=0).fit(native(beside), y)
+    asked = {"method": "plain", "coverage": 0.8}
+    by_name = model.predict_interval(native(beside), groups="kind", **asked)
+    width = np.round(by_name[:, 1] - by_name[:, 0], 9)
+    assert [len(np.unique(width[levels == level])) for level in "abc"] == [1, 1, 1]
+    assert len(np.unique(width)) == 3
+    by_number = model.predict_interval(native(beside), groups=4, **asked)
+    by_function = model.predict_interval(native(beside), groups=lambda rows: rows["kind"], **asked)
+    by_array = model.predict_interval(native(beside), groups=lambda rows: np.asarray(rows["x"]) * 0, **asked)
+    np.testing.assert_array_equal(by_number, by_name)
+    np.testing.assert_array_equal(by_function, by_name)
+    np.testing.assert_array_equal(by_array, model.predict_interval(native(beside), **asked))
+    days = model.predict_interval(native(beside), groups=["kind", "day"], **asked)
+    assert np.isfinite(days).all()
+    for column, why in (("number", "left out, as it looks like an identifier"), ("note", "it holds text")):
+        with pytest.raises(ValueError, match=f"column '{column}' cannot form groups: .*{why}"):
+            model.predict_interval(native(beside), groups=column, **asked)
+
+
+def test_groups_that_are_too_small_are_called_by_their_levels():
+    X, y = of_three(9, 300)
+    levels = np.where(X[:, 1] == 0, "common", "frequent").astype(object)
+    levels[:3], levels[3:6] = "rare", None
+    frame = pd.DataFrame({"x": X[:, 0], "kind": levels})
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(frame, y)
+    with pytest.warns(UserWarning, match=r"3 groups .* \(\(missing\), \(not seen in training\), rare\)"):
+        some = model.predict_interval(pd.DataFrame({"x": 0.0, "kind": ["rare", None, "new", "common"]}), groups="kind")
+    with pytest.warns(UserWarning, match=r"3 groups .*"):
+        same = model.predict_interval(
+            pd.DataFrame({"x": 0.0, "kind": ["rare", None, "new", "common"]}), groups=lambda rows: rows["kind"]
+        )
+    np.testing.assert_array_equal(same, some)
 
 
 def test_the_ratio_of_two_gaussians_is_found():

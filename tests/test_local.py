@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from data import examples
 from ulmus.codings import Plain
 from ulmus.features import partition as partition_of_rows
-from ulmus.features.partition import random_partition
+from ulmus.features.partition import grown, random_partition
 from ulmus.solvers.local import LocalKernels, fit_leaves, leaf_kernel, solve_leaf
 from ulmus.tuning import local as tuning_local
 from ulmus.tuning.folds import held_count
@@ -38,6 +38,71 @@ def test_a_partition_holds_every_row_once_and_finds_it_again(n, d, leaf_rows, le
         rows = partition.rows(leaf)
         assert (found[rows] == leaf).all()
         assert len(rows) <= leaf_rows or (U[rows] == U[rows[0]]).all()
+
+
+class PlainLevel:
+    """Nodes by the numbers of their rows, one after the other: deviations by np.std, thresholds by np.quantile."""
+
+    dtype = np.float64
+
+    def __init__(self, U, nodes):
+        self.U, self.nodes, self.n_columns, self.right = U, nodes, U.shape[1], {}
+
+    @property
+    def sizes(self):
+        return np.array([len(rows) for rows in self.nodes], np.intp)
+
+    def deviations(self, nodes):
+        return np.array([self.U[self.nodes[node]].std(axis=0) for node in nodes]).reshape(-1, self.n_columns)
+
+    def cut(self, nodes, column, quantile):
+        return self._cut(nodes, [self.U[self.nodes[node], j] for node, j in zip(nodes, column)], quantile, 0.0)
+
+    def turn(self, nodes, directions, quantile):
+        return self._cut(nodes, [self.U[self.nodes[node]] @ way for node, way in zip(nodes, directions)], quantile, 0.5)
+
+    def _cut(self, nodes, values, quantile, towards):
+        thresholds, left = np.empty(len(nodes)), np.empty(len(nodes), np.intp)
+        for i, (node, v, q) in enumerate(zip(nodes, values, quantile)):
+            below = np.quantile(v, q, method="lower")
+            if below == v.max():
+                below = v[v < below].max(initial=-np.inf) if (v < below).any() else below
+            above = v[v > below].min(initial=np.inf)
+            thresholds[i] = below if not towards else (below + above) / 2
+            self.right[node], left[i] = v > below, (v <= below).sum()
+        return thresholds, left
+
+    def rows(self, nodes):
+        return [self.nodes[node] for node in nodes]
+
+    def divided(self, nodes):
+        sides = [(self.nodes[node], self.right[node]) for node in nodes]
+        return PlainLevel(self.U, [half for rows, right in sides for half in (rows[~right], rows[right])])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 3000), st.integers(1, 5), st.integers(20, 400), st.integers(0, 8), st.integers(0, 1000))
+def test_a_partition_is_that_of_plain_levels(n, d, leaf_rows, levels, seed):
+    rng = np.random.RandomState(seed)
+    U = rng.normal(size=(n, d)) * rng.uniform(0, 2, d) + rng.normal(size=d) * 100
+    U[:, 0] = rng.randint(0, levels + 1, n)
+    expected = grown(PlainLevel(U, [np.arange(n)]), leaf_rows, np.random.RandomState(seed))
+    with pytest.MonkeyPatch.context() as patch:  # several pieces of a node, and several tasks
+        patch.setattr(partition_of_rows, "PIECE_CELLS", 97)
+        patch.setattr(partition_of_rows, "TASK_CELLS", 500)
+        found = random_partition(U, leaf_rows, np.random.RandomState(seed), n_jobs=2)
+    for name in ("feature", "children", "order", "starts"):
+        assert_array_equal(getattr(found, name), getattr(expected, name))
+    for name in ("threshold", "directions"):  # products along directions are rounded in another order
+        assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-9)
+
+
+def test_rows_are_left_as_they_were():
+    U = np.random.RandomState(0).normal(size=(500, 3))
+    before = U.copy()
+    for rows in (U, np.asfortranarray(U)):
+        random_partition(rows, 50, np.random.RandomState(0))
+        assert_array_equal(rows, before)
 
 
 def test_leaves_of_many_queries_are_those_of_each(monkeypatch):
@@ -113,6 +178,24 @@ def test_duplicates_without_a_penalty_still_give_an_answer():
     U = np.zeros((20, 2))
     alpha = solve_leaf(leaf_kernel("matern32", 1.0, U), np.ones((20, 1)), None, 1e-300)
     assert_allclose(leaf_kernel("matern32", 1.0, U) @ alpha, 1.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_leaf_that_is_no_more_after_a_failure_is_evaluated_again(dtype):
+    rng = np.random.RandomState(0)
+    U, R = np.repeat(rng.normal(size=(60, 2)), 5, axis=0), rng.normal(size=(300, 1))  # singular: the first factor fails
+    asked = []
+
+    def again(K):
+        asked.append(leaf_kernel("laplacian_l1", 0.3, U, K, mirrored=False))
+
+    half = leaf_kernel("laplacian_l1", 0.3, U, np.full((300, 300), np.nan, dtype), mirrored=False)
+    whole = leaf_kernel("laplacian_l1", 0.3, U, np.empty((300, 300), dtype))
+    assert np.isnan(half[-1, 0])
+    assert_array_equal(np.triu(half), np.triu(whole))
+    found = solve_leaf(half, R, None, 0.0, again)
+    assert asked
+    assert_array_equal(found, solve_leaf(whole, R, None, 0.0))
 
 
 def test_a_matrix_that_is_not_positive_definite_is_refused():

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, logsumexp, softmax
 
 from ulmus import (
     AdaptiveClassifier,
@@ -15,6 +17,14 @@ from ulmus import (
     NKELMClassifier,
     NKELMOrdinalClassifier,
 )
+from ulmus.engine import Rows
+from ulmus.explain.log_rows import penalty_of
+from ulmus.features.kernels import KernelParameters, gram_matrix
+from ulmus.features.partition import random_partition
+from ulmus.models._effort import EFFORTS
+from ulmus.solvers.local import LocalKernels
+from ulmus.solvers.log_local import fit_log_leaves
+from ulmus.solvers.own_landmarks import landmarks_among
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(80, 3))
@@ -150,14 +160,161 @@ def test_rows_of_log_models_that_are_nearly_certain_are_known_again():
     assert model.local_ is None
     assert np.abs(model.influences(rows[:3], rows, labels)).max() > 0
     with pytest.raises(ValueError, match="not those that the model was fitted to"):
-        model.influences(rows[:3], rows[:300], labels[:300])
+        model.influences(rows[:3], rows, np.roll(labels, 300))
 
 
-def test_local_stages_of_a_log_loss_and_other_rows_are_refused():
+def test_other_rows_are_refused():
     model = NKELMClassifier(20, landmarks=LANDMARKS, loss="log", **KERNEL).fit(X, TWO)
     with pytest.raises(ValueError, match="not those that the model was fitted to"):
         model.influences(NEW, X, ~TWO)
-    local = AdaptiveClassifier(effort="fast", random_state=0).fit(X, TWO)
-    local.fitted_ = replace(local.fitted_, weights=replace(local.fitted_.weights, local=object()))
-    with pytest.raises(ValueError, match="has a local stage behind it"):
-        local.influences(NEW, X, TWO)
+    with pytest.raises(ValueError, match=r"not those that .* fitted to 80 rows, and 79 were given"):
+        model.influences(NEW, X[1:], TWO[1:])
+    times = RNG.choice([1, 2], 80)
+    many = NKELMClassifier(20, landmarks=LANDMARKS, loss="log", **KERNEL).fit(
+        np.repeat(X, times, 0), np.repeat(TWO, times)
+    )
+    assert many.influences(NEW, X, TWO, times).shape == (6, 80)  # weights stand for copies
+
+
+def rough(n=500):
+    """Classes in stripes, which leaves know better than few landmarks."""
+    rng = np.random.RandomState(2)
+    rows = np.column_stack([rng.uniform(-3, 3, n), rng.normal(size=n)])
+    return rows, np.floor(2.5 * rows[:, 0]) % 2 + 0.6 * rng.normal(size=n)
+
+
+def leaf_solution(K, codes, offset, w, ridge):
+    """Scores of ``Σ w log(1 + exp(-t f)) + λ/2 αᵀKα``, f = offset + Kα, by Newton's method; α."""
+    alpha, truth = np.zeros(len(K)), 0.5 * (1 + codes)
+    for _ in range(60):
+        p = expit(offset + K @ alpha)
+        d = w * p * (1 - p)
+        step = np.linalg.solve(d[:, None] * K + ridge * np.eye(len(K)), w * (truth - p) - ridge * alpha)
+        alpha = alpha + step
+    return alpha
+
+
+def by_both_stages(model, ridge, U, codes, w, queries):
+    """Both stages of two classes from scratch, in the view of the model; scores of the queries without trees."""
+    kept = 1 - (0.0 if model.trees_ is None else model.tree_weight_)
+    Phi, at = (np.column_stack([model.map_.transform(V), np.ones(len(V))]) for V in (U, queries))
+    penalty = np.append(np.full(Phi.shape[1] - 1, 1 / model.C_), 0.0)
+    beta, truth = np.append(model.beta_[:, 0], model.intercept_) / kept, 0.5 * (1 + codes)
+    for _ in range(30):
+        p = expit(Phi @ beta)
+        H = Phi.T @ ((w * p * (1 - p))[:, None] * Phi) + np.diag(penalty)
+        beta = beta + np.linalg.solve(H, Phi.T @ (w * (truth - p)) - penalty * beta)
+    out, local = at @ beta, model.local_
+    for partition in () if local is None else local.partitions:
+        home, asked = partition.leaves(U), partition.leaves(queries)
+        for leaf in np.unique(asked):
+            rows = home == leaf
+            both = gram_matrix(
+                local.kernel, np.vstack([U[rows], queries[asked == leaf]]), KernelParameters(local.gamma)
+            )
+            K = both[: rows.sum(), : rows.sum()]
+            alpha = leaf_solution(K, codes[rows], (Phi @ beta)[rows], w[rows], ridge)
+            out[asked == leaf] += both[rows.sum() :, : rows.sum()] @ alpha / len(local.partitions)
+    return out
+
+
+#: Few landmarks and small leaves.
+LEAVES = replace(EFFORTS["default"], landmarks=20, wide_leaf_rows=120, trees=None)
+
+
+def striped(plan):
+    rows, latent = rough()
+    model = AdaptiveClassifier(random_state=0)
+    model._plan = plan
+    return model.fit(rows, latent > 0.5), rows, latent > 0.5
+
+
+def test_rows_leave_both_stages_of_a_log_loss_by_a_step():
+    model, rows, labels = striped(LEAVES)
+    assert model.local_ is not None, "the case has to have a local stage"
+    assert model.local_.partitions[0].n_leaves > 1
+    assert model.trees_ is None
+    codes, w = np.where(labels, 1.0, -1.0), np.ones(len(labels))
+    U = model._learned_coordinates(Rows(model._checked(rows), codes[:, None]))
+    queries = U[:30]
+    leaves = [model.local_.of_partition(k, U) for k in range(len(model.local_.partitions))]
+    first = model.decision_function(rows)[:, None] - np.mean(leaves, axis=0)
+    ridge = penalty_of(model.local_, [expit(first + leaf) for leaf in leaves], Rows(U, codes[:, None]))
+    whole = by_both_stages(model, ridge, U, codes, w, queries)
+    np.testing.assert_allclose(
+        whole, model.decision_function(rows[:30]), atol=0.1 * np.abs(whole).max()
+    )  # leaves are not polished
+    found, real = model.influences(rows[:30], rows, labels), []
+    some = np.arange(0, len(rows), 25)
+    for i in some:
+        rest = np.arange(len(rows)) != i
+        real.append(whole - by_both_stages(model, ridge, U[rest], codes[rest], w[rest], queries))
+    real = np.stack(real, axis=1)
+    assert np.abs(found[:, some] - real).max() < 0.05 * np.abs(real).max()
+    assert np.corrcoef(found[:, some].ravel(), real.ravel())[0, 1] > 0.99
+
+
+def softmax_by_both_stages(model, ridge, U, codes, w, queries):
+    """Both stages of several classes: landmarks by a general minimiser, leaves by the solver of the fit."""
+    Phi, at = (np.column_stack([model.map_.transform(V), np.ones(len(V))]) for V in (U, queries))
+    truth, shape = 0.5 * (1 + codes), (Phi.shape[1], codes.shape[1])
+    penalty = np.append(np.full(shape[0] - 1, 1 / model.C_), 0.0)[:, None]
+
+    def objective(flat):
+        beta = flat.reshape(shape)
+        F = Phi @ beta
+        loss = w @ (logsumexp(F, axis=1) - (truth * F).sum(axis=1)) + 0.5 * (penalty * beta**2).sum()
+        return loss, (Phi.T @ (w[:, None] * (softmax(F, axis=1) - truth)) + penalty * beta).ravel()
+
+    start = np.vstack([model.beta_, model.intercept_]).ravel()
+    beta = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 3_000, "ftol": 1e-14}).x
+    beta = beta.reshape(shape)
+    local = model.local_
+    given = (local.kernel, local.gamma, ridge, U, codes, Phi @ beta, w)
+    alphas, _ = fit_log_leaves(*given, local.partitions, tol=1e-9)
+    return at @ beta + replace(local, alphas=tuple(alphas)).predict(queries)
+
+
+def test_rows_leave_both_stages_of_several_classes_about_as_refits_say():
+    rows, latent = rough()
+    labels = np.digitize(latent, [0.2, 0.8])
+    model = AdaptiveClassifier(random_state=0)
+    model._plan = LEAVES
+    model.fit(rows, labels)
+    assert model.local_ is not None, "the case has to have a local stage"
+    codes = np.where(labels[:, None] == np.arange(3), 1.0, -1.0)
+    U = model._learned_coordinates(Rows(model._checked(rows), codes))
+    assert (landmarks_among(model.local_.U, Rows(U, codes))[1] == np.arange(len(U))).all()  # no copies: the same order
+    leaves = [model.local_.of_partition(k, U) for k in range(len(model.local_.partitions))]
+    first = model.decision_function(rows) - np.mean(leaves, axis=0)
+    ridge = penalty_of(model.local_, [softmax(first + leaf, axis=1) for leaf in leaves], Rows(U, codes))
+    found, real, some = model.influences(rows[:30], rows, labels), [], np.arange(0, len(rows), 50)
+    whole = softmax_by_both_stages(model, ridge, U, codes, np.ones(len(U)), U[:30])
+    for i in some:
+        w = np.ones(len(U))
+        w[i] = 1e-9
+        real.append(whole - softmax_by_both_stages(model, ridge, U, codes, w, U[:30]))
+    real = np.stack(real, axis=1)
+    centred = [a - a.mean(axis=2, keepdims=True) for a in (found[:, some], real)]  # softmax knows differences alone
+    assert np.corrcoef(centred[0].ravel(), centred[1].ravel())[0, 1] > 0.95
+    assert np.isfinite(model.row_values(rows, labels)).all()
+
+
+def test_the_penalty_of_leaves_is_told_by_their_weights():
+    rng = np.random.RandomState(0)
+    U = rng.normal(size=(150, 2))
+    codes = np.where(U[:, :1] * U[:, 1:] + 0.3 * rng.normal(size=(150, 1)) > 0, 1.0, -1.0)
+    offset, weight = 0.3 * U[:, :1], rng.choice([0.5, 1.0, 3.0], 150)
+    partitions = [random_partition(U, 60, np.random.RandomState(k)) for k in range(2)]
+    alphas, _ = fit_log_leaves("rbf", 0.5, 0.7, U, codes, offset, weight, partitions, tol=1e-10)
+    local = LocalKernels("rbf", 0.5, U, tuple(partitions), tuple(alphas))
+    shares = [expit(offset + local.of_partition(k, U)) for k in range(2)]
+    assert penalty_of(local, shares, Rows(U, codes, weight)) == pytest.approx(0.7, rel=1e-4)
+    with pytest.raises(ValueError, match=r"not those that .* leaves of the model do not answer"):
+        penalty_of(local, shares, Rows(U, -codes, weight))
+
+
+def test_leaves_of_many_scores_that_need_too_much_memory_are_refused():
+    model, rows, labels = striped(LEAVES)
+    with pytest.raises(ValueError, match=r"inverses that take .* GB, for 1 scores, and max_memory is 1e-06 GB"):
+        model.set_params(max_memory=1e-6).influences(rows[:2], rows, labels)

@@ -320,3 +320,24 @@ def test_waves_that_cannot_rise_everywhere_are_level_in_any_units():
         assert np.ptp(here.predict(X)) <= np.ptp(y)
         assert here.monotone_violation_ == 0.0
         np.testing.assert_allclose(there.predict(X) * 3e5, here.predict(X), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 5, 6])
+def test_answers_that_are_straight_between_kinks_are_the_same_in_any_units(seed):
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-1, 1, (40, 2))
+    y = X[:, 0] ** 2 + np.sin(3 * X[:, 1]) + 0.3 * rng.normal(size=40)
+    given = {"activation": "relu", "C": 1e3, "monotonic_cst": [1, 0], "fit_intercept": True, "random_state": seed}
+    here, there = (ELMRegressor(40, **given).fit(X, b + unit * y) for b, unit in ((0.0, 1.0), (5000.0, 117.3)))
+    np.testing.assert_allclose((there.predict(X) - 5000.0) / 117.3, here.predict(X), rtol=0, atol=1e-9)
+
+
+def test_of_parallel_steps_one_binds():
+    rng = np.random.RandomState(0)
+    beta, root = rng.normal(size=5), np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    G = -beta + 0.3 * rng.normal(size=(3, 5))
+    single, _ = least_distance(beta, root, G, np.zeros(3))
+    found, binding = least_distance(beta, root, np.vstack([G, 3.0 * G, G / 7.0]), np.zeros(9))
+    np.testing.assert_allclose(found, single, atol=1e-12)
+    assert (np.bincount(np.flatnonzero(binding) % 3, minlength=3) <= 1).all()
+    assert binding.any()

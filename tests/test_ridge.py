@@ -2,6 +2,7 @@
 
 import warnings
 
+import mpmath
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, Ridge
@@ -142,7 +143,7 @@ def test_fitted_values_keep_nine_digits_however_ill_conditioned(log_condition, f
 def test_corrections_restore_the_digits_that_squaring_lost():
     Phi, T = ill_conditioned(200, 20, 6.0), rows(200, 1, seed=1)
     posed = problem(Phi, T, None)
-    plain = solvers.solve_statistics(Statistics.of(Phi, T), None)
+    plain = solvers.NormalEquations(Statistics.of(Phi, T), None, False).solution()
     corrected = fit_gram(posed)
     expected = Phi @ reference.least_squares(Phi, T)[0]
     lost, kept = (relative_error(Phi @ s.beta, expected) for s in (plain, corrected))
@@ -183,3 +184,24 @@ def test_condition_number_is_reported():
     solution = fit_gram(problem(Phi, T, None))
     # LAPACK's estimate is in the 1-norm
     assert 1e6 / 20 <= solution.condition <= 1e6 * 20
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("C", [1e3, 2.0**31])
+def test_in_dual_form_what_leverages_leave_of_1_has_digits_under_a_large_c(C, fit_intercept):
+    rng = np.random.RandomState(0)
+    n, D = 12, 20
+    Phi = np.exp(-6 * np.abs(rng.uniform(-1, 1, (n, 1)) - rng.uniform(-1, 1, D))) / np.sqrt(D)
+    w = rng.randint(1, 4, n).astype(float)
+    solution = fit_dual(problem(Phi, rng.normal(size=(n, 1)), C, w, fit_intercept))
+    leverage, centred = solution.leverage, Phi - solution.leverage.centre
+    with mpmath.workdps(60):
+        F = mpmath.matrix(centred.tolist())
+        inverse = (F.T * mpmath.diag(w.tolist()) * F + mpmath.eye(D) / mpmath.mpf(C)) ** -1
+        along = inverse * F.T
+        exact = [float(1 - w[i] * ((F[i, :] * along[:, i])[0] + leverage.constant)) for i in range(n)]
+        along = np.array(along.tolist(), dtype=float)
+    assert leverage.rows is not None
+    assert C < 1e9 or min(exact) < 1e-6
+    np.testing.assert_allclose(1 - w * leverage(Phi), exact, rtol=1e-4, atol=1e-13)
+    np.testing.assert_allclose(leverage.inverse(centred.T), along, atol=1e-9 * np.abs(along).max())

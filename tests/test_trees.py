@@ -15,6 +15,7 @@ from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.explain.tree_tables import tree_values
 from ulmus.models import _effort
+from ulmus.models._reasons import TrainingRows
 from ulmus.models._trees import best_share, parts_for_trees
 from ulmus.persistence.checks import StateError, check_state
 from ulmus.solvers import boosted
@@ -267,13 +268,59 @@ def test_trees_join_where_they_help_and_are_reported(labels, tmp_path):
     assert model.memory_ > model.trees_.nbytes > 0
 
 
-def test_reasons_count_trees_and_rows_that_leave_are_refused():
+def test_reasons_count_trees():
     X, y = steps(600)
     model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
     found = model.explain(X[:5], X[100:120])
     np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), model.predict(X[:5]), atol=1e-8)
-    with pytest.raises(ValueError, match="boosted trees"):
-        model.influences(X[:5], X, y)
+
+
+@pytest.mark.parametrize("labels", [None, 2, 3])
+def test_rows_leave_the_kernels_and_trees_are_held_fixed(labels):
+    X, y = steps(600)
+    kind, target = ulmus.AdaptiveRegressor, y
+    if labels:
+        kind, target = ulmus.AdaptiveClassifier, np.digitize(y, [0.5, 1.5] if labels == 3 else [0.5])
+    model, without = kind(effort="fast", random_state=0), kind(effort="fast", random_state=0)
+    without._plan = replace(SMALL, trees=None)  # the same kernels, which tests of influences compare with refits
+    for each in (model, without):
+        each.fit(X, target)
+    assert model.trees_ is not None
+    with pytest.warns(ulmus.PartWarning, match=f"boosted trees, {100 * model.tree_weight_:.0f} % of the scores"):
+        found = model.influences(X[:5], X, target)
+    expected = (1 - model.tree_weight_) * without.influences(X[:5], X, target)
+    np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+    with pytest.raises(ValueError, match="not those that the model was fitted to"):
+        model.influences(X[:5], X, np.roll(target, 300))
+
+
+@pytest.mark.parametrize("labels", [None, 2, 3])
+def test_rows_are_missed_by_trees_that_did_not_see_them(labels):
+    X, y = steps(600)
+    rng = np.random.RandomState(1)
+    wrong = rng.choice(600, 30, replace=False)
+    kind, target = ulmus.AdaptiveRegressor, y.copy()
+    if labels:
+        kind, target = ulmus.AdaptiveClassifier, np.digitize(y, [0.5, 1.5] if labels == 3 else [0.5])
+        target[wrong] = (target[wrong] + 1) % labels
+    else:
+        target[wrong] += 2.0
+    model = kind(effort="fast", random_state=0).fit(X, target)
+    assert model.trees_ is not None
+    known = TrainingRows.of(model, X, target)
+    beside = known.leaving
+    answers = beside.grown()
+    assert not np.isnan(answers).any()
+    mixed = (1 - beside.share) * (known.rows.T - beside.kernels.left_out) + beside.share * answers
+    np.testing.assert_allclose(known.rows.T - beside.left_out, mixed, atol=1e-9)
+    pairs, alone = beside.left_out_pairs(slice(3, 9)), beside.kernels.left_out_pairs(slice(3, 9))
+    through = (1 - beside.share) * (alone - beside.kernels.left_out[3:9, None])
+    np.testing.assert_allclose(pairs - beside.left_out[3:9, None], through, atol=1e-9)
+    values = model.row_values(X, target)
+    assert len(np.intersect1d(np.argsort(values)[:30], wrong)) >= 24
+    fitted = model.trees_.predict(model._learned_coordinates(known.rows), 1) / beside.share  # which saw the targets
+    missed = [np.abs(known.rows.T - each)[wrong].mean() for each in (answers, fitted + model._units(known.rows)[0])]
+    assert missed[0] > missed[1]
 
 
 @pytest.mark.parametrize("labels", [None, 3])

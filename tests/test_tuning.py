@@ -20,6 +20,7 @@ from ulmus import (
     NystromMap,
     datasets,
 )
+from ulmus.backend import Host
 from ulmus.codings import MARGIN, OneVsAll, Plain
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters
@@ -98,6 +99,21 @@ def test_leverage_of_a_solution_gives_the_same_leave_one_out(problem, intercept,
         rest = np.arange(len(X)) != i
         beta, b = weighted_ridge(F[rest], T[rest], w[rest], 4.0, intercept)
         np.testing.assert_allclose(P[i], F[i] @ beta + b, rtol=1e-7, atol=1e-8)
+
+
+def test_losses_of_a_search_have_digits_where_models_pass_through_few_rows():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(66, 4))
+    T = np.sin(X[:, :1]) * X[:, 1:2]
+    features, rows = NystromMap(kernel="matern32", gamma=0.1, landmarks="all").fit(X), Rows(X, T)
+    assert 1e5 < features.condition_ < 1.5e6  # which large tables are summed with before they are whitened
+    scorer = Host(1).scorer(rows, Plain.of(T, None), True, "squared", None)
+    found = scorer.trial("C", 0.1, features, scorer.summarise(features), np.arange(10.0, 31.0, 4.0))
+    cross = CrossKernel("matern32", X, KernelParameters(0.1))
+    for C, loss in zip(found.C, found.loss, strict=True):
+        exact = fit_kernel_ridge(cross, rows, C, fit_intercept=True, n_last=66)
+        error = T - leave_out(T, exact.residual, exact.remainder)
+        assert_allclose(loss, np.mean(error**2) / np.var(T), rtol=1e-6)
 
 
 @pytest.mark.parametrize("intercept", [False, True])

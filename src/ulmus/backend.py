@@ -32,6 +32,7 @@ from ulmus.solvers.nystrom_ridge import (
     summed_form,
 )
 from ulmus.solvers.ridge import Gradient, Precision, Problem, Solution, fit_ridge, fit_sums
+from ulmus.solvers.round_off import FEWEST
 from ulmus.solvers.softmax import LogProblem
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning import Scorer
@@ -75,9 +76,14 @@ class Host:
         return Scorer(rows, coding, self.scoring_statistics, fit_intercept, **options, **more)
 
     def scoring_statistics(self, features: Any, rows: Rows) -> Statistics:
-        """Sums by which models are compared; the weights of the one that is chosen are corrected."""
-        limit = {"limit": SOUND} if isinstance(features, NystromMap | KeptMap) else {}
-        return self.statistics(features, rows, **limit)
+        """Sums by which models are compared; the weights of the one that is chosen are corrected.
+
+        Few rows are white before they are squared: models may pass through them, and what is left without a row is then
+        as small as 1/C, which the round-off of sums must not reach.
+        """
+        if not isinstance(features, NystromMap | KeptMap):
+            return self.statistics(features, rows)
+        return self.statistics(features, rows, limit=SOUND if len(rows) >= FEWEST else 1.0)
 
     def kept(self, features: NystromMap, rows: Rows) -> tuple[Any, Rows]:
         """Map and rows for several passes: with kernel values evaluated once, where they fit in memory."""
@@ -147,7 +153,7 @@ class Host:
 
     def partition(self, U: np.ndarray, leaf_rows: int, rng: np.random.RandomState) -> Partition:
         """A random partition of rows into leaves of at most this many."""
-        return random_partition(U, leaf_rows, rng)
+        return random_partition(U, leaf_rows, rng, self.n_jobs)
 
     def fit_leaves(
         self,

@@ -47,3 +47,7 @@ class DriftWarning(DataWarning):
 
 class DuplicateWarning(DataWarning):
     """Rows held out are copies of rows of the training, so that scores flatter."""
+
+
+class PartWarning(UserWarning):
+    """An answer is about a part of the model, and the rest is held as it is; the message says which."""

@@ -139,8 +139,8 @@ class Spread:
         curves = self.rows.curves
         return New(P, variance, (), X, curves.knots(curves(X, P, features), self.rows.weight))
 
-    def like(self, asked: IntervalRequest, X: Any, names: Any, features: Any, seen: Callable[[Any], Any]) -> Likeness:
-        """Which of the rows left out speak for new rows X; ``names`` are those of their columns."""
+    def like(self, asked: IntervalRequest, X: Any, show: Any, features: Any, seen: Callable[[Any], Any]) -> Likeness:
+        """Which of the rows left out speak for new rows X; ``show`` tells what they are in the user's frame, if any."""
         if asked.groups is None and asked.shift is None:
             return Likeness()
         if self.rows is None or self.rows.X is None:
@@ -148,12 +148,14 @@ class Spread:
                 "groups and shift need the rows that were left out, which files from earlier versions lack; fit again"
             )
         old, weight = self.rows.X, self.rows.weight
-        labels = (
-            (None, None) if asked.groups is None else (group_labels(asked.groups, each, names) for each in (old, X))
-        )
-        ratios: Any = (None, None)
+        labels: tuple[Any, ...] = (None, None)
+        ratios: tuple[Any, ...] = (None, None)
+        shown = [None if show is None else show(each) for each in (old, X)]
+        both = list(zip((old, X), shown, strict=True))
+        if asked.groups is not None:
+            labels = tuple(group_labels(asked.groups, *each) for each in both)
         if callable(asked.shift):
-            ratios = (checked_ratio(asked.shift(each), each.shape[0]) for each in (old, X))
+            ratios = tuple(checked_ratio(asked.shift(M if s is None else s.native), M.shape[0]) for M, s in both)
         elif asked.shift is not None:
             small = coarse(features, Scale.size_for(seen(old), None))
             if small is None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ulmus.calibration.conformal import borne
 from ulmus.calibration.shift import effective_count
+from ulmus.features.shown import Shown, named
 
 
 @dataclass(frozen=True)
@@ -52,18 +53,28 @@ class Likeness:
         return 1.0 if self.new_ratio is None else self.new_ratio[rows]
 
 
-def group_labels(groups: Any, X: Any, names: Any) -> np.ndarray:
-    """A label for every row, by a column (its number, or its name among these), several columns, or a function."""
+def group_labels(groups: Any, X: Any, shown: Shown | None = None) -> np.ndarray:
+    """A label for every row, by a column (its number, or its name in a frame), several columns, or a function.
+
+    Rows that the user has in a frame are ``shown`` as such.
+    """
     if callable(groups):
-        labels = np.asarray(groups(X))
+        labels = np.asarray(groups(X if shown is None else shown.native))
         if labels.shape[:1] != X.shape[:1]:
             raise ValueError(f"groups gave {len(labels)} labels for {X.shape[0]} rows")
-        return labels if labels.ndim == 1 else np.unique(labels, axis=0, return_inverse=True)[1]
+        return named(labels) if labels.ndim == 1 else np.unique(labels, axis=0, return_inverse=True)[1]
     columns = list(groups) if isinstance(groups, list | tuple) else [groups]
-    places = [_place(column, X.shape[1], names) for column in columns]
-    values = X[:, places]
-    values = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
-    return values[:, 0] if len(places) == 1 else np.array(["\t".join(map(str, row)) for row in values.tolist()])
+    names = None if shown is None else shown.names
+    places = [_place(column, X.shape[1] if names is None else len(names), names) for column in columns]
+    if shown is not None:
+        values = [shown.labels(place) for place in places]
+    else:
+        taken = X[:, places]
+        values = list((taken.toarray() if hasattr(taken, "toarray") else np.asarray(taken)).T)
+    if len(places) == 1:
+        return values[0]
+    each = zip(*(column.tolist() for column in values), strict=True)
+    return np.array([", ".join(map(str, row)) for row in each])
 
 
 def _place(column: Any, width: int, names: Any) -> int:

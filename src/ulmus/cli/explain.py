@@ -146,6 +146,9 @@ def _by_rows(asked: Asked) -> Tables:
     import pyarrow as pa
 
     targets, known, kept = asked.training(asked.given["train"])
+    note = "predictions with the training rows behind them"
+    if known.trees:
+        note += f" (boosted trees, {100 * known.trees:.0f} % of the scores, are held fixed)"
     step = max(1, 2_000_000 // (len(targets) * known.rows.T.shape[1]))
     for batch, X in asked.batches():
         names = row_names(batch, asked.schema)
@@ -171,10 +174,7 @@ def _by_rows(asked: Asked) -> Tables:
                 f"{_shown(asked)} without it": found[row, j],
                 "effect": effect[row, j],
             }
-            yield pa.table(columns | {name: _array(column[j]) for name, column in kept.items()}), len(part), _INFLUENCES
-
-
-_INFLUENCES = "predictions with the training rows behind them"
+            yield pa.table(columns | {name: _array(column[j]) for name, column in kept.items()}), len(part), note
 
 
 def _by_values(asked: Asked) -> Tables:

@@ -1,5 +1,6 @@
 r"""Exact kernel ridge on the device: one n × n matrix, filled and factored in place."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from ulmus.devices.tensors import DeviceRows
 from ulmus.devices.triangles import BLOCK, cholesky_in_place, solve_lower, solve_upper
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel
-from ulmus.solvers.kernel_ridge import DualSolution, bordered, fit_kernel_ridge, without_folds
+from ulmus.solvers.kernel_ridge import DualSolution, bordered, fit_distinct, on_distinct_rows, without_folds
 
 
 def fit_on_device(
@@ -24,7 +25,23 @@ def fit_on_device(
     n_jobs: int | None,
     last_folds: np.ndarray | None = None,
 ) -> DualSolution:
-    """:func:`ulmus.solvers.kernel_ridge.fit_kernel_ridge` on the device; what is not definite goes to the CPU."""
+    """:func:`ulmus.solvers.kernel_ridge.fit_kernel_ridge` on the device."""
+    solve = partial(_fit_distinct, accelerator, C=C, fit_intercept=fit_intercept, n_jobs=n_jobs)
+    return on_distinct_rows(solve, cross, rows, n_last, last_folds)
+
+
+def _fit_distinct(
+    accelerator: Accelerator,
+    cross: CrossKernel,
+    rows: Rows,
+    n_last: int,
+    last_folds: np.ndarray | None,
+    *,
+    C: float,
+    fit_intercept: bool,
+    n_jobs: int | None,
+) -> DualSolution:
+    """:func:`ulmus.solvers.kernel_ridge.fit_distinct` on the device; what is not definite goes to the CPU."""
     torch, n, m = accelerator.torch, len(rows), min(n_last, len(rows))
     most = int((max(0.0, accelerator.free_bytes() - 2**30) / 8) ** 0.5)
     accelerator.require(
@@ -48,8 +65,7 @@ def fit_on_device(
         )
     if not cholesky_in_place(torch, A):
         del A
-        options: Any = {"fit_intercept": fit_intercept, "n_last": n_last, "last_folds": last_folds, "n_jobs": n_jobs}
-        return fit_kernel_ridge(cross, rows, C, **options)
+        return fit_distinct(cross, rows, n_last, last_folds, C=C, fit_intercept=fit_intercept, n_jobs=n_jobs)
     T = rows.T.astype(np.float64)
     mean = T.mean(axis=0) if fit_intercept else np.zeros(T.shape[1])  # of which α knows nothing
     T -= mean

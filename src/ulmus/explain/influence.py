@@ -56,10 +56,15 @@ def check_log_rows(model: LeavesRows, X: Any, T: np.ndarray, scores: Any, shares
 
 def _refuse(off: float, size: float, within: float) -> None:
     if not off <= within * size:
-        raise ValueError(
-            "the rows, targets and weights that were given are not those that the model was fitted to: answers that "
-            f"follow from them are off by {off:.2g}, of answers up to {size:.2g}. Pass all rows of the last fit"
-        )
+        raise other_rows(f"answers that follow from them are off by {off:.2g}, of answers up to {size:.2g}")
+
+
+def other_rows(why: str) -> ValueError:
+    """The error about rows that are not those of the fit."""
+    return ValueError(
+        f"the rows, targets and weights that were given are not those that the model was fitted to: {why}. Pass all "
+        "rows of the last fit"
+    )
 
 
 def row_values(model: LeavesRows, T: np.ndarray, w: np.ndarray, loss: Loss) -> np.ndarray:

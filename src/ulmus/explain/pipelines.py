@@ -12,7 +12,7 @@ from ulmus.explain.columns import sources
 from ulmus.explain.explanation import Explanation
 from ulmus.explain.game import Game
 from ulmus.explain.values import explained
-from ulmus.features.frames import columns_of, frame_of
+from ulmus.features.frames import columns_of, frame_of, values_of
 
 
 def explain(estimator: Any, X: Any, background: Any = None, **options: Any) -> Explanation:
@@ -84,7 +84,7 @@ def _padded(found: Explanation, wide: int) -> dict[str, Any]:
 def table_of(X: Any) -> tuple[list[str], np.ndarray]:
     frame = frame_of(X)
     if frame is not None:
-        return [str(name) for name in frame.columns], np.asarray(frame.to_numpy(), dtype=object)
+        return [str(name) for name in frame.columns], np.asarray(values_of(frame), dtype=object)
     X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     return [f"x{j}" for j in range(X.shape[1])], X
 

@@ -7,9 +7,10 @@ are fitted to :math:`r_j + c_i(x_j)\,\epsilon_i`, and row i leaves them too. In 
 .. math:: \ell_{-i}(x) = \ell(x) + \epsilon_i\,(k_x B\,c_i) - (k_x B)_i\,\eta_i,
 
 with the left-out residual :math:`\eta_i` of row i in its leaf, for the changed targets. View, landmarks, C, partitions,
-widths and penalties stay as they are.
+widths and penalties stay as they are. Leaves may have targets and weights of their own, as those of a log loss have.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +22,20 @@ from ulmus.solvers.local import LocalKernels, leaf_kernel
 
 
 @dataclass(frozen=True)
+class LeafTargets:
+    """What the leaves of a partition are fitted to, beside the global model: targets ``[row, output]`` and weights."""
+
+    target: np.ndarray
+    weight: np.ndarray
+
+
+@dataclass(frozen=True)
 class _Leaf:
-    """Rows of a leaf, ``B``, and residuals of the rows when they are left out of both stages."""
+    """Rows of a leaf, ``B``, their targets, and residuals of the rows when they are left out of both stages."""
 
     rows: np.ndarray
     B: np.ndarray
+    target: np.ndarray
     left_out: np.ndarray
 
 
@@ -39,18 +49,19 @@ class TwoStages:
     partitions: tuple[dict[int, _Leaf], ...]
 
     @classmethod
-    def of(cls, smoother: Smoother, local: LocalKernels, U: np.ndarray, w: np.ndarray) -> "TwoStages":
-        """Fit the leaves again to the training coordinates ``U``, copies apart."""
-        assert local.ridge is not None
+    def of(
+        cls, smoother: Smoother, local: LocalKernels, U: np.ndarray, ridge: float, fits: Sequence[LeafTargets]
+    ) -> "TwoStages":
+        """Fit the leaves again to the training coordinates ``U``, copies apart; ``fits`` has one for each partition."""
         parts = []
-        for partition in local.partitions:
+        for partition, fit in zip(local.partitions, fits, strict=True):
             number = partition.leaves(U)
             leaves = {}
             for leaf in np.unique(number):
                 rows = np.flatnonzero(number == leaf)
-                K = leaf_kernel(local.kernel, local.gamma, U[rows])
-                K[np.diag_indices_from(K)] += local.ridge / w[rows]
-                leaves[int(leaf)] = _leaf(smoother, rows, np.linalg.inv(K), local.ridge / w[rows])
+                K, penalty = leaf_kernel(local.kernel, local.gamma, U[rows]), ridge / fit.weight[rows]
+                K[np.diag_indices_from(K)] += penalty
+                leaves[int(leaf)] = _leaf(smoother, rows, np.linalg.inv(K), fit.target[rows], penalty)
             parts.append(leaves)
         return cls(smoother, local, U, tuple(parts))
 
@@ -58,7 +69,7 @@ class TwoStages:
         """Scores of coordinates, from the targets."""
         out = self.smoother.weights(X) @ T
         for leaf, queries, kB in self._leaves_of(X):
-            out[queries] += kB @ self.smoother.residual[leaf.rows] / len(self.partitions)
+            out[queries] += kB @ leaf.target / len(self.partitions)
         return out
 
     def effects(self, X: np.ndarray) -> np.ndarray:
@@ -98,14 +109,13 @@ class TwoStages:
         return self.left_out[rows, None] + change
 
 
-def _leaf(smoother: Smoother, rows: np.ndarray, B: np.ndarray, ridge: np.ndarray) -> _Leaf:
+def _leaf(smoother: Smoother, rows: np.ndarray, B: np.ndarray, r: np.ndarray, ridge: np.ndarray) -> _Leaf:
     s = smoother
     H = -ridge[:, None] * B  # K B = I − λ W⁻¹ B
     H[np.diag_indices_from(H)] += 1.0
     right, epsilon = s.right[:, rows], s.left_out[rows]
     own = 1.0 - s.remainder[rows]  # c_i(x_i)
     moved = np.einsum("ij,ji->i", H @ s.own[rows], right) + H.sum(axis=1) * s.offset[rows]  # (K B c_i)_i
-    r = s.residual[rows]
     target = r + own[:, None] * epsilon
     fitted = H @ r + moved[:, None] * epsilon
-    return _Leaf(rows, B, (target - fitted) / np.maximum(ridge * B.diagonal(), TINY)[:, None])
+    return _Leaf(rows, B, r, (target - fitted) / np.maximum(ridge * B.diagonal(), TINY)[:, None])

@@ -111,6 +111,17 @@ def columns_of(frame: nw.DataFrame[Any] | None) -> dict[str, Any]:
     return {} if frame is None else dict(zip(frame.columns, frame.iter_columns(), strict=True))
 
 
+def values_of(frame: nw.DataFrame[Any]) -> np.ndarray:
+    """All values of a frame; columns of different types share none but that of objects."""
+    if all(dtype.is_numeric() for dtype in frame.schema.values()):
+        return np.asarray(frame.to_numpy())
+    out = np.empty(frame.shape, dtype=object)
+    for j, column in enumerate(frame.iter_columns()):
+        for i, value in enumerate(column.to_list()):  # which may be a list itself
+            out[i, j] = value
+    return out
+
+
 def kind_of(column: Any) -> str:
     """What the type of a column of a frame says."""
     if column.dtype.is_numeric():

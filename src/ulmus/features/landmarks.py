@@ -74,10 +74,15 @@ def _uniform(draw: Draw) -> np.ndarray:
 
 
 def _all(draw: Draw) -> np.ndarray:
-    """Every row once, in order: the exact kernel, for small tables and for comparison. Copies are as a weight."""
+    """Every row once: the exact kernel, for small tables and for comparison. Copies are as a weight.
+
+    Their order is that of keys which know neither the order of rows nor that of columns: where landmarks depend on
+    others, those that come first are kept.
+    """
     rows = np.arange(draw.X.shape[0]) if draw.weight is None else np.flatnonzero(draw.weight)
-    first = np.unique(row_keys(draw.X[rows], 0), return_index=True)[1]
-    return dense(draw.X[rows[np.sort(first)]], np.float64)
+    keys, first = np.unique(row_keys(draw.X[rows], 0), return_index=True)
+    Z = dense(draw.X[rows[first]], np.float64)
+    return np.asarray(Z[np.lexsort((keys, row_keys(np.sort(Z, axis=1), 0)))])
 
 
 def _kmeans(draw: Draw) -> np.ndarray:

@@ -1,8 +1,8 @@
 """Random kd-partitions: rows that are near each other share a leaf, and every query finds its leaf."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,11 @@ QUERIES = 2**16
 CUT = (0.4, 0.6)
 #: A cut that leaves less than this share on one side (ties) is replaced by one along a random direction.
 LOPSIDED = 0.2
+#: Numbers that are looked at together while they are in cache, and those that are worth a task of a thread.
+PIECE_CELLS, TASK_CELLS = 2**15, 2**18
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -90,13 +95,13 @@ class Level(Protocol):
         """The halves of some nodes, each where it was cut last: the left one, then the right one."""
 
 
-def random_partition(U: np.ndarray, leaf_rows: int, rng: np.random.RandomState) -> Partition:
+def random_partition(U: np.ndarray, leaf_rows: int, rng: np.random.RandomState, n_jobs: int | None = -1) -> Partition:
     """Cut the rows until no leaf holds more than ``leaf_rows`` of them.
 
     A column is drawn in proportion to its deviation within the node, and cut at a random quantile near the median.
     Rows that are all equal cannot be cut and stay together.
     """
-    return grown(RowsOfLevel(U, [np.arange(len(U))]), leaf_rows, rng)
+    return grown(RowsOfLevel.root(U, n_jobs), leaf_rows, rng)
 
 
 def grown(level: Level, leaf_rows: int, rng: np.random.RandomState) -> Partition:
@@ -192,53 +197,102 @@ def _cuts(
 
 
 class RowsOfLevel:
-    """A level in memory: the rows of every node."""
+    """A level in memory: columns of the rows, node after node; the halves of a node take its place."""
 
-    def __init__(self, U: np.ndarray, rows: list[np.ndarray]) -> None:
-        self.U, self._rows, self.dtype, self.n_columns = U, rows, U.dtype, U.shape[1]
-        self._right: dict[int, np.ndarray] = {}
+    def __init__(self, W: np.ndarray, order: np.ndarray, starts: np.ndarray, sizes: np.ndarray, n_jobs: int | None):
+        self.W, self.order, self.starts, self._sizes, self.n_jobs = W, order, starts, sizes, n_jobs
+        self.dtype, self.n_columns = W.dtype, len(W)
+        self._halves: dict[int, tuple[np.ndarray, int]] = {}
+
+    @classmethod
+    def root(cls, U: np.ndarray, n_jobs: int | None) -> "RowsOfLevel":
+        """All rows in one node."""
+        zero = np.zeros(1, np.intp)
+        return cls(np.array(U.T, order="C"), np.arange(len(U)), zero, zero + len(U), n_jobs)
 
     @property
     def sizes(self) -> np.ndarray:
-        return np.array([len(rows) for rows in self._rows], np.intp)
+        return self._sizes
+
+    def _place(self, node: int) -> slice:
+        return slice(self.starts[node], self.starts[node] + self._sizes[node])
+
+    def _each(self, work: Callable[[Item], Result], items: Sequence[Item], cells: Any) -> Iterator[Result]:
+        """Work on every item, threads on several at once: each of them has so many numbers to look at."""
+        ends = np.cumsum(cells)
+        groups = np.split(np.arange(len(items)), np.flatnonzero(np.diff(ends // TASK_CELLS)) + 1) if len(items) else []
+        for found in engine.ordered_map(lambda group: [work(items[i]) for i in group], groups, self.n_jobs):
+            yield from found
 
     def deviations(self, nodes: np.ndarray) -> np.ndarray:
-        """Deviation of every column in some nodes."""
-        return np.array([self.U[self._rows[node]].std(axis=0) for node in nodes]).reshape(-1, self.n_columns)
+        """Deviation of every column in some nodes: of differences to the first row, so that equal values have none."""
+        length = max(1, PIECE_CELLS // self.n_columns)
+        pieces = [(i, piece) for i, node in enumerate(nodes) for piece in engine.pieces(self._sizes[node], length)]
+
+        def sums(each: tuple[int, slice]) -> tuple[int, np.ndarray, np.ndarray]:
+            (i, piece), start = each, self.starts[nodes[each[0]]]
+            Z = self.W[:, start + piece.start : start + piece.stop] - self.W[:, start, None]
+            return i, Z.sum(axis=1), np.einsum("ij,ij->i", Z, Z)
+
+        mean, square = np.zeros((2, len(nodes), self.n_columns))
+        cells = [self.n_columns * (piece.stop - piece.start) for _, piece in pieces]
+        for i, first, second in self._each(sums, pieces, cells):
+            mean[i] += first
+            square[i] += second
+        count = self._sizes[nodes, None]
+        mean /= count
+        return np.sqrt(np.maximum(square / count - mean**2, 0.0))
 
     def cut(self, nodes: np.ndarray, column: np.ndarray, quantile: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Thresholds at these quantiles of a column, and how many rows go left."""
-        threshold, left = np.empty(len(nodes)), np.empty(len(nodes), np.intp)
-        for i, node in enumerate(nodes.tolist()):
-            threshold[i], right = _at_quantile(self.U[self._rows[node], column[i]], quantile[i])
-            self._right[node], left[i] = right, len(right) - np.count_nonzero(right)
-        return threshold, left
+        return self._cut(nodes, lambda i: self.W[column[i], self._place(nodes[i])], quantile)
 
     def turn(self, nodes: np.ndarray, directions: np.ndarray, quantile: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        threshold, left = np.empty(len(nodes)), np.empty(len(nodes), np.intp)
-        for i, node in enumerate(nodes.tolist()):
-            values = np.einsum("ij,j->i", self.U[self._rows[node]], directions[i])
-            threshold[i], right = _at_quantile(values, quantile[i])
-            # between two rows: the product is not the same to the last digit wherever it is computed
-            threshold[i] = (threshold[i] + values[right].min(initial=np.inf)) / 2
-            self._right[node], left[i] = right, len(right) - np.count_nonzero(right)
-        return threshold, left
+        def along(i: int) -> np.ndarray:
+            return np.einsum("ji,j->i", self.W[:, self._place(nodes[i])], directions[i])
+
+        # between two rows: the product is not the same to the last digit wherever it is computed
+        return self._cut(nodes, along, quantile, between=True)
+
+    def _cut(
+        self, nodes: np.ndarray, values_of: Callable[[int], np.ndarray], quantile: np.ndarray, between: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        def work(i: int) -> tuple[float, np.ndarray, int]:
+            values = values_of(i)
+            threshold, right = _at_quantile(values, quantile[i])
+            if between:
+                threshold = (threshold + values[right].min(initial=np.inf)) / 2
+            left = np.flatnonzero(~right)
+            return threshold, np.concatenate([left, np.flatnonzero(right)]), len(left)
+
+        found = list(self._each(work, range(len(nodes)), self._sizes[nodes]))
+        self._halves |= {node: (order, left) for node, (_, order, left) in zip(nodes.tolist(), found, strict=True)}
+        return np.array([each[0] for each in found]), np.array([each[2] for each in found], np.intp)
 
     def rows(self, nodes: np.ndarray) -> list[np.ndarray]:
-        return [self._rows[node] for node in nodes.tolist()]
+        return [self.order[self._place(node)].copy() for node in nodes]
 
     def divided(self, nodes: np.ndarray) -> "RowsOfLevel":
-        """The halves of some nodes."""
-        halves = list[np.ndarray]()
-        for node in nodes.tolist():
-            rows, right = self._rows[node], self._right[node]
-            halves += [rows[~right], rows[right]]
-        return RowsOfLevel(self.U, halves)
+        """The halves of some nodes; this level is no more."""
+        halves = [self._halves[node] for node in nodes.tolist()]
+
+        def sort(each: tuple[int, int]) -> None:
+            i, j = each
+            values = self.order[self._place(nodes[i])] if j < 0 else self.W[j, self._place(nodes[i])]
+            values[:] = values.take(halves[i][0])
+
+        each = [(i, j) for i in range(len(nodes)) for j in range(-1, self.n_columns)]
+        for _ in self._each(sort, each, np.repeat(self._sizes[nodes], self.n_columns + 1)):
+            pass
+        starts, sizes, left = self.starts[nodes], self._sizes[nodes], np.array([n for _, n in halves], np.intp)
+        starts, sizes = np.column_stack([starts, starts + left]), np.column_stack([left, sizes - left])
+        return RowsOfLevel(self.W, self.order, starts.ravel(), sizes.ravel(), self.n_jobs)
 
 
 def _at_quantile(values: np.ndarray, quantile: float) -> tuple[float, np.ndarray]:
     """A threshold at this quantile, and which values lie above it; the largest value is never the threshold."""
-    threshold = np.quantile(values, quantile, method="lower")
+    place = int(quantile * (len(values) - 1))
+    threshold = np.partition(values, place)[place]
     top = values.max()
     if threshold == top:
         below = values[values < top]

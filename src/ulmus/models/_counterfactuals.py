@@ -1,6 +1,8 @@
 """Counterfactuals of a model: sees to rows, ranges and what is asked; the search is in ``explain``."""
 
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
@@ -13,7 +15,7 @@ from ulmus.codings import OneVsAll
 from ulmus.exceptions import DataWarning
 from ulmus.features.frames import columns_of, frame_of, kind_of
 from ulmus.labels import refuse_several
-from ulmus.models._games import game_of, placed, slopes_of
+from ulmus.models._games import game_of, slopes_of
 
 #: Steps, in deviations, by which the slope of a coordinate along its input is taken.
 STEP = 1e-6
@@ -129,25 +131,12 @@ class _Table:
         self.whole = np.array(
             [bool((c[np.isfinite(c)] == np.round(c[np.isfinite(c)])).all()) for c in self.known.T], bool
         )
-        self.scores = self.game.score(self.game.see(data))
-        self.encoded = None if self.frame is None else self._encoded()
-
-    def _encoded(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Both tables as numbers, and the inputs behind their columns; None where numbers are not taken as they are.
-
-        A frame of one row, read again for every question, takes longer than the answer does.
-        """
-        fit: Any = self.model._now().weights
-        encoder = fit.columns.encoder if hasattr(fit, "columns") else None
-        if encoder is None:
-            return None
-        mine, theirs = (np.asarray(encoder.transform(T), dtype=np.float64) for T in (self.X, self.data))
-        for k, place in enumerate(self.numeric):
-            own = np.flatnonzero(fit.columns.sources == place)
-            pairs = ((mine, self.numbers), (theirs, self.known))
-            if any(not np.array_equal(E[:, [c]], N[:, [k]], equal_nan=True) for c in own for E, N in pairs):
-                return None
-        return mine, theirs, fit.columns.sources
+        self.integer = np.array(
+            [self.frame is not None and self.mine[names[j]].dtype.is_integer() for j in self.numeric]
+        )
+        self.encoded = _Encoded.of(model, X, data, self.numeric, self.other)
+        seen = self.game.see(data) if self.encoded is None else self.encoded.see(self.encoded.data)
+        self.scores = self.game.score(seen)
 
     def changed(self, i: int, wanted: Any) -> Any:
         """The nearest row to the i-th that is on the wanted side."""
@@ -156,7 +145,7 @@ class _Table:
         own = self.numbers[i]
         mine = self.game.score(self.game.see(_rows(self.X, [i])))[0]
         if wanted(mine[None], mine)[0] >= 0:
-            return _rows(self.X, [i])
+            return self._row(i, i, own[None], np.zeros((1, len(self.other)), int))
         there = np.flatnonzero(wanted(self.scores, mine) >= 0)
         if not len(there):
             raise ValueError("no row of data is on the other side, so that nothing says what is possible there")
@@ -195,7 +184,9 @@ class _Table:
             return out
         columns = dict(self.mine)  # in their order; those that change are replaced
         for k, place in enumerate(self.numeric):
-            columns[self.names[place]] = of_kind(self.mine[self.names[place]], N[:, k], self.frame.implementation)
+            made = of_kind(self.mine[self.names[place]], N[:, k], self.frame.implementation)
+            exact = self.integer[k] and self.whole[k] and np.isfinite(self.numbers[:, k]).all()
+            columns[self.names[place]] = made.cast(self.mine[self.names[place]].dtype) if exact else made
         for place in np.setdiff1d(np.arange(len(self.names)), self.numeric):
             name = self.names[place]
             taken = place in self.other and takes[0, np.flatnonzero(self.other == place)[0]]
@@ -204,13 +195,7 @@ class _Table:
 
     def _seen(self, i: int, j: int, N: np.ndarray, takes: np.ndarray) -> np.ndarray:
         if self.encoded is not None:
-            mine, theirs, sources = self.encoded
-            out = np.repeat(mine[[i]], len(N), axis=0)
-            taken = np.isin(sources, self.other[takes[0] > 0])
-            out[:, taken] = theirs[j, taken]
-            for k, place in enumerate(self.numeric):
-                out[:, sources == place] = np.where(np.isfinite(self.numbers[i, k]), N[:, [k]], np.nan)
-            return placed(self.model, out)
+            return self.encoded.seen(i, j, np.where(np.isfinite(self.numbers[i]), N, np.nan), takes[0])
         if self.frame is None or self.values is None:
             return self.game.see(self._row(i, j, N, takes))
         out = np.repeat(self.values[[i]], len(N), axis=0)
@@ -233,6 +218,47 @@ class _Table:
         total = np.bincount(self.game.owner, weights=move, minlength=len(self.names))[self.numeric]
         width = ends[0] - ends[1]
         return np.divide(total, width, out=np.zeros_like(total), where=width > 0)
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """Rows and data as the numbers that an encoder makes of frames, so that no frame is made for every trial.
+
+    ``numeric`` are the columns of the numbers that are ``used``, ``other`` those of each other input that may change.
+    """
+
+    X: np.ndarray
+    data: np.ndarray
+    numeric: np.ndarray
+    used: np.ndarray
+    other: list[np.ndarray]
+    see: Callable[[np.ndarray], np.ndarray]
+
+    @classmethod
+    def of(cls, model: Any, X: Any, data: Any, numeric: np.ndarray, other: np.ndarray) -> "_Encoded | None":
+        """None where there is no encoder, or numbers do not stay what they are in one column each (or none)."""
+        fit = model._now().weights
+        encoder = getattr(getattr(fit, "columns", None), "encoder", None)
+        if encoder is None:
+            return None
+        kinds, sources = encoder.kinds_, fit.columns.sources
+        places = [np.flatnonzero(sources == j) for j in numeric]
+        used = np.array([len(p) > 0 for p in places], bool)
+        if any(len(p) > 1 for p in places) or any(kinds[encoder.names_[j]] != "number" for j in numeric[used]):
+            return None
+        see = fit.coordinates if fit.grid is None else np.asarray
+        each = [np.flatnonzero(sources == j) for j in other]
+        mine, theirs = (np.asarray(model._checked(rows), dtype=np.float64) for rows in (X, data))
+        return cls(mine, theirs, np.concatenate([np.empty(0, int), *places]), used, each, see)
+
+    def seen(self, i: int, j: int, N: np.ndarray, takes: np.ndarray) -> np.ndarray:
+        """The i-th row with these numbers, and what it takes from the j-th of the data."""
+        out = np.repeat(self.X[[i]], len(N), axis=0)
+        out[:, self.numeric] = N[:, self.used]
+        for columns, taken in zip(self.other, takes, strict=True):
+            if taken:
+                out[:, columns] = self.data[j, columns]
+        return self.see(out)
 
 
 def _rows(X: Any, index: list[int]) -> Any:

@@ -143,12 +143,6 @@ def _table_game(model: Any) -> "Game":
     return Game(see, fit.columns.sources, lambda X: model._outputs(X, fitted), fit.intercept, None, background)
 
 
-def placed(model: Any, M: np.ndarray) -> np.ndarray:
-    """Coordinates of the game of an adaptive model, of rows that its encoder has made numbers."""
-    fit: AdaptiveFit = model._now().weights
-    return M if fit.grid is not None else fit.coordinates(M)
-
-
 def slopes_of(model: Any) -> Any:
     """Coordinates → slopes of the scores along them, ``[row, coordinate, output]``, in the coordinates of the game.
 

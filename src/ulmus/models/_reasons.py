@@ -1,5 +1,6 @@
 """The reasons of a model, as methods: each sees to what was given, and leaves the work to :mod:`ulmus.explain`."""
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +8,8 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from ulmus.exceptions import PartWarning
+from ulmus.features.frames import frame_of, values_of
 from ulmus.models._games import game_of
 from ulmus.models._without_rows import coordinates, without_rows
 
@@ -31,6 +34,11 @@ class TrainingRows:
     def of(cls, model: Any, X_train: Any = None, y_train: Any = None, sample_weight: Any = None) -> "TrainingRows":
         """The rows and targets of the fit; those of weight 0 are left out."""
         return cls(model, *without_rows(model, X_train, y_train, sample_weight))
+
+    @property
+    def trees(self) -> float:
+        """The share of boosted trees, which rows do not leave, in the scores."""
+        return float(getattr(self.leaving, "share", 0.0))
 
     def effects(self, X: Any) -> np.ndarray:
         """``f(x) - f₋ᵢ(x)`` of the scores: ``[row, training row, output]``."""
@@ -115,7 +123,8 @@ def explain(
     check_is_fitted(self)
     game, n = game_of(self), self.n_features_in_
     names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{j}" for j in range(n)])]
-    data = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+    frame = frame_of(X)
+    data = values_of(frame) if frame is not None else np.asarray(X.toarray() if hasattr(X, "toarray") else X)
     if groups is not None:
         game, n = game.grouped(groups, n), int(np.max(groups, initial=-1)) + 1
         names, data = [f"group {g}" for g in range(n)], np.full((len(data), n), np.nan)
@@ -142,7 +151,9 @@ def influences(self: Any, X: Any, X_train: Any = None, y_train: Any = None, samp
     ``predict(X) - influences(X, ...)[:, i]`` is what a model fitted without row i would answer (``decision_function``
     of classifiers). It is exact: equal to a fit without the row, with the same parameters (C, gamma, nodes, landmarks,
     metric, class weights). Under a log loss it is one Newton step towards that fit, and approximate. Of adaptive models
-    both stages are fitted without the row, in the same view, with the same landmarks and partitions.
+    both stages are fitted without the row, in the same view, with the same landmarks and partitions. Where boosted
+    trees stand beside them (``trees_``), these and their weight are held fixed: effects are those of the kernels, and a
+    :class:`~ulmus.PartWarning` says what share of the scores that is.
 
     Parameters
     ----------
@@ -158,7 +169,15 @@ def influences(self: Any, X: Any, X_train: Any = None, y_train: Any = None, samp
     ndarray of shape (n_samples, n_train) or (n_samples, n_train, n_outputs)
         Positive where the row raises the answer.
     """
-    out = TrainingRows.of(self, X_train, y_train, sample_weight).effects(X)
+    known = TrainingRows.of(self, X_train, y_train, sample_weight)
+    out = known.effects(X)
+    if known.trees:
+        warnings.warn(
+            f"rows leave the kernels of this model, and its boosted trees, {100 * known.trees:.0f} % of the scores, "
+            'are held fixed: effects are those of the kernels. A fit with effort="fast" has no trees',
+            PartWarning,
+            stacklevel=2,
+        )
     return out[:, :, 0] if _one_score(self, out.shape[2]) else out
 
 
@@ -171,7 +190,8 @@ def row_values(self: Any, X_train: Any = None, y_train: Any = None, sample_weigh
     a classifier's probabilities, all of it by models that never saw the row they answer, in closed form. Rows that do
     harm have negative values, mislabelled ones first: look at ``np.argsort(values)[:20]``.
     Of adaptive models the loss of the row itself is that of both stages, and others feel its absence through the global
-    model alone.
+    model alone. Boosted trees are grown again without each of several parts of the rows, and answer the rows that they
+    did not see; others feel nothing through them.
 
     Parameters
     ----------

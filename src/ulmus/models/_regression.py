@@ -10,6 +10,7 @@ from ulmus.calibration import FoldLeaning, HeldOut, IntervalRequest, New, Predic
 from ulmus.codings import Coding, Numbers, Plain
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
+from ulmus.features.shown import shown_by
 from ulmus.models import _counterfactuals, _effects, _reasons
 from ulmus.models.base import Model
 from ulmus.models.fitted import Fitted, FittedView
@@ -109,7 +110,9 @@ class Regression(RegressorMixin, Model):
             share of misses that lie below, so that 0 gives an upper bound only, and 1 a lower bound only.
         groups : int, str, list or callable, optional
             Coverage within every group, not only on average: a column of X whose values are the groups (by its number,
-            or its name in a frame), several columns, or a function from rows, as the model is given them, to labels.
+            or its name in a frame), several columns, or a function from rows to labels. Functions are given arrays, or
+            frames where X is one: of the columns that are numbers, categories or dates, with levels that are missing or
+            new as None.
         shift : "estimate" or callable, optional
             For new rows that come from elsewhere than those of the training, while targets depend on rows as before:
             a function from rows to how much more frequent they are among new rows than among those of the training, or
@@ -123,9 +126,10 @@ class Regression(RegressorMixin, Model):
         asked, fitted = IntervalRequest(coverage, method, tails, groups, shift), self._now("factor", "certainty")
         if method != "jackknife+":
             self._warn_of_crowding(fitted.certainty.rows)
+        show = shown_by(X, getattr(self, "feature_names_in_", None), getattr(self, "encoder_", None))
         X, spread, scale = self._checked(X, fitted), fitted.certainty, self._scale_features(fitted)
         P = self._outputs(X, fitted)
-        like = spread.like(asked, X, getattr(self, "feature_names_in_", None), *scale)
+        like = spread.like(asked, X, show, *scale)
         if method in ("jackknife+", "cv+"):
             leaning = self._leaning(fitted) if method == "jackknife+" else self._fold_leaning(fitted)
             ends = spread.jackknife(leaning, X, P, asked, like)

@@ -1,19 +1,23 @@
 """Fitted models as ones that can do without one of their rows."""
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, dense
-from ulmus.models._games import game_of
 from ulmus.models.reading import checked_weight, of_positive_weight
+from ulmus.models.summary import n_rows
 from ulmus.solvers.log_loss import proportions
 from ulmus.solvers.ridge import Problem, fit_ridge
+
+if TYPE_CHECKING:
+    from ulmus.models.adaptive_fit import AdaptiveFit
 
 
 def coordinates(model: Any, X: Any) -> np.ndarray:
@@ -24,6 +28,8 @@ def coordinates(model: Any, X: Any) -> np.ndarray:
 
 def _training_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> Rows:
     """The rows of the fit as they were given, coded and weighted as it did; rows of weight 0 are left out."""
+    from ulmus.explain.influence import other_rows
+
     if X is None or y is None:
         raise ValueError(
             f"{type(model).__name__} does not hold its training rows; pass those of the fit, "
@@ -33,6 +39,9 @@ def _training_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> Rows:
     if len(X) != len(y):
         raise ValueError(f"X_train has {len(X)} rows and y_train has {len(y)}")
     weight, X, y = of_positive_weight(checked_weight(sample_weight, X), X, y)
+    known = n_rows(model)
+    if known is not None and known > max(len(X), 0.0 if weight is None else float(weight.sum())):  # but for copies
+        raise other_rows(f"it was fitted to {known} rows, and {len(X)} were given")
     if not is_classifier(model):
         return Rows(X, np.asarray(y, dtype=np.float64).reshape(len(y), -1), weight)
     T, balance = model._code(model.fitted_.targets, y, weight)
@@ -44,7 +53,7 @@ def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, R
     """The model as one that can do without its rows, and these."""
     from ulmus.explain.influence import SAME, SAME_SINGLE, check_rows
     from ulmus.explain.smoother import OneStage, Smoother
-    from ulmus.explain.stages import TwoStages
+    from ulmus.explain.stages import LeafTargets, TwoStages
 
     check_is_fitted(model)
     if model._by_quantiles:
@@ -56,11 +65,6 @@ def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, R
         raise ValueError(
             "removing rows in closed form is not possible under monotonic_cst, where other constraints may bind; "
             "fit it with monotonic_cst=None"
-        )
-    if getattr(model, "trees_", None) is not None:
-        raise ValueError(
-            "rows can be removed from kernels in closed form, but not from this model's boosted trees; fit it with "
-            'effort="fast", which has none'
         )
     if _by_log(model):
         return _log_without_rows(model, X, y, sample_weight)
@@ -74,19 +78,80 @@ def without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, R
     n_jobs = model.n_jobs
     if hasattr(model, "alpha_"):
         return _kernel_without_rows(model, X, y, sample_weight)
-    rows = _training_rows(model, X, y, sample_weight)
+    rows, local, part = _training_rows(model, X, y, sample_weight), None, None
     w = rows.weights
-    local = None
     if hasattr(model, "view_"):
-        rows, local = replace(rows, X=model._learned_coordinates(rows)), model.local_
+        part, rows = KernelPart.of(model, rows), replace(rows, X=model._learned_coordinates(rows))
+        local = part.local
         if local is not None and local.ridge is None:
             raise ValueError("this model was saved by a version that kept no penalty of its local stage; fit it again")
     smoother = Smoother.of_features(model.map_, leverage, rows.X, rows.T, w, n_jobs)
-    found: Any = OneStage(smoother) if local is None else TwoStages.of(smoother, local, rows.X, w)
-    score = game_of(model).score if hasattr(model, "view_") else _scores(model)
+    found: Any = OneStage(smoother)
+    if local is not None:
+        fits = [LeafTargets(smoother.residual, w)] * len(local.partitions)
+        found = TwoStages.of(smoother, local, rows.X, local.ridge, fits)
     single = local is not None and local.solved_in_single(rows.weight)
+    score = _scores(model) if part is None else part.scores
     check_rows(found, rows.X, rows.T, score, within=SAME_SINGLE if single else SAME)
-    return found, rows
+    return (found if part is None else part.beside_trees(found, rows)), rows
+
+
+@dataclass(frozen=True)
+class KernelPart:
+    """The kernels of an adaptive model, as if there were no trees beside them: global scores, leaves, and the units."""
+
+    model: Any
+    fit: "AdaptiveFit"
+    units: tuple[np.ndarray, np.ndarray]
+
+    @classmethod
+    def of(cls, model: Any, rows: Rows) -> "KernelPart":
+        return cls(model, model._now("factor").weights, model._units(rows))
+
+    @property
+    def kept(self) -> float:
+        """The share of the kernels."""
+        return 1.0 if self.fit.trees is None else 1.0 - self.fit.tree_weight
+
+    @property
+    def local(self) -> Any:
+        """The local stage."""
+        return None if self.fit.local is None else self.fit.local.scaled(1.0 / self.kept)
+
+    def first(self, U: np.ndarray) -> np.ndarray:
+        """Scores of the global model."""
+        fit, (centre, _) = self.fit, self.units
+        weights = fit.features.weight_to_landmarks(fit.beta)
+        found = engine.apply(fit.features.cross_kernel_, U, weights, n_jobs=self.model.n_jobs)
+        return np.asarray((found + fit.intercept - centre) / self.kept + centre)
+
+    def scores(self, U: np.ndarray) -> np.ndarray:
+        """Scores of both stages."""
+        found = self.first(U)
+        return found if self.local is None else found + self.local.predict(U, self.model.n_jobs)
+
+    def beside_trees(self, kernels: Any, rows: Rows) -> Any:
+        """The same with the trees, which stay as they are."""
+        from ulmus.explain.beside_trees import BesideTrees
+
+        fit, (centre, scale), n_jobs = self.fit, self.units, self.model.n_jobs
+        if fit.trees is None:
+            return kernels
+        by_log, share, fixed = fit.loss == "log", fit.tree_weight, fit.trees
+
+        def trees(U: np.ndarray) -> np.ndarray:
+            return np.asarray(fixed.predict(U, n_jobs) / share + centre)
+
+        def grown() -> np.ndarray:
+            from ulmus.models._trees import parts_for_trees
+            from ulmus.solvers.boosted import grown_trees
+
+            scaled, seed = replace(rows, T=(rows.T - centre) / scale), int(fit.part_seed or 0)
+            part = parts_for_trees(scaled, np.arange(len(rows)), self.model._spent.trees.parts, by_log, seed)
+            found = grown_trees(scaled, part, by_log, seed, n_jobs)
+            return np.full(rows.T.shape, np.nan) if found is None else found[1] * scale + centre
+
+        return BesideTrees(kernels, share, rows.T, trees, grown)
 
 
 def _by_log(model: Any) -> bool:
@@ -100,19 +165,14 @@ def _log_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[A
     from ulmus.explain.log_rows import LogRows
     from ulmus.explain.smoother import Smoother
 
-    if getattr(model, "local_", None) is not None:
-        raise ValueError(
-            "rows are removed from a log model by a Newton step, and this one has a local stage behind it, for which "
-            'there is none; fit it with loss="squared", or take an NKELM model with loss="log"'
-        )
-    adaptive = hasattr(model, "view_")
     rows = _training_rows(model, X, y, sample_weight)
-    if adaptive:
-        rows = replace(rows, X=model._learned_coordinates(rows))
-    w = rows.weights
-    score = game_of(model).score if adaptive else _scores(model)
-    scores, intercept = score(rows.X), adaptive or bool(model._intercept)
+    part = None
+    if hasattr(model, "view_"):
+        part, rows = KernelPart.of(model, rows), replace(rows, X=model._learned_coordinates(rows))
+        _refuse_leaves(model, part.local, rows)
     share = proportions if getattr(model, "loss_", None) == "log" else expit
+    first, score = (_scores(model), _scores(model)) if part is None else (part.first, part.scores)
+    scores, intercept = first(rows.X), part is not None or bool(model._intercept)
 
     def make(z: np.ndarray, d: np.ndarray) -> Smoother:
         if hasattr(model, "alpha_"):
@@ -121,9 +181,25 @@ def _log_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[A
         solved = fit_ridge(Problem(model.map_, Rows(rows.X, z, d), model.C_, intercept, model.n_jobs))
         return Smoother.of_features(model.map_, solved.leverage, rows.X, z, d, model.n_jobs)
 
-    found = LogRows.of(scores, share(scores), rows.T, w, make)
+    found = LogRows.of(scores, share, rows, make)
+    if part is not None and part.local is not None:
+        found = found.behind(part.local, scores, share, rows)
     check_log_rows(found, rows.X, rows.T, score, share)
-    return found, rows
+    return (found if part is None else part.beside_trees(found, rows)), rows
+
+
+def _refuse_leaves(model: Any, local: Any, rows: Rows) -> None:
+    """Refuse leaves whose inverses, one for every score, would take too much memory."""
+    if local is None:
+        return
+    sizes = [np.bincount(partition.leaves(rows.X)) for partition in local.partitions]
+    needed = 8e-9 * rows.T.shape[1] * sum(float((each.astype(np.float64) ** 2).sum()) for each in sizes)
+    if needed > model.max_memory:
+        raise ValueError(
+            f"rows leave the {len(sizes)} partitions of this model by inverses that take {needed:.2g} GB, for "
+            f"{rows.T.shape[1]} scores, and max_memory is {model.max_memory:g} GB. Raise it with "
+            'set_params(max_memory=...), or fit the model with loss="squared", which has one inverse for all scores'
+        )
 
 
 def _leverage(model: Any) -> Any:

@@ -17,7 +17,7 @@ from ulmus.models.fitted import NystromFit, Outcome, types_kept
 from ulmus.solvers.conjugate_gradients import warn_unless_converged
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.solvers.own_landmarks import landmarks_among
-from ulmus.solvers.ridge import Solution, leave_out, solve_statistics
+from ulmus.solvers.ridge import NormalEquations, Solution, leave_out
 
 #: Landmarks of the small map from which variances are taken, and rows of its sums, at most.
 COMPANION, COMPANION_ROWS = 1_000, 50_000
@@ -111,4 +111,4 @@ def _companion(
     companion._factor(cross.Z[:COMPANION], cross.parameters)
     sample = distinct_sample(rows, COMPANION_ROWS, rng)[1] if len(rows) > COMPANION_ROWS else rows
     stats = nystrom_statistics(companion, sample, n_jobs=n_jobs).scaled(rows.total_weight / sample.total_weight)
-    return companion, solve_statistics(stats, C, fit_intercept=fit_intercept)
+    return companion, NormalEquations(stats, C, fit_intercept).solution()

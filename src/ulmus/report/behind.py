@@ -57,6 +57,11 @@ def behind_section(s: Subject) -> str:
         f"What a prediction would be without one of the {len(known.rows):,} training rows is known {how}, without a "
         "refit (influences). The effect of a training row is the prediction less that without it."
     )
+    if known.trees:
+        text += (
+            f" The model has boosted trees beside its kernels, {100 * known.trees:.0f} % of its scores; they are held "
+            "fixed, so these are effects through the kernels."
+        )
     parts, drawn = [], []
     for i, answers in zip(rows, without, strict=True):
         now, found, called = _shown(s, i, answers)
@@ -96,6 +101,10 @@ def second_look_section(s: Subject) -> str:
         "the other rows, each predicted without itself, would rise if the row were gone, less the loss of the row "
         "itself. Wrong targets are found here first; where targets are noisy, rows with the most noise look the same."
     )
+    if known.trees:
+        text += (
+            " Boosted trees answer rows that they did not see; other rows feel the absence of one through the kernels."
+        )
     harm = int((values < 0).sum())
     note = f"{harm:,} of {n:,} training rows have a negative value."
     answers = ("prediction without it",) if s.kind == "regression" else ("prediction without it", "share of its target")

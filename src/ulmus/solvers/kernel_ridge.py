@@ -16,6 +16,7 @@ from ulmus._blas import cholesky_in_place
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernels import CrossKernel
+from ulmus.features.sampling import joint_keys, row_keys
 
 _BLOCK_ROWS = 256
 
@@ -86,6 +87,45 @@ def kernel_system(
     return K.T, float((sums + ridge).max())
 
 
+#: ``(kernel, rows, numbers of last rows, their folds)`` → their solution.
+Solve = Callable[[CrossKernel, Rows, int, np.ndarray | None], DualSolution]
+
+
+def on_distinct_rows(
+    solve: Solve, cross: CrossKernel, rows: Rows, n_last: int, last_folds: np.ndarray | None
+) -> DualSolution:
+    """The solution of rows, found with each that is repeated as one row of their weight: ``α_i`` is its share of that.
+
+    Copies of a row add eigenvalues 1/C to the system, and what is left without all of them, ``1 − Σ w h``, would be a
+    difference of numbers that agree in as many digits.
+    """
+    n, m = len(rows), min(n_last, len(rows))
+    w, folds = np.ones(n) if rows.weight is None else rows.weight, np.full(n, -1)
+    unit = w if rows.unit is None else rows.unit
+    if last_folds is not None:
+        folds[n - m :] = last_folds
+    keys = joint_keys(row_keys(cross.Z, 0), row_keys(np.column_stack([rows.T, folds, unit]), 1))
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    if len(first) == n:
+        return solve(cross, rows, n_last, last_folds)
+    late = np.bincount(place[n - m :], minlength=len(first)) > 0
+    order = np.argsort(np.where(late, n, 0) + first)
+    index, mass = first[order], np.bincount(place, w)
+    place, few = np.argsort(order)[place], int(late.sum())
+    last = place[n - m :] - (len(first) - few)
+    own = None if last_folds is None else folds[index[len(index) - few :]]
+    kernel = cross.function if cross.kernel is None else cross.kernel
+    assert kernel is not None
+    one = replace(rows.take(index), weight=mass[order], unit=unit[index])
+    found = solve(CrossKernel(kernel, cross.Z[index], cross.parameters), one, few, own)
+    return replace(
+        found,
+        alpha=found.alpha[place] * (w / mass[order][place])[:, None],
+        residual=found.residual[last],
+        remainder=found.remainder[last],
+    )
+
+
 def fit_kernel_ridge(
     cross: CrossKernel,
     rows: Rows,
@@ -95,6 +135,21 @@ def fit_kernel_ridge(
     n_last: int = 1,
     last_folds: np.ndarray | None = None,
     n_jobs: int | None = -1,
+) -> DualSolution:
+    """Dual weights of all rows, with what leave-one-out of the last ``n_last`` of them needs (:func:`fit_distinct`)."""
+    solve = partial(fit_distinct, C=C, fit_intercept=fit_intercept, n_jobs=n_jobs)
+    return on_distinct_rows(solve, cross, rows, n_last, last_folds)
+
+
+def fit_distinct(
+    cross: CrossKernel,
+    rows: Rows,
+    n_last: int,
+    last_folds: np.ndarray | None,
+    *,
+    C: float,
+    fit_intercept: bool,
+    n_jobs: int | None,
 ) -> DualSolution:
     """Dual weights, solved in place, with what leave-one-out of the last ``n_last`` rows needs.
 
@@ -127,17 +182,17 @@ def fit_kernel_ridge(
             f"the kernel matrix plus I/C has a condition number beyond what float64 holds, which makes it indefinite "
             f"(at row {info} of {n}); C = {held:.3g} replaced C = {C:.3g}. A smaller C or gamma would be more stable",
             NumericalWarning,
-            stacklevel=3,
+            stacklevel=5,
         )
-        options: Any = {"fit_intercept": fit_intercept, "n_last": n_last, "last_folds": last_folds, "n_jobs": n_jobs}
-        return replace(fit_kernel_ridge(cross, rows, held, **options), C=held)
+        again = fit_distinct(cross, rows, n_last, last_folds, C=held, fit_intercept=fit_intercept, n_jobs=n_jobs)
+        return replace(again, C=held)
     else:
         del A, factor
         warnings.warn(
             f"the kernel matrix plus I/C is not positive definite (it failed at row {info} of {n}); the symmetric "
             "indefinite solver was used. A positive definite kernel or a smaller C would be more stable",
             NumericalWarning,
-            stacklevel=3,
+            stacklevel=5,
         )
         A, norm = kernel_system(cross, rows.X, C, rows.weight, n_jobs)
         factor, pivots, S, info = lapack.dsysv(A, np.column_stack([B, np.eye(n, m, m - n)]), lower=1, overwrite_a=1)
@@ -153,7 +208,7 @@ def fit_kernel_ridge(
             f"the kernel system has condition number {condition:.1e}: fewer than two digits are certain. "
             "A smaller C would be more stable",
             NumericalWarning,
-            stacklevel=3,
+            stacklevel=5,
         )
     alpha, b = S, np.zeros(T.shape[1])
     if fit_intercept:

@@ -29,6 +29,7 @@ with means over the partitions, so that leaves are asked once for all rows that 
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -79,7 +80,7 @@ class GlobalWithout:
         rows, Phi = every.take(index), Phi[index]
         u, E, centred = unit_of(rows), rows.T - (Phi @ beta + intercept), Phi - leverage.centre
         along = np.ascontiguousarray(leverage.inverse(centred.T).T)
-        h = np.einsum("ij,ij->i", centred, along) + leverage.constant
+        h = leverage(Phi)
         at, V = _own_landmarks(features, every, index)
         S, only = np.ascontiguousarray(leverage.inverse(V).T), V.T @ beta
         norm = np.einsum("ji,ij->i", V, S)
@@ -317,7 +318,8 @@ class LeafInverse:
     def of(cls, local: LocalKernels, U: np.ndarray, mass: np.ndarray, n_columns: int) -> "LeafInverse":
         ridge = local.ridge or 0.0
         K = np.empty((len(U), len(U)), precision_of(len(U), ridge, mass))
-        factor = leaf_factor(leaf_kernel(local.kernel, local.gamma, U, K), mass, ridge)
+        values = partial(leaf_kernel, local.kernel, local.gamma, U, mirrored=False)
+        factor = leaf_factor(values(K), mass, ridge, values)
         if n_columns < SHARE * len(U):
             return cls(factor, True)
         invert_factored(factor)

@@ -6,13 +6,14 @@ In a leaf with rows u and weights w, :math:`(K + \lambda W^{-1})\,\alpha = r`; a
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ulmus import engine
 from ulmus._blas import cholesky_in_place, mirror_upper, solve_factored
-from ulmus.features.kernels import CrossKernel, KernelParameters
+from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.features.metric import gradients
 from ulmus.features.partition import Partition
 
@@ -23,7 +24,7 @@ LARGE = 256
 #: What is added to the diagonal, for every row, where there is no factor.
 JITTER = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-6}
 #: Rows of a kernel matrix that are evaluated at a time.
-ROWS = 256
+ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,10 @@ class LocalKernels:
             out += self._of_partition(partition, alpha, U, n_jobs)
         return out / len(self.partitions)
 
+    def of_partition(self, number: int, U: np.ndarray, n_jobs: int | None = -1) -> np.ndarray:
+        """The answer of one partition."""
+        return self._of_partition(self.partitions[number], self.alphas[number], U, n_jobs)
+
     def _of_partition(self, partition: Partition, alpha: np.ndarray, U: np.ndarray, n_jobs: int | None) -> np.ndarray:
         out = np.empty((len(U), alpha.shape[1]))
         leaf = partition.leaves(U)
@@ -109,34 +114,61 @@ def precision_of(size: int, ridge: float, weight: np.ndarray | None) -> Any:
     return np.float32 if size >= LARGE and size * heaviest <= SINGLE_REACH * ridge else np.float64
 
 
-def solve_leaf(K: np.ndarray, R: np.ndarray, weight: np.ndarray | None, ridge: float) -> np.ndarray:
+def restored(K: np.ndarray) -> None:
+    """Copy the lower triangle, which a factorisation leaves alone, over the upper one."""
+    upper = np.triu_indices_from(K, 1)
+    K[upper] = K.T[upper]
+
+
+def solve_leaf(
+    K: np.ndarray,
+    R: np.ndarray,
+    weight: np.ndarray | None,
+    ridge: float,
+    again: Callable[[np.ndarray], object] = restored,
+) -> np.ndarray:
     r""":math:`(K + \lambda W^{-1})^{-1} R`, in the type of ``K``, whose upper triangle is overwritten.
 
-    A penalty too small for round-off is raised.
+    A penalty too small for round-off is raised: ``again`` then brings the upper triangle back.
     """
-    return solve_factored(leaf_factor(K, weight, ridge), R)
+    return solve_factored(leaf_factor(K, weight, ridge, again), R)
 
 
-def leaf_factor(K: np.ndarray, weight: np.ndarray | None, ridge: float) -> np.ndarray:
+def leaf_factor(
+    K: np.ndarray, weight: np.ndarray | None, ridge: float, again: Callable[[np.ndarray], object] = restored
+) -> np.ndarray:
     r"""The lower factor of :math:`K + \lambda W^{-1}`, in Fortran order over the upper triangle of ``K``."""
     diagonal = K.diagonal() + (ridge if weight is None else ridge / weight)
     factor = K.T  # LAPACK's order: it works on the upper triangle of K, the lower one stays
-    for _ in range(8):
+    for attempt in range(8):
+        if attempt:
+            again(K)
         K[np.diag_indices_from(K)] = diagonal
         if not cholesky_in_place(factor):
             return factor
-        upper = np.triu_indices_from(K, 1)
-        K[upper] = factor[upper]
         diagonal += JITTER[K.dtype] * len(K)
     raise np.linalg.LinAlgError("the kernel matrix of a leaf is not positive definite; is the kernel?")
 
 
-def leaf_kernel(kernel: str, gamma: float, U: np.ndarray, K: np.ndarray | None = None) -> np.ndarray:
-    """``κ(U, U)``, over ``K`` where one is given."""
-    return symmetric(CrossKernel(kernel, U, KernelParameters(gamma)).transform_block, U, K)
+def leaf_kernel(
+    kernel: str, gamma: float, U: np.ndarray, K: np.ndarray | None = None, *, mirrored: bool = True
+) -> np.ndarray:
+    """``κ(U, U)``, over ``K`` where one is given; if it is not ``mirrored``, only on and above the diagonal.
+
+    Distances are those of double precision, exponentials are taken in the type of ``K``.
+    """
+    parameters = KernelParameters(gamma)
+    K = symmetric(CrossKernel(kernel, U, parameters).arguments, U, K, mirrored=False)
+    for piece in engine.pieces(len(U), ROWS):
+        KERNELS[kernel].values(K[piece, piece.start :], parameters)
+    if mirrored:
+        mirror_upper(K)
+    return K
 
 
-def symmetric(of: Callable[..., None], U: np.ndarray, K: np.ndarray | None = None) -> np.ndarray:
+def symmetric(
+    of: Callable[..., None], U: np.ndarray, K: np.ndarray | None = None, *, mirrored: bool = True
+) -> np.ndarray:
     """What a function such as :meth:`CrossKernel.transform_block` says of every pair of rows, over ``K``."""
     n = len(U)
     K, block = np.empty((n, n)) if K is None else K, np.empty(min(n, ROWS) * n)
@@ -144,7 +176,8 @@ def symmetric(of: Callable[..., None], U: np.ndarray, K: np.ndarray | None = Non
         part = block[: (piece.stop - piece.start) * (n - piece.start)].reshape(piece.stop - piece.start, -1)
         of(U[piece], part, slice(piece.start, n))
         K[piece, piece.start :] = part
-    mirror_upper(K)
+    if mirrored:
+        mirror_upper(K)
     return K
 
 
@@ -171,8 +204,9 @@ def fit_leaves(
         rows, alpha = leaf
         w = None if weight is None else weight[rows]
         n, dtype = len(rows), precision_of(len(rows), ridge, w) if single else np.float64
-        K = leaf_kernel(kernel, gamma, U[rows], workspace.array("K", (n, n), dtype))
-        alpha[:] = solve_leaf(K, R[rows], w, ridge)
+        values = partial(leaf_kernel, kernel, gamma, U[rows], mirrored=False)
+        K = values(workspace.array("K", (n, n), dtype))
+        alpha[:] = solve_leaf(K, R[rows], w, ridge, values)
 
     leaves = [
         (partition.rows(number), alpha[partition.starts[number] : partition.starts[number + 1]])

@@ -47,6 +47,8 @@ SHORT = 500
 JOINING, ROUNDS, QUIET = 40, 80, 8
 #: Steps beyond which those that do not bind are dropped.
 MANY = 500
+#: Steps of length 1 whose product is within this of 1 are parallel.
+PARALLEL = 1e-13
 #: What is left of the dual problem below which no weights satisfy all steps.
 NEVER = 1e-12
 #: Weights below this share of the free ones are none: whatever steps join, none but level weights satisfy them.
@@ -148,11 +150,13 @@ def made_monotone(
             rise = ladder.rises(partial(score, beta=beta))
             reach = float(np.ptp(np.cumsum(rise, axis=1))) or 1.0
             slopes = rise / np.diff(ladder.values)
-            order = np.argsort(slopes.min(axis=1), kind="stable")
+            tie = ROUND_OFF * reach / float(np.diff(ladder.values).min())
+            order = ranked(slopes.min(axis=1), tie)
             worst[k] = ladder.X[order[: RELATIVES // 3]]
             falling = order[:JOINING][rise.min(axis=1)[order[:JOINING]] < -ROUND_OFF * reach]
             if len(falling):
-                new.append(ladder.steps(transform, falling, slopes[falling].argmin(axis=1)))
+                steepest = (slopes[falling] <= slopes[falling].min(axis=1, keepdims=True) + tie).argmax(axis=1)
+                new.append(ladder.steps(transform, falling, steepest))
                 asked.append(MARGIN * reach * np.linalg.norm(new[-1], axis=1) / ladder.height(transform))
         if quiet >= QUIET and not new:
             break
@@ -167,6 +171,16 @@ def made_monotone(
     intercept = free.intercept + free.leverage.centre @ (free.beta[:, 0] - beta)
     found = replace(free, beta=beta[:, None], intercept=intercept, leverage=leverage)
     return MonotoneSolution(found, int(binding.sum()))
+
+
+def ranked(values: np.ndarray, tie: float) -> np.ndarray:
+    """Their numbers, lowest value first; values that differ by a tie from the next are in the order in which they came.
+
+    Answers of some features are straight between kinks, so that round-off alone would tell one step from the next.
+    """
+    order = np.argsort(values, kind="stable")
+    rank = np.cumsum(np.diff(values[order], prepend=values[order[:1]]) > tie)
+    return order[np.lexsort((order, rank))]
 
 
 def relatives(rows: np.ndarray, X: np.ndarray, count: int, rng: np.random.RandomState) -> np.ndarray:
@@ -205,10 +219,11 @@ def least_distance(
     unit = float(np.abs(low).max())
     if not (low > 0).any():
         return beta, np.zeros(len(G), bool)
-    E = np.vstack([V / size, low / unit])
-    target = np.append(np.zeros(len(V)), 1.0)
-    dual, _ = nnls(E, target, maxiter=30 * len(G))
-    rest = target - E @ dual
+    own = _distinct(V / size, low / unit)
+    E = np.vstack([V / size, low / unit])[:, own]
+    target, dual = np.append(np.zeros(len(V)), 1.0), np.zeros(len(G))
+    dual[own], _ = nnls(E, target, maxiter=30 * len(G))
+    rest = target - E @ dual[own]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         z = -unit * rest[:-1] / rest[-1]
     if margin.any() and not (rest[-1] > NEVER and np.linalg.norm(z) <= farthest):
@@ -219,6 +234,16 @@ def least_distance(
     if not margin.any() and np.linalg.norm(found) <= LEVEL * np.linalg.norm(beta):
         found = np.zeros(len(beta))
     return found, dual > 0
+
+
+def _distinct(U: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """Numbers of the steps, columns of length 1, that are not parallel to one that asks for as much.
+
+    Of parallel ones any may bind, and least squares with two of them has no digits.
+    """
+    order = ranked(-low, ROUND_OFF)
+    parallel = np.triu(U[:, order].T @ U[:, order] >= 1.0 - PARALLEL, 1)
+    return np.sort(order[~parallel.any(axis=0)])
 
 
 def _root(leverage: Leverage) -> np.ndarray:

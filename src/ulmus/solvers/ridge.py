@@ -129,8 +129,8 @@ class Leverage:
         if self.rows is None:
             solve_lower_transposed(self.root, V)
             return np.einsum("ij,ij->i", V, V) + self.constant
-        inside = solve_triangular(self.root, self.rows @ V.T, lower=True, check_finite=False)
-        return self.C * np.maximum(_squared_columns(V.T) - _squared_columns(inside), 0.0) + self.constant
+        inside = self._on_rows(V.T)  # h is the least ‖a‖² + C‖φ̃ − Φ̃ᵀa‖², so that an error of a counts by its square
+        return _squared_columns(inside) + self.C * _squared_columns(V.T - self.rows.T @ inside) + self.constant
 
     def inverse(self, V: np.ndarray) -> np.ndarray:
         """``(Φ̃ᵀWΦ̃ + I/C)⁻¹ V``."""
@@ -138,8 +138,14 @@ class Leverage:
             return self.root @ (self.root.T @ V)
         if self.rows is None:
             return cho_solve((self.root, True), V, check_finite=False)
-        inside = cho_solve((self.root, True), self.rows @ V, check_finite=False) if len(self.rows) else self.rows @ V
-        return self.C * (V - self.rows.T @ inside)
+        found = self.C * (V - self.rows.T @ self._on_rows(V))
+        left = V - self.rows.T @ (self.rows @ found) - found / self.C  # what the difference above has lost
+        return found + self.C * (left - self.rows.T @ self._on_rows(left))
+
+    def _on_rows(self, V: np.ndarray) -> np.ndarray:
+        """``(Φ̃Φ̃ᵀ + I/C)⁻¹Φ̃ V``."""
+        inside = self.rows @ V
+        return cho_solve((self.root, True), inside, check_finite=False) if len(inside) else inside
 
 
 def _squared_columns(A: np.ndarray) -> np.ndarray:
@@ -199,11 +205,6 @@ class NormalEquations:
 def leave_out(T: np.ndarray, residual: np.ndarray, remainder: np.ndarray) -> np.ndarray:
     """Predictions without one copy of each row, from training residuals and ``1 − u h``."""
     return T - residual / np.maximum(remainder, np.finfo(float).eps)[..., None]
-
-
-def solve_statistics(stats: Statistics, C: float | None, *, fit_intercept: bool = False) -> Solution:
-    """Weights from sums alone."""
-    return NormalEquations(stats, C, fit_intercept).solution()
 
 
 class Gradient(Protocol):

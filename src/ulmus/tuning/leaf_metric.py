@@ -147,7 +147,8 @@ class HostCut:
     def of(cls, rows: Rows, kernel: str, A: np.ndarray, seed: int, n_jobs: int | None) -> "HostCut":
         """Cut rows as the metric ``A`` shows them."""
         U = rows.X * A
-        return cls(rows, kernel, U, random_partition(U, LEAF_ROWS, np.random.RandomState(seed)), n_jobs)
+        partition = random_partition(U, LEAF_ROWS, np.random.RandomState(seed), n_jobs)
+        return cls(rows, kernel, U, partition, n_jobs)
 
     def leaves(self, tasks: Sequence[Task]) -> "HostLeaves":
         """Some of the leaves."""
