@@ -45,12 +45,12 @@ class LogRows:
     def of(cls, scores: np.ndarray, share: Shares, rows: Rows, make: Callable[..., Smoother]) -> "LogRows":
         """From scores of training rows; ``make(targets, weights)`` smooths one column."""
         z, d = _working(scores, share, rows.T)
-        each = zip(z.T, (_weight(rows) * d.T), strict=True)
+        each = zip(z.T, (rows.weights * d.T), strict=True)
         return cls(tuple(OneStage(make(column[:, None], weight)) for column, weight in each), z, z, rows.T)
 
     def behind(self, local: LocalKernels, scores: np.ndarray, share: Shares, rows: Rows) -> "LogRows":
         """The same with leaves behind the global model, of which these are the ``scores``."""
-        weight = _weight(rows)
+        weight = rows.weights
         added = [local.of_partition(number, rows.X) for number in range(len(local.partitions))]
         ridge = penalty_of(local, [share(scores + leaf) for leaf in added], rows)
         fits = [_working(scores + leaf, share, rows.T) for leaf in added]
@@ -84,7 +84,7 @@ class LogRows:
 def penalty_of(local: LocalKernels, shares: list[np.ndarray], rows: Rows) -> float:
     """The penalty of leaves, from their weights and the shares of rows by each partition: ``λ α = w (y − p)``."""
     index, place = landmarks_among(local.U, rows)
-    weight, truth = _weight(rows)[index, None], 0.5 * (1.0 + rows.T[index])
+    weight, truth = rows.weights[index, None], 0.5 * (1.0 + rows.T[index])
     across, along = 0.0, 0.0
     for partition, alpha, p in zip(local.partitions, local.alphas, shares, strict=True):
         mine = np.empty_like(alpha)
@@ -97,10 +97,6 @@ def penalty_of(local: LocalKernels, shares: list[np.ndarray], rows: Rows) -> flo
     if not across > 0 or not along > 0:
         raise other_rows("the leaves of the model do not answer to them")
     return across / along
-
-
-def _weight(rows: Rows) -> np.ndarray:
-    return np.ones(len(rows)) if rows.weight is None else rows.weight
 
 
 def _working(scores: np.ndarray, share: Shares, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -87,8 +87,8 @@ def partial_fit(
     """
     if getattr(self, "solver", "auto") == "iterative":
         raise ValueError(
-            'partial_fit needs solver="auto" or "direct", got "iterative", which keeps no sums that rows could be '
-            "added to; set solver, or call fit with all rows"
+            'partial_fit adds rows to sums, which only the direct solver keeps, got solver="iterative"; set '
+            'solver="auto" or "direct", or call fit with all rows'
         )
     with teaching(self):
         learner = vars(self).get("stream_")
