@@ -155,9 +155,9 @@ def leave_one_out(
     ``evaluate`` gives fitted values, leverages and residual kernel of rows that are on another device.
     """
     leverage = solution.leverage
-    if evaluate is None and leverage.rows is not None and len(leverage.rows) == len(rows):
-        if all_landmarks(features, rows) is not None and alone(rows).all():
-            return _of_all_landmarks(features, rows, solution, n_jobs)
+    exact = evaluate is None and leverage.rows is not None and len(leverage.rows) == len(rows)
+    if exact and all_landmarks(features, rows) is not None and alone(rows).all():
+        return _of_all_landmarks(features, rows, solution, n_jobs)
     own = OwnLandmarks.of(features, rows)
     factored = evaluate is None and own is not None and leverage.rows is None and not leverage.spectral
     known = own.index if own is not None and factored else None
@@ -176,7 +176,7 @@ def leave_one_out(
     return replace(held_out, one_by_one=True)
 
 
-def _of_all_landmarks(features: NystromMap, rows: Rows, solution: Solution, n_jobs: int | None) -> HeldOut:
+def _of_all_landmarks(features: Any, rows: Rows, solution: Solution, n_jobs: int | None) -> HeldOut:
     """The same where all rows are landmarks: the model is the exact one, of rows and without any of them."""
     h = dual_leverages(solution.leverage, rows.weight)
     remainder = 1.0 - (h if rows.unit is None else rows.unit * h)
