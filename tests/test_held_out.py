@@ -21,6 +21,7 @@ from ulmus import (
     NystromMap,
 )
 from ulmus.calibration import FoldModels, fold_sample
+from ulmus.calibration.held_out import leave_one_out
 from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters
@@ -59,6 +60,30 @@ def test_nystrom_calibration_by_folds_equals_refits_without_their_rows_and_landm
         np.testing.assert_allclose(held_out.P[test], F @ refit.beta + refit.intercept, atol=1e-8)
         variance = refit.leverage(F) + 50.0 * others.residual_kernel(X[test])
         np.testing.assert_allclose(held_out.variance[test], variance, rtol=1e-8)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_model_whose_landmarks_are_all_rows_leaves_rows_out_as_refits_of_the_exact_kernel(
+    problem, intercept, weighted
+):
+    X, T, w, _ = problem
+    rows = Rows(X, T, w, w) if weighted else Rows(X, T)
+    features = NystromMap(len(X), gamma=0.3, random_state=0).fit(X)
+    solution = fit_nystrom_ridge(features, rows, 50.0, fit_intercept=intercept)
+    assert solution.leverage.rows is not None
+    held_out = leave_one_out(features, rows, solution, 50.0)
+    assert held_out.one_by_one
+    spent = []
+    for i in range(len(X)):
+        rest = np.arange(len(X)) != i
+        model = KELMRegressor(gamma=0.3, C=50.0, fit_intercept=intercept)
+        model.fit(X[rest], T[rest], sample_weight=w[rest] if weighted else None)
+        np.testing.assert_allclose(held_out.P[i], model.predict(X[[i]])[0], atol=1e-8)
+        h = model._variance_factors(X[[i]])[0][0]
+        np.testing.assert_allclose(held_out.variance[i], h, rtol=1e-7)
+        spent.append(1 - 1 / (1 + (w[i] if weighted else 1.0) * h))
+    np.testing.assert_allclose(held_out.freedom, np.mean(spent), rtol=1e-8)
 
 
 @pytest.mark.parametrize("intercept", [False, True])

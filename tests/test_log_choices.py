@@ -19,7 +19,7 @@ from ulmus.solvers.log_kernel import fit_kernel_softmax
 from ulmus.solvers.log_leave_out import left_out
 from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.log_loss import class_proportions, losses, targets
-from ulmus.solvers.log_metric import KroneckerMetric
+from ulmus.solvers.log_metric import DenseMetric, KroneckerMetric
 from ulmus.solvers.softmax import LogProblem, fit_softmax
 from ulmus.tuning import log_held
 from ulmus.tuning.log_held import path_of
@@ -210,6 +210,34 @@ def test_a_loose_tolerance_is_kept_and_costs_fewer_passes():
     loose = fit_softmax(LogProblem.of(Phi, T, 10.0), tol=1e-2)
     assert exact.value <= loose.value <= 1.02 * exact.value
     assert 3 * loose.n_passes <= 2 * exact.n_passes
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_the_dense_metric_is_the_hessian_without_what_all_classes_share(k):
+    rng = np.random.RandomState(k)
+    Phi, w = np.column_stack([rng.normal(size=(60, 4)), np.ones(60)]), rng.uniform(0.5, 2.0, 60)
+    P, penalty = rng.dirichlet(np.ones(k), 60), np.array([0.3, 0.2, 0.3, 0.1, 0.4])
+    A = np.array([np.diag(p) - np.outer(p, p) for p in P])
+    H = np.einsum("n,nab,ni,nj->aibj", w, A, Phi, Phi).reshape(5 * k, 5 * k) + np.diag(np.tile(penalty, k))
+    M, g = DenseMetric.of(Phi, P, w, penalty), rng.normal(size=(5, k))
+    assert_allclose(M.inverse(g), np.linalg.solve(H, g.T.ravel()).reshape(k, 5).T, rtol=1e-9)
+    inverse = np.linalg.inv(H).reshape(k, 5, k, 5)
+    lever = np.einsum("ni,aibj,nj->nab", Phi, inverse, Phi)
+    share = np.eye(k) - 1 / k
+    assert_allclose(share @ lever @ share, M.leverage(Phi), atol=1e-12)
+    assert_allclose(M.astype(np.float32).leverage(Phi), M.leverage(Phi), atol=1e-5)
+
+
+@pytest.mark.parametrize(("k", "width"), [(2, 20), (3, 20), (8, 100)])
+def test_leverages_in_single_precision_move_left_out_scores_little_and_are_not_taken_where_they_would(k, width):
+    X, y = classification(300, 5, k)
+    Phi, T = NystromMap(width, random_state=0).fit(X).transform(X), codes(y, k)
+    for C, moves in ((4.0, True), (2.0**20, False)):
+        problem = LogProblem.of(Phi, T, C)
+        solution = fit_softmax(problem, tol=1e-4)
+        exact, rough = (centred(left_out(problem, solution, rough=each)) for each in (False, True))
+        assert (np.abs(rough - exact).max() > 0) == moves
+        assert_allclose(rough, exact, atol=1e-3)
 
 
 def test_classes_that_are_alike_share_a_factor_and_others_do_not():

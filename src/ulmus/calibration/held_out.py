@@ -13,9 +13,16 @@ from ulmus.engine import FeatureMap, Rows
 from ulmus.features.kept import KeptMap
 from ulmus.features.kernels import dense
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.sampling import column_ranks, distinct_sample, keys_in_any_order, row_keys
+from ulmus.features.sampling import alone, column_ranks, distinct_sample, keys_in_any_order, row_keys
 from ulmus.solvers.interpolation import without_own_row
-from ulmus.solvers.own_landmarks import OwnLandmarks, WithoutLandmarks, can_leave, landmarks_among
+from ulmus.solvers.own_landmarks import (
+    OwnLandmarks,
+    WithoutLandmarks,
+    all_landmarks,
+    can_leave,
+    dual_leverages,
+    landmarks_among,
+)
 from ulmus.solvers.path import RidgePath
 from ulmus.solvers.ridge import Solution, leave_out
 from ulmus.solvers.robust import weighted_median
@@ -153,7 +160,11 @@ def leave_one_out(
 
     ``evaluate`` gives fitted values, leverages and residual kernel of rows that are on another device.
     """
-    own, leverage = OwnLandmarks.of(features, rows), solution.leverage
+    leverage = solution.leverage
+    exact = evaluate is None and leverage.rows is not None and len(leverage.rows) == len(rows)
+    if exact and all_landmarks(features, rows) is not None and alone(rows).all():
+        return _of_all_landmarks(features, rows, solution, n_jobs)
+    own = OwnLandmarks.of(features, rows)
     factored = evaluate is None and own is not None and leverage.rows is None and not leverage.spectral
     known = own.index if own is not None and factored else None
     fitted, h, rest = (evaluate or partial(_evaluate, known=known, n_jobs=n_jobs))(features, rows, solution)
@@ -165,11 +176,24 @@ def leave_one_out(
             fitted, h = own.without(leverage.inverse, leverage.centre, solution.beta, fitted, h)
     remainder = 1.0 - (h if rows.unit is None else rows.unit * h)
     held_out = HeldOut.of(rows, rows.T - fitted, remainder, (0.0 if C is None else C) * rest)
-    count = held_out.weight / (1.0 if rows.unit is None else rows.unit)  # of copies that leave one by one
-    held_out = replace(held_out, freedom=1.0 - float(np.average(remainder, weights=count)))
+    held_out = _with_freedom(held_out, remainder)
     if C is None and len(met := _met(rows.T, rows.T - fitted, remainder)):
         return _without_met(held_out, features, rows, solution, met)
     return replace(held_out, one_by_one=True)
+
+
+def _of_all_landmarks(features: Any, rows: Rows, solution: Solution, n_jobs: int | None) -> HeldOut:
+    """The same where all rows are landmarks: the model is the exact one, of rows and without any of them."""
+    h = dual_leverages(solution.leverage, rows.weight)
+    remainder = 1.0 - (h if rows.unit is None else rows.unit * h)
+    weights = features.weight_to_landmarks(solution.beta)
+    fitted = engine.apply(features.cross_kernel_, rows.X, weights, n_jobs=n_jobs) + solution.intercept
+    return replace(_with_freedom(HeldOut.of(rows, rows.T - fitted, remainder), remainder), one_by_one=True)
+
+
+def _with_freedom(held_out: HeldOut, remainder: np.ndarray) -> HeldOut:
+    count = held_out.weight / (1.0 if held_out.unit is None else held_out.unit)  # of copies that leave one by one
+    return replace(held_out, freedom=1.0 - float(np.average(remainder, weights=count)))
 
 
 def _met(T: np.ndarray, residual: np.ndarray, remainder: np.ndarray) -> np.ndarray:

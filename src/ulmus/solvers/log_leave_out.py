@@ -16,15 +16,18 @@ left out (``refits``).
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ulmus import engine
 from ulmus._blas import solve_lower_transposed
+from ulmus.engine import Precomputed
 from ulmus.exceptions import NumericalWarning
 from ulmus.solvers.log_loss import proportions, second_derivative
 from ulmus.solvers.log_metric import DenseMetric, KroneckerMetric, factored
-from ulmus.solvers.softmax import FeatureObjective, LogProblem, LogSolution, fit_softmax
+from ulmus.solvers.path import SINGLE_REACH
+from ulmus.solvers.softmax import FINE_CELLS, FeatureObjective, LogProblem, LogSolution, fit_softmax
 
 
 def leave_out_scores(F: np.ndarray, E: np.ndarray, A: np.ndarray, lever: np.ndarray, unit: np.ndarray) -> np.ndarray:
@@ -50,19 +53,26 @@ def leave_out_each(
 
 
 def left_out(
-    problem: LogProblem, solution: LogSolution, rows: np.ndarray | None = None, *, refits: int = 0
+    problem: LogProblem,
+    solution: LogSolution,
+    rows: np.ndarray | None = None,
+    *,
+    refits: int = 0,
+    rough: bool = False,
 ) -> np.ndarray:
     """Scores of rows (of all, or of those asked for) by the models without them.
 
     A row goes with its ``unit`` of weight (one copy), as in the path of ridge regression; offsets are taken as they
-    are. So many rows as ``refits``, those that move most, are really left out.
+    are. So many rows as ``refits``, those that move most, are really left out. ``rough`` ones, by which models are
+    compared, have leverages in single precision where that is enough (:data:`ulmus.solvers.path.SINGLE_REACH`).
     """
     objective = FeatureObjective(problem)
     index = np.arange(len(problem.rows)) if rows is None else np.asarray(rows)
     unit = problem.rows.unit
     u = np.minimum(problem.weight, 1.0) if unit is None else unit
     way = _dense if objective.dense or objective.m == 1 else _by_metric if objective.is_large else _each
-    out = way(objective, solution.F, index, u[index])
+    dtype = np.float32 if rough and _is_single(objective, u) else np.float64
+    out = way(objective, solution.F, index, u[index], dtype)
     if refits:
         moved = np.abs(out - solution.F[index]).max(axis=1)
         for place in np.argsort(-moved, kind="stable")[:refits]:
@@ -70,10 +80,21 @@ def left_out(
     return out
 
 
-def _dense(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.ndarray) -> np.ndarray:
+def _is_single(objective: FeatureObjective, u: np.ndarray) -> bool:
+    """Whether single precision is enough for leverages: rows are at hand, white, and C‖φ‖² is not large."""
+    problem = objective.problem
+    if problem.whitening is not None or not isinstance(problem.features, Precomputed):
+        return False
+    X = problem.rows.X
+    reach = np.einsum("ij,ij,j->", X, X, 1.0 / objective.penalty[: objective.L], optimize=True) / len(X)
+    return float(reach) * float(np.max(u)) <= SINGLE_REACH
+
+
+def _dense(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.ndarray, dtype: Any) -> np.ndarray:
     objective.metric(F, exact=True)
     M, out = objective.M, np.empty((len(index), objective.m))
     assert isinstance(M, DenseMetric | KroneckerMetric)
+    M = M.astype(dtype)
 
     def work(piece: slice) -> None:
         some = index[piece]
@@ -85,11 +106,12 @@ def _dense(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.
     return out
 
 
-def _by_metric(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.ndarray) -> np.ndarray:
+def _by_metric(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.ndarray, dtype: Any) -> np.ndarray:
     """To first order, ``f + Λue``, with leverages of the metric: one row among so many moves little."""
     objective.metric(F)
     M, out = objective.M, np.empty((len(index), objective.m))
     assert isinstance(M, KroneckerMetric)
+    M = M.astype(dtype)
 
     def work(piece: slice) -> None:
         some = index[piece]
@@ -100,18 +122,23 @@ def _by_metric(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u:
     return out
 
 
-def _each(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.ndarray) -> np.ndarray:
+def _each(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.ndarray, dtype: Any) -> np.ndarray:
     P, h, most = proportions(F), np.empty((len(index), objective.m)), np.empty(len(index))
-    for c in range(objective.m):
-        H = objective.weighted_gram(objective.w * P[:, c] * (1.0 - P[:, c]), 0.0)
-        H[np.diag_indices_from(H)] += objective.penalty
-        factor = factored(H)
+    for group in engine.pieces(objective.m, max(1, FINE_CELLS // objective.size**2)):
+        factors = []
+        for p in P.T[group]:
+            H = objective.weighted_gram(objective.w * p * (1.0 - p), 0.0)
+            H[np.diag_indices_from(H)] += objective.penalty
+            factors.append(factored(H).astype(dtype, copy=False))
 
         def work(piece: slice) -> None:
-            V = objective.design(index[piece])
-            most[piece] = V[:, : objective.L] ** 2 @ (1.0 / objective.penalty[: objective.L])
-            solve_lower_transposed(factor, V)  # noqa: B023
-            h[piece, c] = np.einsum("ij,ij->i", V, V)  # noqa: B023
+            design = objective.design(index[piece])
+            most[piece] = design[:, : objective.L] ** 2 @ (1.0 / objective.penalty[: objective.L])
+            design = design.astype(dtype, copy=False)
+            for c, factor in enumerate(factors, group.start):  # noqa: B023
+                V = design.copy()
+                solve_lower_transposed(factor, V)
+                h[piece, c] = np.einsum("ij,ij->i", V, V)
 
         engine.on_threads(work, _shares(index, objective), objective.problem.n_jobs)
     return leave_out_each(F[index], P[index] - objective.Y[index], P[index], h, u, most)

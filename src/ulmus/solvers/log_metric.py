@@ -17,7 +17,8 @@ Where classes are unsure in different places, that takes too many products; a ma
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -101,6 +102,11 @@ class KroneckerMetric:
             r[:, group] = r[:, group] / free if factor is None else solve_factored(factor, r[:, group])
         return r @ self.V.T
 
+    def astype(self, dtype: Any) -> "KroneckerMetric":
+        """With factors of this type, and with its digits."""
+        factors = (None if factor is None else factor.astype(dtype, copy=False) for factor in self.factors)
+        return replace(self, factors=tuple(factors))
+
     def leverage(self, Phi: np.ndarray) -> np.ndarray:
         """``φᵀM⁻¹φ`` of every row, ``[row, class, class]``."""
         return (self._levers(Phi)[:, None, :] * self.V) @ self.V.T
@@ -116,7 +122,7 @@ class KroneckerMetric:
             if factor is None:
                 out[:, group] = (Phi**2 / np.where(self.penalty > 0, self.penalty, np.inf)).sum(axis=1)[:, None]
                 continue
-            V = np.array(Phi, order="C")
+            V = np.array(Phi, dtype=factor.dtype, order="C")
             solve_lower_transposed(factor, V)
             out[:, group] = np.einsum("ij,ij->i", V, V)[:, None]
         return out
@@ -153,38 +159,60 @@ class ClassMetric:
 
 @dataclass(frozen=True)
 class DenseMetric:
-    """The Hessian itself, factored; columns of weights stand one after the other."""
+    """The Hessian itself, factored in directions whose columns add to 0, of which ``basis`` is an orthonormal basis.
+
+    Scores that all rise together change no loss: there the Hessian is the penalty. Columns of weights stand one after
+    the other.
+    """
 
     factor: np.ndarray
-    n_columns: int
+    basis: np.ndarray
+    penalty: np.ndarray
 
     @classmethod
     def of(cls, Phi: np.ndarray, P: np.ndarray, weight: np.ndarray, penalty: np.ndarray) -> "DenseMetric":
-        A, (L, m) = second_derivative(P), (Phi.shape[1], P.shape[1])
-        H = np.empty((m, L, m, L))
-        for a in range(m):
+        Q, L = _contrasts(P.shape[1]), Phi.shape[1]
+        A, k = Q.T @ second_derivative(P) @ Q, Q.shape[1]
+        H = np.zeros((k, L, k, L))  # of which the lower triangle is read
+        for a in range(k):
             for b in range(a + 1):
                 H[a, :, b, :] = (Phi * (weight * A[:, a, b])[:, None]).T @ Phi
-                H[b, :, a, :] = H[a, :, b, :].T
-        if m > 1:
-            # intercepts that all rise together bend nothing; whatever is put there, no direction and no score sees it
-            for free in np.flatnonzero(penalty == 0):
-                H[:, free, :, free] += weight.sum() / m**2
-        flat = H.reshape(m * L, m * L)
-        flat[np.diag_indices_from(flat)] += np.tile(penalty, m)
-        return cls(factored(flat), m)
+        flat = H.reshape(k * L, k * L)
+        flat[np.diag_indices_from(flat)] += np.tile(penalty, k)
+        return cls(factored(flat), Q, penalty)
 
     def inverse(self, g: np.ndarray) -> np.ndarray:
-        """``H⁻¹g``."""
-        return solve_factored(self.factor, g.T.reshape(-1, 1)).reshape(self.n_columns, -1).T
+        """``H⁻¹g``; an intercept of all columns, which bends nothing, stays where it is."""
+        k, all_alike = self.basis.shape[1], g.mean(axis=1, keepdims=True)
+        inside = solve_factored(self.factor, (g @ self.basis).T.reshape(-1, 1)).reshape(k, -1).T
+        return inside @ self.basis.T + all_alike / np.where(self.penalty > 0, self.penalty, np.inf)[:, None]
+
+    def astype(self, dtype: Any) -> "DenseMetric":
+        """With a factor of this type, and with its digits."""
+        return replace(self, factor=self.factor.astype(dtype, copy=False))
 
     def leverage(self, Phi: np.ndarray) -> np.ndarray:
-        """``φᵀH⁻¹φ`` of every row, ``[row, class, class]``."""
-        (n, L), m = Phi.shape, self.n_columns
-        roots = np.empty((m, n, m * L))
-        for c in range(m):
-            V = np.zeros((n, m * L))
-            V[:, c * L : (c + 1) * L] = Phi
-            solve_lower_transposed(self.factor, V)
-            roots[c] = V
-        return np.einsum("anj,bnj->nab", roots, roots, optimize=True)
+        """``φᵀH⁻¹φ`` of every row, ``[row, class, class]``, but for what all scores share, which no loss sees.
+
+        What is solved for begins with zeros, and so does what comes out of it.
+        """
+        (n, L), k = Phi.shape, self.basis.shape[1]
+        roots = list[np.ndarray]()
+        lever = np.empty((n, k, k))
+        for a in range(k):
+            V = np.zeros((n, (k - a) * L), self.factor.dtype)
+            V[:, :L] = Phi
+            solve_lower_transposed(self.factor[a * L :, a * L :], V)
+            roots.append(V)
+            for b in range(a + 1):
+                lever[:, a, b] = lever[:, b, a] = np.einsum("ij,ij->i", roots[b][:, (a - b) * L :], V)
+        return self.basis @ lever @ self.basis.T
+
+
+def _contrasts(m: int) -> np.ndarray:
+    """Orthonormal columns that add to 0, one less than there are classes; of a single score, itself."""
+    if m == 1:
+        return np.ones((1, 1))
+    Q = np.tri(m, m - 1, -1, dtype=float) / -np.arange(m - 1, 0, -1.0)
+    Q[np.arange(m - 1), np.arange(m - 1)] = 1.0
+    return Q / np.linalg.norm(Q, axis=0)

@@ -24,6 +24,7 @@ from ulmus import engine
 from ulmus.engine import FeatureMap, Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partial_whitening import PartialWhitening, residual_condition
+from ulmus.solvers.own_landmarks import all_landmarks
 from ulmus.solvers.ridge import (
     DOUBLE,
     SINGLE,
@@ -220,7 +221,8 @@ def fit_nystrom_ridge(
     """
     problem = Problem(features, rows, C, fit_intercept, n_jobs)
     if len(rows) <= features.n_features_out:  # no larger, and nothing is squared
-        return fit_dual(problem)
+        place = all_landmarks(features, rows)
+        return fit_dual(problem, None if place is None else features.whitening_[place])
     solution = None if stats is None else _fit_given(problem, features, stats, precision)
     if solution is not None:
         return solution

@@ -9,7 +9,8 @@ the j-th, so that the model without landmark j is the one with :math:`v^T\beta =
    r'(x,x) = r(x,x) + (\phi^Tv)^2,
 
 and several landmarks leave with the columns of an orthonormal V in place of v. With all rows as landmarks
-:math:`h'_- + C\,r'` is :math:`h_-`, the variance of the exact model without the row.
+:math:`h'_- + C\,r'` is :math:`h_-`, the variance of the exact model without the row, whose weights are in the span of
+the other rows: there no landmark has to leave (:func:`all_landmarks`), and the features of row i are row i of R.
 
 Where landmarks depended on others and were dropped, those would take the place of the one that leaves: the span stays,
 and so do all landmarks.
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import qr
+from scipy.linalg import lapack, qr
 
 from ulmus._blas import solve_lower_transposed
 from ulmus.engine import Rows
@@ -45,6 +46,21 @@ def landmarks_among(Z: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     place = order[np.minimum(np.searchsorted(known, keys, sorter=order), len(known) - 1)]
     index = np.flatnonzero(known[place] == keys)
     return index, place[index]
+
+
+def all_landmarks(features: Any, rows: Rows) -> np.ndarray | None:
+    """The landmark that every row is, where all rows are landmarks, none of them twice, and none is dropped."""
+    if not can_leave(features) or len(rows) != features.n_features_out:
+        return None
+    index, place = landmarks_among(features.landmarks_, rows)
+    return place if len(index) == len(rows) == len(np.unique(place)) else None
+
+
+def dual_leverages(leverage: Leverage, weight: np.ndarray | None) -> np.ndarray:
+    """Leverages of the rows of a dual form, ``(1 − (B⁻¹)ᵢᵢ/C)/wᵢ`` with ``B = Φ̃Φ̃ᵀ + I/C``: no row is solved for."""
+    inverse, _ = lapack.dtrtri(leverage.root, lower=1)
+    h = 1.0 - np.einsum("ij,ij->j", inverse, inverse) / leverage.C
+    return (h if weight is None else h / weight) + leverage.constant
 
 
 @dataclass(frozen=True)

@@ -352,11 +352,12 @@ def solve_triangular_statistics(stats: TriangularStatistics, C: float | None, fi
     return Solution(found.beta, target_mean - feature_mean @ found.beta, "triangular", found.condition, leverage)
 
 
-def fit_dual(problem: Problem) -> Solution:
-    r"""``β = Φᵀ(I/C + ΦΦᵀ)⁻¹T``: for fewer rows than features."""
+def fit_dual(problem: Problem, Phi: np.ndarray | None = None) -> Solution:
+    r"""``β = Φᵀ(I/C + ΦΦᵀ)⁻¹T``: for fewer rows than features; ``Phi`` are those of the rows, where they are known."""
     features, rows = problem.features, problem.rows
     n, D = len(rows), features.n_features_out
-    Phi = engine.transform(features, rows.X, n_jobs=problem.n_jobs)
+    if Phi is None:
+        Phi = engine.transform(features, rows.X, n_jobs=problem.n_jobs)
     T = rows.T.astype(np.float64)
     w = rows.weights
     feature_mean, target_mean = np.zeros(D), np.zeros(T.shape[1])

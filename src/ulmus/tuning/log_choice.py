@@ -22,13 +22,15 @@ from ulmus.solvers.kernel_ridge import kernel_triangle
 from ulmus.solvers.log_kernel import DualLogSolution, fit_kernel_softmax
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.softmax import LogProblem
-from ulmus.tuning.log_held import around, log_held_sets, path_of
+from ulmus.tuning.log_held import BEHIND, around, log_held_sets, path_of
 from ulmus.tuning.log_loss import LogTrial, best_trial, criterion_of, log_path, path, weights_of
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.surface import Trial
 
 #: Rows up to which all are left out, and rows on which C is chosen, at most.
 LEFT_OUT, MOST = 2_000, 20_000
+#: Features with which the path of C is taken first where there are more than twice as many: C is near with all.
+GLANCE = 400
 #: Rows on which the C of an exact kernel is chosen, at most.
 KERNEL_ROWS = 1_000
 #: Rows and features, at most, on which a width is chosen, by factors, coarse ones first; a step has to lower the loss
@@ -64,11 +66,15 @@ class PenaltyChoice:
 
 
 def posed_in_double(features: Any, rows: Rows, C: float, fit_intercept: bool, n_jobs: int | None) -> LogProblem:
-    """The problem in double precision, features evaluated once where they fit in memory, or in every pass anew."""
+    """The problem in double precision, features evaluated once where they fit in memory, or in every pass anew.
+
+    Few rows are whitened once; sums of many would each be.
+    """
     n, L = len(rows), features.n_features_out
     if 8 * n * L > KEPT_BYTES:
         return unkept(features, rows, C, fit_intercept, n_jobs)
-    summed, R = summed_form(features) if isinstance(features, NystromMap) else (features, None)
+    many = isinstance(features, NystromMap) and n > LEFT_OUT
+    summed, R = summed_form(features) if many else (features, None)
     Phi = engine.transform(summed, rows.X, n_jobs=n_jobs)
     return LogProblem(Precomputed(L), replace(rows, X=Phi), C, fit_intercept, n_jobs=n_jobs, whitening=R)
 
@@ -97,16 +103,21 @@ def choose_C(
     *,
     fit_intercept: bool,
     n_jobs: int | None,
+    behind: int = BEHIND,
 ) -> PenaltyChoice:
-    """The C of a model on these features, sought near another; rows that have folds are scored fold by fold."""
+    """The C of a model on these features, sought near another; rows that have folds are scored fold by fold.
+
+    The path of rows that leave one by one begins this many steps below that one.
+    """
     most = min(MOST, KEPT_BYTES // (8 * features.n_features_out))
     rows = gathered(rows)  # copies are a weight, so that both lead the same way
     some = rows if len(rows) <= most else distinct_sample(rows, most, rng)[1]
     problem = posed_in_double(features, some, near_C, fit_intercept, n_jobs)
     with quietly():
         if some.fold is None and len(some) <= LEFT_OUT:
-            run = partial(log_path, problem, criterion=criterion, tol=TRIAL_TOLERANCE)
-            trials: list[Any] = around(lambda C, begun: run(C, begun=begun), near_C)
+            if features.n_features_out > 2 * GLANCE:
+                near_C, behind = _best_C(_first_features(problem, GLANCE), near_C, criterion, behind), 0
+            trials: list[Any] = _left_out_path(problem, near_C, criterion, behind)
             solution = trials[best_trial(trials, STEADIER)].solution
         else:
             seed = int(rng.randint(2**31 - 1))
@@ -114,6 +125,24 @@ def choose_C(
             trials, _ = path_of(problem, near_C, log_held_sets(some, rng), criterion, order)
             solution = trials[best_trial(trials, STEADIER)].solutions[0]
     return PenaltyChoice.of(trials, len(some), weights_of(solution, fit_intercept))
+
+
+def _left_out_path(problem: LogProblem, near_C: float, criterion: str, behind: int) -> list[LogTrial]:
+    """Trials of C about this one, scored by rows that are left out one by one."""
+    run = partial(log_path, problem, criterion=criterion, tol=TRIAL_TOLERANCE)
+    trials: list[LogTrial] = around(lambda C, begun: run(C, begun=begun), near_C, behind=behind)
+    return trials
+
+
+def _best_C(problem: LogProblem, near_C: float, criterion: str, behind: int) -> float:
+    trials = _left_out_path(problem, near_C, criterion, behind)
+    return float(trials[best_trial(trials, STEADIER)].C)
+
+
+def _first_features(problem: LogProblem, count: int) -> LogProblem:
+    """The problem with the first features alone, of those at hand: they nest."""
+    rows = replace(problem.rows, X=np.ascontiguousarray(problem.rows.X[:, :count]))
+    return replace(problem, features=Precomputed(count), rows=rows)
 
 
 def choose_width(
@@ -136,12 +165,14 @@ def choose_width(
     some = gathered(rows)
     some = some if len(some) <= WIDTH_ROWS else distinct_sample(some, WIDTH_ROWS, rng)[1]
     few, tried, C = min(size, WIDTH_FEATURES), dict[float, PenaltyChoice](), near_C
+    how: dict[str, Any] = {"fit_intercept": fit_intercept, "n_jobs": n_jobs}
 
     def loss(width: float) -> float:
         if width not in tried:
             with quietly():
                 features = map_of(width, few, some)
-            tried[width] = choose_C(features, some, C, criterion, rng, fit_intercept=fit_intercept, n_jobs=n_jobs)
+            behind = 1 if tried else BEHIND  # the C of a width nearby is near
+            tried[width] = choose_C(features, some, C, criterion, rng, behind=behind, **how)
         return tried[width].loss
 
     here = min(widths, key=loss)

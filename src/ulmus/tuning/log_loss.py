@@ -99,7 +99,7 @@ def log_path(
     def trial(C: float, begun: LogTrial | None) -> LogTrial:
         here = replace(problem, C=C)
         solution = fit_softmax(here, **({} if begun is None else _beginning(begun.solution, problem)), tol=tol)
-        F = left_out(here, solution, index)
+        F = left_out(here, solution, index, rough=True)
         return LogTrial(C, criterion_of(criterion, problem.rows.T, F, problem.weight), solution, F)
 
     return path(trial, C, begun)

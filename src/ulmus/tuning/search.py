@@ -225,10 +225,16 @@ class Tuner:
             return self._choose_C(width, size)
 
     def _choose_C(self, width: float, size: int) -> Found:
-        features = self._fit(self.scorer, width, size)
-        summary = self.scorer.summarise(features)
-        trial = self._record(self.scorer.trial("C", width, features, summary, self.log2_C))
-        return Found(features, trial.size, trial.best_C, summary.total)
+        fitted = self._fit(self.scorer, width, size)
+        scorer, features = self.scorer.precomputed(fitted)
+        summary = scorer.summarise(features)
+        if self.near is not None and scorer.by_factors(features.n_features_out) and len(self.log2_C) > 1:
+            scorer, features = scorer.kept(features)
+            trial = scorer.trial("C", width, features, summary, self._grid(width, NEAR_LARGE, 1))
+            trial = self._record(replace(trial, n_rows=len(self.scorer.rows)))
+        else:
+            trial = self._record(scorer.trial("C", width, features, summary, self.log2_C))
+        return Found(fitted, trial.size, trial.best_C, summary.total)
 
     def choose_size(self, width: float, max_size: int) -> Found:
         """The smallest sufficient size and its C."""
