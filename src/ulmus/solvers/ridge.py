@@ -358,8 +358,7 @@ def fit_dual(problem: Problem, Phi: np.ndarray | None = None) -> Solution:
     n, D = len(rows), features.n_features_out
     if Phi is None:
         Phi = engine.transform(features, rows.X, n_jobs=problem.n_jobs)
-    T = rows.T.astype(np.float64)
-    w = rows.weights
+    T, w = rows.T.astype(np.float64), rows.weights
     feature_mean, target_mean = np.zeros(D), np.zeros(T.shape[1])
     if problem.fit_intercept:
         feature_mean, target_mean = w @ Phi / w.sum(), w @ T / w.sum()
