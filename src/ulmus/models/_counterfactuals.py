@@ -244,7 +244,8 @@ class _Encoded:
         kinds, sources = encoder.kinds_, fit.columns.sources
         places = [np.flatnonzero(sources == j) for j in numeric]
         used = np.array([len(p) > 0 for p in places], bool)
-        if any(len(p) > 1 for p in places) or any(kinds[encoder.names_[j]] != "number" for j in numeric[used]):
+        as_they_are = all(kinds[encoder.names_[j]] in ("number", "boolean") for j in numeric[used])
+        if any(len(p) > 1 for p in places) or not as_they_are:
             return None
         see = fit.coordinates if fit.grid is None else np.asarray
         each = [np.flatnonzero(sources == j) for j in other]
