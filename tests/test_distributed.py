@@ -59,18 +59,6 @@ MODELS = {
 }
 
 
-@pytest.fixture(scope="module")
-def client():
-    """Two worker processes."""
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
-
-
 def chunked(sizes):
     """Consecutive chunks; 0 makes an empty one."""
     ends = np.minimum(np.cumsum(sizes), N) if sizes else np.array([], int)
@@ -269,6 +257,8 @@ def test_processes_give_the_bits_of_threads_and_a_local_model(client):
     with dask.config.set(scheduler="threads"):
         near = distributed.fit(make(), dask_X, dask_y, sample_weight=dask_w)
     np.testing.assert_array_equal(far.beta_, near.beta_)
+    with client.as_current():
+        assert distributed._current_client() is client
     assert {r.label for r in reports} == {"survey", "sums"}
     assert all(r.total == N and 0 < r.rows <= N for r in reports)
     again = pickle.loads(pickle.dumps(far))

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from data import cases, relative_error
-from test_distributed import client, slow  # noqa: F401 (a fixture)
+from test_distributed import slow
 from test_streaming_adaptive import CASES, SMALL, N, X, model_of, scores, table
 from ulmus import distributed, streaming
 from ulmus.streaming import leaves
@@ -84,7 +84,7 @@ def test_a_partition_without_rows_adds_nothing(small_cells):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_worker_that_is_killed_changes_no_bit(phase, client, small_cells):  # noqa: F811
+def test_a_worker_that_is_killed_changes_no_bit(phase, client, small_cells):
     kind, y, _, _ = CASES["regression"]
     options = {"client": client, "sample_rows": 500}
     expected = fit_far("regression", **options)
@@ -102,7 +102,7 @@ def test_a_worker_that_is_killed_changes_no_bit(phase, client, small_cells):  # 
     client.wait_for_workers(2, timeout=30)
 
 
-def test_threads_give_the_bits_of_processes(client, small_cells):  # noqa: F811
+def test_threads_give_the_bits_of_processes(client, small_cells):
     far = fit_far("weights", client=client, sample_rows=500)
     with dask.config.set(scheduler="threads"):
         near = fit_far("weights", sample_rows=500)

@@ -46,12 +46,12 @@ def test_predictions_are_those_of_models_fitted_to_the_other_parts():
     assert sorted(np.bincount(part)) == [8] * 5
 
     def fit(some):
-        other = ulmus.ELMRegressor(10, random_state=3).fit(some.X, some.T[:, 0])
+        other = ulmus.ELMRegressor(10, slope=1.0, C=10.0, random_state=3).fit(some.X, some.T[:, 0])
         return lambda Q: (other.predict(Q)[:, None], other._variance_factors(Q)[0])
 
     found = refitted(rows, part, fit)
     for k in range(5):
-        expected = ulmus.ELMRegressor(10, random_state=3).fit(X[part != k], y[part != k])
+        expected = ulmus.ELMRegressor(10, slope=1.0, C=10.0, random_state=3).fit(X[part != k], y[part != k])
         np.testing.assert_array_equal(found.P[part == k, 0], expected.predict(X[part == k]))
     scaled = refitted(rows, part, fit, HeldOut.by_others(rows, y[:, None], np.full(40, 3.0)))
     for k in range(5):  # the middle deviation is that of the model of all rows

@@ -193,13 +193,14 @@ def test_the_local_stage_is_scored_on_whole_folds():
 
 @pytest.mark.parametrize("model", cases([KELMRegressor, NKELMRegressor]))
 def test_a_learned_metric_is_scored_on_groups_left_out(model):
+    given = {"metric": "auto", "gamma": 0.1, "C": 10.0, "random_state": 0}  # the metric has a search of its own
     X, y, g = siblings(25, 7)
     folds = fold_numbers(None, X, y, g, False)
-    by_rows = model(metric="auto", random_state=0).fit(X, y)
-    by_groups = model(metric="auto", random_state=0).fit(X, y, groups=g)
-    by_splits = model(metric="auto", cv=GroupKFold(5), random_state=0).fit(X, y, groups=g)
+    by_rows = model(**given).fit(X, y)
+    by_groups = model(**given).fit(X, y, groups=g)
+    by_splits = model(**given, cv=GroupKFold(5)).fit(X, y, groups=g)
     splits = [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in range(5)]
-    by_list = model(metric="auto", cv=splits, random_state=0).fit(X, y)
+    by_list = model(**given, cv=splits).fit(X, y)
     assert by_groups.feature_importances_[0] > by_rows.feature_importances_[0]
     assert_array_equal(by_groups.metric_, by_splits.metric_)
     assert_array_equal(by_groups.metric_, by_list.metric_)

@@ -249,7 +249,7 @@ class Partitions:
                     return list(dask.compute(*wanted))
             distributed = need("distributed", "dask")
             futures = self.client.compute([*wanted, *counted])
-            for future in distributed.as_completed(futures[len(wanted) :]):
+            for future in distributed.as_completed(futures[len(wanted) :], loop=self.client.loop):
                 bar.advance(rows[future.key])
             return [future.result() for future in futures[: len(wanted)]]
 
