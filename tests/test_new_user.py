@@ -34,17 +34,20 @@ def ulmus_command(*arguments, folder):
 
 
 @pytest.mark.parametrize(
-    ("target", "option"),
-    [pytest.param("price", ["--interval", "0.9"], marks=pytest.mark.slow), ("kind", ["--proba"])],
+    ("target", "effort", "option"),
+    [
+        pytest.param("price", [], ["--interval", "0.9"], marks=pytest.mark.slow),
+        pytest.param("kind", [], ["--proba"], marks=pytest.mark.slow),
+        ("kind", ["--effort", "fast"], ["--proba"]),
+    ],
 )
-def test_a_session_from_a_csv_to_a_bare_machine(tmp_path, target, option):
+def test_a_session_from_a_csv_to_a_bare_machine(tmp_path, target, effort, option):
     other = {"price": "kind", "kind": "price"}[target]
     people(200).drop(columns=other).to_csv(tmp_path / "data.csv", index=False)
     people(50, seed=1).drop(columns=["price", "kind"]).to_csv(tmp_path / "new.csv", index=False)
 
-    said = ulmus_command(
-        "fit", "data.csv", "--target", target, "-o", "model.ulmus", "--report", "report.html", folder=tmp_path
-    )
+    fit = ["fit", "data.csv", "--target", target, *effort, "-o", "model.ulmus", "--report", "report.html"]
+    said = ulmus_command(*fit, folder=tmp_path)
     assert "left out" in said.stdout
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert all(f'<section id="{key}">' in page for key in SECTIONS)
