@@ -45,6 +45,15 @@ def two_blas_threads():
         yield
 
 
+@pytest.fixture
+def unscored(monkeypatch):
+    """No further fits that score those of few rows, for tests of predictions: intervals would be of other fits."""
+    from ulmus.models import few_rows
+
+    monkeypatch.setattr(few_rows, "FEW_ROWS", 0)
+    monkeypatch.setattr(few_rows, "CROWDED_ROWS", 0)
+
+
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     """Chromium without a window: ``browser(*options, url=...)`` gives the finished process."""

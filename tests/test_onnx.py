@@ -279,6 +279,7 @@ def test_the_file_carries_the_version(tmp_path):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("family", ["RobustELMRegressor", "RobustNKELMRegressor"])
+@pytest.mark.usefixtures("unscored")
 def test_robust_models_are_exported(family, dtype):
     X, y = regression(100)
     model = getattr(ulmus, family)(random_state=0).fit(X, y)

@@ -73,6 +73,7 @@ def test_on_sinc_with_two_outliers_every_robust_loss_beats_tikhonov(name):
 
 
 @pytest.mark.parametrize("family", cases(MODELS, "nkelm"))
+@pytest.mark.usefixtures("unscored")
 def test_without_arguments_sinc_with_outliers_is_fitted_better_than_by_tikhonov(family):
     plain = {"elm": ELMRegressor, "nkelm": NKELMRegressor}[family]
     Q = np.linspace(-15, 15, 1001)[:, None]
@@ -181,6 +182,7 @@ def test_fits_are_the_same_for_any_number_of_threads(monkeypatch, family):
 
 @pytest.mark.parametrize("family", MODELS)
 @pytest.mark.parametrize("share", cases([0.3, 0.1]))
+@pytest.mark.usefixtures("unscored")
 def test_the_choices_and_the_fit_resist_gross_outliers(family, share):
     X, y, bad, truth = spoilt(600, share)
     dirty = MODELS[family](random_state=0).fit(X, y)
@@ -216,6 +218,7 @@ def test_intervals_hold_clean_rows_whatever_the_outliers(family, share):
     assert np.median(high - low) < 0.5  # 2 · 1.645 · 0.1 and a little for the fit
 
 
+@pytest.mark.usefixtures("unscored")
 def test_clean_gaussian_rows_cost_next_to_nothing():
     ratios = []
     for seed in range(3):

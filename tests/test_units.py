@@ -121,6 +121,7 @@ def test_given_scales_of_a_robust_loss_are_in_the_units_of_the_targets(make, los
 
 
 @pytest.mark.parametrize("make", ROBUST)
+@pytest.mark.usefixtures("unscored")
 def test_a_constant_on_the_targets_of_robust_models_is_one_on_the_answers(make):
     X, y = smooth()
     plain, moved = (make(random_state=0).fit(X, y + b).predict(X) for b in (0.0, 1e6))
@@ -196,6 +197,7 @@ def censored(n, rng):
 
 @pytest.mark.parametrize("seed", cases(range(3)))
 @pytest.mark.parametrize("make", ROBUST)
+@pytest.mark.usefixtures("unscored")
 def test_robust_models_fit_targets_that_are_mostly_zero(make, seed):
     rng = np.random.RandomState(seed)
     X, y = censored(300, rng)
@@ -207,6 +209,7 @@ def test_robust_models_fit_targets_that_are_mostly_zero(make, seed):
 
 
 @pytest.mark.parametrize("make", ROBUST)
+@pytest.mark.usefixtures("unscored")
 def test_zeros_that_nothing_explains_leave_a_robust_model_between_median_and_mean(make):
     rng = np.random.RandomState(0)
     X = rng.normal(size=(300, 2))
@@ -218,6 +221,7 @@ def test_zeros_that_nothing_explains_leave_a_robust_model_between_median_and_mea
 
 
 @pytest.mark.parametrize("make", ROBUST)
+@pytest.mark.usefixtures("unscored")
 def test_several_mostly_zero_outputs_leave_rows_to_choose_by(make):
     rng = np.random.RandomState(0)
     X = rng.normal(size=(200, 2))
