@@ -269,3 +269,12 @@ def test_means_on_a_line_separate_along_one_direction_only():
         H -= np.stack([H[y == k].mean(axis=0) for k in range(4)])[y]
         H += np.outer(y, rng.normal(size=5)) + 10.0 ** rng.uniform(-2, 3)
         assert solve_discriminant(Statistics.of(H, indicators(y)), 1e-9).rank == 1
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_class_that_is_missing_without_its_rows_is_not_impossible(classes):
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(26, 2)), np.arange(26) % (classes - 1)
+    y[0] = classes - 1  # its only row: without it there is no such class
+    model = ENDA(8, activation="tanh", slope=1.0, C=1.0, head="mean", random_state=0).fit(X, y)
+    assert model.predict_proba(np.vstack([X, 3 * rng.normal(size=(100, 2))])).min() > 1e-3

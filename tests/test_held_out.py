@@ -20,8 +20,7 @@ from ulmus import (
     NKELMRegressor,
     NystromMap,
 )
-from ulmus.calibration import FoldModels, fold_sample
-from ulmus.calibration.held_out import leave_one_out
+from ulmus.calibration import FoldModels, fold_sample, leave_one_out
 from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters
@@ -212,3 +211,20 @@ def test_generalised_cross_validation_refuses_folds():
         NKELMRegressor(criterion="gcv", cv=3).fit(X, y)
     with pytest.raises(ValueError, match='criterion="gcv" has no folds'):
         ELMRegressor(criterion="gcv").fit(X, y, groups=np.arange(len(y)) % 5)
+
+
+def test_a_row_beside_which_others_know_nothing_leaves_with_the_digits_of_white_features():
+    rng = np.random.RandomState(5)
+    X = np.column_stack([rng.normal(size=(120, 3)), np.zeros(120)])
+    X[0, 3] = 13.0
+    y = np.sin(X[:, 0]) + X[:, 1]
+    features = NystromMap(landmarks=X[:60], gamma=3e-4).fit(X)  # smooth: some landmarks depend on others
+    assert features.n_dropped_
+    rows, C = Rows(X, y[:, None]), 2.0**30
+    solution = fit_nystrom_ridge(features, rows, C, fit_intercept=True)
+    Phi = features.transform(X)
+    remainder = 1.0 - solution.leverage(Phi)
+    assert remainder[0] < 1e-6
+    expected = leave_out(rows.T, rows.T - Phi @ solution.beta - solution.intercept, remainder)
+    # weights on kernel values are so large that fitted values by them are off by more than the residual
+    np.testing.assert_allclose(leave_one_out(features, rows, solution, C).P, expected, rtol=1e-3)

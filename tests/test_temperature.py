@@ -106,7 +106,7 @@ def test_the_class_of_the_largest_score_is_the_most_probable_one():
 
 
 @pytest.mark.parametrize("make", [ELMClassifier, KELMClassifier, NKELMClassifier])
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", [0, 3, 5])
 def test_rare_marks_do_not_make_all_classes_equally_probable(make, seed):
     rng = np.random.RandomState(seed)
     X = np.column_stack([rng.normal(size=(800, 5)), rng.uniform(size=(800, 40)) < 0.006])
@@ -118,6 +118,18 @@ def test_rare_marks_do_not_make_all_classes_equally_probable(make, seed):
     # confidence was 0.21 for an accuracy of 0.5 to 0.6
     assert P.max(axis=1).mean() == pytest.approx(model.score(X[400:], y[400:]), abs=0.1)
     assert log_loss(y[400:], P) < 0.85 * frequencies_loss(y[:400])
+
+
+def test_rows_that_are_right_beyond_all_measure_do_not_make_others_unsure():
+    rng = np.random.RandomState(0)
+    scores, true = rng.normal(size=(400, 3)), rng.choice(3, 400)
+    scores[np.arange(400), true] += 2.0
+    plain, _ = fit_temperature(scores, true, np.ones(400))
+    sure = scores.copy()
+    sure[np.arange(5), true[:5]] = 1e5
+    told, floor = fit_temperature(sure, true, np.ones(400))
+    assert told == pytest.approx(plain, rel=0.1)
+    assert floor.sum() < 0.1
 
 
 def test_a_rare_class_among_noise_costs_no_more_than_its_frequency():

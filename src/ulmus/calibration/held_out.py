@@ -10,7 +10,6 @@ import numpy as np
 from ulmus import engine
 from ulmus.calibration.curves import Curves
 from ulmus.engine import FeatureMap, Rows
-from ulmus.features.kept import KeptMap
 from ulmus.features.kernels import dense
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import alone, column_ranks, distinct_sample, keys_in_any_order, row_keys
@@ -163,10 +162,10 @@ def leave_one_out(
     leverage = solution.leverage
     exact = evaluate is None and leverage.rows is not None and len(leverage.rows) == len(rows)
     if exact and all_landmarks(features, rows) is not None and alone(rows).all():
-        return _of_all_landmarks(features, rows, solution, n_jobs)
+        return _of_all_landmarks(rows, solution)
     own = OwnLandmarks.of(features, rows)
     factored = evaluate is None and own is not None and leverage.rows is None and not leverage.spectral
-    known = own.index if own is not None and factored else None
+    known = own if factored else None
     fitted, h, rest = (evaluate or partial(_evaluate, known=known, n_jobs=n_jobs))(features, rows, solution)
     if own is not None:
         rest = own.residual_kernel(rest)
@@ -182,12 +181,14 @@ def leave_one_out(
     return replace(held_out, one_by_one=True)
 
 
-def _of_all_landmarks(features: Any, rows: Rows, solution: Solution, n_jobs: int | None) -> HeldOut:
+def _of_all_landmarks(rows: Rows, solution: Solution) -> HeldOut:
     """The same where all rows are landmarks: the model is the exact one, of rows and without any of them."""
-    h = dual_leverages(solution.leverage, rows.weight)
+    leverage, beta = solution.leverage, solution.beta
+    assert leverage.rows is not None
+    h = dual_leverages(leverage, rows.weight)
     remainder = 1.0 - (h if rows.unit is None else rows.unit * h)
-    weights = features.weight_to_landmarks(solution.beta)
-    fitted = engine.apply(features.cross_kernel_, rows.X, weights, n_jobs=n_jobs) + solution.intercept
+    centred = leverage.rows if rows.weight is None else leverage.rows / np.sqrt(rows.weight)[:, None]
+    fitted = centred @ beta + (leverage.centre @ beta + solution.intercept)
     return replace(_with_freedom(HeldOut.of(rows, rows.T - fitted, remainder), remainder), one_by_one=True)
 
 
@@ -214,18 +215,22 @@ def _without_met(held_out: HeldOut, features: FeatureMap, rows: Rows, solution: 
 
 
 def _evaluate(
-    features: FeatureMap, rows: Rows, solution: Solution, known: np.ndarray | None, n_jobs: int | None
+    features: FeatureMap, rows: Rows, solution: Solution, known: OwnLandmarks | None, n_jobs: int | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Fitted values, leverages and residual kernel; the last two are 0 where they are ``known`` otherwise."""
-    summed, weights = features, solution.beta
-    if isinstance(features, NystromMap | KeptMap):  # no row has to be whitened
-        summed, weights = features.cross_kernel_, features.weight_to_landmarks(solution.beta)
-    fitted = engine.apply(summed, rows.X, weights, n_jobs=n_jobs) + solution.intercept
-    if known is None:
-        return fitted, *variance_terms(features, rows.X, solution.leverage, n_jobs)
-    others, terms = np.delete(np.arange(len(rows)), known), np.zeros((2, len(rows)))
-    terms[:, others] = variance_terms(features, rows.take(others).X, solution.leverage, n_jobs)
-    return fitted, terms[0], terms[1]
+    """Fitted values, leverages and residual kernel; the last two are 0 where they are ``known`` otherwise.
+
+    Features are white: weights on kernel values may cost more digits than a residual has beside a leverage of 1.
+    """
+    index = np.empty(0, np.intp) if known is None else known.index
+    others, terms = np.delete(np.arange(len(rows)), index), np.zeros((2, len(rows)))
+    fitted = np.empty(rows.T.shape)
+    some = rows if known is None else rows.take(others)
+    fitted[others], terms[0, others], terms[1, others] = _terms(
+        features, some.X, solution.leverage, solution.beta, n_jobs
+    )
+    if known is not None:
+        fitted[index] = known.Phi @ solution.beta
+    return fitted + solution.intercept, terms[0], terms[1]
 
 
 @dataclass(frozen=True)
@@ -367,15 +372,22 @@ def variance_terms(
     features: Any, X: Any, leverage: Callable[[np.ndarray], np.ndarray], n_jobs: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Leverage h and residual kernel ``r(x, x)`` of every row of ``X``, in blocks; r is 0 where features are all."""
-    h, explained = np.empty(X.shape[0]), np.empty(X.shape[0])
+    return _terms(features, X, leverage, np.empty((features.n_features_out, 0)), n_jobs)[1:]
+
+
+def _terms(
+    features: Any, X: Any, leverage: Callable[[np.ndarray], np.ndarray], beta: np.ndarray, n_jobs: int | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same, and ``φβ`` before them."""
+    h, explained, scores = np.empty(X.shape[0]), np.empty(X.shape[0]), np.empty((X.shape[0], beta.shape[1]))
 
     def work(piece: slice) -> None:
         Phi = engine.transform_rows(features, X[piece])
-        h[piece], explained[piece] = leverage(Phi), np.einsum("ij,ij->i", Phi, Phi)
+        h[piece], explained[piece], scores[piece] = leverage(Phi), np.einsum("ij,ij->i", Phi, Phi), Phi @ beta
 
     pieces = engine.shares(X.shape[0], engine.block_rows(features.n_features_out, np.float64))
     engine.on_threads(work, pieces, n_jobs)
-    return h, residual_kernel(features, X, explained)
+    return scores, h, residual_kernel(features, X, explained)
 
 
 def residual_kernel(features: Any, X: Any, explained: np.ndarray) -> np.ndarray:

@@ -32,6 +32,8 @@ LOG_A = np.arange(-5.0, 9.0)
 HALVINGS, ROUND_OFF = 50, 4 * np.finfo(float).eps
 #: Share of the frequencies from which on scores count as saying nothing.
 NOTHING = 1 - 1e-3
+#: Scores that are behind by more than this many times the middle gap are as far behind as can be.
+SURE = 10.0
 #: By how much the class of the largest score is ahead of one that is more frequent, relative to its probability.
 AHEAD = 1e-6
 
@@ -152,7 +154,7 @@ def _most(scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> float:
     s, w, n_classes = scores[right], weight[right], scores.shape[1]
     if not len(s):
         return np.inf
-    s = s - s[np.arange(len(s)), indices[right]][:, None]  # their own are the largest: 0
+    s = np.maximum(s - s[np.arange(len(s)), indices[right]][:, None], -SURE)  # their own are the largest: 0
     chance = 0.5 / (max(float(w.sum()), float(len(w))) + 1.0)
     target = chance / (n_classes - 1) * s.sum(axis=1)
     low, high = LOG_A[0] - 1.0, LOG_A[-1] + 1.0

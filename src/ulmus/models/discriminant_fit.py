@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import softmax
 
 from ulmus import engine
-from ulmus.calibration import LabelScores, fit_temperature
+from ulmus.calibration import LabelScores, checked_floor, fit_temperature
 from ulmus.codings import OneVsAll
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.random_layer import RandomLayer
@@ -179,13 +180,17 @@ def fit_head(
 
 def _calibrated_means(means: np.ndarray, sharpness: float, scored: ScoredFolds) -> Means:
     """Class means with the temperature and the floor that the scored rows call for."""
-    scores = sharpness * scored.scores()
+    seen = np.bincount(scored.true, scored.mass, len(means)) > 0  # classes that have rows
+    scores, true = sharpness * scored.scores()[:, seen], (np.cumsum(seen) - 1)[scored.true]
     present: np.ndarray = np.all(np.isfinite(scores), axis=0)  # a class that is missing in a fold is infinitely far
-    known = present[scored.true]
-    place = (np.cumsum(present) - 1)[scored.true[known]]
-    a, floor = 1.0, np.zeros(len(present))
-    if known.any():
-        a, floor[present] = fit_temperature(scores[known][:, present], place, scored.mass[known])
+    a, known, floor = 1.0, present[true], np.zeros(len(means))
+    if present.all():
+        a, floor[seen] = fit_temperature(scores, true, scored.mass)
+        return Means(means, sharpness * a, floor)
+    if present.sum() > 1:
+        a, _ = fit_temperature(scores[known][:, present], (np.cumsum(present) - 1)[true[known]], scored.mass[known])
+    # rows whose class is missing without them tell how often distances know nothing of it
+    floor[seen] = checked_floor(softmax(a * scores, axis=1), true, scored.mass)
     return Means(means, sharpness * a, floor)
 
 
