@@ -72,6 +72,16 @@ def test_a_search_asks_the_model_a_few_times():
     assert len(asked) < 100  # of frames every question costs milliseconds
 
 
+def test_numbers_that_would_hardly_change_stay_as_they_are():
+    steep = np.array([1.0, 0.08, -0.05, 0.6])
+    search = Nearest(np.zeros(4), np.full(4, -3.0), np.full(4, 3.0), np.ones(4), np.zeros(4, bool))
+    margin, slope = (lambda rows, takes: rows @ steep - 1.0), (lambda row, takes: steep)
+    found, _ = search.search(np.full(4, 2.0), np.zeros(0, int), margin, slope)
+    assert margin(found[None], None)[0] >= 0
+    assert np.flatnonzero(found).tolist() == [0, 3]
+    assert np.linalg.norm(found) <= 1.05 / np.linalg.norm(steep) + 1e-9
+
+
 def test_whole_numbers_come_near_the_nearest_of_all():
     """Beside every point of a lattice: far starts, and answers that wave."""
     ratios = []

@@ -165,6 +165,26 @@ def test_adaptive_values_are_those_of_the_columns_of_the_table():
     np.testing.assert_allclose(found.base_values, model.predict(frame[50:55]).mean(), atol=1e-10)
 
 
+def test_polars_frames_are_explained_as_pandas_frames_are():
+    frame, y = table()
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(frame, y)
+    same = pytest.importorskip("polars").from_pandas(frame)
+    found, expected = model.explain(same[:3], same[50:55]), model.explain(frame[:3], frame[50:55])
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+    assert found.data.shape == expected.data.shape
+
+
+def test_an_explanation_is_printed_in_a_line():
+    model = KELMRegressor(gamma=0.1, C=10.0).fit(X, Y)
+    found = model.explain(X[:3], BACKGROUND)
+    order = [f"x{j}" for j in np.argsort(-found.importance())[:3]]
+    assert repr(found) == f"<Explanation of 3 rows by 6 inputs (exact); largest on average: {', '.join(order)}>"
+    assert repr(found[0]).startswith("<Explanation of 1 rows by 6 inputs (exact)")
+    several = KELMClassifier(kernel="matern32").fit(X, np.digitize(Y, [-1, 1])).explain(X[:2], BACKGROUND)
+    assert "2 rows by 6 inputs, 3 outputs (sampled, standard errors up to" in repr(several)
+    assert "1 rows by 6 inputs, 3 outputs" in repr(several[1])
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian_l1"])
 def test_leaves_of_a_local_stage_are_products_too(kernel):
     rng = np.random.RandomState(3)

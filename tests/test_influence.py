@@ -24,6 +24,7 @@ from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
 from ulmus.features.kernels import KernelParameters, gram_matrix
 from ulmus.models._effort import EFFORTS
+from ulmus.models._without_rows import without_rows
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(60, 3))
@@ -141,6 +142,9 @@ def test_adaptive_models_leave_rows_out_of_both_stages(kind):
         rest = np.arange(len(y)) != i
         without = two_stages(model, U[rest], T[rest], w[rest], queries)[:, 0]
         np.testing.assert_allclose(answers(model, frame[:40]) - found[:, i], without, atol=1e-6)
+    leaving, some = without_rows(model, frame, y, None)[0], np.array([7, 3, 600, 123, 55])
+    pairs = leaving.effects(queries[:5])[np.arange(5), some]  # those that the importance of inputs asks for
+    np.testing.assert_allclose(leaving.own_effects(some)(queries[:5]), pairs, atol=1e-9)
 
 
 def test_weights_of_adaptive_models_count_as_copies():

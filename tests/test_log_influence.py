@@ -22,6 +22,7 @@ from ulmus.explain.log_rows import penalty_of
 from ulmus.features.kernels import KernelParameters, gram_matrix
 from ulmus.features.partition import random_partition
 from ulmus.models._effort import EFFORTS
+from ulmus.models._without_rows import without_rows
 from ulmus.solvers.local import LocalKernels
 from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.own_landmarks import landmarks_among
@@ -298,6 +299,12 @@ def test_rows_leave_both_stages_of_several_classes_about_as_refits_say():
     centred = [a - a.mean(axis=2, keepdims=True) for a in (found[:, some], real)]  # softmax knows differences alone
     assert np.corrcoef(centred[0].ravel(), centred[1].ravel())[0, 1] > 0.95
     assert np.isfinite(model.row_values(rows, labels)).all()
+    leaving, those = without_rows(model, rows, labels, None)[0], np.array([499, 3, 200])
+    np.testing.assert_allclose(
+        leaving.own_effects(those)(U[:3]), leaving.effects(U[:3])[np.arange(3), those], atol=1e-9
+    )
+    importances = model.left_out_importances(rows, labels, n_repeats=2)
+    assert importances.importances_mean.argmax() == 0
 
 
 def test_the_penalty_of_leaves_is_told_by_their_weights():

@@ -308,18 +308,31 @@ def test_rows_are_missed_by_trees_that_did_not_see_them(labels):
     model = kind(effort="fast", random_state=0).fit(X, target)
     assert model.trees_ is not None
     known = TrainingRows.of(model, X, target)
-    beside = known.leaving
-    answers = beside.grown()
-    assert not np.isnan(answers).any()
+    beside, U = known.leaving, known.rows.X
+    unseen = beside.grown()
+    answers = unseen(U, np.arange(600))
+    centre, scale = model._units(known.rows)
+    rows = replace(known.rows, T=(known.rows.T - centre) / scale)
+    seed = model.fitted_.weights.part_seed
+    part = parts_for_trees(rows, np.arange(600), TREES.parts, bool(labels), seed)
+    _, expected = grown_trees(rows, part, bool(labels), seed, 1)
+    np.testing.assert_allclose(answers, expected * scale + centre, atol=1e-9)
     mixed = (1 - beside.share) * (known.rows.T - beside.kernels.left_out) + beside.share * answers
     np.testing.assert_allclose(known.rows.T - beside.left_out, mixed, atol=1e-9)
+    shuffled = U[::-1]  # other rows, by the models without the first ones
+    effects = beside.own_effects(np.arange(600))(shuffled)
+    alone = beside.kernels.effects(shuffled)[np.arange(600), np.arange(600)]
+    heart = beside.trees(shuffled) - unseen(shuffled, np.arange(600))
+    np.testing.assert_allclose(effects, (1 - beside.share) * alone + beside.share * heart, atol=1e-9)
+    found = model.left_out_importances(X, target, n_repeats=1).importances_mean
+    assert (found > 0).all()
+    assert found.argmax() == 0
     pairs, alone = beside.left_out_pairs(slice(3, 9)), beside.kernels.left_out_pairs(slice(3, 9))
     through = (1 - beside.share) * (alone - beside.kernels.left_out[3:9, None])
     np.testing.assert_allclose(pairs - beside.left_out[3:9, None], through, atol=1e-9)
     values = model.row_values(X, target)
     assert len(np.intersect1d(np.argsort(values)[:30], wrong)) >= 24
-    fitted = model.trees_.predict(model._learned_coordinates(known.rows), 1) / beside.share  # which saw the targets
-    missed = [np.abs(known.rows.T - each)[wrong].mean() for each in (answers, fitted + model._units(known.rows)[0])]
+    missed = [np.abs(known.rows.T - each)[wrong].mean() for each in (answers, beside.trees(U))]  # which saw targets
     assert missed[0] > missed[1]
 
 

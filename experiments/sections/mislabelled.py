@@ -54,6 +54,11 @@ def by_adaptive(X: pd.DataFrame, y: np.ndarray, seed: int) -> np.ndarray:
     return AdaptiveClassifier(loss="squared", random_state=seed, n_jobs=1).fit(X, y).row_values(X, y)
 
 
+def by_default(X: pd.DataFrame, y: np.ndarray, seed: int) -> np.ndarray:
+    """The log loss, both stages, and trees where they joined."""
+    return AdaptiveClassifier(random_state=seed, n_jobs=1).fit(X, y).row_values(X, y)
+
+
 def left_out_shares(model: Any, X: Any, y: np.ndarray) -> np.ndarray:
     """Probabilities of training rows by the models without them."""
     leaving, rows = without_rows(model, X, y, None)
@@ -76,6 +81,13 @@ def by_neighbours(X: pd.DataFrame, y: np.ndarray, seed: int) -> np.ndarray:
     index, rows = np.unique(y, return_inverse=True)[1], np.arange(len(y))
     votes = neighbour_shares(model.coordinates(X), index, np.ones(len(y), bool))
     return (left_out_shares(model, X, y) + votes)[rows, index]
+
+
+def by_both_losses(X: pd.DataFrame, y: np.ndarray, seed: int) -> np.ndarray:
+    """The mean probability of the label by models of squares and of the log loss without the row."""
+    index, rows = np.unique(y, return_inverse=True)[1], np.arange(len(y))
+    models = (AdaptiveClassifier(loss=loss, random_state=seed, n_jobs=1).fit(X, y) for loss in ("squared", "log"))
+    return np.sum([left_out_shares(model, X, y)[rows, index] for model in models], axis=0)
 
 
 def by_second_fit(X: pd.DataFrame, y: np.ndarray, seed: int) -> np.ndarray:
@@ -105,6 +117,7 @@ JUDGES: dict[str, Callable[..., np.ndarray]] = {
     "KELM": by_kelm,
     "NKELM, log loss": by_log,
     "adaptive, squares": by_adaptive,
+    "adaptive, default": by_default,
     "random forest": by_forest,
 }
 #: Other ways to use the adaptive model.
@@ -112,6 +125,7 @@ MORE: dict[str, Callable[..., np.ndarray]] = {
     "adaptive, squares": by_adaptive,
     "with votes of neighbours": by_neighbours,
     "by a second fit": by_second_fit,
+    "by both losses": by_both_losses,
 }
 
 

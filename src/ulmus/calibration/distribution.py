@@ -15,7 +15,7 @@ from ulmus.calibration.nearness import Nearness, near_parts
 BLOCK = 2**22
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PredictiveDistribution:
     r"""Of every new row: :math:`f(x) + \sigma(x) R`, with R the normalised errors of rows left out, by their weights.
 
@@ -32,6 +32,13 @@ class PredictiveDistribution:
     single: bool = True
     knots: Knots | None = None
     near: Nearness | None = None
+
+    def __repr__(self) -> str:
+        outputs = "" if self.single else f", {self.location.shape[1]} outputs"
+        return (
+            f"<PredictiveDistribution of {len(self.location)} rows{outputs}, by the errors of {len(self.scores)} rows "
+            "left out: cdf, ppf, mean, std, sample, crps>"
+        )
 
     def _points(self, j: int, r: np.ndarray, rows: Any = slice(None)) -> np.ndarray:
         """Targets at scores ``r[row, place]``, or ``r[place]`` for all rows."""

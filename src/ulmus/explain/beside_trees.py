@@ -7,26 +7,62 @@ rows, and a row is answered by those that did not see it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ulmus.explain.influence import LeavesRows
+from ulmus.explain.influence import LeavesRows, OwnEffects
+from ulmus.solvers.boosted import BoostedTrees
+
+
+@dataclass(frozen=True)
+class PartTrees:
+    """Trees without each part of the rows, ``models``, and the part of every row; -1 for rows that all of them saw."""
+
+    models: dict[int, BoostedTrees]
+    part: np.ndarray
+
+    @classmethod
+    def of(cls, trees: BoostedTrees, part: np.ndarray, answers: np.ndarray, U: np.ndarray) -> "PartTrees":
+        """From their mean, in which they follow each other, and answers of the rows ``U`` by those without them."""
+        parts, models = np.unique(part[part >= 0]), {}
+        size = len(trees) // len(parts)
+        for number, k in enumerate(parts):
+            mine, one = slice(number * size, (number + 1) * size), int(np.argmax(part == k))
+            model = BoostedTrees(
+                np.zeros_like(trees.constant),
+                trees.feature[mine],
+                trees.threshold[mine],
+                len(parts) * trees.value[mine],
+            )
+            models[int(k)] = replace(model, constant=(answers[[one]] - model.predict(U[[one]], 1))[0])
+        return cls(models, part)
+
+    def answers(self, U: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Answers to ``U``, each by the trees that did not see one of the rows, or, where there are none, by all."""
+        found = {k: model.predict(U, 1) for k, model in self.models.items()}
+        out = np.mean(list(found.values()), axis=0)
+        for k, answers in found.items():
+            mine = self.part[rows] == k
+            out[mine] = answers[mine]
+        return np.asarray(out)
 
 
 @dataclass(frozen=True)
 class BesideTrees:
-    """Kernels that rows leave, and the share of the trees; ``grown`` gives answers of training rows by trees that did
-    not see them, not a number where there are none.
+    """Kernels that rows leave, and the share of the trees.
+
+    ``trees`` answers rows as the model does, ``grown`` gives :meth:`PartTrees.answers`, in the units of the targets.
     """
 
     kernels: LeavesRows
     share: float
+    U: np.ndarray
     T: np.ndarray
     trees: Callable[[np.ndarray], np.ndarray]
-    grown: Callable[[], np.ndarray]
+    grown: Callable[[], Callable[[np.ndarray, np.ndarray], np.ndarray]]
 
     def answers(self, X: Any, T: np.ndarray) -> np.ndarray:
         return (1.0 - self.share) * self.kernels.answers(X, T) + self.share * self.trees(X)
@@ -34,21 +70,29 @@ class BesideTrees:
     def effects(self, X: Any) -> np.ndarray:
         return (1.0 - self.share) * self.kernels.effects(X)
 
+    def own_effects(self, rows: np.ndarray) -> OwnEffects:
+        """What the scores of rows owe to training rows, those that trees know by heart included."""
+        kernels, unseen = self.kernels.own_effects(rows), self._unseen
+
+        def effects(X: Any) -> np.ndarray:
+            return (1.0 - self.share) * kernels(X) + self.share * (self.trees(X) - unseen(X, rows))
+
+        return effects
+
     @cached_property
-    def _held(self) -> tuple[np.ndarray, np.ndarray]:
-        """Shares of the trees, 0 where they have no answer, ``[row, 1]``, and what they miss training rows by."""
-        answers = self.grown()
-        known = ~np.isnan(answers).any(axis=1, keepdims=True)
-        return self.share * known, np.where(known, self.T - answers, 0.0)
+    def _unseen(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        return self.grown()
+
+    @cached_property
+    def _missed(self) -> np.ndarray:
+        """What trees that did not see training rows miss them by."""
+        return self.T - self._unseen(self.U, np.arange(len(self.T)))
 
     @property
     def left_out(self) -> np.ndarray:
         """Residuals of training rows: by kernels without the row, and trees without its part."""
-        share, missed = self._held
-        return (1.0 - share) * self.kernels.left_out + share * missed
+        return (1.0 - self.share) * self.kernels.left_out + self.share * self._missed
 
     def left_out_pairs(self, rows: slice) -> np.ndarray:
         """The same when another row leaves the kernels too."""
-        share, missed = self._held
-        kernels = self.kernels.left_out_pairs(rows)
-        return (1.0 - share[rows, None]) * kernels + (share * missed)[rows, None]
+        return (1.0 - self.share) * self.kernels.left_out_pairs(rows) + self.share * self._missed[rows, None]

@@ -18,6 +18,8 @@ import numpy as np
 STARTS, STEPS = 8, 60
 #: Points that are tried at once on the way back, and how often what lies between two of them is looked at closer.
 POINTS, CLOSER = 128, 4
+#: How much farther away than the nearest point one may be that changes fewer numbers.
+FARTHER = 1.05
 #: The least share of the distance that a step has to gain.
 GAIN = 1e-6
 
@@ -77,7 +79,7 @@ class Nearest:
             else:
                 break
             best = numbers = tried
-        best = self._nearer(self._fewer(best, takes, which), takes, which)
+        best = self._sparser(self._nearer(self._fewer(best, takes, which), takes, which), takes, which)
         return self._rounded(best, other, takes, which), takes
 
     def _nearer(self, numbers: np.ndarray, takes: np.ndarray, which: Callable[..., np.ndarray]) -> np.ndarray:
@@ -105,6 +107,25 @@ class Nearest:
             back = numbers.copy()
             back[k] = self.own[k]
             numbers = back if which(back[None], takes)[0] else numbers
+        return numbers
+
+    def _sparser(self, numbers: np.ndarray, takes: np.ndarray, which: Callable[..., np.ndarray]) -> np.ndarray:
+        """Numbers that hardly change are as they were, where the others reach the point by going a little farther."""
+        none = np.zeros(0)
+        most = FARTHER * self.distance(numbers, none) ** 0.5
+        away = np.abs(numbers - self.own) / np.maximum(self.unit, 1e-300)
+        for k in np.argsort(away, kind="stable")[:-1]:
+            back = numbers.copy()
+            back[k] = self.own[k]
+            reach = self.distance(back, none) ** 0.5
+            if back[k] == numbers[k] or not 0 < reach <= most:
+                continue
+            ways = np.clip(
+                self.own + np.linspace(1.0, most / reach, POINTS)[:, None] * (back - self.own), self.low, self.high
+            )
+            wanted = which(ways, takes)
+            if wanted.any():
+                numbers = ways[int(np.argmax(wanted))]
         return numbers
 
     def _rounded(

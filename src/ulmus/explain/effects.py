@@ -31,7 +31,7 @@ from ulmus.solvers.boosted import BoostedTrees
 HELD = 2_000_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Effect:
     """How the mean answer moves with inputs.
 
@@ -53,6 +53,11 @@ class Effect:
     grid: tuple[np.ndarray, ...]
     average: np.ndarray
     individual: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        called = "partial dependence on" if self.kind == "partial" else "accumulated effects of"
+        inputs = " and ".join(f"{name} ({len(g)} values)" for name, g in zip(self.features, self.grid, strict=True))
+        return f"<Effect: {called} {inputs}, from {self.average.min():.4g} to {self.average.max():.4g}>"
 
 
 def answers_on_grid(game: Game, U: np.ndarray, columns: np.ndarray, V: np.ndarray) -> np.ndarray:

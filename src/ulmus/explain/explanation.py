@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+#: Inputs that an explanation names when it is printed.
+LARGEST = 3
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """Shapley values of predictions: what every input adds to them, beside what the background gets on the average.
 
@@ -48,6 +51,15 @@ class Explanation:
     def exact(self) -> bool:
         """Whether the values are exact, or sampled with the standard errors in ``errors``."""
         return not self.errors.any()
+
+    def __repr__(self) -> str:
+        sizes = np.abs(self.values if np.ndim(self.data) > 1 else self.values[None])  # of one row, taken by its number
+        of = f"{len(sizes)} rows by {len(self.feature_names)} inputs"
+        of += f", {sizes.shape[2]} outputs" if sizes.ndim > 2 else ""
+        how = "exact" if self.exact else f"sampled, standard errors up to {np.nanmax(self.errors):.2g}"
+        mean = sizes.reshape(len(sizes), len(self.feature_names), -1).sum(axis=(0, 2))
+        largest = ", ".join(self.feature_names[j] for j in np.argsort(-mean, kind="stable")[:LARGEST])
+        return f"<Explanation of {of} ({how}); largest on average: {largest}>"
 
     def __len__(self) -> int:
         return len(self.values)

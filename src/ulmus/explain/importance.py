@@ -10,21 +10,10 @@ from collections.abc import Callable
 import numpy as np
 
 from ulmus import engine
-from ulmus.explain.influence import HELD, LeavesRows, Loss
-from ulmus.explain.smoother import OneStage
+from ulmus.explain.influence import LeavesRows, Loss
 
-
-def left_out_scores(model: LeavesRows, U: np.ndarray, rows: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Scores of changed rows by the models without the rows that they were; ``scores`` are those of the whole model."""
-    if isinstance(model, OneStage):
-        s = model.smoother
-        weight = np.einsum("ij,ji->i", s.left(U), s.right[:, rows]) + s.offset[rows]
-        return scores - weight[:, None] * s.left_out[rows]
-    out = scores.copy()
-    for piece in engine.pieces(len(U), max(1, HELD // len(model.left_out))):
-        index = np.arange(len(U))[piece]
-        out[piece] -= model.effects(U[piece])[np.arange(len(index)), rows[piece]]
-    return out
+#: Rows that leave at a time, times training rows and outputs.
+HELD = 4_000_000
 
 
 def permutation_importances(
@@ -42,12 +31,14 @@ def permutation_importances(
     """Rise of the mean loss of rows left out: ``[input, repeat]``; ``most`` rows, drawn at random, are asked."""
     asked = np.sort(rng.permutation(len(T))[:most])
     share = w[asked] / w[asked].sum()
-    before = share @ loss(T[asked] - model.left_out[asked], asked)
-    out = np.zeros((len(groups), repeats))
-    for turn in range(repeats):
-        other = rng.permutation(len(asked))
-        for g, columns in enumerate(groups):
-            mixed = U[asked]
-            mixed[:, columns] = U[asked[other]][:, columns]
-            out[g, turn] = share @ loss(left_out_scores(model, mixed, asked, score(mixed)), asked) - before
+    others = [asked[rng.permutation(len(asked))] for _ in range(repeats)]
+    out = np.full((len(groups), repeats), -float(share @ loss(T[asked] - model.left_out[asked], asked)))
+    for piece in engine.pieces(len(asked), max(1, HELD // T.size)):
+        rows = asked[piece]
+        own_effects = model.own_effects(rows)
+        for turn, other in enumerate(others):
+            for g, columns in enumerate(groups):
+                mixed = U[rows]
+                mixed[:, columns] = U[other[piece]][:, columns]
+                out[g, turn] += share[piece] @ loss(score(mixed) - own_effects(mixed), rows)
     return out

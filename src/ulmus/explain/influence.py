@@ -18,6 +18,8 @@ TRIED_LOG, SAME_SHARES = 200, 0.05
 
 #: Scores of rows and row numbers → the loss of each.
 Loss = Callable[[np.ndarray, np.ndarray], np.ndarray]
+#: Rows, as many as there are training rows that leave → what the score of each owes to that training row.
+OwnEffects = Callable[[Any], np.ndarray]
 
 
 class LeavesRows(Protocol):
@@ -28,6 +30,9 @@ class LeavesRows(Protocol):
 
     def effects(self, X: Any) -> np.ndarray:
         """``f(x) − f₋ᵢ(x)``: ``[row, training row, output]``."""
+
+    def own_effects(self, rows: np.ndarray) -> OwnEffects:
+        """The effects of these training rows, each on another row: ``f(x) − f₋ᵢ(x)`` of pairs alone."""
 
     @property
     def left_out(self) -> np.ndarray:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ulmus.engine import Rows
-from ulmus.explain.influence import LeavesRows, other_rows
+from ulmus.explain.influence import LeavesRows, OwnEffects, other_rows
 from ulmus.explain.smoother import OneStage, Smoother
 from ulmus.explain.stages import LeafTargets, TwoStages
 from ulmus.solvers.local import LocalKernels
@@ -68,6 +68,10 @@ class LogRows:
 
     def effects(self, X: Any) -> np.ndarray:
         return np.concatenate([one.effects(X) for one in self.stages], axis=2)
+
+    def own_effects(self, rows: np.ndarray) -> OwnEffects:
+        each = [one.own_effects(rows) for one in self.stages]
+        return lambda X: np.concatenate([effects(X) for effects in each], axis=1)
 
     @property
     def left_out(self) -> np.ndarray:

@@ -148,6 +148,11 @@ class OneStage:
     def effects(self, X: Any) -> np.ndarray:
         return self.smoother.weights(X)[:, :, None] * self.smoother.left_out
 
+    def own_effects(self, rows: np.ndarray) -> Callable[[Any], np.ndarray]:
+        s = self.smoother
+        right, offset, left_out = s.right[:, rows], s.offset[rows], s.left_out[rows]
+        return lambda X: (np.einsum("ij,ji->i", s.left(X), right) + offset)[:, None] * left_out
+
     @property
     def left_out(self) -> np.ndarray:
         return self.smoother.left_out

@@ -10,14 +10,15 @@ with the left-out residual :math:`\eta_i` of row i in its leaf, for the changed 
 widths and penalties stay as they are. Leaves may have targets and weights of their own, as those of a log loss have.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ulmus.explain.smoother import TINY, Smoother
+from ulmus.explain.smoother import TINY, OneStage, Smoother
 from ulmus.features.kernels import CrossKernel, KernelParameters
+from ulmus.features.partition import Partition
 from ulmus.solvers.local import LocalKernels, leaf_kernel
 
 
@@ -81,18 +82,47 @@ class TwoStages:
             out[np.ix_(queries, leaf.rows)] += kB[:, :, None] * leaf.left_out / P
         return out
 
+    def own_effects(self, rows: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """``B c_i`` and the columns of B are taken once, so that what remains for a row is its kernel."""
+        s, P, first = self.smoother, len(self.partitions), OneStage(self.smoother).own_effects(rows)
+        parts = []
+        for leaves in self.partitions:
+            known = {}
+            for number, leaf in leaves.items():
+                moved = leaf.B @ (s.own[leaf.rows] @ s.right[:, rows] + s.offset[rows])
+                place = np.minimum(np.searchsorted(leaf.rows, rows), len(leaf.rows) - 1)
+                inside = leaf.rows[place] == rows
+                residual = np.where(inside[:, None], leaf.left_out[place], 0.0)
+                known[number] = leaf, moved, leaf.B[:, place], residual
+            parts.append(known)
+
+        def effects(X: np.ndarray) -> np.ndarray:
+            out = first(X)
+            for partition, known in zip(self.local.partitions, parts, strict=True):
+                for number, queries in _asked(partition, X):
+                    if number not in known:
+                        continue
+                    leaf, moved, column, residual = known[number]
+                    K = self._kernel(leaf, X[queries])
+                    along, own = (np.einsum("qm,mq->q", K, V[:, queries])[:, None] for V in (moved, column))
+                    out[queries] += (own * residual[queries] - along * s.left_out[rows[queries]]) / P
+            return out
+
+        return effects
+
     def _leaves_of(self, X: np.ndarray) -> Any:
         """Every leaf with the rows that fall into it, and their ``k_x B``."""
         for partition, leaves in zip(self.local.partitions, self.partitions, strict=True):
-            number = partition.leaves(X)
-            for leaf in np.unique(number):
-                if int(leaf) not in leaves:
-                    continue
-                queries, one = np.flatnonzero(number == leaf), leaves[int(leaf)]
-                cross = CrossKernel(self.local.kernel, self.U[one.rows], KernelParameters(self.local.gamma))
-                K = np.empty((len(queries), len(one.rows)))
-                cross.transform_block(X[queries], K)
-                yield one, queries, K @ one.B
+            for number, queries in _asked(partition, X):
+                if number in leaves:
+                    yield leaves[number], queries, self._kernel(leaves[number], X[queries]) @ leaves[number].B
+
+    def _kernel(self, leaf: _Leaf, X: np.ndarray) -> np.ndarray:
+        """``k_x`` of rows in a leaf."""
+        cross = CrossKernel(self.local.kernel, self.U[leaf.rows], KernelParameters(self.local.gamma))
+        K = np.empty((len(X), len(leaf.rows)))
+        cross.transform_block(X, K)
+        return K
 
     @property
     def left_out(self) -> np.ndarray:
@@ -107,6 +137,13 @@ class TwoStages:
         """Residuals of rows when they and another are left out; the other leaves the global model alone."""
         change = self.smoother.left_out_pairs(rows) - self.smoother.left_out[rows, None]
         return self.left_out[rows, None] + change
+
+
+def _asked(partition: Partition, X: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Numbers of leaves, and the rows that fall into each."""
+    number = partition.leaves(X)
+    for leaf in np.unique(number):
+        yield int(leaf), np.flatnonzero(number == leaf)
 
 
 def _leaf(smoother: Smoother, rows: np.ndarray, B: np.ndarray, r: np.ndarray, ridge: np.ndarray) -> _Leaf:

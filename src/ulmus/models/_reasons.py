@@ -187,8 +187,9 @@ def row_values(self: Any, X_train: Any = None, y_train: Any = None, sample_weigh
     .. math:: v_i = \sum_{j \ne i} w_j\left[\ell_j(f_{-ij}) - \ell_j(f_{-j})\right] - w_i\,\ell_i(f_{-i}),
 
     what the row does for others less what itself is missed by, with the squared error of regressors and the log loss of
-    a classifier's probabilities, all of it by models that never saw the row they answer, in closed form. Rows that do
-    harm have negative values, mislabelled ones first: look at ``np.argsort(values)[:20]``.
+    a classifier's probabilities, all of it by models that never saw the row they answer, in closed form. Mislabelled
+    rows have the lowest values: look at ``np.argsort(values)[:20]``. A negative value alone says little: where targets
+    are noisy, what most rows are missed by is more than what they do for others.
     Of adaptive models the loss of the row itself is that of both stages, and others feel its absence through the global
     model alone. Boosted trees are grown again without each of several parts of the rows, and answer the rows that they
     did not see; others feel nothing through them.

@@ -1,5 +1,6 @@
 """Fitted models as ones that can do without one of their rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +133,7 @@ class KernelPart:
 
     def beside_trees(self, kernels: Any, rows: Rows) -> Any:
         """The same with the trees, which stay as they are."""
-        from ulmus.explain.beside_trees import BesideTrees
+        from ulmus.explain.beside_trees import BesideTrees, PartTrees
 
         fit, (centre, scale), n_jobs = self.fit, self.units, self.model.n_jobs
         if fit.trees is None:
@@ -142,16 +143,19 @@ class KernelPart:
         def trees(U: np.ndarray) -> np.ndarray:
             return np.asarray(fixed.predict(U, n_jobs) / share + centre)
 
-        def grown() -> np.ndarray:
+        def grown() -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
             from ulmus.models._trees import parts_for_trees
             from ulmus.solvers.boosted import grown_trees
 
             scaled, seed = replace(rows, T=(rows.T - centre) / scale), int(fit.part_seed or 0)
             part = parts_for_trees(scaled, np.arange(len(rows)), self.model._spent.trees.parts, by_log, seed)
             found = grown_trees(scaled, part, by_log, seed, n_jobs)
-            return np.full(rows.T.shape, np.nan) if found is None else found[1] * scale + centre
+            if found is None:  # one part holds every class
+                return lambda U, index: trees(U)
+            unseen = PartTrees.of(found[0], part, found[1], rows.X)
+            return lambda U, index: unseen.answers(U, index) * scale + centre
 
-        return BesideTrees(kernels, share, rows.T, trees, grown)
+        return BesideTrees(kernels, share, rows.X, rows.T, trees, grown)
 
 
 def _by_log(model: Any) -> bool:

@@ -105,8 +105,7 @@ def second_look_section(s: Subject) -> str:
         text += (
             " Boosted trees answer rows that they did not see; other rows feel the absence of one through the kernels."
         )
-    harm = int((values < 0).sum())
-    note = f"{harm:,} of {n:,} training rows have a negative value."
+    note = "Noise alone makes most values negative: it is their order that tells."
     answers = ("prediction without it",) if s.kind == "regression" else ("prediction without it", "share of its target")
     header = ("training row", "target", *answers, "value", *map(str, _columns(s)))
     return paragraph(f"{text} {note}") + table(header, lines)
