@@ -69,18 +69,6 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def client():
-    """Two worker processes of Dask."""
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
-@pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """Tables, and a model of each task by the command line, for all files that only read them."""
     from test_cli import people

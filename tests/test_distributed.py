@@ -59,6 +59,18 @@ MODELS = {
 }
 
 
+@pytest.fixture(scope="module")
+def client():
+    """Two worker processes; nobody has them unless they are named."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
 def chunked(sizes):
     """Consecutive chunks; 0 makes an empty one."""
     ends = np.minimum(np.cumsum(sizes), N) if sizes else np.array([], int)
@@ -265,6 +277,18 @@ def test_processes_give_the_bits_of_threads_and_a_local_model(client):
     np.testing.assert_array_equal(again.predict(X), far.predict(X))
     lazy = distributed.predict(far, dask_X)
     assert (lazy.compute() == far.predict(X)).all()
+
+
+def test_threads_give_the_bits_of_processes_to_adaptive_models(client, monkeypatch):
+    """Here, because a cluster takes longer to start than the fit."""
+    from test_distributed_adaptive import few_rows_in_cells, fit_far
+    from test_streaming_adaptive import scores
+
+    few_rows_in_cells(monkeypatch)
+    far = fit_far("weights", client=client, sample_rows=500)
+    with dask.config.set(scheduler="threads"):
+        near = fit_far("weights", sample_rows=500)
+    np.testing.assert_array_equal(scores(far), scores(near))
 
 
 def slow(block):

@@ -3,7 +3,6 @@
 import os
 import signal
 
-import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -11,7 +10,7 @@ import pandas as pd
 import pytest
 
 from data import cases, relative_error
-from test_distributed import slow
+from test_distributed import client, slow  # noqa: F401 (a fixture)
 from test_streaming_adaptive import CASES, SMALL, N, X, model_of, scores, table
 from ulmus import distributed, streaming
 from ulmus.streaming import leaves
@@ -20,10 +19,14 @@ from ulmus.streaming import leaves
 PHASES = ("survey", "sums-1", "regions", "leaves")
 
 
+def few_rows_in_cells(patch):
+    patch.setattr(leaves, "CELL_ROWS", 700)
+    patch.setattr(distributed, "CELL_ROWS", 700)
+
+
 @pytest.fixture
 def small_cells(monkeypatch):
-    monkeypatch.setattr(leaves, "CELL_ROWS", 700)
-    monkeypatch.setattr(distributed, "CELL_ROWS", 700)
+    few_rows_in_cells(monkeypatch)
 
 
 def chunks(array, rows=400):
@@ -84,7 +87,7 @@ def test_a_partition_without_rows_adds_nothing(small_cells):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_worker_that_is_killed_changes_no_bit(phase, client, small_cells):
+def test_a_worker_that_is_killed_changes_no_bit(phase, client, small_cells):  # noqa: F811
     kind, y, _, _ = CASES["regression"]
     options = {"client": client, "sample_rows": 500}
     expected = fit_far("regression", **options)
@@ -100,10 +103,3 @@ def test_a_worker_that_is_killed_changes_no_bit(phase, client, small_cells):
     assert killed
     np.testing.assert_array_equal(found.predict(X), expected.predict(X))
     client.wait_for_workers(2, timeout=30)
-
-
-def test_threads_give_the_bits_of_processes(client, small_cells):
-    far = fit_far("weights", client=client, sample_rows=500)
-    with dask.config.set(scheduler="threads"):
-        near = fit_far("weights", sample_rows=500)
-    np.testing.assert_array_equal(scores(far), scores(near))
