@@ -158,3 +158,24 @@ def test_two_outputs_have_sizes_of_their_own():
     assert width[:, 0].std() > 3 * width[:, 1].std()
     inside = (ends[:, 0, 0] <= t) & (t <= ends[:, 0, 1])
     assert 0.86 < inside.mean() < 0.94
+
+
+def test_which_rows_of_equal_errors_leave_together_is_for_no_units_and_no_order_to_say():
+    class InUnits:
+        n_features_out = 3
+
+        def __init__(self, unit):
+            self.unit = unit
+
+        def transform_block(self, X, out):
+            out[:] = X / self.unit
+
+    rng = np.random.RandomState(0)
+    X, a, _ = sizes(rng, 100, 3)
+    a[rng.choice(100, 40, replace=False)] = 0.5  # equal errors, and two that count as no larger than the same
+    a[:2] = 1e9, 2e9
+    for unit in (2.0**-12, 2.0**7, 1.0):
+        order = rng.permutation(100)
+        here = Scale.of(InUnits(1.0), X, a, np.ones(100))
+        there = Scale.of(InUnits(unit), unit * X[order], a[order], np.ones(100))
+        np.testing.assert_allclose(there.left_out, here.left_out[order], rtol=1e-9)

@@ -25,7 +25,8 @@ import numpy as np
 
 from ulmus import engine
 from ulmus.engine import FeatureMap
-from ulmus.features.sampling import row_keys
+from ulmus.features.kernels import dense
+from ulmus.features.sampling import column_ranks, keys_in_any_order, row_keys
 from ulmus.solvers.robust import weighted_median
 from ulmus.statistics import power_of_two
 
@@ -76,15 +77,14 @@ class Scale:
         w = np.bincount(place, weight)
         if features is None or len(first) < FEW or not np.dot(weight, sizes) > 0:
             return None
-        known = (weight > 0) & (sizes > 0)
+        known, given = (weight > 0) & (sizes > 0), np.bincount(place, weight * sizes)
         sizes = np.minimum(sizes, FAR * weighted_median(sizes[known], weight[known]))
         unit = float(power_of_two(np.average(sizes, weights=weight)))
         a = np.bincount(place, weight * (sizes / unit)) / np.where(w > 0, w, 1.0)
         Psi = engine.transform_rows(features, X[first])
         centre = np.average(Psi, axis=0, weights=w)
         size = np.sqrt(np.average(np.sum((Psi - centre) ** 2, axis=1), weights=w)) or 1.0
-        # every part has errors of all sizes; keys of rows, which know units, have no say
-        part = np.argsort(np.argsort(a, kind="stable")) % PARTS if len(first) < MANY else None
+        part = _parts(X[first], given / np.where(w > 0, w, 1.0)) if len(first) < MANY else None
         if fold is not None:
             part = np.unique(fold, return_inverse=True)[1][first] % PARTS
         beta, intercept, g = _fit((Psi - centre) / size, a, w, part)
@@ -96,6 +96,13 @@ class Scale:
         for piece in engine.pieces(len(out), engine.block_rows(len(self.centre), np.float64)):
             out[piece] = (engine.transform_rows(self.features, X[piece]) - self.centre) @ self.beta + self.intercept
         return np.clip(self.unit * np.exp(np.clip(out, -700.0, 700.0)), self.left_out.min(), self.left_out.max())
+
+
+def _parts(X: Any, sizes: np.ndarray) -> np.ndarray:
+    """Parts with errors of all sizes; of equal errors the ranks of inputs decide, which know no units."""
+    ranks = column_ranks(dense(X, np.float64))
+    order = np.lexsort((row_keys(ranks, 0), keys_in_any_order(ranks), sizes))
+    return np.argsort(order) % PARTS
 
 
 def deviance(a: np.ndarray, g: np.ndarray) -> np.ndarray:

@@ -391,9 +391,8 @@ def fit_ridge(problem: Problem, stats: Statistics | None = None) -> Solution:
     """Weights of a feature map (from its statistics, if given), by the cheapest form that keeps the digits."""
     if len(problem.rows) < problem.features.n_features_out:
         return fit_dual(problem)
-    single = problem.rows.X.dtype == np.float32 and stats is None
     double = CAREFUL if len(problem.rows) < FEW_ROWS else DOUBLE
-    for precision in (SINGLE, double) if single else (double,):
+    for precision in (SINGLE, double) if problem.rows.X.dtype == np.float32 and stats is None else (double,):
         solution = fit_gram(problem, precision, stats)
         if solution is not None:
             return replace(solution, form=f"gram {np.dtype(precision.dtype).name}")
