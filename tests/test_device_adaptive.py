@@ -146,6 +146,35 @@ def test_leaves_of_the_log_loss_have_the_weights_of_the_cpu(monkeypatch, n_class
     assert max(map(relative_error, there, here)) < 1e-6
 
 
+def test_leaves_that_begin_near_their_minimum_arrive_sooner(monkeypatch):
+    made = []
+
+    class Counted(Inverses):
+        def __init__(self, *given):
+            super().__init__(*given)
+            made.append(self)
+
+    monkeypatch.setattr(log_leaves, "Inverses", Counted)
+    monkeypatch.setattr(log_leaves, "RENEWED", 0)  # every step makes its own
+    rng, U, _, weight, (partition, _) = stage(n=300)
+    T, a = codes(U, 3, rng), accelerator()
+    rows, inside = batches.padded([partition.rows(leaf) for leaf in range(partition.n_leaves)])
+    there, sizes = a.tensor(inside, torch.bool), inside.sum(axis=1)
+    X = batches.scaled_columns(torch, a.tensor(U[rows]), there, 0.7)
+    Y, offset = a.tensor(0.5 + 0.5 * T[rows]), a.tensor(0.3 * rng.normal(size=T[rows].shape))
+    w = a.tensor(np.where(inside, weight[rows], 0.0))
+    given = (a, "laplacian_l1", X, Y, offset, w, sizes, 0.1, 1e-10)
+    alpha, image, arrived = log_leaves.log_minimum(*given)
+    far, made[:] = len(made), []
+    again, same, _ = log_leaves.log_minimum(*given, near=offset + image + 0.01)
+    assert bool(arrived.all())
+    assert len(made) < far
+    for found, expected in ((again, alpha), (same, image)):
+        assert relative_error(a.numpy(found[there]), a.numpy(expected[there])) < 1e-4
+    K = a.numpy(differences.values(a, "laplacian_l1", X, X))
+    assert_allclose(a.numpy(same[there]), (K @ a.numpy(again))[inside], atol=1e-6)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_fused_leaves_of_the_log_loss_have_the_weights_of_the_cpu(monkeypatch, n_classes):
     monkeypatch.setattr(log_leaves, "Inverses", partial(Inverses, fused=True))
@@ -210,6 +239,20 @@ def test_the_log_loss_has_the_weights_of_the_cpu(monkeypatch, n_classes, fit_int
         there, tol=1e-14, start=np.vstack([found.beta, found.intercept][: 1 + fit_intercept]), gram=found.gram
     )
     assert relative_error(centred(again.F), centred(expected.F)) < 1e-6
+
+
+def test_many_features_are_in_single_precision_unless_weights_are_to_be_exact(monkeypatch):
+    monkeypatch.setattr(softmax, "SMALL", 0)
+    monkeypatch.setattr("ulmus.devices.direct.SMALL", 0)
+    monkeypatch.setattr(softmax, "MANY", 1_000)
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(400, 3))
+    rows, driver = Rows(X, codes(X, 3, rng)), Driver(accelerator())
+    features = NystromMap(30, kernel="laplacian_l1", gamma=0.5, random_state=0).fit(X)
+    many, exact = driver.log_problem(features, rows, np.inf), driver.exact_log_problem(features, rows, 2.0, True)
+    assert [problem.rows.X.tensor.dtype for problem in (many, exact)] == [torch.float32, torch.float64]
+    single, double = (fit_softmax(replace(problem, C=2.0), tol=1e-10) for problem in (many, exact))
+    assert relative_error(single.F, double.F) < 1e-4
 
 
 def table(n=900):

@@ -252,16 +252,16 @@ class Driver:
     def answers(self, local: LocalKernels, U: np.ndarray) -> np.ndarray:
         return answers(self.accelerator, local, self.inputs(local.U), self.inputs(U))
 
-    def log_problem(self, features: NystromMap, rows: Rows, max_bytes: float) -> LogProblem:
+    def log_problem(self, features: NystromMap, rows: Rows, max_bytes: float, *, exact: bool = False) -> LogProblem:
         """The log loss on features of the rows, which are evaluated once."""
-        there = self.feature_map(features)
-        return log_problem(self.accelerator, there, features, self.rows(rows), max_bytes, self.n_jobs)
+        given = self.feature_map(features), features, self.rows(rows), max_bytes, self.n_jobs
+        return log_problem(self.accelerator, *given, exact=exact)
 
     def exact_log_problem(self, features: Any, rows: Rows, C: float, fit_intercept: bool) -> LogProblem:
         """The same with features in double precision where they fit, for weights that are kept as they are."""
         if len(rows) * features.n_features_out <= SMALL:
             return posed_in_double(features, rows, C, fit_intercept, self.n_jobs)
-        return replace(self.log_problem(features, rows, np.inf), C=C, fit_intercept=fit_intercept)
+        return replace(self.log_problem(features, rows, np.inf, exact=True), C=C, fit_intercept=fit_intercept)
 
 
 def rounded_bits(n: int, L: int) -> int:

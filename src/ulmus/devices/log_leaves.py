@@ -3,7 +3,8 @@ r"""The local stage in the log loss on the device: Newton's method in hundreds o
 What :mod:`ulmus.solvers.log_local` does leaf by leaf: a factor of :math:`K + \lambda(WD)^{-1}`, D the curvature at
 the offsets, and conjugate gradients in its metric. All leaves of a batch take their steps together, by inverses instead
 of factors; those that have arrived stand still and are put aside, and inverses are made anew where directions take
-long.
+long. What the leaves of one partition say of a row, those of the next nearly say too: there D is the curvature at these
+scores, and Newton's method begins at the ridge regression to them.
 """
 
 from collections.abc import Sequence
@@ -47,15 +48,21 @@ def fit_log_leaves(
     torch, scale, alphas = accelerator.torch, scale_of(kernel, gamma), list[np.ndarray]()
     Y = 0.5 * (1.0 + T)
     weight = torch.ones_like(Y[:, 0]) if weight is None else weight
-    for partition in partitions:
+    said = torch.zeros_like(Y)
+    for number, partition in enumerate(partitions):
+        near = offset + said / number if number else None
         order, alpha = accelerator.tensor(partition.order, torch.int64), torch.empty_like(T)
         unfinished = list[int]()
         for some, batch in leaf_batches(accelerator, partition, np.arange(partition.n_leaves), alike=0.0):
             rows, inside = order[batch.place], batch.inside
             X, w = scaled_columns(torch, U[rows], inside, scale), torch.where(inside, weight[rows], 0.0)
             sizes = np.diff(partition.starts)[some]
-            found, arrived = log_minimum(accelerator, kernel, X, Y[rows], offset[rows], w, sizes, ridge, tol)
+            begin = None if near is None else near[rows]
+            found, image, arrived = log_minimum(
+                accelerator, kernel, X, Y[rows], offset[rows], w, sizes, ridge, tol, begin
+            )
             alpha[batch.place[inside]] = found[inside]
+            said[rows[inside]] += image[inside]
             unfinished += some[~np.asarray(accelerator.numpy(arrived))].tolist()
         out = np.asarray(accelerator.numpy(alpha))
         for leaf in unfinished:
@@ -78,30 +85,35 @@ def log_minimum(
     sizes: np.ndarray,
     ridge: float,
     tol: float,
-) -> tuple[Any, Any]:
-    """Weights ``[leaf, row, column]`` of leaves of these sizes with scaled rows ``X``, and which leaves have arrived.
+    near: Any = None,
+) -> tuple[Any, Any, Any]:
+    """Weights ``[leaf, row, column]`` of leaves of these sizes with scaled rows ``X``, what they say of these rows, and
+    which leaves have arrived.
 
-    Leaves that have arrived are put aside where they are half of all, and before inverses are made anew.
+    Newton's method begins at no weights, or at scores that are ``near``. Leaves that have arrived are put aside where
+    they are half of all, and before inverses are made anew.
     """
     torch = accelerator.torch
     order = np.argsort(-sizes, kind="stable")
     live = accelerator.tensor(order, torch.int64)
-    out = torch.zeros_like(Y)
+    out, said = torch.zeros_like(Y), torch.zeros_like(Y)
     batch = _Batch(accelerator, kernel, X[live], Y[live], offset[live], w[live], sizes[order], ridge)
+    if near is not None:
+        batch.begin(near[live])
     for _ in range(MAX_STEPS):
         batch.step(tol)
         if int(batch.arrived.sum()) >= (1 if batch.outdated else len(live) / 2):
-            out[live] = batch.alpha
+            out[live], said[live] = batch.alpha, batch.image
             left = (~batch.arrived).nonzero()[:, 0]
             live = live[left]
             if not len(live):
                 break
             batch = batch.some(left)
     if len(live):
-        out[live] = batch.alpha
+        out[live], said[live] = batch.alpha, batch.image
     arrived = torch.ones(len(Y), dtype=torch.bool, device=Y.device)
     arrived[live] = False
-    return out, arrived
+    return out, said, arrived
 
 
 class _Batch:
@@ -142,10 +154,23 @@ class _Batch:
         other._inverses = None if self._inverses is None else self._inverses.some(which)
         return other
 
-    def _metric(self) -> None:
-        """The inverse of ``K + λ(WD)⁻¹``, D the curvature here."""
+    def begin(self, near: Any) -> None:
+        """Begin at the ridge regression to these scores, weighted by the curvature there, where that is lower."""
+        self._metric(near)
+        assert self._inverses is not None
+        wanted, penalty = near - self.offset, (self.ridge / self.wd + JITTER)[:, :, None]
+        wanted = self.torch.where(self.w[:, :, None] > 0, wanted, 0.0)
+        alpha = self._inverses.times(wanted, ~self.arrived)
+        image = wanted - penalty * alpha
+        value = self._value(alpha, image)
+        lower = value < self.value
+        self.alpha, self.image = (self.torch.where(lower[:, None, None], a, 0.0) for a in (alpha, image))
+        self.value = self.torch.where(lower, value, self.value)
+
+    def _metric(self, F: Any) -> None:
+        """The inverse of ``K + λ(WD)⁻¹``, D the curvature at these scores."""
         torch, most = self.torch, bound(self.Y.shape[2])
-        d = curvature(proportions(torch, self.offset + self.image)).clamp(FLOOR * most, most)
+        d = curvature(proportions(torch, F)).clamp(FLOOR * most, most)
         self.wd = torch.where(self.w > 0, self.w * d, 1.0)
         penalty = self.ridge / self.wd + JITTER
 
@@ -170,7 +195,7 @@ class _Batch:
         """One step of Newton's method; leaves that have arrived stand still."""
         torch, alpha, image, value = self.torch, self.alpha, self.image, self.value
         if self._inverses is None:
-            self._metric()
+            self._metric(self.offset + image)
         P = proportions(torch, self.offset + image)
         z = self.w[:, :, None] * (P - self.Y) + self.ridge * alpha
         Mz, KMz = self._direction(z, ~self.arrived)

@@ -42,7 +42,8 @@ class DeviceLevel:
         """Places of the rows of some nodes in the order, and the number of the node, among these, of each."""
         torch = self.accelerator.torch
         sizes = self._int(self._sizes[nodes])
-        which = torch.repeat_interleave(torch.arange(len(nodes), device=sizes.device), sizes)
+        total = int(self._sizes[nodes].sum())
+        which = torch.repeat_interleave(torch.arange(len(nodes), device=sizes.device), sizes, output_size=total)
         begins = self._int(self.starts[nodes] - np.cumsum(self._sizes[nodes]) + self._sizes[nodes])
         return torch.arange(len(which), device=sizes.device) + begins[which], which
 
@@ -76,10 +77,12 @@ class DeviceLevel:
 
     def turn(self, nodes: np.ndarray, directions: np.ndarray, quantile: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         places, which = self._places(nodes)
-        ways, rows = self.accelerator.tensor(directions), self.order[places]
-        along = self.accelerator.torch.zeros(len(rows), dtype=ways.dtype, device=ways.device)
-        for j, column in enumerate(self.columns):
-            along += column[rows] * ways[which, j]
+        ways, rows = self.accelerator.tensor(directions.T), self.order[places]
+        along, width = ways.new_zeros(len(rows)), max(1, MOMENT_CELLS // len(rows))
+        for first in range(0, self.n_columns, width):
+            some = slice(first, first + width)
+            for terms in self.columns[some, rows] * ways[some, which]:  # one by one: equal rows have equal sums
+                along += terms
         threshold, left, above = self._sorted(nodes, places, which, along, quantile)
         return (threshold + above) / 2, left
 

@@ -23,7 +23,9 @@ from ulmus.tuning.log_held import posed
 
 #: Features up to which a problem is left to the CPU.
 SMALL = 2**21
-#: Share of the free memory that features in double precision may take; beyond, they are kept in single precision.
+#: Features from which on they are kept in single precision, as the CPU keeps them: a pass waits for memory.
+MANY = 2**27
+#: Share of the free memory that features in double precision may take, where they are asked for.
 SHARE = 0.3
 #: Passes over the rows in the time of a new metric.
 METRIC_COST = 20.0
@@ -47,12 +49,14 @@ def log_problem(
     rows: DeviceRows,
     max_bytes: float,
     n_jobs: int | None,
+    *,
+    exact: bool = False,
 ) -> LogProblem:
-    """The problem on features of the rows, evaluated once."""
+    """The problem on features of the rows, evaluated once; ``exact`` ones are in double precision where they fit."""
     torch, n, L = accelerator.torch, len(rows), features.n_features_out
     if n * L <= SMALL:
         return posed(features, rows.rows, max_bytes, n_jobs)
-    double = 8.0 * n * L <= SHARE * accelerator.free_bytes()
+    double = (exact or n * L <= MANY) and 8.0 * n * L <= SHARE * accelerator.free_bytes()
     accelerator.require(
         (8 if double else 4) * n * L + 2**31,
         f"the log loss with {L} features of {n} rows",
@@ -166,7 +170,7 @@ class DeviceObjective:
 
 
 class DeviceMetric:
-    """``S ⊗ G + diag(penalty)`` (:class:`ulmus.solvers.log_metric.KroneckerMetric`), all its factors made at once."""
+    """``S ⊗ G + diag(penalty)`` (:class:`ulmus.solvers.log_metric.KroneckerMetric`), all its inverses made at once."""
 
     def __init__(self, accelerator: Accelerator, G: Any, S: np.ndarray, penalty: np.ndarray) -> None:
         self.accelerator, torch = accelerator, accelerator.torch
@@ -177,19 +181,23 @@ class DeviceMetric:
         diagonal = A.diagonal(dim1=1, dim2=2)
         diagonal += accelerator.tensor(penalty)
         top = diagonal.amax(1, keepdim=True).clamp(min=1e-300)
-        self.factors, info = torch.linalg.cholesky_ex(A)
+        factors, info = torch.linalg.cholesky_ex(A)
         jitter = JITTER
         for _ in range(MAX_JITTERS):
             if not bool(info.any()):
-                return
+                break
             diagonal += jitter * top
-            self.factors, info = torch.linalg.cholesky_ex(A)
+            factors, info = torch.linalg.cholesky_ex(A)
             jitter *= 10
-        raise np.linalg.LinAlgError("the curvature of the loss has no Cholesky factor; are the features finite?")
+        else:
+            raise np.linalg.LinAlgError("the curvature of the loss has no Cholesky factor; are the features finite?")
+        # a direction is asked for in every pass, and solves of one column hardly use the device: products do
+        every = torch.eye(len(G), dtype=G.dtype, device=G.device).expand_as(A)
+        self.inverses = torch.cholesky_solve(every, factors)
 
     def inverse(self, g: np.ndarray) -> np.ndarray:
         r = g @ self.V
         known = self.accelerator.tensor(np.ascontiguousarray(r.T[self.known]))[:, :, None]
-        solved = self.accelerator.numpy(self.accelerator.torch.cholesky_solve(known, self.factors)[:, :, 0])
+        solved = self.accelerator.numpy((self.inverses @ known)[:, :, 0])
         r[:, self.known], r[:, ~self.known] = solved.T, r[:, ~self.known] / self.free
         return np.asarray(r @ self.V.T)
