@@ -21,6 +21,7 @@ from ulmus.streaming.survey import Survey
 def rows_of(n=600, ties=False):
     rng = np.random.RandomState(0)
     U = rng.randint(0, 4, (n, 3)).astype(float) if ties else rng.standard_normal((n, 3))
+    U = U.astype(np.float32).astype(float)  # the digits that coordinates have
     return Rows(U, rng.standard_normal((n, 2)), place=np.arange(n))
 
 

@@ -293,9 +293,9 @@ class AdaptiveSteps(Steps):
         if np.isinf(max_bytes):
             return int(self.effort.partitions if self.counts.n_distinct > self.leaf_rows else 1)
         n, (d, m) = self.counts.n_distinct, (self.sample.X.shape[1], self.sample.T.shape[1])
-        count = min(self.effort.partitions, int((max_bytes - 8 * n * d) // (8 * n * (m + 1))))
+        count = min(self.effort.partitions, int((max_bytes - 4 * n * d) // (8 * n * (m + 1))))
         if self.effort.partitions and count < 1:
-            self.model._say(f"local stage left out: it needs {8 * n * (d + m + 1) / 1e9:.2g} GB")
+            self.model._say(f"local stage left out: it needs {4 * n * (d + 2 * m + 2) / 1e9:.2g} GB")
         return min(max(count, 0), self.effort.partitions if n > self.leaf_rows else 1)
 
     def tops(self, rounds: int, cell_rows: float) -> list[Partition]:

@@ -47,8 +47,9 @@ class Cell:
 class CellSolver:
     """How the rows of a cell become leaves; a ``tolerance`` is that of the log loss, without one it is squares.
 
-    Answers are multiplied by ``scale``. Coordinates are kept once, in the order of the first partition, or once for
-    every partition: then the rows of every leaf lie together (``apart``), as a file that is mapped wants them.
+    Answers are multiplied by ``scale``. Coordinates have the digits of float32 (:func:`ulmus.features.metric.through`)
+    and are kept so: once, in the order of the first partition, or once for every partition: then the rows of every leaf
+    lie together (``apart``), as a file that is mapped wants them.
     """
 
     kernel: str
@@ -76,7 +77,7 @@ class CellSolver:
         else:
             (alpha,) = backend.fit_log_leaves(*about, T, P, rows.weight, [tree], self.tolerance)
         assert rows.place is not None
-        U = rows.X[tree.order] if partition == 0 or self.apart else None
+        U = rows.X[tree.order].astype(np.float32) if partition == 0 or self.apart else None
         return Cell(rows.place[tree.order], self.scale * alpha, tree, U)
 
     def together(
@@ -106,7 +107,7 @@ class CellSolver:
                     alpha = allocate(f"alpha-{number}", (n_rows, cell.alpha.shape[1]), np.float64)
                 order[place], alpha[place] = cell.numbers, cell.alpha
                 if cell.U is not None:
-                    U = allocate("U", (copies * n_rows, cell.U.shape[1]), np.float64) if U is None else U
+                    U = allocate("U", (copies * n_rows, cell.U.shape[1]), np.float32) if U is None else U
                     U[number * n_rows + place.start : number * n_rows + place.stop] = cell.U
                 trees.append(replace(cell.partition, order=np.empty(0, np.intp)))
             if end != n_rows:

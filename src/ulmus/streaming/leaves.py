@@ -75,7 +75,7 @@ class LeavesOnDisk:
         assert folder is not None
         rows, distinct = counts.n_rows * rounds * kind.itemsize, counts.n_distinct
         d, m, copies = steps.sample.X.shape[1], steps.sample.T.shape[1], rounds if self.mapped else 1
-        needed = rows + (2 if self.mapped else 1) * 8 * distinct * (copies * d + rounds * (m + 1))
+        needed = rows + (2 if self.mapped else 1) * 4 * distinct * (copies * d + 2 * rounds * (m + 1))
         there = sum(path.stat().st_size for name in ("rows-*.bin", "cell-*.npz") for path in folder.glob(name))
         require(folder, needed, there)
         shelves = Shelves(folder, kind, [top.n_leaves for top in recorded.tops])
