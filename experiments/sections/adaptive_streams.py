@@ -1,8 +1,11 @@
-"""Section (ag): adaptive models past memory.
+"""Sections (ag) and (al): adaptive models past memory.
 
 Rows of ten features are written to Parquet files under the folder that ULMUS_BENCH_DATA names (a temporary one by
 default), fitted by ``streaming.fit`` and, loaded, by ``fit``: processor seconds on one thread, peak memory above what
 the process held before, and the error on rows that were held back. Every figure comes from a process of its own.
+Section (al) takes a million and ten million rows of 28 features; one size alone is
+
+    python -m experiments.sections.adaptive_streams wide ROWS
 """
 
 import json
@@ -25,22 +28,29 @@ from ulmus import AdaptiveRegressor, streaming
 WIDTH, NOISE, TEST_ROWS = 10, 0.3, 20_000
 ROWS_PER_FILE, MAX_MEMORY = 250_000, 2.0
 NAMES = [f"x{j}" for j in range(WIDTH)]
+#: Features of many rows, sizes that are compared, and gigabytes: of the model, and of all that a fit may take.
+WIDE, MANY, WIDE_MEMORY, LIMIT = 28, (10**6, 10**7), 3.0, 4.0
 
 
-def block(number: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
+def block(number: int, rows: int, width: int = WIDTH) -> tuple[np.ndarray, np.ndarray]:
     """Uniform features and waves of four of them, with noise."""
     rng = np.random.default_rng(number)
-    X = rng.uniform(-1, 1, (rows, WIDTH))
+    X = rng.uniform(-1, 1, (rows, width))
     clean = np.sin(6 * X[:, 0]) * np.cos(4 * X[:, 1]) + X[:, 2] * X[:, 3]
     return X, clean + NOISE * rng.standard_normal(rows)
 
 
-def generate(folder: Path, n: int) -> None:
+def named(X: np.ndarray) -> pd.DataFrame:
+    """Rows as a frame."""
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+
+
+def generate(folder: Path, n: int, width: int = WIDTH) -> None:
     """The first ``n`` rows as files."""
     folder.mkdir(parents=True, exist_ok=True)
     for k, start in enumerate(range(0, n, ROWS_PER_FILE)):
-        X, y = block(k, min(ROWS_PER_FILE, n - start))
-        pd.DataFrame(X, columns=NAMES).assign(y=y).to_parquet(folder / f"{k:03}.parquet", row_group_size=2**16)
+        X, y = block(k, min(ROWS_PER_FILE, n - start), width)
+        named(X).assign(y=y).to_parquet(folder / f"{k:03}.parquet", row_group_size=2**16)
 
 
 def job(way: str, folder: str, effort: str) -> dict[str, Any]:
@@ -62,9 +72,54 @@ def job(way: str, folder: str, effort: str) -> dict[str, Any]:
     peak = peak_above_now(fit)
     seconds = time.process_time() - began
     X, y = block(10**6, TEST_ROWS)
-    P = model.predict(pd.DataFrame(X, columns=NAMES) if rows is None else X)
+    P = model.predict(named(X) if rows is None else X)
     error = float(np.sqrt(np.mean((P - y) ** 2)))
     return {"seconds": seconds, "peak": peak, "error": error, "model": model.memory_ / 1e6}
+
+
+def wide_job(rows: str) -> dict[str, Any]:
+    """One fit from files, on all processors."""
+    n = int(rows)
+    model = AdaptiveRegressor(max_memory=WIDE_MEMORY, random_state=0)
+    with tempfile.TemporaryDirectory(dir=os.environ.get("ULMUS_BENCH_DATA")) as folder:
+        generate(Path(folder), n, WIDE)
+        clock, began = time.perf_counter(), time.process_time()
+        peak = peak_above_now(lambda: streaming.fit(model, folder, target="y", progress=False))
+        seconds = {"clock": time.perf_counter() - clock, "seconds": time.process_time() - began}
+    X, y = block(10**6, TEST_ROWS, WIDE)
+    error = float(np.sqrt(np.mean((model.predict(named(X)) - y) ** 2)))
+    rounds = 0 if model.local_ is None else len(model.local_.partitions)
+    return {"rows": n, **seconds, "peak": peak, "error": error, "model": model.memory_ / 1e6, "partitions": rounds}
+
+
+def wide(section: Section, options: Options) -> None:
+    """Ten times as many rows of 28 features: cost of a row, memory and error."""
+    found = [in_a_process("adaptive_streams", "wide", options.rows(n)) for n in MANY]
+    section.say(
+        f"`AdaptiveRegressor(max_memory={WIDE_MEMORY:g})`, {WIDE} features, waves of four of them, noise of deviation "
+        f"{NOISE}, Parquet files of {ROWS_PER_FILE:,} rows, all processors."
+    )
+    rows = [
+        (
+            *(f"{r['rows']:,}", f"{r['seconds']:.3g}", f"{1e6 * r['seconds'] / r['rows']:.0f}", f"{r['clock']:.3g}"),
+            *(f"{r['peak']:,.0f}", f"{r['model']:,.0f}", str(r["partitions"]), f"{r['error']:.4f}"),
+        )
+        for r in found
+    ]
+    heads = (
+        "rows",
+        "processor s",
+        "µs per row",
+        "s",
+        "peak above start, MB",
+        "model, MB",
+        "partitions",
+        "error (RMSE)",
+    )
+    section.say(markdown(heads, rows))
+    small, large = (r["seconds"] / r["rows"] for r in found)
+    section.claim("Cost per row at ten times the rows", large / small, 1.3, at_least=False, quick=options.quick)
+    section.claim("Gigabytes", found[-1]["peak"] / 1e3, LIMIT, at_least=False, quick=options.quick)
 
 
 def past_memory(section: Section, options: Options) -> None:
@@ -96,4 +151,4 @@ def past_memory(section: Section, options: Options) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(job(*sys.argv[1:])))
+    print(json.dumps(wide_job(sys.argv[2]) if sys.argv[1] == "wide" else job(*sys.argv[1:])))
