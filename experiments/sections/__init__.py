@@ -57,6 +57,5 @@ SECTIONS = {
     "ai": Entry("How the cost of adaptive models grows with the rows", "growth", "growth", 4),
     "aj": Entry("A billion rows on 32 workers, on paper", "billion", "billion", 1),
     "ak": Entry("What choosing costs, alone and beside a busy process", "tuning_cost", "cost", 1),
-    "al": Entry("Adaptive models of ten million rows from files", "adaptive_streams", "wide", 1),
     "cpu": Entry("CPU: iterative beside direct, 8,000 and 20,000 landmarks", "iterative", "routes", 1),
 }

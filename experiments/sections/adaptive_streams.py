@@ -1,9 +1,9 @@
-"""Sections (ag) and (al): adaptive models past memory.
+"""Section (ag): adaptive models past memory.
 
 Rows of ten features are written to Parquet files under the folder that ULMUS_BENCH_DATA names (a temporary one by
 default), fitted by ``streaming.fit`` and, loaded, by ``fit``: processor seconds on one thread, peak memory above what
 the process held before, and the error on rows that were held back. Every figure comes from a process of its own.
-Section (al) takes a million and ten million rows of 28 features; one size alone is
+Rows of 28 features, of which ten million are to take 4 GB at most and 1.3 times as much a row as a million, are
 
     python -m experiments.sections.adaptive_streams wide ROWS
 """
@@ -28,8 +28,8 @@ from ulmus import AdaptiveRegressor, streaming
 WIDTH, NOISE, TEST_ROWS = 10, 0.3, 20_000
 ROWS_PER_FILE, MAX_MEMORY = 250_000, 2.0
 NAMES = [f"x{j}" for j in range(WIDTH)]
-#: Features of many rows, sizes that are compared, and gigabytes: of the model, and of all that a fit may take.
-WIDE, MANY, WIDE_MEMORY, LIMIT = 28, (10**6, 10**7), 3.0, 4.0
+#: Features of many rows, and gigabytes of their model.
+WIDE, WIDE_MEMORY = 28, 3.0
 
 
 def block(number: int, rows: int, width: int = WIDTH) -> tuple[np.ndarray, np.ndarray]:
@@ -90,36 +90,6 @@ def wide_job(rows: str) -> dict[str, Any]:
     error = float(np.sqrt(np.mean((model.predict(named(X)) - y) ** 2)))
     rounds = 0 if model.local_ is None else len(model.local_.partitions)
     return {"rows": n, **seconds, "peak": peak, "error": error, "model": model.memory_ / 1e6, "partitions": rounds}
-
-
-def wide(section: Section, options: Options) -> None:
-    """Ten times as many rows of 28 features: cost of a row, memory and error."""
-    found = [in_a_process("adaptive_streams", "wide", options.rows(n)) for n in MANY]
-    section.say(
-        f"`AdaptiveRegressor(max_memory={WIDE_MEMORY:g})`, {WIDE} features, waves of four of them, noise of deviation "
-        f"{NOISE}, Parquet files of {ROWS_PER_FILE:,} rows, all processors."
-    )
-    rows = [
-        (
-            *(f"{r['rows']:,}", f"{r['seconds']:.3g}", f"{1e6 * r['seconds'] / r['rows']:.0f}", f"{r['clock']:.3g}"),
-            *(f"{r['peak']:,.0f}", f"{r['model']:,.0f}", str(r["partitions"]), f"{r['error']:.4f}"),
-        )
-        for r in found
-    ]
-    heads = (
-        "rows",
-        "processor s",
-        "µs per row",
-        "s",
-        "peak above start, MB",
-        "model, MB",
-        "partitions",
-        "error (RMSE)",
-    )
-    section.say(markdown(heads, rows))
-    small, large = (r["seconds"] / r["rows"] for r in found)
-    section.claim("Cost per row at ten times the rows", large / small, 1.3, at_least=False, quick=options.quick)
-    section.claim("Gigabytes", found[-1]["peak"] / 1e3, LIMIT, at_least=False, quick=options.quick)
 
 
 def past_memory(section: Section, options: Options) -> None:
