@@ -266,7 +266,7 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     nodes += self._centred_biases.astype(out.dtype, copy=False)
             steep = activation.steep if out.dtype == np.float64 and self.slope >= STEEP else None
             (steep or activation.apply)(nodes)
-            total = nodes.sum()
+            total = np.vdot(nodes, nodes) if len(nodes) == 1 else nodes.sum()
         if not isfinite(total) and not np.isfinite(nodes).all():
             raise ValueError(
                 f"hidden nodes overflow: the largest entry of the rows is {abs(X).max():.3g}; standardise the features"

@@ -13,6 +13,7 @@ from ulmus._fingerprint import differing
 from ulmus.backend import Host
 from ulmus.codings import Numbers
 from ulmus.models.fitted import Fitted
+from ulmus.models.reading import is_plain as is_plain_table
 from ulmus.online import Learner
 
 #: Fewest rows from which parameters are chosen during the warm-up.
@@ -20,20 +21,13 @@ FEW = 20
 
 
 def is_plain(model: Any, X: Any, y: Any) -> bool:
-    """Whether rows need no conversion, only a look at their shape and for NaN: what single rows are asked.
-
-    One sum of squares is that look; where it overflows, rows are looked at in the other way.
-    """
+    """Whether neither rows nor targets need a conversion: what single rows are asked."""
     return (
-        type(X) is type(y) is np.ndarray
-        and X.dtype == np.float64
-        and X.ndim == 2
-        and X.shape[1] == model.n_features_in_
-        and len(X) == len(y) > 0
-        and not hasattr(model, "feature_names_in_")
+        type(y) is np.ndarray
+        and is_plain_table(model, X)
+        and len(X) == len(y)
         and y.ndim == 1
         and y.dtype.kind in "iufb"
-        and isfinite(np.vdot(X, X))
         and (y.dtype.kind != "f" or isfinite(np.vdot(y, y)))
         and (y.dtype.kind != "f" or isinstance(model._known("targets"), Numbers) or bool((y == np.floor(y)).all()))
     )

@@ -87,8 +87,7 @@ class Learner:
         """What the recursion takes in of weighed rows: a few as they are, many as ``sums``."""
         features = self.plan.features
         if len(rows) < BATCH:
-            Phi = engine.transform_rows(features, rows.X)
-            taken = design_matrix(Phi, rows.T, rows.weight)
+            taken = design_of(features, rows)
             if not isfinite(np.vdot(taken, taken)):
                 raise ValueError(f"squares of features or targets overflow: {np.abs(taken).max():.3g}; rescale them")
             return taken
@@ -226,6 +225,19 @@ class Learner:
         shape = self.recursion.shape
         total = self.recursion.to_statistics() if held else Statistics.zeros(0, shape.n_outputs)
         return Summary(total, (), self.extent)
+
+
+def design_of(features: Any, rows: Rows) -> np.ndarray:
+    """Rows ``√w [φ t 1]``; the features of a single one are written where they belong."""
+    if len(rows) > 1:
+        return design_matrix(engine.transform_rows(features, rows.X), rows.T, rows.weight)
+    D = features.n_features_out
+    taken = np.empty((len(rows), D + rows.T.shape[1] + 1))
+    features.transform_block(rows.X, taken[:, :D])
+    taken[:, D:-1], taken[:, -1] = rows.T, 1.0
+    if rows.weight is not None:
+        taken *= np.sqrt(rows.weight)[:, None]
+    return taken
 
 
 def aged(rows: Rows, forgetting: float) -> Rows:

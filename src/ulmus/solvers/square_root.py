@@ -5,6 +5,7 @@ New rows are taken in by the QR factorisation of ``[R; H]``, which LAPACK has fo
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, lapack
@@ -35,6 +36,8 @@ from ulmus.solvers.ridge import EPS, Solution
 from ulmus.statistics import Statistics, TriangularStatistics
 
 _PANEL = 32
+#: Columns up to which a triangle is solved with one by one: together they cost three times as much as one.
+SEVERAL = 3
 #: Sums that were tried last, and the factor with them in it.
 _NOTHING: tuple[Statistics | None, np.ndarray] = (None, np.empty((0, 0)))
 
@@ -60,6 +63,8 @@ class SquareRoot(Recursion):
     """
 
     form = "root"
+    #: ``VᵀV`` of waiting rows that weights were asked among. Copies and files begin with none, and come to the same.
+    G: np.ndarray = np.empty((0, 0))
 
     def __init__(self, shape: Shape, start: tuple[np.ndarray, np.ndarray] | None = None) -> None:
         super().__init__(shape)
@@ -70,17 +75,22 @@ class SquareRoot(Recursion):
         self._tried = _NOTHING
         self._wait()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "G"}
+
     def _wait(self) -> None:
         """No row waits."""
         D = self.shape.width
         self.block = int(np.clip(D // 2, *BLOCK))
         self.H = np.empty((self.block, D))
         self.T = np.empty((self.block, self.shape.n_outputs + 1))
-        self.V = np.empty((D, 0), order="F")
+        self.V, self.G = np.empty((D, 0), order="F"), np.empty((0, 0))
         self.waiting, self.decay = 0, 1.0
 
     def add(self, rows: np.ndarray, forgetting: float = 1.0) -> None:
         H, T = self.shape.split(rows)
+        if len(rows) == 1:
+            return self._add_block(H, T, forgetting)
         for start in range(0, len(rows), self.block):
             self._add_block(H[start : start + self.block], T[start : start + self.block], forgetting)
 
@@ -102,8 +112,9 @@ class SquareRoot(Recursion):
     @property
     def _full(self) -> bool:
         """Whether no diagonal entry is 0: none that is penalised is."""
-        open_entries = self.shape.width if self.shape.C is None else int(self.shape.fit_intercept)
-        return bool(self.R.diagonal()[:open_entries].all())
+        if self.shape.C is None:
+            return bool(self.R.diagonal().all())
+        return not self.shape.fit_intercept or bool(self.R[0, 0])
 
     def flush(self) -> None:
         """Take the waiting rows into the factor."""
@@ -116,7 +127,7 @@ class SquareRoot(Recursion):
         if self.decay < 1.0:
             self._fade(self.decay)
         self.waiting, self.decay = 0, 1.0
-        self.V = self.V[:, :0]
+        self.V, self.G = self.V[:, :0], self.G[:0, :0]
 
     def _fade(self, decay: float) -> None:
         self.R *= np.sqrt(decay)
@@ -207,21 +218,27 @@ class SquareRoot(Recursion):
         return R * np.sqrt(self.decay), z * np.sqrt(self.decay)
 
     def _look_ahead(self) -> None:
-        """``V = R⁻ᵀHᵀ`` for rows that have come to wait since the last time.
+        """``V = R⁻ᵀHᵀ`` and ``G = VᵀV`` for rows that have come to wait since the last time.
 
         One by one, as BLAS rounds by how many there are, and that is by when somebody asked before.
         """
-        known = self.V.shape[1]
-        if known < self.waiting:
-            new = [dtrsv(self.R, h, trans=1) for h in self.H[known : self.waiting]]
-            self.V = np.asfortranarray(np.column_stack([self.V, *new]))
+        new = [dtrsv(self.R, h, trans=1) for h in self.H[len(self.G) : self.waiting]]
+        if not new:
+            return
+        known, count = len(self.G), self.waiting
+        V, G = np.empty((len(self.R), count), order="F"), np.empty((count, count))
+        V[:, :known], G[:known, :known] = self.V[:, :known], self.G
+        for k, v in enumerate(new, known):
+            V[:, k] = v
+            G[k, : k + 1] = G[: k + 1, k] = V[:, : k + 1].T @ v
+        self.V, self.G = V, G
 
     @few_threads
     def weights(self) -> np.ndarray:
-        """``β`` for the targets ``[t 1]``, the waiting rows included."""
+        """``β``, the waiting rows included."""
         self._look_ahead()
         V, R = self.V, self.R
-        S = upper_root(np.eye(self.waiting) + V.T @ V) if self.waiting else None
+        S = upper_root(np.eye(self.waiting) + self.G) if self.waiting else None
 
         def inner(x: np.ndarray) -> np.ndarray:
             """``(I + VVᵀ)⁻¹ x``."""
@@ -231,10 +248,11 @@ class SquareRoot(Recursion):
             half = inner(solve_upper(R, x, transposed=True))
             return solve_upper(R, half)
 
-        z = self.z
+        m = self.shape.n_outputs
+        z = self.z[:, :m]
         if S is not None:
-            z = z + V @ solve_root(S, self.T[: self.waiting] - V.T @ z)
-        beta = solve_upper(R, z)
+            z = z + V @ solve_root(S, self.T[: self.waiting, :m] - V.T @ z)
+        beta = np.column_stack([dtrsv(R, each) for each in z.T]) if 0 < m <= SEVERAL else solve_upper(R, z)
         return keep_ridge(beta, self.faded_now / self.decay * self.shape.ridge, inverse)
 
     @few_threads
