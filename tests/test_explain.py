@@ -174,6 +174,19 @@ def test_polars_frames_are_explained_as_pandas_frames_are():
     assert found.data.shape == expected.data.shape
 
 
+def test_what_is_usual_is_taken_from_all_rows_that_a_model_holds():
+    rng = np.random.RandomState(4)
+    rows = np.sort(rng.exponential(size=(1_000, 1)), axis=0)  # in order, and few of them far away
+    model = KELMRegressor(gamma=1.0, C=10.0).fit(rows, rows[:, 0])
+    told = model.explain(rows[:1])
+    np.testing.assert_allclose(told.base_values[0], model.predict(rows[::10]).mean(), atol=1e-9)
+    frame = pd.DataFrame({"carat": rng.lognormal(size=1_500), "cut": rng.choice(list("abcde"), 1_500)})
+    price = (3_000 * frame["carat"] * (1 + (frame["cut"] < "c"))).to_numpy()
+    adaptive = AdaptiveRegressor(effort="fast", random_state=0).fit(frame, price)
+    error = price.std() / 10  # of the mean of 100 rows
+    assert abs(adaptive.explain(frame[:1]).base_values[0] - price.mean()) < 3 * error
+
+
 def test_an_explanation_is_printed_in_a_line():
     model = KELMRegressor(gamma=0.1, C=10.0).fit(X, Y)
     found = model.explain(X[:3], BACKGROUND)

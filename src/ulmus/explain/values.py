@@ -100,7 +100,8 @@ def _background(game: Game, background: Any) -> np.ndarray:
         raise ValueError(
             "this model holds no rows that could be the background; pass some training rows, e.g. background=X[:100]"
         )
-    return game.background[:BACKGROUND]
+    held = len(game.background)  # landmarks that stand apart come first, so that the first alone are not as usual
+    return game.background if held <= BACKGROUND else game.background[np.arange(BACKGROUND) * held // BACKGROUND]
 
 
 def _weights(weight: Any, n: int) -> np.ndarray:

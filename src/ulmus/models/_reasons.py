@@ -98,7 +98,7 @@ def explain(
         Rows to explain.
     background : array or frame of shape (n_background, n_features), optional
         Rows that stand for what is usual: some 100 training rows, say. By default 100 of those that a kernel model
-        holds (its first landmarks). Time is proportional to their number.
+        holds (landmarks, or training rows). Time is proportional to their number.
     background_weight : array of shape (n_background,), optional
         Their weights.
     groups : array of int of shape (n_features,), optional
