@@ -51,12 +51,17 @@ def _facts(folder: Path) -> dict[str, Any]:
 def load_table(name: str, seed: int, *, inner: bool = False) -> Task:
     """A split of a table, a fifth to be tested on; ``name@n`` has n training rows.
 
-    With ``inner``, the training rows are split once more, and the test rows are not looked at.
+    With ``inner``, the training rows are split once more, and the test rows are not looked at. ``name>`` asks of a
+    regression table whether targets are above the median of the training rows: two classes.
     """
     table, _, few = name.partition("@")
+    table, halved = table.rstrip(">"), table.endswith(">")
     given = _known(table, seed) if table in SETS else _further(table, seed)
     if inner:
         given = _inner(given, seed)
+    if halved:
+        middle = np.median(given.y)
+        given = replace(given, kind="classification", y=1 * (given.y > middle), y_test=1 * (given.y_test > middle))
     given = given.first(int(few) if few else MAX_TRAIN).tested_on(MAX_TEST)
     return given if given.regression else _numbered(given)
 

@@ -223,6 +223,20 @@ def test_the_share_is_that_of_least_squares_within_bounds():
     assert best_share(HeldOut(T, P, np.zeros(200), w), np.full_like(Q, np.nan), False).nat == np.inf  # nothing is told
 
 
+def test_half_of_the_share_where_the_gain_is_within_chance():
+    rng = np.random.RandomState(0)
+    T, P, Q = rng.normal(size=(3, 200, 1))
+    held_out = HeldOut(T, T + P, np.zeros(200), np.ones(200))
+    best = best_share(held_out, T + 3 * Q, False, clear=0.0)
+    assert 0 < best.gain < min(2 * best.error, 0.1 * best.without)
+    doubted = best_share(held_out, T + 3 * Q, False, clear=2.0)
+    assert doubted.share == pytest.approx(best.share / 2)
+    assert doubted.gain == pytest.approx(0.75 * best.gain, rel=1e-2)  # a parabola with its top at the best share
+    wide = best_share(held_out, T + Q, False, clear=np.inf)  # a tenth of the loss is clear anyway
+    assert wide.gain > 0.1 * wide.without
+    assert wide.share == best_share(held_out, T + Q, False, clear=0.0).share
+
+
 def test_scores_that_are_too_weak_lose_nothing_to_others_by_that():
     rng = np.random.RandomState(0)
     F = rng.normal(scale=3, size=(2_000, 1))
@@ -445,7 +459,7 @@ def test_monotone_models_and_other_efforts_have_no_trees():
     assert numbers == {"fast", "best"}  # "fast" as above: by itself it has none
     default = _effort.EFFORTS["default"].trees
     assert default is not None
-    assert default.labels == 0.02
+    assert default.labels == 0.002
 
 
 def test_quantiles_and_intervals_stand_on_rows_that_both_left_out():

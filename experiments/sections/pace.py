@@ -4,7 +4,8 @@
 
 Development tables of the arena, split once more inside their training rows; one thread. Prints, per table, processor
 seconds to fit and microseconds to predict a row of the default and the fast models and of both boosters, and the loss
-(RMSE, or log loss) of ours. Measurements are kept in the folder under ``--name`` and taken from there when they exist,
+(RMSE, or log loss, and 1 − AUC of two classes) of ours. A regression table is one of two classes as ``"flights>"``:
+above the median or not. Measurements are kept in the folder under ``--name`` and taken from there when they exist,
 so that a run resumes, and two versions are compared by giving the name of the other.
 """
 
@@ -16,7 +17,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, roc_auc_score
 
 from experiments.contestants import CONTESTANTS
 from experiments.runner import Cache, Unavailable, markdown
@@ -48,7 +49,9 @@ def measured(name: str, who: str, seed: int) -> dict[str, float]:
         loss = float(np.sqrt(np.mean((given - y) ** 2)))
     else:
         loss = float(log_loss(y, given, labels=np.arange(given.shape[1])))
-    return {"fit": fitted - began, "row": 1e6 * asked / len(y), "loss": loss}
+    found = {"fit": fitted - began, "row": 1e6 * asked / len(y), "loss": loss}
+    two = not task.regression and given.shape[1] == 2
+    return found | ({"1 − AUC": 1 - float(roc_auc_score(y, given[:, 1]))} if two else {})
 
 
 def kept(cache: Cache, label: str, name: str, who: str, seed: int) -> dict[str, float] | None:
@@ -115,7 +118,7 @@ def compared(who: str, ours: Any, other: Any, trees: dict[str, Any]) -> tuple[tu
     seconds = "".join(f" ({their['fit']:.2f})" for their in trees.values() if their is not None)
     before = ("", "")
     if other is not None:
-        found |= {f"{what} / before": ours[what] / other[what] for what in ("fit", "row", "loss")}
+        found |= {f"{what} / before": ours[what] / other[what] for what in ours if what in other}
         before = (f"{found['fit / before']:.2f}", f"{found['loss / before']:.4f}")
     return (who, f"{ours['fit']:.2f}{seconds}", f"{ours['row']:.0f}", f"{ours['loss']:.4f}", *before), found
 

@@ -25,9 +25,9 @@ LOCAL_SHARE = 0.5
 #: Trees grow on where the first of them, beside the kernels, lower the loss of rows left out by this share of what it
 #: takes for them to be taken.
 HOPE = 0.3
-#: Standard errors that trees gain, at least, and beside a local stage, unless they gain this share of the loss; nats
-#: of all rows left out together.
-CHANCE, LOCAL_CHANCE, CLEARLY, NATS = 1.0, 2.0, 0.1, 1.0
+#: Standard errors from which on a gain is clear, and beside a local stage, unless it is this share of the loss; what is
+#: not clear but above the next number of standard errors gets half of the share. Nats of all rows left out together.
+CHANCE, LOCAL_CHANCE, CLEARLY, DOUBTED, NATS = 1.0, 2.0, 0.1, 0.5, 1.0
 
 
 def with_trees(
@@ -45,15 +45,13 @@ def with_trees(
     place, behind_leaves = held_out.place, by_log and stages.local is not None
 
     def asked(answers: np.ndarray) -> Share:
-        found = best_share(held_out, answers[place], by_log, LOCAL_SHARE if behind_leaves else 1.0)
-        strict = behind_leaves and found.gain < CLEARLY * found.without
-        return replace(found, chance=LOCAL_CHANCE if strict else CHANCE)
+        most, clear = (LOCAL_SHARE, LOCAL_CHANCE) if behind_leaves else (1.0, CHANCE)
+        return best_share(held_out, answers[place], by_log, most, clear)
 
     def hopeful(answers: np.ndarray) -> bool:
         """Whether some of it is there already, for what a part of the rows can say."""
         found = asked(answers)
-        less = max(HOPE * gain * found.without, (found.chance - CHANCE) * found.error)
-        return found.without > found.nat and found.gain > less
+        return found.without > found.nat and found.gain > HOPE * max(gain * found.without, DOUBTED * found.error)
 
     part = parts_for_trees(rows, place, parts, by_log, seed)
     grown = grown_trees(rows, part, by_log, seed, n_jobs, hopeful if glance else None)
@@ -61,7 +59,7 @@ def with_trees(
         return stages
     trees, answers = grown
     found = asked(answers)
-    taken = found.gain > max(gain * found.without, found.chance * found.error, found.nat)
+    taken = found.gain > max(gain * found.without, DOUBTED * found.error, found.nat)
     kept = f"taken, weight {found.share:.2g}" if taken else "left out"
     say(f"{len(trees)} trees: loss {found.loss:.4g} against {found.without:.4g} without them ({kept})")
     stages = replace(stages, tree_losses=(found.loss, found.without))
@@ -88,8 +86,8 @@ def parts_for_trees(rows: Rows, place: np.ndarray, parts: int, by_log: bool, see
 
 @dataclass(frozen=True)
 class Share:
-    """The best share of trees; losses with it and without trees, standard error of the difference, the least that can
-    be told apart, and how many standard errors are more than ``chance``.
+    """The share that trees get; losses with it and without trees, standard error of the difference, and the least that
+    can be told apart.
     """
 
     share: float
@@ -97,7 +95,6 @@ class Share:
     without: float
     error: float
     nat: float
-    chance: float = CHANCE
 
     @property
     def gain(self) -> float:
@@ -105,15 +102,17 @@ class Share:
         return self.without - self.loss
 
 
-def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool, most: float = 1.0) -> Share:
+def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool, most: float = 1.0, clear: float = CHANCE) -> Share:
     """What rows that neither kernels nor trees have seen say: nothing, where none has an answer of trees.
 
+    Half of the best share, where what it gains is less than this many standard errors: rows that chose it flatter it.
     Scores of a log loss are multiplied by what is best for them in either case, as a temperature will do.
     """
     known = ~np.isnan(answers).any(axis=1)
     if not known.any():
         return Share(0.0, 0.0, 0.0, 0.0, np.inf)
     T, P, Q, weight = held_out.T[known], held_out.P[known], answers[known], held_out.weight[known]
+    total = float(weight.sum())
 
     def losses(share: float) -> np.ndarray:
         answered = (1 - share) * P + share * Q
@@ -124,12 +123,17 @@ def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool, most: float
         )
         return answer_losses(T, 2.0**scale.x * answered, by_log)
 
+    without = losses(0.0)
+
+    def at(share: float) -> Share:
+        gain = without - losses(share)
+        error = float(np.sqrt(weight @ (gain - np.average(gain, weights=weight)) ** 2)) / total
+        before = float(weight @ without / total)
+        return Share(share, before - float(weight @ gain / total), before, error, NATS / total if by_log else 0.0)
+
     best = minimize_scalar(lambda share: weight @ losses(share), bounds=(0.0, most), **FINE)
-    with_trees, without, total = losses(best.x), losses(0.0), float(weight.sum())
-    gain = without - with_trees
-    error = float(np.sqrt(weight @ (gain - np.average(gain, weights=weight)) ** 2)) / total
-    nat = NATS / total if by_log else 0.0
-    return Share(float(best.x), float(weight @ with_trees / total), float(weight @ without / total), error, nat)
+    found = at(float(best.x))
+    return found if found.gain > min(clear * found.error, CLEARLY * found.without) else at(found.share / 2)
 
 
 def mixed(stages: Stages, trees: BoostedTrees, answers: np.ndarray, share: float) -> Stages:
