@@ -198,6 +198,20 @@ def test_a_leaf_that_is_no_more_after_a_failure_is_evaluated_again(dtype):
     assert_array_equal(found, solve_leaf(whole, R, None, 0.0))
 
 
+@pytest.mark.parametrize("kernel", ["laplacian_l1", "matern32", "rbf"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.filterwarnings("error")
+def test_rows_beyond_single_precision_are_far_from_all_others(kernel, dtype):
+    U = np.random.RandomState(0).normal(size=(200, 2))
+    near = leaf_kernel(kernel, 0.7, U[:-2], np.empty((198, 198), dtype))
+    U[-2], U[-1, 0] = 1e25, -1e60
+    K = leaf_kernel(kernel, 0.7, U, np.empty((200, 200), dtype))
+    assert_array_equal(K[:, -2:], np.eye(200)[:, -2:])
+    assert np.isfinite(K).all()
+    if kernel == "laplacian_l1":  # products lose what is near beside what is so far
+        assert_allclose(K[:-2, :-2], near, atol=1e-5)
+
+
 def test_a_matrix_that_is_not_positive_definite_is_refused():
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
         solve_leaf(-np.eye(5), np.ones((5, 1)), None, 1e-12)

@@ -195,10 +195,6 @@ def cholesky_in_place(A: np.ndarray, panel: int = PANEL) -> int:
 def solve_factored(L: np.ndarray, B: np.ndarray) -> np.ndarray:
     """``(LLᵀ)⁻¹ B`` for the lower triangle L of a Fortran-ordered matrix, in its type."""
     at, out = _address(L), np.array(B, dtype=L.dtype, order="F")
-    if out.shape[1] == 1:  # a vector takes a quarter of the time of a matrix of one column
-        solve_lower(L, out)
-        solve_lower(L, out, transposed=True)
-        return out
     n, columns, info = len(L), out.shape[1], ctypes.c_int(0)
     _call(cython_lapack, _letter(L.T) + "potrs", b"L", n, columns, at(0, 0), n, _start(out), n, info)
     return out
