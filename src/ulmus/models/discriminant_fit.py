@@ -14,6 +14,7 @@ from scipy.special import softmax
 
 from ulmus import engine
 from ulmus.calibration import LabelScores, checked_floor, fit_temperature
+from ulmus.calibration.temperature import AHEAD
 from ulmus.codings import OneVsAll
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.random_layer import RandomLayer
@@ -189,8 +190,9 @@ def _calibrated_means(means: np.ndarray, sharpness: float, scored: ScoredFolds) 
         return Means(means, sharpness * a, floor)
     if present.sum() > 1:
         a, _ = fit_temperature(scores[known][:, present], (np.cumsum(present) - 1)[true[known]], scored.mass[known])
-    # rows whose class is missing without them tell how often distances know nothing of it
-    floor[seen] = checked_floor(softmax(a * scores, axis=1), true, scored.mass)
+    # rows whose class is missing without them tell how often distances know nothing of it; between classes of one
+    # frequency the nearer mean still decides
+    floor[seen] = (1 - AHEAD) * checked_floor(softmax(a * scores, axis=1), true, scored.mass)
     return Means(means, sharpness * a, floor)
 
 
