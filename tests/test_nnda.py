@@ -15,7 +15,7 @@ def test_by_class_means_it_is_as_sure_of_new_rows_as_it_is_right():
         rng = np.random.RandomState(seed)
         X = rng.normal(size=(1060, 3))
         y = (X[:, 0] + rng.normal(size=1060) > 0).astype(int)
-        model = NNDA(15, activation="tanh", max_iter=50, head="mean", random_state=0).fit(X[:60], y[:60])
+        model = NNDA(15, activation="tanh", max_iter=100, head="mean", random_state=0).fit(X[:60], y[:60])
         P, new = model.predict_proba(X[60:]), y[60:]
         above_accuracy.append(P.max(axis=1).mean() - (P.argmax(axis=1) == new).mean())
         above_frequencies.append(-np.log(P[np.arange(1000), new]).mean() - np.log(2))
