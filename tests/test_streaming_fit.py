@@ -186,7 +186,7 @@ def test_C_and_size_are_chosen_by_the_loss_on_all_rows(make, cv):
     assert (model.C_, trial.n_rows) == (trial.best_C, 60)
     Phi, T = model.map_.transform(X), Y[:, None]
     sample = np.flatnonzero(np.isin(X[:, 0], streaming_sample(60)))
-    folds = np.arange(N) if cv is None else streaming.sums.fold_of(X, cv)
+    folds = np.arange(N) if cv is None else streaming.sums.Folds.dealt(X, cv).of(X)
     errors = []
     for i in sample:
         train = folds != folds[i]
@@ -195,6 +195,20 @@ def test_C_and_size_are_chosen_by_the_loss_on_all_rows(make, cv):
         errors.append(((Phi[i] - Phi[train].mean(axis=0)) @ beta + T[train].mean() - T[i])[0])
     # C may be large: the brute force has lost some digits too
     assert trial.best_loss == pytest.approx(np.mean(np.square(errors)) / Y[sample].var(), rel=1e-5)
+
+
+def test_no_fold_holds_every_row_of_a_stream():
+    """Folds follow from what rows are, and few distinct rows may all be dealt into one."""
+    first = streaming.sums.Folds(5)
+    together = next(i for i in range(N - 1) if np.ptp(first.of(X[i : i + 2])) == 0)
+    few, y = np.repeat(X[together : together + 2], 40, axis=0), np.repeat(Y[together : together + 2], 40)
+    deal = streaming.sums.Folds.dealt(few, 5)
+    assert len(np.unique(deal.of(few))) == 2
+    assert streaming.sums.Folds.dealt(X, 5) == first
+    model = streaming.fit(ulmus.ELMRegressor(cv=5, random_state=0), (few, y), batch_rows=20)
+    assert np.isfinite(model.predict(X)).all()
+    with pytest.raises(ValueError, match=r"cv=5 needs rows that differ, .* equal; take cv=None"):
+        streaming.fit(ulmus.ELMRegressor(cv=5, random_state=0), (few[:1].repeat(80, axis=0), y), batch_rows=20)
 
 
 def streaming_sample(count):

@@ -18,7 +18,7 @@ from ulmus.engine import Rows
 from ulmus.models.steps import Steps
 from ulmus.statistics import Extent, Summary
 from ulmus.streaming.batches import Batch
-from ulmus.streaming.sums import AgainOverRows, Encoder, dumped_extent, fold_of, restored_extent
+from ulmus.streaming.sums import AgainOverRows, Encoder, Folds, dumped_extent, restored_extent
 
 
 class Conveyor:
@@ -45,13 +45,13 @@ class Conveyor:
 class DeviceSummaryAccumulator:
     """Sums of all rows on the device (:class:`ulmus.streaming.sums.SummaryAccumulator`)."""
 
-    def __init__(self, steps: Steps, encoder: Encoder, n_outputs: int, n_folds: int | None, driver: Driver) -> None:
-        self.steps, self.encoder, self.n_folds, self.driver = steps, encoder, n_folds, driver
+    def __init__(self, steps: Steps, encoder: Encoder, n_outputs: int, folds: Folds | None, driver: Driver) -> None:
+        self.steps, self.encoder, self.folds, self.driver = steps, encoder, folds, driver
         features, self.whitening = steps.summed_form()
-        L, count = features.n_features_out, n_folds or 1
+        L, count = features.n_features_out, 1 if folds is None else folds.count
         driver.accelerator.require(
             direct_bytes(L, n_outputs) + 8 * (count - 1) * (L + n_outputs + 1) ** 2,
-            f"a stream summed for {L} features" + ("" if n_folds is None else f" and {n_folds} folds"),
+            f"a stream summed for {L} features" + ("" if folds is None else f" and {count} folds"),
             'take fewer, or device="cpu"',
         )
         transform = driver.feature_map(features)
@@ -63,10 +63,10 @@ class DeviceSummaryAccumulator:
         """The rows of one batch, by folds, and their extent."""
         rows = self.encoder.rows(batch)
         extent = self.steps.extent(rows)
-        if self.n_folds is None:
+        if self.folds is None:
             return [rows], extent
-        folds = fold_of(rows.X, self.n_folds)
-        return [rows.take(np.flatnonzero(folds == k)) for k in range(self.n_folds)], extent
+        fold = self.folds.of(rows.X)
+        return [rows.take(np.flatnonzero(fold == k)) for k in range(self.folds.count)], extent
 
     def add(self, part: tuple[list[Rows], Extent]) -> None:
         """Send the rows of a batch, and sum those sent before."""
@@ -87,8 +87,8 @@ class DeviceSummaryAccumulator:
             R = self.driver.matrix(self.whitening)
             parts = tuple(part.whitened(R) for part in parts)
         total: Any = sum(parts[1:], parts[0])
-        folds: Any = () if self.n_folds is None else parts
-        return Summary(total, folds, self.extent)
+        by_fold: Any = () if self.folds is None else parts
+        return Summary(total, by_fold, self.extent)
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         self._sum(self._conveyor.last())

@@ -34,7 +34,7 @@ from ulmus.streaming.progress import Show
 from ulmus.streaming.robust import fit_robust
 from ulmus.streaming.sources import Names, open_source
 from ulmus.streaming.stream import Stream
-from ulmus.streaming.sums import AgainOverRows, Encoder, SummaryAccumulator, fold_of
+from ulmus.streaming.sums import AgainOverRows, Encoder, Folds, SummaryAccumulator
 from ulmus.streaming.survey import SAMPLE_ROWS, Survey
 
 #: Parameters that do not change what is fitted.
@@ -241,8 +241,8 @@ def fit_stream(
         if names is not None:
             model.feature_names_in_ = np.array(names, dtype=object)
         return
-    n_folds = None if model.cv is None else int(model.cv)
-    folds = None if n_folds is None else fold_of(sample.X, n_folds)
+    deal = None if model.cv is None else Folds.dealt(sample.X, int(model.cv))
+    folds = None if deal is None else deal.of(sample.X)
     if isinstance(steps, LogSteps):
         _begin(steps, journal, sample, folds, rng, None, oversize=False)
         total = survey.weight if encoder.balance is None else float(survey.class_mass @ encoder.balance)
@@ -255,12 +255,12 @@ def fit_stream(
     with backend_for(device, model.n_jobs, work) as backend:
         _begin(steps, journal, backend.received(sample), folds, rng, backend, oversize=not survey.whole)
         if backend.name == "cpu":
-            accumulator = SummaryAccumulator(steps, encoder, n_outputs, n_folds)
+            accumulator = SummaryAccumulator(steps, encoder, n_outputs, deal)
             again = AgainOverRows(stream, steps, encoder, n_outputs)
         else:
             from ulmus.streaming.device import AgainOnDevice, DeviceSummaryAccumulator
 
-            accumulator = DeviceSummaryAccumulator(steps, encoder, n_outputs, n_folds, backend)
+            accumulator = DeviceSummaryAccumulator(steps, encoder, n_outputs, deal, backend)
             again = AgainOnDevice(stream, steps, encoder, n_outputs, driver=backend)
         # the two keep their sums in different triangles, so that one must not go on from the other's
         label = "sums" if backend.name == "cpu" else f"sums-{backend.name}"

@@ -1,6 +1,7 @@
 """The passes of a fit: sums of all rows, the gradient at given weights, and the triangular factor."""
 
 import copy
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -21,9 +22,26 @@ from ulmus.streaming.errors import SourceError
 FOLD_SEED = 1
 
 
-def fold_of(X: Any, n_folds: int) -> np.ndarray:
-    """The fold of every row, by what the row is: copies are never divided between training and test."""
-    return (row_keys(X, FOLD_SEED, n_jobs=1) % np.uint64(n_folds)).astype(np.intp)
+@dataclass(frozen=True)
+class Folds:
+    """The folds of a stream, by what its rows are: copies are never divided between training and test."""
+
+    count: int
+    seed: int = FOLD_SEED
+
+    @classmethod
+    def dealt(cls, X: Any, count: int) -> "Folds":
+        """Folds none of which holds all these rows, so that rows remain without it."""
+        if len(np.unique(row_keys(X, FOLD_SEED, n_jobs=1))) < 2:
+            raise ValueError(
+                f"cv={count} needs rows that differ, and those of the stream are equal; take cv=None (leave-one-out)"
+            )
+        deals = (cls(count, seed) for seed in itertools.count(FOLD_SEED))
+        return next(deal for deal in deals if len(np.unique(deal.of(X))) > 1)
+
+    def of(self, X: Any) -> np.ndarray:
+        """The fold of every row."""
+        return (row_keys(X, self.seed, n_jobs=1) % np.uint64(self.count)).astype(np.intp)
 
 
 @dataclass(frozen=True)
@@ -78,21 +96,21 @@ class RowsOf(Protocol):
 class SummaryAccumulator:
     """Sums of all rows, per fold where there are folds; whitened, where the map asks for it, at the end."""
 
-    def __init__(self, steps: Steps, encoder: RowsOf, n_outputs: int, n_folds: int | None) -> None:
-        self.steps, self.encoder, self.n_folds = steps, encoder, n_folds
+    def __init__(self, steps: Steps, encoder: RowsOf, n_outputs: int, folds: Folds | None) -> None:
+        self.steps, self.encoder, self.folds = steps, encoder, folds
         features, self.whitening = steps.summed_form()
         self.sums = GramSums(features, n_outputs)
-        self.parts = [self.sums.zeros() for _ in range(n_folds or 1)]
+        self.parts = [self.sums.zeros() for _ in range(1 if folds is None else folds.count)]
         self.extent: Extent | None = None
 
     def work(self, batch: Batch) -> tuple[list[Statistics], Extent]:
         """The sums of one batch, and the extent of its rows."""
         rows = self.encoder.rows(batch)
         extent = self.steps.extent(rows)
-        if self.n_folds is None:
+        if self.folds is None:
             return [self.sums(rows)], extent
-        folds = fold_of(rows.X, self.n_folds)
-        return [self.sums(rows.take(np.flatnonzero(folds == k))) for k in range(self.n_folds)], extent
+        fold = self.folds.of(rows.X)
+        return [self.sums(rows.take(np.flatnonzero(fold == k))) for k in range(self.folds.count)], extent
 
     def add(self, part: tuple[list[Statistics], Extent]) -> None:
         for k, new in enumerate(part[0]):
@@ -119,7 +137,7 @@ class SummaryAccumulator:
             with engine.threads_for(parts[0].n_features):
                 parts = tuple(part.whitened(self.whitening) for part in parts)
         total = sum(parts[1:], parts[0])
-        return Summary(total, () if self.n_folds is None else parts, self.extent)
+        return Summary(total, () if self.folds is None else parts, self.extent)
 
     def dump(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         arrays, notes = dumped_extent(self.extent)
