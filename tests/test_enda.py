@@ -117,6 +117,16 @@ def test_round_off_of_equal_projections_does_not_say_which_is_nearer():
         np.testing.assert_array_equal(nearest(off, other, 5), expected)
 
 
+def test_the_order_of_rows_does_not_say_which_of_equal_projections_votes():
+    rng = np.random.default_rng(0)
+    steps, Q = rng.integers(0, 3, (60, 2)) / 3.0, rng.integers(0, 3, (20, 2)) / 3.0
+    labels = rng.integers(0, 3, 60)
+    expected = labels[nearest(steps, Q, 5, labels)]
+    for _ in range(5):
+        order = rng.permutation(60)
+        np.testing.assert_array_equal(labels[order][nearest(steps[order], Q, 5, labels[order])], expected)
+
+
 def test_a_neighbour_of_weight_two_votes_like_two():
     copied = votes(np.array([[0, 0, 1, 1]]), np.ones((1, 4)), 3, 2)
     np.testing.assert_allclose(votes(np.array([[0, 1, 1]]), np.array([[2.0, 1.0, 1.0]]), 3, 2), copied)

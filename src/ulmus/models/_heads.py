@@ -28,7 +28,8 @@ class Neighbours:
 
     def probabilities(self, Z: np.ndarray) -> np.ndarray:
         """Shares of the votes, one column per class."""
-        found = nearest(self.references, Z, self.k)
+        told_apart = (self.labels,) if self.weight is None else (self.weight, self.labels)
+        found = nearest(self.references, Z, self.k, *told_apart)
         mass = np.ones(found.shape) if self.weight is None else self.weight[found]
         return votes(self.labels[found], mass, self.k, self.n_classes)
 
@@ -63,17 +64,19 @@ class Means:
         return np.where(np.isnan(distance), -np.inf, -distance)
 
 
-def nearest(references: np.ndarray, Z: np.ndarray, k: int) -> np.ndarray:
+def nearest(references: np.ndarray, Z: np.ndarray, k: int, *told_apart: np.ndarray) -> np.ndarray:
     """Indices of the ``k`` nearest references (all, if there are fewer), nearest first.
 
     Steep nodes are steps, and rows between the same steps have the same projection but for round-off, which must not
-    say which of them is nearer.
+    say which of them is nearer. Nor must the order in which rows were given: what else tells them apart is named.
     """
     unit = SAME_PLACE * float(np.abs(references).max(initial=0.0)) or 1.0
     from sklearn.neighbors import NearestNeighbors
 
-    search = NearestNeighbors(n_neighbors=min(k, len(references)), n_jobs=1).fit(np.round(references / unit))
-    return np.asarray(search.kneighbors(np.round(Z / unit), return_distance=False))
+    places = np.round(references / unit)
+    order = np.lexsort((*told_apart, *places.T))
+    search = NearestNeighbors(n_neighbors=min(k, len(references)), n_jobs=1).fit(places[order])
+    return order[search.kneighbors(np.round(Z / unit), return_distance=False)]
 
 
 def votes(labels: np.ndarray, mass: np.ndarray, k: int, n_classes: int) -> np.ndarray:
@@ -106,7 +109,7 @@ class Part:
     def neighbours(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Labels and weights ``[row, rank]`` of the nearest references; a weight of 0 is none."""
         labels, mass = np.zeros((len(self.true), k), np.intp), np.zeros((len(self.true), k))
-        found = nearest(self.references, self.queries, k)
+        found = nearest(self.references, self.queries, k, self.weight, self.labels)
         labels[:, : found.shape[1]], mass[:, : found.shape[1]] = self.labels[found], self.weight[found]
         return labels, mass
 
