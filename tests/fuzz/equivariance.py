@@ -271,8 +271,8 @@ RELATIONS = (
 
 #: Where round-off grows: C is one of the powers of two whose losses are equal but for round-off; adaptive models round
 #: their coordinates to float32; the covariance form adds to it with every row; what landmarks leave of a smooth kernel
-#: is a small difference; and a polynomial of a large gamma has condition numbers beyond 1e12. Widths of intervals follow
-#: a model of the left-out residuals, whose penalty is one of thirteen, chosen by parts that the order of residuals deals.
+#: is a small difference; and a polynomial of a large gamma has condition numbers beyond 1e12. Widths of intervals
+#: follow a model of the left-out residuals, whose penalty is one of thirteen, chosen by parts that their order deals.
 LOOSER = {
     "": 1.0,
     "C='auto'": 1000.0,
