@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 from hypothesis import settings
@@ -54,6 +55,25 @@ def unscored(monkeypatch):
     monkeypatch.setattr(few_rows, "CROWDED_ROWS", 0)
 
 
+@pytest.fixture
+def brief(monkeypatch):
+    """Adaptive models that search, cut and leave parts out as ever, with small numbers throughout."""
+    from ulmus.models._effort import EFFORTS, Effort
+    from ulmus.tuning.budget import Budget
+
+    budget = Budget(100, 20, 150, 20, rounds=1, rounds_again=1, final_landmarks=(30, 30), kernels=1)
+    plan = Effort(budget, 20, 60, 60, 2, 4, grows=False, quick=True)
+    monkeypatch.setitem(EFFORTS, "fast", plan)
+    more = replace(budget, rounds=2, kernels=2)
+    monkeypatch.setitem(EFFORTS, "default", replace(plan, budget=more, numbers=more, grows=True, quick=False))
+
+
+@pytest.fixture
+def few_resamples(monkeypatch):
+    """Intervals of scores from a tenth of the resamples, for tests that ask what is shown and not how wide they are."""
+    monkeypatch.setattr("ulmus.measures.RESAMPLES", 20)
+
+
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     """Chromium without a window: ``browser(*options, url=...)`` gives the finished process."""
@@ -81,7 +101,9 @@ def folder(tmp_path_factory):
     people(60, seed=1).drop(columns="kind").to_csv(folder / "new.csv", index=False)
     fit = ["fit", str(folder / "kind.csv"), "--target", "kind", "--effort", "fast"]
     price = ["fit", str(folder / "price.csv"), "--target", "price", "--effort", "fast"]
-    assert main([*price, "-o", str(folder / "price.ulmus")]) == 0
-    assert main([*fit, "-o", str(folder / "kind.ulmus")]) == 0
-    assert main([*fit, "--categories", "low,mid,high", "-o", str(folder / "order.ulmus")]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ulmus.measures.RESAMPLES", 20)
+        assert main([*price, "-o", str(folder / "price.ulmus")]) == 0
+        assert main([*fit, "-o", str(folder / "kind.ulmus")]) == 0
+        assert main([*fit, "--categories", "low,mid,high", "-o", str(folder / "order.ulmus")]) == 0
     return folder

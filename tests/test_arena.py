@@ -126,7 +126,8 @@ SLOW = ("SVC/SVR, tuned", "ChimeraBoost", "Adaptive, best")
 @pytest.mark.parametrize(
     ("name", "table"),
     [
-        *((name, "attrition") for name in ARENA.everyone),
+        *((name, "attrition") for name in ARENA.everyone if name not in SLOW),
+        *(pytest.param(name, "attrition", marks=pytest.mark.slow) for name in SLOW),
         *(
             pytest.param(name, table, marks=pytest.mark.slow)
             for name in ARENA.everyone

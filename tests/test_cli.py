@@ -16,7 +16,10 @@ from ulmus.cli import main
 from ulmus.cli.console import BAD_MODEL, BAD_TABLE, FAILED, OK, USAGE
 from ulmus.persistence import describe
 
-pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning"),
+    pytest.mark.usefixtures("few_resamples"),
+]
 
 
 def people(n=150, seed=0):
@@ -125,6 +128,7 @@ def test_a_test_table_gives_the_scores_and_all_rows_the_model(folder, capsys):
 @pytest.mark.parametrize("target", ["price", "kind"])
 def test_a_streamed_fit_is_as_good_and_reads_by_batches(folder, monkeypatch, target):
     monkeypatch.setattr("ulmus.tables.pieces.BATCH", 1 << 12)
+    monkeypatch.setattr("ulmus.measures.RESAMPLES", 200)  # scores are compared by their interval
     people(600).drop(columns={"price": "kind", "kind": "price"}[target]).to_csv(folder / "long.csv", index=False)
     people(60, seed=1).to_csv(folder / "both.csv", index=False)
     values = []

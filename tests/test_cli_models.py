@@ -10,7 +10,10 @@ from ulmus.cli import main, memory, models
 from ulmus.cli.console import OK, USAGE
 from ulmus.persistence import describe
 
-pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning"),
+    pytest.mark.usefixtures("few_resamples"),
+]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,10 @@ from ulmus.cli.console import BAD_MODEL, BAD_TABLE, OK
 from ulmus.models.summary import chosen as summary
 from ulmus.persistence import describe
 
-pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning"),
+    pytest.mark.usefixtures("few_resamples"),
+]
 
 FIT = ["--model", "nkelm", "--threads", "1"]
 

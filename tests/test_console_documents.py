@@ -9,7 +9,6 @@ import pytest
 
 from test_cli import people
 from ulmus.cli import main
-from ulmus.models._effort import EFFORTS
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -24,10 +23,10 @@ def commands_of(document):
 
 
 @pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+@pytest.mark.usefixtures("brief", "few_resamples")
 @pytest.mark.parametrize("document", [d for d in DOCUMENTS if commands_of(d)], ids=lambda d: d.name)
 def test_commands_in_the_documents_run(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(EFFORTS, "default", EFFORTS["fast"])
     for name in ("people.csv", "data.csv"):
         people(120).to_csv(name, index=False)
     ages = people(120)  # as the first steps have them: a label

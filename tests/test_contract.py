@@ -1,7 +1,5 @@
 """Every estimator keeps scikit-learn's contract."""
 
-from dataclasses import replace
-
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -140,16 +138,6 @@ def small(monkeypatch):
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_to_fail)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
-
-
-@pytest.fixture
-def brief(monkeypatch):
-    """Adaptive models that search, cut and leave parts out as ever, with small numbers throughout."""
-    budget = Budget(100, 20, 150, 20, rounds=1, rounds_again=1, final_landmarks=(30, 30), kernels=1)
-    plan = Effort(budget, 20, 60, 60, 2, 4, grows=False, quick=True)
-    monkeypatch.setitem(EFFORTS, "fast", plan)
-    more = replace(budget, rounds=2, kernels=2)
-    monkeypatch.setitem(EFFORTS, "default", replace(plan, budget=more, numbers=more, grows=True, quick=False))
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data import cases
 from ulmus import (
     AdaptiveClassifier,
     AdaptiveRegressor,
@@ -145,14 +146,15 @@ def test_rows_of_a_table_stay_valid():
     assert (model.predict(two) == "granted").all()
 
 
-def test_frames_are_searched_as_the_numbers_that_they_become(monkeypatch):
+@pytest.mark.parametrize("rows", cases([1, 5]))
+def test_frames_are_searched_as_the_numbers_that_they_become(rows, monkeypatch):
     frame, y = people()
     frame["same"], frame["word"] = 7, [f"a {job} of {k % 9} years and more" for k, job in enumerate(frame["job"])]
     frame.loc[::7, "income"] = np.nan
     encoder = TableEncoder(kinds={"word": "text"})
     with pytest.warns(LeftOutWarning):
         model = AdaptiveClassifier(effort="fast", encoder=encoder, random_state=0).fit(frame, y)
-    refused = frame[model.predict(frame) == "refused"][:5]
+    refused = frame[model.predict(frame) == "refused"][:rows]
     found = model.counterfactuals(refused, frame, target="granted")
     monkeypatch.setattr(_counterfactuals._Encoded, "of", lambda *given: None)  # a frame for every trial
     pd.testing.assert_frame_equal(found, model.counterfactuals(refused, frame, target="granted"))

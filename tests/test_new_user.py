@@ -12,6 +12,7 @@ import pytest
 
 import ulmus
 from test_cli import people
+from ulmus.cli import main
 
 SECTIONS = (
     *("scores", "data", "choice", "errors", "parts", "calibration", "learning", "importance", "dependence", "what_if"),
@@ -19,7 +20,7 @@ SECTIONS = (
 )
 
 
-def ulmus_command(*arguments, folder):
+def process(*arguments, folder):
     here = {**os.environ, "PYTHONPATH": str(Path(ulmus.__file__).parents[1])}
     run = subprocess.run(
         [sys.executable, "-m", "ulmus", *arguments],
@@ -30,25 +31,35 @@ def ulmus_command(*arguments, folder):
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    return run
+    return run.stdout
 
 
 @pytest.mark.parametrize(
-    ("target", "effort", "option"),
+    ("target", "effort", "option", "own"),
     [
-        pytest.param("price", [], ["--interval", "0.9"], marks=pytest.mark.slow),
-        pytest.param("kind", [], ["--proba"], marks=pytest.mark.slow),
-        ("kind", ["--effort", "fast"], ["--proba"]),
+        pytest.param("price", [], ["--interval", "0.9"], True, marks=pytest.mark.slow),
+        pytest.param("kind", [], ["--proba"], True, marks=pytest.mark.slow),
+        ("kind", ["--effort", "fast"], ["--proba"], False),
     ],
 )
-def test_a_session_from_a_csv_to_a_bare_machine(tmp_path, target, effort, option):
+@pytest.mark.usefixtures("few_resamples")
+def test_a_session_from_a_csv_to_a_bare_machine(tmp_path, monkeypatch, capsys, target, effort, option, own):
+    """Every command in a process of its own, or all in this one."""
+
+    def ulmus_command(*arguments, folder):
+        if own:
+            return process(*arguments, folder=folder)
+        monkeypatch.chdir(folder)
+        assert main(list(arguments)) == 0
+        return capsys.readouterr().out
+
     other = {"price": "kind", "kind": "price"}[target]
     people(200).drop(columns=other).to_csv(tmp_path / "data.csv", index=False)
     people(50, seed=1).drop(columns=["price", "kind"]).to_csv(tmp_path / "new.csv", index=False)
 
     fit = ["fit", "data.csv", "--target", target, *effort, "-o", "model.ulmus", "--report", "report.html"]
     said = ulmus_command(*fit, folder=tmp_path)
-    assert "left out" in said.stdout
+    assert "left out" in said
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert all(f'<section id="{key}">' in page for key in SECTIONS)
 
