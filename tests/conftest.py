@@ -74,6 +74,14 @@ def few_resamples(monkeypatch):
     monkeypatch.setattr("ulmus.measures.RESAMPLES", 20)
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures are made and not drawn, for tests of the words around them."""
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr(Figure, "savefig", lambda self, out, **_: out.write('<svg height="1pt" width="1pt"></svg>'))
+
+
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     """Chromium without a window: ``browser(*options, url=...)`` gives the finished process."""

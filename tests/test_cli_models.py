@@ -132,6 +132,7 @@ def test_a_model_is_not_written_to_standard_output(folder, capsys):
     assert "a model is a file" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_report_says_how_to_do_it_again(tmp_path):
     people(120).drop(columns="kind").to_csv(tmp_path / "data.csv", index=False)
     page, data = tmp_path / "page.html", str(tmp_path / "data.csv")

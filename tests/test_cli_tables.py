@@ -180,6 +180,7 @@ def test_why_there_are_no_scores_is_said(tmp_path, capsys, change, options, word
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_terminal_and_report_describe_the_model_that_is_saved(tmp_path, capsys):
     frame = table(200).assign(name=[f"house {i}" for i in range(200)])
     data, out, page = write(frame, tmp_path / "t.csv"), tmp_path / "m.ulmus", tmp_path / "r.html"
@@ -193,6 +194,7 @@ def test_terminal_and_report_describe_the_model_that_is_saved(tmp_path, capsys):
     assert "which were held out" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_rows_of_a_report_lead_to_the_rows_of_the_file(tmp_path):
     frame = table(200).assign(name=[f"house {i}" for i in range(200)])
     frame.loc[[3, 5, 8], "y"] = np.nan  # left out before the split
@@ -223,6 +225,7 @@ def test_kept_texts_are_those_of_the_file(folder, tmp_path):
     pd.testing.assert_frame_equal(kept[list(given.columns)], given)
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("name", ["t.parquet", "t.jsonl"])
 def test_lists_and_nested_values_are_read_kept_and_reported(tmp_path, name):
     import pyarrow as pa

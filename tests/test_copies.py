@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 
+from data import cases
 from ulmus import (
     ENDA,
     AdaptiveClassifier,
@@ -41,7 +42,7 @@ REGRESSORS = {
 }
 
 
-@pytest.mark.parametrize("name", REGRESSORS)
+@pytest.mark.parametrize("name", cases(REGRESSORS, "NKELM", "KELM"))
 @pytest.mark.parametrize("how", ["weights of 5", "weights from 1 to 50", "every row twice"])
 def test_copies_do_not_spoil_the_choices_of_regressors(noisy, name, how):
     X, y = noisy

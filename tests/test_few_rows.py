@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 import ulmus
+from data import cases
 from ulmus import ELMClassifier, ELMRegressor, NumericalWarning
 from ulmus.calibration import HeldOut, RobustSpread, leave_one_out, parts_of_few, refitted
 from ulmus.engine import Rows
@@ -108,7 +109,7 @@ def test_robust_residuals_that_lie_close_together_far_from_0_are_no_outliers():
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("nodes", [30, 60])
+@pytest.mark.parametrize("nodes", cases([30, 60], 30))
 def test_rows_that_weights_pass_through_are_left_out_as_refits_leave_them_out(nodes, fit_intercept):
     rng = np.random.RandomState(0)
     X, w = rng.normal(size=(30, 3)), rng.choice([0.5, 1.0], size=30)

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 import ulmus
+from data import cases
 from ulmus import AdaptiveClassifier, AdaptiveOrdinalClassifier, AdaptiveRegressor
 from ulmus.features.frames import columns_of, days_of, frame_of, kind_of
 from ulmus.tables.read import read_table
@@ -69,7 +70,7 @@ def test_dates_of_every_type_are_dates(form, model):
     assert_array_equal(model.predict(rows[500:]), model.predict(table("datetime64[ns]")[500:]))
 
 
-@pytest.mark.parametrize("form", ["date", "with a zone", "polars Date"])
+@pytest.mark.parametrize("form", cases(["date", "with a zone", "polars Date"], "with a zone", "polars Date"))
 def test_a_model_learns_the_same_from_dates_of_other_types(form, model):
     other = AdaptiveRegressor(effort="fast", random_state=0).fit(table(form)[:500], TARGET[:500])
     assert_array_equal(other.predict(table(form)[500:]), model.predict(table("datetime64[ns]")[500:]))

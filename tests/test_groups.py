@@ -83,7 +83,10 @@ def test_intervals_cover_new_groups():
     assert 0.8 < np.mean(covered) < 0.97
 
 
-@pytest.mark.parametrize("model", [AdaptiveRegressor, AdaptiveClassifier, AdaptiveOrdinalClassifier])
+ADAPTIVE = [AdaptiveRegressor, AdaptiveClassifier, AdaptiveOrdinalClassifier]
+
+
+@pytest.mark.parametrize("model", cases(ADAPTIVE, *ADAPTIVE[:2]))
 def test_groups_keep_adaptive_models_from_learning_groups_by_heart(model):
     (X, y, g), (Q, t, _) = siblings(40, 1), siblings(40, 2)
     if model is not AdaptiveRegressor:

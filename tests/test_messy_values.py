@@ -216,6 +216,7 @@ def test_two_columns_of_one_name_are_told_with_it():
         ulmus.AdaptiveRegressor().fit(X, ROWS)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_report_of_numbers_calls_things_what_they_are(tmp_path):
     rng = np.random.RandomState(0)
     towns = np.array(["Rome", "Oslo", "Bern"])[ROWS % 3]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import reference
-from data import regression, relative_error, rows
+from data import cases, regression, relative_error, rows
 from fixed import NKELMRegressor
 from ulmus import engine
 from ulmus.engine import Rows
@@ -293,7 +293,7 @@ def test_predictions_agree_with_the_dense_reference_to_eight_digits(kernel, gamm
 
 
 @pytest.mark.parametrize("gamma", [0.001, 0.03, 0.3])
-@pytest.mark.parametrize("C", [1.0, 2.0**10, 2.0**20])
+@pytest.mark.parametrize("C", cases([1.0, 2.0**10, 2.0**20], 1.0, 2.0**20))
 def test_smooth_kernels_are_as_exact_as_float64_allows(gamma, C):
     """Where K_zz is singular in float64, round-off of κ times C is in every answer: the formula in 60 digits is judge.
 

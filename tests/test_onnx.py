@@ -22,7 +22,7 @@ from sklearn.preprocessing import (
 )
 
 import ulmus
-from data import classification, regression
+from data import cases, classification, regression
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.kernels import KERNELS
 from ulmus.onnx import export
@@ -109,7 +109,7 @@ def test_every_kernel_of_the_table_is_exported(kernel, m, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize("direct", cases([False, True], True))
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_every_activation_of_the_table_is_exported(activation, direct, dtype):
     X, y = regression(80)
@@ -294,7 +294,7 @@ def grades(n=120):
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("decoding", ["loss", "hamming", "threshold"])
-@pytest.mark.parametrize("absent", [False, True])
+@pytest.mark.parametrize("absent", cases([False, True], True))
 @pytest.mark.parametrize("costs", [False, True])
 def test_ordered_classes_are_exported(loss, decoding, absent, costs):
     X, y = grades()
@@ -326,7 +326,7 @@ PROJECTIONS = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", cases(["float32", "float64"], "float32"))
 @pytest.mark.parametrize("name", PROJECTIONS)
 def test_discriminant_projections_are_exported_and_class_means_too(name, dtype):
     X, y = classification(120, classes=4)

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 import ulmus
-from data import examples
+from data import cases, examples
 from test_onnx import TOLERANCE, assert_equal_outputs, opened, run
 from ulmus.features.partition import random_partition
 from ulmus.features.preparation import PREPARATIONS, Preparation
@@ -70,7 +70,7 @@ def digits_lost(model):
     return lost
 
 
-@pytest.mark.parametrize("task", ["number", "outputs", "classes", "order"])
+@pytest.mark.parametrize("task", cases(["number", "outputs", "classes", "order"], "number", "classes"))
 def test_every_task_is_exported_with_its_local_stage(task, monkeypatch):
     monkeypatch.setattr(LocalChoice, "pays", True)
     X, y = wavy(900)

@@ -27,6 +27,7 @@ def shown_results(code):
             continue
 
 
+@pytest.mark.usefixtures("few_resamples", "undrawn")
 @pytest.mark.parametrize("document", [d for d in DOCUMENTS if python_of(d)], ids=lambda d: d.name)
 def test_python_in_the_documents_runs_and_gives_what_is_shown(document):
     code, names = python_of(document), {}

@@ -71,11 +71,19 @@ def mixed(n=200, seed=0):
     return frame, 3.0 * (frame["town"] == "Rom").to_numpy() + frame["size"].to_numpy()
 
 
-def test_importances_of_an_adaptive_model_are_shown_with_their_names(tmp_path):
+@pytest.fixture(scope="module")
+def adaptive():
     frame, y = mixed()
-    model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(frame[:150], y[:150])
+    return ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(frame[:150], y[:150]), frame, y
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_an_adaptive_model_shows_its_importances_with_their_names_and_where_it_is_unsure(adaptive, tmp_path):
+    model, frame, y = adaptive
     ulmus.report(model, frame[150:], y[150:], tmp_path / "page.html")
-    part = sections_of(tmp_path / "page.html")["importance"].partition("share of its mean")[2]
+    found = sections_of(tmp_path / "page.html")
+    assert "largest predictive standard deviation" in found["unsure"]
+    part = found["importance"].partition("share of its mean")[2]
     rows = re.findall(r"<td>(\w+)</td><td class=\"n\">([\d.e-]+)</td>", part)
     expected = sorted(zip(frame.columns, model.feature_importances_, strict=True), key=lambda row: -row[1])
     assert [name for name, _ in rows] == [name for name, _ in expected]
@@ -83,16 +91,9 @@ def test_importances_of_an_adaptive_model_are_shown_with_their_names(tmp_path):
     assert rows[-1] == ("noise", "0")
 
 
-def test_an_adaptive_model_shows_where_it_is_unsure(tmp_path):
-    frame, y = mixed()
-    model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(frame[:150], y[:150])
-    ulmus.report(model, frame[150:], y[150:], tmp_path / "page.html")
-    assert "largest predictive standard deviation" in sections_of(tmp_path / "page.html")["unsure"]
-
-
-def test_a_model_that_is_equally_sure_everywhere_shows_what_it_missed_most(tmp_path, monkeypatch):
-    frame, y = mixed()
-    model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(frame[:150], y[:150])
+@pytest.mark.usefixtures("undrawn")
+def test_a_model_that_is_equally_sure_everywhere_shows_what_it_missed_most(adaptive, tmp_path, monkeypatch):
+    model, frame, y = adaptive
     monkeypatch.setattr(type(model), "_deviation_factors", type(model)._variance_factors)  # the same for every row
     ulmus.report(model, frame[150:], y[150:], tmp_path / "page.html")
     text = sections_of(tmp_path / "page.html")["unsure"]

@@ -205,6 +205,7 @@ def test_what_is_not_computed_is_said(monkeypatch):
     assert "with more than 2 columns" in change_section(s)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_rows_that_were_seen_are_the_training_rows(tmp_path):
     X, y = rows(0)
     model = ulmus.KELMRegressor(**GIVEN).fit(X, y)
@@ -221,6 +222,7 @@ def test_training_rows_and_targets_go_together(tmp_path):
         ulmus.report(model, X, y, tmp_path / "page.html", X_train=X, y_train=y[1:])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_names_training_rows_by_their_place_in_the_file(folder):
     page = folder / "behind.html"
     fit = ["fit", str(folder / "price.csv"), "--target", "price", "--effort", "fast", "--no-baselines"]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from joblib import effective_n_jobs
 
+from data import cases
 from experiments.reproduce import EXPERIMENTS
 from experiments.reproduce.kelmor import equal_frequency
 from experiments.runner import Cache, Cell, Experiment, NotHere, Results, Settings, Table, Unavailable, run
@@ -103,7 +104,9 @@ def test_a_process_that_ends_by_itself_is_reported_and_nothing_is_lost(tmp_path)
     assert [a.get("error") for a in kept_answers(tmp_path).values()] == [0, 1, 2, None]
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b'{"key": "other", "answer": {}}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "damage", cases([b"", b"{", b'{"key": "other", "answer": {}}', b"\xff\xfe"], b"{", b"\xff\xfe")
+)
 def test_a_damaged_answer_is_computed_again(tmp_path, damage):
     calls = []
     run([toy(calls)], tmp_path)

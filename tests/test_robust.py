@@ -65,7 +65,7 @@ def sinc_errors(name, seed):
     return [np.sqrt(np.mean((model.predict(Q) - truth) ** 2)) for model in (plain, robust)]
 
 
-@pytest.mark.parametrize("name", ROBUST)
+@pytest.mark.parametrize("name", cases(ROBUST, "quartic", "huber"))
 def test_on_sinc_with_two_outliers_every_robust_loss_beats_tikhonov(name):
     errors = np.array([sinc_errors(name, seed) for seed in range(20)])
     assert (errors[:, 1] < errors[:, 0]).sum() >= 19
@@ -233,7 +233,7 @@ def test_clean_gaussian_rows_cost_next_to_nothing():
 # Leave-one-out and C
 
 
-@pytest.mark.parametrize("name", ["polynomial", "quartic", "sqrt", "logcosh"])
+@pytest.mark.parametrize("name", cases(["polynomial", "quartic", "sqrt", "logcosh"], "quartic", "sqrt"))
 def test_one_newton_step_is_close_to_leaving_a_row_out(name):
     X, y, _, _ = spoilt(120)
     model = fixed("elm", loss=name, **{LOSSES[name].parameter: LOSSES[name].parameter_at(0.3)}, tol=1e-10)
@@ -315,7 +315,7 @@ def test_what_makes_no_sense_is_refused(family):
         fixed(family).fit(X, np.where(np.arange(50) == 3, np.nan, y))
 
 
-@pytest.mark.parametrize("name", cases(LOSSES, "quartic", "huber"))
+@pytest.mark.parametrize("name", cases(LOSSES, "huber"))
 @pytest.mark.parametrize("family", MODELS)
 def test_constant_targets_are_predicted(family, name):
     X, _ = regression(40)
@@ -323,7 +323,7 @@ def test_constant_targets_are_predicted(family, name):
     np.testing.assert_allclose(model.predict(X), 3.0, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", cases(LOSSES, "quartic", "huber"))
+@pytest.mark.parametrize("name", cases(LOSSES, "huber"))
 @pytest.mark.parametrize("family", MODELS)
 def test_nothing_but_outliers_still_gives_a_finite_answer(family, name):
     rng = np.random.RandomState(0)

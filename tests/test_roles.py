@@ -16,7 +16,10 @@ from ulmus.cli.roles import METRICS, Extras, Roles, divided
 from ulmus.persistence import describe
 from ulmus.scores import scores
 
-pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning"),
+    pytest.mark.usefixtures("few_resamples"),
+]
 QUICK = ["--model", "nkelm", "--no-baselines"]
 N = 160
 
@@ -201,7 +204,7 @@ def test_a_leak_is_reported(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("model", ["adaptive", "nkelm"])
-@pytest.mark.parametrize("metric", cases(["auc", "log_loss", "balanced_accuracy", "accuracy", "f1"], "auc", "log_loss"))
+@pytest.mark.parametrize("metric", cases(["auc", "log_loss", "balanced_accuracy", "accuracy", "f1"], "auc"))
 def test_a_metric_is_the_first_score(tmp_path, model, metric):
     frame = orders(120).assign(y=lambda f: np.where(f["y"] > 0.3, "yes", "no"))
     frame.drop(columns=["key", "day"]).to_csv(tmp_path / "t.csv", index=False)

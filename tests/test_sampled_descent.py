@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from data import classification, rows
+from data import cases, classification, rows
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.solvers import log_sample
@@ -94,7 +94,7 @@ def rare(n):
     return X, (F + rng.gumbel(size=F.shape)).argmax(axis=1)
 
 
-@pytest.mark.parametrize("C", [1.0, 300.0])
+@pytest.mark.parametrize("C", cases([1.0, 300.0], 300.0))
 def test_rare_classes_that_are_unsure_elsewhere_take_few_passes_to_the_model_of_all_rows(C, monkeypatch):
     monkeypatch.setattr(module, "DENSE", 0)
     X, y = rare(12_000)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit, log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 
-from data import classification, rows
+from data import cases, classification, rows
 from ulmus.engine import Precomputed, Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
@@ -230,7 +230,7 @@ UGLY = [
 ]
 
 
-@pytest.mark.parametrize("C", [1e-3, 1.0, 1e8])
+@pytest.mark.parametrize("C", cases([1e-3, 1.0, 1e8], 1e8))
 @pytest.mark.parametrize("name", UGLY)
 def test_ugly_rows_give_finite_scores_no_worse_than_the_frequencies(name, C):
     X, y, k = ugly(name)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
-from data import examples, regression, relative_error, rows
+from data import cases, examples, regression, relative_error, rows
 from fixed import ELMRegressor, KELMRegressor, NKELMRegressor
 from ulmus import NumericalWarning, NystromMap, RandomLayer
 from ulmus.engine import Rows
@@ -132,7 +132,7 @@ def test_theorem_2_primal_equals_dual_for_a_rank_deficient_factor(C):
 
 
 @pytest.mark.parametrize("duplicated", [False, True])
-@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("fit_intercept", cases([False, True], True))
 @pytest.mark.parametrize("kernel", POSITIVE_DEFINITE)
 def test_theorem_3_full_landmarks_make_nkelm_equal_kelm(kernel, duplicated, fit_intercept):
     X, T = regression(80, outputs=2)

@@ -130,7 +130,7 @@ def features(model):
     return transform(model.map_, U, np.empty((len(U), model.map_.n_features_out)))
 
 
-@pytest.mark.parametrize("name", ["regression", "weights", "two outputs"])
+@pytest.mark.parametrize("name", cases(["regression", "weights", "two outputs"], "weights", "two outputs"))
 def test_the_global_model_is_ridge_regression_on_all_rows(name, streamed):
     model, (_, y, weight, _) = streamed(name), CASES[name]
     T, w, Phi = y.reshape(N, -1), np.ones(N) if weight is None else weight, features(model)
@@ -140,7 +140,7 @@ def test_the_global_model_is_ridge_regression_on_all_rows(name, streamed):
     assert relative_error(Phi @ model.beta_ + model.intercept_, expected) < 1e-8
 
 
-@pytest.mark.parametrize("name", ["log loss", "two classes"])
+@pytest.mark.parametrize("name", cases(["log loss", "two classes"], "log loss"))
 def test_the_global_log_model_is_the_minimum_over_all_rows(name, streamed):
     model, (_, y, _, _) = streamed(name), CASES[name]
     problem = LogProblem.of(features(model), codes_of(y), model.C_)
@@ -154,7 +154,9 @@ def codes_of(y):
     return codes[:, 1:] if codes.shape[1] == 2 else codes
 
 
-@pytest.mark.parametrize("name", ["regression", "weights", "two outputs", "squares", "ordered"])
+@pytest.mark.parametrize(
+    "name", cases(["regression", "weights", "two outputs", "squares", "ordered"], "weights", "two outputs", "ordered")
+)
 def test_leaves_are_kernel_ridge_on_all_rows_that_lie_in_them(name, streamed):
     model, (_, y, weight, _) = streamed(name), CASES[name]
     local, U, w = model.local_, coordinates(model), np.ones(N) if weight is None else weight
@@ -194,7 +196,7 @@ def test_log_leaves_hold_every_row_and_lower_the_loss_of_their_offsets(name, str
         np.testing.assert_array_equal(np.bincount(partition.leaves(U)), np.diff(partition.starts))
 
 
-@pytest.mark.parametrize("name", cases(CASES, "regression", "log loss", "ordered"))
+@pytest.mark.parametrize("name", cases(CASES, "regression", "log loss"))
 def test_a_streamed_model_is_about_as_good_as_that_of_memory(name, streamed):
     kind, y, weight, more = CASES[name]
     memory = model_of(kind, **more).fit(X, y, weight)
@@ -505,7 +507,7 @@ def test_rows_that_wait_for_the_disk_change_nothing(monkeypatch, streamed):
 # Leaves that stay in files
 
 
-@pytest.mark.parametrize("name", ["weights", "log loss"])
+@pytest.mark.parametrize("name", cases(["weights", "log loss"], "log loss"))
 def test_mapped_leaves_answer_as_leaves_in_memory(name, tmp_path, streamed):
     held = streamed(name)
     mapped = fitted(None, name, leaves=tmp_path / "leaves")

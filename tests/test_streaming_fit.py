@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import fixed
 import ulmus
-from data import classification, regression, relative_error
+from data import cases, classification, regression, relative_error
 from ulmus import streaming
 from ulmus.streaming import CheckpointError, SourceError
 from ulmus.tuning.search import Tuner
@@ -104,7 +104,23 @@ def same(streamed, whole, tolerance=1e-10):
         assert relative_error(*deviation) <= 1e4 * tolerance
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    cases(
+        MODELS,
+        "ELM, weights, intercept",
+        "ELM, two outputs",
+        "ELM, least squares",
+        "ELM, balanced",
+        "NKELM",
+        "NKELM, k-means",
+        "NKELM, rank",
+        "NKELM, balanced landmarks",
+        "OSELM",
+        "OSELM, information",
+        "OSELM, ordered",
+    ),
+)
 @settings(max_examples=4)
 @given(sizes=st.lists(st.integers(0, 300), max_size=4), batch_rows=st.integers(40, 800))
 def test_a_streamed_model_is_the_fitted_one(name, sizes, batch_rows):

@@ -16,6 +16,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.random_projection import GaussianRandomProjection
 
 import ulmus
+from data import cases
 from ulmus import streaming
 from ulmus.streaming import CheckpointError, SourceError
 from ulmus.streaming.journal import Journal, Saved
@@ -267,7 +268,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("way", ["alone", "fork"])
+@pytest.mark.parametrize("way", cases(["alone", "fork"], "fork"))
 def test_the_lock_of_another_process_names_it_and_ends_with_it(way, tmp_path):
     """Killed, so that nothing could be cleared; a process that it had forked does not hold the folder."""
     child = subprocess.Popen(

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import log_loss
 
 import ulmus
+from data import cases
 from test_log_models import scores, spots
 from ulmus import distributed, streaming
 
@@ -76,7 +77,7 @@ def test_folds_calibrate_on_the_sample():
     assert 0.1 < log_loss(Y[3], model.predict_proba(X)) < 0.6
 
 
-@pytest.mark.parametrize("after", [3, 11, 20, 33])
+@pytest.mark.parametrize("after", cases([3, 11, 20, 33], 3, 33))
 def test_a_run_that_was_interrupted_ends_with_the_same_bits(tmp_path, after):
     def source():
         for start in range(0, N, 200):

@@ -10,6 +10,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.metrics import log_loss
 
 import ulmus
+from data import cases
 from test_onnx import TOLERANCE, assert_equal_outputs
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
@@ -74,7 +75,7 @@ def test_a_tree_has_the_best_cut_of_every_level(seed):
     assert list(zip(column, cut, strict=True)) == brute_tree(place, g, h)
 
 
-@pytest.mark.parametrize("task", ["number", "numbers", "two", "three"])
+@pytest.mark.parametrize("task", cases(["number", "numbers", "two", "three"], "numbers", "three"))
 def test_the_member_is_the_mean_of_models_without_each_part(task):
     X, y = steps(300)
     X, part, weight = single(X), np.arange(300) % 3, np.random.RandomState(1).uniform(0.5, 2.0, 300)
@@ -137,7 +138,7 @@ def test_threads_that_share_the_rows_of_a_tree_change_nothing(monkeypatch, by_lo
     np.testing.assert_array_equal(three.fitted, one.fitted)
 
 
-@pytest.mark.parametrize("labels", [None, 2, 3])
+@pytest.mark.parametrize("labels", cases([None, 2, 3], None, 3))
 def test_trees_answer_new_rows_about_as_well_as_scikit_learns(labels):
     X, y = steps(2_000)
     X, asked, beyond = single(X[:1_500]), single(X[1_500:]), y[1_500:]
@@ -246,7 +247,7 @@ def test_scores_that_are_too_weak_lose_nothing_to_others_by_that():
     assert found.nat == 1 / 2_000  # of all rows together
 
 
-@pytest.mark.parametrize("labels", [None, 2, 3])
+@pytest.mark.parametrize("labels", cases([None, 2, 3], None, 3))
 def test_trees_join_where_they_help_and_are_reported(labels, tmp_path):
     X, y = steps(900)
     kind, target = ulmus.AdaptiveRegressor, y
@@ -289,7 +290,7 @@ def test_reasons_count_trees():
     np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), model.predict(X[:5]), atol=1e-8)
 
 
-@pytest.mark.parametrize("labels", [None, 2, 3])
+@pytest.mark.parametrize("labels", cases([None, 2, 3], None, 2))
 def test_rows_leave_the_kernels_and_trees_are_held_fixed(labels):
     X, y = steps(600)
     kind, target = ulmus.AdaptiveRegressor, y
@@ -308,7 +309,7 @@ def test_rows_leave_the_kernels_and_trees_are_held_fixed(labels):
         model.influences(X[:5], X, np.roll(target, 300))
 
 
-@pytest.mark.parametrize("labels", [None, 2, 3])
+@pytest.mark.parametrize("labels", cases([None, 2, 3], None, 2))
 def test_rows_are_missed_by_trees_that_did_not_see_them(labels):
     X, y = steps(600)
     rng = np.random.RandomState(1)
@@ -350,7 +351,7 @@ def test_rows_are_missed_by_trees_that_did_not_see_them(labels):
     assert missed[0] > missed[1]
 
 
-@pytest.mark.parametrize("labels", [None, 3])
+@pytest.mark.parametrize("labels", cases([None, 3], 3))
 def test_shapley_values_through_trees_are_those_of_all_subsets(labels, monkeypatch):
     monkeypatch.setattr("ulmus.tuning.views.KERNELS", ("laplacian_l1", "laplacian_l1"))  # a product, as trees are
     X, y = steps(700)

@@ -14,7 +14,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from data import classification, regression
+from data import cases, classification, regression
 from ulmus import (
     ELMClassifier,
     ELMRegressor,
@@ -58,7 +58,7 @@ def stars(ax):
     return [line.get_xydata()[0].tolist() for line in ax.lines if line.get_marker() == "*"]
 
 
-@pytest.mark.parametrize("model_class", FAMILIES)
+@pytest.mark.parametrize("model_class", cases(FAMILIES, ELMRegressor, KELMClassifier, NKELMRegressor))
 def test_every_model_that_tuned_itself_is_drawn(model_class):
     model = fitted(model_class)
     display = TuningDisplay.from_estimator(model)

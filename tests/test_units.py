@@ -50,7 +50,7 @@ def plain_answers(make):
 # c · y gives c times the fit
 
 
-@pytest.mark.parametrize("power", cases([-498, -40, 40, 498], -498, 498))
+@pytest.mark.parametrize("power", cases([-498, -40, 40, 498], -498))
 @pytest.mark.parametrize("make", REGRESSORS)
 def test_a_power_of_two_on_the_targets_is_one_on_the_answers(make, power):
     X, y = smooth()
@@ -62,7 +62,7 @@ def test_a_power_of_two_on_the_targets_is_one_on_the_answers(make, power):
         np.testing.assert_array_equal(there, 2.0**power * here)
 
 
-@pytest.mark.parametrize("c", cases([1e-150, 1e-12, 1e-3, 1e7, 1e150], 1e-150, 1e7))
+@pytest.mark.parametrize("c", cases([1e-150, 1e-12, 1e-3, 1e7, 1e150], 1e7))
 @pytest.mark.parametrize("make", REGRESSORS)
 def test_any_factor_on_the_targets_is_one_on_the_answers(make, c):
     X, y = smooth()
@@ -71,7 +71,7 @@ def test_any_factor_on_the_targets_is_one_on_the_answers(make, c):
         assert relative_error(there / c, here) < TOLERANCE.get(make, 1e-9)
 
 
-@pytest.mark.parametrize("c", cases([1e-289, 1e-160, 1e160, 1e289], 1e-289, 1e289))
+@pytest.mark.parametrize("c", cases([1e-289, 1e-160, 1e160, 1e289], 1e-289))
 @pytest.mark.parametrize("make", ROBUST)
 def test_robust_models_fit_targets_whose_squares_are_no_numbers(make, c):
     X, y = smooth()
