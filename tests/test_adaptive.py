@@ -228,7 +228,7 @@ SMALL_TABLES = {
     "one feature": regression(300, m=1),
     "a constant column": (np.column_stack([regression(100)[0], np.full(100, 7.0)]), regression(100)[1]),
     "only constant columns": (np.ones((60, 2)), np.arange(60.0)),
-    "many features": regression(150, m=300),
+    "many features": regression(100, m=150),
     "a constant target": (regression(80)[0], np.full(80, 3.0)),
     "heavy duplicates": (np.repeat(regression(20)[0], 100, axis=0), np.repeat(regression(20)[1], 100)),
     "two outputs": regression(100, outputs=2),

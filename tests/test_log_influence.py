@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp, softmax
 
+from data import cases
 from ulmus import (
     AdaptiveClassifier,
     AdaptiveOrdinalClassifier,
@@ -230,7 +231,8 @@ def striped(plan):
     return model.fit(rows, latent > 0.5), rows, latent > 0.5
 
 
-def test_rows_leave_both_stages_of_a_log_loss_by_a_step():
+@pytest.mark.parametrize("step", cases([100, 25]))
+def test_rows_leave_both_stages_of_a_log_loss_by_a_step(step):
     model, rows, labels = striped(LEAVES)
     assert model.local_ is not None, "the case has to have a local stage"
     assert model.local_.partitions[0].n_leaves > 1
@@ -246,7 +248,7 @@ def test_rows_leave_both_stages_of_a_log_loss_by_a_step():
         whole, model.decision_function(rows[:30]), atol=0.1 * np.abs(whole).max()
     )  # leaves are not polished
     found, real = model.influences(rows[:30], rows, labels), []
-    some = np.arange(0, len(rows), 25)
+    some = np.arange(0, len(rows), step)
     for i in some:
         rest = np.arange(len(rows)) != i
         real.append(whole - by_both_stages(model, ridge, U[rest], codes[rest], w[rest], queries))
@@ -276,7 +278,8 @@ def softmax_by_both_stages(model, ridge, U, codes, w, queries):
     return at @ beta + replace(local, alphas=tuple(alphas)).predict(queries)
 
 
-def test_rows_leave_both_stages_of_several_classes_about_as_refits_say():
+@pytest.mark.parametrize("step", cases([125, 50]))
+def test_rows_leave_both_stages_of_several_classes_about_as_refits_say(step):
     rows, latent = rough()
     labels = np.digitize(latent, [0.2, 0.8])
     model = AdaptiveClassifier(random_state=0)
@@ -289,7 +292,7 @@ def test_rows_leave_both_stages_of_several_classes_about_as_refits_say():
     leaves = [model.local_.of_partition(k, U) for k in range(len(model.local_.partitions))]
     first = model.decision_function(rows) - np.mean(leaves, axis=0)
     ridge = penalty_of(model.local_, [softmax(first + leaf, axis=1) for leaf in leaves], Rows(U, codes))
-    found, real, some = model.influences(rows[:30], rows, labels), [], np.arange(0, len(rows), 50)
+    found, real, some = model.influences(rows[:30], rows, labels), [], np.arange(0, len(rows), step)
     whole = softmax_by_both_stages(model, ridge, U, codes, np.ones(len(U)), U[:30])
     for i in some:
         w = np.ones(len(U))

@@ -98,13 +98,15 @@ def test_a_wheel_holds_the_package_and_nothing_else(tmp_path):
     ]
 
 
-def test_importing_and_listing_data_asks_no_network():
+def test_importing_and_listing_data_asks_no_network_and_loads_no_matplotlib():
     code = (
         "import socket\n"
         "def refuse(*given, **named): raise OSError('asked the network')\n"
         "socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse\n"
         "import ulmus\n"
         "for name in ulmus.__all__: getattr(ulmus, name)\n"
+        "import sys\n"
+        "assert not any('matplotlib' in name for name in sys.modules)\n"
         "ulmus.datasets.list(); ulmus.datasets.load('wine')\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,7 +10,6 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from joblib import effective_n_jobs
 
 from data import cases
 from experiments.reproduce import EXPERIMENTS
@@ -18,6 +17,7 @@ from experiments.reproduce.kelmor import equal_frequency
 from experiments.runner import Cache, Cell, Experiment, NotHere, Results, Settings, Table, Unavailable, run
 from experiments.runner.guard import guarded, within
 from pages import figures_of
+from runner_cells import a_cell, ends_itself
 
 
 def toy(calls, fail=None):
@@ -60,13 +60,6 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     assert calls == [0, 1, 2, 2, 3]
 
 
-def a_cell(k):
-    """An answer that tells where it came from."""
-    if k == 3:
-        raise Unavailable("too large")
-    return {"error": float(k), "process": os.getpid(), "threads": effective_n_jobs(-1)}
-
-
 def many_cells(count, work=a_cell):
     empty = {"tables": lambda *_: [], "figures": lambda *_: {}}
     cells = [Cell(f"set/{k}", partial(work, k), limit=None) for k in range(count)]
@@ -90,10 +83,6 @@ def test_cells_run_side_by_side_each_on_one_core(tmp_path):
     calls = []
     run([many_cells(6, calls.append)], tmp_path / "two", jobs=2)
     assert not calls
-
-
-def ends_itself(k):
-    os._exit(1)
 
 
 def test_a_process_that_ends_by_itself_is_reported_and_nothing_is_lost(tmp_path):

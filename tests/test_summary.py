@@ -54,11 +54,13 @@ def table(n=240):
     return X, np.sin(2 * X["weight"].to_numpy()) + (X["town"] == "Ulm")
 
 
+@pytest.mark.usefixtures("few_resamples")
 @pytest.mark.parametrize("kind", [*REGRESSORS, *CLASSIFIERS, ENDAEnsemble], ids=lambda kind: kind.__name__)
 def test_every_model_reports_its_rows_its_choices_and_scores_of_rows_left_out(kind):
     X, y = regression(150) if kind in REGRESSORS else classification(150)
     y = np.asarray(y) if kind in REGRESSORS else np.unique(y, return_inverse=True)[1]
-    model = ENDAEnsemble(ENDA(30), n_members=2, random_state=0) if kind is ENDAEnsemble else kind(random_state=0)
+    given = {ENDAEnsemble: {"estimator": ENDA(30), "n_members": 2}, NNDA: {"max_iter": 30}}.get(kind, {})
+    model = kind(**given, random_state=0)
     summary = model.fit(X, y).summary()
     assert dict(summary.fitted)["rows"] == "150"
     assert summary.scores, summary.left_out
@@ -125,6 +127,7 @@ def test_kernels_are_compared_with_the_metrics_that_decided_between_them():
     assert kernel.loss < min(loss for _, loss in kernel.others)
 
 
+@pytest.mark.usefixtures("few_resamples")
 @pytest.mark.parametrize("kind", [AdaptiveClassifier, AdaptiveOrdinalClassifier])
 def test_adaptive_classifiers_have_a_summary(kind):
     X, y = table()
@@ -134,6 +137,7 @@ def test_adaptive_classifiers_have_a_summary(kind):
     assert dict(summary.fitted)["classes"] == "3: 0, 1, 2"
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_a_choice_of_the_loss_is_reported():
     X, y = table()
     model = AdaptiveClassifier(effort="fast", loss="auto", random_state=0).fit(X, y > 0.5)
