@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from data import classification, regression
+from data import cases, classification, regression
 from experiments.contestants.streams import BLOCK, STREAMS, InBlocks, Scaler, prequential
 from experiments.suites.suite import stream
 from experiments.tasks import Task, load_stream
@@ -58,7 +58,9 @@ def test_a_model_that_must_begin_on_many_rows_gets_all_of_them_at_once():
 
 
 @pytest.mark.parametrize(("kind", "rows"), [("regression", regression), ("classification", classification)])
-@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize(
+    "name", cases(STREAMS, *(name for name in STREAMS if "ARF" not in name and "forgetting" not in name))
+)
 def test_every_contestant_learns_from_a_stream(kind, rows, name):
     if name.startswith("pyoselm"):
         pytest.importorskip("pyoselm")  # not part of the test extra

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 import ulmus
+from data import cases
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 ESTIMATORS = sorted(
@@ -59,7 +60,12 @@ def test_transformers_name_their_outputs_in_frames_of_both_libraries(name):
         np.testing.assert_array_equal(np.asarray(frame), plain)
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "NNDA"])  # which takes no weights
+#: Those that take weights; one adaptive model stands for all in ``make test``.
+WEIGHED = [name for name in MODELS if name != "NNDA"]
+DEAR = ("AdaptiveRegressor", "AdaptiveClassifier", "ENDAEnsemble")
+
+
+@pytest.mark.parametrize("name", cases(WEIGHED, *(name for name in WEIGHED if name not in DEAR)))
 def test_weights_are_routed_through_pipelines_and_searches(name):
     model, y = made(name)
     weight = np.r_[np.ones(60), np.zeros(30)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from threadpoolctl import threadpool_info
 
-from data import relative_error, rows, sparse_rows
+from data import cases, relative_error, rows, sparse_rows
 from ulmus import NystromMap, RandomLayer, _threads, engine
 from ulmus.engine import Rows
 from ulmus.features.partition import random_partition
@@ -276,7 +276,9 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
-@pytest.mark.parametrize("moment", ["one_thread._lock", "one_thread", "thread_pools._lock"])
+@pytest.mark.parametrize(
+    "moment", cases(["one_thread._lock", "one_thread", "thread_pools._lock"], "one_thread._lock", "thread_pools._lock")
+)
 def test_a_process_forked_while_another_thread_works_does_not_wait_for_it(moment):
     """A lock that the other thread holds stays locked in the child for ever; what it asked of BLAS, too."""
     script = f"""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
 
+from data import cases
 from ulmus import KELMRegressor, NKELMRegressor, NystromMap, RobustNKELMRegressor
 from ulmus.calibration import leave_one_out
 from ulmus.calibration.held_out import HeldOut
@@ -82,7 +83,9 @@ def test_a_weight_of_two_is_two_copies_for_intervals():
         np.testing.assert_allclose(model.fit(np.repeat(X, w, 0), np.repeat(y, w)).predict_interval(Q), weighted)
 
 
-@pytest.mark.parametrize("options", [{}, {"n_landmarks": 15}, {"n_landmarks": 12, "solver": "iterative"}, {"cv": 5}])
+@pytest.mark.parametrize(
+    "options", cases([{}, {"n_landmarks": 15}, {"n_landmarks": 12, "solver": "iterative"}, {"cv": 5}], {}, {"cv": 5})
+)
 def test_thirty_rows_of_a_real_table_are_enough_for_intervals_that_cover(options):
     X, y = load_diabetes(return_X_y=True)
     X = X / X.std(axis=0)

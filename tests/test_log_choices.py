@@ -45,9 +45,9 @@ REAL = [
     (load_iris, 1.0, 60, 0),
     (load_iris, 100.0, 150, 15),
     (load_wine, 0.1, 100, 0),
-    (load_wine, 10.0, 178, 18),
+    pytest.param(load_wine, 10.0, 178, 18, marks=pytest.mark.slow),
     (load_breast_cancer, 1.0, 100, 0),
-    (load_digits, 0.1, 12, 0),
+    pytest.param(load_digits, 0.1, 12, 0, marks=pytest.mark.slow),
 ]
 
 

@@ -29,7 +29,7 @@ def test_every_bit_is_scikit_learns_logistic_regression(Model, fit_intercept):
 
 
 @pytest.mark.parametrize("Model", MODELS)
-@pytest.mark.parametrize("C", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize("C", cases([1e-3, 1.0, 1e4], 1e-3, 1e4))
 def test_the_gradient_vanishes(Model, C):
     X, y = noisy(150)
     with warnings.catch_warnings():
@@ -74,7 +74,7 @@ def test_probabilities_of_few_rows_are_no_worse_than_the_frequencies(Model):
     assert np.mean(excess) < 0.05
 
 
-@pytest.mark.parametrize("Model", MODELS)
+@pytest.mark.parametrize("Model", cases(MODELS, NKELMOrdinalClassifier))
 def test_rows_of_a_group_leave_together(Model):
     """What is known of a group by its other rows says nothing of new groups, and probabilities know that."""
     rng = np.random.default_rng(0)

@@ -85,7 +85,7 @@ def test_single_precision_is_never_chosen_for_double_rows():
 # ----------------------------------------------------------------------------------------- every route, same answer
 
 
-@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("fit_intercept", cases([False, True], True))
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("line", ROUTES, ids=lambda line: f"{line[0]} rows {line[1]:.0e} {line[2]}")
 def test_every_route_reproduces_the_dense_formula_up_to_its_limit(monkeypatch, line, weighted, fit_intercept):
@@ -282,7 +282,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kernel", "gamma"), CASES)
-@pytest.mark.parametrize("C", [2.0**-5, 1.0, 2.0**10, 2.0**20])
+@pytest.mark.parametrize("C", cases([2.0**-5, 1.0, 2.0**10, 2.0**20], 1.0, 2.0**20))
 def test_predictions_agree_with_the_dense_reference_to_eight_digits(kernel, gamma, C):
     X, T, Z, Q = problem()
     for fit_intercept in (False, True):

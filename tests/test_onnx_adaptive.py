@@ -166,7 +166,7 @@ def inputs_of(model, frame, dtype):
 
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
-@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("dtype", cases(TOLERANCE, "float32"))
 def test_frames_with_text_are_exported_with_a_column_each(library, dtype):
     frame, y = people()
     y = y + np.where(frame["town"] == "Rom", np.sin(3 * frame["size"]), 0.0) * (1 + frame["vip"].to_numpy())

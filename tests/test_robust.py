@@ -209,7 +209,7 @@ def test_outliers_have_high_scores_and_low_weights(family):
 
 
 @pytest.mark.parametrize("family", MODELS)
-@pytest.mark.parametrize("share", [0.0, 0.1])
+@pytest.mark.parametrize("share", cases([0.0, 0.1], 0.1))
 def test_intervals_hold_clean_rows_whatever_the_outliers(family, share):
     X, y, _, _ = spoilt(800, share)
     Q, t, _, _ = spoilt(2000, 0.0, seed=1)

@@ -114,7 +114,7 @@ def test_new_rows_far_away_have_no_size_that_no_row_had():
     "model",
     [
         NKELMRegressor(100, random_state=0),
-        KELMRegressor(random_state=0),
+        pytest.param(KELMRegressor(random_state=0), marks=pytest.mark.slow),
         ELMRegressor(100, random_state=0),
         OSELMRegressor(100, random_state=0),
         RobustNKELMRegressor(100, random_state=0),

@@ -35,7 +35,7 @@ def rows(k):
 
 
 @pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_intercept", cases([True, False], True))
 @pytest.mark.parametrize("make", [layer, kernel], ids=["elm", "nkelm"])
 def test_passes_over_all_rows_find_the_minimum_of_a_fit(make, k, fit_intercept):
     Z, y = rows(k)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ulmus
-from data import regression, relative_error
+from data import cases, regression, relative_error
 from ulmus import distributed, streaming
 from ulmus.engine import Rows
 from ulmus.losses import LOSSES
@@ -34,7 +34,7 @@ def kernel(**options):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("fit_intercept", cases([True, False], True))
 def test_a_small_sample_and_passes_over_all_rows_find_the_minimiser_of_a_fit(loss, fit_intercept):
     whole = layer(loss, fit_intercept=fit_intercept).fit(X, Y, W)
     model = layer(loss, fit_intercept=fit_intercept)

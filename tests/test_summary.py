@@ -205,6 +205,7 @@ def test_tuning_display_draws_the_views_of_adaptive_models():
     plt.close(display.figure_)
 
 
+@pytest.mark.usefixtures("few_resamples")
 @pytest.mark.parametrize("measures", [REGRESSION, TWO_CLASSES, CLASSIFICATION, ORDINAL], ids="abcd")
 def test_scores_by_weight_are_those_of_repeated_rows(measures):
     rng = np.random.RandomState(0)

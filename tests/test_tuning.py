@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 from sklearn.preprocessing import StandardScaler
 
+from data import cases
 from ulmus import (
     ELMClassifier,
     ELMRegressor,
@@ -268,7 +269,7 @@ def test_standard_deviation_is_that_of_the_gaussian_process():
         np.testing.assert_allclose(deviation, expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("Model", [NKELMRegressor, ELMRegressor, KELMRegressor])
+@pytest.mark.parametrize("Model", cases([NKELMRegressor, ELMRegressor, KELMRegressor], NKELMRegressor, KELMRegressor))
 @pytest.mark.parametrize(
     ("name", "X", "y"),
     [
