@@ -107,8 +107,8 @@ def folder(tmp_path_factory):
     frame.drop(columns="kind").to_csv(folder / "price.csv", index=False)
     frame.drop(columns="price").to_csv(folder / "kind.csv", index=False)
     people(60, seed=1).drop(columns="kind").to_csv(folder / "new.csv", index=False)
-    fit = ["fit", str(folder / "kind.csv"), "--target", "kind", "--effort", "fast"]
-    price = ["fit", str(folder / "price.csv"), "--target", "price", "--effort", "fast"]
+    fit = ["fit", str(folder / "kind.csv"), "--target", "kind", "--effort", "fast", "--no-baselines"]
+    price = ["fit", str(folder / "price.csv"), "--target", "price", "--effort", "fast", "--no-baselines"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ulmus.measures.RESAMPLES", 20)
         assert main([*price, "-o", str(folder / "price.ulmus")]) == 0

@@ -1,6 +1,7 @@
 """Adaptive models: what is learned, what must not leak, and which tables they take."""
 
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -40,17 +41,23 @@ def mixed(n, seed=0):
     return frame, y.to_numpy()
 
 
+@cache
+def fitted_to_bumps(n):
+    """The first rows of 6000, by a model that several tests read."""
+    X, y = bumps(6000)
+    return AdaptiveRegressor(effort="fast", random_state=0).fit(X[:n], y[:n])
+
+
 def test_the_local_stage_finds_what_the_global_model_leaves():
     X, y = bumps(6000)
-    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X[:5000], y[:5000])
+    model = fitted_to_bumps(5000)
     plain = NKELMRegressor(random_state=0, max_landmarks=500).fit(X[:5000], y[:5000])
     assert model.local_ is not None
     assert 1 - model.score(X[5000:], y[5000:]) < 0.8 * (1 - plain.score(X[5000:], y[5000:]))
 
 
 def test_importances_separate_signal_from_noise_and_sum_to_one():
-    X, y = bumps(3000)
-    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    model = fitted_to_bumps(3000)
     assert_allclose(model.feature_importances_.sum(), 1.0)
     assert model.feature_importances_[:2].sum() > 0.75
 
@@ -99,8 +106,8 @@ def global_model(rows, view, size):
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_the_global_model_without_the_held_out_rows_is_a_refit(kept, monkeypatch):
-    X, y = bumps(2000)
-    fitted = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    X, y = (part[:3000] for part in bumps(6000))
+    fitted = fitted_to_bumps(3000)
     rows = Rows(fitted.view_.transform(X), y[:, None])
     monkeypatch.setattr(features_kept, "KEPT_BYTES", 2**28 if kept else 0)
     model = global_model(rows, fitted.view_, 200)
@@ -144,14 +151,14 @@ def test_the_prediction_is_the_same_for_any_number_of_threads():
     X, y = bumps(3000)
     one = AdaptiveRegressor(effort="fast", random_state=0, n_jobs=1).fit(X, y)
     two = AdaptiveRegressor(effort="fast", random_state=0, n_jobs=2).fit(X, y)
+    assert one.local_ is not None
     assert_allclose(one.predict(X[:200]), two.predict(X[:200]), rtol=1e-10)
 
 
 def test_intervals_cover_new_rows():
-    X, y = bumps(5000)
-    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X[:4000], y[:4000])
-    low, high = model.predict_interval(X[4000:], coverage=0.9).T
-    assert 0.86 < np.mean((low <= y[4000:]) & (y[4000:] <= high)) < 0.96
+    X, y = bumps(6000)
+    low, high = fitted_to_bumps(5000).predict_interval(X[5000:], coverage=0.9).T
+    assert 0.86 < np.mean((low <= y[5000:]) & (y[5000:] <= high)) < 0.96
 
 
 @pytest.mark.parametrize("frame_of", [lambda f: f, pl.from_pandas, lambda f: f.astype({"town": "category"})])
@@ -197,8 +204,8 @@ def test_a_column_of_numbers_that_turns_into_text_is_named():
 
 
 def test_memory_is_stated_and_bounded():
-    X, y = bumps(3000)
-    free = AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
+    X, y = (part[:3000] for part in bumps(6000))
+    free = fitted_to_bumps(3000)
     assert free.local_ is not None
     assert free.memory_ > free.local_.nbytes > X.nbytes
     tight = AdaptiveRegressor(effort="fast", max_memory=1.05 * X.nbytes / 1e9, random_state=0).fit(X, y)
@@ -215,8 +222,8 @@ def test_probabilities_follow_predictions_and_are_calibrated():
 
 
 def test_weights_equal_repetition_through_both_stages():
-    X, y = bumps(3000)
-    w = np.random.RandomState(1).randint(1, 3, 3000)
+    X, y = bumps(2000)
+    w = np.random.RandomState(1).randint(1, 3, 2000)
     weighted = AdaptiveRegressor(effort="fast", random_state=1).fit(X, y, sample_weight=w)
     repeated = AdaptiveRegressor(effort="fast", random_state=1).fit(np.repeat(X, w, axis=0), np.repeat(y, w))
     assert weighted.local_ is not None

@@ -225,7 +225,8 @@ def test_a_run_of_the_arena_has_leaderboards_pictures_and_curves(folder, tmp_pat
     few = replace(ARENA, boosters=asked[:1], ours=("NKELM",), rivals=asked[:1], others=asked[1:], seeds=1)
     monkeypatch.setattr(arena.os, "cpu_count", lambda: 1)  # no second lot on every core
     suite = few.protocol(curves=True).of(sets=["concrete"])
-    monkeypatch.setitem(CONTESTANTS, "NKELM", CONTESTANTS["linear"])
+    for name in ("NKELM", asked[0]):
+        monkeypatch.setitem(CONTESTANTS, name, CONTESTANTS["linear"])
     page = run([suite.experiment()], tmp_path / "out", jobs=1)
     record = json.loads((page.parent / "results.json").read_text())["experiments"]["bench-arena"]
     assert set(record["cells"]) >= {"concrete/linear/0", "concrete@60/NKELM/0"}

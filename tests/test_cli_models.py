@@ -62,7 +62,7 @@ def test_an_unseen_category_is_one_that_no_level_stands_for(folder):
 
 
 def test_the_seed_makes_a_fit_repeatable(folder):
-    fit = ["fit", str(folder / "kind.csv"), "--target", "kind", "--effort", "fast", "--seed", "3"]
+    fit = ["fit", str(folder / "kind.csv"), "--target", "kind", "--effort", "fast", "--seed", "3", "--no-baselines"]
     answers = []
     for name in ("one.ulmus", "two.ulmus"):
         assert main([*fit, "-o", str(folder / name)]) == OK
@@ -101,7 +101,7 @@ def test_a_streamed_table_gets_the_model_of_memory(folder, target):
     fit = ["fit", str(folder / f"{target}.csv"), "--target", target, "--test", str(folder / "both.csv")]
     answers = []
     for name, option in (("streamed.ulmus", ["--stream"]), ("whole.ulmus", [])):
-        assert main([*fit, "--effort", "fast", "-o", str(folder / name), *option]) == OK
+        assert main([*fit, "--effort", "fast", "--no-baselines", "-o", str(folder / name), *option]) == OK
         answers.append(predicted(folder, name, "new.csv", *(["--proba"] if target == "kind" else [])))
     assert describe(folder / "streamed.ulmus").model.startswith("Adaptive")
     pd.testing.assert_frame_equal(*answers, check_exact=True)
@@ -136,7 +136,8 @@ def test_a_model_is_not_written_to_standard_output(folder, capsys):
 def test_the_report_says_how_to_do_it_again(tmp_path):
     people(120).drop(columns="kind").to_csv(tmp_path / "data.csv", index=False)
     page, data = tmp_path / "page.html", str(tmp_path / "data.csv")
-    assert main(["fit", data, "--target", "price", "--effort", "fast", "--report", str(page)]) == OK
+    fit = ["fit", data, "--target", "price", "--effort", "fast", "--no-baselines"]
+    assert main([*fit, "--report", str(page)]) == OK
     text = page.read_text(encoding="utf-8")
     assert "--task regression --model adaptive --effort fast --seed 0" in text
     assert "share of the gradient" in text

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.usefixtures("few_resamples"),
 ]
 
-FIT = ["--model", "nkelm", "--threads", "1"]
+FIT = ["--model", "nkelm", "--threads", "1", "--no-baselines"]
 
 
 def table(n=80, seed=0):
@@ -184,7 +184,12 @@ def test_why_there_are_no_scores_is_said(tmp_path, capsys, change, options, word
 def test_terminal_and_report_describe_the_model_that_is_saved(tmp_path, capsys):
     frame = table(200).assign(name=[f"house {i}" for i in range(200)])
     data, out, page = write(frame, tmp_path / "t.csv"), tmp_path / "m.ulmus", tmp_path / "r.html"
-    assert main(["fit", data, "--target", "y", "-o", str(out), "--report", str(page), "--effort", "fast"]) == OK
+    assert (
+        main(
+            ["fit", data, "--target", "y", "-o", str(out), "--report", str(page), "--effort", "fast", "--no-baselines"]
+        )
+        == OK
+    )
     told = capsys.readouterr()
     saved = summary(ulmus.load(out)[-1])
     for name, value in saved.items():

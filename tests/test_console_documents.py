@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from data import cases
 from test_cli import people
 from ulmus.cli import main
 
@@ -22,9 +23,12 @@ def commands_of(document):
     return prompted + re.findall(r"^ {4,}(ulmus .*)$", text, re.MULTILINE)
 
 
+TELLING = [document for document in DOCUMENTS if commands_of(document)]
+
+
 @pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 @pytest.mark.usefixtures("brief", "few_resamples")
-@pytest.mark.parametrize("document", [d for d in DOCUMENTS if commands_of(d)], ids=lambda d: d.name)
+@pytest.mark.parametrize("document", cases(TELLING, *TELLING[:2]), ids=lambda d: d.name)
 def test_commands_in_the_documents_run(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("people.csv", "data.csv"):

@@ -10,8 +10,11 @@ import pytest
 from data import cases
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
-#: Those that take seconds.
-LONG = ("plot_00_raw_frame", "plot_01_no_arguments", "plot_11_adaptive", "plot_19_what_if")
+#: Those that take longest; ``make test-all`` runs them.
+LONG = (
+    *("plot_00_raw_frame", "plot_01_no_arguments", "plot_03_exact_and_landmarks", "plot_07_outliers"),
+    *("plot_11_adaptive", "plot_14_effects", "plot_15_quantiles", "plot_16_sets", "plot_19_what_if", "plot_20_far"),
+)
 
 
 @pytest.fixture(autouse=True)

@@ -143,7 +143,7 @@ def test_a_date_that_is_named_a_category_is_one():
     assert model.view_.preparation.categories[0].levels.tolist() == [0.0, 1.0]
 
 
-@pytest.mark.parametrize("frames", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("frames", cases([pd.DataFrame, pl.DataFrame], pl.DataFrame))
 def test_durations_and_times_are_numbers(frames):
     hours = RNG.randint(0, 24, 200)
     rows = frames(

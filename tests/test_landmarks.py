@@ -8,6 +8,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from data import cases
 from ulmus import NumericalWarning, NystromMap
 from ulmus.features.kernel_sampling import Pool, randomly_pivoted_cholesky, ridge_leverage, weighted_order
 from ulmus.features.kernels import KERNELS, KernelParameters, gram_matrix
@@ -93,7 +94,7 @@ def test_rpcholesky_explains_clustered_data_better_than_uniform():
     assert error["rpcholesky"] < 0.6 * error["uniform"]
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", cases([False, True], True))
 def test_rejection_in_blocks_draws_from_the_law_of_single_pivots(weighted):
     X, y = clustered(sizes=(120, 20, 8))
     weight = np.array([1.0, 3.0, 0.2])[y] if weighted else np.ones(len(X))

@@ -58,7 +58,7 @@ def test_bits_are_log_odds():
 
 
 @pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
-@pytest.mark.parametrize("Model", cases(MODELS, KELMOrdinalClassifier, NKELMOrdinalClassifier))
+@pytest.mark.parametrize("Model", cases(MODELS, KELMOrdinalClassifier))
 def test_probabilities_of_few_rows_are_no_worse_than_the_frequencies(Model):
     """Five classes on 40 rows: bits are fitted one by one, and curves that nearly meet leave a class nothing."""
     excess = []

@@ -107,7 +107,7 @@ def falls(score, X, column, sign, values=201):
 
 MODELS = [
     pytest.param(NKELMRegressor(60, random_state=0), id="nkelm"),
-    pytest.param(ELMRegressor(60, random_state=0), id="elm"),
+    pytest.param(ELMRegressor(60, random_state=0), id="elm", marks=pytest.mark.slow),
 ]
 
 

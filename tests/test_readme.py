@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from data import cases
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 #: Shown scores are rounded to two digits; two standard errors of a coverage over some 1,200 rows, or of an accuracy.
@@ -27,8 +29,13 @@ def shown_results(code):
             continue
 
 
+PYTHON = [document for document in DOCUMENTS if python_of(document)]
+#: Those whose models take a second and more; ``make test-all`` runs them.
+LONG = ("adaptive.md", "discriminant.md", "index.md", "online.md", "reasons.md", "robust.md")
+
+
 @pytest.mark.usefixtures("few_resamples", "undrawn")
-@pytest.mark.parametrize("document", [d for d in DOCUMENTS if python_of(d)], ids=lambda d: d.name)
+@pytest.mark.parametrize("document", cases(PYTHON, *(d for d in PYTHON if d.name not in LONG)), ids=lambda d: d.name)
 def test_python_in_the_documents_runs_and_gives_what_is_shown(document):
     code, names = python_of(document), {}
     exec(compile(code, document.name, "exec"), names)

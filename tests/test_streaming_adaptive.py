@@ -87,7 +87,7 @@ def fit_both(name, n=N, **options):
     return memory, streaming.fit(model_of(kind, **more), source, **{"progress": False, **options})
 
 
-@pytest.mark.parametrize("name", cases(CASES, "weights", "log loss", "ordered"))
+@pytest.mark.parametrize("name", cases(CASES, "weights", "log loss"))
 def test_a_sample_of_all_rows_gives_the_model_of_memory(name):
     memory, streamed = fit_both(name, n=500, batch_rows=170)
     np.testing.assert_array_equal(scores(streamed), scores(memory))

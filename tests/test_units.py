@@ -72,7 +72,7 @@ def test_any_factor_on_the_targets_is_one_on_the_answers(make, c):
 
 
 @pytest.mark.parametrize("c", cases([1e-289, 1e-160, 1e160, 1e289], 1e-289))
-@pytest.mark.parametrize("make", ROBUST)
+@pytest.mark.parametrize("make", cases(ROBUST, RobustNKELMRegressor))
 def test_robust_models_fit_targets_whose_squares_are_no_numbers(make, c):
     X, y = smooth()
     with warnings.catch_warnings():
@@ -120,7 +120,7 @@ def test_given_scales_of_a_robust_loss_are_in_the_units_of_the_targets(make, los
         assert relative_error(there / s, here) < 1e-8
 
 
-@pytest.mark.parametrize("make", ROBUST)
+@pytest.mark.parametrize("make", cases(ROBUST, RobustNKELMRegressor))
 @pytest.mark.usefixtures("unscored")
 def test_a_constant_on_the_targets_of_robust_models_is_one_on_the_answers(make):
     X, y = smooth()
@@ -128,7 +128,7 @@ def test_a_constant_on_the_targets_of_robust_models_is_one_on_the_answers(make):
     assert np.abs(moved - 1e6 - plain).max() < 1e-7
 
 
-@pytest.mark.parametrize("make", ROBUST)
+@pytest.mark.parametrize("make", cases(ROBUST, RobustNKELMRegressor))
 def test_a_streamed_robust_fit_does_not_know_its_units(make):
     X, y = smooth(300)
     width = {"gamma": 0.3} if make is RobustNKELMRegressor else {"slope": 1.0}
@@ -196,7 +196,7 @@ def censored(n, rng):
 
 
 @pytest.mark.parametrize("seed", cases(range(3)))
-@pytest.mark.parametrize("make", ROBUST)
+@pytest.mark.parametrize("make", cases(ROBUST, RobustNKELMRegressor))
 @pytest.mark.usefixtures("unscored")
 def test_robust_models_fit_targets_that_are_mostly_zero(make, seed):
     rng = np.random.RandomState(seed)
@@ -220,7 +220,7 @@ def test_zeros_that_nothing_explains_leave_a_robust_model_between_median_and_mea
     assert np.abs(predicted - y).mean() < np.abs(y - y.mean()).mean()
 
 
-@pytest.mark.parametrize("make", ROBUST)
+@pytest.mark.parametrize("make", cases(ROBUST, RobustELMRegressor))
 @pytest.mark.usefixtures("unscored")
 def test_several_mostly_zero_outputs_leave_rows_to_choose_by(make):
     rng = np.random.RandomState(0)
