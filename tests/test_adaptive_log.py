@@ -84,7 +84,7 @@ def log_loss(model, X, y):
 
 
 @pytest.mark.parametrize("n", cases([500, 900]))
-@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("k", cases([2, 3], 3))
 def test_the_global_model_minimises_the_penalised_log_loss_on_its_features(k, n):
     X, y = checkers(n, k)
     model = fitted(n, k, pays=False)
@@ -99,7 +99,7 @@ def test_the_global_model_minimises_the_penalised_log_loss_on_its_features(k, n)
     assert_allclose(shown[:, None] if k == 2 else shown, F, atol=1e-8)
 
 
-@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("k", cases([2, 3], 3))
 def test_leaves_fit_what_the_global_scores_leave(k):
     X, y = checkers(500, k)
     model = fitted(500, k, pays=True)
@@ -234,7 +234,7 @@ def test_calibrated_probabilities_are_never_worse_than_the_frequencies_on_the_ro
 # Invariances
 
 
-@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("k", cases([2, 3], 3))
 def test_weights_are_repetitions(k):
     X, y = checkers(320, k)
     times = np.random.RandomState(0).randint(0, 3, 320)

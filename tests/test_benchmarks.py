@@ -10,6 +10,7 @@ import pytest
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.model_selection import GridSearchCV
 
+from data import cases
 from experiments import tasks
 from experiments.contestants import elm
 from experiments.runner import measure, report
@@ -161,7 +162,7 @@ def test_a_section_resumes_and_one_that_fails_leaves_the_others_alone(tmp_path, 
     assert "(2) was not measured: failed (ZeroDivisionError: by nothing)" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("way", ["memory", "stream"])
+@pytest.mark.parametrize("way", cases(["memory", "stream"], "stream"))
 def test_growth_measures_a_fit_to_the_same_rows(way):
     found = growth.job(way, "500")
     X, y = growth.table(500)

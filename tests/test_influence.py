@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data import cases
 from ulmus import (
     AdaptiveClassifier,
     AdaptiveRegressor,
@@ -116,7 +117,7 @@ def rough(n=700):
     return frame, y.to_numpy()
 
 
-@pytest.mark.parametrize("kind", ["regression", "classification"])
+@pytest.mark.parametrize("kind", cases(["regression", "classification"], "classification"))
 def test_adaptive_models_leave_rows_out_of_both_stages(kind):
     frame, y = rough()
     if kind == "regression":

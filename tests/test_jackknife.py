@@ -202,7 +202,7 @@ def stages_without(model, U, y, w, i):
     return answer
 
 
-@pytest.mark.parametrize("kind", cases(["rows", "copies", "weights", "target means"], "weights", "target means"))
+@pytest.mark.parametrize("kind", cases(["rows", "copies", "weights", "target means"], "weights"))
 def test_adaptive_models_leave_rows_out_of_both_stages(kind):
     """The view stays: coordinates, kernel, C, partitions and penalties."""
     model, X, y, w, Q = fitted_adaptive(kind)

@@ -127,7 +127,7 @@ def test_a_kernel_that_is_not_positive_definite_is_solved_and_named():
     assert relative_error(model.predict(X), (K @ alpha)[:, 0]) < 1e-9
 
 
-@pytest.mark.parametrize("weighed", [False, True])
+@pytest.mark.parametrize("weighed", cases([False, True], True))
 def test_where_round_off_makes_a_definite_kernel_indefinite_the_largest_sound_c_is_used_and_named(weighed):
     X, T = regression(60, m=2)
     w = np.tile([1.0, 2.0, 3.0], 20) if weighed else None

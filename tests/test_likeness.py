@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
+from data import cases
 from ulmus import (
     AdaptiveRegressor,
     ELMRegressor,
@@ -79,7 +80,7 @@ def test_columns_of_frames_are_groups_by_name():
         model.predict_interval(frame, groups="colour")
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize("kind", cases(["pandas", "polars"], "polars"))
 def test_groups_are_found_beside_columns_that_were_left_out(kind):
     X, y = of_three(8, 600)
     levels = np.array(["a", "b", "c"])[X[:, 1].astype(int)]

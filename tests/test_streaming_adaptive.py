@@ -401,7 +401,7 @@ def test_rows_of_regions_keep_what_one_copy_weighs():
         np.testing.assert_array_equal(each.unit, np.where(each.X[:, 0] == 0, 0.25, 4.0))
 
 
-@pytest.mark.parametrize("loss", ["squared", "log"])
+@pytest.mark.parametrize("loss", cases(["squared", "log"], "log"))
 def test_inputs_of_few_levels_leave_one_by_one_with_their_class_weight_as_in_memory(monkeypatch, loss):
     rng = np.random.RandomState(0)
     levels = rng.randint(0, 5, (N, 3)).astype(float)

@@ -428,7 +428,7 @@ def test_partial_dependence_counts_trees(monkeypatch):
         np.testing.assert_allclose(mean, model.predict(moved).mean(), atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", [ulmus.AdaptiveRegressor, ulmus.AdaptiveClassifier])
+@pytest.mark.parametrize("kind", cases([ulmus.AdaptiveRegressor, ulmus.AdaptiveClassifier], ulmus.AdaptiveClassifier))
 def test_weights_are_copies_with_trees(kind):
     X, y = steps(400)
     y = y if kind is ulmus.AdaptiveRegressor else (y > 0.5).astype(int)
