@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.usefixtures("few_resamples"),
 ]
 
-FIT = ["--model", "nkelm", "--threads", "1", "--no-baselines"]
+FIT = ["--model", "nkelm", "--threads", "1"]
 
 
 def table(n=80, seed=0):
