@@ -23,8 +23,14 @@ def pytest_configure(config):
     settings.load_profile("brief" if config.option.markexpr == "not slow" else "steady")
 
 
+def pytest_collection():
+    """What is imported and collected is no garbage: looking for some among it takes a quarter of the time."""
+    gc.disable()
+
+
 def pytest_collection_finish():
     """Take what was imported and collected, half a million objects, out of every later collection of garbage."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

@@ -86,7 +86,7 @@ def test_intervals_cover_new_groups():
 ADAPTIVE = [AdaptiveRegressor, AdaptiveClassifier, AdaptiveOrdinalClassifier]
 
 
-@pytest.mark.parametrize("model", cases(ADAPTIVE, *ADAPTIVE[:2]))
+@pytest.mark.parametrize("model", cases(ADAPTIVE, AdaptiveClassifier))
 def test_groups_keep_adaptive_models_from_learning_groups_by_heart(model):
     (X, y, g), (Q, t, _) = siblings(40, 1), siblings(40, 2)
     if model is not AdaptiveRegressor:

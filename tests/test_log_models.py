@@ -146,7 +146,7 @@ def test_fits_are_the_same_for_any_number_of_threads(name):
 # What is chosen
 
 
-@EVERY
+@pytest.mark.parametrize("name", cases(MODELS, "nkelm"))
 @pytest.mark.parametrize("k", cases([2, 3], 3))
 def test_what_is_left_to_the_data_does_as_well_as_the_best_C_of_a_grid(name, k):
     X, y = spots(300, k)
@@ -189,7 +189,7 @@ def test_criteria_of_the_other_loss_are_refused(name):
 
 
 @pytest.mark.parametrize("load", cases([load_iris, load_wine]))
-@EVERY
+@pytest.mark.parametrize("name", cases(MODELS, "kelm"))
 def test_the_loss_of_left_out_rows_is_near_that_of_really_leaving_out(name, load):
     """Within 2 % of the mean loss, as an identity of the second order is."""
     X, y = load(return_X_y=True)

@@ -297,7 +297,7 @@ def grades(n=120):
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("decoding", ["loss", "hamming", "threshold"])
 @pytest.mark.parametrize("absent", cases([False, True], True))
-@pytest.mark.parametrize("costs", [False, True])
+@pytest.mark.parametrize("costs", cases([False, True], True))
 def test_ordered_classes_are_exported(loss, decoding, absent, costs):
     X, y = grades()
     order = [0, 1, 9, 2, 3, 4, 8] if absent else [0, 1, 2, 3, 4]

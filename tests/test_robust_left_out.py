@@ -48,7 +48,7 @@ def left_out_and_refitted(name, C, seed):
     return solution.leave_one_out(Phi, solution.residual, None, own)[0][:, 0], exact, y
 
 
-@pytest.mark.parametrize("name", cases(ROBUST, "sqrt", "logcosh"))
+@pytest.mark.parametrize("name", cases(ROBUST, "sqrt"))
 def test_rows_that_leave_as_landmarks_too_are_left_out_as_by_a_refit(name):
     for seed in range(2):
         found, exact, _ = left_out_and_refitted(name, 100.0, seed)
@@ -58,7 +58,7 @@ def test_rows_that_leave_as_landmarks_too_are_left_out_as_by_a_refit(name):
         assert np.quantile(np.abs(found - exact), 0.9) <= 0.15
 
 
-@pytest.mark.parametrize("name", cases(ROBUST, "quartic", "huber"))
+@pytest.mark.parametrize("name", cases(ROBUST, "huber"))
 def test_no_row_is_thrown_farther_than_targets_reach_where_others_hardly_hold_it(name):
     """Under a large C the curvature at the fitted residual and the one without the landmark differ by orders."""
     for seed in range(2):

@@ -196,7 +196,7 @@ def test_log_leaves_hold_every_row_and_lower_the_loss_of_their_offsets(name, str
         np.testing.assert_array_equal(np.bincount(partition.leaves(U)), np.diff(partition.starts))
 
 
-@pytest.mark.parametrize("name", cases(CASES, "regression", "log loss"))
+@pytest.mark.parametrize("name", cases(CASES, "log loss"))
 def test_a_streamed_model_is_about_as_good_as_that_of_memory(name, streamed):
     kind, y, weight, more = CASES[name]
     memory = model_of(kind, **more).fit(X, y, weight)

@@ -8,7 +8,7 @@ from sklearn import metrics
 from sklearn.exceptions import NotFittedError
 
 import ulmus
-from data import classification, regression
+from data import cases, classification, regression
 from ulmus import (
     ENDA,
     KLDA,
@@ -128,7 +128,7 @@ def test_kernels_are_compared_with_the_metrics_that_decided_between_them():
 
 
 @pytest.mark.usefixtures("few_resamples")
-@pytest.mark.parametrize("kind", [AdaptiveClassifier, AdaptiveOrdinalClassifier])
+@pytest.mark.parametrize("kind", cases([AdaptiveClassifier, AdaptiveOrdinalClassifier], AdaptiveOrdinalClassifier))
 def test_adaptive_classifiers_have_a_summary(kind):
     X, y = table()
     model = kind(effort="fast", random_state=0).fit(X, np.digitize(y, [0.0, 1.0]))

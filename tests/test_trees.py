@@ -75,7 +75,7 @@ def test_a_tree_has_the_best_cut_of_every_level(seed):
     assert list(zip(column, cut, strict=True)) == brute_tree(place, g, h)
 
 
-@pytest.mark.parametrize("task", cases(["number", "numbers", "two", "three"], "numbers", "three"))
+@pytest.mark.parametrize("task", cases(["number", "numbers", "two", "three"], "three"))
 def test_the_member_is_the_mean_of_models_without_each_part(task):
     X, y = steps(300)
     X, part, weight = single(X), np.arange(300) % 3, np.random.RandomState(1).uniform(0.5, 2.0, 300)
@@ -247,7 +247,7 @@ def test_scores_that_are_too_weak_lose_nothing_to_others_by_that():
     assert found.nat == 1 / 2_000  # of all rows together
 
 
-@pytest.mark.parametrize("labels", cases([None, 2, 3], None, 3))
+@pytest.mark.parametrize("labels", cases([None, 2, 3], 3))
 def test_trees_join_where_they_help_and_are_reported(labels, tmp_path):
     X, y = steps(900)
     kind, target = ulmus.AdaptiveRegressor, y
@@ -290,7 +290,7 @@ def test_reasons_count_trees():
     np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), model.predict(X[:5]), atol=1e-8)
 
 
-@pytest.mark.parametrize("labels", cases([None, 2, 3], None, 2))
+@pytest.mark.parametrize("labels", cases([None, 2, 3], 2))
 def test_rows_leave_the_kernels_and_trees_are_held_fixed(labels):
     X, y = steps(600)
     kind, target = ulmus.AdaptiveRegressor, y

@@ -57,7 +57,7 @@ def stars(ax):
     return [line.get_xydata()[0].tolist() for line in ax.lines if line.get_marker() == "*"]
 
 
-@pytest.mark.parametrize("model_class", cases(FAMILIES, ELMRegressor, KELMClassifier, NKELMRegressor))
+@pytest.mark.parametrize("model_class", cases(FAMILIES, ELMRegressor, KELMClassifier))
 def test_every_model_that_tuned_itself_is_drawn(model_class):
     model = fitted(model_class)
     display = TuningDisplay.from_estimator(model)

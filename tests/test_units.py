@@ -51,7 +51,7 @@ def plain_answers(make):
 
 
 @pytest.mark.parametrize("power", cases([-498, -40, 40, 498], -498))
-@pytest.mark.parametrize("make", REGRESSORS)
+@pytest.mark.parametrize("make", cases(REGRESSORS, *REGRESSORS[1:]))
 def test_a_power_of_two_on_the_targets_is_one_on_the_answers(make, power):
     X, y = smooth()
     plain = plain_answers(make)
@@ -63,7 +63,7 @@ def test_a_power_of_two_on_the_targets_is_one_on_the_answers(make, power):
 
 
 @pytest.mark.parametrize("c", cases([1e-150, 1e-12, 1e-3, 1e7, 1e150], 1e7))
-@pytest.mark.parametrize("make", REGRESSORS)
+@pytest.mark.parametrize("make", cases(REGRESSORS, REGRESSORS[0], *REGRESSORS[2:]))
 def test_any_factor_on_the_targets_is_one_on_the_answers(make, c):
     X, y = smooth()
     scaled = answers(make(random_state=0).fit(X, c * y), X)
