@@ -38,7 +38,7 @@ def process(*arguments, folder):
     ("target", "effort", "option", "own"),
     [
         pytest.param("price", [], ["--interval", "0.9"], True, marks=pytest.mark.slow),
-        pytest.param("kind", [], ["--proba"], True, marks=pytest.mark.slow),
+        pytest.param("kind", [], ["--proba"], False, marks=pytest.mark.slow),
         ("kind", ["--effort", "fast"], ["--proba"], False),
     ],
 )
