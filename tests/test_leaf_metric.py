@@ -11,7 +11,7 @@ from ulmus.engine import Rows
 from ulmus.models._effort import EFFORTS, MANY_ROWS
 from ulmus.tuning import leaf_metric
 from ulmus.tuning.budget import Budget
-from ulmus.tuning.leaf_metric import HostCut, Leaf, LeafMetric, tasks_of
+from ulmus.tuning.leaf_metric import HostCut, Leaf, LeafMetric, searched, tasks_of
 from ulmus.tuning.views import ViewSearch
 
 
@@ -33,6 +33,40 @@ def test_leaves_give_weight_to_a_column_that_varies_fast(kernel):
     assert np.argmax(A) == 1
     assert A[2:].max() < 0.5
     assert last < 0.5 * first
+
+
+def test_what_leaves_come_to_teaches_again_while_it_helps(monkeypatch):
+    begin = np.array([1.0, 0.2, 0.2, 0.2, 0.2, 0.2])
+    last = []
+    for times in (1, leaf_metric.AGAIN):
+        monkeypatch.setattr(leaf_metric, "AGAIN", times)
+        A, losses = looking(rough()).search(begin)
+        last.append(losses[1])
+        assert losses[1] < (1 - leaf_metric.CLEAR) * losses[0]
+    assert last[1] < (1 - leaf_metric.CLEAR) * last[0]
+    assert A[[0, 2, 3, 4, 5]].max() < A[1]
+
+
+def test_views_that_look_alike_are_searched_once(monkeypatch):
+    asked, search = [], LeafMetric.search
+    monkeypatch.setattr(LeafMetric, "search", lambda self, A: [asked.append(self.kernel), search(self, A)][1])
+    A, rows = np.full(6, 0.5), rough(1_500)
+    looks = [("laplacian_l1", A), ("matern32", A), ("laplacian_l1", A.copy())]
+    found = searched(looks, rows, Plain(rows.T.std(axis=0)), "auto", 0, 1, None)
+    assert sorted(asked) == ["laplacian_l1", "matern32"]
+    np.testing.assert_array_equal(found[0][0], found[2][0])
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_landmarks_take_the_metric_of_leaves_that_lose_more_where_it_helps_them(monkeypatch, helps):
+    """Leaves of a sample are coarse: that landmarks lose less says nothing against their metric."""
+    known = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0] if helps else [1e-3, 1e-3, 1.0, 1.0, 1.0, 1.0])
+    monkeypatch.setattr(LeafMetric, "search", lambda self, A: (known, (1e9, 1e8)))
+    rows = rough(4_000)
+    budget = Budget(600, 80, 800, 100, rounds=1, final_landmarks=(100, 100), cuts=False, leaves=True)
+    given = (rows, Plain(rows.T.std(axis=0)), np.zeros(6, bool), np.random.RandomState(0))
+    view = ViewSearch(*given, fit_intercept=True, budget=budget).choose()
+    assert np.array_equal(view.metric, known) == helps
 
 
 def test_a_metric_stays_where_leaves_have_nothing_to_add():

@@ -4,7 +4,8 @@ The metric of a view (:mod:`ulmus.tuning.metric`) is that of a predictor of some
 large shapes of a function. Of very many rows leaves tell most (:mod:`ulmus.solvers.local`), whose rows lie so
 close that other features matter. So the metric goes on from there: exact kernel models of some leaves of a sample have
 gradients too, and their mean :math:`\nabla f\,\nabla f^T` over held-out rows of all these leaves gives the next metric,
-with which the sample is cut into leaves anew. What several come to is taken, where it lowers the loss of rows held out.
+with which the sample is cut into leaves anew. What several come to is taken where it lowers the loss of rows held out,
+and then all goes on from it.
 Leaves are those in which some rows, the *anchors*, lie. They are solved here by threads, or elsewhere in batches
 (:mod:`ulmus.devices.metric_leaves`).
 """
@@ -27,9 +28,9 @@ from ulmus.solvers.local import solve_leaf, symmetric
 
 #: Rows of the sample, and of a leaf.
 SAMPLE_ROWS, LEAF_ROWS = 2**16, 500
-#: Leaves that make the next metric, each other ones, and those that compare metrics; how many metrics are made, and the
-#: last ones whose (geometric) mean is taken.
-TEACHING, COMPARING, TURNS, LAST = 24, 128, 6, 3
+#: Leaves that make the next metric, each other ones, and those that compare metrics; how many metrics are made, the
+#: last ones whose (geometric) mean is taken, and how often all this is done at most, while it helps.
+TEACHING, COMPARING, TURNS, LAST, AGAIN = 24, 128, 6, 3, 3
 #: One row in this many is held out.
 HELD = 5
 #: Widths, in units of one over the median distance in a leaf, and penalties, among which the first metric chooses.
@@ -95,12 +96,22 @@ class LeafMetric:
 
     def search(self, A: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
         """The metric that leaves come to from ``A``, or ``A`` where it is no better; losses of first and last."""
-        none = A, (np.inf, np.inf)
-        first = cut = self._cut(A)
-        made, width, ridge = [A], WIDTHS[0], RIDGES[0]
+        cut, losses = self._cut(A), list[float]()
+        for again in range(AGAIN):
+            B, then, compared = self._taught(A, cut, again)
+            losses += compared
+            if not compared[1] < (1 - CLEAR) * compared[0]:
+                break
+            A, cut = B, then
+        return A, (losses[0], min(losses))
+
+    def _taught(self, A: np.ndarray, first: CutRows, again: int) -> tuple[np.ndarray, CutRows, tuple[float, float]]:
+        """The mean of the last metrics of some turns from ``A``, the rows cut by it, and the losses of both."""
+        none = A, first, (np.inf, np.inf)
+        cut, made, width, ridge = first, [A], WIDTHS[0], RIDGES[0]
         for turn in range(TURNS):
-            anchors = slice(turn * TEACHING, (turn + 1) * TEACHING)
-            tasks = tasks_of(cut.partition, self.rows.X[anchors] * made[-1])
+            anchors = (again * TURNS + turn) * TEACHING + np.arange(TEACHING)
+            tasks = tasks_of(cut.partition, self.rows.X[anchors % len(self.rows)] * made[-1])
             if not tasks:
                 return none
             leaves = cut.leaves(tasks)
@@ -112,13 +123,13 @@ class LeafMetric:
             if turn < TURNS - 1:
                 cut = self._cut(made[-1])
         mean = np.where(A > 0, np.exp(np.log(made[-LAST:]).mean(axis=0)), 0.0)
-        compared = []
-        for cut, B in ((first, A), (self._cut(mean), mean)):
+        then, compared = self._cut(mean), []
+        for cut, B in ((first, A), (then, mean)):
             tasks = tasks_of(cut.partition, self.rows.X[:COMPARING] * B)
             if not tasks:
                 return none
             compared.append(float(self._losses(cut.leaves(tasks), tasks, [width], [ridge])[0, 0]))
-        return (mean if compared[1] < (1 - CLEAR) * compared[0] else A), (compared[0], compared[1])
+        return mean, then, (compared[0], compared[1])
 
     def _cut(self, A: np.ndarray) -> CutRows:
         given = self.rows, self.kernel, A, self.seed
@@ -131,6 +142,25 @@ class LeafMetric:
         held = np.concatenate([task[1] for task in tasks])
         each = self.coding.losses(self.rows.T[held], leaves.answers(widths, ridges), self.criterion)
         return np.average(each, axis=-1, weights=None if self.rows.weight is None else self.rows.weight[held])
+
+
+def searched(
+    looks: Sequence[tuple[str, np.ndarray]],
+    rows: Rows,
+    coding: Coding,
+    criterion: str,
+    seed: int,
+    n_jobs: int | None,
+    elsewhere: Callable[..., CutRows] | None,
+) -> list[tuple[np.ndarray, tuple[float, float]]]:
+    """What leaves come to from each of several kernels with their metrics; equal ones are searched once."""
+    keys = [(kernel, A.tobytes()) for kernel, A in looks]
+    once = dict(zip(keys, looks, strict=True))
+    told_by = coding, criterion, seed, 1 if len(once) > 1 else n_jobs, elsewhere
+    at_once = n_jobs if elsewhere is None else 1  # a device gets one batch after the other
+    found = engine.ordered_map(lambda look: LeafMetric(rows, look[0], *told_by).search(look[1]), once.values(), at_once)
+    by_key = dict(zip(once, found, strict=True))
+    return [by_key[key] for key in keys]
 
 
 @dataclass(frozen=True)

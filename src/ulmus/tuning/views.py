@@ -34,7 +34,7 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import fewer, shuffled_sample
 from ulmus.tuning.budget import Budget
-from ulmus.tuning.leaf_metric import SAMPLE_ROWS, CutRows, LeafMetric
+from ulmus.tuning.leaf_metric import SAMPLE_ROWS, CutRows, searched
 from ulmus.tuning.log_held import log_held_sets, path_near, posed
 from ulmus.tuning.metric import LOG2_C, Climb, MetricSearch, Rounds, Scored, quietly
 from ulmus.tuning.neighbours import told_by_neighbours
@@ -138,21 +138,20 @@ class ViewSearch:
             return self._with_metric(views) if self._learns(views[0].metric) else views[0]
 
     def _of_leaves(self, views: list[View], climbs: list[Climb]) -> tuple[View, Climb] | None:
-        """The view that is best in leaves, with their metric and a width for it; None where landmarks are better."""
+        """The view that is best in leaves, with their metric and a width; None where landmarks do better alone."""
         shown = self._posed(views[0].preparation.columns.kind, self._sample(SAMPLE_ROWS))[1]
-        told_by = (self.search.coding, self.search.criterion, self.search.seed, 1 if len(views) > 1 else self.n_jobs)
-        searches = [LeafMetric(shown, view.kernel, *told_by, self.leaves_elsewhere).search for view in views]
-        at_once = self.n_jobs if self.leaves_elsewhere is None else 1  # a device gets one batch after the other
-        found = list(engine.ordered_map(lambda k: searches[k](views[k].metric), range(len(views)), at_once))
+        how = self.search.criterion, self.search.seed, self.n_jobs, self.leaves_elsewhere
+        found = searched([(view.kernel, view.metric) for view in views], shown, self.search.coding, *how)
         best = min(range(len(views)), key=lambda k: min(found[k][1]))
-        if min(found[best][1]) > min(climb.best.best_loss for climb in climbs):
+        (A, losses), view, factor = found[best], views[best], climbs[best].factor
+        some, known = shown[: self.budget.metric_rows], min(climb.best.best_loss for climb in climbs)
+        if min(losses) > known and np.array_equal(A, view.metric):
             return None
-        view, factor = replace(views[best], metric=found[best][0]), climbs[best].factor
-        some = shown[: self.budget.metric_rows]
-        seen, landmarks = replace(some, X=through(some.X, view.metric)), self.budget.metric_landmarks
-        climb = self.search.through(view.metric).climb(seen, view.kernel, factor, landmarks, self.n_jobs)
+        given = view.kernel, factor, self.budget.metric_landmarks, self.n_jobs
+        climb = self.search.through(A).climb(replace(some, X=through(some.X, A)), *given)
         self.trials += climb.trials
-        return replace(view, gamma=climb.best.width), climb
+        better = min(*losses, climb.best.best_loss) <= known  # leaves of a sample are coarse
+        return (replace(view, metric=A, gamma=climb.best.width), climb) if better else None
 
     def _found_nothing(self) -> bool:
         """Whether no trial is clearly better than a constant."""
@@ -269,7 +268,8 @@ class ViewSearch:
         if few is not shown:
             glances = list(engine.ordered_map(glance, asked, self.n_jobs))
             self.trials += [trial for tried in glances for _, trial in tried]
-            asked = _hopeful([min(trial.best_loss for _, trial in tried) for tried in glances], HOPEFUL)
+            if not self.budget.leaves:
+                asked = _hopeful([min(trial.best_loss for _, trial in tried) for tried in glances], HOPEFUL)
         found = list(engine.ordered_map(sharpest, asked, self.n_jobs))
         self.trials += [trial for _, climb in found for trial in climb.trials]
         sharp = [
