@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from data import cases
-from ulmus.codings import Plain
+from data import cases, classification
+from ulmus.codings import OneVsAll, Plain
 from ulmus.engine import Rows
 from ulmus.models._effort import EFFORTS, MANY_ROWS
 from ulmus.tuning import leaf_metric
@@ -55,6 +55,19 @@ def test_views_that_look_alike_are_searched_once(monkeypatch):
     found = searched(looks, rows, Plain(rows.T.std(axis=0)), "auto", 0, 1, None)
     assert sorted(asked) == ["laplacian_l1", "matern32"]
     np.testing.assert_array_equal(found[0][0], found[2][0])
+
+
+@pytest.mark.parametrize("by_log", [True, False])
+def test_a_log_model_whose_leaves_tell_far_more_needs_fewer_landmarks(monkeypatch, by_log):
+    monkeypatch.setattr(LeafMetric, "search", lambda self, A: (A, (1e-9, 1e-9)))
+    X, _ = classification(4_000, classes=2)
+    targets = OneVsAll(np.arange(2))
+    rows = Rows(X, targets.encode((np.sin(25 * X[:, 1]) > 0).astype(int)))
+    budget = Budget(600, 80, 800, 100, rounds=1, final_landmarks=(100, 100), cuts=False, leaves=True)
+    given = (rows, targets, np.zeros(X.shape[1], bool), np.random.RandomState(0))
+    search = ViewSearch(*given, fit_intercept=False, budget=budget, by_log=by_log)
+    search.choose()
+    assert search.saturated == by_log
 
 
 @pytest.mark.parametrize("helps", [True, False])

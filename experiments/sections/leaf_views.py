@@ -39,7 +39,7 @@ def covtype() -> tuple[np.ndarray, np.ndarray]:
 
 
 def waves() -> tuple[np.ndarray, np.ndarray]:
-    """Waves of four of ten features, and noise: 0.44 of the deviation."""
+    """Waves of four of ten features, and noise: 0.43 of the deviation."""
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (220_000, 10))
     clean = np.sin(6 * X[:, 0]) * np.cos(4 * X[:, 1]) + X[:, 2] * X[:, 3]

@@ -16,8 +16,8 @@ and which ``gamma`` to use on them.
    get another chance, by the log loss of small log models on rows held out. Of very many rows that leaves tell more of
    than landmarks, the metric goes on from leaves, and they compare the kernels (:mod:`ulmus.tuning.leaf_metric`).
 4. Cuts (:mod:`ulmus.features.cuts`) are added where they lower the loss of rows that did not teach them.
-5. Where half of the landmarks are as good as all, and rows are not many more than were sampled, the model needs no more
-   than half of those that it may have (``saturated``).
+5. Where half of the landmarks are as good as all, and rows are not many more than were sampled, or where leaves tell a
+   log model far more, it needs no more than half of the landmarks that it may have (``saturated``).
 """
 
 from collections.abc import Callable
@@ -65,12 +65,11 @@ CUTS_CHANCE, CUTS_ROUNDS, CUTS_TAUGHT = 2.0, 2, 200_000
 #: Views that are better than a constant by less than this share have found nothing, and there is something to be found
 #: where nearest neighbours tell so much of the targets' variance.
 NOTHING, TOLD = 0.05, 0.2
-#: Landmarks are too many when half of them lose less than this share, and others may gain when they lose more.
-WORTH = 0.005
-#: Sets of rows that score views by log loss, at most, steps of their path of C, and what may be left of objectives.
-LOG_SETS, LOG_STEP, LOG_TOLERANCE = 2, 16.0, 1e-2
-#: A rougher view than that of squares is taken where its log loss is lower by this share.
-LOG_CLEAR = 0.05
+#: Landmarks are too many when half of them lose less than this share more, or leaves less than this share of theirs.
+WORTH, TOLD_BY_LEAVES = 0.005, 0.5
+#: Sets of rows that score views by log loss, at most, steps of their path of C, what may be left of objectives, and the
+#: share by which the log loss of a rougher view than that of squares must be lower.
+LOG_SETS, LOG_STEP, LOG_TOLERANCE, LOG_CLEAR = 2, 16.0, 1e-2, 0.05
 #: Steps of log2 C from that of few landmarks; more landmarks want a smaller one.
 FINAL = np.arange(-4.0, 5.0)
 
@@ -150,6 +149,7 @@ class ViewSearch:
         given = view.kernel, factor, self.budget.metric_landmarks, self.n_jobs
         climb = self.search.through(A).climb(replace(some, X=through(some.X, A)), *given)
         self.trials += climb.trials
+        self.saturated = self.by_log and min(losses) < TOLD_BY_LEAVES * climb.best.best_loss
         better = min(*losses, climb.best.best_loss) <= known  # leaves of a sample are coarse
         return (replace(view, metric=A, gamma=climb.best.width), climb) if better else None
 
