@@ -63,7 +63,8 @@ def unscored(monkeypatch):
 
 @pytest.fixture
 def brief(monkeypatch):
-    """Adaptive models that search, cut and leave parts out as ever, with small numbers throughout."""
+    """Models that search, cut and leave parts out as ever, with small numbers throughout."""
+    from ulmus.models import few_rows
     from ulmus.models._effort import EFFORTS, Effort
     from ulmus.tuning.budget import Budget
 
@@ -71,6 +72,7 @@ def brief(monkeypatch):
     plan = Effort(budget, 20, 60, 60, 2, 4, grows=False, quick=True)
     monkeypatch.setitem(EFFORTS, "fast", plan)
     more = replace(budget, rounds=2, kernels=2)
+    monkeypatch.setattr(few_rows, "PARTS", 2)
     monkeypatch.setitem(EFFORTS, "default", replace(plan, budget=more, numbers=more, grows=True, quick=False))
 
 
