@@ -14,10 +14,11 @@ from ulmus.features.sampling import gathered
 from ulmus.models._classification import refuse_memory
 from ulmus.models.choice import Choice, Training
 from ulmus.models.fitted import Outcome
+from ulmus.solvers.log_few import FewRows
 from ulmus.solvers.log_leave_out import left_out
-from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
+from ulmus.solvers.softmax import LogProblem, LogSolution
 from ulmus.tuning import Trial, Tuning
-from ulmus.tuning.log_choice import TOLERANCE, PenaltyChoice, choose_C, choose_width, unkept
+from ulmus.tuning.log_choice import PenaltyChoice, choose_C, choose_width, fit_closely, unkept
 from ulmus.tuning.log_held import log_held_sets
 from ulmus.tuning.log_loss import FLOORED, HeldTrial, held_path
 
@@ -35,8 +36,8 @@ def criterion_in_use(model: Any) -> str:
     return FLOORED if model.criterion in ("auto", "log_loss") else str(model.criterion)
 
 
-def chosen_plan(model: Any, training: Training) -> tuple[Choice, np.ndarray | None]:
-    """The map, its C, and weights from which a fit may begin where there are some."""
+def chosen_plan(model: Any, training: Training) -> tuple[Choice, Any]:
+    """The map, its C, and where a fit may begin, if that is known."""
     began, plan = time.perf_counter(), model._family.begin_log(model, training)
     rows = replace(on_host(training.rows), fold=training.folds)
     refuse_memory(len(rows), rows.T.shape[1], plan.features.n_features_out)
@@ -58,7 +59,7 @@ def fit_on_map(model: Any, training: Training, plan: Choice | None = None) -> Ou
     rows = gathered(replace(on_host(training.rows), fold=training.folds))
     backend = training.backend
     problem = backend.exact_log_problem(plan.features, rows, plan.C, model._intercept)
-    solution = fit_softmax(problem, start=start, tol=TOLERANCE)
+    solution = fit_closely(problem, start)
     if backend.is_gpu and rows.fold is None:  # some rows say how sure the model is, and the CPU has them
         problem = unkept(plan.features, rows, plan.C, model._intercept, model.n_jobs)
     held_out = held_scores(problem, solution, rows, training.rng)
@@ -121,4 +122,4 @@ def held_scores(problem: LogProblem, solution: LogSolution, rows: Rows, rng: np.
             F[out > 0] = without.F[out > 0]
         return HeldOut.by_others(rows.take(tested), F[tested], np.zeros(len(tested)))
     index, sample = calibration_sample(rows, rng)
-    return HeldOut.by_others(sample, left_out(problem, solution, index), np.zeros(len(index)))
+    return HeldOut.by_others(sample, left_out(problem, solution, index, few=FewRows.of(problem)), np.zeros(len(index)))

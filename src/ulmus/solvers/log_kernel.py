@@ -13,22 +13,26 @@ and never below a share of it; it is made anew where many steps ask for it. With
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import lapack
 
 from ulmus._blas import cholesky_in_place, mirror_upper, solve_factored
 from ulmus.solvers.descent import Minimum, minimise
+from ulmus.solvers.log_few import FewRows
+from ulmus.solvers.log_joint import MOST_ROWS, JointInverse, Space, class_leverages, joint_flops
 from ulmus.solvers.log_leave_out import leave_out_each, leave_out_scores
 from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, second_derivative, targets
 from ulmus.solvers.log_metric import DENSE, DenseMetric, factored
-from ulmus.solvers.softmax import warn_unfinished
+from ulmus.solvers.softmax import LogSolution, warn_unfinished
 
 #: Curvature of a row below this share of the largest possible is taken for that: a sure row may turn out to be wrong.
 FLOOR = 0.02
 #: Multiplications of a factor in the time in which a solve fetches one of its entries from memory.
 MEMORY_FLOPS = 20
+#: Passes that a metric of all classes together may cost.
+JOINT_PASSES = 40.0
 #: The least curvature where rows are left out: there, it is wanted as it is.
 LEAST = 1e-10
 #: What is added to the diagonal of every kernel matrix, in units of its largest entry.
@@ -49,6 +53,13 @@ class DualLogSolution:
     converged: bool
     n_passes: int
     left_out: np.ndarray | None = None
+    n_metrics: int = 0
+
+    def among(self, n: int, index: np.ndarray) -> "DualLogSolution":
+        """The same for n rows, of which these were its own."""
+        alpha = np.zeros((n, self.alpha.shape[1]))
+        alpha[index] = self.alpha
+        return replace(self, alpha=alpha)
 
 
 class KernelObjective:
@@ -66,6 +77,7 @@ class KernelObjective:
         weight: np.ndarray | None,
         offset: np.ndarray | None,
         fit_intercept: bool,
+        jitter: float = JITTER,
     ) -> None:
         self.n, self.m = T.shape
         self.K, self.Y, self.ridge = K, targets(T), 1.0 / C
@@ -74,8 +86,10 @@ class KernelObjective:
         self.fit_intercept = fit_intercept
         self.metric_cost = self.n / (MEMORY_FLOPS + 6.0 * self.m)  # a solve waits for memory, a factor does not
         own = K.diagonal()
-        self.diagonal = own + JITTER * max(float(np.abs(own).max()), np.finfo(float).tiny)
+        self.diagonal = own + jitter * max(float(np.abs(own).max()), np.finfo(float).tiny)
         self.jitter, self.fresh = 0.0, True
+        self.joint: JointInverse | None = None
+        self.may_join = self.m > 1 and offset is None and self.n <= MOST_ROWS  # offsets leave little to do
         self._at: tuple[np.ndarray, np.ndarray] | None = None
 
     def start(self) -> np.ndarray:
@@ -121,13 +135,38 @@ class KernelObjective:
         )
 
     def metric(self, F: np.ndarray, floor: float = FLOOR) -> None:
-        self._factor(np.clip(curvature(proportions(F)), floor * bound(self.m), bound(self.m)))
+        P = proportions(F)
+        if not self._join(P):
+            self._factor(np.clip(curvature(P), floor * bound(self.m), bound(self.m)))
+
+    def space(self) -> Space:
+        """The kernel as it is, where a factor has been."""
+        self._restore()
+        self.K[np.diag_indices(self.n)] = self.diagonal
+        return Space.of(self.K, self.w, self.ridge, self.fit_intercept)
+
+    def _restore(self) -> None:
+        if not self.fresh:
+            mirror_upper(self.K.T)
+        self.fresh = True
+
+    def _join(self, P: np.ndarray) -> bool:
+        """The Hessian but for what hardly bends, where that is worth its price."""
+        self.joint = None
+        if not self.may_join:
+            return False
+        space = self.space()
+        kept = space.bending(P)
+        cost = joint_flops(kept) / (self.n**2 * (MEMORY_FLOPS + 6.0 * self.m))
+        if cost > JOINT_PASSES:
+            return False
+        self.joint, self.constant, self.metric_cost = JointInverse.of(space, P, kept), space.constant, cost
+        return True
 
     def _factor(self, d: np.ndarray) -> None:
         """``K + λ(WD)⁻¹``, factored."""
         self.wd = self.w * d
-        if not self.fresh:
-            mirror_upper(self.K.T)
+        self._restore()
         self.factor, self.fresh = self.K.T, False
         jitter = 0.0
         for _ in range(MAX_JITTERS):
@@ -148,6 +187,8 @@ class KernelObjective:
         return False
 
     def direction(self, g: np.ndarray) -> np.ndarray:
+        if self.joint is not None:
+            return self._joint_direction(self.joint, g)
         z, b = g[: self.n], np.zeros(self.m)
         rhs = z / self.wd[:, None]
         delta = solve_factored(self.factor, rhs)
@@ -157,9 +198,20 @@ class KernelObjective:
             delta = delta - np.outer(self.u, b)
         return np.vstack([delta, b, rhs - b - self.ridge * delta / self.wd[:, None]])
 
-    def leverages(self, F: np.ndarray, first: int = 0) -> np.ndarray:
+    def _joint_direction(self, joint: JointInverse, g: np.ndarray) -> np.ndarray:
+        """``(z − S(Kz + t g_b))/λ``, and the intercepts, t what they add to the kernel; all in scores of mean 0."""
+        z, Kz = g[: self.n], self.K @ g[: self.n]
+        U = Kz - Kz.mean(axis=1, keepdims=True) + self.constant * g[self.n]
+        Z = joint.solve(U)
+        Z -= Z.mean(axis=1, keepdims=True)
+        b = self.constant * (g[self.n] - Z.sum(axis=0))
+        return np.vstack([z - Z, b - b.mean(), Kz - self.K @ Z]) / self.ridge
+
+    def leverages(self, F: np.ndarray, first: int = 0, rough: bool = False) -> np.ndarray:
         """``φᵀ(ΦᵀWD_cΦ + λI)⁻¹φ``, ``d_c = p_c(1 − p_c)``, at scores F: ``[row, class]``, from a row on."""
         P, out = proportions(F), np.empty((self.n - first, self.m))
+        if self.may_join:
+            return class_leverages(self.space(), P, self.Y, slice(first, None), rough)
         for c in range(self.m):
             self._factor(np.maximum(P[:, c] * (1.0 - P[:, c]), LEAST))
             out[:, c] = self._leverage(first)
@@ -213,14 +265,17 @@ def fit_kernel_softmax(
     leave_one_out: bool = False,
     last: int | None = None,
     begun: DualLogSolution | None = None,
+    rough: bool = False,
+    jitter: float = JITTER,
 ) -> DualLogSolution:
     """The minimiser for a kernel matrix, whose upper triangle is overwritten.
 
     With ``leave_one_out`` also the scores of rows (of the ``last`` ones) by the model without them (without
     ``unit`` of their weight), to second order; of many rows classes are taken one by one, with a factor for each.
-    Offsets are taken as they are. ``begun`` is the solution for another penalty.
+    Offsets are taken as they are. ``begun`` is the solution for another penalty. ``rough`` scores, by which models are
+    compared, have leverages in single precision where that is enough.
     """
-    objective = KernelObjective(K, T, C, weight, offset, fit_intercept)
+    objective = KernelObjective(K, T, C, weight, offset, fit_intercept, jitter)
     v = objective.start()
     if begun is not None:
         v = np.vstack([begun.alpha, begun.intercept, K @ begun.alpha])
@@ -243,8 +298,39 @@ def fit_kernel_softmax(
                 F, E, second_derivative(P), objective.class_leverages(found.F)[first:], u[first:]
             )
         else:
-            h = objective.leverages(found.F, first)
+            h = objective.leverages(found.F, first, rough)
             left_out = leave_out_each(F, E, P, h, u[first:], objective.diagonal[first:] * C)
     return DualLogSolution(
-        found.v[:n].copy(), b, found.F, found.value, found.gap, found.converged, found.n_passes, left_out
+        *(found.v[:n].copy(), b, found.F, found.value, found.gap, found.converged, found.n_passes, left_out),
+        n_metrics=found.n_metrics,
     )
+
+
+def fit_few_rows(
+    few: FewRows, *, tol: float, begun: DualLogSolution | None = None, leave_one_out: bool = False
+) -> DualLogSolution:
+    """The minimiser for features of few rows; with ``leave_one_out`` scores without each row, by which to compare."""
+    problem, rows = few.problem, few.problem.rows
+    return fit_kernel_softmax(
+        *(few.K.copy(), rows.T, problem.C),
+        weight=rows.weight,
+        unit=rows.unit,
+        fit_intercept=problem.fit_intercept,
+        tol=tol,
+        leave_one_out=leave_one_out,
+        begun=begun,
+        rough=True,
+        jitter=0.0,
+    )
+
+
+def on_features(few: FewRows, found: DualLogSolution) -> LogSolution:
+    """The same model by weights of the features."""
+    problem, Phi = few.problem, few.problem.rows.X
+    beta = Phi.T @ found.alpha
+    beta -= beta.mean(axis=1, keepdims=True)
+    F = Phi @ beta + found.intercept
+    slope = Phi.T @ ((proportions(F) - targets(problem.rows.T)) * problem.weight[:, None]) + beta / problem.C
+    bound = 0.5 * problem.C * float(np.vdot(slope, slope)) / max(found.value, np.finfo(float).tiny)
+    ended = (found.value, found.gap, bound, found.converged, found.n_passes, found.n_metrics)
+    return LogSolution(beta, found.intercept, F, *ended, gram=None)

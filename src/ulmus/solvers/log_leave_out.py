@@ -24,6 +24,8 @@ from ulmus import engine
 from ulmus._blas import solve_lower_transposed
 from ulmus.engine import Precomputed
 from ulmus.exceptions import NumericalWarning
+from ulmus.solvers.log_few import FewRows
+from ulmus.solvers.log_joint import class_leverages, feature_leverages
 from ulmus.solvers.log_loss import proportions, second_derivative
 from ulmus.solvers.log_metric import DenseMetric, KroneckerMetric, factored
 from ulmus.solvers.path import SINGLE_REACH
@@ -59,12 +61,14 @@ def left_out(
     *,
     refits: int = 0,
     rough: bool = False,
+    few: FewRows | None = None,
 ) -> np.ndarray:
     """Scores of rows (of all, or of those asked for) by the models without them.
 
     A row goes with its ``unit`` of weight (one copy), as in the path of ridge regression; offsets are taken as they
     are. So many rows as ``refits``, those that move most, are really left out. ``rough`` ones, by which models are
-    compared, have leverages in single precision where that is enough (:data:`ulmus.solvers.path.SINGLE_REACH`).
+    compared, have leverages in single precision where that is enough (:data:`ulmus.solvers.path.SINGLE_REACH`), of the
+    rows that count for a class. ``few`` is the same problem with the kernel between its rows.
     """
     objective = FeatureObjective(problem)
     index = np.arange(len(problem.rows)) if rows is None else np.asarray(rows)
@@ -72,7 +76,12 @@ def left_out(
     u = np.minimum(problem.weight, 1.0) if unit is None else unit
     way = _dense if objective.dense or objective.m == 1 else _by_metric if objective.is_large else _each
     dtype = np.float32 if rough and _is_single(objective, u) else np.float64
-    out = way(objective, solution.F, index, u[index], dtype)
+    if way is not _each:
+        out = way(objective, solution.F, index, u[index], dtype)
+    elif few is not None or (rough and isinstance(problem.features, Precomputed) and problem.whitening is None):
+        out = _of_counting(objective, solution.F, index, u[index], dtype, few)
+    else:
+        out = _each(objective, solution.F, index, u[index], dtype)
     if refits:
         moved = np.abs(out - solution.F[index]).max(axis=1)
         for place in np.argsort(-moved, kind="stable")[:refits]:
@@ -142,6 +151,22 @@ def _each(objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.n
 
         engine.on_threads(work, _shares(index, objective), objective.problem.n_jobs)
     return leave_out_each(F[index], P[index] - objective.Y[index], P[index], h, u, most)
+
+
+def _of_counting(
+    objective: FeatureObjective, F: np.ndarray, index: np.ndarray, u: np.ndarray, dtype: Any, few: FewRows | None
+) -> np.ndarray:
+    """The same with the rows that count for each class (:func:`ulmus.solvers.log_joint.counting`)."""
+    P, Y = proportions(F), objective.Y
+    if few is not None:
+        space = few.space()
+        most = space.variance()
+        h = class_leverages(space, P, Y, index)
+    else:
+        design = objective.design(slice(None))
+        most = design[:, : objective.L] ** 2 @ (1.0 / objective.penalty[: objective.L])
+        h = feature_leverages(design, objective.w, objective.penalty, most, P, Y, index, dtype, objective.problem.n_jobs)
+    return leave_out_each(F[index], P[index] - Y[index], P[index], h, u, most[index])
 
 
 def _shares(index: np.ndarray, objective: FeatureObjective) -> list[slice]:

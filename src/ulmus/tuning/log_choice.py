@@ -19,11 +19,12 @@ from ulmus.features.kernels import CrossKernel, KernelParameters, dense
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_sample, gathered, row_keys
 from ulmus.solvers.kernel_ridge import kernel_triangle
-from ulmus.solvers.log_kernel import DualLogSolution, fit_kernel_softmax
+from ulmus.solvers.log_few import FewRows, is_few
+from ulmus.solvers.log_kernel import DualLogSolution, fit_few_rows, fit_kernel_softmax, on_features
 from ulmus.solvers.nystrom_ridge import summed_form
-from ulmus.solvers.softmax import LogProblem
+from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 from ulmus.tuning.log_held import BEHIND, around, log_held_sets, path_of
-from ulmus.tuning.log_loss import LogTrial, best_trial, criterion_of, log_path, path, weights_of
+from ulmus.tuning.log_loss import PATIENCE, LogTrial, best_trial, criterion_of, log_path, path, weights_of
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.surface import Trial
 
@@ -37,28 +38,30 @@ KERNEL_ROWS = 1_000
 #: by this share.
 WIDTH_ROWS, WIDTH_FEATURES = 1_000, 250
 WIDTH_STEPS, MAX_WIDTHS, CLEARLY = (4.0, 2.0), 4, 0.01
+#: Widths within this factor are one; a width whose first C is worse than the best by this factor has no further.
+SAME_WIDTH, HOPELESS = 1.25, 1.15
 #: Of two penalties that differ by less than this share of the loss, the stronger one is taken.
 STEADIER = 0.01
 #: Condition numbers of kernel matrices up to which passes that square nothing keep their digits without whitened rows.
 UNSQUARED = 1e12
-#: What may be left of the objective of models that are scored.
-TRIAL_TOLERANCE = 1e-4
+#: What may be left of the objective of models that are scored, and of those that tell a width.
+TRIAL_TOLERANCE, WIDTH_TOLERANCE = 1e-4, 1e-3
 #: What may be left of the objective of a model that is kept: scores are then right to some 1e-6.
 TOLERANCE = 1e-13
 
 
 @dataclass(frozen=True)
 class PenaltyChoice:
-    """The C, its loss on rows left out, all that were tried, and weights ``[β; b]`` from which a fit may begin."""
+    """The C, its loss on rows left out, all that were tried, and where a fit may begin (:func:`weights_of`)."""
 
     C: float
     loss: float
     tried: tuple[np.ndarray, np.ndarray]
     n_rows: int
-    start: np.ndarray | None = None
+    start: Any = None
 
     @classmethod
-    def of(cls, trials: list[Any], n_rows: int, start: np.ndarray | None = None) -> "PenaltyChoice":
+    def of(cls, trials: list[Any], n_rows: int, start: Any = None) -> "PenaltyChoice":
         """The best of some trials."""
         best, order = trials[best_trial(trials, STEADIER)], np.argsort([trial.C for trial in trials])
         C, loss = (np.array([getattr(trials[i], name) for i in order]) for name in ("C", "loss"))
@@ -94,6 +97,14 @@ def unkept(features: Any, rows: Rows, C: float, fit_intercept: bool, n_jobs: int
     return LogProblem(summed, rows, C, fit_intercept, n_jobs=n_jobs, whitening=R, squared=squared)
 
 
+def fit_closely(problem: LogProblem, start: Any) -> LogSolution:
+    """The model that is kept, from a ``start`` by :func:`weights_of` of a model on the same rows."""
+    few = FewRows.of(problem)
+    if few is None:
+        return fit_softmax(problem, start=start, tol=TOLERANCE)
+    return on_features(few, fit_few_rows(few, tol=TOLERANCE, begun=start))
+
+
 def choose_C(
     features: Any,
     rows: Rows,
@@ -104,38 +115,59 @@ def choose_C(
     fit_intercept: bool,
     n_jobs: int | None,
     behind: int = BEHIND,
+    hopeless: float = np.inf,
+    tol: float = TRIAL_TOLERANCE,
 ) -> PenaltyChoice:
     """The C of a model on these features, sought near another; rows that have folds are scored fold by fold.
 
-    The path of rows that leave one by one begins this many steps below that one.
+    The path of rows that leave one by one begins this many steps below that one; a loss that is ``hopeless`` ends it.
     """
-    most = min(MOST, KEPT_BYTES // (8 * features.n_features_out))
+    L = features.n_features_out
+    most = min(MOST, KEPT_BYTES // (8 * L))
     rows = gathered(rows)  # copies are a weight, so that both lead the same way
-    some = rows if len(rows) <= most else distinct_sample(rows, most, rng)[1]
+    if rows.fold is None and is_few(len(rows), L, rows.T.shape[1]):
+        most, behind = KERNEL_ROWS, min(behind, 1)
+    index, some = (None, rows) if len(rows) <= most else distinct_sample(rows, most, rng)
     problem = posed_in_double(features, some, near_C, fit_intercept, n_jobs)
     with quietly():
         if some.fold is None and len(some) <= LEFT_OUT:
-            if features.n_features_out > 2 * GLANCE:
-                near_C, behind = _best_C(_first_features(problem, GLANCE), near_C, criterion, behind), 0
-            trials: list[Any] = _left_out_path(problem, near_C, criterion, behind)
+            if L > 2 * GLANCE and FewRows.of(problem) is None:
+                near_C, behind = _best_C(_first_features(problem, GLANCE), near_C, criterion, behind, tol=tol), 0
+            trials: list[Any] = _left_out_path(problem, near_C, criterion, behind, hopeless, tol)
             solution = trials[best_trial(trials, STEADIER)].solution
         else:
             seed = int(rng.randint(2**31 - 1))
             order = np.argsort(row_keys(some.X, seed), kind="stable")
             trials, _ = path_of(problem, near_C, log_held_sets(some, rng), criterion, order)
             solution = trials[best_trial(trials, STEADIER)].solutions[0]
-    return PenaltyChoice.of(trials, len(some), weights_of(solution, fit_intercept))
+    start = weights_of(solution, fit_intercept)
+    if isinstance(start, DualLogSolution) and index is not None:
+        start = start.among(len(rows), index)
+    return PenaltyChoice.of(trials, len(some), start)
 
 
-def _left_out_path(problem: LogProblem, near_C: float, criterion: str, behind: int) -> list[LogTrial]:
+def _left_out_path(
+    problem: LogProblem,
+    near_C: float,
+    criterion: str,
+    behind: int,
+    hopeless: float = np.inf,
+    tol: float = TRIAL_TOLERANCE,
+) -> list[LogTrial]:
     """Trials of C about this one, scored by rows that are left out one by one."""
-    run = partial(log_path, problem, criterion=criterion, tol=TRIAL_TOLERANCE)
-    trials: list[LogTrial] = around(lambda C, begun: run(C, begun=begun), near_C, behind=behind)
+
+    def run(C: Sequence[float], begun: LogTrial | None) -> list[LogTrial]:
+        if begun is not None and begun.loss > hopeless:
+            return []
+        lowest = hopeless / (1 + PATIENCE)
+        return log_path(problem, C, criterion=criterion, tol=tol, begun=begun, lowest=lowest)
+
+    trials: list[LogTrial] = around(run, near_C, behind=behind)
     return trials
 
 
-def _best_C(problem: LogProblem, near_C: float, criterion: str, behind: int) -> float:
-    trials = _left_out_path(problem, near_C, criterion, behind)
+def _best_C(problem: LogProblem, near_C: float, criterion: str, behind: int, tol: float) -> float:
+    trials = _left_out_path(problem, near_C, criterion, behind, tol=tol)
     return float(trials[best_trial(trials, STEADIER)].C)
 
 
@@ -164,22 +196,29 @@ def choose_width(
     """
     some = gathered(rows)
     some = some if len(some) <= WIDTH_ROWS else distinct_sample(some, WIDTH_ROWS, rng)[1]
-    few, tried, C = min(size, WIDTH_FEATURES), dict[float, PenaltyChoice](), near_C
-    how: dict[str, Any] = {"fit_intercept": fit_intercept, "n_jobs": n_jobs}
+    few, tried = min(size, WIDTH_FEATURES), dict[float, PenaltyChoice]()
+    how: dict[str, Any] = {"fit_intercept": fit_intercept, "n_jobs": n_jobs, "tol": WIDTH_TOLERANCE}
+
+    def near(width: float) -> float:
+        """A width that was tried already, if one is the same."""
+        return next((w for w in tried if max(w, width) <= SAME_WIDTH * min(w, width)), width)
 
     def loss(width: float) -> float:
         if width not in tried:
             with quietly():
                 features = map_of(width, few, some)
-            behind = 1 if tried else BEHIND  # the C of a width nearby is near
-            tried[width] = choose_C(features, some, C, criterion, rng, behind=behind, **how)
+            best = min(tried, key=lambda w: tried[w].loss, default=None)
+            if best is None:
+                about: dict[str, Any] = {"near_C": near_C}
+            else:  # a flat kernel is its width times a linear one, and C the other factor
+                about = {"near_C": tried[best].C * best / width, "behind": 0, "hopeless": HOPELESS * tried[best].loss}
+            tried[width] = choose_C(features, some, criterion=criterion, rng=rng, **about, **how)
         return tried[width].loss
 
-    here = min(widths, key=loss)
+    here = min(dict.fromkeys(widths), key=loss)
     for step in WIDTH_STEPS:
         for _ in range(MAX_WIDTHS):
-            C = tried[here].C
-            best = min((here / step, here * step), key=loss)
+            best = min((near(here / step), near(here * step)), key=loss)
             if loss(best) > (1 - CLEARLY) * loss(here):
                 break
             here = best
@@ -224,6 +263,7 @@ def choose_kernel_C(
             tol=TRIAL_TOLERANCE,
             leave_one_out=rows.fold is None,
             begun=None if begun is None else begun.solution,
+            rough=True,
         )
         P = found.left_out if rows.fold is None else fold_scores(K, rows, C, fit_intercept, TRIAL_TOLERANCE)
         assert P is not None
@@ -231,7 +271,7 @@ def choose_kernel_C(
         return LogTrial(C, criterion_of(criterion, rows.T[tested], P[tested], weight[tested]), found, P)
 
     with quietly():
-        return PenaltyChoice.of(around(partial(path, trial), near_C), len(rows))
+        return PenaltyChoice.of(around(partial(path, trial), near_C, behind=1), len(rows))
 
 
 def fit_exact(

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
+from ulmus.solvers.log_few import FewRows
+from ulmus.solvers.log_kernel import DualLogSolution, fit_few_rows
 from ulmus.solvers.log_leave_out import left_out
 from ulmus.solvers.log_loss import class_proportions, frequencies, losses, targets
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
@@ -73,9 +75,14 @@ class LogTrial:
     left_out: np.ndarray
 
 
-def path(trial: Callable[[float, Any], Any], C: Sequence[float], begun: Any = None) -> list[Any]:
-    """Trials of every C in turn, each begun where the last (or the one ``begun``) ended, until one is clearly worse."""
-    trials, lowest = list[Any](), np.inf if begun is None else begun.loss
+def path(
+    trial: Callable[[float, Any], Any], C: Sequence[float], begun: Any = None, lowest: float = np.inf
+) -> list[Any]:
+    """Trials of every C in turn, each begun where the last (or the one ``begun``) ended, until one is clearly worse.
+
+    ``lowest`` is what is known without them.
+    """
+    trials, lowest = list[Any](), lowest if begun is None else min(lowest, begun.loss)
     for each in C:
         begun = trial(each, begun)
         trials.append(begun)
@@ -92,9 +99,18 @@ def log_path(
     criterion: str = "log_loss",
     tol: float = 1e-4,
     begun: LogTrial | None = None,
+    lowest: float = np.inf,
 ) -> list[LogTrial]:
     """The path of models on features, scored by approximate leave-one-out."""
-    index = np.arange(len(problem.rows))
+    index, few = np.arange(len(problem.rows)), FewRows.of(problem)  # a path has one kernel
+
+    def dual(C: float, begun: LogTrial | None) -> LogTrial:
+        assert few is not None
+        before = None if begun is None else begun.solution
+        solution = fit_few_rows(few.at(C), tol=tol, begun=before, leave_one_out=True)
+        F = solution.left_out
+        assert F is not None
+        return LogTrial(C, criterion_of(criterion, problem.rows.T, F, problem.weight), solution, F)
 
     def trial(C: float, begun: LogTrial | None) -> LogTrial:
         here = replace(problem, C=C)
@@ -102,7 +118,7 @@ def log_path(
         F = left_out(here, solution, index, rough=True)
         return LogTrial(C, criterion_of(criterion, problem.rows.T, F, problem.weight), solution, F)
 
-    return path(trial, C, begun)
+    return path(trial if few is None else dual, C, begun, lowest)
 
 
 @dataclass(frozen=True)
@@ -171,6 +187,8 @@ def best_trial(trials: Sequence[Any], flat: float = FLAT) -> int:
     return next(i for i, trial in enumerate(trials) if trial.loss <= near)
 
 
-def weights_of(solution: LogSolution, fit_intercept: bool) -> np.ndarray:
-    """``[β; b]`` of a solution, with which another may begin."""
+def weights_of(solution: LogSolution | DualLogSolution, fit_intercept: bool) -> Any:
+    """``[β; b]`` of a solution, or the solution by dual weights, with which another may begin."""
+    if isinstance(solution, DualLogSolution):
+        return replace(solution, left_out=None)
     return np.vstack([solution.beta, solution.intercept]) if fit_intercept else solution.beta
