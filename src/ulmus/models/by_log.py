@@ -59,10 +59,11 @@ def fit_on_map(model: Any, training: Training, plan: Choice | None = None) -> Ou
     rows = gathered(replace(on_host(training.rows), fold=training.folds))
     backend = training.backend
     problem = backend.exact_log_problem(plan.features, rows, plan.C, model._intercept)
-    solution = fit_closely(problem, start)
+    few = FewRows.of(problem)
+    solution = fit_closely(problem, few, start)
     if backend.is_gpu and rows.fold is None:  # some rows say how sure the model is, and the CPU has them
         problem = unkept(plan.features, rows, plan.C, model._intercept, model.n_jobs)
-    held_out = held_scores(problem, solution, rows, training.rng)
+    held_out = held_scores(problem, solution, rows, training.rng, few)
     leverage, held_out = with_variances(model, plan, held_out, rows.total_weight)
     weights = model._family.of_beta(plan, solution.beta, solution.intercept, 1.0, "newton", leverage)
     return Outcome(weights, held_out)
@@ -110,7 +111,9 @@ def with_log_C(plan: Choice, found: PenaltyChoice, size: int, seconds: float) ->
     return replace(plan, C=found.C, tuning=tuning)
 
 
-def held_scores(problem: LogProblem, solution: LogSolution, rows: Rows, rng: np.random.RandomState) -> HeldOut:
+def held_scores(
+    problem: LogProblem, solution: LogSolution, rows: Rows, rng: np.random.RandomState, few: FewRows | None = None
+) -> HeldOut:
     """Scores of a sample of the rows without themselves; or of all that have a fold, by the model without it."""
     if rows.fold is not None:
         held = log_held_sets(rows, rng)
@@ -122,4 +125,4 @@ def held_scores(problem: LogProblem, solution: LogSolution, rows: Rows, rng: np.
             F[out > 0] = without.F[out > 0]
         return HeldOut.by_others(rows.take(tested), F[tested], np.zeros(len(tested)))
     index, sample = calibration_sample(rows, rng)
-    return HeldOut.by_others(sample, left_out(problem, solution, index, few=FewRows.of(problem)), np.zeros(len(index)))
+    return HeldOut.by_others(sample, left_out(problem, solution, index, few=few), np.zeros(len(index)))

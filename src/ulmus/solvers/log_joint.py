@@ -12,10 +12,11 @@ Rasmussen and C. K. I. Williams, 2006, section 3.5), with :math:`E_c = (K + \lam
 .. math:: Sz = e - Eu,\qquad e = Ez,\qquad
    \Bigl(\operatorname{diag}(w(1 - s)/\lambda) + \textstyle\sum_cE_c\Bigr)u = \sum_ce_c.
 
-A row of which a class is nearly impossible bends nothing for that class: where :math:`w_ip_{ic}K_{ii}/\lambda` is below
-:data:`DULL`, p is taken for 0, and :math:`E_c` is of the order of the rows that are left. With many classes these are
-few, and all :math:`E_c` together cost less than one matrix of all rows. What comes out is the Hessian but for some parts
-in ten, whatever the classes have to do with each other; conjugate gradients do the rest.
+A row of which a class is nearly impossible bends nothing for that class: where :math:`w_ip_{ic}` times the variance of
+its score before anything is known (:math:`K_{ii}/\lambda`, of a centred kernel: a constant is no matter of few rows) is
+below :data:`DULL`, p is taken for 0, and :math:`E_c` is of the order of the rows that are left. With many classes these
+are few, and all :math:`E_c` together cost less than one matrix of all rows. What comes out is the Hessian but for some
+parts in ten, whatever the classes have to do with each other; conjugate gradients do the rest.
 
 The same rows are enough for the leverages :math:`\phi^T(\Phi^TWD_c\Phi + \lambda I)^{-1}\phi`,
 :math:`d_c = p_c(1 - p_c)`, of rows that are left out (:mod:`ulmus.solvers.log_leave_out`).
@@ -65,6 +66,11 @@ class Space:
         """Of the scores of rows, before anything is known."""
         return np.asarray(self.K.diagonal() / self.ridge)
 
+    def spread(self) -> np.ndarray:
+        """The same of what scores have beyond a constant."""
+        mean = self.K.mean(axis=1)
+        return np.asarray(np.maximum(self.K.diagonal() - 2 * mean + mean.mean(), 0.0) / self.ridge)
+
     def regularised(self, r: np.ndarray, d: np.ndarray) -> np.ndarray:
         """``K + λ/d`` of some rows, in Fortran order."""
         A: np.ndarray = self.K[r[:, None], r].T
@@ -72,9 +78,10 @@ class Space:
         A[np.diag_indices_from(A)] += self.ridge / d
         return A
 
-    def bending(self, P: np.ndarray) -> np.ndarray:
-        """Which p of which rows bend the loss, ``[row, class]``."""
-        return np.asarray(P * (self.w * self.variance())[:, None] > DULL)
+    def bending(self, P: np.ndarray) -> np.ndarray | None:
+        """Which p of which rows bend the loss, ``[row, class]``; None where those of a class are less than half of it."""
+        kept = P * (self.w * self.spread())[:, None] > DULL
+        return kept if (2 * (self.w @ (P * kept)) >= self.w @ P).all() else None
 
 
 def joint_flops(kept: np.ndarray) -> float:
@@ -136,12 +143,12 @@ def class_leverages(
     ``rough`` ones, by which models are compared, are of the rows that count most, and in single precision where that is
     right to some 1e-3.
     """
-    variance, asked = space.variance(), np.arange(len(P))[rows]
+    variance, spread, asked = space.variance(), space.spread(), np.arange(len(P))[rows]
     dtype = np.float32 if rough and float(variance.mean()) <= SINGLE else np.float64
     D, h = space.w[:, None] * P * (1.0 - P), np.zeros((len(asked), P.shape[1]))
     for c in range(P.shape[1]):
-        r = counting(D[:, c], variance, rough)
-        moved = _moved(P[asked, c] - Y[asked, c], variance[asked])
+        r = counting(D[:, c], spread, rough)
+        moved = _moved(P[asked, c] - Y[asked, c], spread[asked], D[:, c])
         i = asked[moved]
         V = space.K[i[:, None], r].astype(dtype, copy=False)
         V += V.dtype.type(space.constant)
@@ -154,7 +161,6 @@ def feature_leverages(
     design: np.ndarray,
     w: np.ndarray,
     penalty: np.ndarray,
-    variance: np.ndarray,
     P: np.ndarray,
     Y: np.ndarray,
     index: np.ndarray,
@@ -163,14 +169,15 @@ def feature_leverages(
 ) -> np.ndarray:
     """The same from features, of which there are fewer than rows; rough ones."""
     h, white = np.zeros((len(index), P.shape[1])), design.astype(dtype, copy=False)
+    spread = (design - design.mean(axis=0)) ** 2 @ (1.0 / np.where(penalty > 0, penalty, np.inf))
 
     def of_class(c: int) -> None:
         d = w * P[:, c] * (1.0 - P[:, c])
-        r = counting(d, variance, True)
+        r = counting(d, spread, True)
         Z = design[r] * np.sqrt(d[r])[:, None]
         H = Z.T @ Z
         H[np.diag_indices_from(H)] += penalty
-        moved = _moved(P[index, c] - Y[index, c], variance[index])
+        moved = _moved(P[index, c] - Y[index, c], spread[index], d)
         V = white[index[moved]]
         solve_lower_transposed(factored(H).astype(dtype, copy=False), V)
         h[moved, c] = np.einsum("ij,ij->i", V, V)
@@ -179,15 +186,17 @@ def feature_leverages(
     return h
 
 
-def counting(d: np.ndarray, variance: np.ndarray, rough: bool) -> np.ndarray:
+def counting(d: np.ndarray, spread: np.ndarray, rough: bool) -> np.ndarray:
     """Rows whose curvature counts: those that bend the loss, and all but a share of the whole in any case."""
     sharp, sure = (SHARP, SURE) if rough else (SHARP / 2, SURE / 2)
     order = np.argsort(d, kind="stable")
     sums = np.cumsum(d[order])
-    counts = d * variance > sharp
+    counts = d * spread > sharp
     counts[order[int(np.searchsorted(sums, sure * sums[-1])) :]] = True
     return np.flatnonzero(counts)
 
 
-def _moved(pull: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    return np.flatnonzero(np.abs(pull) * variance > MOVED)
+def _moved(pull: np.ndarray, spread: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """Rows whose score moves when they leave: leverages are no larger than of what varies, and of the constant."""
+    of_constant = 1.0 / max(float(d.sum()), np.finfo(float).tiny)
+    return np.flatnonzero(np.abs(pull) * (spread + of_constant) > MOVED)

@@ -21,7 +21,7 @@ from scipy.linalg import lapack
 from ulmus._blas import cholesky_in_place, mirror_upper, solve_factored
 from ulmus.solvers.descent import Minimum, minimise
 from ulmus.solvers.log_few import FewRows
-from ulmus.solvers.log_joint import MOST_ROWS, JointInverse, Space, class_leverages, joint_flops
+from ulmus.solvers.log_joint import MOST_ROWS, SINGLE, JointInverse, Space, class_leverages, joint_flops
 from ulmus.solvers.log_leave_out import leave_out_each, leave_out_scores
 from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, second_derivative, targets
 from ulmus.solvers.log_metric import DENSE, DenseMetric, factored
@@ -33,6 +33,8 @@ FLOOR = 0.02
 MEMORY_FLOPS = 20
 #: Passes that a metric of all classes together may cost.
 JOINT_PASSES = 40.0
+#: What may be left of the objective while products are in single precision.
+COARSE = 1e-6
 #: The least curvature where rows are left out: there, it is wanted as it is.
 LEAST = 1e-10
 #: What is added to the diagonal of every kernel matrix, in units of its largest entry.
@@ -89,6 +91,7 @@ class KernelObjective:
         self.diagonal = own + jitter * max(float(np.abs(own).max()), np.finfo(float).tiny)
         self.jitter, self.fresh = 0.0, True
         self.joint: JointInverse | None = None
+        self.single: np.ndarray | None = None
         self.may_join = self.m > 1 and offset is None and self.n <= MOST_ROWS  # offsets leave little to do
         self._at: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -157,6 +160,8 @@ class KernelObjective:
             return False
         space = self.space()
         kept = space.bending(P)
+        if kept is None:
+            return False
         cost = joint_flops(kept) / (self.n**2 * (MEMORY_FLOPS + 6.0 * self.m))
         if cost > JOINT_PASSES:
             return False
@@ -199,13 +204,33 @@ class KernelObjective:
         return np.vstack([delta, b, rhs - b - self.ridge * delta / self.wd[:, None]])
 
     def _joint_direction(self, joint: JointInverse, g: np.ndarray) -> np.ndarray:
-        """``(z − S(Kz + t g_b))/λ``, and the intercepts, t what they add to the kernel; all in scores of mean 0."""
-        z, Kz = g[: self.n], self.K @ g[: self.n]
-        U = Kz - Kz.mean(axis=1, keepdims=True) + self.constant * g[self.n]
+        """``δ = (z − S(Kz + t g_b))/λ``, and the intercepts, t what they add to the kernel; all in scores of mean 0."""
+        z, U = g[: self.n], self._product(g[: self.n])
+        U += self.constant * g[self.n] - U.mean(axis=1, keepdims=True)
         Z = joint.solve(U)
         Z -= Z.mean(axis=1, keepdims=True)
-        b = self.constant * (g[self.n] - Z.sum(axis=0))
-        return np.vstack([z - Z, b - b.mean(), Kz - self.K @ Z]) / self.ridge
+        b, rest = self.constant * (g[self.n] - Z.sum(axis=0)), z - Z
+        return np.vstack([rest, b - b.mean(), self._product(rest)]) / self.ridge
+
+    def _product(self, Z: np.ndarray) -> np.ndarray:
+        """``KZ``, in single precision where that is wanted; a product from the left is the quicker one."""
+        K = self.K if self.single is None else self.single
+        return (np.ascontiguousarray(Z.T, K.dtype) @ K).T.astype(np.float64)
+
+    def coarsened(self) -> bool:
+        """Let products be in single precision from now on; whether that is enough for the variances of scores."""
+        if not self.may_join or float(self.diagonal.mean()) > SINGLE * self.ridge:
+            return False
+        self.single = self.K.astype(np.float32)
+        return True
+
+    def refined(self, v: np.ndarray) -> np.ndarray:
+        """Products are in double precision from now on; the vector with its image in it."""
+        if self.single is None:
+            return v
+        self.single = None
+        self.space()
+        return np.vstack([v[: self.n + 1], self._product(v[: self.n])])
 
     def leverages(self, F: np.ndarray, first: int = 0, rough: bool = False) -> np.ndarray:
         """``φᵀ(ΦᵀWD_cΦ + λI)⁻¹φ``, ``d_c = p_c(1 − p_c)``, at scores F: ``[row, class]``, from a row on."""
@@ -279,7 +304,7 @@ def fit_kernel_softmax(
     v = objective.start()
     if begun is not None:
         v = np.vstack([begun.alpha, begun.intercept, K @ begun.alpha])
-    found: Minimum = minimise(objective, v, tol=tol, max_passes=max_passes)
+    found = _minimum(objective, v, tol, max_passes)
     warn_unfinished(found, C)
     n, b = objective.n, found.v[objective.n]
     if objective.jitter:
@@ -304,6 +329,19 @@ def fit_kernel_softmax(
         *(found.v[:n].copy(), b, found.F, found.value, found.gap, found.converged, found.n_passes, left_out),
         n_metrics=found.n_metrics,
     )
+
+
+def _minimum(objective: KernelObjective, v: np.ndarray, tol: float, max_passes: int) -> Minimum:
+    """Descend, with products in single precision until little is left."""
+    if not objective.coarsened():
+        return minimise(objective, v, tol=tol, max_passes=max_passes)
+    near = minimise(objective, v, tol=max(tol, COARSE), max_passes=max_passes)
+    if tol >= COARSE:
+        return near
+    v = objective.refined(near.v)
+    found = minimise(objective, v, tol=tol, max_passes=max_passes, fresh=objective.joint is None)
+    passes, metrics = (getattr(near, name) + getattr(found, name) for name in ("n_passes", "n_metrics"))
+    return replace(found, n_passes=passes, n_metrics=metrics)
 
 
 def fit_few_rows(

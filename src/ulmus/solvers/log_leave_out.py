@@ -61,14 +61,16 @@ def left_out(
     *,
     refits: int = 0,
     rough: bool = False,
+    counting: bool = False,
     few: FewRows | None = None,
 ) -> np.ndarray:
     """Scores of rows (of all, or of those asked for) by the models without them.
 
     A row goes with its ``unit`` of weight (one copy), as in the path of ridge regression; offsets are taken as they
     are. So many rows as ``refits``, those that move most, are really left out. ``rough`` ones, by which models are
-    compared, have leverages in single precision where that is enough (:data:`ulmus.solvers.path.SINGLE_REACH`), of the
-    rows that count for a class. ``few`` is the same problem with the kernel between its rows.
+    compared, have leverages in single precision where that is enough (:data:`ulmus.solvers.path.SINGLE_REACH`). Of many
+    classes those rows may do that are ``counting`` for each (:func:`ulmus.solvers.log_joint.counting`). ``few`` is the
+    same problem with the kernel between its rows.
     """
     objective = FeatureObjective(problem)
     index = np.arange(len(problem.rows)) if rows is None else np.asarray(rows)
@@ -78,7 +80,7 @@ def left_out(
     dtype = np.float32 if rough and _is_single(objective, u) else np.float64
     if way is not _each:
         out = way(objective, solution.F, index, u[index], dtype)
-    elif few is not None or (rough and isinstance(problem.features, Precomputed) and problem.whitening is None):
+    elif few is not None or (counting and isinstance(problem.features, Precomputed) and problem.whitening is None):
         out = _of_counting(objective, solution.F, index, u[index], dtype, few)
     else:
         out = _each(objective, solution.F, index, u[index], dtype)
@@ -165,7 +167,7 @@ def _of_counting(
     else:
         design = objective.design(slice(None))
         most = design[:, : objective.L] ** 2 @ (1.0 / objective.penalty[: objective.L])
-        h = feature_leverages(design, objective.w, objective.penalty, most, P, Y, index, dtype, objective.problem.n_jobs)
+        h = feature_leverages(design, objective.w, objective.penalty, P, Y, index, dtype, objective.problem.n_jobs)
     return leave_out_each(F[index], P[index] - Y[index], P[index], h, u, most[index])
 
 

@@ -24,7 +24,7 @@ from ulmus.solvers.log_kernel import DualLogSolution, fit_few_rows, fit_kernel_s
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 from ulmus.tuning.log_held import BEHIND, around, log_held_sets, path_of
-from ulmus.tuning.log_loss import PATIENCE, LogTrial, best_trial, criterion_of, log_path, path, weights_of
+from ulmus.tuning.log_loss import MANY_CLASSES, Care, LogTrial, best_trial, criterion_of, log_path, path, weights_of
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.surface import Trial
 
@@ -39,12 +39,14 @@ KERNEL_ROWS = 1_000
 WIDTH_ROWS, WIDTH_FEATURES = 1_000, 250
 WIDTH_STEPS, MAX_WIDTHS, CLEARLY = (4.0, 2.0), 4, 0.01
 #: Widths within this factor are one; a width whose first C is worse than the best by this factor has no further.
-SAME_WIDTH, HOPELESS = 1.25, 1.15
+SAME_WIDTH, HOPELESS = 1.25, 1.1
+#: The C of a width is left behind where the loss has risen by this share.
+WIDTH_PATIENCE = 0.005
 #: Of two penalties that differ by less than this share of the loss, the stronger one is taken.
 STEADIER = 0.01
 #: Condition numbers of kernel matrices up to which passes that square nothing keep their digits without whitened rows.
 UNSQUARED = 1e12
-#: What may be left of the objective of models that are scored, and of those that tell a width.
+#: What may be left of the objective of models that are scored, and of those of many classes that tell a width.
 TRIAL_TOLERANCE, WIDTH_TOLERANCE = 1e-4, 1e-3
 #: What may be left of the objective of a model that is kept: scores are then right to some 1e-6.
 TOLERANCE = 1e-13
@@ -52,20 +54,21 @@ TOLERANCE = 1e-13
 
 @dataclass(frozen=True)
 class PenaltyChoice:
-    """The C, its loss on rows left out, all that were tried, and where a fit may begin (:func:`weights_of`)."""
+    """The C, its loss on rows left out, and all that were tried; where a fit may begin (:func:`weights_of`), and scores."""
 
     C: float
     loss: float
     tried: tuple[np.ndarray, np.ndarray]
     n_rows: int
     start: Any = None
+    scores: np.ndarray | None = None
 
     @classmethod
-    def of(cls, trials: list[Any], n_rows: int, start: Any = None) -> "PenaltyChoice":
+    def of(cls, trials: list[Any], n_rows: int, start: Any = None, scores: np.ndarray | None = None) -> "PenaltyChoice":
         """The best of some trials."""
         best, order = trials[best_trial(trials, STEADIER)], np.argsort([trial.C for trial in trials])
         C, loss = (np.array([getattr(trials[i], name) for i in order]) for name in ("C", "loss"))
-        return cls(best.C, best.loss, (C, loss), n_rows, start)
+        return cls(best.C, best.loss, (C, loss), n_rows, start, scores)
 
 
 def posed_in_double(features: Any, rows: Rows, C: float, fit_intercept: bool, n_jobs: int | None) -> LogProblem:
@@ -97,9 +100,8 @@ def unkept(features: Any, rows: Rows, C: float, fit_intercept: bool, n_jobs: int
     return LogProblem(summed, rows, C, fit_intercept, n_jobs=n_jobs, whitening=R, squared=squared)
 
 
-def fit_closely(problem: LogProblem, start: Any) -> LogSolution:
+def fit_closely(problem: LogProblem, few: FewRows | None, start: Any) -> LogSolution:
     """The model that is kept, from a ``start`` by :func:`weights_of` of a model on the same rows."""
-    few = FewRows.of(problem)
     if few is None:
         return fit_softmax(problem, start=start, tol=TOLERANCE)
     return on_features(few, fit_few_rows(few, tol=TOLERANCE, begun=start))
@@ -115,25 +117,24 @@ def choose_C(
     fit_intercept: bool,
     n_jobs: int | None,
     behind: int = BEHIND,
-    hopeless: float = np.inf,
-    tol: float = TRIAL_TOLERANCE,
+    care: Care = Care(),
 ) -> PenaltyChoice:
     """The C of a model on these features, sought near another; rows that have folds are scored fold by fold.
 
-    The path of rows that leave one by one begins this many steps below that one; a loss that is ``hopeless`` ends it.
+    The path of rows that leave one by one begins this many steps below that one, and is followed with this ``care``.
     """
     L = features.n_features_out
     most = min(MOST, KEPT_BYTES // (8 * L))
     rows = gathered(rows)  # copies are a weight, so that both lead the same way
     if rows.fold is None and is_few(len(rows), L, rows.T.shape[1]):
-        most, behind = KERNEL_ROWS, min(behind, 1)
+        most, behind = KERNEL_ROWS, 0
     index, some = (None, rows) if len(rows) <= most else distinct_sample(rows, most, rng)
     problem = posed_in_double(features, some, near_C, fit_intercept, n_jobs)
     with quietly():
         if some.fold is None and len(some) <= LEFT_OUT:
-            if L > 2 * GLANCE and FewRows.of(problem) is None:
-                near_C, behind = _best_C(_first_features(problem, GLANCE), near_C, criterion, behind, tol=tol), 0
-            trials: list[Any] = _left_out_path(problem, near_C, criterion, behind, hopeless, tol)
+            if L > 2 * GLANCE and not is_few(len(some), L, some.T.shape[1]):
+                near_C, behind = _best_C(_first_features(problem, GLANCE), near_C, criterion, behind, care), 0
+            trials: list[Any] = _left_out_path(problem, near_C, criterion, behind, care)
             solution = trials[best_trial(trials, STEADIER)].solution
         else:
             seed = int(rng.randint(2**31 - 1))
@@ -143,31 +144,18 @@ def choose_C(
     start = weights_of(solution, fit_intercept)
     if isinstance(start, DualLogSolution) and index is not None:
         start = start.among(len(rows), index)
-    return PenaltyChoice.of(trials, len(some), start)
+    return PenaltyChoice.of(trials, len(some), start, solution.F)
 
 
-def _left_out_path(
-    problem: LogProblem,
-    near_C: float,
-    criterion: str,
-    behind: int,
-    hopeless: float = np.inf,
-    tol: float = TRIAL_TOLERANCE,
-) -> list[LogTrial]:
+def _left_out_path(problem: LogProblem, near_C: float, criterion: str, behind: int, care: Care) -> list[LogTrial]:
     """Trials of C about this one, scored by rows that are left out one by one."""
-
-    def run(C: Sequence[float], begun: LogTrial | None) -> list[LogTrial]:
-        if begun is not None and begun.loss > hopeless:
-            return []
-        lowest = hopeless / (1 + PATIENCE)
-        return log_path(problem, C, criterion=criterion, tol=tol, begun=begun, lowest=lowest)
-
-    trials: list[LogTrial] = around(run, near_C, behind=behind)
+    run = partial(log_path, problem, criterion=criterion, care=care)
+    trials: list[LogTrial] = around(lambda C, begun: run(C, begun=begun), near_C, behind=behind)
     return trials
 
 
-def _best_C(problem: LogProblem, near_C: float, criterion: str, behind: int, tol: float) -> float:
-    trials = _left_out_path(problem, near_C, criterion, behind, tol=tol)
+def _best_C(problem: LogProblem, near_C: float, criterion: str, behind: int, care: Care) -> float:
+    trials = _left_out_path(problem, near_C, criterion, behind, care)
     return float(trials[best_trial(trials, STEADIER)].C)
 
 
@@ -197,7 +185,8 @@ def choose_width(
     some = gathered(rows)
     some = some if len(some) <= WIDTH_ROWS else distinct_sample(some, WIDTH_ROWS, rng)[1]
     few, tried = min(size, WIDTH_FEATURES), dict[float, PenaltyChoice]()
-    how: dict[str, Any] = {"fit_intercept": fit_intercept, "n_jobs": n_jobs, "tol": WIDTH_TOLERANCE}
+    how: dict[str, Any] = {"fit_intercept": fit_intercept, "n_jobs": n_jobs}
+    care = Care(WIDTH_TOLERANCE if rows.T.shape[1] >= MANY_CLASSES else TRIAL_TOLERANCE, WIDTH_PATIENCE)
 
     def near(width: float) -> float:
         """A width that was tried already, if one is the same."""
@@ -208,17 +197,24 @@ def choose_width(
             with quietly():
                 features = map_of(width, few, some)
             best = min(tried, key=lambda w: tried[w].loss, default=None)
-            if best is None:
-                about: dict[str, Any] = {"near_C": near_C}
-            else:  # a flat kernel is its width times a linear one, and C the other factor
-                about = {"near_C": tried[best].C * best / width, "behind": 0, "hopeless": HOPELESS * tried[best].loss}
-            tried[width] = choose_C(features, some, criterion=criterion, rng=rng, **about, **how)
+            about, behind, enough, scores = near_C, BEHIND, np.inf, None
+            if best is not None:  # a flat kernel is its width times a linear one, and C the other factor
+                about, behind, scores = tried[best].C * best / width, 0, tried[best].scores
+                enough = HOPELESS * tried[best].loss
+            close = replace(care, hopeless=enough, scores=scores)
+            tried[width] = choose_C(features, some, about, criterion, rng, behind=behind, care=close, **how)
         return tried[width].loss
+
+    def beyond(width: float) -> bool:
+        """Whether a width nearer to the best one was clearly worse already."""
+        low, high = sorted((here, width))
+        return width not in tried and any(low < w < high and (1 - CLEARLY) * loss(w) > loss(here) for w in tried)
 
     here = min(dict.fromkeys(widths), key=loss)
     for step in WIDTH_STEPS:
         for _ in range(MAX_WIDTHS):
-            best = min((near(here / step), near(here * step)), key=loss)
+            asked = [w for w in (near(here / step), near(here * step)) if not beyond(w)]
+            best = min(asked, key=loss, default=here)
             if loss(best) > (1 - CLEARLY) * loss(here):
                 break
             here = best
@@ -271,7 +267,7 @@ def choose_kernel_C(
         return LogTrial(C, criterion_of(criterion, rows.T[tested], P[tested], weight[tested]), found, P)
 
     with quietly():
-        return PenaltyChoice.of(around(partial(path, trial), near_C, behind=1), len(rows))
+        return PenaltyChoice.of(around(partial(path, trial), near_C, behind=0), len(rows))
 
 
 def fit_exact(

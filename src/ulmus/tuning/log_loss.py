@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
+from ulmus._blas import solve_factored
 from ulmus.solvers.log_few import FewRows
 from ulmus.solvers.log_kernel import DualLogSolution, fit_few_rows
 from ulmus.solvers.log_leave_out import left_out
+from ulmus.solvers.log_metric import factored
 from ulmus.solvers.log_loss import class_proportions, frequencies, losses, targets
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 
@@ -18,6 +20,10 @@ CRITERIA = ("log_loss", "error", "auc", "balanced")
 FLOORED = "floored"
 #: A further C is tried while the criterion has not risen by this share above its lowest.
 PATIENCE = 0.02
+#: Classes from which on rows that count for each are few.
+MANY_CLASSES = 8
+#: Weights of a ridge regression of scores have the penalty of the log loss times this: the square is more curved.
+STIFF = 10.0
 #: Criteria that differ by less than this share are equal.
 FLAT = 1e-3
 #: Log losses are equal, too, where those of all rows held out differ by less than this in all, in nats.
@@ -75,19 +81,29 @@ class LogTrial:
     left_out: np.ndarray
 
 
-def path(
-    trial: Callable[[float, Any], Any], C: Sequence[float], begun: Any = None, lowest: float = np.inf
-) -> list[Any]:
-    """Trials of every C in turn, each begun where the last (or the one ``begun``) ended, until one is clearly worse.
+@dataclass(frozen=True)
+class Care:
+    """What may be left of the objective on a path; by which share losses may rise on it, and how large they may be.
 
-    ``lowest`` is what is known without them.
+    ``scores`` are those of a model on other features, near which it begins.
     """
-    trials, lowest = list[Any](), lowest if begun is None else min(lowest, begun.loss)
+
+    tol: float = 1e-4
+    patience: float = PATIENCE
+    hopeless: float = np.inf
+    scores: np.ndarray | None = None
+
+
+def path(trial: Callable[[float, Any], Any], C: Sequence[float], begun: Any = None, care: Care = Care()) -> list[Any]:
+    """Trials of every C in turn, each begun where the last (or the one ``begun``) ended, until one is clearly worse."""
+    trials, lowest = list[Any](), np.inf if begun is None else begun.loss
+    if lowest < np.inf and lowest > care.hopeless:
+        return trials
     for each in C:
         begun = trial(each, begun)
         trials.append(begun)
         lowest = min(lowest, begun.loss)
-        if begun.loss > (1 + PATIENCE) * lowest:
+        if begun.loss > min((1 + care.patience) * lowest, care.hopeless):
             break
     return trials
 
@@ -97,9 +113,8 @@ def log_path(
     C: Sequence[float],
     *,
     criterion: str = "log_loss",
-    tol: float = 1e-4,
+    care: Care = Care(),
     begun: LogTrial | None = None,
-    lowest: float = np.inf,
 ) -> list[LogTrial]:
     """The path of models on features, scored by approximate leave-one-out."""
     index, few = np.arange(len(problem.rows)), FewRows.of(problem)  # a path has one kernel
@@ -107,18 +122,19 @@ def log_path(
     def dual(C: float, begun: LogTrial | None) -> LogTrial:
         assert few is not None
         before = None if begun is None else begun.solution
-        solution = fit_few_rows(few.at(C), tol=tol, begun=before, leave_one_out=True)
+        solution = fit_few_rows(few.at(C), tol=care.tol, begun=before, leave_one_out=True)
         F = solution.left_out
         assert F is not None
         return LogTrial(C, criterion_of(criterion, problem.rows.T, F, problem.weight), solution, F)
 
     def trial(C: float, begun: LogTrial | None) -> LogTrial:
         here = replace(problem, C=C)
-        solution = fit_softmax(here, **({} if begun is None else _beginning(begun.solution, problem)), tol=tol)
-        F = left_out(here, solution, index, rough=True)
+        start = {} if care.scores is None else {"start": weights_for(care.scores, here)}
+        solution = fit_softmax(here, **(start if begun is None else _beginning(begun.solution, problem)), tol=care.tol)
+        F = left_out(here, solution, index, rough=True, counting=problem.rows.T.shape[1] >= MANY_CLASSES)
         return LogTrial(C, criterion_of(criterion, problem.rows.T, F, problem.weight), solution, F)
 
-    return path(trial if few is None else dual, C, begun, lowest)
+    return path(trial if few is None else dual, C, begun, care)
 
 
 @dataclass(frozen=True)
@@ -178,6 +194,15 @@ def held_path(
 
 def _beginning(solution: LogSolution, problem: LogProblem) -> dict[str, Any]:
     return {"start": weights_of(solution, problem.fit_intercept), "gram": solution.gram}
+
+
+def weights_for(F: np.ndarray, problem: LogProblem) -> np.ndarray:
+    """``[β; b]`` of few features whose scores are near these, by ridge regression."""
+    Phi, b = problem.rows.X, np.average(F, axis=0, weights=problem.weight)
+    G = Phi.T @ Phi
+    G[np.diag_indices_from(G)] += STIFF / problem.C
+    beta = solve_factored(factored(G), Phi.T @ (F - b if problem.fit_intercept else F))
+    return np.vstack([beta, b]) if problem.fit_intercept else np.ascontiguousarray(beta)
 
 
 def best_trial(trials: Sequence[Any], flat: float = FLAT) -> int:
