@@ -34,12 +34,8 @@ class FewRows:
         """None where rows are many, classes are two, or the Hessian itself is small."""
         n, L, m = len(problem.rows), problem.features.n_features_out, problem.rows.T.shape[1]
         plain = problem.whitening is None and problem.scale is None and problem.offset is None
-        if not (
-            is_few(n, L, m)
-            and plain
-            and isinstance(problem.features, Precomputed)
-            and problem.rows.X.dtype == np.float64
-        ):
+        at_hand = isinstance(problem.features, Precomputed) and problem.rows.X.dtype == np.float64
+        if not (plain and at_hand and is_few(n, L, m)):
             return None
         return cls(problem, times_own_transpose(problem.rows.X))
 

@@ -1,13 +1,15 @@
 r"""The curvature of a log loss in the space of a kernel between few rows, classes and all.
 
-The Hessian of :math:`\sum_iw_i\ell(\phi_i\beta) + \frac\lambda2\|\beta\|^2` is :math:`\Phi^TA\Phi + \lambda I`, A the matrices
-:math:`w_i(\operatorname{diag}p_i - p_ip_i^T)` of the rows, and with :math:`K = \Phi\Phi^T`, the same for every class,
+The Hessian of :math:`\sum_iw_i\ell(\phi_i\beta) + \frac\lambda2\|\beta\|^2` is :math:`\Phi^TA\Phi + \lambda I`, A the
+matrices :math:`w_i(\operatorname{diag}p_i - p_ip_i^T)` of the rows, and with :math:`K = \Phi\Phi^T`, the same for every
+class,
 
 .. math:: \lambda(\Phi^TA\Phi + \lambda I)^{-1} = I - \Phi^TS\,\Phi,\qquad S = (K + \lambda A^{-1})^{-1}.
 
 Of :math:`A^{-1}` what couples the classes is of rank one for a row: with :math:`s_i = \sum_cp_{ic}` it is
-:math:`\operatorname{diag}(1/w_ip_i) + 11^T/w_i(1 - s_i)`. So, as in Laplace's approximation of Gaussian processes (C. E.
-Rasmussen and C. K. I. Williams, 2006, section 3.5), with :math:`E_c = (K + \lambda\operatorname{diag}(1/wp_c))^{-1}`,
+:math:`\operatorname{diag}(1/w_ip_i) + 11^T/w_i(1 - s_i)`. So, as in Laplace's approximation of Gaussian processes
+(C. E. Rasmussen and C. K. I. Williams, 2006, section 3.5), with
+:math:`E_c = (K + \lambda\operatorname{diag}(1/wp_c))^{-1}`,
 
 .. math:: Sz = e - Eu,\qquad e = Ez,\qquad
    \Bigl(\operatorname{diag}(w(1 - s)/\lambda) + \textstyle\sum_cE_c\Bigr)u = \sum_ce_c.
@@ -37,7 +39,7 @@ MOST_ROWS = 4_000
 #: What a weight, a probability and a prior variance come to below which a row bends nothing in a metric.
 DULL = 1.0
 #: The same for leverages; rows that have together more than this share of a class's curvature count in any case.
-SHARP, SURE = 0.03, 0.01
+SHARP, SURE = 0.01, 0.005
 #: Scores that move by less than this when a row leaves are left where they are.
 MOVED = 0.01
 #: Prior variances of scores up to which leverages may be computed in single precision.
@@ -79,7 +81,7 @@ class Space:
         return A
 
     def bending(self, P: np.ndarray) -> np.ndarray | None:
-        """Which p of which rows bend the loss, ``[row, class]``; None where those of a class are less than half of it."""
+        """Which p of which rows bend the loss, ``[row, class]``; None where they are less than half of a class."""
         kept = P * (self.w * self.spread())[:, None] > DULL
         return kept if (2 * (self.w @ (P * kept)) >= self.w @ P).all() else None
 
@@ -140,14 +142,13 @@ def class_leverages(
 ) -> np.ndarray:
     """``φᵀ(ΦᵀWD_cΦ + λI)⁻¹φ`` of these rows, ``[row, class]``; 0 where a score hardly moves when its row leaves.
 
-    ``rough`` ones, by which models are compared, are of the rows that count most, and in single precision where that is
-    right to some 1e-3.
+    ``rough`` ones, by which models are compared, are in single precision where that is right to some 1e-3.
     """
     variance, spread, asked = space.variance(), space.spread(), np.arange(len(P))[rows]
     dtype = np.float32 if rough and float(variance.mean()) <= SINGLE else np.float64
     D, h = space.w[:, None] * P * (1.0 - P), np.zeros((len(asked), P.shape[1]))
     for c in range(P.shape[1]):
-        r = counting(D[:, c], spread, rough)
+        r = counting(D[:, c], spread)
         moved = _moved(P[asked, c] - Y[asked, c], spread[asked], D[:, c])
         i = asked[moved]
         V = space.K[i[:, None], r].astype(dtype, copy=False)
@@ -167,13 +168,13 @@ def feature_leverages(
     dtype: Any,
     n_jobs: int | None,
 ) -> np.ndarray:
-    """The same from features, of which there are fewer than rows; rough ones."""
+    """The same from features, of which there are fewer than rows."""
     h, white = np.zeros((len(index), P.shape[1])), design.astype(dtype, copy=False)
     spread = (design - design.mean(axis=0)) ** 2 @ (1.0 / np.where(penalty > 0, penalty, np.inf))
 
     def of_class(c: int) -> None:
         d = w * P[:, c] * (1.0 - P[:, c])
-        r = counting(d, spread, True)
+        r = counting(d, spread)
         Z = design[r] * np.sqrt(d[r])[:, None]
         H = Z.T @ Z
         H[np.diag_indices_from(H)] += penalty
@@ -186,13 +187,12 @@ def feature_leverages(
     return h
 
 
-def counting(d: np.ndarray, spread: np.ndarray, rough: bool) -> np.ndarray:
+def counting(d: np.ndarray, spread: np.ndarray) -> np.ndarray:
     """Rows whose curvature counts: those that bend the loss, and all but a share of the whole in any case."""
-    sharp, sure = (SHARP, SURE) if rough else (SHARP / 2, SURE / 2)
     order = np.argsort(d, kind="stable")
     sums = np.cumsum(d[order])
-    counts = d * spread > sharp
-    counts[order[int(np.searchsorted(sums, sure * sums[-1])) :]] = True
+    counts = d * spread > SHARP
+    counts[order[int(np.searchsorted(sums, SURE * sums[-1])) :]] = True
     return np.flatnonzero(counts)
 
 

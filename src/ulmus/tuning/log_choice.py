@@ -24,7 +24,17 @@ from ulmus.solvers.log_kernel import DualLogSolution, fit_few_rows, fit_kernel_s
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 from ulmus.tuning.log_held import BEHIND, around, log_held_sets, path_of
-from ulmus.tuning.log_loss import MANY_CLASSES, Care, LogTrial, best_trial, criterion_of, log_path, path, weights_of
+from ulmus.tuning.log_loss import (
+    CARE,
+    MANY_CLASSES,
+    Care,
+    LogTrial,
+    best_trial,
+    criterion_of,
+    log_path,
+    path,
+    weights_of,
+)
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.surface import Trial
 
@@ -54,7 +64,7 @@ TOLERANCE = 1e-13
 
 @dataclass(frozen=True)
 class PenaltyChoice:
-    """The C, its loss on rows left out, and all that were tried; where a fit may begin (:func:`weights_of`), and scores."""
+    """The C, its loss on rows left out, all that were tried, where a fit may begin (:func:`weights_of`), and scores."""
 
     C: float
     loss: float
@@ -117,7 +127,7 @@ def choose_C(
     fit_intercept: bool,
     n_jobs: int | None,
     behind: int = BEHIND,
-    care: Care = Care(),
+    care: Care = CARE,
 ) -> PenaltyChoice:
     """The C of a model on these features, sought near another; rows that have folds are scored fold by fold.
 

@@ -11,8 +11,8 @@ from ulmus._blas import solve_factored
 from ulmus.solvers.log_few import FewRows
 from ulmus.solvers.log_kernel import DualLogSolution, fit_few_rows
 from ulmus.solvers.log_leave_out import left_out
-from ulmus.solvers.log_metric import factored
 from ulmus.solvers.log_loss import class_proportions, frequencies, losses, targets
+from ulmus.solvers.log_metric import factored
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 
 CRITERIA = ("log_loss", "error", "auc", "balanced")
@@ -94,10 +94,14 @@ class Care:
     scores: np.ndarray | None = None
 
 
-def path(trial: Callable[[float, Any], Any], C: Sequence[float], begun: Any = None, care: Care = Care()) -> list[Any]:
+#: That of the C of a model that is kept.
+CARE = Care()
+
+
+def path(trial: Callable[[float, Any], Any], C: Sequence[float], begun: Any = None, care: Care = CARE) -> list[Any]:
     """Trials of every C in turn, each begun where the last (or the one ``begun``) ended, until one is clearly worse."""
     trials, lowest = list[Any](), np.inf if begun is None else begun.loss
-    if lowest < np.inf and lowest > care.hopeless:
+    if begun is not None and begun.loss > care.hopeless:
         return trials
     for each in C:
         begun = trial(each, begun)
@@ -113,7 +117,7 @@ def log_path(
     C: Sequence[float],
     *,
     criterion: str = "log_loss",
-    care: Care = Care(),
+    care: Care = CARE,
     begun: LogTrial | None = None,
 ) -> list[LogTrial]:
     """The path of models on features, scored by approximate leave-one-out."""
