@@ -116,7 +116,7 @@ def test_few_rows_are_refused_where_the_kernel_between_them_is_no_gain():
     X, y = labelled(150, 9)
     Phi = NystromMap(120, gamma=0.3, random_state=0).fit(X).transform(X)
     T = codes(y, 9)
-    assert FewRows.of(LogProblem.of(Phi[:, :60], T, 1.0)) is None  # more than two rows a feature
+    assert FewRows.of(LogProblem.of(Phi[:, :60], T, 1.0)) is None  # more than three rows for two features
     assert FewRows.of(LogProblem.of(Phi, codes(y % 2, 2), 1.0)) is None  # the Hessian is one matrix
     assert FewRows.of(LogProblem.of(Phi, T, 1.0, offset=np.zeros(T.shape))) is None
     assert FewRows.of(LogProblem.of(Phi * 1e80, T, 1.0)) is None  # columns were scaled
@@ -216,7 +216,7 @@ class Surface:
     def __init__(self, best):
         self.best, self.asked = best, []
 
-    def choose_C(self, features, rows, near_C, criterion, rng, *, care, **more):
+    def choose_C(self, features, rows, **more):
         self.asked.append(features)
         loss = 1 + 0.1 * np.log2(features / self.best) ** 2
         return PenaltyChoice(16.0 / features, loss, (np.ones(1), np.ones(1)), len(rows), scores=np.zeros((1, 9)))
@@ -227,7 +227,7 @@ def test_the_search_for_a_width_ends_near_the_best_and_asks_for_none_twice(best,
     surface = Surface(best)
     monkeypatch.setattr(log_choice, "choose_C", surface.choose_C)
     X, y = labelled(50, 9)
-    how = {"size": 20, "fit_intercept": True, "n_jobs": 1}
+    how = {"size": 20, "flat": True, "fit_intercept": True, "n_jobs": 1}
     width, C, trials = choose_width(
         lambda width, size, rows: width,
         Rows(X, codes(y, 9)),

@@ -10,6 +10,7 @@ from ulmus.calibration import HeldOut, calibration_sample
 from ulmus.calibration.far import log_variance
 from ulmus.devices.tensors import HostView
 from ulmus.engine import Rows
+from ulmus.features.recipes import NystromFeatures
 from ulmus.features.sampling import gathered
 from ulmus.models._classification import refuse_memory
 from ulmus.models.choice import Choice, Training
@@ -94,6 +95,7 @@ def with_log_width(model: Any, recipe: Any, plan: Choice, training: Training, si
     width, C, trials = choose_width(
         *(fitted, rows, (plan.width, recipe.start(rows, training.rng)), plan.C, criterion_in_use(model), training.rng),
         size=size,
+        flat=isinstance(recipe, NystromFeatures),
         fit_intercept=model._intercept,
         n_jobs=model.n_jobs,
     )

@@ -14,7 +14,7 @@ from ulmus.solvers.log_metric import DENSE
 from ulmus.solvers.softmax import LogProblem
 
 #: Rows, at most, and rows for each feature.
-MOST_ROWS, A_FEATURE = 2_000, 2.0
+MOST_ROWS, A_FEATURE = 2_000, 1.5
 
 
 def is_few(n: int, L: int, m: int) -> bool:

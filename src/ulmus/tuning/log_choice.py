@@ -184,41 +184,50 @@ def choose_width(
     rng: np.random.RandomState,
     *,
     size: int,
+    flat: bool,
     fit_intercept: bool,
     n_jobs: int | None,
 ) -> tuple[float, float, tuple[Trial, ...]]:
     """The width of the features near the best of these, a C that is good with it, and what was tried.
 
     Some rows with few features do; ``map_of(width, size, rows)`` is a fitted map. Steps are coarse first; a width that
-    is hardly better is none.
+    is hardly better is none. Of a kernel that is ``flat`` where its width is small C times the width stays what it is,
+    which tells where to look for C, and which widths need not be tried; nodes have no such rule.
     """
     some = gathered(rows)
     some = some if len(some) <= WIDTH_ROWS else distinct_sample(some, WIDTH_ROWS, rng)[1]
     few, tried = min(size, WIDTH_FEATURES), dict[float, PenaltyChoice]()
     how: dict[str, Any] = {"fit_intercept": fit_intercept, "n_jobs": n_jobs}
-    care = Care(WIDTH_TOLERANCE if rows.T.shape[1] >= MANY_CLASSES else TRIAL_TOLERANCE, WIDTH_PATIENCE)
+    tol = WIDTH_TOLERANCE if rows.T.shape[1] >= MANY_CLASSES else TRIAL_TOLERANCE
 
     def near(width: float) -> float:
         """A width that was tried already, if one is the same."""
-        return next((w for w in tried if max(w, width) <= SAME_WIDTH * min(w, width)), width)
+        same = SAME_WIDTH if flat else 1.0
+        return next((w for w in tried if max(w, width) <= same * min(w, width)), width)
+
+    def about(width: float) -> dict[str, Any]:
+        """The C to begin with, and how closely its path is followed."""
+        if not tried or not (flat or len(tried) >= len(widths)):
+            return {"near_C": near_C, "behind": 1 if tried else BEHIND, "care": Care(tol)}
+        centre = min(tried, key=lambda w: tried[w].loss)
+        best = tried[centre]
+        if not flat:
+            return {"near_C": best.C, "behind": 1, "care": Care(tol)}
+        care = Care(tol, WIDTH_PATIENCE, HOPELESS * best.loss, best.scores)
+        return {"near_C": best.C * centre / width, "behind": 0, "care": care}
 
     def loss(width: float) -> float:
         if width not in tried:
             with quietly():
                 features = map_of(width, few, some)
-            best = min(tried, key=lambda w: tried[w].loss, default=None)
-            about, behind, enough, scores = near_C, BEHIND, np.inf, None
-            if best is not None:  # a flat kernel is its width times a linear one, and C the other factor
-                about, behind, scores = tried[best].C * best / width, 0, tried[best].scores
-                enough = HOPELESS * tried[best].loss
-            close = replace(care, hopeless=enough, scores=scores)
-            tried[width] = choose_C(features, some, about, criterion, rng, behind=behind, care=close, **how)
+            tried[width] = choose_C(features, some, criterion=criterion, rng=rng, **about(width), **how)
         return tried[width].loss
 
     def beyond(width: float) -> bool:
         """Whether a width nearer to the best one was clearly worse already."""
         low, high = sorted((here, width))
-        return width not in tried and any(low < w < high and (1 - CLEARLY) * loss(w) > loss(here) for w in tried)
+        between = [w for w in tried if low < w < high]
+        return flat and width not in tried and any((1 - CLEARLY) * loss(w) > loss(here) for w in between)
 
     here = min(dict.fromkeys(widths), key=loss)
     for step in WIDTH_STEPS:
