@@ -7,8 +7,8 @@ from ulmus.features.preparation import PREPARATIONS
 #: What a search begins with, at least, where few rows and landmarks have seen nothing, and with which width: where all
 #: losses are those of a constant, there is no slope to climb.
 MANY_ROWS, MANY_LANDMARKS, NARROW = 4_000, 600, 4.0
-
-
+#: How much more than the best a smoother view may lose to be tried further, and where the metric goes on from leaves.
+REACH, REACH_IN_LEAVES = 1.05, 1.2
 #: Rows for a landmark of the first trials, of the metric's and of the last, at least, where labels are few; and
 #: landmarks that are never too many (for the last, twice as many).
 ROWS_EACH, FEWEST = (10, 8, 4), 50
@@ -37,6 +37,11 @@ class Budget:
     leaves: bool = False
     preparations: tuple[str, ...] = PREPARATIONS
     first_width: float = 1.0
+
+    @property
+    def reach(self) -> float:
+        """How many times the lowest loss of few rows a smoother view may have to be tried further."""
+        return REACH_IN_LEAVES if self.leaves else REACH
 
     def of_labels(self, n_rows: int) -> "Budget":
         """The same for labels of this many rows: metrics of many landmarks follow the noise of few labels."""

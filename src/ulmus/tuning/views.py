@@ -45,8 +45,8 @@ from ulmus.tuning.scorer import Trial
 KERNELS = ("laplacian_l1", "matern32")
 #: Width, in units of the heuristic one, at which the L1-Laplacian is as good as 1 - gamma sum |x_j - z_j|: additive.
 FLAT = 2.0**-6
-#: A view is tried further while its loss is below this many times the best: the additive one on the few rows of the
-#: first stage, smoother ones when each has a metric of few rows, and all of them on rows that no metric knows.
+#: A view is tried further while its loss is below this many times the best: the additive one on few rows, and all of
+#: them on rows that no metric knows.
 HOPEFUL = 1.05
 #: A metric that lowers the loss of few rows by this share is not compared with none on more of them.
 CLEARLY = 0.03
@@ -268,8 +268,8 @@ class ViewSearch:
         if few is not shown:
             glances = list(engine.ordered_map(glance, asked, self.n_jobs))
             self.trials += [trial for tried in glances for _, trial in tried]
-            if not self.budget.leaves:
-                asked = _hopeful([min(trial.best_loss for _, trial in tried) for tried in glances], HOPEFUL)
+            near = _hopeful([min(trial.best_loss for _, trial in tried) for tried in glances], self.budget.reach)
+            asked = [k for k in asked if k in near or (self.budget.leaves and k == len(KERNELS))]  # with the additive one
         found = list(engine.ordered_map(sharpest, asked, self.n_jobs))
         self.trials += [trial for _, climb in found for trial in climb.trials]
         sharp = [
