@@ -269,9 +269,7 @@ class ViewSearch:
             glances = list(engine.ordered_map(glance, asked, self.n_jobs))
             self.trials += [trial for tried in glances for _, trial in tried]
             near = _hopeful([min(trial.best_loss for _, trial in tried) for tried in glances], self.budget.reach)
-            asked = [
-                k for k in asked if k in near or (self.budget.leaves and k == len(KERNELS))
-            ]  # with the additive one
+            asked = [k for k in asked if k in near or (self.budget.leaves and k == len(KERNELS))]  # additive
         found = list(engine.ordered_map(sharpest, asked, self.n_jobs))
         self.trials += [trial for _, climb in found for trial in climb.trials]
         sharp = [
