@@ -102,9 +102,12 @@ CASES = {
 }
 
 
-def test_a_refit_that_breaks_off_anywhere_leaves_the_model_of_before():
+@pytest.mark.parametrize(
+    "names", [("regressor", "classifier by either loss"), pytest.param(tuple(CASES), marks=pytest.mark.slow)]
+)
+def test_a_refit_that_breaks_off_anywhere_leaves_the_model_of_before(names):
     tried, other = set(), FRAME[["x", "kind"]]
-    for model, y, n in CASES.values():
+    for model, y, n in map(CASES.get, names):
         again = partial(model.fit, other[:n], y[::-1][:n])
         places = functions_entered(again)
         expected = model.predict(other)
