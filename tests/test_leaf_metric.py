@@ -70,6 +70,20 @@ def test_a_log_model_whose_leaves_tell_far_more_needs_fewer_landmarks(monkeypatc
     assert search.saturated == by_log
 
 
+def test_leaves_whose_metric_is_refused_do_not_say_how_many_landmarks_there_are(monkeypatch):
+    """They lose more than landmarks in their own metric, and half of what these lose in that of leaves."""
+    X, _ = classification(4_000, classes=2)
+    blind = (np.arange(X.shape[1]) > 0).astype(float)
+    monkeypatch.setattr(LeafMetric, "search", lambda self, A: (blind, (0.2, 0.2)))
+    targets = OneVsAll(np.arange(2))
+    rows = Rows(X, targets.encode((X[:, 0] > 0).astype(int)))
+    budget = Budget(600, 80, 800, 100, rounds=1, final_landmarks=(100, 100), cuts=False, leaves=True)
+    given = (rows, targets, np.zeros(X.shape[1], bool), np.random.RandomState(0))
+    search = ViewSearch(*given, fit_intercept=False, budget=budget, by_log=True)
+    assert not np.array_equal(search.choose().metric, blind)
+    assert not search.saturated
+
+
 @pytest.mark.parametrize("helps", [True, False])
 def test_landmarks_take_the_metric_of_leaves_that_lose_more_where_it_helps_them(monkeypatch, helps):
     """Leaves of a sample are coarse: that landmarks lose less says nothing against their metric."""

@@ -149,8 +149,8 @@ class ViewSearch:
         given = view.kernel, factor, self.budget.metric_landmarks, self.n_jobs
         climb = self.search.through(A).climb(replace(some, X=through(some.X, A)), *given)
         self.trials += climb.trials
-        self.saturated = self.by_log and min(losses) < TOLD_BY_LEAVES * climb.best.best_loss
         better = min(*losses, climb.best.best_loss) <= known  # leaves of a sample are coarse
+        self.saturated = better and self.by_log and min(losses) < TOLD_BY_LEAVES * climb.best.best_loss
         return (replace(view, metric=A, gamma=climb.best.width), climb) if better else None
 
     def _found_nothing(self) -> bool:
