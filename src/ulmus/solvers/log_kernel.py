@@ -23,7 +23,7 @@ from ulmus.solvers.descent import Minimum, minimise
 from ulmus.solvers.log_few import FewRows
 from ulmus.solvers.log_joint import MOST_ROWS, SINGLE, JointInverse, Space, class_leverages, joint_flops
 from ulmus.solvers.log_leave_out import leave_out_each, leave_out_scores
-from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, second_derivative, targets
+from ulmus.solvers.log_loss import curvature, curved, log_odds, losses, proportions, second_derivative, targets
 from ulmus.solvers.log_metric import DENSE, DenseMetric, factored
 from ulmus.solvers.softmax import LogSolution, warn_unfinished
 
@@ -126,8 +126,7 @@ class KernelObjective:
         if self._at is None or self._at[0] is not F:  # a direction takes many products at one point
             self._at = F, proportions(F)
         P, U = self._at[1], self.image(d)
-        E = P * (1.0 - P) * U if self.m == 1 else P * (U - (P * U).sum(axis=1, keepdims=True))
-        return self._covector(E * self.w[:, None], d[: self.n]), U
+        return self._covector(curved(P, U) * self.w[:, None], d[: self.n]), U
 
     def inner(self, u: np.ndarray, v: np.ndarray) -> float:
         return self.ridge * float(np.vdot(u[: self.n], v[self.n + 1 :]))

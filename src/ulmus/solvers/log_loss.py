@@ -11,7 +11,10 @@ All is computed from differences of scores, so that nothing overflows, however s
 """
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit
+
+#: Classes from which on it does not matter in which order numbers lie.
+MANY_CLASSES = 64
 
 
 def targets(T: np.ndarray) -> np.ndarray:
@@ -21,12 +24,27 @@ def targets(T: np.ndarray) -> np.ndarray:
 
 def proportions(F: np.ndarray) -> np.ndarray:
     """``p``: of every class, or of the second of two."""
-    return expit(F) if F.shape[-1] == 1 else softmax(F, axis=-1)
+    return expit(F) if F.shape[-1] == 1 else softmax(F)
+
+
+def softmax(F: np.ndarray) -> np.ndarray:
+    """``e^f / Σ e^f`` of every row. Few classes lie one after the other, as sums of few numbers take their time."""
+    E = _apart(F)
+    E -= E.max(axis=0)
+    np.exp(E, out=E)
+    E /= E.sum(axis=0)
+    return np.moveaxis(E, 0, -1)
+
+
+def _apart(F: np.ndarray) -> np.ndarray:
+    """A copy ``[class, ..., row]``; few classes lie one after the other, many row by row."""
+    by_class = np.moveaxis(F, -1, 0)
+    return np.array(by_class, order="C" if F.shape[-1] < MANY_CLASSES else "K")
 
 
 def class_proportions(F: np.ndarray) -> np.ndarray:
     """``p`` of every class, also for two."""
-    return np.concatenate([expit(-F), expit(F)], axis=-1) if F.shape[-1] == 1 else softmax(F, axis=-1)
+    return np.concatenate([expit(-F), expit(F)], axis=-1) if F.shape[-1] == 1 else softmax(F)
 
 
 def losses(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
@@ -34,13 +52,24 @@ def losses(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
     if F.shape[-1] == 1:
         return (np.logaddexp(0.0, F) - Y * F)[..., 0]
     # shares add to 1, so a score may be measured from the largest
-    F = F - F.max(axis=-1, keepdims=True)
-    return np.log(np.exp(F).sum(axis=-1)) - (Y * F).sum(axis=-1)
+    F = _apart(F)
+    F -= F.max(axis=0)
+    ahead = (np.moveaxis(Y, -1, 0) * F).sum(axis=0)
+    return np.log(np.exp(F, out=F).sum(axis=0)) - ahead
 
 
 def curvature(P: np.ndarray) -> np.ndarray:
     """Trace of the second derivative: how unsure a row is."""
     return (P * (1.0 - P)).sum(axis=-1)
+
+
+def curved(P: np.ndarray, U: np.ndarray) -> np.ndarray:
+    """``(diag p − ppᵀ) u`` of every row."""
+    if P.shape[1] == 1:
+        return P * (1.0 - P) * U
+    E = P.T * U.T
+    E -= P.T * E.sum(axis=0)
+    return E.T
 
 
 def second_derivative(P: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ from ulmus._blas import solve_lower, solve_lower_transposed
 from ulmus.engine import FeatureMap, Precomputed, Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.solvers.descent import minimise
-from ulmus.solvers.log_loss import curvature, log_odds, losses, proportions, targets
+from ulmus.solvers.log_loss import curvature, curved, log_odds, losses, proportions, targets
 from ulmus.solvers.log_metric import DENSE, ClassMetric, DenseMetric, KroneckerMetric, class_curvature
 from ulmus.solvers.sampled_descent import minimise_by_sample
 
@@ -234,10 +234,7 @@ class FeatureObjective:
 
         def work(tile: slice, U: np.ndarray) -> np.ndarray:
             image[tile] = U
-            p = P[tile]
-            E = p * (1.0 - p) * U if self.m == 1 else p * (U - (p * U).sum(axis=1, keepdims=True))
-            E *= self.w[tile, None]
-            return E
+            return curved(P[tile], U) * self.w[tile, None]
 
         return self._sum(work, self.problem.rows, d) + self.penalty[:, None] * d, image
 
