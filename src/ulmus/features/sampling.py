@@ -223,16 +223,31 @@ def left_out_together(
     if len(T) > MOST_COMPARED:
         return one
     X = np.asarray(X) if hasattr(X, "rows_of_small_keys") else X
-    if weight is None and not _has_copies(X):
-        return None
     keys = row_keys(X, 0)
+    if weight is None and not _meet(keys):
+        return None
+    copy = _copies(X, T, keys, count)
+    return one if copy is None else np.asarray(np.bincount(copy, weight)[copy], dtype=np.float64)
+
+
+def _copies(X: Any, T: np.ndarray, keys: np.ndarray, count: np.ndarray) -> np.ndarray | None:
+    """The number of the row that each one is a copy of; None where equal rows are observations of their own."""
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     if meet_by_chance(X[first]):
-        return one
+        return None
     _, copy = np.unique(_keys_of_both(keys, T), return_inverse=True)
-    if not copies_agree(count, np.bincount(place, count)[place], np.bincount(copy, count)[copy]):
-        return one
-    return np.asarray(np.bincount(copy, weight)[copy], dtype=np.float64)
+    of_inputs, of_copies = (np.bincount(number, count)[number] for number in (place, copy))
+    return copy if copies_agree(count, of_inputs, of_copies) else None
+
+
+def are_observations(rows: Rows) -> bool:
+    """Whether there are rows with equal inputs, and they are observations of their own (:func:`left_out_together`)."""
+    unit = 1.0 if rows.unit is None else rows.unit
+    count = rows.weights / unit if (unit < (1 - EQUAL) * rows.weights).any() else rows.weights
+    keys = row_keys(rows.X, 0)
+    if len(rows) > MOST_COMPARED or not (_meet(keys) or (count > 1 + EQUAL).any()):
+        return False
+    return _copies(rows.X, rows.T, keys, count) is None
 
 
 def alone(rows: Rows) -> np.ndarray:

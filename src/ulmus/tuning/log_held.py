@@ -11,7 +11,7 @@ from ulmus._blas import solve_lower_transposed
 from ulmus.engine import Precomputed, Rows
 from ulmus.features.kept import KEPT_BYTES
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.sampling import EQUAL, distinct_keys
+from ulmus.features.sampling import EQUAL, are_observations, distinct_keys
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.softmax import LogProblem, LogSolution
 from ulmus.tuning.folds import held_count
@@ -44,15 +44,16 @@ def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
         return [np.where(rows.fold == k, w, 0.0) for k in np.unique(rows.fold[rows.fold >= 0])]
     keys, distinct = distinct_keys(rows.X, int(rng.randint(2**31 - 1)))
     n = len(distinct)
-    one = np.ones(len(rows)) if rows.unit is None else rows.unit
-    several = one < (1 - EQUAL) * w
-    if 2 * w[several].sum() > w.sum():
-        copies = np.floor(w / one + EQUAL).astype(int)
-        share = [1 / SETS] * SETS if n <= FEW else [0.1, 0.9]
-        order = np.lexsort((_signatures(keys, rows.T, copies), keys))
-        dealt = np.empty((len(rows), len(share)))
-        dealt[order] = [rng.multinomial(count, share) for count in copies[order]]
-        return list((one[:, None] * dealt).T[: SETS if n <= FEW else 1])
+    if are_observations(rows):
+        one = np.ones(len(rows)) if rows.unit is None else rows.unit
+        copies = np.maximum(np.floor(w / one + EQUAL), 1).astype(int)
+        order, total = np.lexsort((_signatures(keys, rows.T, copies), keys)), int(copies.sum())
+        sets = SETS if n <= FEW else total / min(held_count(total), total // 4)
+        left, dealt = copies[order], np.zeros((len(rows), SETS if n <= FEW else 1))
+        for number in range(dealt.shape[1]):
+            dealt[order, number] = rng.binomial(left, 1 / (sets - number))
+            left = left - dealt[order, number].astype(int)
+        return list((np.minimum(one, w)[:, None] * dealt).T)
     if n <= FEW:
         sets, place = min(SETS, n), np.searchsorted(distinct, keys)
         return [np.where(place * sets // n == i, w, 0.0) for i in range(sets)]
