@@ -20,6 +20,7 @@ from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
+from ulmus.features.sampling import gathered
 from ulmus.models import _effort, adaptive
 from ulmus.models._log_global import KEPT
 from ulmus.models._log_stage import LEAF_TOLERANCE, LogStages, calibrated_loss
@@ -200,6 +201,19 @@ def test_observations_of_few_levels_are_held_out_one_by_one():
     assert_array_equal(np.sum(sets, axis=0), weight)
     assert all((0 < out[0] < 30) for out in sets)
     assert_array_equal(np.sort([out[2] for out in sets]), [0, 0, 0, 0, 1])
+
+
+@pytest.mark.parametrize("n", [600, 6_000])
+def test_rows_of_few_levels_that_are_held_out_meet_known_ones_as_often_as_new_rows_do(n):
+    """A quarter of the rows has a twin."""
+    rng = np.random.RandomState(0)
+    X = rng.randint(0, n // 4, size=(n, 2)).astype(float)
+    X[-n // 8 :] = X[: n // 8]
+    rows = gathered(Rows(X, np.where(X[:, :1] > n // 8, 1.0, -1.0)))
+    assert 0.2 < rows.weight[rows.weight > 1].sum() / n < 0.3
+    sets = log_held_sets(rows, np.random.RandomState(0))
+    met = sum(out[out < rows.weight].sum() for out in sets) / sum(out.sum() for out in sets)
+    assert 0.15 < met < 0.3
 
 
 def test_few_rows_are_each_held_out_once_and_of_many_a_tenth_is():
