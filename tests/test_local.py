@@ -1,5 +1,7 @@
 """The local stage: partitions, leaves, and the smooth return to nothing far away."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,12 +11,24 @@ from sklearn.metrics.pairwise import pairwise_kernels
 
 from data import examples
 from ulmus.codings import Plain
+from ulmus.engine import Rows
 from ulmus.features import partition as partition_of_rows
 from ulmus.features.partition import grown, random_partition
+from ulmus.models._local_stage import held_sets
 from ulmus.solvers.local import LocalKernels, fit_leaves, leaf_kernel, solve_leaf
 from ulmus.tuning import local as tuning_local
 from ulmus.tuning.folds import held_count
-from ulmus.tuning.local import FIRST_RIDGES, FIRST_WIDTH, GAIN, RIDGES, WIDTHS, LocalSearch, Remainder, _Leaves
+from ulmus.tuning.local import (
+    FIRST_RIDGES,
+    FIRST_WIDTH,
+    GAIN,
+    RIDGES,
+    WIDTHS,
+    LocalSearch,
+    Remainder,
+    _Leaves,
+    chosen_by_all,
+)
 
 
 def matern32(x, z, gamma):
@@ -287,3 +301,36 @@ def test_large_leaves_are_tried_where_small_ones_gain(monkeypatch, small, large)
 
 def test_the_more_rows_there_are_the_more_of_them_score_the_local_stage():
     assert [held_count(n) for n in (1_000, 20_000, 60_000, 10**5, 10**6)] == [500, 2_000, 5_000, 5_000, 50_000]
+
+
+def test_few_rows_are_each_held_out_once_and_all_sets_choose_the_stage():
+    rng = np.random.RandomState(0)
+    U = rng.normal(size=(700, 3))
+    T = np.sin(2 * U[:, :1]) + 0.3 * rng.normal(size=(700, 1))
+    rows = Rows(U, T)
+    held = held_sets(rows, np.random.RandomState(0))
+    assert_array_equal(np.sum(held, axis=0), 1)
+    assert len(held) == 5
+    assert len(held_sets(Rows(np.repeat(U, 2, axis=0), np.repeat(T, 2, axis=0)), rng)) == 5  # copies are no more rows
+    assert len(held_sets(Rows(rng.normal(size=(1_200, 3)), np.ones((1_200, 1))), rng)) == 1
+    searches, small, whole = [], [], []
+    for mask in held:
+        data = Remainder(U[~mask], T[~mask], None, U[mask], T[mask], np.zeros((mask.sum(), 1)), None)
+        searches.append(LocalSearch("matern32", 1.0, data, Plain(np.ones(1))))
+        small.append(random_partition(data.U, 150, rng))
+        whole.append(random_partition(data.U, 600, rng))
+    choices = chosen_by_all(searches, small, whole, 8)
+    assert len({(one.width, one.ridge) for one in choices}) == 1
+    for choice, search, partition in zip(choices, searches, whole, strict=True):
+        assert choice.loss == pytest.approx(search.scored(choice, partition, 8).loss)
+
+    def mean_loss(width, ridge):
+        asked = [replace(choices[0], width=width, ridge=float(ridge)) for _ in searches]
+        found = [search.scored(one, part, 16) for search, one, part in zip(searches, asked, small, strict=True)]
+        return np.average([one.loss for one in found], weights=[len(one.rows) for one in found])
+
+    # no width beside the chosen one is clearly better on all sets together, whatever its penalty
+    here = WIDTHS.index(choices[0].width)
+    best = min(mean_loss(WIDTHS[here], ridge) for ridge in RIDGES)
+    for width in WIDTHS[max(0, here - 1) : here + 2]:
+        assert min(mean_loss(width, ridge) for ridge in RIDGES) >= 0.99 * best

@@ -8,14 +8,17 @@ import numpy as np
 from ulmus.calibration import HeldOut
 from ulmus.codings import Coding
 from ulmus.engine import Rows
+from ulmus.features.partition import Partition
 from ulmus.features.sampling import distinct_keys, merged
 from ulmus.models._effort import Effort
 from ulmus.tuning.folds import held_count
-from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder
+from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder, chosen_by_all
 from ulmus.tuning.views import View
 
 #: Landmarks of the global model: half of the rows, but not less than this, nor more than the effort allows.
 MIN_LANDMARKS = 150
+#: Up to this many distinct rows, each of several sets is held out once.
+FEW, SETS = 1_000, 5
 #: Width and penalty are sought on leaves this many times smaller.
 SMALLER = 3
 
@@ -23,13 +26,17 @@ SMALLER = 3
 def held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
     """Masks of the rows that score the local stage, with all their copies; none when there are too few rows.
 
-    One set, or every fold where there are folds: that of a tenth of the rows, or nearest to it, comes first.
+    One set, or of few rows several, each of them in one; or every fold where there are folds: that of a tenth of the
+    rows, or nearest to it, comes first.
     """
     keys, distinct = distinct_keys(rows.X, int(rng.randint(2**31 - 1)))
     if len(distinct) <= 2 * MIN_LANDMARKS:
         return []
     count = min(held_count(len(distinct)), len(distinct) // 2)
     if rows.fold is None:
+        if len(distinct) <= FEW:
+            place = np.searchsorted(distinct, keys)
+            return [place * SETS // len(distinct) == k for k in range(SETS)]
         return [keys <= distinct[count - 1]]
     folds = [rows.fold == k for k in np.unique(rows.fold[rows.fold >= 0])]
     return sorted(folds, key=lambda mask: abs(int(mask.sum()) - count))
@@ -48,21 +55,26 @@ def score_local(
 ) -> tuple[LocalChoice, HeldOut]:
     """The best stage and its predictions of rows held out; ``P`` are those of global models that did not see each set.
 
-    Width and penalty are chosen on the first set; whether they pay all sets say.
+    Width and penalty are chosen on all sets, or the first fold; whether they pay all say.
     """
-    choices, parts = list[LocalChoice](), list[HeldOut]()
+    tests, searches, halves, wholes = list[Rows](), list[LocalSearch](), list[Partition](), list[Partition]()
     for mask, predicted in zip(held, P, strict=True):
         test, some = rows.take(mask), merged(replace(rows, T=rows.T - predicted).take(~mask), rng)
         data = Remainder(some.X, some.T, some.weight, test.X, test.T, predicted[mask], test.weight)
         given = (view.kernel, view.gamma, data, coding, criterion, backend.n_jobs)
-        search = LocalSearch(*given, trials=backend.leaf_trials)
+        searches.append(LocalSearch(*given, trials=backend.leaf_trials))
         size = effort.leaf(len(some))
-        if not choices:
-            small, leaves = (backend.partition(some.X, rows_each, rng) for rows_each in (size // SMALLER, size))
-            choice = search.choose(small, leaves, effort.scored_leaves)
-        else:
-            choice = search.scored(choices[0], backend.partition(some.X, size, rng), effort.scored_leaves)
-        parts.append(HeldOut.by_others(test.take(choice.rows), choice.P, np.zeros(len(choice.rows))))
-        choices.append(choice)
+        if rows.fold is None or not tests:
+            halves.append(backend.partition(some.X, size // SMALLER, rng))
+        wholes.append(backend.partition(some.X, size, rng))
+        tests.append(test)
+    choosing, n_leaves = len(halves), effort.scored_leaves
+    choices = chosen_by_all(searches[:choosing], halves, wholes[:choosing], n_leaves)
+    for search, whole in zip(searches[choosing:], wholes[choosing:], strict=True):
+        choices.append(search.scored(choices[0], whole, n_leaves))
+    parts = [
+        HeldOut.by_others(test.take(choice.rows), choice.P, np.zeros(len(choice.rows)))
+        for test, choice in zip(tests, choices, strict=True)
+    ]
     masses = [float(part.weight.sum()) for part in parts]
     return choices[0].pooled(choices[1:], masses), HeldOut.joined(parts)

@@ -82,13 +82,19 @@ class SquaredPasses:
         if not held:
             return None
         with quietly(), engine.threads_for(self.model.size):
-            without = self.model.without_rows(rows.take(held[0]))
-            P = self.landmark_map.weight_to_landmarks(without.beta)
-            P = engine.apply(self.landmark_map.cross_kernel_, rows.X, P, n_jobs=self.work.n_jobs) + without.intercept
+            P = [self._without(rows, mask) for mask in held]
             return score_local(
-                *(rows, held, [P], self.work.view, effort, self.work.coding, self.work.criterion, rng),
+                *(rows, held, P, self.work.view, effort, self.work.coding, self.work.criterion, rng),
                 Host(self.work.n_jobs),
             )
+
+    def _without(self, rows: Rows, mask: np.ndarray) -> np.ndarray:
+        """Predictions of the global model without some of the rows."""
+        assert self.model is not None
+        without = self.model.without_rows(rows.take(mask))
+        weights = self.landmark_map.weight_to_landmarks(without.beta)
+        kernel, n_jobs = self.landmark_map.cross_kernel_, self.work.n_jobs
+        return np.asarray(engine.apply(kernel, rows.X, weights, n_jobs=n_jobs) + without.intercept)
 
     def grown(self, passes: Any) -> None:
         """What leaves do not find, more landmarks may: twice as many, where they are better."""

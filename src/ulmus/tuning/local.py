@@ -148,11 +148,6 @@ class LocalSearch:
     stage: Stage = SQUARES
     trials: Callable[..., np.ndarray] | None = None
 
-    def choose(self, halves: Partition, partition: Partition, n_leaves: int) -> LocalChoice:
-        """Width and penalty from leaves of half the size, then their loss on leaves of full size."""
-        leaves = self.leaves(halves, 2 * n_leaves)
-        return self.on_full_leaves(leaves, leaves.climb(), partition, n_leaves)
-
     def leaves(self, partition: Partition, n_leaves: int, like: "_Leaves | None" = None) -> "_Leaves":
         """The leaves of a partition that are asked; ``like`` are those of another search in the same coordinates."""
         return _Leaves(self, partition, n_leaves, like)
@@ -161,18 +156,9 @@ class LocalSearch:
         self, leaves: "_Leaves", found: tuple[int, int], partition: Partition, n_leaves: int
     ) -> LocalChoice:
         """The width and penalty found on smaller leaves, scored on those of full size."""
-        width, ridge = found
-        steps = [ridge]
-        if leaves.tried[found][0] < self.stage.hope * leaves.without:  # otherwise large ones have nothing to hope for
-            leaves = _Leaves(self, partition, n_leaves)
-            steps = leaves.ridges(ridge - 1, ridge)
-        leaves.score(width, steps)
-        ridge = min(steps, key=lambda step: leaves.tried[width, step][0])
-        loss, P = leaves.tried[width, ridge]
-        stage = self.stage
-        return LocalChoice(
-            stage.widths[width], float(stage.ridges[ridge]), loss, leaves.without, leaves.rows, P, stage.gain
-        )
+        one_set = LeavesOfSets([leaves])
+        one_set.score(found[0], [found[1]])
+        return one_set.settled(found, lambda: _leaves_of_sets([self], [partition], n_leaves))[0]
 
     def scored(self, choice: LocalChoice, partition: Partition, n_leaves: int) -> LocalChoice:
         """A stage that was chosen on other rows, scored on these."""
@@ -253,6 +239,13 @@ class _Leaves:
                 return here
             here = best
 
+    def choice(self, best: tuple[int, int]) -> LocalChoice:
+        """The stage of this width and penalty, as these leaves score it."""
+        (width, ridge), (loss, P), stage = best, self.tried[best], self.stage
+        return LocalChoice(
+            stage.widths[width], float(stage.ridges[ridge]), loss, self.without, self.rows, P, stage.gain
+        )
+
     def ridges(self, *steps: int) -> list[int]:
         """Those that are places of penalties."""
         return [step for step in steps if 0 <= step < len(self.stage.ridges)]
@@ -301,3 +294,48 @@ class _Leaves:
         for _ in engine.ordered_map(work, largest_first, search.n_jobs):
             pass
         return out
+
+
+class LeavesOfSets(_Leaves):
+    """Leaves without each of several sets of rows; losses are means over the rows of all sets."""
+
+    def __init__(self, each: Sequence[_Leaves]) -> None:
+        self.each, self.stage, self.tried = each, each[0].stage, {}
+        self.without = self._mean([one.without for one in each])
+
+    def _mean(self, losses: Sequence[float]) -> float:
+        return float(np.average(losses, weights=[len(one.rows) for one in self.each]))
+
+    def score(self, width: int, steps: list[int]) -> None:
+        """Score several penalties on every set."""
+        for one in self.each:
+            one.score(width, steps)
+        for step in steps:
+            self.tried[width, step] = self._mean([one.tried[width, step][0] for one in self.each]), np.empty(0)
+
+    def settled(self, found: tuple[int, int], whole: "Callable[[], LeavesOfSets]") -> list[LocalChoice]:
+        """What the width found on these leaves comes to on those of full size, with the better of two penalties."""
+        leaves, (width, ridge) = self, found
+        steps = [ridge]
+        if self.tried[found][0] < self.stage.hope * self.without:  # otherwise large ones have nothing to hope for
+            leaves = whole()
+            steps = leaves.ridges(ridge - 1, ridge)
+        leaves.score(width, steps)
+        ridge = min(steps, key=lambda step: leaves.tried[width, step][0])
+        return [one.choice((width, ridge)) for one in leaves.each]
+
+
+def _leaves_of_sets(searches: Sequence[LocalSearch], partitions: Sequence[Partition], n_leaves: int) -> LeavesOfSets:
+    """Leaves of a partition for every set of rows held out."""
+    return LeavesOfSets([one.leaves(part, n_leaves) for one, part in zip(searches, partitions, strict=True)])
+
+
+def chosen_by_all(
+    searches: Sequence[LocalSearch], halves: Sequence[Partition], partitions: Sequence[Partition], n_leaves: int
+) -> list[LocalChoice]:
+    """One stage for several sets of rows held out, and what it comes to on each of them.
+
+    Width and penalty are those that are best, over all sets, on leaves of half the size.
+    """
+    leaves = _leaves_of_sets(searches, halves, 2 * n_leaves)
+    return leaves.settled(leaves.climb(), lambda: _leaves_of_sets(searches, partitions, n_leaves))

@@ -53,7 +53,7 @@ def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
         for number in range(dealt.shape[1]):
             dealt[order, number] = rng.binomial(left, 1 / (sets - number))
             left = left - dealt[order, number].astype(int)
-        return list((np.minimum(one, w)[:, None] * dealt).T)
+        return list(((w / copies)[:, None] * dealt).T)
     if n <= FEW:
         sets, place = min(SETS, n), np.searchsorted(distinct, keys)
         return [np.where(place * sets // n == i, w, 0.0) for i in range(sets)]
