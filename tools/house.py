@@ -25,8 +25,8 @@ SOURCE = Path(ulmus.__file__).parent
 BOUNDS = {
     "most own ancestors of a model": 4,
     "methods of NKELMRegressor that several classes define": 5,
-    "files that NKELMRegressor(50, gamma=1, C=1).fit enters": 25,
-    "files that NKELMRegressor().fit enters": 30,
+    "files that NKELMRegressor(50, gamma=1, C=1).fit enters": 24,
+    "files that NKELMRegressor().fit enters": 29,
     "class names with two meanings": 0,
     "private attributes of models read elsewhere": 0,
     "mentions of __dict__, __getattr__ and the like in models": 16,
