@@ -97,6 +97,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     feature_names_in_ : ndarray of str
         Where X has names.
 
+    See Also
+    --------
+    AdaptiveRegressor : Encodes the columns of frames by itself.
+    check_table : Says what is odd about a table before it is encoded.
+
     Notes
     -----
     Values that cannot be read, and more unknown levels than training lets one expect, give a warning; a column of
