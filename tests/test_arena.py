@@ -72,8 +72,8 @@ def test_confirmation_tables_run_only_when_they_are_asked_for():
     [
         (["--suite", "arena", "--dataset", "ames"], "confirmation table"),
         (["--suite", "arena", "--inner", "--confirm"], "give one of the two"),
-        (["--suite", "core", "--curves"], "--curves is of --suite arena"),
-        (["--suite", "core", "--once"], "--once is of --suite arena"),
+        (["--suite", "core", "--curves"], "--curves goes with --suite arena"),
+        (["--suite", "core", "--once"], "--once goes with --suite arena"),
         (["--suite", "core", "--contestant", "nobody"], "no contestant is called 'nobody'"),
     ],
 )

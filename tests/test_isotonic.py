@@ -103,7 +103,7 @@ def test_columns_of_one_value_have_no_direction_and_too_many_directions_are_refu
     assert none.n_points == 1
     np.testing.assert_array_equal(none.answers(ask, X), waves(X))
     many = np.random.RandomState(5).uniform(size=(30, 12))
-    with pytest.raises(ValueError, match="10 directions at most, got 12"):
+    with pytest.raises(ValueError, match="at most 10 columns, got 12"):
         MonotoneGrid.of(ask, many, many, np.ones(12, int))
 
 

@@ -183,7 +183,10 @@ def test_a_prediction_that_cannot_change_says_so():
     model = ulmus.KELMClassifier(**GIVEN).fit(X, np.where(np.arange(N) < 88, "usual", "rare"))
     s = Subject.of(model, X, np.full(N, "usual"), seen=False)
     assert set(s.predicted) == {"usual"}
-    assert "No row was found that is predicted rare: no row of data is on the other side" in change_section(s)
+    assert (
+        "No row was found that is predicted rare: no row of data has the prediction that is asked for"
+        in change_section(s)
+    )
 
 
 def test_what_is_not_computed_is_said(monkeypatch):

@@ -200,7 +200,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         if not self._leaves_projection and isinstance(self._now().certainty.head, Neighbours):
             raise ValueError(
                 f"predict_set needs rows that the projection has not seen, and {type(self).__name__} scores neighbours "
-                'in one that has seen them all; take head="mean", or ENDA'
+                'in one that has seen them all; use head="mean", or ENDA'
             )
         return label_sets(self, X, coverage, method, by_class)
 

@@ -155,7 +155,7 @@ class MonotoneFit:
         if fall > 0:
             warnings.warn(
                 f"the model is not quite monotone: somewhere on a fine grid it falls by {fall:.2g} of the range of its "
-                "answers (monotone_violation_); take a smoother kernel, or a smaller C",
+                "answers (monotone_violation_); use a smoother kernel, or a smaller C",
                 NumericalWarning,
                 stacklevel=2,
             )
@@ -180,7 +180,7 @@ def column_signs(model: Any, columns: Any) -> np.ndarray | None:
         own = np.flatnonzero(columns.sources == j)
         if len(own) != 1 or columns.categorical[own].any():
             raise ValueError(
-                f"monotonic_cst names the column {names[j]!r}, which is no number but a category, a date or text"
+                f"monotonic_cst names the column {names[j]!r}, which holds categories, dates or text, not numbers"
             )
     out = np.zeros(len(columns.sources), int)
     used = columns.sources >= 0
