@@ -120,7 +120,7 @@ def test_test_rows_of_classes_that_were_not_learned_are_left_out():
 
 
 #: Searches and compilation take seconds: these are tried on two classes only.
-SLOW = ("SVC/SVR, tuned", "ChimeraBoost", "Adaptive, best")
+SLOW = ("SVC/SVR, tuned", "ChimeraBoost", "CatBoost", "Adaptive, best")
 
 
 @pytest.mark.parametrize(

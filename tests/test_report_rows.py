@@ -146,10 +146,12 @@ def test_pipelines_show_the_columns_of_the_table():
 @pytest.mark.parametrize(
     ("model", "y_of"),
     [
-        (lambda: ulmus.KELMRegressor(**GIVEN), lambda y: y),
+        pytest.param(lambda: ulmus.KELMRegressor(**GIVEN), lambda y: y, marks=pytest.mark.slow),
         (lambda: ulmus.AdaptiveRegressor(effort="fast", random_state=0), lambda y: y),
         (lambda: ulmus.KELMClassifier(**GIVEN), labels),
-        (lambda: ulmus.KELMClassifier(**GIVEN), lambda y: np.where(y > 0, "yes", "no")),
+        pytest.param(
+            lambda: ulmus.KELMClassifier(**GIVEN), lambda y: np.where(y > 0, "yes", "no"), marks=pytest.mark.slow
+        ),
     ],
     ids=["numbers", "adaptive", "three classes", "two classes"],
 )
