@@ -44,7 +44,7 @@ from ulmus.solvers.discriminant import solve_discriminant, with_classes
 from ulmus.solvers.path import RidgePath
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.scorer import FLAT
-from ulmus.tuning.search import LOG2_C
+from ulmus.tuning.search import LOG2_C_GRID
 
 
 class DiscriminantFamily(MapFamily):
@@ -318,6 +318,6 @@ class ENDA(DiscriminantModel):
 
 def penalty_by_gcv(stats: Statistics) -> float:
     """The smallest C whose generalised cross-validation score is practically the lowest."""
-    C = 2.0**LOG2_C
+    C = 2.0**LOG2_C_GRID
     score = RidgePath(stats, fit_intercept=True).gcv(C).sum(axis=1)
     return float(C[np.flatnonzero(score <= (1 + FLAT) * score.min())[0]])
