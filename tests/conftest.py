@@ -3,7 +3,9 @@
 import gc
 import os
 import shutil
+import signal
 import subprocess
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -88,6 +90,25 @@ def undrawn(monkeypatch):
     from matplotlib.figure import Figure
 
     monkeypatch.setattr(Figure, "savefig", lambda self, out, **_: out.write('<svg height="1pt" width="1pt"></svg>'))
+
+
+@pytest.fixture
+def full_disk():
+    """``with full_disk(n):`` no file grows beyond n bytes: a write breaks off in the middle, as on a full disk."""
+    resource = pytest.importorskip("resource")
+
+    @contextmanager
+    def limited(size):
+        before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            signal.signal(signal.SIGXFSZ, before)
+
+    return limited
 
 
 @pytest.fixture(scope="session")

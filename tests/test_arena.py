@@ -72,8 +72,8 @@ def test_confirmation_tables_run_only_when_they_are_asked_for():
     [
         (["--suite", "arena", "--dataset", "ames"], "confirmation table"),
         (["--suite", "arena", "--inner", "--confirm"], "give one of the two"),
-        (["--suite", "core", "--curves"], "--curves is of --suite arena"),
-        (["--suite", "core", "--once"], "--once is of --suite arena"),
+        (["--suite", "core", "--curves"], "--curves goes with --suite arena"),
+        (["--suite", "core", "--once"], "--once goes with --suite arena"),
         (["--suite", "core", "--contestant", "nobody"], "no contestant is called 'nobody'"),
     ],
 )
@@ -121,13 +121,15 @@ def test_test_rows_of_classes_that_were_not_learned_are_left_out():
 
 #: Searches and compilation take seconds: these are tried on two classes only.
 SLOW = ("SVC/SVR, tuned", "ChimeraBoost", "Adaptive, best")
+#: What is left to make test-all, as loading it takes a second.
+LATE = (*SLOW, "CatBoost")
 
 
 @pytest.mark.parametrize(
     ("name", "table"),
     [
-        *((name, "attrition") for name in ARENA.everyone if name not in SLOW),
-        *(pytest.param(name, "attrition", marks=pytest.mark.slow) for name in SLOW),
+        *((name, "attrition") for name in ARENA.everyone if name not in LATE),
+        *(pytest.param(name, "attrition", marks=pytest.mark.slow) for name in LATE),
         *(
             pytest.param(name, table, marks=pytest.mark.slow)
             for name in ARENA.everyone

@@ -281,7 +281,7 @@ def test_without_a_clone_the_experiments_say_where_to_get_them(tmp_path):
     )
     said = " ".join(done.stderr.decode().split())
     assert done.returncode == 2
-    assert "run from a clone" in said
+    assert "clone the repository" in said
     assert "pip install --editable" in said
 
 

@@ -164,7 +164,7 @@ DISCRIMINANTS = {
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", cases(DISCRIMINANTS, "ENDA", "KLDA", "ENDAEnsemble"))
+@pytest.mark.parametrize("name", cases(DISCRIMINANTS, "ENDA", "KLDA"))
 def test_a_discriminant_refit_or_block_that_breaks_off_anywhere_leaves_the_model_of_before(name):
     """The block has a class that the model does not know."""
     model, other = DISCRIMINANTS[name], X[:, ::-1] ** 2

@@ -163,7 +163,7 @@ def test_counterfactuals_cross_and_change_what_they_name(folder):
         ("price", ["--method", "counterfactuals", "--train", "{0}/price.csv", "--to", "much"], "cross, got 'much'"),
         ("kind", ["--method", "counterfactuals", "--train", "{0}/kind.csv"], "one of high, low, mid, got None"),
         ("kind", ["--method", "counterfactuals", "--train", "{0}/kind.csv", "--to", "mid", "--fixed", "x"], "got 'x'"),
-        ("order", ["--method", "counterfactuals", "--train", "{0}/kind.csv", "--to", "mid"], "classes without order"),
+        ("order", ["--method", "counterfactuals", "--train", "{0}/kind.csv", "--to", "mid"], "unordered classes"),
         ("price", ["--method", "influences", "--train", "{0}/price.csv", "--top", "0"], "at least 1, got 0"),
         ("price", ["--method", "influences", "--train", "{0}/new.csv"], "not those that the model was fitted to"),
     ],

@@ -215,9 +215,9 @@ def test_slopes_are_those_of_differences(make):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "pass threshold="),
-        ({"threshold": 1.0, "target": "a"}, "crosses a threshold"),
-        ({"threshold": 1e6}, "no row of data is on the other side"),
+        ({}, "needs threshold="),
+        ({"threshold": 1.0, "target": "a"}, "predictions must cross"),
+        ({"threshold": 1e6}, "no row of data has the prediction"),
         ({"threshold": 1.5, "fixed": [0, 1]}, "fix fewer"),
         ({"threshold": 1.5, "fixed": ["x7"]}, "no input 'x7'"),
     ],
@@ -232,5 +232,5 @@ def test_what_cannot_be_is_refused(options, message):
 def test_classes_have_to_be_known():
     model = KELMClassifier(gamma=0.5, C=1.0).fit(X, np.digitize(Y, [0.5, 2.0]))
     for options in ({}, {"target": "a"}, {"threshold": 1.0}):
-        with pytest.raises(ValueError, match="pass target="):
+        with pytest.raises(ValueError, match="needs target="):
             model.counterfactuals(X[:2], X, **options)

@@ -85,3 +85,18 @@ def test_a_guide_opens_with_what_when_an_example_and_a_picture(guide):
 
 def test_all_guides_are_known():
     assert len(GUIDES) == 15
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name in ulmus.__all__ if isinstance(getattr(ulmus, name), type) and hasattr(getattr(ulmus, name), "fit")],
+)
+def test_an_estimator_has_notes_with_its_formula_says_what_else_there_is_and_documents_its_methods(name):
+    estimator = getattr(ulmus, name)
+    parts = dict(zip(*[iter(re.split(r"\n *([A-Z][A-Za-z ]*)\n *-{3,}\n", estimator.__doc__)[1:])] * 2))
+    assert {"Parameters", "Attributes", "See Also", "Notes", "Examples"} <= set(parts)
+    assert name == "TableEncoder" or re.search(":math:|.. math::", parts["Notes"])
+    for other in re.findall(r"^ *(\w+) : ", parts["See Also"], re.MULTILINE):
+        assert hasattr(ulmus, other), other
+    own = (f for m, f in inspect.getmembers(estimator, inspect.isfunction) if not m.startswith("_"))
+    assert all(f.__doc__ for f in own if f.__module__.startswith("ulmus"))

@@ -203,7 +203,7 @@ def test_adaptive_importances_are_those_of_the_columns_of_the_table():
         (lambda m: m.partial_dependence(X, "area"), "no input 'area'"),
         (lambda m: m.partial_dependence(X, 7), "numbered from 0 to 3"),
         (lambda m: m.partial_dependence(X, (1, 1)), "different inputs"),
-        (lambda m: m.partial_dependence(X, (0, 1), individual=True), "one input and one output"),
+        (lambda m: m.partial_dependence(X, (0, 1), individual=True), "a single input and a single output"),
         (lambda m: m.partial_dependence(X, (0, 1), grid=[1.0, 2.0, 3.0]), "values of 2 inputs"),
         (lambda m: m.accumulated_effects(X, (0, 1)), "1 different inputs"),
         (lambda m: m.accumulated_effects(np.ones((9, 4)), 0), "two different numbers"),

@@ -345,7 +345,7 @@ def test_a_kernel_model_brings_its_background_and_others_ask_for_one(tmp_path):
     save(model, tmp_path / "model.ulmus")
     assert load(tmp_path / "model.ulmus").explain(X[:3]).values.tolist() == own.values.tolist()
     np.testing.assert_allclose(own.values, model.explain(X[:3], model.map_.landmarks_).values, atol=1e-12)
-    with pytest.raises(ValueError, match="holds no rows that could be the background"):
+    with pytest.raises(ValueError, match="keeps no rows that could serve as the background"):
         ELMRegressor(20, random_state=0).fit(X, Y).explain(X[:3])
 
 
@@ -447,7 +447,7 @@ def test_pictures_show_what_the_explanation_says():
 def test_several_scores_ask_which_one_is_drawn():
     data, target = load_iris(return_X_y=True)
     found = KELMClassifier(gamma=0.1, C=1.0).fit(data, target).explain(data[:4], data[::20])
-    with pytest.raises(ValueError, match=r"name one with output=, of \['0', '1', '2'\]"):
+    with pytest.raises(ValueError, match=r"choose one with output=, one of \['0', '1', '2'\]"):
         WaterfallDisplay.from_explanation(found)
     assert WaterfallDisplay.from_explanation(found, output="1").values.shape == (4,)
 

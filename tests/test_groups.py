@@ -218,7 +218,7 @@ def test_refusals_say_what_to_do():
     with pytest.raises(ValueError, match="Pass a list of splits"):
         fold_numbers(iter([]), np.zeros((4, 1)), np.zeros(4), None, False)
     X, y, g = siblings(10, 0)
-    with pytest.raises(ValueError, match="groups names one group only"):
+    with pytest.raises(ValueError, match="at least two groups, got one"):
         AdaptiveRegressor(effort="fast").fit(X, y, groups=np.zeros(len(y)))
     with pytest.raises(ValueError, match="inconsistent numbers"):
         AdaptiveRegressor(effort="fast").fit(X, y, groups=g[:3])

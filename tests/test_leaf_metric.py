@@ -150,7 +150,7 @@ def test_a_leaf_of_equal_rows_is_no_larger_than_others():
 
 def test_threads_change_nothing():
     A = np.full(6, 0.5)
-    one, two = (looking(rough(3_000), n_jobs=jobs).search(A)[0] for jobs in (1, 2))
+    one, two = (looking(rough(1_500), n_jobs=jobs).search(A)[0] for jobs in (1, 2))
     np.testing.assert_array_equal(one, two)
 
 

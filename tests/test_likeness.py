@@ -61,7 +61,7 @@ def test_groups_of_few_rows_are_given_what_all_rows_say():
     X, y = of_three(3, 300)
     X[:4, 1] = 7
     model = ELMRegressor(30, random_state=0).fit(X, y)
-    with pytest.warns(UserWarning, match=r"2 groups have too few rows .* \(7\.0, 9\.0\)"):
+    with pytest.warns(UserWarning, match=r"2 groups have too few held-out rows .* \(7\.0, 9\.0\)"):
         ends = model.predict_interval([[0.0, 7.0], [0.0, 9.0], [0.0, 1.0]], groups=1)
     np.testing.assert_allclose(ends[:2], model.predict_interval([[0.0, 7.0], [0.0, 9.0]]))
 

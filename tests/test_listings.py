@@ -67,7 +67,7 @@ def test_a_value_across_two_columns_is_an_error_with_its_row_and_one_that_grows_
     head = f"{'town':<13} {'a':>7}{'y':>8}"
     wide = rows(head, lambda i: f"{C[i]:<13} {A[i]:7.1f}{B[i]:8.2f}")
     assert read_many(tmp_path, wide, f"{'Rome':<13} {123.4:9.1f}{1:6.2f}")[-1] == 123.4
-    with pytest.raises(TableError, match=rf"row {100 * N + 2}: '1234567891234567.0' lies across two columns"):
+    with pytest.raises(TableError, match=rf"row {100 * N + 2}: '1234567891234567.0' spans two columns"):
         read_many(tmp_path, wide, f"{'Rome':<7}{1234567891234567:18.1f}{1:6.2f}")
 
 

@@ -320,7 +320,7 @@ def test_the_penalty_of_leaves_is_told_by_their_weights():
     local = LocalKernels("rbf", 0.5, U, tuple(partitions), tuple(alphas))
     shares = [expit(offset + local.of_partition(k, U)) for k in range(2)]
     assert penalty_of(local, shares, Rows(U, codes, weight)) == pytest.approx(0.7, rel=1e-4)
-    with pytest.raises(ValueError, match=r"not those that .* leaves of the model do not answer"):
+    with pytest.raises(ValueError, match=r"not those that .* weights of the leaves do not follow"):
         penalty_of(local, shares, Rows(U, -codes, weight))
 
 

@@ -156,7 +156,7 @@ def digits(n):
     return StandardScaler().fit_transform(X[:n]), y[:n]
 
 
-@pytest.mark.parametrize("C", [1.0, 30.0])
+@pytest.mark.parametrize("C", [1.0, pytest.param(30.0, marks=pytest.mark.slow)])
 def test_the_loss_of_rows_left_out_is_within_two_percent_of_really_leaving_them_out(C):
     X, y = digits(260)
     Phi, T = NystromMap(250, gamma=0.01, random_state=0).fit(X).transform(X), codes(y, 10)

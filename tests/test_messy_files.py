@@ -430,7 +430,7 @@ def test_lakhs_and_dates_with_times_in_four_forms_are_read(tmp_path):
         (lines("1.5,2.5,3.5", lambda i: f"{i},{i}.5,3"), "The first row reads like values"),
         (lines("a,b,y", lambda i: rf'{i},"say \"hi\", {i}",3'), "quotes in values must be doubled"),
         ("@RELATION t\n@ATTRIBUTE a NUMERIC\n@DATA\n1\n", "an ARFF file; scipy.io.arff.loadarff reads it"),
-        ("1.5 1:2 7:3\n2.5 2:1\n", "svmlight; sklearn.datasets.load_svmlight_file reads it"),
+        ("1.5 1:2 7:3\n2.5 2:1\n", "svmlight file; sklearn.datasets.load_svmlight_file reads it"),
         ('{"x": {"0": 1, "1": 2}, "y": {"0": 3, "1": 4}}', "one JSON object holds all rows; write one object per line"),
         ('{"data": [{"x": 1, "y": 2}]}', "column 'data': a value must be .*; if it holds the rows, write"),
         ("ARROW1\0\0", "an Arrow or Feather file; save it as Parquet"),

@@ -119,7 +119,7 @@ def test_files_of_models_that_kept_no_medians_ask_for_numbers():
     old = replace(kind, gaps=replace(kind.gaps, fills=np.where([False, True, False], np.nan, kind.gaps.fills)))
     assert_array_equal(old.transform(X), kind.transform(X))
     X[0, 1] = np.nan
-    with pytest.raises(ValueError, match="fill them, or fit it again"):
+    with pytest.raises(ValueError, match="fill them in, or fit the model again"):
         old.transform(X)
 
 

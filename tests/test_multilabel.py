@@ -133,7 +133,7 @@ def test_what_is_for_one_label_a_row_is_refused(tmp_path):
     for wrong in ({"loss": "log"}, {"class_weight": "balanced"}, {"decision": "balanced"}):
         with pytest.raises(ValueError, match=f"multilabel targets need {next(iter(wrong))}="):
             NKELMClassifier(30, **wrong).fit(X, Y)
-    with pytest.raises(ValueError, match=r"has 0 and 1 .*got \[0, 1, 2\]"):
+    with pytest.raises(ValueError, match=r"must hold 0 and 1 .*got \[0, 1, 2\]"):
         NKELMClassifier().fit(X, Y + Y[:, ::-1])
 
 
@@ -154,7 +154,7 @@ def test_adaptive_models_of_frames_name_their_labels():
     assert model.explain(frame[:2], frame[:10]).values.shape == (2, 8, 4)
     assert hamming_loss(Y[TEST], model.predict(frame[TEST])) < 0.3
     assert model.predict_proba(frame[TEST]).shape == (150, 4)
-    with pytest.raises(ValueError, match=r'need loss="squared"; for more wrap it.*MultiOutputClassifier'):
+    with pytest.raises(ValueError, match=r'need loss="squared"; otherwise wrap it.*MultiOutputClassifier'):
         AdaptiveClassifier(effort="fast").fit(frame, labels)
 
 

@@ -18,10 +18,10 @@ from ulmus.solvers.nystrom_ridge import (
     ROUTES,
     SAFEST,
     Route,
-    choose_route,
     fit_nystrom_ridge,
     nystrom_statistics,
     partly_whitened,
+    route_for,
 )
 from ulmus.solvers.ridge import DOUBLE, NormalEquations, Problem, fit_gram
 from ulmus.solvers.round_off import RoundOff
@@ -61,7 +61,7 @@ def test_each_line_of_the_float64_table_is_reached(gamma):
     low, high, name = LADDER[gamma]
     model = NKELMRegressor(gamma=gamma, C=16.0, landmarks=Z).fit(X, T)
     assert low <= model.map_.condition_ <= high
-    assert model.route_ == str(choose_route("float64", model.map_.condition_)) == name
+    assert model.route_ == str(route_for("float64", model.map_.condition_)) == name
 
 
 def test_condition_number_is_that_of_the_landmark_kernel():
@@ -74,12 +74,12 @@ def test_condition_number_is_that_of_the_landmark_kernel():
 def test_eigenvector_whitening_is_never_squared_first():
     for dtype in ("float32", "float64"):
         for condition in (1.0, 1e6, 1e20):
-            assert choose_route(dtype, condition, triangular=False).name == "whiten"
+            assert route_for(dtype, condition, triangular=False).name == "whiten"
 
 
 def test_single_precision_is_never_chosen_for_double_rows():
     for condition in (1.0, 1e6, 1e12, np.inf):
-        assert choose_route("float64", condition).precision.dtype == np.float64
+        assert route_for("float64", condition).precision.dtype == np.float64
 
 
 # ----------------------------------------------------------------------------------------- every route, same answer
@@ -95,7 +95,7 @@ def test_every_route_reproduces_the_dense_formula_up_to_its_limit(monkeypatch, l
     weight = np.random.RandomState(3).uniform(0.2, 3.0, len(X)) if weighted else None
     # what the tolerance of the route promises for fitted values, times ten for new rows
     tolerance = 10 * route.precision.tolerance if row_type == "float32" else 1e-8
-    monkeypatch.setattr(nystrom_ridge, "choose_route", lambda *_, **__: route)
+    monkeypatch.setattr(nystrom_ridge, "route_for", lambda *_, **__: route)
     maps = (NystromMap(gamma=g, landmarks=Z).fit(X) for g in (8.0, 2.0, 0.55, 0.3, 0.2, 0.16, 0.15, 0.1, 0.03))
     mild, *_, hard = (phi for phi in maps if phi.condition_ <= limit)
     for phi in (mild, hard):
@@ -190,11 +190,11 @@ def test_measured_round_off_is_that_of_the_solution(weighted, fit_intercept):
 def test_a_loss_that_was_measured_to_be_small_is_left_and_any_other_is_corrected(monkeypatch):
     X, T = regression(3000, outputs=2)
     phi = NystromMap(gamma=0.2, landmarks=X[:40]).fit(X)
-    assert choose_route("float64", phi.condition_).precision.correct == 0.0
+    assert route_for("float64", phi.condition_).precision.correct == 0.0
     exact = fit_gram(Problem(phi, Rows(X, T), 64.0), replace(DOUBLE, correct=0.0))
     for negligible, corrections in ((1e-7, 0), (1e-16, 1)):
         line = Route("gram", replace(DOUBLE, correct=0.0, negligible=negligible))
-        monkeypatch.setattr(nystrom_ridge, "choose_route", lambda *_, line=line, **__: line)
+        monkeypatch.setattr(nystrom_ridge, "route_for", lambda *_, line=line, **__: line)
         found = fit_nystrom_ridge(phi, Rows(X, T), 64.0)
         assert found.n_corrections >= corrections > found.n_corrections - 4
         assert (
@@ -207,7 +207,7 @@ def test_a_loss_that_was_measured_to_be_small_is_left_and_any_other_is_corrected
 def test_partly_white_sums_corrected_by_raw_kernel_values_predict_as_well_as_corrected_by_white_ones(monkeypatch):
     X, T = regression(3000, outputs=2)
     phi = NystromMap(gamma=0.03, landmarks=X[:60]).fit(X)
-    assert choose_route("float64", phi.condition_).name == "partial"
+    assert route_for("float64", phi.condition_).name == "partial"
     exact = fit_gram(Problem(phi, Rows(X, T), 2.0**12), replace(DOUBLE, correct=0.0))
     white = phi.transform(X) @ exact.beta
 
@@ -248,7 +248,7 @@ def test_dual_form_serves_fewer_rows_than_landmarks():
 def test_a_route_that_cannot_keep_the_digits_hands_over(monkeypatch):
     X, T, Z, Q = problem()
     hopeless = replace(ROUTES[-4][2], precision=replace(DOUBLE, give_up=0.0))
-    monkeypatch.setattr(nystrom_ridge, "choose_route", lambda *_, **__: hopeless)
+    monkeypatch.setattr(nystrom_ridge, "route_for", lambda *_, **__: hopeless)
     model = NKELMRegressor(gamma=0.7, C=64.0, landmarks=Z).fit(X, T)
     assert model.route_ == str(SAFEST)
     assert relative_error(model.predict(Q), expected(T, 0.7, 64.0)) < 1e-9

@@ -253,7 +253,7 @@ def test_unions_and_missing_text_are_exported():
     ("model", "message"),
     [
         (ulmus.KELMRegressor(kernel=lambda X, Z: X @ Z.T, C=1.0), "callable kernel"),
-        (make_pipeline(FunctionTransformer(np.abs), ulmus.KELMRegressor()), "knows no Python"),
+        (make_pipeline(FunctionTransformer(np.abs), ulmus.KELMRegressor()), "no Python functions"),
         (make_pipeline(StandardScaler(), MinMaxScaler()), "MinMaxScaler cannot be exported"),
     ],
     ids=["callable", "function", "no model"],

@@ -282,7 +282,7 @@ def test_a_changed_byte_and_a_cut_are_named(tmp_path):
     ulmus.save(fitted(ulmus.KELMRegressor())[0], path)
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(ulmus.LoadError, match=r"model\.ulmus: the checksum does not fit"):
+    with pytest.raises(ulmus.LoadError, match=r"model\.ulmus: the checksum does not match"):
         ulmus.load(path)
     path.write_bytes(data[: len(data) // 4])
     with pytest.raises(ulmus.LoadError, match="truncated"):

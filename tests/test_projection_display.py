@@ -159,7 +159,7 @@ def test_shapes_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="5 rows and y has 4 labels"):
         ProjectionDisplay(np.zeros((5, 2)), np.zeros(4))
     _, flat = plt.subplots()
-    with pytest.raises(ValueError, match="need an Axes in space"):
+    with pytest.raises(ValueError, match="need 3-D Axes"):
         ProjectionDisplay(np.zeros((5, 3)), np.zeros(5)).plot(ax=flat)
 
 

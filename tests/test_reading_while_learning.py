@@ -3,8 +3,7 @@
 import copy
 import os
 import pickle
-import subprocess
-import sys
+import signal
 import threading
 
 import numpy as np
@@ -15,6 +14,7 @@ import fixed
 import ulmus
 from data import classification, regression
 from ulmus import OSELMClassifier, OSELMRegressor
+from ulmus.online import Memory
 
 X, Y = regression(900)
 LABELS = classification(900)[1]
@@ -177,41 +177,40 @@ def test_a_model_is_read_as_it_is_after_a_refit_and_new_parameters():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
-def test_a_process_forked_in_mid_block_reads_the_state_before_it_and_does_not_learn_on():
-    script = """
-import os, signal, threading
-import numpy as np
-from ulmus import OSELMRegressor
-from ulmus.online import Memory
-X = np.random.RandomState(0).normal(size=(700, 3))
-model = OSELMRegressor(12, slope=1.0, C=10.0, random_state=0, n_jobs=1).partial_fit(X[:600], X[:600, 0])
-before, add = model.predict(X), Memory.add
-inside, go_on = threading.Event(), threading.Event()
-def paused(*args):
-    inside.set()
-    go_on.wait()
-    return add(*args)
-Memory.add = paused
-learner = threading.Thread(target=model.partial_fit, args=(X[600:], X[600:, 0]))
-learner.start()
-inside.wait()
-child = os.fork()
-if not child:
-    signal.alarm(20)
-    right = (model.predict(X) == before).all()
-    try:
-        model.partial_fit(X[600:], X[600:, 0])
-    except RuntimeError as error:
-        right = right and "forked while another thread taught" in str(error)
-    else:
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads, which are the point
+def test_a_process_forked_in_mid_block_reads_the_state_before_it_and_does_not_learn_on(monkeypatch):
+    model = OSELMRegressor(12, **GIVEN).partial_fit(X[:600], Y[:600])
+    before, add = model.predict(X), Memory.add
+    inside, go_on = threading.Event(), threading.Event()
+
+    def paused(*args):
+        inside.set()
+        go_on.wait()
+        return add(*args)
+
+    def reads_and_refuses():
+        try:
+            model.partial_fit(X[600:], Y[600:])
+        except RuntimeError as error:
+            return (model.predict(X) == before).all() and "forked while another thread was updating" in str(error)
+        return False
+
+    monkeypatch.setattr(Memory, "add", paused)
+    learner = threading.Thread(target=model.partial_fit, args=(X[600:], Y[600:]))
+    learner.start()
+    inside.wait()
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
         right = False
-    os._exit(0 if right else 1)
-code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-go_on.set()
-learner.join()
-raise SystemExit(code)
-"""
-    assert subprocess.run([sys.executable, "-W", "ignore", "-c", script], timeout=60, check=False).returncode == 0
+        try:
+            right = reads_and_refuses()
+        finally:
+            os._exit(0 if right else 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    go_on.set()
+    learner.join()
+    assert code == 0
 
 
 FRAMES = pd.DataFrame(np.random.RandomState(0).normal(size=(60, 3)), columns=list("abc"))

@@ -31,7 +31,7 @@ def shown_results(code):
 
 PYTHON = [document for document in DOCUMENTS if python_of(document)]
 #: Those whose models take a second and more; ``make test-all`` runs them.
-LONG = ("adaptive.md", "discriminant.md", "index.md", "online.md", "reasons.md", "robust.md")
+LONG = ("adaptive.md", "discriminant.md", "index.md", "online.md", "reasons.md", "robust.md", "start.md")
 
 
 @pytest.mark.usefixtures("few_resamples", "undrawn")

@@ -38,7 +38,7 @@ def test_few_groups_are_folds_of_their_own_and_one_group_is_refused():
         random_state=0, cv=[(np.flatnonzero(groups == k), np.flatnonzero(groups != k)) for k in (0, 1)]
     )
     assert two.C_ == again.fit(X, Y).C_
-    with pytest.raises(ValueError, match="groups names one group only"):
+    with pytest.raises(ValueError, match="at least two groups, got one"):
         NKELMRegressor().fit(X, Y, groups=np.zeros(60))
 
 

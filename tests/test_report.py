@@ -55,7 +55,9 @@ def pages(tmp_path_factory):
 
     @cache
     def page(task):
-        ulmus.report(*model_and_rows(task), folder / f"{task}.html")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("ulmus.measures.RESAMPLES", 20)
+            ulmus.report(*model_and_rows(task), folder / f"{task}.html")
         return folder / f"{task}.html"
 
     return page
@@ -111,6 +113,7 @@ def test_bare_arrays_models_without_a_search_and_seen_rows_are_reported(tmp_path
     assert "another fit will differ" in page
 
 
+@pytest.mark.usefixtures("undrawn", "few_resamples")
 def test_several_outputs_are_reported(tmp_path):
     X, Y = regression(80, outputs=2)
     ulmus.report(ulmus.NKELMRegressor(20, random_state=0).fit(X, Y), X, Y, tmp_path / "two.html")

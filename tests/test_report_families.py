@@ -44,6 +44,7 @@ def sections_of(path):
     return dict(re.findall(r'<section id="([\w-]+)"><h2>[^<]*</h2>(.*?)</section>', page, re.DOTALL))
 
 
+@pytest.mark.usefixtures("undrawn", "few_resamples")
 @pytest.mark.parametrize("name", cases(MODELS, "KELM", "adaptive, ordinal"))
 def test_a_model_of_every_family_is_reported(tmp_path, name):
     regressor = type(MODELS[name]).__name__.endswith("Regressor")

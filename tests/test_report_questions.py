@@ -57,7 +57,9 @@ def two_classes(tmp_path_factory):
         left_out={"id": "names the rows"},
         findings=("column 'x' predicts the target on its own",),
     )
-    ulmus.report(model, frame, np.where(y > 0, "yes", "no"), page, context=context)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ulmus.measures.RESAMPLES", 20)
+        ulmus.report(model, frame, np.where(y > 0, "yes", "no"), page, context=context)
     return page, model, frame, np.where(y > 0, "yes", "no")
 
 

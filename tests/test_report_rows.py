@@ -146,10 +146,12 @@ def test_pipelines_show_the_columns_of_the_table():
 @pytest.mark.parametrize(
     ("model", "y_of"),
     [
-        (lambda: ulmus.KELMRegressor(**GIVEN), lambda y: y),
+        pytest.param(lambda: ulmus.KELMRegressor(**GIVEN), lambda y: y, marks=pytest.mark.slow),
         (lambda: ulmus.AdaptiveRegressor(effort="fast", random_state=0), lambda y: y),
         (lambda: ulmus.KELMClassifier(**GIVEN), labels),
-        (lambda: ulmus.KELMClassifier(**GIVEN), lambda y: np.where(y > 0, "yes", "no")),
+        pytest.param(
+            lambda: ulmus.KELMClassifier(**GIVEN), lambda y: np.where(y > 0, "yes", "no"), marks=pytest.mark.slow
+        ),
     ],
     ids=["numbers", "adaptive", "three classes", "two classes"],
 )
@@ -183,7 +185,10 @@ def test_a_prediction_that_cannot_change_says_so():
     model = ulmus.KELMClassifier(**GIVEN).fit(X, np.where(np.arange(N) < 88, "usual", "rare"))
     s = Subject.of(model, X, np.full(N, "usual"), seen=False)
     assert set(s.predicted) == {"usual"}
-    assert "No row was found that is predicted rare: no row of data is on the other side" in change_section(s)
+    assert (
+        "No row was found that is predicted rare: no row of data has the prediction that is asked for"
+        in change_section(s)
+    )
 
 
 def test_what_is_not_computed_is_said(monkeypatch):

@@ -99,7 +99,7 @@ def test_roles_on_the_command_line_divide_the_rows(table, capsys):
     ("options", "code", "words"),
     [
         (["--drop", "siz"], BAD_TABLE, "column 'siz': no such column; did you mean 'size'?"),
-        (["--weight", "note"], BAD_TABLE, "row 2, column 'note': a weight is missing, or is no number"),
+        (["--weight", "note"], BAD_TABLE, "row 2, column 'note': a weight is missing or not a number"),
         (["--time", "note"], BAD_TABLE, "--time takes a column of dates or numbers"),
         (["--categorical", "y"], USAGE, "'y' is the target"),
         (["--categorical", "code", "--text", "code"], USAGE, "cannot be of the kinds 'category' and 'text' at once"),

@@ -15,7 +15,7 @@ from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.solvers.path import SINGLE_REACH, RidgePath
 from ulmus.statistics import Statistics
 from ulmus.tuning import Scorer, Trial, Tuner, search
-from ulmus.tuning.search import LOG2_C
+from ulmus.tuning.search import LOG2_C_GRID
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
@@ -32,9 +32,9 @@ def scorer():
 def test_sizes_scored_in_one_pass_have_the_losses_of_separate_passes(scorer):
     features = NystromMap(60, gamma=0.3, random_state=0).fit(scorer.rows.X)
     summary = scorer.summarise(features)
-    together = scorer.trials("size", 0.3, features, summary, LOG2_C, [15, 30, 60])
+    together = scorer.trials("size", 0.3, features, summary, LOG2_C_GRID, [15, 30, 60])
     for trial in together:
-        alone = scorer.trial("size", 0.3, features, summary, LOG2_C, trial.size)
+        alone = scorer.trial("size", 0.3, features, summary, LOG2_C_GRID, trial.size)
         np.testing.assert_array_equal(trial.C, alone.C)
         np.testing.assert_allclose(trial.loss, alone.loss, rtol=1e-12)
         np.testing.assert_allclose(trial.row_losses, alone.row_losses, rtol=1e-12)
@@ -44,16 +44,16 @@ def test_losses_are_the_same_when_features_are_kept_and_when_they_are_evaluated_
     features = NystromMap(60, gamma=0.3, random_state=0).fit(scorer.rows.X)
     kept, precomputed = scorer.precomputed(features)
     assert kept is not scorer
-    again = scorer.trial("C", 0.3, features, scorer.summarise(features), LOG2_C)
-    once = kept.trial("C", 0.3, precomputed, kept.summarise(precomputed), LOG2_C)
+    again = scorer.trial("C", 0.3, features, scorer.summarise(features), LOG2_C_GRID)
+    once = kept.trial("C", 0.3, precomputed, kept.summarise(precomputed), LOG2_C_GRID)
     np.testing.assert_allclose(once.loss, again.loss, rtol=1e-9)
 
 
 def test_a_sparse_grid_ends_beside_the_best_C_of_the_full_one(scorer):
     features = NystromMap(60, gamma=0.3, random_state=0).fit(scorer.rows.X)
     summary = scorer.summarise(features)
-    full = scorer.trial("C", 0.3, features, summary, LOG2_C)
-    sparse = scorer.trial("C", 0.3, features, summary, LOG2_C[::5])
+    full = scorer.trial("C", 0.3, features, summary, LOG2_C_GRID)
+    sparse = scorer.trial("C", 0.3, features, summary, LOG2_C_GRID[::5])
     assert len(sparse.C) < len(full.C) / 2
     assert sparse.loss.min() <= 1.001 * full.loss.min()
 
@@ -195,7 +195,7 @@ def test_without_a_factor_the_decomposition_answers():
 def test_very_many_features_choose_the_same_C_by_factors(scorer, monkeypatch):
     features = NystromMap(60, gamma=0.3, random_state=0).fit(scorer.rows.X)
     summary = scorer.summarise(features)
-    full = scorer.trial("C", 0.3, features, summary, LOG2_C)
+    full = scorer.trial("C", 0.3, features, summary, LOG2_C_GRID)
     start = np.log2(full.best_C) + np.array([1.0, 3.0, 5.0])
     monkeypatch.setattr("ulmus.tuning.scorer.VERY_MANY", 50)
     monkeypatch.setattr("ulmus.tuning.scorer.SCORED_EACH", np.inf)
@@ -321,7 +321,7 @@ def test_flatter_kernels_must_gain_while_rows_and_features_are_to_come(monkeypat
 def test_a_gain_that_is_round_off_is_none(scorer):
     """Two models of saturated nodes are the same model: every row may gain a last digit, and surely so."""
     features = NystromMap(60, gamma=0.3, random_state=0).fit(scorer.rows.X)
-    old = scorer.trial("C", 0.3, features, scorer.summarise(features), LOG2_C)
+    old = scorer.trial("C", 0.3, features, scorer.summarise(features), LOG2_C_GRID)
     same, better = (replace(old, row_losses=share * old.row_losses) for share in (1 - 1e-14, 0.9))
     assert scorer.gain(old, same)[0] > 0
     assert not scorer.gains(old, same, errors=0.0)

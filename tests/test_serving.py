@@ -132,7 +132,7 @@ def test_bad_rows_are_answered_in_the_words_of_the_command_line(folder, capsys):
         ({"json": [3]}, 422, "a row must be a JSON object"),
         ({"json": {"age": 3}}, 422, "no such column"),
         ({"json": {"age": [[3]]}}, 422, "a value must be a number, a text, true, false, null, or a list of these"),
-        ({"json": {"rows": [], "wish": 1}}, 400, "no 'wish'"),
+        ({"json": {"rows": [], "wish": 1}}, 400, "not 'wish'"),
         ({"json": {"rows": [{}], "proba": True}}, 422, "proba is for classes"),
         ({"json": {"rows": [{}], "interval": 2}}, 422, "between 0 and 1"),
         ({"json": [{}] * 11}, 413, "11 rows are more than the 10"),

@@ -156,7 +156,7 @@ def test_a_new_class_is_in_the_sets_of_the_stream():
 def test_too_few_rows_put_every_class_into_every_set():
     X, y = blobs(9, 12)
     model = NKELMClassifier(5, gamma=1.0, C=1.0, random_state=0).fit(X, y)
-    with pytest.warns(UserWarning, match="too few rows"):
+    with pytest.warns(UserWarning, match="too few held-out rows"):
         assert model.predict_set(X, 0.95).all()
 
 

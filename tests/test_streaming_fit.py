@@ -223,7 +223,7 @@ def test_no_fold_holds_every_row_of_a_stream():
     assert streaming.sums.Folds.dealt(X, 5) == first
     model = streaming.fit(ulmus.ELMRegressor(cv=5, random_state=0), (few, y), batch_rows=20)
     assert np.isfinite(model.predict(X)).all()
-    with pytest.raises(ValueError, match=r"cv=5 needs rows that differ, .* equal; take cv=None"):
+    with pytest.raises(ValueError, match=r"cv=5 needs rows that differ, .* equal; use cv=None"):
         streaming.fit(ulmus.ELMRegressor(cv=5, random_state=0), (few[:1].repeat(80, axis=0), y), batch_rows=20)
 
 

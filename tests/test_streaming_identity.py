@@ -1,10 +1,11 @@
 """A checkpoint goes on with the rows, the order, the transformer and the parameters that it was begun with, or not."""
 
 import os
-import subprocess
-import sys
+import signal
 import threading
+import time
 from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -207,7 +208,7 @@ def test_rows_that_differ_from_pass_to_pass_are_refused_without_a_checkpoint_too
         yield X, Y
         yield wild.normal(size=(100, 3)), np.zeros(100)
 
-    with pytest.raises(SourceError, match="yielded other rows than in the pass before"):
+    with pytest.raises(SourceError, match="yielded other rows than in the previous pass"):
         fitted(begin)
 
 
@@ -255,34 +256,33 @@ def test_a_lock_that_cannot_be_signed_leaves_no_file(monkeypatch, tmp_path):
     Journal(tmp_path, {}).close()
 
 
-HOLDER = """
-import os, sys, time
-from ulmus.streaming.journal import Journal
-journal = Journal(sys.argv[1], {})
-if sys.argv[2] == "fork" and os.fork() == 0:
-    time.sleep(60)
-print(os.getpid(), flush=True)
-if sys.argv[2] == "fork":
-    os.kill(os.getpid(), 9)
-time.sleep(60)
-"""
+def hold(folder, way, told):
+    """Hold a folder until killed, and say so; or fork, and be killed while the other one lives on."""
+    os.setsid()
+    journal = Journal(folder, {})  # noqa: F841
+    if way == "alone" or os.fork() == 0:
+        os.write(told, b".")
+        time.sleep(60)
+    else:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("way", cases(["alone", "fork"], "fork"))
 def test_the_lock_of_another_process_names_it_and_ends_with_it(way, tmp_path):
     """Killed, so that nothing could be cleared; a process that it had forked does not hold the folder."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path), way], stdout=subprocess.PIPE, start_new_session=True
-    )
+    heard, told = os.pipe()
+    child = get_context("fork").Process(target=hold, args=(tmp_path, way, told))
+    child.start()
     try:
-        pid = int(child.stdout.readline())
+        os.read(heard, 1)
         if way == "alone":
-            with pytest.raises(CheckpointError, match=f"in use by process {pid} on this machine"):
+            with pytest.raises(CheckpointError, match=f"in use by process {child.pid} on this machine"):
                 Journal(tmp_path, {})
             child.kill()
-        child.wait()
+        child.join()
         Journal(tmp_path, {}).close()
     finally:
         with suppress(ProcessLookupError):
-            os.killpg(child.pid, 9)
-        child.stdout.close()
+            os.killpg(child.pid, signal.SIGKILL)
+        os.close(heard)
+        os.close(told)

@@ -230,41 +230,28 @@ def test_a_file_that_was_read_already_may_not_change(tmp_path):
         fitted(tmp_path)
 
 
-FULL = """
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-folder = sys.argv[1]
-sizes = []
-real = os.replace
-def measured(old, new):
-    sizes.append((os.path.getsize(old), os.path.basename(str(new))))
-    return real(old, new)
-os.replace = measured
-expected = digest(fit(folder))
-limit = max(s for s, name in sizes if name == "survey.npz") // 2
-for name in os.listdir(folder + "/state"):
-    if name not in ("seed.npz", "identity.json"):
-        os.unlink(folder + "/state/" + name)
-resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-try:
-    fit(folder)
-except streaming.CheckpointError as error:
-    message = str(error)
-left = sorted(os.listdir(folder + "/state"))
-kept = json.loads(np.load(folder + "/state/survey.npz")["header"].tobytes())["rows"]
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-print(json.dumps({"message": message, "left": left, "kept": kept, "same": digest(fit(folder)) == expected}))
-"""
-
-
-def test_a_full_disk_ends_the_fit_with_the_name_of_the_file_and_the_work_so_far(tmp_path):
-    """A limit on the size of files stands for the disk; it breaks off a write in the middle just so."""
+def test_a_full_disk_ends_the_fit_with_the_name_of_the_file_and_the_work_so_far(tmp_path, monkeypatch, full_disk):
     write_rows(tmp_path)
-    found = run(FULL, tmp_path)
-    assert "survey.npz cannot be written" in found["message"]
-    assert "the checkpoint before it is kept" in found["message"]
-    assert found["kept"] > 0
-    assert not [name for name in found["left"] if name.endswith("partial")]
-    assert found["same"]
+    state, sizes, here = tmp_path / "state", [], {}
+    exec(COMMON, here)
+    fitted, real = (lambda: here["digest"](here["fit"](str(tmp_path)))), os.replace
+
+    def measured(old, new):
+        sizes.append((os.path.getsize(old), os.path.basename(new)))
+        return real(old, new)
+
+    monkeypatch.setattr(os, "replace", measured)
+    expected = fitted()
+    for path in state.iterdir():
+        if path.name not in ("seed.npz", "identity.json"):
+            path.unlink()
+    half = max(size for size, name in sizes if name == "survey.npz") // 2
+    with full_disk(half), pytest.raises(CheckpointError, match=r"survey\.npz cannot be written") as raised:
+        fitted()
+    assert "the checkpoint before it is kept" in str(raised.value)
+    assert json.loads(np.load(state / "survey.npz")["header"].tobytes())["rows"] > 0
+    assert not list(state.glob("*partial"))
+    assert fitted() == expected
 
 
 STARVED = """

@@ -1,9 +1,6 @@
 """The parts of a streamed fit: survey, journal and progress."""
 
-import json
 import os
-import subprocess
-import sys
 from contextlib import closing
 
 import numpy as np
@@ -192,27 +189,14 @@ def test_files_of_an_interrupted_write_are_swept_away(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["identity.json"]
 
 
-def test_a_full_disk_names_the_file_and_keeps_the_last_checkpoint(tmp_path):
-    """RLIMIT_FSIZE stands for the disk: it stops a write in the middle, as a full one does."""
-    code = """
-import json, resource, signal, sys
-import numpy as np
-from ulmus.streaming.journal import Journal, Saved
-from ulmus.streaming import CheckpointError
-journal = Journal(sys.argv[1], {}, seconds=None, rows=None)
-journal.save("sums", Saved(5, False, {"a": np.ones(10)}))
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
-try:
-    journal.save("sums", Saved(9, False, {"a": np.ones(100_000)}))
-except CheckpointError as error:
-    print(json.dumps([str(error), journal.load("sums").rows]))
-"""
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    message, rows = json.loads(done.stdout)
-    assert str(tmp_path / "sums.npz") in message
-    assert "the checkpoint before it is kept" in message
-    assert rows == 5
+def test_a_full_disk_names_the_file_and_keeps_the_last_checkpoint(tmp_path, full_disk):
+    with closing(Journal(tmp_path, {}, seconds=None, rows=None)) as journal:
+        journal.save("sums", Saved(5, False, {"a": np.ones(10)}))
+        with full_disk(50_000), pytest.raises(CheckpointError) as raised:
+            journal.save("sums", Saved(9, False, {"a": np.ones(100_000)}))
+        assert str(tmp_path / "sums.npz") in str(raised.value)
+        assert "the checkpoint before it is kept" in str(raised.value)
+        assert journal.load("sums").rows == 5
     assert sorted(os.listdir(tmp_path)) == ["identity.json", "sums.npz"]
 
 

@@ -1,9 +1,5 @@
 """Predictions to Parquet: those of the model, in order, complete or not there."""
 
-import json
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
@@ -78,26 +74,12 @@ def test_a_file_is_complete_or_not_there(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-FULL = """
-import json, os, resource, signal, sys
-import numpy as np
-from ulmus import ELMRegressor, streaming
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-X = np.random.RandomState(0).normal(size=(20_000, 2))
-model = ELMRegressor(5, C=1.0, slope=1.0, random_state=0).fit(X, X[:, 0])
-resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
-try:
-    streaming.predict(model, (X,), sys.argv[1] + "/out.parquet")
-except OSError as error:
-    print(json.dumps([str(error), os.listdir(sys.argv[1])]))
-"""
-
-
-def test_a_full_disk_is_named_by_the_file_that_did_not_fit(tmp_path):
-    done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True)
-    message, left = json.loads(done.stdout)
-    assert str(tmp_path / "out.parquet") in message
-    assert left == []
+def test_a_full_disk_is_named_by_the_file_that_did_not_fit(tmp_path, full_disk):
+    many = np.random.RandomState(0).normal(size=(20_000, 3))
+    model = fixed.ELMRegressor(5, C=1.0, random_state=0).fit(X, Y)
+    with full_disk(50_000), pytest.raises(OSError, match=r"out\.parquet"):
+        streaming.predict(model, (many,), tmp_path / "out.parquet")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

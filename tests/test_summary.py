@@ -59,8 +59,8 @@ def table(n=240):
 def test_every_model_reports_its_rows_its_choices_and_scores_of_rows_left_out(kind):
     X, y = regression(150) if kind in REGRESSORS else classification(150)
     y = np.asarray(y) if kind in REGRESSORS else np.unique(y, return_inverse=True)[1]
-    given = {ENDAEnsemble: {"estimator": ENDA(30), "n_members": 2}, NNDA: {"max_iter": 30}}.get(kind, {})
-    model = kind(**given, random_state=0)
+    few = {RobustELMRegressor: {"n_hidden": 30}, RobustNKELMRegressor: {"n_landmarks": 30}, NNDA: {"max_iter": 30}}
+    model = kind(**{ENDAEnsemble: {"estimator": ENDA(30), "n_members": 2}, **few}.get(kind, {}), random_state=0)
     summary = model.fit(X, y).summary()
     assert dict(summary.fitted)["rows"] == "150"
     assert summary.scores, summary.left_out
@@ -175,7 +175,7 @@ def test_the_search_prints_as_a_table_with_a_star():
     assert len(starred) == 1
     assert f" {tuning.size} " in starred[0]
     assert "<table>" in tuning._repr_html_()
-    robust = RobustNKELMRegressor(random_state=0).fit(X, y).penalty_tuning_
+    robust = RobustNKELMRegressor(30, random_state=0).fit(X, y).penalty_tuning_
     assert len(repr(robust).splitlines()) == len(robust.C) + 1
 
 

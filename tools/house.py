@@ -1,7 +1,8 @@
 """How easy the code is to read, in numbers: ``python tools/house.py`` prints them, ``--check`` holds the bounds.
 
-Counted are own classes in the line of ancestors, methods that several of them define, files that a fit enters, lines of
-the named models, class names with two meanings, and private attributes of models read from other packages.
+Counted are own classes in the line of ancestors, methods that several of them define, files that a fit enters and those
+between a fit and its formula, lines of the named models, class names with two meanings, and private attributes of
+models read from other packages.
 """
 
 import argparse
@@ -10,7 +11,7 @@ import inspect
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import ulmus
+from ulmus.solvers.ridge import NormalEquations
 
 SOURCE = Path(ulmus.__file__).parent
 
@@ -25,8 +27,9 @@ SOURCE = Path(ulmus.__file__).parent
 BOUNDS = {
     "most own ancestors of a model": 4,
     "methods of NKELMRegressor that several classes define": 5,
-    "files that NKELMRegressor(50, gamma=1, C=1).fit enters": 25,
-    "files that NKELMRegressor().fit enters": 30,
+    "files that NKELMRegressor(50, gamma=1, C=1).fit enters": 24,
+    "files that NKELMRegressor().fit enters": 29,
+    "files between NKELMRegressor.fit and its formula": 3,
     "class names with two meanings": 0,
     "private attributes of models read elsewhere": 0,
     "mentions of __dict__, __getattr__ and the like in models": 16,
@@ -59,23 +62,42 @@ def defined_twice(cls: type) -> list[str]:
     return sorted(name for name, count in counts.items() if count > 1)
 
 
-def entered(model: Any) -> dict[Path, set[int]]:
-    """Files of this library in which a fit on 200 rows runs functions, and the lines where these begin."""
+def profiled(model: Any, note: Callable[[Any, str, Any], None]) -> None:
+    """Fit a model to 200 rows, and note every call."""
     rng = np.random.RandomState(0)
     X = rng.normal(size=(200, 3))
-    y = np.sin(X[:, 0])
+    sys.setprofile(note)
+    try:
+        model.fit(X, np.sin(X[:, 0]))
+    finally:
+        sys.setprofile(None)
+
+
+def entered(model: Any) -> dict[Path, set[int]]:
+    """Files of this library in which a fit on 200 rows runs functions, and the lines where these begin."""
     seen: dict[Path, set[int]] = defaultdict(set)
 
     def note(frame: Any, event: str, _: Any) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(str(SOURCE)):
             seen[Path(frame.f_code.co_filename)].add(frame.f_code.co_firstlineno)
 
-    sys.setprofile(note)
-    try:
-        model.fit(X, y)
-    finally:
-        sys.setprofile(None)
+    profiled(model, note)
     return seen
+
+
+def way_to_formula(model: Any) -> list[Path]:
+    """Files of the calls that lead from ``fit`` to the normal equations, in their order."""
+    way: list[Path] = []
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code is NormalEquations.__init__.__code__ and not way:
+            while frame is not None:
+                if frame.f_code.co_filename.startswith(str(SOURCE)):
+                    way.insert(0, Path(frame.f_code.co_filename))
+                frame = frame.f_back
+
+    profiled(model, note)
+    return list(dict.fromkeys(way))
 
 
 def lines_entered(seen: dict[Path, set[int]]) -> tuple[int, int]:
@@ -139,6 +161,7 @@ def figures() -> dict[str, int]:
         "methods of NKELMRegressor that several classes define": len(defined_twice(ulmus.NKELMRegressor)),
         "files that NKELMRegressor(50, gamma=1, C=1).fit enters": len(entered(model(50, gamma=1.0, C=1.0))),
         "files that NKELMRegressor().fit enters": len(entered(model())),
+        "files between NKELMRegressor.fit and its formula": len(way_to_formula(model(50, gamma=1.0, C=1.0))) - 2,
         "class names with two meanings": len(class_names()),
         "private attributes of models read elsewhere": len(private_reads()),
         "mentions of __dict__, __getattr__ and the like in models": magic(),

@@ -33,13 +33,13 @@ def replacing(path: Place) -> Iterator[BinaryIO]:
     place = Path(os.path.realpath(path))
     old = _status(place)
     if old is not None and stat.S_ISDIR(old.st_mode):
-        raise IsADirectoryError(f"{path} is a folder, not a file that could be written")
+        raise IsADirectoryError(f"{path} is a folder, not a file that can be written")
     if old is not None and not stat.S_ISREG(old.st_mode):  # a pipe or a device has no place beside it
         with open(place, "wb") as file:
             yield file
         return
     if old is not None and not os.access(place, os.W_OK):
-        raise PermissionError(f"{path} may not be written: it is read-only; the file is kept")
+        raise PermissionError(f"{path} is read-only and was not overwritten")
     draft, handle = _beside(place, old)
     try:
         try:

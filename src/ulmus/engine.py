@@ -25,6 +25,8 @@ TILE_BYTES = 2**20
 #: Rows in a slab, at most; slabs come in multiples of 32 so that common core counts divide them.
 SLAB_ROWS = 16_384
 
+#: Relative error that single precision may add to a prediction.
+SINGLE_LOSS = 1e-4
 #: Order of matrices up to which BLAS runs on one thread.
 SMALL = 2048
 
@@ -334,6 +336,12 @@ def apply(
 
     on_threads(work, slabs(len(rows)), n_jobs)
     return out
+
+
+def single_suffices(weights: np.ndarray, bound: float, scale: np.ndarray | float) -> bool:
+    """Whether ``Φ β`` with ``|φ| ≤ bound`` keeps its digits in single precision; answers lie ``scale`` apart."""
+    worst = float(np.finfo(np.float32).eps) * bound * np.abs(weights).sum(axis=0)
+    return bool((worst <= SINGLE_LOSS * scale).all())
 
 
 def physical_memory() -> int | None:

@@ -43,8 +43,8 @@ class IntervalRequest:
             raise ValueError(f"method must be one of {METHODS}, got {self.method!r}")
         if self.shift is not None and self.shift != "estimate" and not callable(self.shift):
             raise ValueError(
-                'shift must be None, "estimate" or a function that gives, for rows, how much more frequent they are '
-                f"among new rows than among those of the training, got {self.shift!r}"
+                'shift must be None, "estimate" or a function of rows that returns how much more frequent each is '
+                f"among new rows than among training rows, got {self.shift!r}"
             )
 
     @property

@@ -44,8 +44,8 @@ class Likeness:
         if few:
             named = ", ".join(map(str, few[:5])) + (", …" if len(few) > 5 else "")
             warnings.warn(
-                f"{len(few)} groups have too few rows that were left out for such a coverage ({named}); their "
-                "intervals are those of all rows",
+                f"{len(few)} groups have too few held-out rows for this coverage ({named}); their intervals are those "
+                "of all rows",
                 stacklevel=5,
             )
 

@@ -74,7 +74,7 @@ def prediction_sets(
         if few:
             which = f"{few} classes have" if by_class else "there are"
             warnings.warn(
-                f"{which} too few rows that were left out for a coverage of {level:g}; "
+                f"{which} too few held-out rows for a coverage of {level:g}; "
                 f"{'these classes are' if by_class else 'every class is'} in every set",
                 stacklevel=4,
             )

@@ -84,11 +84,11 @@ def _writable(path: str) -> None:
         return
     folder = Path(path).resolve().parent
     if not folder.is_dir():
-        raise UsageError(f"{path}: there is no folder {folder}; make it first")
+        raise UsageError(f"{path}: there is no folder {folder}; create it first")
     if Path(path).is_dir():
         raise UsageError(f"{path} is a folder; name a file")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise UsageError(f"{path}: the folder {folder} may not be written; name a file in another one")
+        raise UsageError(f"{path}: the folder {folder} is not writable; name a file in another one")
     if Path(path).exists() and not os.access(path, os.W_OK):
         raise UsageError(f"{path} is read-only; name another file")
 

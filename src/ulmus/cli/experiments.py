@@ -24,12 +24,13 @@ def find_experiments() -> None:
     root = next((folder for folder in here if (folder / MARK).exists()), None)
     if root is None:
         raise UsageError(
-            "experiments and comparisons are no part of the installed package, they are run from a clone: get the "
-            'repository, install it there by pip install --editable ".[bench,cli,report]", and give the same command '
-            "in its folder"
+            "experiments and comparisons are not part of the installed package: clone the repository, run "
+            'pip install --editable ".[bench,cli,report]" in the clone, and give the same command there'
         )
     if find_spec("matplotlib") is None:
-        raise UsageError('pages are drawn by matplotlib: pip install --editable ".[bench,cli,report]" in the clone')
+        raise UsageError(
+            'pages are drawn with matplotlib: run pip install --editable ".[bench,cli,report]" in the clone'
+        )
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
 
@@ -68,7 +69,7 @@ def bench(
             chosen = chosen.protocol(**protocol)
         elif any(protocol.values()):
             flags = " and ".join(f"--{name}" for name, given in protocol.items() if given)
-            raise UsageError(f"{flags} is of --suite arena, not of {suite}")
+            raise UsageError(f"{flags} goes with --suite arena, got --suite {suite}")
         asked = chosen.of(contestants, sets)
     except ValueError as error:
         raise UsageError(str(error)) from error

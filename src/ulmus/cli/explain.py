@@ -204,7 +204,7 @@ def _by_changes(asked: Asked) -> Tables:
     model = asked.model[-1]
     if not hasattr(model, "counterfactuals") or len(asked.model.steps) > 1:
         raise UsageError(
-            "--method counterfactuals needs a model of --model adaptive that predicts numbers or classes without order"
+            "--method counterfactuals needs a model fitted with --model adaptive to numbers or unordered classes"
         )
     possible, wanted = asked.frame(read_table(asked.given["train"])), _wanted(asked)
     none = 0
@@ -237,7 +237,7 @@ def _wanted(asked: Asked) -> dict[str, Any]:
     fixed = [name.strip() for given in asked.given["fixed"] or () for name in given.split(",")]
     unknown = [name for name in fixed if name not in asked.schema.columns]
     if unknown:
-        raise UsageError(f"--fixed names columns that the model takes, got {unknown[0]!r}")
+        raise UsageError(f"--fixed takes names of columns that the model uses, got {unknown[0]!r}")
     if not is_classifier(model):
         try:
             return {"threshold": float(to), "fixed": fixed}

@@ -154,7 +154,7 @@ def _needed(batch: TableBatch, name: str, kind: Kind, there: np.ndarray, what: s
         found = np.array([np.nan if v is None else v.hour * 3600 + v.minute * 60 + v.second for v in found])
     gone = np.flatnonzero(there & ~(np.isfinite(found) & (found > -9e18)))
     if len(gone):
-        raise TableError(f"{what} is missing, or is no number", **batch.at(int(gone[0])), column=name)
+        raise TableError(f"{what} is missing or not a number", **batch.at(int(gone[0])), column=name)
     return np.asarray(found[there], dtype=np.float64)
 
 

@@ -166,7 +166,8 @@ class Driver:
 
     @staticmethod
     def on_host(summary: Summary) -> Summary:
-        return on_host(summary)
+        total, *folds = (stats.to_host() for stats in (summary.total, *summary.folds))  # type: ignore[attr-defined]
+        return Summary(total, tuple(folds), summary.extent)
 
     def statistics(self, features: Any, rows: Rows) -> TensorStatistics:
         """Sums of the features; those of a Nyström map are squared before they are whitened where digits allow it."""
@@ -377,12 +378,6 @@ def fit_sums(stats: Any, C: float | None, fit_intercept: bool, again: Any, multi
     if solution is None:
         return fit_host_sums(stats.to_host(), C, fit_intercept, again)
     return replace(solution, form=f"gram float64 {stats.accelerator.name}")
-
-
-def on_host(summary: Summary) -> Summary:
-    """Sums of the device in memory."""
-    total, *folds = (stats.to_host() for stats in (summary.total, *summary.folds))  # type: ignore[attr-defined]
-    return Summary(total, tuple(folds), summary.extent)
 
 
 def fitted_values(driver: Driver, features: Any, rows: Rows, solution: Solution) -> Any:

@@ -69,7 +69,9 @@ def lower_factors(accelerator: Accelerator, kernel: str, X: Any, penalty: Any) -
         K.diagonal(dim1=1, dim2=2).add_(penalty[bad] + count * JITTER[np.dtype(np.float64)] * X.shape[2])
         L[bad], info = torch.linalg.cholesky_ex(K)
         bad = bad[info.nonzero()[:, 0]]
-    raise np.linalg.LinAlgError("the kernel matrix of a leaf is not positive definite; is the kernel?")
+    raise np.linalg.LinAlgError(
+        "the kernel matrix of a leaf is not positive definite; choose a positive definite kernel"
+    )
 
 
 def answers(accelerator: Accelerator, local: LocalKernels, rows: Any, U: Any) -> np.ndarray:

@@ -21,7 +21,7 @@ POINTS, CLOSER = 128, 4
 #: How much farther away than the nearest point one may be that changes fewer numbers.
 FARTHER = 1.05
 #: The least share of the distance that a step has to gain.
-GAIN = 1e-6
+NEARER = 1e-6
 
 #: Numbers and takes (of other columns: from which row, 0 the own, 1 the other) of rows → margins.
 Margin = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -71,7 +71,7 @@ class Nearest:
             step = self.own + self.unit**2 * g * (float(g @ (numbers - self.own)) - off) / steep
             moved = np.clip(step, self.low, self.high)
             ways = numbers + np.array([1.0, 0.5, 0.25, 0.1])[:, None] * (moved - numbers)
-            enough = (1.0 - GAIN) * self.distance(best, takes)
+            enough = (1.0 - NEARER) * self.distance(best, takes)
             for way in ways[which(ways, takes)]:
                 tried = self._nearer(way, takes, which)
                 if self.distance(tried, takes) < enough:

@@ -139,7 +139,7 @@ def number_grid(values: np.ndarray, resolution: int, percentiles: tuple[float, f
     """Distinct values where these are few, else equal steps between two percentiles."""
     present = values[np.isfinite(values)]
     if not len(present):
-        raise ValueError("the input has no finite values, so that there is no grid; pass one with grid=")
+        raise ValueError("the input has no finite values to make a grid of; pass one with grid=")
     distinct = np.unique(present)
     if len(distinct) <= resolution:
         return distinct
@@ -167,7 +167,7 @@ def positions(features: Any, names: Sequence[str]) -> list[int]:
     for each in [features] if isinstance(features, str | int | np.integer) else list(features):
         if isinstance(each, str):
             if each not in names:
-                raise ValueError(f"there is no input {each!r}; they are {list(names)}")
+                raise ValueError(f"there is no input {each!r}; the inputs are {list(names)}")
             out.append(list(names).index(each))
         elif 0 <= int(each) < len(names):
             out.append(int(each))

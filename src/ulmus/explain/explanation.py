@@ -71,11 +71,11 @@ class Explanation:
         )
         if not isinstance(inputs, slice) or inputs != slice(None):
             raise IndexError(
-                "an explanation is taken apart by rows and outputs: explanation[rows], or [rows, :, output]"
+                "an explanation is indexed by rows and outputs: explanation[rows] or explanation[rows, :, output]"
             )
         if isinstance(output, str):
             if output not in (self.output_names or []):
-                raise IndexError(f"there is no output {output!r}; they are {self.output_names}")
+                raise IndexError(f"there is no output {output!r}; the outputs are {self.output_names}")
             output = (self.output_names or []).index(output)
         several = self.values.ndim == 3
         some = {"values": self.values[rows], "errors": self.errors[rows], "base_values": self.base_values[rows]}

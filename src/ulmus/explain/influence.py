@@ -61,7 +61,7 @@ def check_log_rows(model: LeavesRows, X: Any, T: np.ndarray, scores: Any, shares
 
 def _refuse(off: float, size: float, within: float) -> None:
     if not off <= within * size:
-        raise other_rows(f"answers that follow from them are off by {off:.2g}, of answers up to {size:.2g}")
+        raise other_rows(f"predictions computed from them are off by {off:.2g}, where predictions are up to {size:.2g}")
 
 
 def other_rows(why: str) -> ValueError:

@@ -99,7 +99,7 @@ def penalty_of(local: LocalKernels, shares: list[np.ndarray], rows: Rows) -> flo
         across += float((total * mine)[there].sum())
         along += float((mine**2)[there].sum())
     if not across > 0 or not along > 0:
-        raise other_rows("the leaves of the model do not answer to them")
+        raise other_rows("the weights of the leaves do not follow from them")
     return across / along
 
 

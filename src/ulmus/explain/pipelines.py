@@ -53,7 +53,9 @@ def explain(estimator: Any, X: Any, background: Any = None, **options: Any) -> E
         return estimator.explain(X, background, **options)
     model, steps = estimator[-1], estimator[:-1]
     if "groups" in options:
-        raise ValueError("columns of a table are grouped by themselves; leave groups out, or explain the last step")
+        raise ValueError(
+            "the columns of a pipeline are grouped automatically; leave groups out, or explain the last step"
+        )
     names, data = table_of(X)
     owner = sources(steps, len(names)) if len(steps) else np.arange(len(names))
     if owner is None:
@@ -100,7 +102,7 @@ def _by_exchange(
     """Sampled values; a coordinate is the row, of X and then of the background, that a value is taken from."""
     if background is None:
         raise ValueError(
-            "a step of the pipeline mixes columns, so that only the table itself tells what is usual; pass some "
+            "a step of the pipeline mixes columns, so the background cannot be taken from the model; pass some "
             "training rows, e.g. background=X_train[:100]"
         )
     n, B, width = len(data), len(table_of(background)[1]), len(names)

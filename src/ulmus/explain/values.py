@@ -83,7 +83,7 @@ def _exact(game: Game, method: str) -> bool:
     if not possible and method == "exact":
         raise ValueError(
             'method="exact" is for scores that are sums of product kernels: kernel="rbf" or "laplacian_l1", with no '
-            'metric or a diagonal one. This model is none; leave method at "auto" for sampled values'
+            'metric or a diagonal one. This model is not of that kind; leave method at "auto" for sampled values'
         )
     return possible and method != "sampled"
 
@@ -92,13 +92,12 @@ def _background(game: Game, background: Any) -> np.ndarray:
     if background is not None:
         B = game.see(background)
         if not len(B):
-            raise ValueError(
-                "background has no rows; give some that stand for what is usual, such as 100 training rows"
-            )
+            raise ValueError("background has no rows; pass a representative sample, such as 100 training rows")
         return B
     if game.background is None:
         raise ValueError(
-            "this model holds no rows that could be the background; pass some training rows, e.g. background=X[:100]"
+            "this model keeps no rows that could serve as the background; pass some training rows, e.g. "
+            "background=X[:100]"
         )
     held = len(game.background)  # landmarks that stand apart come first, so that the first alone are not as usual
     return game.background if held <= BACKGROUND else game.background[np.arange(BACKGROUND) * held // BACKGROUND]

@@ -23,7 +23,7 @@ BINS = 128
 #: Rows on either side of a cut, at least; and their share.
 FEWEST, SHARE = 5.0, 0.002
 #: Share of all squared error that a cut must explain.
-GAIN = 1e-4
+CUT_GAIN = 1e-4
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _bins(x: np.ndarray, w: np.ndarray) -> np.ndarray:
 def _grown(X: np.ndarray, T: np.ndarray, w: np.ndarray, most: int) -> list[tuple[int, float]]:
     """Column and cut of every split of a tree, the most gainful first; columns of two values are steps already."""
     least = max(SHARE * w.sum(), min(FEWEST, w.sum() / 2)) * (1 - 1e-9)
-    enough = GAIN * float(np.einsum("i,ij,ij->", w, T, T))
+    enough = CUT_GAIN * float(np.einsum("i,ij,ij->", w, T, T))
     place, d = np.column_stack([_bins(x, w) for x in X.T]), X.shape[1]
     many = place.max(axis=0, initial=0) > 1
     if not many.any() or enough == 0:

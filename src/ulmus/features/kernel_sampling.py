@@ -170,21 +170,11 @@ def ridge_leverage(pool: Pool, n_pilots: int, ridge: float | None = None) -> Lev
     r[r <= _round_off(K, m)] = 0.0
     if ridge is None:
         ridge = max(float(w @ r), DEFER * float(w @ np.maximum(K, 0.0))) / m
-    G = engine.gram_statistics(_Identity(m), Rows(F, np.empty((len(F), 0)), w), n_jobs=pool.n_jobs).gram
+    G = engine.gram_statistics(engine.Precomputed(m), Rows(F, np.empty((len(F), 0)), w), n_jobs=pool.n_jobs).gram
     G[np.diag_indices(m)] += ridge
     A = np.ascontiguousarray(cholesky(G, lower=True, check_finite=False))
     solve_lower_transposed(A, F)
     return LeverageScores(w * np.einsum("ij,ij->i", F, F), w * r / ridge, ridge)
-
-
-@dataclass
-class _Identity:
-    """Rows that are features already."""
-
-    n_features_out: int
-
-    def transform_block(self, X: Any, out: np.ndarray) -> None:
-        out[:] = X
 
 
 def weighted_order(score: np.ndarray, rng: np.random.RandomState) -> np.ndarray:

@@ -334,6 +334,11 @@ class CrossKernel:
         self.kernel.finish(out, self.parameters)
         return out
 
+    @property
+    def largest(self) -> float:
+        """The largest kernel value of a row ``z`` with itself."""
+        return float(np.abs(self.diagonal(self.Z)).max())
+
 
 def _largest(U: np.ndarray, floor: float) -> np.ndarray:
     """The largest absolute entry of every row, as a column."""

@@ -108,10 +108,8 @@ DIGITS_LOST = 1e-4
 class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Features whose inner products approximate a kernel through landmark rows.
 
-    :math:`\hat F(x) = k_{xz} R^{-T}` with :math:`K_{zz} = R R^T`, so that
-    :math:`\hat F(x) \cdot \hat F(y) = k_{xz} K_{zz}^{+} k_{yz}^T`. The features **nest**: the first l columns are
-    the map of the first l landmarks. Landmarks that depend on others (duplicates, constant data, more landmarks than
-    the kernel has rank) are dropped, with a warning that says how many.
+    The features **nest**: the first l columns are the map of the first l landmarks. Landmarks that depend on others
+    (duplicates, constant data, more landmarks than the kernel has rank) are dropped, with a warning that says how many.
 
     Parameters
     ----------
@@ -128,6 +126,16 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Estimated condition number of the landmark kernel matrix.
     whitening_ : ndarray of shape (n_kept, n_kept) or (n_kept, rank)
         The lower triangular ``R``, or the eigenvector whitening when ``rank`` is given.
+
+    See Also
+    --------
+    RandomLayer : Random features that need no landmarks.
+    NKELMRegressor : Ridge regression on these features.
+
+    Notes
+    -----
+    :math:`\hat F(x) = k_{xz} R^{-T}` with :math:`K_{zz} = R R^T`, so that
+    :math:`\hat F(x) \cdot \hat F(y) = k_{xz} K_{zz}^{+} k_{yz}^T`.
 
     References
     ----------

@@ -180,8 +180,8 @@ class Gaps:
         missing = np.isnan(X)
         if missing[:, np.isnan(self.fills)].any():
             raise ValueError(
-                "numbers are missing in columns in which none was in training, and the model was saved by a version "
-                "that kept no median for these; fill them, or fit it again"
+                "numbers are missing in columns that had no missing values in training, and the model was saved by a "
+                "version that kept no medians for them; fill them in, or fit the model again"
             )
         return np.where(missing, self.fills, X)
 

@@ -106,7 +106,7 @@ LAYER: Parameters = {
     positional=1,
 )
 class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""A layer of random hidden nodes, :math:`h_j(x) = g(w_j \cdot x + b_j)`.
+    r"""A layer of random hidden nodes.
 
     The weights are drawn once and never trained. The nodes **nest**: with the same ``random_state`` the first l nodes
     are the layer with l nodes.
@@ -122,6 +122,17 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     biases_ : ndarray of shape (n_hidden,)
     centres_, widths_ : ndarray
         Centres (in standardised units) and widths of radial nodes.
+
+    See Also
+    --------
+    NystromMap : Features of a kernel through landmark rows.
+    ELMRegressor : Ridge regression on these features.
+
+    Notes
+    -----
+    :math:`h_j(x) = g(\lambda(w_j \cdot x + b_j))` with the activation g, random weights and the slope :math:`\lambda`;
+    of radial nodes :math:`h_j(x) = g(\lambda\|x - c_j\|/\sigma_j)`, with rows for centres :math:`c_j` and distances
+    between rows for widths :math:`\sigma_j`.
 
     References
     ----------

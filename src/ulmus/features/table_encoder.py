@@ -16,7 +16,7 @@ from ulmus.exceptions import LeftOutWarning
 from ulmus.features.columns import KINDS, LEFT_OUT, Reader, kinds_of
 from ulmus.features.frames import Column, NamedArrays, columns_of, frame_of, read, read_array
 from ulmus.features.preparation import Preparation
-from ulmus.features.text import FEATURES
+from ulmus.features.text import TEXT_FEATURES
 from ulmus.features.written import Kind
 from ulmus.parameters import Parameter, Parameters, estimator
 
@@ -42,7 +42,7 @@ PARAMETERS: Parameters = {
         written as well: ("date", "%d/%m/%Y"), ("number", "decimal comma"), ("tags", ";").""",
     ),
     "text_features": Parameter(
-        FEATURES,
+        TEXT_FEATURES,
         (Interval(Integral, 1, None, closed="left"),),
         "int",
         "Numbers that a column of text becomes, at most.",
@@ -96,6 +96,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Where X has names.
+
+    See Also
+    --------
+    AdaptiveRegressor : Encodes the columns of frames by itself.
+    check_table : Says what is odd about a table before it is encoded.
 
     Notes
     -----

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 #: Numbers that a text becomes, at most: as many as skrub takes.
-FEATURES = 30
+TEXT_FEATURES = 30
 #: Hashes; words of a text, in the mean, from which on words are taken and not letters; steps of the iteration.
 BUCKETS, LONG, STEPS = 1 << 14, 12, 5
 _LETTERS = {"analyzer": "char_wb", "ngram_range": (3, 4)}

@@ -63,7 +63,7 @@ def label_sets(model: Any, X: Any, coverage: Any, method: str, by_class: bool) -
     refuse_several(fitted.targets, "predict_set")
     held = fitted.certainty.left_out
     if held is None:
-        raise ValueError(f"this {type(model).__name__} has no scores of rows left out: {model._without_scores}")
+        raise ValueError(f"this {type(model).__name__} has no held-out scores: {model._without_scores}")
     P = model._class_probabilities(fitted, model._scores_of(X, fitted))
     return prediction_sets(P, model._class_probabilities(fitted, held.scores), held, coverage, method, by_class)
 

@@ -70,13 +70,13 @@ def _margin(model: Any, threshold: Any, target: Any) -> Any:
     """Scores of rows, and of the row itself → margins, not negative where the answer is as wanted."""
     if not is_classifier(model):
         if not isinstance(threshold, int | float | np.number) or target is not None:
-            raise ValueError(f"a regressor's answer crosses a threshold: pass threshold=, a number; got {threshold!r}")
+            raise ValueError(f"a regressor needs threshold=, the number that predictions must cross; got {threshold!r}")
         clear = CLEAR * max(abs(float(threshold)), float(np.abs(model.intercept_).max()), 1e-300)
         return lambda S, own: (S[:, 0] - threshold) * (-1.0 if own[0] > threshold else 1.0) - clear
     refuse_several(model.fitted_.targets, "counterfactuals")
     classes = list(model.classes_)
     if threshold is not None or (target is None and len(classes) > 2) or (target is not None and target not in classes):
-        raise ValueError(f"a classifier's answer becomes another class: pass target=, one of {classes}; got {target!r}")
+        raise ValueError(f"a classifier needs target=, the class to predict, one of {classes}; got {target!r}")
 
     decided = _decided_by(model)
 
@@ -92,7 +92,7 @@ def _decided_by(model: Any) -> Any:
     """Scores → numbers of which the largest decides: scores themselves, or probabilities where these do."""
     decision = getattr(model, "decision", "accuracy")
     if not isinstance(decision, str):
-        raise ValueError("counterfactuals support decision='accuracy' and 'balanced', and no cost matrix")
+        raise ValueError("counterfactuals support decision='accuracy' and 'balanced', not a cost matrix")
     if getattr(model, "loss_", "squared") == "squared" and decision == "accuracy":
         return OneVsAll.class_scores
     prior = model.class_prior_ if decision == "balanced" else 1.0
@@ -148,7 +148,7 @@ class _Table:
             return self._row(i, i, own[None], np.zeros((1, len(self.other)), int))
         there = np.flatnonzero(wanted(self.scores, mine) >= 0)
         if not len(there):
-            raise ValueError("no row of data is on the other side, so that nothing says what is possible there")
+            raise ValueError("no row of data has the prediction that is asked for, so there is nothing to move towards")
         unit = np.where(self.unit > 0, self.unit, 1.0)
         low, high = np.fmin(self.low, own), np.fmax(self.high, own)
         search = Nearest(np.where(np.isfinite(own), own, self.low), low, high, unit, self.whole)
@@ -168,8 +168,8 @@ class _Table:
                 best, nearest = self._row(i, j, found[0][None], found[1][None]), search.distance(*found)
         if best is None:
             raise ValueError(
-                "rows of data that are on the other side leave it when inputs that are fixed, or missing in the row, "
-                "are kept; fix fewer of them, or fill what is missing"
+                "no row of data keeps the prediction that is asked for once the inputs that are fixed, or missing in "
+                "the row, are put back; fix fewer inputs, or fill in what is missing"
             )
         return best
 

@@ -1,6 +1,6 @@
 """What the discriminant models share: labels in, projection and class out."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -35,12 +35,12 @@ from ulmus.models.summary import html_inner, mime_bundle, summarised
 from ulmus.tuning import fold_numbers
 
 
-class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
+class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator, ABC):
     """Validate → project → classify in the projection."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     _set_methods: ClassVar[tuple[str, ...]] = ("adaptive", "threshold")
-    _without_scores: ClassVar[str] = 'it was given n_neighbors; leave n_neighbors="auto", or take head="mean"'
+    _without_scores: ClassVar[str] = 'it was given n_neighbors; leave n_neighbors="auto", or use head="mean"'
     #: Whether rows that are scored by neighbours had no part in the projection.
     _leaves_projection: ClassVar[bool] = True
     fitted_: Fitted
@@ -200,7 +200,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         if not self._leaves_projection and isinstance(self._now().certainty.head, Neighbours):
             raise ValueError(
                 f"predict_set needs rows that the projection has not seen, and {type(self).__name__} scores neighbours "
-                'in one that has seen them all; take head="mean", or ENDA'
+                'in one that has seen them all; use head="mean", or ENDA'
             )
         return label_sets(self, X, coverage, method, by_class)
 

@@ -69,7 +69,7 @@ def partial_dependence(
     U = game.see(X)
     if individual:
         if len(places) > 1 or len(game.constant) > 1:
-            raise ValueError("individual answers are kept for one input and one output")
+            raise ValueError("individual=True supports a single input and a single output")
         each = answers_on_grid(game, U, columns, V)[..., 0]
         return Effect("partial", (names[places[0]],), tuple(values), weight @ each, each)
     mean = mean_on_grid(game, U, weight, columns, V).reshape(*shape, -1)
@@ -175,7 +175,7 @@ def _asked(model: Any, X: Any, features: Any, counts: tuple[int, ...]) -> tuple[
     places = positions(features, names)
     if len(places) not in counts or len(set(places)) < len(places):
         many = " or ".join(map(str, counts))
-        raise ValueError(f"{many} different inputs can be looked at together, got {features!r}")
+        raise ValueError(f"features must name {many} different inputs, got {features!r}")
     return game_of(model), names, places
 
 

@@ -13,7 +13,7 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.solvers.ridge import DOUBLE, Gradient, Solution
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.scorer import Scorer, Summary, Trial
-from ulmus.tuning.search import LOG2_C
+from ulmus.tuning.search import LOG2_C_GRID
 from ulmus.tuning.views import WORTH, View
 
 #: Digits that are worth another pass over this many rows; where leaves are scored, sums alone do.
@@ -57,7 +57,7 @@ class GlobalModel:
         form, whitening = backend.scored_form(features)
         more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
         scorer = backend.scorer(seen, coding, fit_intercept, criterion, seen.fold, **more)
-        trial = scorer.trial("global", view.gamma, form, sums, LOG2_C[::2])
+        trial = scorer.trial("global", view.gamma, form, sums, LOG2_C_GRID[::2])
         precision = KEPT if len(seen) > MANY_ROWS else None
         solution = backend.fit_ridge(features, seen, trial.best_C, fit_intercept, sums.total, precision)
         return cls(fitted, features, seen, sums, scorer, trial, solution, backend)
@@ -84,7 +84,7 @@ class GlobalModel:
         form, whitening = backend.scored_form(fitted)
         more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
         scorer = backend.scorer(sample, coding, fit_intercept, criterion, None, **more)
-        trial = scorer.trial("global", width, form, sums, LOG2_C[::2])
+        trial = scorer.trial("global", width, form, sums, LOG2_C_GRID[::2])
         C = trial.best_C
         solution = backend.fit_sums(fitted, sample, sums.total, C, fit_intercept, again(C))
         return cls(fitted, fitted, sample, sums, scorer, trial, solution, backend)

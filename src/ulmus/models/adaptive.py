@@ -36,11 +36,6 @@ class AdaptiveRegressor(Regression, AdaptiveModel):
     boosted trees. The local stage keeps the training rows: for a small model, or for updates, use
     :class:`NKELMRegressor`.
 
-    The prediction is :math:`f(x) + \frac1P\sum_p g_p(x)`: a Nyström model f (:class:`NKELMRegressor`) of the rows as
-    the chosen *view* shows them, and exact kernel ridge regression on the residuals of f in the leaves of P random
-    partitions. The view is a preparation of the columns, a kernel, a width, and a metric that stretches the features
-    along which f varies. Everything is chosen by leave-one-out or on held-out rows.
-
     Parameters
     ----------
     <parameters>
@@ -48,6 +43,19 @@ class AdaptiveRegressor(Regression, AdaptiveModel):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    AdaptiveClassifier : The same for classes.
+    AdaptiveOrdinalClassifier : The same for ordered classes.
+    NKELMRegressor : A small model that can learn on, for scaled numbers.
+
+    Notes
+    -----
+    The prediction is :math:`f(x) + \frac1P\sum_p g_p(x)`: a Nyström model f (:class:`NKELMRegressor`) of the rows as
+    the chosen *view* shows them, and exact kernel ridge regression :math:`g_p` on the residuals of f in the leaves of P
+    random partitions. The view is a preparation of the columns, a kernel, a width, and a metric that stretches the
+    features along which f varies. Everything is chosen by leave-one-out or on held-out rows.
 
     References
     ----------
@@ -99,9 +107,6 @@ class AdaptiveClassifier(Classification, AdaptiveModel):
     boosted trees, with calibrated probabilities. The local stage keeps the training rows: for a small model, or for
     updates, use :class:`NKELMClassifier`.
 
-    Scores are :math:`f(x) + \frac1P\sum_p g_p(x)`, as those of :class:`AdaptiveRegressor`; f and the leaves minimise
-    the log loss, softmax for several classes or logistic for two. The largest score wins.
-
     Parameters
     ----------
     <parameters>
@@ -109,6 +114,17 @@ class AdaptiveClassifier(Classification, AdaptiveModel):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    AdaptiveRegressor : The same for numbers, with the two stages explained.
+    AdaptiveOrdinalClassifier : The same for ordered classes.
+    NKELMClassifier : A small model that can learn on, for scaled numbers.
+
+    Notes
+    -----
+    Scores are :math:`f(x) + \frac1P\sum_p g_p(x)`, as those of :class:`AdaptiveRegressor`; f and the leaves minimise
+    the log loss, softmax for several classes or logistic for two. The largest score wins.
 
     Examples
     --------

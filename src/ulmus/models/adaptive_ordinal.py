@@ -12,12 +12,10 @@ from ulmus.parameters import estimator
 
 @estimator(ADAPTIVE | ORDERED | ADAPTIVE_RUN, shows=SHOWN)
 class AdaptiveOrdinalClassifier(Ordinal, AdaptiveModel):
-    """Ordinal classification on raw tables: a kernel model with a learned metric and local corrections.
+    r"""Ordinal classification on raw tables: a kernel model with a learned metric and local corrections.
 
     It needs no scaling and takes frames with text, categories, dates and missing values. The local stage keeps the
     training rows: for a small model use :class:`NKELMOrdinalClassifier`.
-
-    It fits the bits of the ordered code (:class:`NKELMOrdinalClassifier`) as :class:`AdaptiveRegressor` fits targets.
 
     Parameters
     ----------
@@ -26,6 +24,18 @@ class AdaptiveOrdinalClassifier(Ordinal, AdaptiveModel):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    AdaptiveRegressor : The same for numbers, with the two stages explained.
+    AdaptiveClassifier : The same for classes without order.
+    NKELMOrdinalClassifier : A small model that can learn on, for scaled numbers.
+
+    Notes
+    -----
+    The bits of the ordered code, "is it at least this class?" (:class:`NKELMOrdinalClassifier`), are fitted as
+    :class:`AdaptiveRegressor` fits targets, :math:`o(x) = f(x) + \frac1P\sum_p g_p(x)`, and decoded to the class with
+    the smallest :math:`\sum_j \exp(-o_j c^{(k)}_j)`.
 
     Examples
     --------

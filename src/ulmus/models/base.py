@@ -354,8 +354,8 @@ class Model(CallbackSupport, BaseEstimator):
         """Say why a model cannot do this, where its weights are more than sums over rows."""
         if self._is_monotone:
             raise ValueError(
-                f"{what} needs sums over rows, which do not show where predictions fall: it does not support "
-                "monotonic_cst; fit rows in memory"
+                f"{what} does not support monotonic_cst: it keeps sums over rows, which do not show where predictions "
+                "fall; fit rows in memory"
             )
         if self._by_quantiles:
             raise ValueError(

@@ -5,15 +5,16 @@ from typing import Any
 
 import numpy as np
 
+from ulmus import engine
 from ulmus.calibration import HeldOut, calibration_sample, parts_of_few
 from ulmus.codings import Ordered
 from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, dense
 from ulmus.features.sampling import distinct_sample
-from ulmus.models.by_log import NEAR_C, on_host, with_variances
+from ulmus.models.by_log import NEAR_C, in_memory, with_variances
 from ulmus.models.choice import Choice, Training
 from ulmus.models.few_rows import FEW_ROWS, PARTS
-from ulmus.models.fitted import KernelFit, Outcome, digits_kept, largest_value
+from ulmus.models.fitted import KernelFit, Outcome
 from ulmus.solvers.logistic import FeatureRidge, KernelRidge, Ridge, Weights, fit_logistic
 from ulmus.tuning.surface import climbed
 
@@ -23,7 +24,7 @@ _TUNING_ROWS, _TUNING_TOLERANCE = 1_000, 1e-4
 
 def with_log_odds(model: Any, squared: Outcome, training: Training) -> Outcome:
     """The same features with weights whose scores are the log-odds of every bit, and those of rows left out."""
-    found, rows, folds = squared.weights, on_host(training.rows), training.folds
+    found, rows, folds = squared.weights, in_memory(training.rows), training.folds
     bits = Bits(model, found, rows, folds, training.targets)
     if isinstance(found, KernelFit) and found.order is not None:  # rows that are left out come last
         bits = replace(bits, rows=rows.take(found.order), folds=None if folds is None else folds[found.order])
@@ -31,7 +32,7 @@ def with_log_odds(model: Any, squared: Outcome, training: Training) -> Outcome:
     weights, intercept = bits.fitted(C)
     held_out = replace(bits.left_out(C, len(squared.held_out.T), training.rng), freedom=squared.held_out.freedom)
     if isinstance(found, KernelFit):
-        narrow = digits_kept(weights, largest_value(found.cross), 1.0, np.float32)
+        narrow = engine.single_suffices(weights, found.cross.largest, 1.0)
         return Outcome(replace(found, alpha=weights, intercept=intercept, C=C, narrow=narrow), held_out)
     plan = Choice(found.width, C, found.features, tuning=found.tuning)
     leverage, held_out = with_variances(model, plan, held_out, rows.total_weight)

@@ -8,13 +8,13 @@ import numpy as np
 
 from ulmus.calibration import HeldOut, calibration_sample
 from ulmus.calibration.far import log_variance
-from ulmus.devices.tensors import HostView
 from ulmus.engine import Rows
 from ulmus.features.recipes import NystromFeatures
 from ulmus.features.sampling import gathered
 from ulmus.models._classification import refuse_memory
 from ulmus.models.choice import Choice, Training
 from ulmus.models.fitted import Outcome
+from ulmus.models.reading import dense_rows
 from ulmus.solvers.log_few import FewRows
 from ulmus.solvers.log_leave_out import left_out
 from ulmus.solvers.softmax import LogProblem, LogSolution
@@ -27,9 +27,9 @@ from ulmus.tuning.log_loss import FLOORED, HeldTrial, held_path
 NEAR_C = 16.0
 
 
-def on_host(rows: Rows) -> Rows:
-    """Rows of a GPU in memory: the steps of Newton's method are taken on the CPU."""
-    return replace(rows, X=np.asarray(rows.X)) if isinstance(rows.X, HostView) else rows
+def in_memory(rows: Rows) -> Rows:
+    """Rows of a GPU as arrays: the steps of Newton's method are taken on the CPU."""
+    return replace(rows, X=dense_rows(rows.X))
 
 
 def criterion_in_use(model: Any) -> str:
@@ -40,7 +40,7 @@ def criterion_in_use(model: Any) -> str:
 def chosen_plan(model: Any, training: Training) -> tuple[Choice, Any]:
     """The map, its C, and where a fit may begin, if that is known."""
     began, plan = time.perf_counter(), model._family.begin_log(model, training)
-    rows = replace(on_host(training.rows), fold=training.folds)
+    rows = replace(in_memory(training.rows), fold=training.folds)
     refuse_memory(len(rows), rows.T.shape[1], plan.features.n_features_out)
     if model.C != "auto":
         return plan, None
@@ -57,7 +57,7 @@ def fit_on_map(model: Any, training: Training, plan: Choice | None = None) -> Ou
     start = None
     if plan is None:
         plan, start = chosen_plan(model, training)
-    rows = gathered(replace(on_host(training.rows), fold=training.folds))
+    rows = gathered(replace(in_memory(training.rows), fold=training.folds))
     backend = training.backend
     problem = backend.exact_log_problem(plan.features, rows, plan.C, model._intercept)
     few = FewRows.of(problem)
@@ -85,7 +85,7 @@ def with_log_width(model: Any, recipe: Any, plan: Choice, training: Training, si
     weak penalty often do as well as a sharper one.
     """
     rows, make = (
-        replace(on_host(training.rows), fold=training.folds),
+        replace(in_memory(training.rows), fold=training.folds),
         recipe.maker(int(training.rng.randint(2**31 - 1))),
     )
 

@@ -14,8 +14,6 @@ from ulmus.parameters import estimator
 class ELMRegressor(Incremental, Regression):
     r"""Regression on a layer of random hidden nodes: one linear solve.
 
-    :math:`f(x) = h(x)\beta` with :math:`h_j(x) = g(w_j\cdot x + b_j)`, random weights and
-    :math:`\beta = (I/C + H^TH)^{-1}H^TT`, or :math:`\beta = H^{\dagger}T` for ``C=None``.
     Called without arguments it chooses the slope of the nodes, their number and C from the data.
 
     The kernel models are usually more accurate for the same number of features; this one is the cheapest to evaluate.
@@ -27,6 +25,17 @@ class ELMRegressor(Incremental, Regression):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    NKELMRegressor : Kernel ridge regression on landmark rows, usually more accurate.
+    OSELMRegressor : The same model, row by row.
+    RobustELMRegressor : The same layer, where some targets are wrong.
+
+    Notes
+    -----
+    :math:`f(x) = h(x)\beta` with :math:`h_j(x) = g(w_j\cdot x + b_j)`, random weights :math:`w_j, b_j` and
+    :math:`\beta = (I/C + H^TH)^{-1}H^TT`, or :math:`\beta = H^{\dagger}T` for ``C=None``.
 
     References
     ----------
@@ -51,7 +60,7 @@ class ELMRegressor(Incremental, Regression):
 class ELMClassifier(Incremental, Classification):
     r"""Classification on a layer of random hidden nodes: one linear solve.
 
-    One ±1 target per class, fitted as in :class:`ELMRegressor`; the largest score wins.
+    Called without arguments it chooses the slope of the nodes, their number and C from the data.
 
     Parameters
     ----------
@@ -60,6 +69,17 @@ class ELMClassifier(Incremental, Classification):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    NKELMClassifier : Kernel classification on landmark rows, usually more accurate.
+    OSELMClassifier : The same model, row by row.
+    ELMOrdinalClassifier : Classes that have an order.
+
+    Notes
+    -----
+    One ±1 target per class, :math:`f(x) = h(x)\beta` with :math:`\beta = (I/C + H^TH)^{-1}H^TT` as in
+    :class:`ELMRegressor`; the largest score wins. ``loss="log"`` minimises the softmax loss of the scores instead.
 
     References
     ----------

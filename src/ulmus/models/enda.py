@@ -44,7 +44,7 @@ from ulmus.solvers.discriminant import solve_discriminant, with_classes
 from ulmus.solvers.path import RidgePath
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.scorer import FLAT
-from ulmus.tuning.search import LOG2_C
+from ulmus.tuning.search import LOG2_C_GRID
 
 
 class DiscriminantFamily(MapFamily):
@@ -110,11 +110,8 @@ class DiscriminantFamily(MapFamily):
 class ENDA(DiscriminantModel):
     r"""Discriminant analysis on a layer of random hidden nodes: a projection for seeing and for classifying.
 
-    :math:`z(x) = W^T(h(x) - \mu)` with :math:`h_j(x) = g(w_j\cdot x + b_j)` and the directions W of largest
-    :math:`\lambda` in :math:`S_b w = \lambda (S_w + I/C) w`: one Cholesky factor and an eigenproblem as large as there
-    are classes. With ``features="nystrom"`` it is kernel discriminant analysis made linear in the number of rows.
-    Called without arguments it chooses the width and number of the features and C by leave-one-out on the ridge
-    regression that spans the same space.
+    Called without arguments it chooses the width and number of the features and C by leave-one-out. With
+    ``features="nystrom"`` it is kernel discriminant analysis made linear in the number of rows.
 
     Different draws give different pictures; :class:`ENDAEnsemble` gives nearly the same one. When a straight line
     separates the classes, ``sklearn.discriminant_analysis.LinearDiscriminantAnalysis`` is enough. When only labels are
@@ -127,6 +124,20 @@ class ENDA(DiscriminantModel):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    ENDAEnsemble : Several of them combined: nearly the same picture whatever the draw.
+    KLDA : Exact kernel discriminant analysis, for up to some 10,000 rows.
+    ELMClassifier : Labels alone, from a layer of random nodes.
+
+    Notes
+    -----
+    Rows are projected to :math:`z(x) = W^T(h(x) - \mu)` with :math:`h_j(x) = g(w_j\cdot x + b_j)` and the mean
+    :math:`\mu` of the features. The columns of W are the directions of largest :math:`\lambda` in
+    :math:`S_b w = \lambda (S_w + I/C) w`, with the scatter :math:`S_b` between the classes and :math:`S_w` within them.
+    They take one Cholesky factor and an eigenproblem as large as there are classes. The ridge regression on ±1 targets
+    spans the same space, and parameters are chosen on it.
 
     References
     ----------
@@ -307,6 +318,6 @@ class ENDA(DiscriminantModel):
 
 def penalty_by_gcv(stats: Statistics) -> float:
     """The smallest C whose generalised cross-validation score is practically the lowest."""
-    C = 2.0**LOG2_C
+    C = 2.0**LOG2_C_GRID
     score = RidgePath(stats, fit_intercept=True).gcv(C).sum(axis=1)
     return float(C[np.flatnonzero(score <= (1 + FLAT) * score.min())[0]])

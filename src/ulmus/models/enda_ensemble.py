@@ -87,15 +87,6 @@ class Members:
 class ENDAEnsemble(DiscriminantModel):
     r"""Several :class:`ENDA` models with different draws, combined: steadier labels, and one picture of all of them.
 
-    Class probabilities :math:`P_q` of the members are combined with weights a that solve the convex programme
-
-    .. math:: \min_{a \ge 0,\ 1^Ta = 1}\ \kappa\,a^TSa + (1 - \kappa)\,a^T\mathrm{diag}(S), \qquad
-        S_{qr} = \langle P_q - Y, P_r - Y\rangle,
-
-    on training rows that are scored as if they were new. On it, the squared error of the combination is the mean error
-    of the members less their diversity; members of weight 0 are pruned. The projection is the weighted mean of the
-    members' projections, turned to agree with each other (Procrustes), along its principal axes.
-
     It costs as much as its members. For a single look at the data one :class:`ENDA` will do.
 
     Parameters
@@ -105,6 +96,21 @@ class ENDAEnsemble(DiscriminantModel):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    ENDA : One member: enough for a single look at the data.
+
+    Notes
+    -----
+    Class probabilities :math:`P_q` of the members are combined with weights a that solve the convex programme
+
+    .. math:: \min_{a \ge 0,\ 1^Ta = 1}\ \kappa\,a^TSa + (1 - \kappa)\,a^T\mathrm{diag}(S), \qquad
+        S_{qr} = \langle P_q - Y, P_r - Y\rangle,
+
+    on training rows that are scored as if they were new. On it, the squared error of the combination is the mean error
+    of the members less their diversity; members of weight 0 are pruned. The projection is the weighted mean of the
+    members' projections, turned to agree with each other (Procrustes), along its principal axes.
 
     References
     ----------

@@ -17,10 +17,10 @@ from ulmus.backend import Host
 from ulmus.calibration import FoldModels, HeldOut, fold_sample
 from ulmus.devices.routes import SMALL, choose_route
 from ulmus.engine import FeatureMap, Rows
-from ulmus.features.kernels import KERNELS
+from ulmus.features.kernels import KERNELS, CrossKernel
 from ulmus.features.recipes import NystromFeatures, RandomFeatures
 from ulmus.models.choice import Choice, Training, choose, choose_from_sums, prepared
-from ulmus.models.fitted import Learned, NystromFit, Outcome, RandomFit, digits_kept, types_kept
+from ulmus.models.fitted import Learned, NystromFit, Outcome, RandomFit
 from ulmus.models.reading import seen_through
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.nystrom_ridge import summed_form, summing_problem
@@ -102,7 +102,8 @@ class FeatureFamily(MapFamily):
         plan = self.begin(model, training)
         solution = backend.fit_ridge(plan.features, rows, plan.C, model._intercept, plan.statistics)
         found = self.weights(model, plan, solution, rows)
-        found = replace(found, learned=Learned.of(rows, self.fitted_extent(found, rows)))
+        learned = Learned(len(rows), rows.total_weight, self.fitted_extent(found, rows))
+        found = replace(found, learned=learned)
         if folds is None or plan.C is None:
             return Outcome(found, backend.left_out(plan.features, rows, solution, training.rng, plan.C))
         summary = Summary.of(partial(backend.host_statistics, plan.features), rows, folds)
@@ -203,7 +204,7 @@ class RandomFamily(FeatureFamily):
     ) -> RandomFit:
         """Weights on the nodes of a plan, for answers of this size."""
         width, size = RandomFeatures.in_use(plan.features)
-        narrow = digits_kept(beta, 1.0, scale, np.float32)
+        narrow = engine.single_suffices(beta, 1.0, scale)
         return RandomFit(plan.features, beta, intercept, plan.C, width, size, route, leverage, narrow, plan.tuning)
 
 
@@ -250,6 +251,19 @@ class NystromFamily(FeatureFamily):
     def problems(self, model: Any, features: Any, rows: Rows) -> tuple[Problem, Problem]:
         problem = Problem(features, rows, None, model._intercept, model.n_jobs)
         return problem, summing_problem(problem, features)
+
+
+def types_kept(cross: CrossKernel, weights: np.ndarray, scale: Any) -> tuple[Any, ...]:
+    """In which types weights on kernel values keep the digits of predictions of this size.
+
+    In float64, in which the weights were computed, they always do: whitening rows instead costs as many digits. With
+    ``a = R⁻ᵀβ`` the round-off of a solve with R is ``F̂ ΔRᵀ a`` of a row, and ``k R⁻ᵀ ΔRᵀ a``, the same, of the weights;
+    that of kernel values, ``Δk a``, is added to both.
+    """
+    if not np.isfinite(weights).all():
+        return ()
+    narrow = engine.single_suffices(weights, cross.largest, scale)
+    return (np.float64, np.float32) if narrow else (np.float64,)
 
 
 class IterativeFamily(NystromFamily):

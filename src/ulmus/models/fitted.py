@@ -15,15 +15,13 @@ from sklearn.exceptions import NotFittedError
 
 from ulmus.backend import predicting
 from ulmus.calibration import HeldOut, MapLeaning, variance_terms
-from ulmus.engine import Rows, apply, transform_rows
+from ulmus.engine import Rows, apply, single_suffices, transform_rows
 from ulmus.features.kernels import CrossKernel
 from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.kernel_ridge import KernelVariance
 from ulmus.statistics import Extent
 from ulmus.tuning import Tuning
 
-#: Relative error that folded or narrowed weights may add to a prediction.
-PREDICTION_LOSS = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 #: Rows that are predicted without the engine's threads.
 FEW_ROWS = 64
 
@@ -81,7 +79,7 @@ class FittedView:
         return value
 
     def __set__(self, model: Any, value: Any) -> None:
-        raise AttributeError(f"{self.name} shows what the fit has found and cannot be set; fit again")
+        raise AttributeError(f"{self.name} is what fit has found and cannot be set; call fit again")
 
 
 class Derived:
@@ -89,7 +87,7 @@ class Derived:
 
     def __get__(self, model: Any, owner: type) -> Fitted:
         if model is None:
-            raise AttributeError(f"{owner.__name__} is a class; its models have a fitted_")
+            raise AttributeError(f"{owner.__name__} is a class; fitted_ is an attribute of its instances")
         try:
             found: Fitted = model._now("weights")
         except NotFittedError as error:
@@ -110,11 +108,6 @@ class Learned:
     n_rows: int
     weight: float
     extent: Extent | None
-
-    @classmethod
-    def of(cls, rows: Rows, extent: Extent) -> "Learned":
-        """Rows in memory."""
-        return cls(len(rows), rows.total_weight, extent)
 
 
 @dataclass(frozen=True)
@@ -282,7 +275,7 @@ class KernelFit:
         cls, cross: CrossKernel, solution: Any, choice: Any, rows: Rows, fit_intercept: bool, order: Any, scale: Any
     ) -> "KernelFit":
         """From dual weights of the rows, in this ``order``, for answers that lie ``scale`` apart."""
-        narrow = digits_kept(solution.alpha, largest_value(cross), scale, np.float32)
+        narrow = single_suffices(solution.alpha, cross.largest, scale)
         given = (choice.C, choice.width, rows.weight, fit_intercept, narrow, choice.tuning, order)
         return cls(cross, solution.alpha, solution.intercept, *given)
 
@@ -340,30 +333,6 @@ def keep_tuning(model: Any, tuning: Tuning) -> None:
     weights = fitted.weights
     part = {"plain": replace(weights.plain, tuning=tuning)} if hasattr(weights, "plain") else {"tuning": tuning}
     model.fitted_ = replace(fitted, weights=replace(weights, **part))
-
-
-def digits_kept(weights: np.ndarray, bound: float, scale: np.ndarray | float, dtype: Any) -> bool:
-    """Whether ``φ · weights`` with ``|φ| ≤ bound`` keeps its digits in this type; answers lie ``scale`` apart."""
-    worst = float(np.finfo(dtype).eps) * bound * np.abs(weights).sum(axis=0)
-    return bool((worst <= PREDICTION_LOSS[np.dtype(dtype)] * scale).all())
-
-
-def largest_value(cross: CrossKernel) -> float:
-    """The largest kernel value of a row with itself."""
-    return float(np.abs(cross.diagonal(cross.Z)).max())
-
-
-def types_kept(cross: CrossKernel, weights: np.ndarray, scale: Any) -> tuple[Any, ...]:
-    """In which types weights on kernel values keep the digits of predictions of this size.
-
-    In float64, in which the weights were computed, they always do: whitening rows instead costs as many digits. With
-    ``a = R⁻ᵀβ`` the round-off of a solve with R is ``F̂ ΔRᵀ a`` of a row, and ``k R⁻ᵀ ΔRᵀ a``, the same, of the weights;
-    that of kernel values, ``Δk a``, is added to both.
-    """
-    if not np.isfinite(weights).all():
-        return ()
-    bound = largest_value(cross)
-    return (np.float64, np.float32) if digits_kept(weights, bound, scale, np.float32) else (np.float64,)
 
 
 def applied(device: str, features: Any, X: Any, weights: np.ndarray, dtype: Any, n_jobs: int | None) -> np.ndarray:

@@ -13,7 +13,8 @@ from ulmus.features.landmarks import Draw, choose_landmarks
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_sample
 from ulmus.models.choice import Training, prepared, search
-from ulmus.models.fitted import NystromFit, Outcome, types_kept
+from ulmus.models.families import types_kept
+from ulmus.models.fitted import NystromFit, Outcome
 from ulmus.solvers.conjugate_gradients import warn_unless_converged
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.solvers.own_landmarks import landmarks_among

@@ -68,14 +68,14 @@ class KernelFamily:
 
     def fit_log(self, model: Any, training: Training) -> Outcome:
         """The same by the log loss, with one factor of the kernel and a curvature."""
-        from ulmus.models.by_log import criterion_in_use, on_host, with_log_C, with_log_width
+        from ulmus.models.by_log import criterion_in_use, in_memory, with_log_C, with_log_width
         from ulmus.tuning.log_choice import choose_kernel_C, fit_exact
 
         began, choice, recipe = time.perf_counter(), self._choose(model, training), NystromFeatures.of(model)
         if recipe.open_width:
             width, choice = with_log_width(model, recipe, choice, training, _TUNING_LANDMARKS)
             choice = replace(choice, width=float(width))
-        rows, folds = replace(on_host(training.rows), fold=training.folds), training.folds
+        rows, folds = replace(in_memory(training.rows), fold=training.folds), training.folds
         parameters = KernelParameters(choice.width, model.degree, model.coef0)
         how: dict[str, Any] = {"fit_intercept": model._intercept, "n_jobs": model.n_jobs}
         if model.C == "auto":
@@ -108,7 +108,7 @@ class KernelFamily:
 
 @estimator(KELM | RUN, shows=KERNEL)
 class KELMRegressor(Regression):
-    r"""Exact kernel ridge regression: :math:`f(x) = k_x (I/C + K)^{-1} T`.
+    r"""Exact kernel ridge regression.
 
     Time grows with the cube of the rows and memory with their square: one n × n matrix, factored in place. Beyond some
     20,000 rows use :class:`NKELMRegressor`. Called without arguments it chooses gamma and C from the data.
@@ -120,6 +120,16 @@ class KELMRegressor(Regression):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    NKELMRegressor : The same on landmark rows, linear in the number of rows.
+    AdaptiveRegressor : Raw tables, with text, categories and missing values.
+
+    Notes
+    -----
+    :math:`f(x) = k_x (I/C + K)^{-1} T` with :math:`K_{ij} = \kappa(x_i, x_j)` and :math:`k_x` the kernel between x and
+    the training rows; weights w of rows make it :math:`(W^{-1}/C + K)^{-1} T`.
 
     References
     ----------
@@ -141,7 +151,7 @@ class KELMRegressor(Regression):
 
 @estimator(KELM | CLASSES | RUN, shows={**KERNEL, **LOSS})
 class KELMClassifier(Classification):
-    r"""Exact kernel classification: one ±1 target per class, :math:`f(x) = k_x (I/C + K)^{-1} T`, largest score wins.
+    r"""Exact kernel classification: one ±1 target per class, and the largest score wins.
 
     Time grows with the cube of the rows and memory with their square; beyond some 20,000 rows use
     :class:`NKELMClassifier`. Called without arguments it chooses gamma and C from the data.
@@ -153,6 +163,17 @@ class KELMClassifier(Classification):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    NKELMClassifier : The same on landmark rows, linear in the number of rows.
+    AdaptiveClassifier : Raw tables, with text, categories and missing values.
+    KELMOrdinalClassifier : Classes that have an order.
+
+    Notes
+    -----
+    Scores are :math:`f(x) = k_x (I/C + K)^{-1} T` with one ±1 column of T per class, as in :class:`KELMRegressor`.
+    ``loss="log"`` minimises the softmax loss of the scores instead.
 
     References
     ----------

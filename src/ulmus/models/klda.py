@@ -49,10 +49,7 @@ _TUNING_LANDMARKS = 2_000
 class KLDA(DiscriminantModel):
     r"""Exact kernel discriminant analysis.
 
-    The directions :math:`w = \sum_i \alpha_i\phi(x_i)` of largest :math:`\lambda` in
-    :math:`S_b w = \lambda (S_w + I/C) w`, in the feature space of the kernel. They are found in one n × n Cholesky
-    factorisation, through the kernel ridge regression that spans the same space. Called without arguments it chooses
-    gamma and C from the data.
+    Called without arguments it chooses gamma and C from the data.
 
     Time grows with the cube of the rows and memory with their square; beyond some 10,000 rows use
     ``ENDA(features="nystrom")``, which is this model when every row is a landmark. Standardise features of different
@@ -65,6 +62,18 @@ class KLDA(DiscriminantModel):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    ENDA : The same on random nodes, or on landmark rows, for any number of rows.
+    KELMClassifier : Labels alone, from the exact kernel.
+
+    Notes
+    -----
+    In the feature space of the kernel, with the scatter :math:`S_b` between the classes and :math:`S_w` within them,
+    the directions :math:`w = \sum_i \alpha_i\phi(x_i)` are those of largest :math:`\lambda` in
+    :math:`S_b w = \lambda (S_w + I/C) w`. They are found in one n × n Cholesky factorisation, through the kernel ridge
+    regression that spans the same space.
 
     References
     ----------

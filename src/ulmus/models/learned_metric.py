@@ -42,10 +42,8 @@ from ulmus.tuning.metric import FORMS
 class LearnedMetric(TransformerMixin, BaseEstimator):
     r"""Stretch the features along which the target varies, and shrink the others.
 
-    A Nyström model of the target is fitted, its gradients are averaged to
-    :math:`M = \operatorname{mean}\nabla f\,\nabla f^T`, and rows become :math:`Ax` with :math:`A = M^{1/2}`; that is
-    repeated while the leave-one-out loss falls. Put it before any model that looks at distances, ours or not. The
-    kernel models of this library do the same by themselves with ``metric="auto"``.
+    Put it before any model that looks at distances, ours or not. The kernel models of this library do the same by
+    themselves with ``metric="auto"``.
 
     Standardise features of different units first. With few rows and many features the gradients are noise.
 
@@ -58,6 +56,17 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
     metric_ : ndarray of shape (n_features,) or (n_features, n_directions)
     feature_importances_ : ndarray of shape (n_features,)
         Share of each feature in the mean squared slope; it depends on the units, so standardise first.
+
+    See Also
+    --------
+    NKELMRegressor : Learns the same metric with ``metric="auto"``.
+    AdaptiveRegressor : Learns a metric of every table by itself.
+
+    Notes
+    -----
+    A Nyström model f of the target is fitted, its gradients are averaged to
+    :math:`M = \operatorname{mean}\nabla f\,\nabla f^T`, and rows become :math:`Ax` with :math:`A = M^{1/2}`; that is
+    repeated while the leave-one-out loss falls.
 
     References
     ----------

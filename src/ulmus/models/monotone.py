@@ -29,7 +29,7 @@ from ulmus.tuning.surface import climbed, lowest
 ROWS, CHECKED_ROWS, CHECKED_VALUES = 5_000, 300, 201
 #: Factors of two between the width of the free model and that of this one, at most; the gain that is worth one; and
 #: rounds of a trial.
-MOVES, GAIN, ROUGH_ROUNDS = 4, 5e-3, 12
+MOVES, MOVE_GAIN, ROUGH_ROUNDS = 4, 5e-3, 12
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class MonotoneFit:
                     return tried[step].setdefault(C, loss)
 
                 if open_C:
-                    climbed(loss_at, near_C, GAIN)
+                    climbed(loss_at, near_C, MOVE_GAIN)
                 else:
                     loss_at(near_C)
             return min(tried[step].values())
@@ -115,7 +115,7 @@ class MonotoneFit:
         while open_width and abs(here) < MOVES:
             beside = (here - 1, here + 1)
             near = beside[lowest(np.array([loss_of(step, best_C(here)) for step in beside]))]
-            if loss_of(near, best_C(here)) > (1 - GAIN) * now:
+            if loss_of(near, best_C(here)) > (1 - MOVE_GAIN) * now:
                 break
             here, now = near, loss_of(near, best_C(here))
         return self._checked(self._under(features[here], width * 2.0**here, best_C(here), ROUNDS))
@@ -155,7 +155,7 @@ class MonotoneFit:
         if fall > 0:
             warnings.warn(
                 f"the model is not quite monotone: somewhere on a fine grid it falls by {fall:.2g} of the range of its "
-                "answers (monotone_violation_); take a smoother kernel, or a smaller C",
+                "answers (monotone_violation_); use a smoother kernel, or a smaller C",
                 NumericalWarning,
                 stacklevel=2,
             )
@@ -180,7 +180,7 @@ def column_signs(model: Any, columns: Any) -> np.ndarray | None:
         own = np.flatnonzero(columns.sources == j)
         if len(own) != 1 or columns.categorical[own].any():
             raise ValueError(
-                f"monotonic_cst names the column {names[j]!r}, which is no number but a category, a date or text"
+                f"monotonic_cst names the column {names[j]!r}, which holds categories, dates or text, not numbers"
             )
     out = np.zeros(len(columns.sources), int)
     used = columns.sources >= 0

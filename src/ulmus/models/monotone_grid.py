@@ -52,8 +52,8 @@ class MonotoneGrid:
         present = [(j, values) for j, values in present if len(values) > 1]
         if 2 ** len(present) > points:
             raise ValueError(
-                f"monotonic_cst of an adaptive model takes {int(np.log2(points))} directions at most, got "
-                f"{len(present)}: give fewer, or take NKELMRegressor"
+                f"monotonic_cst of an adaptive model can constrain at most {int(np.log2(points))} columns, got "
+                f"{len(present)}; constrain fewer, or use NKELMRegressor"
             )
         columns = np.array([j for j, _ in present], int)
         few = [(j, _thinned(values)) for j, values in present]

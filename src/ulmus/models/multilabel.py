@@ -26,15 +26,16 @@ def read(model: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
     name = type(model).__name__
     if not model._takes_indicators:
         raise ValueError(
-            f"{name} takes one label a row: y should be a 1d array, got a matrix; for several labels a row {INSTEAD}, "
-            'or take ELMClassifier, KELMClassifier, NKELMClassifier or AdaptiveClassifier(loss="squared")'
+            f"{name} takes one label per row: y should be a 1d array, got a matrix; for several labels per row "
+            f"{INSTEAD}, or use ELMClassifier, KELMClassifier, NKELMClassifier or "
+            'AdaptiveClassifier(loss="squared")'
         )
     X, y = validated(model, X, y, multi_output=True)
     y = y.toarray() if sparse.issparse(y) else np.asarray(y)
     if not np.isin(y, (0, 1)).all():
         raise ValueError(
-            f"a matrix of labels has 0 and 1 (a column for each label), got {np.unique(y).tolist()[:5]}; for several "
-            f"targets of several classes {INSTEAD}"
+            f"a matrix of labels must hold 0 and 1 (one column per label), got {np.unique(y).tolist()[:5]}; for "
+            f"several targets of several classes {INSTEAD}"
         )
     return X, y.astype(np.int64)
 
@@ -56,4 +57,4 @@ def check(model: Any) -> None:
     }
     asked = [needed for needed, is_wrong in wrong.items() if is_wrong]
     if asked:
-        raise ValueError(f"multilabel targets need {' and '.join(asked)}; for more {INSTEAD}")
+        raise ValueError(f"multilabel targets need {' and '.join(asked)}; otherwise {INSTEAD}")

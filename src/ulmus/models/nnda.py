@@ -55,13 +55,6 @@ class NNDA(DiscriminantModel):
     then not used. It is the rival that :class:`ENDA` replaces: slower by orders of magnitude, with local minima, and
     here for comparison. Standardise the features first.
 
-    The document trains with a learning rate of 0.7, momentum 0.3, 5000 iterations, until an error of 0.001, and makes
-    the second hidden layer linear. The network is scikit-learn's ``MLPClassifier``, whose hidden layers share one
-    activation: the projection is read **before** the activation of the second layer, where it is linear in the
-    first, but training goes through the activation. Training is by mini-batches of 200 rows on the cross-entropy; an
-    iteration is a pass over the rows, and the error is that loss. With ``head="mean"`` probabilities are calibrated on
-    rows that ten more networks have not seen, each without a tenth of the rows.
-
     Parameters
     ----------
     <parameters>
@@ -69,6 +62,22 @@ class NNDA(DiscriminantModel):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    ENDA : The model that replaces it: one eigenproblem, and no training.
+
+    Notes
+    -----
+    The projection is :math:`z(x) = W_2^T g(W_1^Tx + b_1) + b_2`, the second hidden layer **before** its activation g,
+    where it is linear in the first. All weights are trained together with a softmax layer on top:
+    :math:`\min \sum_i -\log P(y_i \mid g(z(x_i)))`.
+
+    The document trains with a learning rate of 0.7, momentum 0.3, 5000 iterations, until an error of 0.001, and makes
+    the second hidden layer linear. The network here is scikit-learn's ``MLPClassifier``, whose hidden layers share one
+    activation, so that training goes through it. Training is by mini-batches of 200 rows on the cross-entropy; an
+    iteration is a pass over the rows, and the error is that loss. With ``head="mean"`` probabilities are calibrated on
+    rows that ten more networks have not seen, each without a tenth of the rows.
 
     References
     ----------

@@ -75,12 +75,6 @@ class OSELMRegressor(Incremental, Regression):
     and C, :math:`\beta = (I/C + H^TH)^{-1}H^TT`. Rows can be forgotten (``forgetting``), taken out again
     (:meth:`unlearn`), and learned apart (:meth:`merge`).
 
-    Three forms give the same weights. ``form="root"`` carries the triangular factor of :math:`K = E/C + H^TH` and
-    updates it by orthogonal transformations: no digit is lost, however many rows come. Rows wait until there are enough
-    for a block, and are counted exactly if a prediction is asked for before. ``"covariance"`` is the recursion of the
-    literature, :math:`P \leftarrow P - Phh^TP/(1+h^TPh)`; its round-off grows. ``"information"`` carries K and solves
-    when asked.
-
     When all rows are at hand, :class:`~ulmus.ELMRegressor` and :class:`~ulmus.NKELMRegressor` are faster and choose the
     number of nodes as well. A row costs :math:`O(L^2)`; for many thousand nodes use a linear model on the features.
 
@@ -93,6 +87,22 @@ class OSELMRegressor(Incremental, Regression):
     <attributes>
     stream_ : OnlineState
         The recursion, and what is remembered of rows.
+
+    See Also
+    --------
+    ELMRegressor : The same model of rows that are all at hand.
+    OSELMClassifier : The same for classes.
+
+    Notes
+    -----
+    After any blocks the weights are :math:`\beta = (E/C + H^TH)^{-1}H^TT` of all rows so far, where E is the identity
+    but for the intercept, which is not penalised.
+
+    Three forms give the same weights. ``form="root"`` carries the triangular factor of :math:`K = E/C + H^TH` and
+    updates it by orthogonal transformations: no digit is lost, however many rows come. Rows wait until there are enough
+    for a block, and are counted exactly if a prediction is asked for before. ``"covariance"`` is the recursion of the
+    literature, :math:`P \leftarrow P - Phh^TP/(1+h^TPh)`; its round-off grows. ``"information"`` carries K and solves
+    when asked.
 
     References
     ----------
@@ -159,8 +169,8 @@ class OSELMRegressor(Incremental, Regression):
 class OSELMClassifier(Incremental, Classification):
     r"""Online classification on a random layer: it learns one row, or one block, at a time.
 
-    One ±1 target per class, learned as in :class:`OSELMRegressor`; the largest score wins. A class may appear at any
-    time: what the model knows is then, exactly, what it would know had it expected that class from the start.
+    A class may appear at any time: what the model knows is then, exactly, what it would know had it expected that class
+    from the start.
 
     When all rows are at hand, :class:`~ulmus.ELMClassifier` and :class:`~ulmus.NKELMClassifier` are faster and choose
     the number of nodes as well.
@@ -174,6 +184,16 @@ class OSELMClassifier(Incremental, Classification):
     <attributes>
     stream_ : OnlineState
         The recursion, and what is remembered of rows.
+
+    See Also
+    --------
+    ELMClassifier : The same model of rows that are all at hand.
+    OSELMOrdinalClassifier : Classes that have an order.
+
+    Notes
+    -----
+    One ±1 target per class, :math:`\beta = (E/C + H^TH)^{-1}H^TT` of all rows so far, learned as in
+    :class:`OSELMRegressor`; the largest score wins.
 
     References
     ----------

@@ -12,10 +12,9 @@ from ulmus.parameters import estimator
 class OSELMOrdinalClassifier(Incremental, Ordinal):
     r"""Online ordinal regression on a random layer: it learns one row, or one block, at a time.
 
-    The bits of :class:`~ulmus.ELMOrdinalClassifier`, "is it at least this class?", learned as in
-    :class:`~ulmus.OSELMRegressor`, with loss-based decoding. A class may appear at any time and any place in the order:
-    the bit of a new top class was −1 for all rows so far, that of one between two others was the bit of the upper one,
-    and what the model knows is then, exactly, what it would know had it expected that class from the start.
+    A class may appear at any time and any place in the order: the bit of a new top class was −1 for all rows so far,
+    that of one between two others was the bit of the upper one, and what the model knows is then, exactly, what it
+    would know had it expected that class from the start.
 
     When all rows are at hand, :class:`~ulmus.ELMOrdinalClassifier` and :class:`~ulmus.NKELMOrdinalClassifier` are
     faster and choose the number of nodes as well.
@@ -29,6 +28,17 @@ class OSELMOrdinalClassifier(Incremental, Ordinal):
     <attributes>
     stream_ : OnlineState
         The recursion, and what is remembered of rows.
+
+    See Also
+    --------
+    ELMOrdinalClassifier : The same model of rows that are all at hand.
+    OSELMClassifier : Classes that have no order.
+
+    Notes
+    -----
+    The bits of :class:`~ulmus.ELMOrdinalClassifier`, "is it at least this class?", :math:`o(x) = h(x)\beta` with
+    :math:`\beta = (E/C + H^TH)^{-1}H^TT` of all rows so far, learned as in :class:`~ulmus.OSELMRegressor`, and
+    loss-based decoding: the class k with the smallest :math:`\sum_j \exp(-o_j c^{(k)}_j)`.
 
     References
     ----------

@@ -14,11 +14,6 @@ from ulmus.parameters import estimator
 class ELMOrdinalClassifier(Incremental, Ordinal):
     r"""Ordinal regression on a layer of random hidden nodes (ELMOR).
 
-    One ±1 target for every class but the lowest, "is it at least this class?", fitted as in
-    :class:`ELMRegressor`, and loss-based decoding: the class with the smallest
-    :math:`\sum_j \exp(-o_j c^{(k)}_j)`. Two codes differ in as many bits as their classes are apart, so what is
-    trained is close to what is scored: the mean absolute error in ranks. Parameters are chosen by it.
-
     When classes have no order, or only the share of right answers counts, use :class:`ELMClassifier`. The kernel models
     are usually more accurate; this one is the cheapest to evaluate.
 
@@ -29,6 +24,20 @@ class ELMOrdinalClassifier(Incremental, Ordinal):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    NKELMOrdinalClassifier : The same code on a kernel, usually more accurate.
+    OSELMOrdinalClassifier : The same model, row by row.
+    ELMClassifier : Classes that have no order.
+
+    Notes
+    -----
+    One ±1 target for every class but the lowest, "is it at least this class?", :math:`o(x) = h(x)\beta` with
+    :math:`\beta = (I/C + H^TH)^{-1}H^TT` as in :class:`ELMRegressor`, and loss-based decoding: the class k with the
+    smallest :math:`\sum_j \exp(-o_j c^{(k)}_j)`, where :math:`c^{(k)}` is its code. Two codes differ in as many bits as
+    their classes are apart, so what is trained is close to what is scored: the mean absolute error in ranks. Parameters
+    are chosen by it.
 
     References
     ----------
@@ -56,11 +65,6 @@ class ELMOrdinalClassifier(Incremental, Ordinal):
 class KELMOrdinalClassifier(Ordinal):
     r"""Ordinal regression with an exact kernel (KELMOR).
 
-    One ±1 target for every class but the lowest, "is it at least this class?", all fitted by one factorisation of
-    :math:`K + I/C`, and loss-based decoding: the class with the smallest :math:`\sum_j \exp(-o_j c^{(k)}_j)`. Two codes
-    differ in as many bits as their classes are apart, so what is trained is close to what is scored: the mean absolute
-    error in ranks. Parameters are chosen by it.
-
     When classes have no order, or only the share of right answers counts, use :class:`KELMClassifier`. Time grows with
     the cube of the rows and memory with their square: beyond some 20,000 rows use :class:`NKELMOrdinalClassifier`.
 
@@ -71,6 +75,19 @@ class KELMOrdinalClassifier(Ordinal):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    NKELMOrdinalClassifier : The same code on landmark rows, for any number of rows.
+    KELMClassifier : Classes that have no order.
+
+    Notes
+    -----
+    One ±1 target for every class but the lowest, "is it at least this class?", :math:`o(x) = k_x (I/C + K)^{-1} T`, all
+    fitted by one factorisation, and loss-based decoding: the class k with the smallest
+    :math:`\sum_j \exp(-o_j c^{(k)}_j)`, where :math:`c^{(k)}` is its code. Two codes differ in as many bits as their
+    classes are apart, so what is trained is close to what is scored: the mean absolute error in ranks. Parameters are
+    chosen by it.
 
     References
     ----------
@@ -98,9 +115,7 @@ class KELMOrdinalClassifier(Ordinal):
 class NKELMOrdinalClassifier(Incremental, Ordinal):
     r"""Ordinal regression with a kernel, linear in the number of rows by landmark rows.
 
-    The bits of :class:`KELMOrdinalClassifier` on the Nyström features of :class:`NKELMRegressor`:
-    :math:`\beta = (I/C + \hat F^T\hat F)^{-1}\hat F^T T`, :math:`o = \hat F(x)\beta`, and loss-based decoding. With as
-    many landmarks as rows it is the exact model. Memory does not grow with the rows.
+    With as many landmarks as rows it is the exact model. Memory does not grow with the rows.
 
     When classes have no order, or only the share of right answers counts, use :class:`NKELMClassifier`. For a few
     thousand rows :class:`KELMOrdinalClassifier` is exact.
@@ -112,6 +127,20 @@ class NKELMOrdinalClassifier(Incremental, Ordinal):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    KELMOrdinalClassifier : The exact kernel, for up to some 20,000 rows.
+    AdaptiveOrdinalClassifier : Raw tables, with text, categories and missing values.
+    NKELMClassifier : Classes that have no order.
+
+    Notes
+    -----
+    The bits of :class:`KELMOrdinalClassifier` on the Nyström features of :class:`NKELMRegressor`:
+    :math:`o(x) = \hat F(x)\beta` with :math:`\beta = (I/C + \hat F^T\hat F)^{-1}\hat F^T T`, and loss-based decoding:
+    the class k with the smallest :math:`\sum_j \exp(-o_j c^{(k)}_j)`, where :math:`c^{(k)}` is its code. Two codes
+    differ in as many bits as their classes are apart, so what is trained is close to what is scored: the mean absolute
+    error in ranks. Parameters are chosen by it.
 
     References
     ----------

@@ -14,10 +14,8 @@ from ulmus.parameters import estimator
 class RobustELMRegressor(Robust):
     r"""Regression on a layer of random hidden nodes that outlying targets do not pull off course.
 
-    The output weights minimise :math:`\frac12\|\beta\|^2 + C\sum_i w_i f(h(x_i)\beta + b - t_i)` with a loss f that
-    grows like the error, not like its square, so that a row pulls with a force of at most 1 however wrong it is. They
-    are found by Newton's method with a Wolfe–Powell search. Called without arguments it chooses the loss's scale, the
-    slope of the nodes, their number and C from the data, and outliers have no say in that either.
+    Called without arguments it chooses the loss's scale, the slope of the nodes, their number and C from the data, and
+    outliers have no say in that either.
 
     It resists wrong *targets*. Rows with wrong *inputs* (leverage points) are not recognised. For skewed noise robust
     losses estimate something between median and mean: where the mean is wanted, take :class:`ELMRegressor`, which is
@@ -30,6 +28,17 @@ class RobustELMRegressor(Robust):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    ELMRegressor : The same layer with squared errors.
+    RobustNKELMRegressor : The same losses on kernel features.
+
+    Notes
+    -----
+    The output weights minimise :math:`\frac12\|\beta\|^2 + C\sum_i w_i f(h(x_i)\beta + b - t_i)` with a loss f that
+    grows like the error, not like its square, so that a row pulls with a force of at most 1 however wrong it is. They
+    are found by Newton's method with a Wolfe–Powell search.
 
     References
     ----------
@@ -44,7 +53,7 @@ class RobustELMRegressor(Robust):
     >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=300)
     >>> y[::10] += 30
     >>> truth = np.sin(X[:, 0])
-    >>> robust, plain = RobustELMRegressor(random_state=0).fit(X, y), ELMRegressor(random_state=0).fit(X, y)
+    >>> robust, plain = (make(50, random_state=0).fit(X, y) for make in (RobustELMRegressor, ELMRegressor))
     >>> bool(abs(robust.predict(X) - truth).mean() < 0.1 < 1 < abs(plain.predict(X) - truth).mean())
     True
     >>> bool((robust.outlier_scores(X, y)[::10] > 100).all())
@@ -58,10 +67,8 @@ class RobustELMRegressor(Robust):
 class RobustNKELMRegressor(Robust):
     r"""Kernel regression on landmark rows that outlying targets do not pull off course.
 
-    Robust kernel regression in the span of the landmarks: the weights minimise
-    :math:`\frac12\|\beta\|^2 + C\sum_i w_i f(\hat F(x_i)\beta + b - t_i)`, see :class:`RobustELMRegressor` for the loss
-    and :class:`NKELMRegressor` for the features. Called without arguments it chooses the loss's scale, gamma, L and C
-    from the data, and outliers have no say in that either.
+    Called without arguments it chooses the loss's scale, gamma, L and C from the data, and outliers have no say in that
+    either.
 
     It resists wrong *targets*, not wrong inputs. Standardise features of different units first. For skewed noise robust
     losses estimate something between median and mean: where the mean is wanted, take :class:`NKELMRegressor`.
@@ -73,6 +80,17 @@ class RobustNKELMRegressor(Robust):
     Attributes
     ----------
     <attributes>
+
+    See Also
+    --------
+    NKELMRegressor : The same features with squared errors.
+    RobustELMRegressor : The same losses on a layer of random nodes.
+
+    Notes
+    -----
+    Robust kernel regression in the span of the landmarks: the weights minimise
+    :math:`\frac12\|\beta\|^2 + C\sum_i w_i f(\hat F(x_i)\beta + b - t_i)` by Newton's method; see
+    :class:`RobustELMRegressor` for the loss f and :class:`NKELMRegressor` for the features :math:`\hat F`.
 
     References
     ----------

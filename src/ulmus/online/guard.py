@@ -20,8 +20,8 @@ class Guard:
         """Refuse a model of which another thread had learned half a block when this process was forked."""
         if self.torn:
             raise RuntimeError(
-                "this process was forked while another thread taught the model, and has half of what it was learning; "
-                "save the model before, or fork while nobody learns"
+                "this process was forked while another thread was updating the model, and has half of the update; save "
+                "the model first, or fork when no update is running"
             )
 
 

@@ -201,7 +201,7 @@ class Learner:
         """The same plan and targets, and nothing learned."""
         shape = self.recursion.shape
         if shape.C is None:
-            raise ValueError("a blank copy needs a penalty: without one a model cannot stand on no rows")
+            raise ValueError("a blank copy needs a penalty (C): without one, no rows determine no weights")
         empty: dict[str, Any] = {"extent": None, "n_rows": 0, "complete": True, "certainty": None}
         return replace(self, recursion=FORMS[form](shape), memory=memory, **empty)
 

@@ -67,7 +67,9 @@ def _right(k: CrossKernel) -> np.ndarray:
 def cross_kernel(g: Graph, X: str, k: CrossKernel) -> str:
     """``κ(X, Z)``."""
     if k.kernel is None:
-        raise TypeError("a model with a callable kernel cannot be exported: ONNX knows no Python; use a named kernel")
+        raise TypeError(
+            "a model with a callable kernel cannot be exported: ONNX has no Python functions; use a named kernel"
+        )
     return str(k.kernel.onnx(g, PRODUCTS[k.kernel.embedding](g, X, k), k.parameters))
 
 

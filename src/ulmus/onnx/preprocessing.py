@@ -284,7 +284,7 @@ def _side_by_side(g: Graph, block: Columns, step: FeatureUnion) -> Columns:
 
 def _unchanged(g: Graph, block: Columns, step: FunctionTransformer) -> Columns:
     if step.func is not None:
-        raise TypeError(f"FunctionTransformer({step.func!r}) cannot be exported: ONNX knows no Python")
+        raise TypeError(f"FunctionTransformer({step.func!r}) cannot be exported: ONNX has no Python functions")
     return block
 
 

@@ -60,7 +60,7 @@ def check_state(cls: Any, state: dict[str, Any]) -> None:
     strange = {key for key in state if key not in parameters and not _may_hold(cls, key)}
     if missing or strange:
         raise StateError(
-            f"the state of {cls.__name__} lacks {sorted(missing)} or has what it cannot have: {sorted(strange)}"
+            f"the state of {cls.__name__} lacks {sorted(missing)} or has unknown entries {sorted(strange)}"
         )
     given = {key: state[key] for key in parameters}
     check_parameters(cls, given)
@@ -155,7 +155,7 @@ def _check_known(cls: Any, state: dict[str, Any]) -> None:
     }
     wrong = [name for name, fine in good.items() if not fine]
     if wrong:
-        raise StateError(f"{cls.__name__}.{wrong[0]} has a value that it cannot have: {state[wrong[0]]!r:.60}")
+        raise StateError(f"{cls.__name__}.{wrong[0]} has an invalid value: {state[wrong[0]]!r:.60}")
 
 
 def _check_fields(cls: Any, state: dict[str, Any]) -> None:
@@ -163,7 +163,7 @@ def _check_fields(cls: Any, state: dict[str, Any]) -> None:
     missing, strange = fields - set(state), set(state) - fields
     if missing or strange:
         raise StateError(
-            f"the state of {cls.__name__} lacks {sorted(missing)} or has what it cannot have: {sorted(strange)}"
+            f"the state of {cls.__name__} lacks {sorted(missing)} or has unknown entries {sorted(strange)}"
         )
     for name, kind in _hints(cls).items():
         if name in state and not _is(state[name], kind):

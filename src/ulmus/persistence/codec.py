@@ -127,7 +127,7 @@ class StateEncoder:
         if name is None:
             self._refuse(value, where)
         if id(value) in self._open:
-            raise TypeError(f"cannot save {where}: it holds itself")
+            raise TypeError(f"cannot save {where}: it contains itself")
         self._open.add(id(value))
         entry: dict[str, Any]
         if "__reduce__" in cls.__dict__:
@@ -198,7 +198,7 @@ class StateDecoder:
         if isinstance(code, list):
             return self._list(code, depth)
         if not isinstance(code, dict) or len(code) != 1:
-            raise LoadError("a value is not written as this format writes values")
+            raise LoadError("a value is not encoded as this format encodes values")
         ((tag, content),) = code.items()
         return _look_up(self._read, tag, "kind of value")(content, depth + 1)
 
@@ -215,7 +215,7 @@ class StateDecoder:
     def _slice(self, codes: Any, depth: int) -> slice:
         parts = self._list(codes, depth)
         if len(parts) != 3 or not all(p is None or isinstance(p, int | str) for p in parts):
-            raise LoadError("a slice has three ends that are numbers or names")
+            raise LoadError("a slice must have a start, a stop and a step, each a number or a name")
         return slice(*parts)
 
     def _array(self, code: Any, depth: int) -> np.ndarray:
@@ -228,7 +228,7 @@ class StateDecoder:
             if len(values) != size or dtype.kind not in "OU":
                 raise LoadError("an array of values does not have the size it claims")
             if dtype.kind == "U" and not all(isinstance(v, str) for v in values):
-                raise LoadError("an array of texts holds something else")
+                raise LoadError("an array of strings holds something else")
             self.budget.charge(text_cost(dtype, shape), f"an array of {dtype} of shape {shape}")
             flat = np.empty(size, dtype)
             for i, value in enumerate(values):  # one by one: an array among them stays one value
@@ -253,7 +253,7 @@ class StateDecoder:
         words = np.asarray(words)
         good = kind == "MT19937" and words.shape == (MT19937_WORDS,) and words.dtype == np.uint32
         if not (good and type(position) is int and 0 <= position <= MT19937_WORDS and has_gauss in (0, 1)):
-            raise LoadError("the state of a random generator is not one")
+            raise LoadError("the state of a random generator is invalid")
         self.budget.charge(GENERATOR, "a random generator")
         state = np.random.RandomState(0)
         state.set_state((kind, words, position, has_gauss, float(gauss)))

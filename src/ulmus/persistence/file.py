@@ -266,7 +266,7 @@ def _open(data: bytes, budget: LoadBudget | None = None) -> tuple[Description, A
     seal = content.pop("sha256")
     arrays = {name: _array(tensor) for name, tensor in _safetensors().deserialize(data)}
     if checksum(content, arrays) != seal:
-        raise LoadError("the checksum does not fit: the file was altered or damaged after it was written")
+        raise LoadError("the checksum does not match: the file was altered or damaged after it was written")
     body = content.pop("body")
     return Description(**content, checksum=seal), body, arrays
 

@@ -82,7 +82,7 @@ class ProjectionDisplay:
     ) -> None:
         self.Z, self.y = np.asarray(Z, dtype=np.float64), np.asarray(y)
         if self.Z.ndim != 2 or not 1 <= self.Z.shape[1] <= 3:
-            raise ValueError(f"a picture has 1, 2 or 3 coordinates, got an array of shape {self.Z.shape}")
+            raise ValueError(f"a projection is drawn in 1, 2 or 3 coordinates, got an array of shape {self.Z.shape}")
         if len(self.Z) != len(self.y):
             raise ValueError(f"Z has {len(self.Z)} rows and y has {len(self.y)} labels")
         self.classes = np.unique(self.y) if classes is None else np.asarray(classes)
@@ -211,7 +211,7 @@ class ProjectionDisplay:
             kind = {"projection": "3d"} if dimensions == 3 else {}
             ax = plt.subplots(figsize=(7.5, 5.5), layout="constrained", subplot_kw=kind)[1]
         if dimensions == 3 and not hasattr(ax, "set_zlabel"):
-            raise ValueError('three coordinates need an Axes in space: plt.subplots(subplot_kw={"projection": "3d"})')
+            raise ValueError('three coordinates need 3-D Axes: plt.subplots(subplot_kw={"projection": "3d"})')
         if regions and (dimensions != 2 or self.classify is None):
             raise ValueError(f"regions are drawn in two coordinates, by a classifier; this picture has {dimensions}")
         self.ax_, self.figure_ = ax, ax.figure

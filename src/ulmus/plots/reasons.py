@@ -16,7 +16,7 @@ def _one_output(explanation: Explanation, output: Any) -> Explanation:
         return explanation
     if output is None:
         names = explanation.output_names or [str(k) for k in range(explanation.values.shape[2])]
-        raise ValueError(f"there are several scores; name one with output=, of {names}")
+        raise ValueError(f"there are several outputs; choose one with output=, one of {names}")
     return explanation[:, :, output]
 
 

@@ -39,7 +39,7 @@ class ResidualsDisplay:
     --------
     >>> from ulmus import ResidualsDisplay, RobustELMRegressor, datasets
     >>> X, y = datasets.make_sinc(outliers=True, random_state=0)
-    >>> model = RobustELMRegressor(random_state=0).fit(X, y)
+    >>> model = RobustELMRegressor(50, random_state=0).fit(X, y)
     >>> display = ResidualsDisplay.from_estimator(model, X, y, threshold=5)
     >>> [int(i) for i in display.outliers_.nonzero()[0]]
     [300, 301]

@@ -126,7 +126,7 @@ def _question(body: bytes, limits: Limits) -> Question:
         given = {"rows": [given]}
     strange = set(given) - {"rows", "proba", "interval"}
     if strange:
-        raise Malformed(f"a request has rows, proba and interval, and no {sorted(strange)[0]!r}")
+        raise Malformed(f"a request may have rows, proba and interval, but not {sorted(strange)[0]!r}")
     rows, proba, interval = given["rows"], given.get("proba", False), given.get("interval")
     if not isinstance(proba, bool) or not (interval is None or isinstance(interval, int | float)):
         raise Malformed("proba is true or false, interval a number between 0 and 1")

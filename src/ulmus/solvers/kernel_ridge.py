@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from ulmus import engine
-from ulmus._blas import cholesky_in_place
+from ulmus._blas import cholesky_in_place, mirror_upper
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernels import CrossKernel
@@ -75,6 +75,13 @@ def kernel_triangle(cross: CrossKernel, X: Any, n_jobs: int | None = -1) -> tupl
         sums[rows.stop :] += down
     K.ravel()[:: n + 1] = cross.diagonal(X)
     return K, sums
+
+
+def kernel_square(cross: CrossKernel, X: Any, n_jobs: int | None = -1) -> np.ndarray:
+    """``κ(X, X)``, both triangles."""
+    K, _ = kernel_triangle(cross, X, n_jobs)
+    mirror_upper(K)
+    return K
 
 
 def kernel_system(

@@ -158,7 +158,9 @@ def leaf_factor(
         if not cholesky_in_place(factor):
             return factor
         diagonal += JITTER[K.dtype] * len(K)
-    raise np.linalg.LinAlgError("the kernel matrix of a leaf is not positive definite; is the kernel?")
+    raise np.linalg.LinAlgError(
+        "the kernel matrix of a leaf is not positive definite; choose a positive definite kernel"
+    )
 
 
 def leaf_kernel(

@@ -181,7 +181,8 @@ class KernelObjective:
             jitter = max(10 * jitter, 1e-12 * self.n * float(self.diagonal.max()))
         else:
             raise np.linalg.LinAlgError(
-                f"the kernel matrix is not positive definite, even with {jitter:.1e} on its diagonal; is the kernel?"
+                f"the kernel matrix is not positive definite, even with {jitter:.1e} added to its diagonal; choose a "
+                "positive definite kernel"
             )
         self.diagonal, self.jitter = self.diagonal + jitter, self.jitter + jitter
         if self.fit_intercept:  # bordered by a column of ones

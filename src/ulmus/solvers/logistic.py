@@ -12,10 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from ulmus import engine
-from ulmus._blas import mirror_upper
 from ulmus.engine import FeatureMap, Rows
 from ulmus.features.kernels import CrossKernel
-from ulmus.solvers.kernel_ridge import kernel_triangle
+from ulmus.solvers.kernel_ridge import kernel_square
 from ulmus.solvers.log_kernel import fit_kernel_softmax
 from ulmus.solvers.log_leave_out import left_out
 from ulmus.solvers.softmax import LogProblem, fit_softmax
@@ -92,10 +91,8 @@ class KernelRidge:
         return self.cross.n_features_out
 
     def fit(self, rows: Rows, C: float, start: Weights | None, tol: float, leave_out: np.ndarray | None) -> LogisticFit:
-        K, _ = kernel_triangle(self.cross, rows.X, self.n_jobs)
-        mirror_upper(K)
         found = fit_kernel_softmax(
-            K,
+            kernel_square(self.cross, rows.X, self.n_jobs),
             rows.T,
             C,
             weight=rows.weight,

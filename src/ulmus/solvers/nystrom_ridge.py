@@ -9,7 +9,7 @@ route       what is summed over the rows                                        
 ==========  ===========================================================================  ===========================
 
 Squaring before whitening multiplies round-off by the condition number of :math:`K_{zz}`; :data:`ROUTES` holds the
-limits and :func:`choose_route` answers for a given case. Where the leading features are whitened first
+limits and :func:`route_for` answers for a given case. Where the leading features are whitened first
 (:mod:`ulmus.features.partial_whitening`), the condition number that counts is that of what is left to whiten; so many
 lead that it is small. Above the first limit of the ``gram`` route the round-off of a sample of rows is measured;
 where it is not small (:data:`ulmus.solvers.ridge.DOUBLE`), corrections computed from the rows restore the digits.
@@ -81,15 +81,15 @@ ROUTES: tuple[tuple[str, float, Route], ...] = (
 SAFEST = ROUTES[-1][2]
 
 
-def choose_route(dtype: Any, condition: float, n_rows: int = AVERAGED_ROWS, *, triangular: bool = True) -> Route:
+def route_for(dtype: Any, condition: float, n_rows: int = AVERAGED_ROWS, *, triangular: bool = True) -> Route:
     """The route for this many rows of this type and a landmark kernel of this condition number.
 
     An eigenvector whitening (``triangular=False``) does not commute with the sum, so its blocks are always whitened.
 
     Examples
     --------
-    >>> from ulmus.solvers.nystrom_ridge import choose_route
-    >>> str(choose_route("float64", 1e3)), str(choose_route("float64", 1e12)), str(choose_route("float32", 1e3))
+    >>> from ulmus.solvers.nystrom_ridge import route_for
+    >>> str(route_for("float64", 1e3)), str(route_for("float64", 1e12)), str(route_for("float32", 1e3))
     ('gram float64', 'partial float64', 'gram float32')
     """
     for line, (row_type, limit, route) in enumerate(ROUTES):
@@ -226,7 +226,7 @@ def fit_nystrom_ridge(
     solution = None if stats is None else _fit_given(problem, features, stats, precision)
     if solution is not None:
         return solution
-    route = choose_route(rows.X.dtype, features.condition_, len(rows), triangular=features.triangular)
+    route = route_for(rows.X.dtype, features.condition_, len(rows), triangular=features.triangular)
     for attempt in dict.fromkeys((route, SAFEST)) if stats is None else ():
         posed, wanted = _posed(problem, features, attempt), precision or _watchful(attempt, features.condition_)
         solution = None if posed is None else _fit_sums(posed, _corrected_by(posed, features), wanted)
@@ -247,7 +247,7 @@ def _fit_given(
     if precision is not None and features.triangular:
         posed = _raw(problem, features)
     elif many and features.triangular:
-        posed = _posed(problem, features, choose_route(np.float64, features.condition_)) or problem
+        posed = _posed(problem, features, route_for(np.float64, features.condition_)) or problem
         posed = _corrected_by(posed, features)
     if many and worth_measuring(posed, whitened=True):
         measure = SampledRoundOff(_summed(problem, features, SOUND), stats)

@@ -120,8 +120,8 @@ def polished(rows: NewtonRows, near: RobustSolution, C: float, unit: np.ndarray,
     for r in results:
         if final and not r.converged:
             warnings.warn(
-                f"a quantile was not found to the last digit: the next of {r.n_iter} Newton steps would have length "
-                f"{r.path.step_norm[-1]:.2g}, above {r.threshold:.2g}; lower C",
+                f"Newton's method for a quantile stopped after {r.n_iter} steps: the next one would have length "
+                f"{r.path.step_norm[-1]:.2g}, above {r.threshold:.2g}; a smaller C would be more stable",
                 NumericalWarning,
                 stacklevel=2,
             )

@@ -37,7 +37,7 @@ DEPENDENT = 1e-3
 MAX_STALLS = 6
 #: A slope at the end of a step that is no more than this share of the one where it began is flat enough; how near
 #: to it lengths are sought otherwise, by the scores alone.
-FLAT, NEAR = 0.5, 0.05
+LEVEL, NEAR = 0.5, 0.05
 #: Steps shorter than this say that the sample is unlike all rows: another is drawn, by leverages.
 UNLIKE = 0.6
 #: While more than this share of the objective is left, passes may evaluate features in single precision.
@@ -91,7 +91,7 @@ def minimise_by_sample(objective: Any, v: np.ndarray, *, tol: float, max_passes:
             break
         length, there = 1.0, Point.at(objective, here.v + d, coarse)
         passes, steps = passes + 1, steps + 1
-        if not (abs(objective.pair(there.g, d)) <= 2 * FLAT * gap and there.value <= here.value * (1 + ROUND_OFF)):
+        if not (abs(objective.pair(there.g, d)) <= 2 * LEVEL * gap and there.value <= here.value * (1 + ROUND_OFF)):
             length = flat_length(objective, here, there.F - here.F, d)
             passes, there = passes + 1, Point.at(objective, here.v + length * d, coarse)
         if not 0 < there.value <= here.value * (1 + ROUND_OFF):

@@ -41,7 +41,7 @@ BLURRED = 1e-4
 #: Features that are held at a time, at most, where the Hessian is taken as it is.
 DENSE_CELLS = 2**23
 #: Passes that a metric with a matrix for every class may cost.
-WORTH = 250.0
+WORTH_FACTORING = 250.0
 #: Cells of the factors of a metric with a matrix for every class, at most.
 FINE_CELLS = 2**25
 
@@ -284,7 +284,7 @@ class FeatureObjective:
         """Let metrics have a matrix for every class from now on; whether that is new, and worth its price."""
         if self.fine or self.dense or self.m == 1 or self.m * self.size**2 > FINE_CELLS:
             return False
-        if self.m * self.metric_cost > WORTH:
+        if self.m * self.metric_cost > WORTH_FACTORING:
             return False
         self.fine, self.metric_cost = True, self.m * self.metric_cost
         return True

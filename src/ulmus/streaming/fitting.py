@@ -31,7 +31,7 @@ from ulmus.streaming.leaves import LeavesOnDisk
 from ulmus.streaming.log_loss import fit_log
 from ulmus.streaming.preparation import fit_transformer
 from ulmus.streaming.progress import Show
-from ulmus.streaming.robust import fit_robust
+from ulmus.streaming.robust import fit_robust_stream
 from ulmus.streaming.sources import Names, open_source
 from ulmus.streaming.stream import Stream
 from ulmus.streaming.sums import AgainOverRows, Encoder, Folds, SummaryAccumulator
@@ -187,7 +187,7 @@ def _compare_transformer(transformer: Any, journal: Journal) -> None:
     elif saved.notes["state"] != state:
         raise CheckpointError(
             f"the transformer, fitted again, is not the one that checkpoint {journal.folder} has used; give it a "
-            "random_state, or fit it before and pass it fitted. Delete the folder to start anew"
+            "random_state, or fit it before and pass it fitted. Delete the folder to start over"
         )
 
 
@@ -237,7 +237,7 @@ def fit_stream(
         return
     sample = encoder.encode(survey.X, survey.y, survey.sample_weight, survey.sample_unit, "the sample")
     if isinstance(model, Robust):
-        fit_robust(model, stream, encoder, sample, steps.targets, survey.weight, rng)
+        fit_robust_stream(model, stream, encoder, sample, steps.targets, survey.weight, rng)
         if names is not None:
             model.feature_names_in_ = np.array(names, dtype=object)
         return
@@ -304,7 +304,7 @@ def check_model(model: Any) -> None:
     loss = getattr(model, "loss", "squared")
     if loss not in ("squared", "log") and not isinstance(model, Robust):
         raise ValueError(
-            f'a stream is summed for loss="squared"; loss={model.loss!r} of {type(model).__name__} needs rows'
+            f'streams support loss="squared"; {type(model).__name__} with loss={model.loss!r} needs rows in memory'
         )
     if loss == "log" and (model.C is None or getattr(model, "device", "cpu") == "cuda"):
         raise ValueError(
@@ -313,8 +313,8 @@ def check_model(model: Any) -> None:
         )
     if getattr(model, "solver", "auto") == "iterative":
         raise ValueError(
-            f'a stream is summed, which is the direct route; solver="iterative" of {type(model).__name__} goes over '
-            'its rows in every iteration. Set solver="auto" or "direct", or load the rows and call fit'
+            f'streams are fitted by sums over rows, the direct route; solver="iterative" of {type(model).__name__} '
+            'reads all rows in every iteration. Set solver="auto" or "direct", or load the rows and call fit'
         )
     if getattr(model, "forgetting", 1.0) != 1.0:
         raise ValueError(
@@ -323,8 +323,7 @@ def check_model(model: Any) -> None:
         )
     if getattr(model, "metric", None) is not None:
         raise ValueError(
-            "a stream is summed in the coordinates that it has; instead of metric=, put a LearnedMetric fitted on some "
-            "rows into preprocess="
+            "metric= is not supported for streams; fit a LearnedMetric on some rows and pass it as preprocess= instead"
         )
     if not (model.cv is None or isinstance(model.cv, Integral)):
         raise ValueError(f"cv must be None or a number of folds for a stream, got {model.cv!r}")

@@ -130,7 +130,7 @@ class Journal:
         elif found:
             raise CheckpointError(
                 f"checkpoint {self.folder} belongs to another run: {'; '.join(found[:5])}. "
-                "Delete the folder to start anew, or give another one"
+                "Delete the folder to start over, or give another one"
             )
 
     def _only_unread(self, old: dict[str, Any], first_rows: dict[str, int]) -> bool:

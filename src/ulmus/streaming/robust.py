@@ -175,7 +175,7 @@ class Passes:
         return primal(found.moments, C, self.fit_intercept, bias_penalty)
 
 
-def fit_robust(
+def fit_robust_stream(
     model: Any, stream: Any, encoder: Encoder, sample: Rows, targets: Numbers, total: float, rng: Any
 ) -> None:
     """Fit a robust model: on the sample in memory, then on all rows, of this total weight, by passes."""

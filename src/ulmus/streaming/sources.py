@@ -113,8 +113,8 @@ def _batches(source: Any, labelled: bool) -> ArrayBatches:
     elif isinstance(source, Iterable):
         if iter(source) is source:
             raise SourceError(
-                f"a {type(source).__name__} can be read only once, and a fit reads twice; pass a function that begins "
-                "it anew, or an object whose __iter__ does"
+                f"a {type(source).__name__} can be read only once, and a fit reads twice; pass a function that "
+                "returns a new one, or an object whose __iter__ does"
             )
 
         def begin() -> Iterator[Any]:
@@ -122,7 +122,7 @@ def _batches(source: Any, labelled: bool) -> ArrayBatches:
 
     else:
         raise SourceError(
-            f"a source is a path, a folder, a glob, a pyarrow dataset, an array, a tuple of arrays, or something that "
-            f"yields (X, y) again and again; got {type(source).__name__}"
+            f"a source is a path, a folder, a glob, a pyarrow dataset, an array, a tuple of arrays, or an iterable of "
+            f"(X, y) that can be read several times; got {type(source).__name__}"
         )
     return ArrayBatches(begin, labelled=labelled)

@@ -67,7 +67,7 @@ class Stream:
             self._whole = saved.notes.get("crc") if self._whole is None else self._whole
             return accumulator
         if self.source.identity() != self._identity:
-            raise SourceError("a file of the source has changed since the fit began; start it anew")
+            raise SourceError("a file of the source has changed since the fit began; start again")
         crc = saved.notes.get("crc", 0)
 
         def save(rows: int, done: bool) -> None:
@@ -117,10 +117,10 @@ class Stream:
         if getattr(self.source, "seekable", True):
             return
         if self._whole is not None and crc != self._whole:
-            said = "delete the checkpoint folder to start anew" if self.journal.folder else "start anew"
+            said = "delete the checkpoint folder to start over" if self.journal.folder else "start again"
             raise (SourceError if self.journal.folder is None else CheckpointError)(
-                "the source has yielded other rows than in the pass before; it must yield the same ones, in the same "
-                f"order, every time that it is begun. Make it repeatable, and {said}"
+                "the source yielded other rows than in the previous pass; it must yield the same rows in the same "
+                f"order every time. Make it repeatable, and {said}"
             )
         self._whole, self._compared = crc, True
 
@@ -136,7 +136,7 @@ class Stream:
             if batch.stop == start and running != crc:
                 raise CheckpointError(
                     f"the first {start} rows of the source are not those that the checkpoint has summed; "
-                    "delete the checkpoint folder to start anew"
+                    "delete the checkpoint folder to start over"
                 )
             if batch.stop > start:
                 yield self._prepared(batch), running

@@ -34,7 +34,7 @@ class Folds:
         """Folds none of which holds all these rows, so that rows remain without it."""
         if len(np.unique(row_keys(X, FOLD_SEED, n_jobs=1))) < 2:
             raise ValueError(
-                f"cv={count} needs rows that differ, and those of the stream are equal; take cv=None (leave-one-out)"
+                f"cv={count} needs rows that differ, and all rows of the stream are equal; use cv=None (leave-one-out)"
             )
         deals = (cls(count, seed) for seed in itertools.count(FOLD_SEED))
         return next(deal for deal in deals if len(np.unique(deal.of(X))) > 1)

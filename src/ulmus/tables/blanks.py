@@ -102,7 +102,7 @@ def _divided(stream: Any, encoding: str, blanks: Blanks, file: str) -> Iterator[
             fields = blanks.fields(line.removeprefix("\ufeff") if first else line) if line.strip() else []
         except ValueError as error:
             raise TableError(
-                f"{str(error)!r} lies across two columns, as the blanks of the first lines divide them; "
+                f"{str(error)!r} spans two columns, as the spaces of the first lines divide them; "
                 "save the table with commas, semicolons or tabs",
                 file=file,
                 row=number,

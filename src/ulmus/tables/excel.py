@@ -20,7 +20,7 @@ def rows_of_workbook(source: Source) -> tuple[list[str], list[list[Any]], list[i
         from openpyxl.utils.exceptions import InvalidFileException
     except ImportError as error:
         raise TableError(
-            'a workbook; get openpyxl with pip install "ulmus[excel]", or save the sheet as CSV', file=source.name
+            'reading a workbook needs openpyxl: pip install "ulmus[excel]", or save the sheet as CSV', file=source.name
         ) from error
     try:
         with source.open() as file:

@@ -145,7 +145,7 @@ def _joined(parts: list[tuple[Any, int]]) -> Any:
 def files_of(path: str) -> list[str]:
     """The files that a path names: itself, the tables in a folder, or what a pattern (``day-*.csv``) matches."""
     if path != "-" and os.path.isdir(path):
-        found = sorted(str(file) for file in Path(path).iterdir() if _istable_of(file))
+        found = sorted(str(file) for file in Path(path).iterdir() if _is_table(file))
         if not found:
             inner = any(Path(path).iterdir()) and all(each.is_dir() for each in Path(path).iterdir())
             way = f"; for those of its folders use a pattern, such as '{path.rstrip('/')}/*/*'" if inner else ""
@@ -154,12 +154,12 @@ def files_of(path: str) -> list[str]:
     if any(sign in path for sign in "*?[") and not os.path.exists(path):
         found = sorted(file for file in glob(path, recursive=True) if os.path.isfile(file))
         if not found:
-            raise TableError("no file is called so", file=path)
+            raise TableError("no file matches this pattern", file=path)
         return found
     return [path]
 
 
-def _istable_of(file: Path) -> bool:
+def _is_table(file: Path) -> bool:
     known = any(suffix.lower() in ENDINGS for suffix in file.suffixes[-2:])
     return known and file.is_file() and not file.name.startswith((".", "_"))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.features.columns import LEFT_OUT
+from ulmus.features.columns import ENOUGH, LEFT_OUT, MOST, NEARLY_ALL
 from ulmus.features.examine import NAMES, are_classes
 from ulmus.features.written import DATES, MOSTLY, NUMBERS
 from ulmus.tables.errors import TableError
@@ -25,10 +25,6 @@ _CALLED = {
     **{"time": "a time of the day", "duration": "a length of time"},
 }
 
-#: Rows from which on a column that has turned is distinguished from a few odd values.
-ENOUGH = 20
-#: Shares of values that are not what their column is, or of missing ones, beyond which something is wrong with it.
-MOST, NEARLY_ALL = 0.5, 0.9
 #: Share of a target's values that may be words where it is to be a number.
 FEW_WORDS = 0.3
 

@@ -155,7 +155,7 @@ class Source:
             return Layout("csv", encoding, first[4], skip=1)
         if re.match(r"\S+( \d+:\S+)+\s*$", first):
             raise TableError(
-                "a file in the format of svmlight; sklearn.datasets.load_svmlight_file reads it: save it as Parquet",
+                "an svmlight file; sklearn.datasets.load_svmlight_file reads it: save it as Parquet",
                 file=self.name,
             )
         divides, separator = best_separator(text)

@@ -17,8 +17,8 @@ def renumbered(folds: np.ndarray | None) -> np.ndarray | None:
     number = number - int(present[0] < 0)
     if number.max() < 1:
         raise ValueError(
-            f"a sample of {len(folds)} rows holds rows of one fold only: one group has nearly all rows, so that models "
-            "cannot be scored on groups that they have not seen; leave out groups, or give finer ones"
+            f"a sample of {len(folds)} rows has rows of a single fold: one group has nearly all rows, so models cannot "
+            "be scored on groups that they have not seen; leave groups out, or make them smaller"
         )
     return number
 
@@ -35,10 +35,10 @@ def grouped(groups: Any, n_folds: int | None, weight: np.ndarray | None = None) 
     mass = np.bincount(which, weights=w)
     count = int((mass > 0).sum())
     if count < 2:
-        raise ValueError("groups names one group only; rows of at least two are needed, or no groups at all")
+        raise ValueError("groups must name at least two groups, got one; leave groups out to do without")
     n_folds = min(5, count) if n_folds is None else n_folds
     if not 2 <= n_folds <= count:
-        raise ValueError(f"cv={n_folds} folds cannot be made of {count} groups; take from 2 to {count}")
+        raise ValueError(f"cv={n_folds} folds cannot be made of {count} groups; use 2 to {count}")
     load, fold = np.zeros(n_folds), np.empty(len(mass), np.intp)
     for group in np.argsort(mass, kind="stable")[::-1]:
         fold[group] = np.argmin(load)

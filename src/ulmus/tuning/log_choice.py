@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
-from ulmus._blas import mirror_upper
 from ulmus.engine import Precomputed, Rows
 from ulmus.features.kept import KEPT_BYTES
 from ulmus.features.kernels import CrossKernel, KernelParameters, dense
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_sample, gathered, row_keys
-from ulmus.solvers.kernel_ridge import kernel_triangle
+from ulmus.solvers.kernel_ridge import kernel_square
 from ulmus.solvers.log_few import FewRows, is_few
 from ulmus.solvers.log_kernel import DualLogSolution, fit_few_rows, fit_kernel_softmax, on_features
 from ulmus.solvers.nystrom_ridge import summed_form
@@ -241,13 +240,6 @@ def choose_width(
     return here, tried[here].C, tuple(seen)
 
 
-def kernel_of(cross: CrossKernel, rows: Rows, n_jobs: int | None) -> np.ndarray:
-    """The kernel between the rows, both triangles."""
-    K, _ = kernel_triangle(cross, rows.X, n_jobs)
-    mirror_upper(K)
-    return K
-
-
 def choose_kernel_C(
     kernel: Any,
     parameters: KernelParameters,
@@ -267,7 +259,7 @@ def choose_kernel_C(
     if len(rows) > KERNEL_ROWS:
         rows = distinct_sample(rows, KERNEL_ROWS, rng)[1]
     cross = CrossKernel(kernel, dense(rows.X, np.float64), parameters)
-    K, weight = kernel_of(cross, rows, n_jobs), rows.weights
+    K, weight = kernel_square(cross, rows.X, n_jobs), rows.weights
 
     def trial(C: float, begun: LogTrial | None) -> LogTrial:
         found = fit_kernel_softmax(
@@ -296,7 +288,7 @@ def fit_exact(
 
     Folds among the last rows stand there whole.
     """
-    K = kernel_of(cross, rows, n_jobs)
+    K = kernel_square(cross, rows.X, n_jobs)
     P = None
     if rows.fold is not None:
         last = np.where(np.arange(len(rows)) >= len(rows) - n_last, rows.fold, -1)

@@ -14,6 +14,7 @@ from ulmus.solvers.log_leave_out import left_out
 from ulmus.solvers.log_loss import class_proportions, frequencies, losses, targets
 from ulmus.solvers.log_metric import factored
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
+from ulmus.tuning.surface import FLAT
 
 CRITERIA = ("log_loss", "error", "auc", "balanced")
 #: The log loss of probabilities that no n rows can make surer than 1/(n + 1).
@@ -24,8 +25,6 @@ PATIENCE = 0.02
 MANY_CLASSES = 8
 #: Weights of a ridge regression of scores have the penalty of the log loss times this: the square is more curved.
 STIFF = 10.0
-#: Criteria that differ by less than this share are equal.
-FLAT = 1e-3
 #: Log losses are equal, too, where those of all rows held out differ by less than this in all, in nats.
 NOISE = 0.1
 

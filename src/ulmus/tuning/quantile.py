@@ -11,7 +11,7 @@ from ulmus.solvers.robust import RobustSolution
 from ulmus.tuning.surface import climbed
 
 #: How round corners are while C is chosen, in deviations of the errors, and the gain that is worth a step.
-ROUND, GAIN = 1 / 8, 5e-3
+ROUND, C_GAIN = 1 / 8, 5e-3
 
 
 def chosen_quantiles(
@@ -42,7 +42,7 @@ def chosen_quantiles(
             return mean_loss(level, tried[C].left_out(rows.Phi, T, rows.rows.unit, own), T, unit, w)
 
         if choose:
-            C[k] = climbed(loss_at, near_C, GAIN)
+            C[k] = climbed(loss_at, near_C, C_GAIN)
         else:
             loss_at(near_C)
         return tried[C[k]].solutions[0]

@@ -30,7 +30,7 @@ from ulmus.tuning.scorer import GCV, Scorer
 from ulmus.tuning.surface import C_LIMITS, FLAT, Trial
 
 #: log2 of the C that are tried first; the scorer widens the grid while the best value sits at its end.
-LOG2_C = np.arange(-10.0, 25.5, 1.0)
+LOG2_C_GRID = np.arange(-10.0, 25.5, 1.0)
 #: Levels of the climb: (rows, features, factor between neighbouring widths, rows for which that is enough, rows for
 #: which it is unless the second half of the features lowered the loss by more than this share).
 LEVELS = (
@@ -53,7 +53,7 @@ MANY = 256
 #: Powers of two by which the best C falls when the width doubles, about.
 SHIFT = 1.5
 #: The size grows while this much of the loss is still to be gained, by what the last doublings gained.
-WORTH = 0.01
+WORTH_GROWING = 0.01
 #: A doubling gains at least this share of what the one before it gained.
 DECAY = 0.25
 #: A flatter kernel must lower the loss of a sample by this share: with more features, and more rows, sharper ones gain.
@@ -112,7 +112,7 @@ class Tuner:
     make_map: Callable[[float, int], Any]
     rng: np.random.RandomState
     labels: Callable[[Rows], np.ndarray | None] = lambda rows: None
-    log2_C: np.ndarray = field(default_factory=lambda: LOG2_C)
+    log2_C: np.ndarray = field(default_factory=lambda: LOG2_C_GRID)
     verbose: bool = False
     trials: list[Trial] = field(default_factory=list)
     near: Trial | None = None
@@ -297,7 +297,7 @@ class Tuner:
         first, second = self.scorer.gain(quarter, half)[0], self.scorer.gain(half, whole)[0]
         ratio = np.clip(second / first, DECAY, 1.0) if first > 0 else 1.0
         gain = max(second * ratio, (first + second) * DECAY**2 / (1 + DECAY))
-        return bool(gain > WORTH * whole.best_loss)
+        return bool(gain > WORTH_GROWING * whole.best_loss)
 
     def _fit(self, scorer: Scorer, width: float, size: int) -> Any:
         with warnings.catch_warnings():
