@@ -8,7 +8,7 @@ from ulmus.engine import Rows
 from ulmus.losses import LOSSES
 from ulmus.solvers.newton import NewtonOptions, newton
 from ulmus.solvers.newton_rows import HeldRows
-from ulmus.solvers.span import Span, beyond_digits, minimise
+from ulmus.solvers.span import TINY, Span, beyond_digits, minimise
 
 WEIGHT = np.array([0.3, 600.0, 5000.0, 800.0])
 
@@ -55,6 +55,19 @@ def test_copies_that_contradict_each_other_leave_no_weight_where_no_row_reaches(
     loss, w = LOSSES[name], rows.rows.weight
     pulls = (w * loss.slope(rows.Phi @ result.beta + result.intercept - rows.rows.T[:, 0], 1.0)).reshape(4, 7)
     assert np.abs(pulls.sum(axis=1)).max() <= 1e-9 * np.abs(pulls).sum()
+
+
+@pytest.mark.parametrize(("n", "copies", "D"), [(40, 10, 60), (120, 1, 150)])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_more_rows_find_their_span_where_the_penalty_is_lost_and_only_there(intercept, n, copies, D):
+    rows = held(n, copies, intercept, D)
+    assert len(rows.Phi) * D * min(len(rows.Phi), D) > TINY
+    assert not beyond_digits(rows, 1e6)
+    assert not beyond_digits(held(300, 1, intercept, 60), 1e10)
+    result = solve(rows, "huber", 1e15)
+    assert rows.spans
+    assert result.converged
+    assert len(result.path.step_length) <= 30
 
 
 @pytest.mark.parametrize("copies", [1, 7])

@@ -10,13 +10,17 @@ is the same, as V is orthonormal; its columns are orthogonal and each has the di
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular, svd
+from scipy.linalg import LinAlgError, solve_triangular, svd
 
 from ulmus.losses import Loss
 from ulmus.solvers.newton import NewtonOptions, NewtonResult, newton
-from ulmus.solvers.newton_rows import FEW_PRODUCTS, HeldRows
+from ulmus.solvers.newton_rows import HeldRows
 from ulmus.solvers.objective import Objective
-from ulmus.solvers.ridge import DOUBLE, EPS, Leverage
+from ulmus.solvers.ridge import DOUBLE, EPS, Leverage, NormalEquations
+from ulmus.statistics import Statistics
+
+#: Products for which singular vectors are found at once.
+TINY = 10**6
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,15 @@ def minimise(
 
 
 def beyond_digits(rows: HeldRows, C: float) -> bool:
-    """Whether round-off of ``CΦᵀWΦ + I`` matters; where finding the span takes long, whether 1 is lost in it."""
+    """Whether round-off of ``CΦᵀWΦ + I`` matters; where finding the span takes a while, whether 1 is lost in it."""
     n, D = rows.Phi.shape
-    allowed = DOUBLE.correct if n * D * min(n, D) <= FEW_PRODUCTS else DOUBLE.give_up
-    return EPS * C * float(rows.rows.weights @ np.einsum("ij,ij->i", rows.Phi, rows.Phi)) > allowed
+    loss = EPS * C * float(rows.rows.weights @ np.einsum("ij,ij->i", rows.Phi, rows.Phi))
+    if n * D * min(n, D) <= TINY:
+        return loss > DOUBLE.correct
+    if n < D or loss <= DOUBLE.give_up:
+        return loss > DOUBLE.give_up
+    try:
+        stats = Statistics.of(rows.Phi, np.empty((n, 0)), rows.rows.weight)
+        return EPS * NormalEquations(stats, C, rows.fit_intercept).condition > DOUBLE.give_up
+    except LinAlgError:
+        return True
