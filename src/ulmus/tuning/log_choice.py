@@ -154,7 +154,9 @@ def choose_C(
 def _left_out_path(problem: LogProblem, near_C: float, criterion: str, behind: int, care: Care) -> list[LogTrial]:
     """Trials of C about this one, scored by rows that are left out one by one."""
     run = partial(log_path, problem, criterion=criterion, care=care)
-    chance = of_frequencies(criterion, problem.rows.T, problem.weight)
+    chance = np.inf  # what is given up as hopeless is not begun anew
+    if np.isinf(care.hopeless):
+        chance = of_frequencies(criterion, problem.rows.T, problem.weight)
     return _around_or_anew(lambda C, begun: run(C, begun=begun), near_C, behind, chance)
 
 
