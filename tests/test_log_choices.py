@@ -10,7 +10,10 @@ from sklearn.preprocessing import StandardScaler
 
 from data import classification
 from test_softmax import centred, codes
+from ulmus import RandomLayer
 from ulmus.calibration import decide
+from ulmus.engine import Rows
+from ulmus.features.kernels import KernelParameters
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import random_partition
 from ulmus.solvers import softmax as module
@@ -22,6 +25,7 @@ from ulmus.solvers.log_loss import class_proportions, losses, targets
 from ulmus.solvers.log_metric import DenseMetric, KroneckerMetric
 from ulmus.solvers.softmax import LogProblem, fit_softmax
 from ulmus.tuning import log_held
+from ulmus.tuning.log_choice import choose_C, choose_kernel_C, of_frequencies
 from ulmus.tuning.log_held import path_of
 from ulmus.tuning.log_loss import CRITERIA, best_trial, criterion_of, held_path, log_path
 
@@ -139,6 +143,23 @@ def test_the_path_chooses_a_C_that_does_well_on_other_rows(criterion):
     chosen = criterion_of(criterion, T[test], Phi[test] @ best.solution.beta + best.solution.intercept)
     assert chosen <= 1.1 * min(scores) + 0.01
     assert len({trial.C for trial in trials}) == len(trials)
+
+
+@pytest.mark.parametrize("kernel", [False, True])
+def test_from_a_C_whose_models_know_less_than_the_frequencies_the_path_begins_anew(kernel):
+    rng = np.random.RandomState(0)
+    X, T = rng.normal(size=(34, 2)), codes(np.arange(34) % 3, 3)
+    layer = RandomLayer(64, slope=1.0, direct_links=True, random_state=0, n_jobs=1).fit(X)
+    how = {"criterion": "log_loss", "rng": rng, "fit_intercept": True, "n_jobs": 1}
+    if kernel:
+        found = choose_kernel_C("rbf", KernelParameters(gamma=1.0), Rows(X, T), 1e7, **how)
+    else:
+        found = choose_C(layer, Rows(X, T), 1e7, **how)
+    C, loss = found.tried
+    chance = of_frequencies("log_loss", T, np.ones(34))
+    assert loss[C > 1e5].min() > 1.2 * chance
+    assert found.C < 16.0
+    assert found.loss <= 1.1 * chance
 
 
 def test_one_leaf_with_all_rows_is_the_kernel_model_on_the_offsets():

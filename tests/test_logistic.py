@@ -119,6 +119,27 @@ def test_left_out_bits_are_those_of_refitted_models_to_second_order(fit_intercep
     assert np.abs(quick.left_out - exact).max() < 0.1 * shift
 
 
+@pytest.mark.parametrize("n", [55, 2100])
+@pytest.mark.parametrize("seed", [0, 1, 4])
+def test_left_out_bits_have_digits_where_landmarks_are_nearly_dependent(seed, n):
+    rng = np.random.RandomState(seed)
+    x = rng.normal(size=(55, 1))
+    t = np.where(x[:, 0] + 0.3 * rng.normal(size=55) > 0, 1.0, -1.0)
+    t[np.argmin(x)] = 1.0  # far from the others of its kind
+    features = NystromMap(12, kernel="arcsine", gamma=0.03, landmarks="kmeans", random_state=seed).fit(x)
+    more = rng.normal(size=(n - 55, 1))
+    x, t = np.vstack([x, more]), np.append(t, np.sign(more))
+    order = rng.permutation(n)
+
+    def left_out(x, t):
+        ridge = FeatureRidge(features, True, 1)
+        return fit_logistic(ridge, Rows(x, t[:, None]), 16384.0, leave_out=np.arange(n)).left_out
+
+    assert features.condition_ > 1e12
+    here, there = left_out(x, t), left_out(x[order], t[order])
+    np.testing.assert_allclose(there, here[order], atol=1e-6 * np.abs(here).max())
+
+
 def test_weights_of_left_out_rows_are_copies():
     X, y = noisy(60, classes=2, noise=1.0)
     T = np.where(y[:, None] == 2, 1.0, -1.0)

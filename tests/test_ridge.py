@@ -205,3 +205,19 @@ def test_in_dual_form_what_leverages_leave_of_1_has_digits_under_a_large_c(C, fi
     assert C < 1e9 or min(exact) < 1e-6
     np.testing.assert_allclose(1 - w * leverage(Phi), exact, rtol=1e-4, atol=1e-13)
     np.testing.assert_allclose(leverage.inverse(centred.T), along, atol=1e-9 * np.abs(along).max())
+
+
+@pytest.mark.parametrize("C", [1e4, 1e9, 1e15, 1e18])
+def test_in_dual_form_the_inverse_has_the_digits_of_fitted_values_whatever_c(C):
+    rng = np.random.RandomState(0)
+    w = np.array([0.3, 600.0, 5000.0, 800.0])
+    Phi = rng.normal(size=(4, 6))
+    leverage = fit_dual(problem(Phi, rng.normal(size=(4, 1)), C, w)).leverage
+    spanned = Phi.T @ (w * rng.normal(size=4))
+    with mpmath.workdps(60):
+        F = mpmath.matrix(Phi.tolist())
+        inverse = (F.T * mpmath.diag(w.tolist()) * F + mpmath.eye(6) / mpmath.mpf(C)) ** -1
+        exact = np.array([float(v) for v in inverse * mpmath.matrix(spanned.tolist())])
+    fitted, found = Phi @ exact, Phi @ leverage.inverse(spanned[:, None])[:, 0]
+    assert leverage.rows is not None
+    np.testing.assert_allclose(found, fitted, atol=1e-10 * np.abs(fitted).max())

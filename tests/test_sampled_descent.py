@@ -127,7 +127,8 @@ def test_a_kernel_whose_squares_lose_their_digits_is_passed_over_without_whitene
 def test_passes_in_single_precision_are_taken_in_double_where_weights_would_blur_the_scores():
     X, y = rare(500)
     features = NystromMap(20, gamma=0.1, random_state=0).fit(X)
-    objective = LogProblem.nystrom(features, Rows(X, codes(y, 4)), 1.0, n_jobs=1).objective()
+    raw = {"whitening": features.whitening_, "n_jobs": 1}
+    objective = LogProblem(features.cross_kernel_, Rows(X, codes(y, 4)), 1.0, **raw).objective()
     small = 1e-3 * rows(21, 4)
     exact, single = objective.sweep(small), objective.sweep(small, coarse=True)
     assert 0 < np.abs(single[0] - exact[0]).max() < 1e-5

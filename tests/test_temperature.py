@@ -97,6 +97,21 @@ def test_a_weight_counts_as_copies():
     np.testing.assert_allclose(floor, copied, rtol=1e-4)
 
 
+def test_so_does_one_of_rows_of_balanced_classes_where_right_rows_weigh_less_than_their_number():
+    rng = np.random.RandomState(0)
+    y = np.repeat([0, 1], [50, 16])
+    side = np.where(y == 0, 1.0, -1.0) * rng.uniform(0.5, 2.0, 66)
+    side[-6:] *= -5.0  # of the few, some are far on the other side
+    scores = np.column_stack([side, -side])
+    count = rng.randint(1, 4, 66)
+    total = np.bincount(y, count)
+    balanced = total.sum() / (2 * total)[y]
+    by_weight = fit_temperature(scores, y, count * balanced)
+    copied = fit_temperature(*(np.repeat(a, count, axis=0) for a in (scores, y, balanced)))
+    np.testing.assert_allclose(by_weight[0], copied[0], rtol=1e-6)
+    np.testing.assert_allclose(by_weight[1], copied[1], rtol=1e-6)
+
+
 def test_the_class_of_the_largest_score_is_the_most_probable_one():
     rng = np.random.RandomState(5)
     scores = rng.normal(size=(500, 4))

@@ -39,11 +39,11 @@ PROMISE32 = 1e-3
 class Expected:
     """Exact predictions at Q, leverages there, and rows left out, with what each may be off by.
 
-    ``wobble`` is the round-off of the features. ``squared`` says that sums of squares were solved, ``corrected`` that
-    corrections came where the condition number asks for them.
+    ``wobble`` is the round-off of the features; below ``least`` they are 0. ``squared`` says that sums of squares were
+    solved, ``corrected`` that corrections came where the condition number asks for them.
     """
 
-    def __init__(self, rng, Phi, T, w, Q, C, intercept, *, unit=None, eps=EPS, promise=PROMISE, wobble=EPS):
+    def __init__(self, rng, Phi, T, w, Q, C, intercept, *, unit=None, eps=EPS, promise=PROMISE, wobble=EPS, least=0.0):
         self.n, D = Phi.shape
         self.p = self.n + D
         weight = np.ones(self.n) if w is None else w
@@ -73,7 +73,7 @@ class Expected:
         self.condition = float(np.abs(K).sum(axis=0).max() * np.abs(inverse).sum(axis=0).max())
         self.whole_condition = float(np.linalg.norm(rounded(found.K), 1) * np.linalg.norm(rounded(found.inverse), 1))
         self.beta = rounded(found.beta)
-        self.dot = EPS * self.p * (np.abs(rounded(Q_)) @ np.abs(self.beta))
+        self.dot = EPS * self.p * (np.abs(rounded(Q_)) @ np.abs(self.beta)) + least * np.abs(self.beta).sum(axis=0)
         self.loss, self.promise, self.eps = EPS * self.condition, promise, eps
 
     def share(self, squared, corrected):
@@ -176,7 +176,7 @@ def elm(rng):
     model.fit(as_given(rng, X), case.y, sample_weight=case.w)
     Phi, at = (model.map_.transform(A.astype(float)) for A in (X, Q))
     unit = left_out_together(X, case.T, case.w)
-    kind = {"eps": EPS32, "promise": PROMISE32} if single else {}
+    kind = {"eps": EPS32, "promise": PROMISE32, "least": float(np.finfo(np.float32).tiny)} if single else {}
     kind["wobble"] = wobble = feature_round_off(rng, model.map_, X, Phi, kind.get("eps", EPS))
     expected = Expected(rng, Phi, case.T, case.w, at, C, intercept, **kind)
     expected.predictions(model.predict(Q), words)

@@ -155,7 +155,9 @@ def _most(scores: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> float:
     if not len(s):
         return np.inf
     s = np.maximum(s - s[np.arange(len(s)), indices[right]][:, None], -SURE)  # their own are the largest: 0
-    chance = 0.5 / (max(float(w.sum()), float(len(w))) + 1.0)
+    # their share of all rows: counted by themselves, copies of rows that weigh less than 1 would be more than a weight
+    count = max(float(weight.sum()), float(len(weight))) * float(w.sum() / weight.sum())
+    chance = 0.5 / (count + 1.0)
     target = chance / (n_classes - 1) * s.sum(axis=1)
     low, high = LOG_A[0] - 1.0, LOG_A[-1] + 1.0
 

@@ -8,11 +8,11 @@ their features, for samples and for fewer rows than features. A *system* solves
 
 import queue
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, solve_triangular
+from scipy.linalg import LinAlgError, solve_triangular
 
 from ulmus import engine
 from ulmus._blas import lower_factor, times_own_transpose
@@ -203,6 +203,8 @@ class HeldRows(_Residuals):
     rows: Rows
     fit_intercept: bool
     n_jobs: int | None = -1
+    #: Directions that features reach, once they were asked for (:mod:`ulmus.solvers.span`).
+    spans: dict[bool, Any] = field(default_factory=dict, compare=False, repr=False)
     tolerance: ClassVar[float] = 1e-10
     reuse: ClassVar[float] = 0.0
 
@@ -265,14 +267,11 @@ def primal(moments: Statistics, C: float, fit_intercept: bool, bias_penalty: flo
 
 @dataclass(frozen=True)
 class _Dual:
-    r"""The same by Woodbury, over the rows with :math:`D > 0`: :math:`C(v - A^T(AA^T + I/C)^{-1}Av)`.
+    r"""The same by Woodbury, over the rows with :math:`D > 0` (:class:`ulmus.solvers.ridge.Leverage`).
 
     A holds the rows :math:`\sqrt{D}\,\Phi`, centred where there is an intercept.
     """
 
-    factor: np.ndarray
-    A: np.ndarray
-    C: float
     centre: np.ndarray
     weight: float
     leverage: Leverage
@@ -297,8 +296,7 @@ class _Dual:
         factor, info = lower_factor(K)
         if info:
             raise LinAlgError(f"the dual system is not positive definite at row {info}")
-        return cls(factor, A, C, centre, weight, Leverage(factor, centre, constant, rows=A, C=C))
+        return cls(centre, weight, Leverage(factor, centre, constant, rows=A, C=C))
 
     def inverse(self, B: np.ndarray) -> np.ndarray:
-        inside = cho_solve((self.factor, True), self.A @ B, check_finite=False) if len(self.A) else self.A @ B
-        return self.C * (B - self.A.T @ inside)
+        return self.leverage.inverse(B)

@@ -23,10 +23,11 @@ import numpy as np
 
 from ulmus.exceptions import NumericalWarning
 from ulmus.losses import pinball
-from ulmus.solvers.newton import NewtonOptions, newton
+from ulmus.solvers.newton import NewtonOptions
 from ulmus.solvers.objective import NewtonRows
 from ulmus.solvers.own_landmarks import OwnLandmarks
 from ulmus.solvers.robust import RobustSolution, weighted_quantile
+from ulmus.solvers.span import minimise
 
 #: How round the corner is at first, at last, and the factor between; in deviations of the errors.
 FIRST, LAST, FACTOR = 0.5, 1 / 128, 0.25
@@ -116,7 +117,7 @@ def polished(rows: NewtonRows, near: RobustSolution, C: float, unit: np.ndarray,
     """The solution for a corner as round as c; the last one to the last digits."""
     final = c == LAST
     options = NewtonOptions(tol=TOLERANCE if final else ROUGH, max_iter=STEPS)
-    results = newton(rows, near.loss, c * unit, C * unit, near.beta, near.intercept, options)
+    results = minimise(rows, near.loss, c * unit, C * unit, near.beta, near.intercept, options)
     for r in results:
         if final and not r.converged:
             warnings.warn(

@@ -138,9 +138,20 @@ class Leverage:
             return self.root @ (self.root.T @ V)
         if self.rows is None:
             return cho_solve((self.root, True), V, check_finite=False)
-        found = self.C * (V - self.rows.T @ self._on_rows(V))
-        left = V - self.rows.T @ (self.rows @ found) - found / self.C  # what the difference above has lost
-        return found + self.C * (left - self.rows.T @ self._on_rows(left))
+        return self._by_rows(self.rows, V)
+
+    def _by_rows(self, A: np.ndarray, V: np.ndarray) -> np.ndarray:
+        r"""Woodbury's identity, for what rows do not span alone.
+
+        Of :math:`V = A^Ta + r` the inverse is :math:`A^TK^{-1}a + C(r - A^TK^{-1}Ar)`.
+        Here :math:`A = \tilde\Phi` and :math:`K = AA^T + I/C`. With a = 0 it is C times a difference, whose round-off
+        moves fitted values by more than they are once :math:`C\|A\|^2` is beyond 1/eps; with :math:`a = K^{-1}AV`
+        what is left, r, has hardly a part that moves them.
+        """
+        a = self._on_rows(V)
+        r = V - A.T @ a
+        inside = cho_solve((self.root, True), a, check_finite=False) if len(a) else a
+        return A.T @ inside + self.C * (r - A.T @ self._on_rows(r))
 
     def _on_rows(self, V: np.ndarray) -> np.ndarray:
         """``(Φ̃Φ̃ᵀ + I/C)⁻¹Φ̃ V``."""

@@ -29,11 +29,12 @@ import numpy as np
 from ulmus import engine
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import LOSSES, Loss
-from ulmus.solvers.newton import NewtonOptions, NewtonResult, newton
+from ulmus.solvers.newton import NewtonOptions, NewtonResult
 from ulmus.solvers.newton_rows import HeldRows, StreamedRows
 from ulmus.solvers.objective import NewtonRows
 from ulmus.solvers.own_landmarks import OwnLandmarks
 from ulmus.solvers.ridge import EPS, Problem
+from ulmus.solvers.span import minimise
 
 #: Bytes of features that are kept rather than computed again.
 HELD_BYTES = 64 * 2**20
@@ -279,7 +280,7 @@ def roughly(options: NewtonOptions) -> NewtonOptions:
 
 def polish(rows: NewtonRows, loss: Loss, start: RobustSolution, options: NewtonOptions) -> RobustSolution:
     """From a start to the solution for its c and C."""
-    results = newton(rows, loss, start.c, start.C, start.beta, start.intercept, options)
+    results = minimise(rows, loss, start.c, start.C, start.beta, start.intercept, options)
     return replace(start, results=results)
 
 
@@ -331,7 +332,7 @@ def _noise(rows: NewtonRows, solution: RobustSolution, extra: np.ndarray | None 
 def tikhonov(rows: NewtonRows, C: np.ndarray, options: NewtonOptions) -> RobustSolution:
     """The ridge solution: one Newton step of the squared loss."""
     D, s = rows.n_features, rows.rows.T.shape[1]
-    results = newton(rows, LOSSES["squared"], np.ones(s), C, np.zeros((D, s)), np.zeros(s), options)
+    results = minimise(rows, LOSSES["squared"], np.ones(s), C, np.zeros((D, s)), np.zeros(s), options)
     return RobustSolution(LOSSES["squared"], np.ones(s), C, results)
 
 

@@ -12,7 +12,7 @@ only where that is cheaper than the passes it saves (:mod:`ulmus.solvers.descent
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.solvers.descent import minimise
 from ulmus.solvers.log_loss import curvature, curved, log_odds, losses, proportions, targets
 from ulmus.solvers.log_metric import DENSE, ClassMetric, DenseMetric, KroneckerMetric, class_curvature
+from ulmus.solvers.nystrom_ridge import passed_form
+from ulmus.solvers.ridge import FEW_ROWS
 from ulmus.solvers.sampled_descent import minimise_by_sample
 
 #: Passes after which a run is stopped, with a warning.
@@ -87,10 +89,14 @@ class LogProblem:
 
     @classmethod
     def nystrom(cls, features: Any, rows: Rows, C: float, **more: Any) -> "LogProblem":
-        """On a feature map; of a Nyström map raw kernel values are evaluated, and the weights whitened instead."""
-        if getattr(features, "triangular", False):
-            return cls(features.cross_kernel_, rows, C, whitening=features.whitening_, **more)
-        return cls(features, rows, C, **more)
+        """On a feature map. Of a Nyström map few rows are whitened at once, and many as costs no digits."""
+        if not getattr(features, "triangular", False):
+            return cls(features, rows, C, **more)
+        if len(rows) <= FEW_ROWS:
+            Phi = engine.transform(features, rows.X, n_jobs=more.get("n_jobs", -1))
+            return cls(Precomputed(Phi.shape[1]), replace(rows, X=Phi), C, **more)
+        summed, R, squared = passed_form(features)
+        return cls(summed, rows, C, whitening=R, squared=squared, **more)
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.C) and self.C > 0):

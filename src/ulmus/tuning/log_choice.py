@@ -20,7 +20,8 @@ from ulmus.features.sampling import distinct_sample, gathered, row_keys
 from ulmus.solvers.kernel_ridge import kernel_square
 from ulmus.solvers.log_few import FewRows, is_few
 from ulmus.solvers.log_kernel import DualLogSolution, fit_few_rows, fit_kernel_softmax, on_features
-from ulmus.solvers.nystrom_ridge import summed_form
+from ulmus.solvers.log_loss import log_odds, targets
+from ulmus.solvers.nystrom_ridge import passed_form, summed_form
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 from ulmus.tuning.log_held import BEHIND, around, log_held_sets, path_of
 from ulmus.tuning.log_loss import (
@@ -53,8 +54,8 @@ SAME_WIDTH, HOPELESS = 1.25, 1.1
 WIDTH_PATIENCE = 0.005
 #: Of two penalties that differ by less than this share of the loss, the stronger one is taken.
 STEADIER = 0.01
-#: Condition numbers of kernel matrices up to which passes that square nothing keep their digits without whitened rows.
-UNSQUARED = 1e12
+#: The C from which a path begins anew where squares have led to one whose models know less than frequencies.
+ANEW = 16.0
 #: What may be left of the objective of models that are scored, and of those of many classes that tell a width.
 TRIAL_TOLERANCE, WIDTH_TOLERANCE = 1e-4, 1e-3
 #: What may be left of the objective of a model that is kept: scores are then right to some 1e-6.
@@ -95,17 +96,10 @@ def posed_in_double(features: Any, rows: Rows, C: float, fit_intercept: bool, n_
 
 
 def unkept(features: Any, rows: Rows, C: float, fit_intercept: bool, n_jobs: int | None) -> LogProblem:
-    """The problem whose features are evaluated in every pass.
-
-    A pass whitens its weights instead of its rows, which is cheaper by a factor of L/k and costs ``eps √cond`` of the
-    digits, as nothing is squared; where sums of squares would lose theirs, the few rows of those are whitened.
-    """
+    """The problem whose features are evaluated in every pass."""
     if not isinstance(features, NystromMap):
         return LogProblem(features, rows, C, fit_intercept, n_jobs=n_jobs)
-    summed, R = summed_form(features)
-    squared = None
-    if R is None and features.triangular and features.condition_ <= UNSQUARED:
-        summed, R, squared = features.cross_kernel_, features.whitening_, features
+    summed, R, squared = passed_form(features)
     return LogProblem(summed, rows, C, fit_intercept, n_jobs=n_jobs, whitening=R, squared=squared)
 
 
@@ -159,8 +153,25 @@ def choose_C(
 def _left_out_path(problem: LogProblem, near_C: float, criterion: str, behind: int, care: Care) -> list[LogTrial]:
     """Trials of C about this one, scored by rows that are left out one by one."""
     run = partial(log_path, problem, criterion=criterion, care=care)
-    trials: list[LogTrial] = around(lambda C, begun: run(C, begun=begun), near_C, behind=behind)
-    return trials
+    chance = np.inf  # what is given up as hopeless is not begun anew
+    if np.isinf(care.hopeless):
+        chance = of_frequencies(criterion, problem.rows.T, problem.weight)
+    return _around_or_anew(lambda C, begun: run(C, begun=begun), near_C, behind, chance)
+
+
+def of_frequencies(criterion: str, T: np.ndarray, weight: np.ndarray) -> float:
+    """The criterion where every row has the frequencies of the classes."""
+    mean = log_odds(np.average(targets(T), axis=0, weights=weight))
+    return criterion_of(criterion, T, np.tile(mean, (len(T), 1)), weight)
+
+
+def _around_or_anew(run: Callable[..., list[Any]], near_C: float, behind: int, chance: float) -> list[Any]:
+    """Trials about this C; where none is better than ``chance``, losses lead nowhere, and others begin at ANEW."""
+    trials: list[Any] = around(run, near_C, behind=behind)
+    if near_C <= ANEW or min(trial.loss for trial in trials) <= chance:
+        return trials
+    each = {trial.C: trial for trial in [*around(run, ANEW, behind=0), *trials]}
+    return [each[C] for C in sorted(each)]
 
 
 def _best_C(problem: LogProblem, near_C: float, criterion: str, behind: int, care: Care) -> float:
@@ -278,7 +289,9 @@ def choose_kernel_C(
         return LogTrial(C, criterion_of(criterion, rows.T[tested], P[tested], weight[tested]), found, P)
 
     with quietly():
-        return PenaltyChoice.of(around(partial(path, trial), near_C, behind=0), len(rows))
+        tested = np.ones(len(rows), bool) if rows.fold is None else rows.fold >= 0
+        chance = of_frequencies(criterion, rows.T[tested], weight[tested])
+        return PenaltyChoice.of(_around_or_anew(partial(path, trial), near_C, 0, chance), len(rows))
 
 
 def fit_exact(

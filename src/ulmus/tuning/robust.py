@@ -22,11 +22,12 @@ from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import Loss
-from ulmus.solvers.newton import NewtonOptions, newton
+from ulmus.solvers.newton import NewtonOptions
 from ulmus.solvers.newton_rows import HeldRows
 from ulmus.solvers.objective import NewtonRows
 from ulmus.solvers.ridge import Problem
 from ulmus.solvers.robust import Penalty, RobustSolution, begin, deviations, polish, roughly
+from ulmus.solvers.span import minimise
 from ulmus.tuning import surface
 from ulmus.tuning.scorer import C_LIMITS
 
@@ -156,7 +157,7 @@ class PenaltySearch:
         for k in range(int(self.folds.max()) + 1):
             tested = np.flatnonzero(self.folds == k)
             near = (solution.loss, solution.c, solution.C, solution.beta, solution.intercept)
-            found = newton(self.rows.without(self.folds == k), *near, self.options)
+            found = minimise(self.rows.without(self.folds == k), *near, self.options)
             beta, b = np.column_stack([r.beta for r in found]), np.array([r.intercept for r in found])
             X = rows.X[tested]
             E[tested] = engine.apply(self.problem.features, X, beta, n_jobs=self.problem.n_jobs) + b - rows.T[tested]
