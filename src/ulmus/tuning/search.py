@@ -26,7 +26,7 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.decisions import TRIAL_HEADER, trial_rows
-from ulmus.tuning.scorer import GCV, Scorer
+from ulmus.tuning.scorer import GCV, VERY_MANY, Scorer
 from ulmus.tuning.surface import C_LIMITS, FLAT, Trial
 
 #: log2 of the C that are tried first; the scorer widens the grid while the best value sits at its end.
@@ -96,12 +96,12 @@ class Tuning:
 
 @dataclass
 class Found:
-    """The chosen model: its fitted map, size, C and statistics."""
+    """The chosen model: its map (of an exact kernel none), size, C, and statistics where they were summed."""
 
     features: Any
     size: int
     C: float
-    statistics: Statistics
+    statistics: Statistics | None = None
 
 
 @dataclass
@@ -117,6 +117,8 @@ class Tuner:
     trials: list[Trial] = field(default_factory=list)
     near: Trial | None = None
     start_size: int = START_SIZE
+    #: Whether the model is that of all rows, of which no map is fitted.
+    all_rows: bool = False
 
     def __post_init__(self) -> None:
         self.began = time.perf_counter()
@@ -225,6 +227,10 @@ class Tuner:
             return self._choose_C(width, size)
 
     def _choose_C(self, width: float, size: int) -> Found:
+        if self.all_rows and VERY_MANY < self.n_rows <= size:
+            self._exact("C", self._sample(size // 2), width, size)  # half of the rows say about where
+            if (exact := self._exact("C", self.scorer, width, size)) is not None:
+                return Found(None, exact.size, exact.best_C)
         fitted = self._fit(self.scorer, width, size)
         scorer, features = self.scorer.precomputed(fitted)
         summary = scorer.summarise(features)
@@ -262,7 +268,27 @@ class Tuner:
             if size >= max_size or fitted.n_features_out < size or not self._worth_growing(scored):
                 break
             size = min(2 * size, max_size)
+            if size == max_size and (every := self._exact("size", self.scorer, width, size)) is not None:
+                scored.append(every)
+                return self._with_all_rows(scored, fitted, summary, width)
         return self._sufficient(scored, fitted, summary)
+
+    def _exact(self, stage: str, scorer: Scorer, width: float, size: int) -> Trial | None:
+        """The trial of all rows as landmarks, about the best C of the one before; None where that is no model."""
+        path = scorer.exact_path(self.make_map(width, size)) if self.near is not None and len(self.log2_C) > 1 else None
+        if path is None or (grid := self._grid(width, NEAR_LARGE, 1)).max() > path.most:
+            return None
+        self.near = self._record(scorer.exact(stage, width, path, grid))
+        return self.near
+
+    def _with_all_rows(self, scored: list[Trial], features: Any, summary: Summary, width: float) -> Found:
+        """The last trial, whose map is fitted if it is chosen, or one of those before it; their features and sums."""
+        trial = scored[-1]
+        if self._chosen(scored) is not trial:
+            return self._sufficient(scored, features, summary)
+        fitted = self._fit(self.scorer, width, trial.size)
+        self.trials[-1] = replace(trial, size=fitted.n_features_out)  # without rows that depend on others
+        return Found(fitted, fitted.n_features_out, trial.best_C)
 
     def _by_factors(
         self, scorer: Scorer, features: Any, width: float, summary: Summary, sizes: list[int], scored: list[Trial]
@@ -282,11 +308,15 @@ class Tuner:
         trials = self.scorer.trials("size", width, features, summary, self.log2_C, sizes)
         return self._sufficient([self._record(trial) for trial in trials], features, summary)
 
-    def _sufficient(self, scored: list[Trial], features: Any, summary: Summary) -> Found:
+    def _chosen(self, scored: list[Trial]) -> Trial:
+        """The smallest size that the best does not beat."""
         best = scored[0]
         for trial in scored[1:]:
             best = trial if self.scorer.gain(best, trial)[0] > 0 else best
-        chosen = next(t for t in scored if not self.scorer.gains(t, best, share=SHARE))
+        return next(t for t in scored if not self.scorer.gains(t, best, share=SHARE))
+
+    def _sufficient(self, scored: list[Trial], features: Any, summary: Summary) -> Found:
+        chosen = self._chosen(scored)
         return Found(features.prefix(chosen.size), chosen.size, chosen.best_C, summary.total.prefix(chosen.size))
 
     def _worth_growing(self, scored: list[Trial]) -> bool:
