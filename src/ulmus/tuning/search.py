@@ -60,6 +60,8 @@ DECAY = 0.25
 FLATTER = 0.005
 #: A fall of the loss by this share of it counts, whatever its standard error.
 SHARE = 0.01
+#: Share of the rows that do not depend on others from which on an exact kernel is scored as such.
+FULL_RANK = 0.7
 #: Features that are tried even when there are fewer rows.
 FEWEST = 64
 #: Rows on which a full-size model is scored: a quarter of them, within these bounds; errors of regressors have no
@@ -227,10 +229,8 @@ class Tuner:
             return self._choose_C(width, size)
 
     def _choose_C(self, width: float, size: int) -> Found:
-        if self.all_rows and VERY_MANY < self.n_rows <= size:
-            self._exact("C", self._sample(size // 2), width, size)  # half of the rows say about where
-            if (exact := self._exact("C", self.scorer, width, size)) is not None:
-                return Found(None, exact.size, exact.best_C)
+        if self.all_rows and VERY_MANY < self.n_rows <= size and (exact := self._exact_C(width, size)) is not None:
+            return Found(None, exact.size, exact.best_C)
         fitted = self._fit(self.scorer, width, size)
         scorer, features = self.scorer.precomputed(fitted)
         summary = scorer.summarise(features)
@@ -241,6 +241,14 @@ class Tuner:
         else:
             trial = self._record(scorer.trial("C", width, features, summary, self.log2_C))
         return Found(fitted, trial.size, trial.best_C, summary.total)
+
+    def _exact_C(self, width: float, size: int) -> Trial | None:
+        """The trial of all rows, about the C that half of them choose; None where fewer landmarks say as much."""
+        half = self._sample(int(self.n_rows) // 2)
+        if self._fit(half, width, size).n_features_out < FULL_RANK * len(half.rows):
+            return None
+        self._exact("C", half, width, size)
+        return self._exact("C", self.scorer, width, size)
 
     def choose_size(self, width: float, max_size: int) -> Found:
         """The smallest sufficient size and its C."""
