@@ -40,8 +40,9 @@ TOO_FAR = 10.0
 #: Rows of the rough fit, and rows on which C is scored, at most.
 PILOT_ROWS = 2_000
 SCORED_ROWS = 4_000
-#: C that are tried, at most, and powers of two between neighbours.
-MAX_TRIED, STRIDE = 12, 2
+#: C that are tried, at most, and powers of two between neighbours; losses between them are not believed below this share
+#: of the lowest.
+MAX_TRIED, STRIDE, BETWEEN = 12, 2, 0.95
 
 #: Widths the pilot tries, the factor between them, and the gain in loss that is worth a move.
 PILOT_WIDTHS, PILOT_FACTOR, PILOT_GAIN = 10, 4.0, 0.005
@@ -138,7 +139,8 @@ class PenaltySearch:
             return {}
         low, middle, high = (self.tried[k][0] for k in (here - STRIDE, here, here + STRIDE))
         slope, bend = (high - low) / 4, (high + low - 2 * middle) / 8
-        return {here + side * STRIDE // 2: middle + side * slope + bend for side in (-1, 1)}
+        least = BETWEEN * min(low, middle, high)
+        return {here + side * STRIDE // 2: max(middle + side * slope + bend, least) for side in (-1, 1)}
 
     def _pick_scored(self) -> None:
         rows = self.rows.rows
