@@ -40,8 +40,8 @@ TOO_FAR = 10.0
 #: Rows of the rough fit, and rows on which C is scored, at most.
 PILOT_ROWS = 2_000
 SCORED_ROWS = 4_000
-#: C that are tried, at most, and powers of two between neighbours; losses between them are not believed below this share
-#: of the lowest.
+#: C that are tried, at most, and powers of two between neighbours; losses in between are no less than this share of the
+#: lowest.
 MAX_TRIED, STRIDE, BETWEEN = 12, 2, 0.95
 
 #: Widths the pilot tries, the factor between them, and the gain in loss that is worth a move.
