@@ -24,6 +24,7 @@ from ulmus._layout import html_table, text_table
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
+from ulmus.solvers.exact_path import ExactPath
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.decisions import TRIAL_HEADER, trial_rows
 from ulmus.tuning.scorer import GCV, VERY_MANY, Scorer
@@ -61,7 +62,7 @@ FLATTER = 0.005
 #: A fall of the loss by this share of it counts, whatever its standard error.
 SHARE = 0.01
 #: Share of the rows that do not depend on others from which on an exact kernel is scored as such.
-FULL_RANK = 0.7
+FULL_RANK = 0.9
 #: Features that are tried even when there are fewer rows.
 FEWEST = 64
 #: Rows on which a full-size model is scored: a quarter of them, within these bounds; errors of regressors have no
@@ -244,11 +245,14 @@ class Tuner:
 
     def _exact_C(self, width: float, size: int) -> Trial | None:
         """The trial of all rows, about the C that half of them choose; None where fewer landmarks say as much."""
+        path = self.scorer.exact_path(self.make_map(width, size))
+        if path is None:
+            return None
         half = self._sample(int(self.n_rows) // 2)
         if self._fit(half, width, size).n_features_out < FULL_RANK * len(half.rows):
             return None
         self._exact("C", half, width, size)
-        return self._exact("C", self.scorer, width, size)
+        return self._exact("C", self.scorer, width, size, path)
 
     def choose_size(self, width: float, max_size: int) -> Found:
         """The smallest sufficient size and its C."""
@@ -281,9 +285,13 @@ class Tuner:
                 return self._with_all_rows(scored, fitted, summary, width)
         return self._sufficient(scored, fitted, summary)
 
-    def _exact(self, stage: str, scorer: Scorer, width: float, size: int) -> Trial | None:
+    def _exact(
+        self, stage: str, scorer: Scorer, width: float, size: int, path: ExactPath | None = None
+    ) -> Trial | None:
         """The trial of all rows as landmarks, about the best C of the one before; None where that is no model."""
-        path = scorer.exact_path(self.make_map(width, size)) if self.near is not None and len(self.log2_C) > 1 else None
+        if self.near is None or len(self.log2_C) == 1:
+            return None
+        path = scorer.exact_path(self.make_map(width, size)) if path is None else path
         if path is None or (grid := self._grid(width, NEAR_LARGE, 1)).max() > path.most:
             return None
         self.near = self._record(scorer.exact(stage, width, path, grid))
