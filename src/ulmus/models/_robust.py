@@ -19,18 +19,18 @@ from ulmus.models.choice import Choice, Training
 from ulmus.models.fitted import Fitted, Outcome, RobustFit
 from ulmus.solvers.line_search import WolfePowell
 from ulmus.solvers.newton import NewtonOptions
-from ulmus.solvers.own_landmarks import OwnLandmarks
+from ulmus.solvers.own_landmarks import OwnLandmarks, only_landmarks
 from ulmus.solvers.ridge import Problem
 from ulmus.solvers.robust import (
     Penalty,
     RobustSolution,
     Units,
     begin,
+    finished,
     gross,
-    polish,
     tempered,
 )
-from ulmus.tuning.robust import CRITERIA, TEMPER, TOO_FAR, PenaltySearch, Pilot, pilot_sample
+from ulmus.tuning.robust import CRITERIA, PILOT_C, TEMPER, TOO_FAR, PenaltySearch, Pilot, pilot_sample
 
 #: Features of the rough fit that tempers targets.
 PILOT_SIZE = 200
@@ -166,7 +166,7 @@ class RobustFamily:
         if model.C == "auto":
             search = PenaltySearch(newton_rows, problem, CRITERIA[model.criterion], options, folds, rng)
             start, penalty, penalty_tuning = search.choose(start, penalty)
-        solution = units.outside(polish(newton_rows, loss, start, options))
+        solution = units.outside(finished(newton_rows, loss, start, options))
         rows = replace(rows, T=T)
         found = self.weights(model, plan, solution, rows, training.targets.single)
         held_out = self.held_out(model, found, solution, rows, rng)
@@ -191,7 +191,7 @@ class RobustFamily:
 
         loss, search = LOSSES[model.loss], width == "auto"
         c = transitions(model, loss, rows.T.shape[1], scale)
-        penalty = Penalty(1.0 if model.C == "auto" else model.C, model.C == "auto", scale)
+        penalty = Penalty(PILOT_C if model.C == "auto" else model.C, model.C == "auto", scale)
         options = NewtonOptions(bias_penalty=model.intercept_penalty)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NumericalWarning)
@@ -235,11 +235,17 @@ class RobustFamily:
         """Approximate leave-one-out predictions of a sample of the rows."""
         features, bend = found.plain.features, found.bend
         index, sample = calibration_sample(rows, rng)
-        Phi = engine.transform(features, sample.X, n_jobs=model.n_jobs)
-        rest = residual_kernel(features, sample.X, np.einsum("ij,ij->i", Phi, Phi))
-        residual, own = solution.residual[index], OwnLandmarks.of(features, sample)
-        e, h = solution.leave_one_out(Phi, residual, sample.unit, own)
-        rest = rest if own is None else own.residual_kernel(rest)
+        residual = solution.residual[index]
+        every = only_landmarks(features, sample) if len(sample) == len(rows) else None
+        if every is not None:
+            Phi, rest = every
+            e, h = solution.leave_landmarks_out(Phi, residual, sample.unit, rest)
+        else:
+            Phi = engine.transform(features, sample.X, n_jobs=model.n_jobs)
+            rest = residual_kernel(features, sample.X, np.einsum("ij,ij->i", Phi, Phi))
+            own = OwnLandmarks.of(features, sample)
+            e, h = solution.leave_one_out(Phi, residual, sample.unit, own)
+            rest = rest if own is None else own.residual_kernel(rest)
         unit = 1.0 if sample.unit is None else sample.unit[:, None]
         held = np.clip(unit * bend * h, 0.0, 1.0 - LEAST_REMAINDER)
         variance = held / (1.0 - held) / unit + bend * np.reshape(found.C, (1, -1)) * rest[:, None]

@@ -54,11 +54,12 @@ class RidgeSearch:
         """Whether C is to be chosen."""
         return isinstance(self.C, str)
 
-    def tuner(self, training: Training, make_map: MakeMap) -> Tuner:
-        """The search on these rows."""
+    def tuner(self, training: Training, make_map: MakeMap, *, all_rows: bool = False) -> Tuner:
+        """The search on these rows; ``all_rows`` asks for an exact kernel."""
         coding = training.coding
         scorer = training.backend.scorer(training.rows, coding, self.fit_intercept, self.criterion, training.folds)
-        tuner = Tuner(scorer, make_map, training.rng, labels=lambda rows: coding.numbers(rows.T), verbose=self.verbose)
+        how: dict[str, Any] = {"verbose": self.verbose, "all_rows": all_rows}
+        tuner = Tuner(scorer, make_map, training.rng, labels=lambda rows: coding.numbers(rows.T), **how)
         if not self.open:
             tuner.log2_C = np.log2([np.inf if self.C is None else self.C])
         return tuner
@@ -111,16 +112,18 @@ def search(
     size: Any,
     *,
     oversize: bool = False,
+    all_rows: bool = False,
 ) -> Choice:
     """The choice among maps of this size, or of any size for ``"auto"``; no map where nothing is open.
 
-    With ``oversize`` the C of a given size is left to :func:`choose_from_sums`.
+    With ``oversize`` the C of a given size is left to :func:`choose_from_sums`. An exact kernel has ``all_rows`` for
+    landmarks, and needs no map.
     """
     grow = isinstance(size, str)
     climb = recipe.open_width and ridge.C is not None  # without a penalty there is nothing to choose by
     if not (climb or grow or ridge.open):
         return Choice(width, ridge.C)
-    tuner = ridge.tuner(training, make_map)
+    tuner = ridge.tuner(training, make_map, all_rows=all_rows)
     if climb:
         width = tuner.choose_width(width, FIRST_SIZE if grow else size)
     if oversize and ridge.open and not grow:

@@ -99,7 +99,8 @@ class KernelFamily:
         choice = Choice(recipe.start(rows, rng), model.C)
         if recipe.open_width or ridge.open:
             make = recipe.maker(int(rng.randint(2**31 - 1)))
-            choice = search(recipe, ridge, training, lambda *asked: backend.adopt(make(*asked)), choice.width, size)
+            make_map = lambda *asked: backend.adopt(make(*asked))  # noqa: E731
+            choice = search(recipe, ridge, training, make_map, choice.width, size, all_rows=True)
         return replace(choice, width=float(choice.width))
 
     def most_features(self, model: Any, rows: Rows) -> int:

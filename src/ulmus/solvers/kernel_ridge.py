@@ -185,7 +185,7 @@ def fit_distinct(
         S, _ = solve(B)
         half = solve_triangular(factor[n - m :, n - m :], np.eye(m), lower=True, check_finite=False)
         inverse = half.T @ half if last_folds is not None else np.einsum("ij,ij->j", half, half)
-    elif _definite(cross) and (held := _largest_C(n, norm, rows.weight)) < C:
+    elif _definite(cross) and (held := largest_C(n, norm, rows.weight)) < C:
         del A, factor
         warnings.warn(
             f"the kernel matrix plus I/C has a condition number beyond what float64 holds, which makes it indefinite "
@@ -254,7 +254,7 @@ def _definite(cross: CrossKernel) -> bool:
     return cross.kernel is not None and cross.kernel.positive_definite
 
 
-def _largest_C(n: int, norm: float, weight: np.ndarray | None) -> float:
+def largest_C(n: int, norm: float, weight: np.ndarray | None) -> float:
     """The C whose ``W⁻¹/C`` is what round-off can do to eigenvalues of a matrix of this order and norm."""
     heaviest = 1.0 if weight is None else float(weight.max())
     return 1.0 / (n * float(np.finfo(float).eps) * norm * heaviest)

@@ -217,6 +217,12 @@ class HeldRows(_Residuals):
     def n_features(self) -> int:
         return int(self.Phi.shape[1])
 
+    @property
+    def squared_at_once(self) -> bool:
+        """Whether a sweep sums D, by threads: where rows are many."""
+        n, D = self.Phi.shape
+        return bool(n >= D and n * D * D > FEW_PRODUCTS)
+
     def without(self, left_out: np.ndarray) -> "HeldRows":
         return replace(self, Phi=self.Phi[~left_out], rows=self.rows.take(np.flatnonzero(~left_out)))
 
@@ -225,8 +231,8 @@ class HeldRows(_Residuals):
 
     def sweep(self, loss: Loss, c: np.ndarray, requests: Mapping[int, Request]) -> dict[int, Evaluation]:
         """Residuals, gradients, and D row by row; where rows are many, its sums, by threads."""
-        n, D = self.Phi.shape
-        if n >= D and n * D * D > FEW_PRODUCTS and any(request.wanted for request in requests.values()):
+        D = self.n_features
+        if self.squared_at_once and any(request.wanted for request in requests.values()):
             rows = Rows(self.Phi, self.rows.T, self.rows.weight)
             return StreamedRows(Problem(Precomputed(D), rows, None, self.fit_intercept, self.n_jobs)).sweep(
                 loss, c, requests

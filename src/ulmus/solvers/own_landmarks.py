@@ -56,6 +56,16 @@ def all_landmarks(features: Any, rows: Rows) -> np.ndarray | None:
     return place if len(index) == len(rows) == len(np.unique(place)) else None
 
 
+def only_landmarks(features: Any, rows: Rows) -> tuple[np.ndarray, np.ndarray] | None:
+    """Features of rows that are all landmarks and leave with their whole weight, and ``r'(x, x)`` of each."""
+    place = all_landmarks(features, rows)
+    whole = rows.unit is rows.weight is None or (rows.unit is not None and np.array_equal(rows.unit, rows.weights))
+    if place is None or not whole:
+        return None
+    inverse, _ = lapack.dtrtri(features.whitening_.T, lower=0)
+    return features.whitening_[place], 1.0 / np.einsum("ij,ij->i", inverse, inverse)[place]
+
+
 def dual_leverages(leverage: Leverage, weight: np.ndarray | None) -> np.ndarray:
     """Leverages of the rows of a dual form, ``(1 − (B⁻¹)ᵢᵢ/C)/wᵢ`` with ``B = Φ̃Φ̃ᵀ + I/C``: no row is solved for."""
     inverse, _ = lapack.dtrtri(leverage.root, lower=1)

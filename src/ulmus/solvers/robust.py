@@ -29,15 +29,17 @@ import numpy as np
 from ulmus import engine
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import LOSSES, Loss
+from ulmus.solvers.dual_rows import FEW, ROWS_EACH, DualRows
+from ulmus.solvers.nearby import NearbyRows
 from ulmus.solvers.newton import NewtonOptions, NewtonResult
-from ulmus.solvers.newton_rows import HeldRows, StreamedRows
-from ulmus.solvers.objective import NewtonRows
+from ulmus.solvers.newton_rows import FEW_PRODUCTS, HeldRows, StreamedRows
+from ulmus.solvers.objective import NewtonRows, Objective
 from ulmus.solvers.own_landmarks import OwnLandmarks
 from ulmus.solvers.ridge import EPS, Problem
 from ulmus.solvers.span import minimise
 
-#: Bytes of features that are kept rather than computed again.
-HELD_BYTES = 64 * 2**20
+#: Bytes of features that are kept rather than computed again: of a sample, and of all rows.
+HELD_BYTES, KEPT_BYTES = 2**26, 2**27
 #: Rows of a sample for each feature.
 SAMPLE_RATIO = 8
 FEWEST_ROWS = 2_048
@@ -130,6 +132,20 @@ class RobustSolution:
         remainder = np.maximum(1.0 - leverage * bent, self._least_remainder(Phi, bent))
         step = moved - residual + u * leverage * self.loss.slope(residual, self.c)
         return residual + step / remainder, leverage
+
+    def leave_landmarks_out(
+        self, Phi: np.ndarray, residual: np.ndarray, unit: np.ndarray | None, rest: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same where all rows are landmarks, with ``r'`` of each: weights without a row are in the others' span.
+
+        So its landmark has left with it, and of the leverage without both, ``ℓ₋``, a share of ``C r'`` is that of the
+        landmark.
+        """
+        e, leverage = self.leave_one_out(Phi, residual, unit)
+        bent = (1.0 if unit is None else unit[:, None]) * self._curvature(Phi, residual)
+        remainder = np.maximum(1.0 - leverage * bent, self._least_remainder(Phi, bent))
+        left = np.maximum(leverage / remainder - self.C * rest[:, None], 0.0)
+        return e, left / (1.0 + bent * left)
 
     def _least_remainder(self, Phi: np.ndarray, bent: np.ndarray) -> np.ndarray:
         """``1/(1 + u f'' ℓ₋)`` for the largest ``ℓ₋`` that the penalty allows: ``C‖φ̃₋‖²``, and the constant's share.
@@ -233,6 +249,16 @@ def newton_rows(problem: Problem, streamed: Problem) -> NewtonRows:
     return HeldRows.of(problem) if n < D or 8 * n * D <= HELD_BYTES else StreamedRows(streamed)
 
 
+def rows_for_runs(problem: Problem, streamed: Problem) -> NewtonRows:
+    """The same for several runs that lie near each other, in the form in which these are less work."""
+    n, D = len(problem.rows), problem.features.n_features_out
+    if FEW <= n <= ROWS_EACH * D and 8 * n * n <= KEPT_BYTES:
+        return DualRows.of(problem)
+    if n >= D and n * D * D > FEW_PRODUCTS and 8 * n * D <= KEPT_BYTES:
+        return NearbyRows.of(problem)
+    return newton_rows(problem, streamed)
+
+
 def begin(
     problem: Problem,
     streamed: Problem,
@@ -248,7 +274,7 @@ def begin(
     ``streamed`` is the same problem in the form in which sums over many rows are cheapest; ``mild`` are targets whose
     outliers were tempered, for the Tikhonov solution (None: tempered from their median).
     """
-    rows, count = newton_rows(problem, streamed), sample_rows(problem.features.n_features_out)
+    rows, count = rows_for_runs(problem, streamed), sample_rows(problem.features.n_features_out)
     if problem.rows.effective_count <= 2 * count:
         return rows, pilot(rows, loss, c, penalty, options, mild)
     index, sample = distinct_sample(problem.rows, count, rng)
@@ -270,7 +296,7 @@ def fit_robust(
 ) -> RobustSolution:
     """Robust weights of a feature map; ``c=None`` estimates the transitions."""
     rows, start = begin(problem, problem, loss, c, penalty, options, rng)
-    return polish(rows, loss, start, options)
+    return finished(rows, loss, start, options)
 
 
 def roughly(options: NewtonOptions) -> NewtonOptions:
@@ -278,10 +304,19 @@ def roughly(options: NewtonOptions) -> NewtonOptions:
     return replace(options, tol=max(ROUGH, options.tol or 0.0), max_iter=max(ROUGH_STEPS, options.max_iter))
 
 
-def polish(rows: NewtonRows, loss: Loss, start: RobustSolution, options: NewtonOptions) -> RobustSolution:
+def polish(rows: Objective, loss: Loss, start: RobustSolution, options: NewtonOptions) -> RobustSolution:
     """From a start to the solution for its c and C."""
     results = minimise(rows, loss, start.c, start.C, start.beta, start.intercept, options)
     return replace(start, results=results)
+
+
+def finished(rows: NewtonRows, loss: Loss, start: RobustSolution, options: NewtonOptions) -> RobustSolution:
+    """The same for the last run, whose leverages are asked for: they are by features, where these are fewer."""
+    if isinstance(rows, DualRows):
+        start = polish(rows, loss, start, options)
+        kind = NearbyRows if len(rows.Phi) >= rows.n_features else HeldRows
+        rows = kind(rows.Phi, rows.rows, rows.fit_intercept, rows.n_jobs)
+    return polish(rows, loss, start, options)
 
 
 def pilot(

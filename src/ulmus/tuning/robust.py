@@ -12,6 +12,7 @@ leave-one-out (one Newton step, :mod:`ulmus.solvers.robust`) or by folds, in the
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +23,11 @@ from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_sample
 from ulmus.losses import Loss
+from ulmus.solvers.nearby import NearbyRows
 from ulmus.solvers.newton import NewtonOptions
 from ulmus.solvers.newton_rows import HeldRows
 from ulmus.solvers.objective import NewtonRows
+from ulmus.solvers.remembered import Remembered
 from ulmus.solvers.ridge import Problem
 from ulmus.solvers.robust import Penalty, RobustSolution, begin, deviations, polish, roughly
 from ulmus.solvers.span import minimise
@@ -38,11 +41,14 @@ TOO_FAR = 10.0
 #: Rows of the rough fit, and rows on which C is scored, at most.
 PILOT_ROWS = 2_000
 SCORED_ROWS = 4_000
-#: C that are tried, at most.
-MAX_TRIED = 12
+#: C that are tried, at most, and powers of two between neighbours; losses in between are no less than this share of the
+#: lowest.
+MAX_TRIED, STRIDE, BETWEEN = 12, 2, 0.95
 
 #: Widths the pilot tries, the factor between them, and the gain in loss that is worth a move.
 PILOT_WIDTHS, PILOT_FACTOR, PILOT_GAIN = 10, 4.0, 0.005
+#: C, relative to the transition, with which the pilot begins, and by which powers of the width it follows it.
+PILOT_C, PILOT_SHIFT = 16.0, -1.5
 #: Errors count up to this many transitions (deviations of the targets, when pilots are compared).
 CAP = 5.0
 
@@ -67,7 +73,10 @@ def pilot_sample(rows: Rows, rng: np.random.RandomState) -> Rows:
 
 @dataclass(frozen=True, repr=False)
 class RobustTuning:
-    """The C that were tried (relative to the transition, where they were chosen) and their held-out losses."""
+    """The C that were tried (relative to the transition, where they were chosen) and their held-out losses.
+
+    Beside the best are two between it and its neighbours, whose losses lie on the parabola through all three.
+    """
 
     C: np.ndarray
     loss: np.ndarray
@@ -91,37 +100,48 @@ class PenaltySearch:
     options: NewtonOptions
     folds: np.ndarray | None
     rng: np.random.RandomState
-    strides: tuple[int, ...] = (2, 1)
+    climb: bool = True
     tried: dict[int, tuple[float, RobustSolution]] = field(default_factory=dict)
 
     def choose(self, start: RobustSolution, penalty: Penalty) -> tuple[RobustSolution, Penalty, RobustTuning]:
-        """The smallest C, among neighbours in powers of two, whose loss is practically the lowest."""
+        """The smallest C, among neighbours in powers of two, whose loss is practically the lowest; where to start."""
         self.options = roughly(self.options)
+        self.swept: Any = self.rows if isinstance(self.rows, NearbyRows) else Remembered(self.rows)
         self._pick_scored()
+        here = self._climbed(start, penalty)
+        losses = {k: loss for k, (loss, _) in self.tried.items()} | self._between(here)
+        steps = sorted(losses)
+        loss = np.array([losses[k] for k in steps])
+        chosen = steps[surface.lowest(loss)]
+        penalty, C = penalty.times(2.0**chosen), penalty.value * 2.0 ** np.array(steps, float)
+        near = self.tried[chosen if chosen in self.tried else here][1]
+        return replace(near, C=penalty.of(near.c)), penalty, RobustTuning(C, loss)
+
+    def _climbed(self, start: RobustSolution, penalty: Penalty) -> int:
+        """The best step, by a climb from the penalty that is given."""
         reach = [int(limit - np.log2(penalty.value)) for limit in C_LIMITS]
         here = 0
         self._try(0, start, penalty)
-        for stride in self.strides:
-            while len(self.tried) < MAX_TRIED:
-                near = [k for k in (here - stride, here + stride) if reach[0] <= k <= reach[1]]
-                for k in near:
-                    if k not in self.tried:
-                        self._try(k, self.tried[here][1], penalty.times(2.0**k))
-                best = self._lowest([here, *near])
-                if best == here:
-                    break
-                here = best
-        steps = sorted(self.tried)
-        chosen = self._lowest(steps)
-        tuning = RobustTuning(
-            penalty.value * 2.0 ** np.array(steps, float), np.array([self.tried[k][0] for k in steps])
-        )
-        return self.tried[chosen][1], penalty.times(2.0**chosen), tuning
+        while self.climb and len(self.tried) < MAX_TRIED:
+            near = [k for k in (here - STRIDE, here + STRIDE) if reach[0] <= k <= reach[1]]
+            for k in near:
+                if k not in self.tried:
+                    self._try(k, self.tried[here][1], penalty.times(2.0**k))
+            steps = sorted([here, *near])
+            best = steps[surface.lowest(np.array([self.tried[k][0] for k in steps]))]
+            if best == here:
+                break
+            here = best
+        return here
 
-    def _lowest(self, steps: list[int]) -> int:
-        """The smallest C whose loss is practically the lowest."""
-        steps = sorted(steps)
-        return steps[surface.lowest(np.array([self.tried[k][0] for k in steps]))]
+    def _between(self, here: int) -> dict[int, float]:
+        """Losses half way to the neighbours of a step, by the parabola through all three."""
+        if here - STRIDE not in self.tried or here + STRIDE not in self.tried:
+            return {}
+        low, middle, high = (self.tried[k][0] for k in (here - STRIDE, here, here + STRIDE))
+        slope, bend = (high - low) / 4, (high + low - 2 * middle) / 8
+        least = BETWEEN * min(low, middle, high)
+        return {here + side * STRIDE // 2: max(middle + side * slope + bend, least) for side in (-1, 1)}
 
     def _pick_scored(self) -> None:
         rows = self.rows.rows
@@ -131,13 +151,13 @@ class PenaltySearch:
         if rows.effective_count > SCORED_ROWS:
             self.index, self.scored = distinct_sample(rows, SCORED_ROWS, self.rng)
         if isinstance(self.rows, HeldRows):
-            self.Phi = self.rows.Phi[self.index]
+            self.Phi = self.rows.Phi if self.scored is rows else self.rows.Phi[self.index]
         else:
             self.Phi = engine.transform(self.problem.features, self.scored.X, n_jobs=self.problem.n_jobs)
 
     def _try(self, step: int, near: RobustSolution, penalty: Penalty) -> None:
         start = replace(near, C=penalty.of(near.c))
-        solution = polish(self.rows, near.loss, start, self.options)
+        solution = polish(self.swept, near.loss, start, self.options)
         if self.folds is None:
             e, _ = solution.leave_one_out(self.Phi, solution.residual[self.index], self.scored.unit)
             weight = self.scored.weight
@@ -179,11 +199,15 @@ class Pilot:
 
     def choose(self, width: float, *, climb: bool) -> tuple[Problem, RobustSolution]:
         """The best pilot: from this width, by steps of four while that lowers the loss."""
-        tried: dict[int, tuple[float, Problem, RobustSolution]] = {}
+        tried: dict[int, tuple[float, Problem, RobustSolution, Penalty]] = {}
 
         def at(step: int) -> float:
             if step not in tried:
-                tried[step] = self._at(width * PILOT_FACTOR**step)
+                penalty = self.penalty
+                if tried and penalty.relative:
+                    near = min(tried, key=lambda k: abs(k - step))
+                    penalty = tried[near][3].times(PILOT_FACTOR ** (PILOT_SHIFT * (step - near)))
+                tried[step] = self._at(width * PILOT_FACTOR**step, penalty)
             return tried[step][0]
 
         here = 0
@@ -193,17 +217,16 @@ class Pilot:
             if at(best) >= (1 - PILOT_GAIN) * at(here):
                 break
             here = best
-        return tried[here][1:]
+        return tried[here][1:3]
 
-    def _at(self, width: float) -> tuple[float, Problem, RobustSolution]:
+    def _at(self, width: float, penalty: Penalty) -> tuple[float, Problem, RobustSolution, Penalty]:
         problem = self.problem_of(width)
         unit = deviations(problem.rows.T, problem.rows.weight, problem.rows.T)
-        rows, start = begin(problem, problem, self.loss, self.c, self.penalty, self.options, self.rng)
+        rows, start = begin(problem, problem, self.loss, self.c, penalty, self.options, self.rng)
 
         def capped(loss: Loss, e: np.ndarray, c: np.ndarray) -> np.ndarray:
             return np.minimum(np.abs(e) / unit, CAP)
 
-        strides = (4, 2) if self.penalty.relative else ()
-        search = PenaltySearch(rows, problem, capped, self.options, None, self.rng, strides)
-        solution, self.penalty, tuning = search.choose(start, self.penalty)
-        return float(tuning.loss.min()), problem, solution
+        search = PenaltySearch(rows, problem, capped, self.options, None, self.rng, climb=penalty.relative)
+        solution, penalty, tuning = search.choose(start, penalty)
+        return float(tuning.loss.min()), problem, solution, penalty

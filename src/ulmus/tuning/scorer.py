@@ -11,7 +11,10 @@ import numpy as np
 from ulmus import engine
 from ulmus.codings import Coding
 from ulmus.engine import FeatureMap, Precomputed, Rows
+from ulmus.features.kernels import KERNELS, KernelParameters, dense, gram_matrix
 from ulmus.features.nystrom import NystromMap
+from ulmus.features.sampling import row_keys
+from ulmus.solvers.exact_path import ExactPath
 from ulmus.solvers.factored_path import FactoredPath
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.path import MANY, RidgePath, Spectrum
@@ -131,6 +134,34 @@ class Scorer:
             Trial(stage, width, s.size, len(self.rows), 2.0**s.grid, s.loss, s.row_losses[s.best], seconds)
             for s in surfaces
         ]
+
+    def exact(self, stage: str, width: float, path: ExactPath, log2_C: np.ndarray) -> Trial:
+        """Losses of the model whose landmarks are all the rows, for a few C and those beside the best."""
+        began = time.perf_counter()
+        surface = Surface([path], len(self.rows), sparing=True, most=path.most)
+        while len(more := surface.wanted(log2_C)):
+            P = path.left_out(2.0**more)
+            losses = self.coding.losses(self.rows.T, np.nan_to_num(P), self.criterion)
+            losses[np.isnan(P).any(axis=(1, 2))] = np.inf
+            surface.add(more, losses, self.scored_weight)
+        s, seconds = surface, time.perf_counter() - began
+        return Trial(stage, width, s.size, len(self.rows), 2.0**s.grid, s.loss, s.row_losses[s.best], seconds)
+
+    def exact_path(self, features: Any) -> ExactPath | None:
+        """That of a Nyström map, fitted or not, whose landmarks are all the rows; None where it is none, or would not
+        be scored so.
+        """
+        rows = self.rows
+        if not (isinstance(features, NystromMap) and self.by_factors(len(rows)) and self.scored is None):
+            return None
+        kernel, drawn = features.kernel, features.landmarks
+        plain = isinstance(kernel, str) and KERNELS[kernel].positive_definite and features.rank is None
+        every = isinstance(drawn, str) and drawn in ("uniform", "all") and features.n_landmarks >= len(rows)
+        if not (plain and every) or len(np.unique(row_keys(rows.X, 0))) < len(rows):
+            return None
+        parameters = KernelParameters(features.gamma, features.degree, features.coef0)
+        K = gram_matrix(kernel, dense(rows.X, np.float64), parameters)
+        return ExactPath(K, rows, fit_intercept=self.fit_intercept, n_jobs=self.n_jobs)
 
     @property
     def scored_rows(self) -> np.ndarray:

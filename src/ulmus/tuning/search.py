@@ -24,9 +24,10 @@ from ulmus._layout import html_table, text_table
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
+from ulmus.solvers.exact_path import ExactPath
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.decisions import TRIAL_HEADER, trial_rows
-from ulmus.tuning.scorer import GCV, Scorer
+from ulmus.tuning.scorer import GCV, VERY_MANY, Scorer
 from ulmus.tuning.surface import C_LIMITS, FLAT, Trial
 
 #: log2 of the C that are tried first; the scorer widens the grid while the best value sits at its end.
@@ -60,6 +61,8 @@ DECAY = 0.25
 FLATTER = 0.005
 #: A fall of the loss by this share of it counts, whatever its standard error.
 SHARE = 0.01
+#: Share of the rows that do not depend on others from which on an exact kernel is scored as such.
+FULL_RANK = 0.9
 #: Features that are tried even when there are fewer rows.
 FEWEST = 64
 #: Rows on which a full-size model is scored: a quarter of them, within these bounds; errors of regressors have no
@@ -96,12 +99,12 @@ class Tuning:
 
 @dataclass
 class Found:
-    """The chosen model: its fitted map, size, C and statistics."""
+    """The chosen model: its map (of an exact kernel none), size, C, and statistics where they were summed."""
 
     features: Any
     size: int
     C: float
-    statistics: Statistics
+    statistics: Statistics | None = None
 
 
 @dataclass
@@ -117,6 +120,8 @@ class Tuner:
     trials: list[Trial] = field(default_factory=list)
     near: Trial | None = None
     start_size: int = START_SIZE
+    #: Whether the model is that of all rows, of which no map is fitted.
+    all_rows: bool = False
 
     def __post_init__(self) -> None:
         self.began = time.perf_counter()
@@ -225,6 +230,8 @@ class Tuner:
             return self._choose_C(width, size)
 
     def _choose_C(self, width: float, size: int) -> Found:
+        if self.all_rows and VERY_MANY < self.n_rows <= size and (exact := self._exact_C(width, size)) is not None:
+            return Found(None, exact.size, exact.best_C)
         fitted = self._fit(self.scorer, width, size)
         scorer, features = self.scorer.precomputed(fitted)
         summary = scorer.summarise(features)
@@ -235,6 +242,17 @@ class Tuner:
         else:
             trial = self._record(scorer.trial("C", width, features, summary, self.log2_C))
         return Found(fitted, trial.size, trial.best_C, summary.total)
+
+    def _exact_C(self, width: float, size: int) -> Trial | None:
+        """The trial of all rows, about the C that half of them choose; None where fewer landmarks say as much."""
+        path = self.scorer.exact_path(self.make_map(width, size))
+        if path is None:
+            return None
+        half = self._sample(int(self.n_rows) // 2)
+        if self._fit(half, width, size).n_features_out < FULL_RANK * len(half.rows):
+            return None
+        self._exact("C", half, width, size)
+        return self._exact("C", self.scorer, width, size, path)
 
     def choose_size(self, width: float, max_size: int) -> Found:
         """The smallest sufficient size and its C."""
@@ -262,7 +280,31 @@ class Tuner:
             if size >= max_size or fitted.n_features_out < size or not self._worth_growing(scored):
                 break
             size = min(2 * size, max_size)
+            if size == max_size and (every := self._exact("size", self.scorer, width, size)) is not None:
+                scored.append(every)
+                return self._with_all_rows(scored, fitted, summary, width)
         return self._sufficient(scored, fitted, summary)
+
+    def _exact(
+        self, stage: str, scorer: Scorer, width: float, size: int, path: ExactPath | None = None
+    ) -> Trial | None:
+        """The trial of all rows as landmarks, about the best C of the one before; None where that is no model."""
+        if self.near is None or len(self.log2_C) == 1:
+            return None
+        path = scorer.exact_path(self.make_map(width, size)) if path is None else path
+        if path is None or (grid := self._grid(width, NEAR_LARGE, 1)).max() > path.most:
+            return None
+        self.near = self._record(scorer.exact(stage, width, path, grid))
+        return self.near
+
+    def _with_all_rows(self, scored: list[Trial], features: Any, summary: Summary, width: float) -> Found:
+        """The last trial, whose map is fitted if it is chosen, or one of those before it; their features and sums."""
+        trial = scored[-1]
+        if self._chosen(scored) is not trial:
+            return self._sufficient(scored, features, summary)
+        fitted = self._fit(self.scorer, width, trial.size)
+        self.trials[-1] = replace(trial, size=fitted.n_features_out)  # without rows that depend on others
+        return Found(fitted, fitted.n_features_out, trial.best_C)
 
     def _by_factors(
         self, scorer: Scorer, features: Any, width: float, summary: Summary, sizes: list[int], scored: list[Trial]
@@ -282,11 +324,15 @@ class Tuner:
         trials = self.scorer.trials("size", width, features, summary, self.log2_C, sizes)
         return self._sufficient([self._record(trial) for trial in trials], features, summary)
 
-    def _sufficient(self, scored: list[Trial], features: Any, summary: Summary) -> Found:
+    def _chosen(self, scored: list[Trial]) -> Trial:
+        """The smallest size that the best does not beat."""
         best = scored[0]
         for trial in scored[1:]:
             best = trial if self.scorer.gain(best, trial)[0] > 0 else best
-        chosen = next(t for t in scored if not self.scorer.gains(t, best, share=SHARE))
+        return next(t for t in scored if not self.scorer.gains(t, best, share=SHARE))
+
+    def _sufficient(self, scored: list[Trial], features: Any, summary: Summary) -> Found:
+        chosen = self._chosen(scored)
         return Found(features.prefix(chosen.size), chosen.size, chosen.best_C, summary.total.prefix(chosen.size))
 
     def _worth_growing(self, scored: list[Trial]) -> bool:
