@@ -125,42 +125,34 @@ class Leverage:
     def __call__(self, Phi: np.ndarray) -> np.ndarray:
         V = np.subtract(Phi, self.centre, order="C")
         if self.spectral:
-            return _squared_columns((V @ self.root).T) + self.constant
-        if self.rows is None:
+            V = V @ self.root
+        elif self.rows is None:
             solve_lower_transposed(self.root, V)
+        if self.spectral or self.rows is None:
             return np.einsum("ij,ij->i", V, V) + self.constant
         inside = self._on_rows(V.T)  # h is the least ‖a‖² + C‖φ̃ − Φ̃ᵀa‖², so that an error of a counts by its square
-        return _squared_columns(inside) + self.C * _squared_columns(V.T - self.rows.T @ inside) + self.constant
+        inside, rest = inside.T, V - inside.T @ self.rows
+        return np.einsum("ij,ij->i", inside, inside) + self.C * np.einsum("ij,ij->i", rest, rest) + self.constant
 
     def inverse(self, V: np.ndarray) -> np.ndarray:
-        """``(Φ̃ᵀWΦ̃ + I/C)⁻¹ V``."""
+        """``(Φ̃ᵀWΦ̃ + I/C)⁻¹ V``.
+
+        In dual form, of ``V = Φ̃ᵀa + r``, it is ``Φ̃ᵀK⁻¹a + C(r − Φ̃ᵀK⁻¹Φ̃r)``. With a = 0, Woodbury's identity, it would
+        be C times a difference that is all round-off once C‖Φ̃‖² is beyond 1/eps; with ``a = K⁻¹Φ̃V`` r is small.
+        """
         if self.spectral:
             return self.root @ (self.root.T @ V)
         if self.rows is None:
             return cho_solve((self.root, True), V, check_finite=False)
-        return self._by_rows(self.rows, V)
-
-    def _by_rows(self, A: np.ndarray, V: np.ndarray) -> np.ndarray:
-        r"""Woodbury's identity, for what rows do not span alone.
-
-        Of :math:`V = A^Ta + r` the inverse is :math:`A^TK^{-1}a + C(r - A^TK^{-1}Ar)`.
-        Here :math:`A = \tilde\Phi` and :math:`K = AA^T + I/C`. With a = 0 it is C times a difference, whose round-off
-        moves fitted values by more than they are once :math:`C\|A\|^2` is beyond 1/eps; with :math:`a = K^{-1}AV`
-        what is left, r, has hardly a part that moves them.
-        """
-        a = self._on_rows(V)
+        A, a = self.rows, self._on_rows(V)
         r = V - A.T @ a
-        inside = cho_solve((self.root, True), a, check_finite=False) if len(a) else a
-        return A.T @ inside + self.C * (r - A.T @ self._on_rows(r))
+        a = cho_solve((self.root, True), a, check_finite=False) if len(a) else a
+        return A.T @ a + self.C * (r - A.T @ self._on_rows(r))
 
     def _on_rows(self, V: np.ndarray) -> np.ndarray:
         """``(Φ̃Φ̃ᵀ + I/C)⁻¹Φ̃ V``."""
         inside = self.rows @ V
         return cho_solve((self.root, True), inside, check_finite=False) if len(inside) else inside
-
-
-def _squared_columns(A: np.ndarray) -> np.ndarray:
-    return np.einsum("ij,ij->j", A, A)
 
 
 @dataclass(frozen=True)
@@ -365,12 +357,11 @@ def solve_triangular_statistics(stats: TriangularStatistics, C: float | None, fi
 
 def fit_dual(problem: Problem, Phi: np.ndarray | None = None) -> Solution:
     r"""``β = Φᵀ(I/C + ΦΦᵀ)⁻¹T``: for fewer rows than features; ``Phi`` are those of the rows, where they are known."""
-    features, rows = problem.features, problem.rows
-    n, D = len(rows), features.n_features_out
+    rows, n = problem.rows, len(problem.rows)
     if Phi is None:
-        Phi = engine.transform(features, rows.X, n_jobs=problem.n_jobs)
+        Phi = engine.transform(problem.features, rows.X, n_jobs=problem.n_jobs)
     T, w = rows.T.astype(np.float64), rows.weights
-    feature_mean, target_mean = np.zeros(D), np.zeros(T.shape[1])
+    feature_mean, target_mean = np.zeros(Phi.shape[1]), np.zeros(T.shape[1])
     if problem.fit_intercept:
         feature_mean, target_mean = w @ Phi / w.sum(), w @ T / w.sum()
         Phi, T = Phi - feature_mean, T - target_mean
@@ -383,8 +374,7 @@ def fit_dual(problem: Problem, Phi: np.ndarray | None = None) -> Solution:
         norm = float(np.abs(K).sum(axis=0).max())
         factor, info = lower_factor(K)
         if not info:
-            rcond, _ = lapack.dpocon(factor, norm, uplo="L")
-            condition = float(1 / max(rcond, 1e-300))
+            condition = float(1 / max(lapack.dpocon(factor, norm, uplo="L")[0], 1e-300))
             if condition * EPS <= DOUBLE.correct:
                 alpha = cho_solve((factor, True), T, check_finite=False)
                 beta = Phi.T @ alpha

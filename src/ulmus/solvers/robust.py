@@ -280,8 +280,7 @@ def begin(
     index, sample = distinct_sample(problem.rows, count, rng)
     share = problem.rows.total_weight / sample.total_weight
     held = HeldRows.of(replace(problem, rows=sample))
-    # a sample is no closer to all rows than this
-    options = replace(options, tol=SAMPLE_TOLERANCE)
+    options = replace(options, tol=SAMPLE_TOLERANCE)  # a sample is no closer to all rows
     start = pilot(held, loss, c, penalty.times(share), options, None if mild is None else mild[index])
     return rows, replace(start, C=start.C / share)
 
