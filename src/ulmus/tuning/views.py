@@ -44,7 +44,7 @@ from ulmus.tuning.scorer import Trial
 #: The kernels that are tried; preparations are compared by the first.
 KERNELS = ("laplacian_l1", "matern32")
 #: Width, in units of the heuristic one, at which the L1-Laplacian is as good as 1 - gamma sum |x_j - z_j|: additive.
-FLAT = 2.0**-6
+ADDITIVE = 2.0**-6
 #: A view is tried further while its loss is below this many times the best: the additive one on few rows, and all of
 #: them on rows that no metric knows.
 HOPEFUL = 1.05
@@ -216,7 +216,7 @@ class ViewSearch:
 
     def _flat(self, rows: Rows) -> Trial:
         """The additive model of these rows."""
-        gamma = FLAT * self.search.unit(KERNELS[0], rows)
+        gamma = ADDITIVE * self.search.unit(KERNELS[0], rows)
         trial = self.search.score(rows, KERNELS[0], gamma, self.budget.landmarks, LOG2_C, self.n_jobs).trial
         return replace(trial, kernel=f"{KERNELS[0]}, additive")
 
