@@ -37,7 +37,7 @@ FACTOR = 2.0
 #: Widths that a climb tries at most.
 MOST_WIDTHS = 8
 #: A width is left for its neighbour only when that is better by this share: flat kernels tie with ever larger C.
-FALL = 0.01
+PROGRESS = 0.01
 #: Rows that are left out one by one to score a trial, at least; of more than twice as many, half of them.
 SCORED = 1_500
 #: Rows whose distances tell the heuristic width.
@@ -46,7 +46,7 @@ UNIT_ROWS = 200
 GRADIENT_ROWS, FEWEST_GRADIENTS, GRADIENTS = 1_500, 300, 12_000
 #: A round of the metric may be worse by this factor without ending the search.
 PATIENCE = 1.005
-#: The first round must lower it by this share, and every other by :data:`FALL`, for another to follow.
+#: The first round must lower it by this share, and every other by :data:`PROGRESS`, for another to follow.
 STALLED = 0.005
 #: Share of the mean squared slope that the directions of a low-rank metric hold together.
 KEPT_SLOPE = 0.99
@@ -205,7 +205,7 @@ class MetricSearch:
             near = partial(score, log2_C=np.log2(trials[here].best_C) + NEAR)
             trials |= zip(new, engine.ordered_map(near, new, n_jobs), strict=True)
             best = min(steps, key=lambda step: trials[step].best_loss)
-            if best == here or trials[best].best_loss > (1 - FALL) * trials[here].best_loss:
+            if best == here or trials[best].best_loss > (1 - PROGRESS) * trials[here].best_loss:
                 break
             here = best
         return Climb(tuple(trials.values()), trials[here], factor * FACTOR**here)
@@ -243,7 +243,7 @@ class MetricSearch:
             last, seen = self._through(A, rows, kernel, factor, landmarks, n_jobs, last.trial)
             tried.append((A, last.trial))
             losses = [trial.best_loss for _, trial in tried]
-            worth = FALL if len(losses) > 2 else STALLED
+            worth = PROGRESS if len(losses) > 2 else STALLED
             if losses[-1] > PATIENCE * min(losses) or losses[-1] > (1 - worth) * losses[-2]:
                 break
         return tried
