@@ -75,6 +75,16 @@ def test_a_tree_has_the_best_cut_of_every_level(seed):
     assert list(zip(column, cut, strict=True)) == brute_tree(place, g, h)
 
 
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+def test_cuts_do_not_hang_on_what_rows_weigh(size, monkeypatch):
+    rng = np.random.RandomState(0)
+    place = np.stack([rng.randint(0, k, 90) for k in (2, 5, 9, 30)]).astype(np.uint8)
+    g, h, sizes = rng.normal(size=90), rng.uniform(0.1, 1, 90), place.max(axis=1).astype(np.intp) + 1
+    expected = boosted.grown(place, sizes, g, h)
+    monkeypatch.setattr(boosted, "PENALTY", size * boosted.PENALTY)
+    np.testing.assert_array_equal(boosted.grown(place, sizes, size * g, size * h), expected)
+
+
 @pytest.mark.parametrize("task", cases(["number", "numbers", "two", "three"], "three"))
 def test_the_member_is_the_mean_of_models_without_each_part(task):
     X, y = steps(300)

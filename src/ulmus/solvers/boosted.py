@@ -219,11 +219,14 @@ def grown(place: np.ndarray, sizes: np.ndarray, g: np.ndarray, h: np.ndarray) ->
     cell, column_of = place + first[:, None], np.repeat(np.arange(len(sizes)), sizes)
     room = np.empty((2, 2, 2 ** (DEPTH - 1), len(column_of)))
     scratch = np.empty((3, *room.shape[2:]), np.float32)
+    # gains are compared in single precision: whatever rows weigh, sums are near 1
+    unit = _power_of_two(max(float(h.sum()), PENALTY))
+    g, h, penalty = g / _power_of_two(float(np.abs(g).sum())), h / unit, PENALTY / unit
     left = _sums(cell, g, h, leaf, 1, sizes)
     columns, cuts = np.empty((2, DEPTH), np.intp)
     for level in range(DEPTH):
         size = 2**level
-        best = int(_gains(left, sizes[0] - 1, scratch[:, :size]).argmax())
+        best = int(_gains(left, sizes[0] - 1, penalty, scratch[:, :size]).argmax())
         columns[level] = column = column_of[best]
         cuts[level] = best - first[column]
         node, above = leaf, cell[column] > best
@@ -238,16 +241,21 @@ def grown(place: np.ndarray, sizes: np.ndarray, g: np.ndarray, h: np.ndarray) ->
     return columns, cuts
 
 
-def _gains(left: np.ndarray, last: int, scratch: np.ndarray) -> np.ndarray:
+def _power_of_two(size: float) -> float:
+    """The one next to a number; 1 for 0."""
+    return float(2.0 ** np.round(np.log2(size))) if size > 0 else 1.0
+
+
+def _gains(left: np.ndarray, last: int, penalty: float, scratch: np.ndarray) -> np.ndarray:
     """What every cut gains, summed over the nodes, from sums on its left, which are those of all rows at ``last``.
 
     In single precision: gains that differ by less are those of cuts that are as good.
     """
     g, h, gain = scratch
     np.copyto(scratch[:2], left, casting="same_kind")
-    G, H = g[:, last, None].copy(), h[:, last, None] + np.float32(PENALTY)
+    G, H = g[:, last, None].copy(), h[:, last, None] + np.float32(penalty)
     np.multiply(g, g, out=gain)
-    gain /= h + np.float32(PENALTY)
+    gain /= h + np.float32(penalty)
     np.subtract(G, g, out=g)
     g *= g
     g /= np.subtract(H, h, out=h)
