@@ -23,6 +23,7 @@ from ulmus.features.partition import Partition
 from ulmus.solvers.local import LARGE, precision_of, solve_leaf, symmetric
 from ulmus.solvers.log_kernel import fit_kernel_softmax
 from ulmus.tuning.log_loss import criterion_of
+from ulmus.tuning.surface import climb
 
 #: Penalties, from weak to strong.
 RIDGES = 10.0 ** np.arange(-4.0, 2.01, 0.5)
@@ -231,13 +232,12 @@ class _Leaves:
         return width, found[width]
 
     def _climb_ridge(self, width: int, here: int) -> int:
-        while True:
+        def better(here: int) -> int:
             steps = self.ridges(here - 1, here, here + 1)
             self.score(width, steps)
-            best = min(steps, key=lambda step: self.tried[width, step][0])
-            if best == here:
-                return here
-            here = best
+            return min(steps, key=lambda step: self.tried[width, step][0])
+
+        return climb(better, here)
 
     def choice(self, best: tuple[int, int]) -> LocalChoice:
         """The stage of this width and penalty, as these leaves score it."""

@@ -26,7 +26,7 @@ from ulmus.statistics import Statistics
 from ulmus.tuning.folds import renumbered
 from ulmus.tuning.scorer import PRECOMPUTED_BYTES, Scorer, Trial
 from ulmus.tuning.sketch import FEW, FURTHER, Distances, Sketch, has_distances, ridge_weights
-from ulmus.tuning.surface import GAP, lowest
+from ulmus.tuning.surface import GAP, climb, lowest
 
 #: log2 of the C of a trial; the scorer goes beyond the ends when the best is there.
 LOG2_C = np.arange(-4.0, 11.0, 2.0)
@@ -196,18 +196,19 @@ class MetricSearch:
             distances = shared or self._distances(rows, kernel, gamma, landmarks, 1)
             return self._score(rows, kernel, gamma, landmarks, log2_C, 1, distances, keep=True).trial
 
-        here = 0
-        if first is None:
-            trials[here] = score(here, LOG2_C)
-        while uses_gamma(kernel) and len(trials) < MOST_WIDTHS:
+        def better(here: int) -> int:
+            if not uses_gamma(kernel) or len(trials) >= MOST_WIDTHS:
+                return here
             steps = here, here - 1, here + 1
             new = [step for step in steps if step not in trials]
             near = partial(score, log2_C=np.log2(trials[here].best_C) + NEAR)
-            trials |= zip(new, engine.ordered_map(near, new, n_jobs), strict=True)
+            trials.update(zip(new, engine.ordered_map(near, new, n_jobs), strict=True))
             best = min(steps, key=lambda step: trials[step].best_loss)
-            if best == here or trials[best].best_loss > (1 - PROGRESS) * trials[here].best_loss:
-                break
-            here = best
+            return here if trials[best].best_loss > (1 - PROGRESS) * trials[here].best_loss else best
+
+        if first is None:
+            trials[0] = score(0, LOG2_C)
+        here = climb(better)
         return Climb(tuple(trials.values()), trials[here], factor * FACTOR**here)
 
     def rounds(

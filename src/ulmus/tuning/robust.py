@@ -120,19 +120,19 @@ class PenaltySearch:
     def _climbed(self, start: RobustSolution, penalty: Penalty) -> int:
         """The best step, by a climb from the penalty that is given."""
         reach = [int(limit - np.log2(penalty.value)) for limit in C_LIMITS]
-        here = 0
         self._try(0, start, penalty)
-        while self.climb and len(self.tried) < MAX_TRIED:
+
+        def better(here: int) -> int:
+            if not self.climb or len(self.tried) >= MAX_TRIED:
+                return here
             near = [k for k in (here - STRIDE, here + STRIDE) if reach[0] <= k <= reach[1]]
             for k in near:
                 if k not in self.tried:
                     self._try(k, self.tried[here][1], penalty.times(2.0**k))
             steps = sorted([here, *near])
-            best = steps[surface.lowest(np.array([self.tried[k][0] for k in steps]))]
-            if best == here:
-                break
-            here = best
-        return here
+            return steps[surface.lowest(np.array([self.tried[k][0] for k in steps]))]
+
+        return surface.climb(better)
 
     def _between(self, here: int) -> dict[int, float]:
         """Losses half way to the neighbours of a step, by the parabola through all three."""

@@ -28,7 +28,7 @@ from ulmus.solvers.exact_path import ExactPath
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.decisions import TRIAL_HEADER, trial_rows
 from ulmus.tuning.scorer import GCV, VERY_MANY, Scorer
-from ulmus.tuning.surface import C_LIMITS, FLAT, Trial
+from ulmus.tuning.surface import C_LIMITS, FLAT, Trial, climb
 
 #: log2 of the C that are tried first; the scorer widens the grid while the best value sits at its end.
 LOG2_C_GRID = np.arange(-10.0, 25.5, 1.0)
@@ -195,16 +195,17 @@ class Tuner:
                 trials[step] = self._width_trial(start * factor**step, size, scorer)
             return trials[step]
 
-        here, to_grow = 0, scorer is not self.scorer
-        while len(trials) < MAX_CLIMB:
+        def better(here: int) -> int:
+            if len(trials) >= MAX_CLIMB:
+                return here
             best = min((here, here + 1, here - 1), key=lambda step: trial_at(step).best_loss)
             old, new = trial_at(here), trial_at(best)
             if best == here or not scorer.gains(old, new, errors=0.5):
-                break
-            enough = FLATTER if best < here and to_grow else FLAT
-            if scorer.gain(old, new)[0] < enough * old.best_loss:
-                break
-            here = best
+                return here
+            enough = FLATTER if best < here and scorer is not self.scorer else FLAT
+            return here if scorer.gain(old, new)[0] < enough * old.best_loss else best
+
+        here = climb(better)
         # as good as the best, but for noise: more features, and more rows, make more of a larger width
         here = max(k for k in trials if k >= here and not scorer.gains(trials[k], trials[here], 0.5, SHARE))
         self.near = trials[here]

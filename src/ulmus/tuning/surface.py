@@ -24,6 +24,13 @@ def lowest(loss: np.ndarray) -> int:
     return int(np.flatnonzero(loss <= (1 + FLAT) * loss.min())[0])
 
 
+def climb(better: Callable[[int], int], here: int = 0) -> int:
+    """Where steps to better neighbours end; ``better`` names that of a step, or the step itself where none is."""
+    while (there := better(here)) != here:
+        here = there
+    return here
+
+
 def climbed(loss_at: Callable[[float], float], start: float, share: float = WORTH_A_STEP) -> float:
     """The best of ``start · 4^k`` by a climb that ends where a step gains less than this share, or after six steps."""
     losses: dict[int, float] = {}
@@ -33,13 +40,13 @@ def climbed(loss_at: Callable[[float], float], start: float, share: float = WORT
             losses[k] = loss_at(start * 4.0**k)
         return losses[k]
 
-    here = 0
-    while abs(here) < MAX_CLIMB:
+    def better(here: int) -> int:
+        if abs(here) == MAX_CLIMB:
+            return here
         best = min((here - 1, here + 1), key=at)
-        if at(best) > (1 - share) * at(here):
-            break
-        here = best
-    return start * 4.0**here
+        return here if at(best) > (1 - share) * at(here) else best
+
+    return float(start * 4.0 ** climb(better))
 
 
 @dataclass(frozen=True)
