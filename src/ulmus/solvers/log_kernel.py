@@ -88,7 +88,8 @@ class KernelObjective:
         self.fit_intercept = fit_intercept
         self.metric_cost = self.n / (MEMORY_FLOPS + 6.0 * self.m)  # a solve waits for memory, a factor does not
         own = K.diagonal()
-        self.diagonal = own + jitter * max(float(np.abs(own).max()), np.finfo(float).tiny)
+        trace = jitter * max(float(np.abs(own).max()), np.finfo(float).tiny)
+        self.diagonal = own + trace / np.maximum(self.w, 1.0)  # of a row that stands for several, as theirs would be
         self.jitter, self.fresh = 0.0, True
         self.joint: JointInverse | None = None
         self.single: np.ndarray | None = None

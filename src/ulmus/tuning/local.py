@@ -159,7 +159,7 @@ class LocalSearch:
         """The width and penalty found on smaller leaves, scored on those of full size."""
         one_set = LeavesOfSets([leaves])
         one_set.score(found[0], [found[1]])
-        return one_set.settled(found, lambda: _leaves_of_sets([self], [partition], n_leaves))[0]
+        return one_set.settled(found, lambda: LeavesOfSets([_Leaves(self, partition, n_leaves)]))[0]
 
     def scored(self, choice: LocalChoice, partition: Partition, n_leaves: int) -> LocalChoice:
         """A stage that was chosen on other rows, scored on these."""
