@@ -12,7 +12,7 @@ from ulmus.engine import Rows
 from ulmus.tuning.budget import Budget
 from ulmus.tuning.metric import MetricSearch
 from ulmus.tuning.neighbours import told_by_neighbours
-from ulmus.tuning.views import FLAT, KERNELS, View, ViewSearch
+from ulmus.tuning.views import ADDITIVE, KERNELS, View, ViewSearch
 
 
 def search(X, T, final_landmarks=(600, 800), **budget):
@@ -73,7 +73,7 @@ def test_an_additive_target_gets_a_flat_kernel_where_that_is_a_candidate(candida
     found = search(X, T, **few, final_landmarks=400, additive=candidate)
     view = found.choose()
     unit = found.search.unit(KERNELS[0], found._posed(view.preparation.columns.kind, found.rows, None)[1])
-    flat = view.kernel == KERNELS[0] and view.gamma < 4 * FLAT * unit
+    flat = view.kernel == KERNELS[0] and view.gamma < 4 * ADDITIVE * unit
     assert flat == candidate
 
 
