@@ -12,12 +12,13 @@ from ulmus.engine import Rows
 from ulmus.features.kernels import KernelParameters, gram_matrix
 from ulmus.losses import LOSSES
 from ulmus.models import _robust
-from ulmus.solvers.dual_rows import DualRows
+from ulmus.solvers.dual_rows import DualRows, slice_of
 from ulmus.solvers.exact_path import ExactPath
 from ulmus.solvers.nearby import NearbyRows
 from ulmus.solvers.newton_rows import HeldRows
 from ulmus.solvers.objective import Request
 from ulmus.solvers.remembered import Remembered
+from ulmus.solvers.span import minimise
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
@@ -37,6 +38,38 @@ def test_runs_from_one_penalty_to_the_next_end_where_runs_of_their_own_do(name, 
         for some in (slice(None), slice(None, None, 2), np.array([3, 70, 11])):
             expected = b.leverage(held.Phi[some])
             np.testing.assert_allclose(a.leverage(near.Phi[some]), expected, rtol=1e-6 + 1e3 * lagging, atol=1e-7)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kind", [NearbyRows, DualRows, lambda *rows: Remembered(DualRows(*rows))])
+def test_a_penalty_beyond_the_digits_of_sums_takes_all_rows_to_their_span(kind, intercept):
+    held = HeldRows.of(problem(120, D=80, intercept=intercept))
+    near, start = kind(held.Phi, held.rows, intercept, 1), (np.zeros((80, 1)), np.zeros(1))
+    for C in (5.0, 1e9, 2.0, 1e11):  # what was kept of the features does not stand for their span, nor that for them
+        a, b = (minimise(rows, LOSSES["huber"], np.ones(1), np.array([C]), *start, EXACT)[0] for rows in (near, held))
+        np.testing.assert_allclose(a.beta, b.beta, atol=1e-9 * np.abs(b.beta).max())
+        np.testing.assert_allclose(a.leverage(held.Phi), b.leverage(held.Phi), atol=1e-9)
+
+
+def test_rows_are_known_as_a_slice_only_where_they_are_one():
+    rows = np.arange(60.0).reshape(12, 5)
+    for some in (slice(None), slice(2, 9), slice(1, None, 3), slice(4, 5)):
+        np.testing.assert_array_equal(rows[slice_of(rows[some], rows)], rows[some])
+    for other in (rows[::-1], rows[:, :4], rows[:, ::-1], rows[[1, 2]], rows.copy(), rows[:0], rows.T[:, :5].T):
+        known = slice_of(other, rows)
+        assert known is None or np.array_equal(rows[known], other)
+    assert slice_of(rows[::-1], rows) is None
+    assert slice_of(rows.reshape(-1)[2:52].reshape(10, 5), rows) is None  # begins in the middle of a row
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_leverages_by_rows_are_those_by_features_in_other_units_and_directions_too(intercept):
+    posed = problem(120, D=80, intercept=intercept)
+    a, b = (solve(kind.of(posed), "huber", C=5.0, options=EXACT)[0].leverage for kind in (DualRows, HeldRows))
+    Phi = HeldRows.of(posed).Phi
+    np.testing.assert_allclose(a.scaled(3.0)(Phi[::-1]), b.scaled(3.0)(Phi[::-1]), atol=1e-9)
+    V = np.random.RandomState(0).normal(size=(80, 2))
+    np.testing.assert_allclose(a.inverse(V), b.inverse(V), atol=1e-7 * np.abs(b.inverse(V)).max())
 
 
 def test_rows_of_a_point_that_is_known_are_not_swept_again():

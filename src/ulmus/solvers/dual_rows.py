@@ -16,7 +16,6 @@ from scipy.linalg import LinAlgError, cho_solve, lapack
 from ulmus._blas import lower_factor, solve_lower, times_own_transpose
 from ulmus.solvers.newton_rows import HeldRows
 from ulmus.solvers.objective import Evaluation, System
-from ulmus.solvers.ridge import Leverage
 
 #: Rows for each feature up to which a factor of the order of the rows is less work, and rows that are too few to care.
 ROWS_EACH, FEW = 1.75, 300
@@ -97,35 +96,47 @@ class DualSystem:
         return self.C * (V - Phi.T @ inside + np.outer(self.centre, inside.sum(axis=0)))
 
     @property
-    def leverage(self) -> Leverage:
-        constant = 1.0 / self.weight if self.rows.fit_intercept else 0.0
-        return DualLeverage(self.factor, self.centre, constant, C=self.C, system=self)
+    def leverage(self) -> "DualLeverage":
+        return DualLeverage(self)
 
 
 @dataclass(frozen=True)
-class DualLeverage(Leverage):
-    """Leverages of the rows themselves, all of them or evenly spaced ones, and of others."""
+class DualLeverage:
+    """Leverages of the rows themselves, or a slice of them, and of others."""
 
-    system: DualSystem | None = None
+    system: DualSystem
+    factor: float = 1.0
+
+    @property
+    def centre(self) -> np.ndarray:
+        return self.system.centre
+
+    @property
+    def constant(self) -> float:
+        return self.factor / self.system.weight if self.system.rows.fit_intercept else 0.0
+
+    def scaled(self, factor: float) -> "DualLeverage":
+        """Leverages that are larger by this factor."""
+        return replace(self, factor=factor * self.factor)
+
+    def inverse(self, V: np.ndarray) -> np.ndarray:
+        """``(Φ̃ᵀDΦ̃ + I/C)⁻¹ V``."""
+        return self.factor * self.system.inverse(V)
 
     def __call__(self, Phi: np.ndarray) -> np.ndarray:
-        assert self.system is not None
-        rows = self.system.rows.Phi
-        if not np.may_share_memory(Phi, rows):
-            return self._of(self.system, Phi - self.centre)
-        start, step = (Phi.ctypes.data - rows.ctypes.data) // rows.strides[0], Phi.strides[0] // rows.strides[0]
-        return self._every[start :: max(step, 1)][: len(Phi)]
+        known = slice_of(Phi, self.system.rows.Phi)
+        h = self._of(self.system, Phi - self.centre) if known is None else self._every[known]
+        return self.factor * h + self.constant
 
     def _of(self, s: DualSystem, V: np.ndarray) -> np.ndarray:
         seen = np.sqrt(s.d[s.active])[:, None] * ((s.rows.Phi[s.active] - self.centre) @ V.T)
         solve_lower(s.factor, seen)
         left = np.einsum("ij,ij->i", V, V) - np.einsum("ij,ij->j", seen, seen)
-        return s.C * np.maximum(left, 0.0) + self.constant
+        return s.C * np.maximum(left, 0.0)
 
     @cached_property
     def _every(self) -> np.ndarray:
         s = self.system
-        assert s is not None
         K, h = s.rows.products.of(s.rows.Phi), np.empty(len(s.d))
         inverse, _ = lapack.dtrtri(s.factor, lower=1)
         h[s.active] = (1.0 - np.einsum("ij,ij->j", inverse, inverse) / s.C) / s.d[s.active]
@@ -134,7 +145,20 @@ class DualLeverage(Leverage):
             solve_lower(s.factor, seen)
             own = K[rest, rest] - 2 * s.shift[0][rest] + s.shift[1]
             h[rest] = s.C * np.maximum(own - np.einsum("ij,ij->j", seen, seen), 0.0)
-        return np.maximum(h, 0.0) + self.constant
+        return np.maximum(h, 0.0)
+
+
+def slice_of(some: np.ndarray, rows: np.ndarray) -> slice | None:
+    """Which of the rows these are, where they are a slice of them in memory, forwards and of all columns."""
+    if some.shape[1:] != rows.shape[1:] or some.dtype != rows.dtype or some.strides[1:] != rows.strides[1:]:
+        return None
+    if not len(some) or not np.may_share_memory(some, rows):
+        return None
+    start, beside = divmod(some.ctypes.data - rows.ctypes.data, rows.strides[0])
+    step, between = divmod(some.strides[0], rows.strides[0])
+    if beside or between or step < 1 or not 0 <= start <= start + step * (len(some) - 1) < len(rows):
+        return None
+    return slice(start, start + step * (len(some) - 1) + 1, step)
 
 
 def _centred(K: np.ndarray, shift: tuple[np.ndarray, float], rows: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -14,8 +14,7 @@ from scipy.linalg import LinAlgError
 from ulmus import engine
 from ulmus.engine import Precomputed, Rows
 from ulmus.solvers.newton_rows import HeldRows, primal
-from ulmus.solvers.objective import Evaluation, System
-from ulmus.solvers.ridge import Leverage
+from ulmus.solvers.objective import Evaluation, Leverages, System
 from ulmus.statistics import Statistics
 
 #: Conjugate gradients end where the error has fallen to this share.
@@ -102,7 +101,7 @@ class NearSystem:
         return cls(rows, d, C, bias_penalty, centre, weight)
 
     @property
-    def leverage(self) -> Leverage:
+    def leverage(self) -> Leverages:
         return self.rows.exact(self.d, self.C, self.bias_penalty).leverage
 
     def inverse(self, B: np.ndarray) -> np.ndarray:

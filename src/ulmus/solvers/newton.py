@@ -28,8 +28,7 @@ from scipy.linalg import LinAlgError
 from ulmus import engine
 from ulmus.losses import Loss
 from ulmus.solvers.line_search import Phi, Step, WolfePowell
-from ulmus.solvers.objective import Evaluation, Objective, Request, System, Way
-from ulmus.solvers.ridge import Leverage
+from ulmus.solvers.objective import Evaluation, Leverages, Objective, Request, System, Way
 
 #: Steps that take less than this share of the full one are followed by a reweighted one.
 SHORT = 0.1
@@ -89,7 +88,7 @@ class NewtonResult:
     beta: np.ndarray
     intercept: float
     residual: np.ndarray
-    leverage: Leverage
+    leverage: Leverages
     curvature_sum: float
     path: NewtonPath
     converged: bool

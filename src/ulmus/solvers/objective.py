@@ -8,7 +8,6 @@ import numpy as np
 
 from ulmus.engine import Rows
 from ulmus.losses import Loss
-from ulmus.solvers.ridge import Leverage
 from ulmus.statistics import Statistics
 
 
@@ -41,6 +40,22 @@ class Evaluation:
     bend: float = np.nan
 
 
+class Leverages(Protocol):
+    """``φ̃ᵀ(ΦᵀDΦ + I/C)⁻¹φ̃`` and the constant's share, as :class:`ulmus.solvers.ridge.Leverage` has them."""
+
+    @property
+    def centre(self) -> np.ndarray: ...
+
+    @property
+    def constant(self) -> float: ...
+
+    def __call__(self, Phi: np.ndarray) -> np.ndarray: ...
+
+    def inverse(self, V: np.ndarray) -> np.ndarray: ...
+
+    def scaled(self, factor: float) -> "Leverages": ...
+
+
 class System(Protocol):
     """A factored ``ΦᵀDΦ + I/C``, centred where there is an intercept."""
 
@@ -51,7 +66,7 @@ class System(Protocol):
     def weight(self) -> float: ...
 
     @property
-    def leverage(self) -> Leverage: ...
+    def leverage(self) -> Leverages: ...
 
     def inverse(self, B: np.ndarray) -> np.ndarray: ...
 

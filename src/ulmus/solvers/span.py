@@ -16,6 +16,7 @@ from ulmus.losses import Loss
 from ulmus.solvers.newton import NewtonOptions, NewtonResult, newton
 from ulmus.solvers.newton_rows import HeldRows
 from ulmus.solvers.objective import Objective
+from ulmus.solvers.remembered import Remembered
 from ulmus.solvers.ridge import DOUBLE, EPS, Leverage, NormalEquations
 from ulmus.statistics import Statistics
 
@@ -47,6 +48,7 @@ class Span:
     def outside(self, found: NewtonResult, C: float) -> NewtonResult:
         """The result for the features as they were."""
         beta, lag = self.V @ found.beta, self.V @ found.lag[0]
+        assert isinstance(found.leverage, Leverage)
         return replace(
             found,
             beta=beta,
@@ -74,14 +76,16 @@ def minimise(
     options: NewtonOptions,
 ) -> list[NewtonResult]:
     """:func:`ulmus.solvers.newton.newton`, on the span of held rows where sums have no digits for C."""
-    if not isinstance(rows, HeldRows) or not beyond_digits(rows, float(np.max(C * loss.sharpest / c))):
+    held = rows.rows if isinstance(rows, Remembered) else rows
+    if not isinstance(held, HeldRows) or not beyond_digits(held, float(np.max(C * loss.sharpest / c))):
         return newton(rows, loss, c, C, beta, intercept, options)
-    centred = rows.fit_intercept and not options.bias_penalty
-    span: Span | None = rows.spans.get(centred)
-    if span is None or span.Phi is not rows.Phi:
-        span = rows.spans[centred] = Span.of(rows.Phi, centred)
+    centred = held.fit_intercept and not options.bias_penalty
+    span: Span | None = held.spans.get(centred)
+    if span is None or span.Phi is not held.Phi:
+        span = held.spans[centred] = Span.of(held.Phi, centred)
     start = span.V.T @ beta, intercept + span.mean @ beta
-    found = newton(replace(rows, Phi=span.Z), loss, c, C, *start, options)
+    plain = HeldRows(span.Z, held.rows, held.fit_intercept, held.n_jobs)  # nothing is kept of the features as they were
+    found = newton(plain, loss, c, C, *start, options)
     return [span.outside(result, float(C[j])) for j, result in enumerate(found)]
 
 
