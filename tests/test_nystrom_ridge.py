@@ -127,7 +127,7 @@ def test_partly_whitened_rows_are_white_but_for_the_factor_that_is_left():
 def test_as_few_features_are_whitened_first_as_leave_a_sound_rest(monkeypatch):
     X, _, Z, _ = problem()
     phi = NystromMap(gamma=0.03, landmarks=Z).fit(X)
-    counts = [int(share * 40) for share in nystrom_ridge.LEADING]
+    counts = sorted({int(share * 40) for share in nystrom_ridge.LEADING} - {0})
     conditions = [residual_condition(phi.whitening_, count) for count in counts]
     assert conditions == sorted(conditions, reverse=True)
     for sound, limit, chosen in (
@@ -137,6 +137,18 @@ def test_as_few_features_are_whitened_first_as_leave_a_sound_rest(monkeypatch):
     ):
         assert len(partly_whitened(phi, sound, limit).R11) == chosen
     assert partly_whitened(phi, 0.9 * conditions[-1], 0.9 * conditions[-1]) is None
+
+
+def test_fewer_features_are_whitened_first_where_a_correction_is_less_work(monkeypatch):
+    X, _, Z, _ = problem()
+    phi = NystromMap(gamma=0.03, landmarks=Z).fit(X)
+    counts = sorted({int(share * 40) for share in nystrom_ridge.LEADING} - {0})
+    conditions = [residual_condition(phi.whitening_, count) for count in counts]
+    monkeypatch.setattr(nystrom_ridge, "ONE_CORRECTION", 1.1 * conditions[0])
+    sound = 1.1 * conditions[2]
+    spared = (2 * counts[2] - counts[2] ** 2 / 40) - (2 * counts[0] - counts[0] ** 2 / 40)
+    for correction, chosen in ((0.9 * spared, counts[0]), (1.1 * spared, counts[2]), (np.inf, counts[2])):
+        assert len(partly_whitened(phi, sound, np.inf, correction).R11) == chosen
 
 
 def test_what_partial_whitening_leaves_unsound_is_whitened_as_a_whole(monkeypatch):

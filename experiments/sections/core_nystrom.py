@@ -23,8 +23,13 @@ RIVAL = "Nystroem + Ridge"
 
 # (a) NKELM
 
-#: (scaling, gamma): the document's gamma under both usual scalings, and one over the number of features.
-COVTYPE_CASES = (("standardised", 2.0**-2), ("standardised", 1 / 54), ("scaled to [0, 1]", 2.0**-2))
+#: (scaling, gamma, least ratio to scikit-learn, least share of the floor): the document's gamma under both usual
+#: scalings, and one over the number of features.
+COVTYPE_CASES = (
+    ("standardised", 2.0**-2, 4.3, 0.75),
+    ("standardised", 1 / 54, 4.0, 0.70),
+    ("scaled to [0, 1]", 2.0**-2, 3.5, 0.62),
+)
 
 
 def gemm(size: int) -> Callable[[], np.ndarray]:
@@ -36,11 +41,11 @@ def gemm(size: int) -> Callable[[], np.ndarray]:
 def nkelm(section: Section, options: Options) -> None:
     """Fit and predict at CovType's shape against scikit-learn with the same landmarks, and against the floor."""
     raw = covtype(options.rows(COVTYPE_TRAIN), options.rows(COVTYPE_TEST))
-    for scaling, gamma in COVTYPE_CASES:
-        nkelm_case(section, options, raw.scaled(scaling), gamma)
+    for scaling, gamma, ratio, share in COVTYPE_CASES:
+        nkelm_case(section, options, raw.scaled(scaling), gamma, ratio, share)
 
 
-def nkelm_case(section: Section, options: Options, task: Task, gamma: float) -> None:
+def nkelm_case(section: Section, options: Options, task: Task, gamma: float, ratio: float, share: float) -> None:
     n, m = task.X.shape
     X, T, L, C = task.X, task.T, N_LANDMARKS, C_LARGE
     X32, X32_test = X.astype(np.float32), task.X_test.astype(np.float32)
@@ -96,11 +101,11 @@ def nkelm_case(section: Section, options: Options, task: Task, gamma: float) -> 
         f"{floor:.3g} s. Condition number of K_zz: {condition:.1e}."
     )
     quick = options.quick
-    section.claim("fit, scikit-learn / Ulmus", fits[RIVAL].ratio_to(fits[FIRST]), 5, at_least=True, quick=quick)
+    section.claim("fit, scikit-learn / Ulmus", fits[RIVAL].ratio_to(fits[FIRST]), ratio, at_least=True, quick=quick)
     section.claim(
-        "predict, scikit-learn / Ulmus", predictions[RIVAL].ratio_to(predictions[FIRST]), 3, at_least=True, quick=quick
+        "predict, scikit-learn / Ulmus", predictions[RIVAL].ratio_to(predictions[FIRST]), 8, at_least=True, quick=quick
     )
-    section.claim("floor / fit", floor / fits[FIRST].median, 0.7, at_least=True, quick=quick)
+    section.claim("floor / fit", floor / fits[FIRST].median, share, at_least=True, quick=quick)
     section.claim(
         "fit, float64 / float32", fits[FIRST].ratio_to(fits["Ulmus, float32"]), 1.6, at_least=True, quick=quick
     )

@@ -82,7 +82,7 @@ def main() -> None:
     raw = covtype(given.rows, given.rows // 4)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for scaling, gamma in COVTYPE_CASES:
+        for scaling, gamma, *_ in COVTYPE_CASES:
             found = case(raw.scaled(scaling), gamma, given.repeats)
             lines += [(f"{scaling}, gamma = {gamma:.4g}", *line) for line in found]
             print(markdown(HEADER, lines[-len(found) :]), flush=True)

@@ -38,7 +38,7 @@ from ulmus.solvers.ridge import (
     fit_sums,
     fit_triangular,
 )
-from ulmus.solvers.round_off import FEWEST, RoundOff, SampledRoundOff, worth_measuring
+from ulmus.solvers.round_off import FEWEST, RoundOff, SampledRoundOff, correction_work, worth_measuring
 from ulmus.statistics import Statistics
 
 #: Condition numbers of kernel matrices up to which passes that square nothing keep their digits without whitened rows.
@@ -61,10 +61,12 @@ _WATCHED = replace(DOUBLE, correct=0.0)
 #: Condition numbers of what is left to whiten: sums keep the digits; some thousand rows and more seldom need to be
 #: corrected; corrections restore them.
 SUM_LIMIT, SOUND, GRAM_LIMIT = 1e5, 1.5e6, 3e8
+#: Condition number of what is left to whiten up to which one correction restores the digits.
+ONE_CORRECTION = 2e7
 #: Condition number of K_zz up to which sums of partly whitened rows are corrected by raw kernel values.
 RAW_LIMIT = 1e12
 #: Shares of the features that may be whitened first.
-LEADING = (1 / 20, 1 / 10, 1 / 5, 1 / 3)
+LEADING = (1 / 50, 1 / 20, 1 / 10, 1 / 5, 1 / 3)
 
 #: Rows whose float32 sums are taken at once; round-off averages out over more of them.
 AVERAGED_ROWS = 1024
@@ -103,19 +105,30 @@ def route_for(dtype: Any, condition: float, n_rows: int = AVERAGED_ROWS, *, tria
     return SAFEST
 
 
-def partly_whitened(features: NystromMap, sound: float, limit: float) -> PartialWhitening | None:
+def partly_whitened(
+    features: NystromMap, sound: float, limit: float, correction: float = np.inf
+) -> PartialWhitening | None:
     """With as few leading features as leave a condition number that is sound, or at least within the limit.
 
-    None where a third of them does not.
+    Fewer lead where one correction, of so many multiplications per feature of a row, is less work than the others. None
+    where a third of them does not do.
     """
-    R, best = features.whitening_, 0
+    R, found = features.whitening_, dict.fromkeys((sound, ONE_CORRECTION, limit), 0)
     with engine.threads_for(1):
         for leading in sorted({int(share * len(R)) for share in LEADING} - {0}):
             condition = residual_condition(R, leading)
-            best = leading if condition <= sound or (condition <= limit and not best) else best
-            if condition <= sound:
+            found = {bound: lead or leading * (condition <= bound) for bound, lead in found.items()}
+            if found[sound]:
                 break
+    best, few = found[sound] or found[limit], found[ONE_CORRECTION]
+    if few and _leading_work(few, len(R)) + correction < _leading_work(best, len(R)):
+        best = few
     return PartialWhitening.of(features.cross_kernel_, R, best) if best else None
+
+
+def _leading_work(leading: int, n_features: int) -> float:
+    """Multiplications per feature of a row that whitening so many first takes."""
+    return 2.0 * leading - leading**2 / n_features
 
 
 def _raw(problem: Problem, features: NystromMap) -> Problem:
@@ -138,7 +151,7 @@ def _posed(problem: Problem, features: NystromMap, route: Route) -> Problem | No
         return problem
     if route.name == "gram":
         return _raw(problem, features)
-    partial = partly_whitened(features, SOUND, GRAM_LIMIT)
+    partial = partly_whitened(features, SOUND, GRAM_LIMIT, correction_work(problem))
     return None if partial is None else replace(problem, features=partial, whitening=partial.remaining)
 
 

@@ -24,11 +24,16 @@ EXPONENTIAL = 10
 SAFETY = 10.0
 
 
+def correction_work(problem: Problem) -> float:
+    """Multiplications per feature of a row that a correction by raw kernel values takes."""
+    return 2.0 * (problem.rows.X.shape[1] + 2 * problem.rows.T.shape[1] + EXPONENTIAL)
+
+
 def worth_measuring(problem: Problem, *, whitened: bool) -> bool:
     """Whether a sample is less work than the correction that it may save; ``whitened`` where its sums have to be."""
     n, L = len(problem.rows), problem.features.n_features_out
     whitening = L if problem.whitening is None else 2 * len(getattr(problem.features, "R11", ()))
-    correction = n * L * (2 * (problem.rows.X.shape[1] + 2 * problem.rows.T.shape[1] + EXPONENTIAL) + whitening)
+    correction = n * L * (correction_work(problem) + whitening)
     sample = (SAMPLED_ROWS + 2 * L * whitened) * L**2
     return n >= FEWEST and sample < correction
 
