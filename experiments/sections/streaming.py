@@ -79,10 +79,11 @@ def dask_scaling(section: Section, options: Options) -> None:
 
     n = options.rows(2 * 10**6)
     chunk = max(1, n // 32)
-    seconds: dict[int, list[float]] = {1: [], 2: []}
+    fits = ("first", "second")
+    seconds: dict[tuple[int, str], list[float]] = {(workers, fit): [] for workers in (1, 2) for fit in fits}
     weights = {}
     for _ in range(max(1, options.repeats)):
-        for workers, times in seconds.items():
+        for workers in (1, 2):
             with (
                 LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
                 Client(cluster) as client,
@@ -91,13 +92,18 @@ def dask_scaling(section: Section, options: Options) -> None:
                 X = X.persist()
                 y = da.sin(X[:, 0]).persist()
                 da.compute(X.sum(), y.sum())
-                start = perf_counter()
-                weights[workers] = distributed.fit(model(), X, y, client=client).beta_
-                times.append(perf_counter() - start)
-    rows = [(w, f"{median(s):.3g}", f"{n / median(s):,.0f}") for w, s in seconds.items()]
-    section.say(f"NKELM, {LANDMARKS} landmarks, {n:,} rows × {WIDTH} in {-(-n // chunk)} partitions in worker memory.")
-    section.say(markdown(("workers", "seconds", "rows/s"), rows))
-    efficiency = median(a / (2 * b) for a, b in zip(seconds[1], seconds[2], strict=True))
-    section.claim("Efficiency from 1 to 2 workers", efficiency, 0.8, at_least=True, quick=options.quick)
+                for fit in fits:
+                    start = perf_counter()
+                    weights[workers] = distributed.fit(model(), X, y, client=client).beta_
+                    seconds[workers, fit].append(perf_counter() - start)
+    rows = [(w, fit, f"{median(s):.3g}", f"{n / median(s):,.0f}") for (w, fit), s in seconds.items()]
+    section.say(
+        f"NKELM, {LANDMARKS} landmarks, {n:,} rows × {WIDTH} in {-(-n // chunk)} partitions in worker memory. "
+        "Workers are new; in their first fit each imports the library, which no second worker makes shorter."
+    )
+    section.say(markdown(("workers", "fit", "seconds", "rows/s"), rows))
+    times = {fit: median(a / b for a, b in zip(seconds[1, fit], seconds[2, fit], strict=True)) for fit in fits}
+    section.say(f"Two workers, first fit: {times['first']:.3g} times as fast as one.")
+    section.claim("Two workers, times as fast as one", times["second"], 1.7, at_least=True, quick=options.quick)
     same = bool((weights[1] == weights[2]).all())
     section.say(f"Weights are {'the same to the last bit' if same else 'DIFFERENT'}.")
