@@ -30,6 +30,8 @@ from ulmus.streaming.survey import SAMPLE_ROWS
 
 #: Results that are merged by one task.
 FAN_IN = 8
+#: Cells of a partition of the local stage, at least, where rows are many: more than a few workers have to do at once.
+CELLS = 16
 
 
 def fit(
@@ -336,7 +338,8 @@ class LeavesOnCluster:
 
     def __call__(self, steps: AdaptiveSteps, seen: Seen, choice: Any, rounds: int, backend: Any) -> LocalKernels:
         dask = need("dask", "dask")
-        parts, tops, solver = self.partitions.parts, steps.tops(rounds, CELL_ROWS), steps.solver(choice)
+        cell_rows = float(np.clip(steps.counts.n_distinct / CELLS, 4 * steps.leaf_rows, CELL_ROWS))
+        parts, tops, solver = self.partitions.parts, steps.tops(rounds, cell_rows), steps.solver(choice)
         cells = [(p, cell) for p, top in enumerate(tops) for cell in range(top.n_leaves)]
         count = min(len(cells), max(FAN_IN, len(parts)))
         work = CellTask(Recorded.of(steps, seen, tops), solver, [cells[g::count] for g in range(count)])
@@ -346,10 +349,9 @@ class LeavesOnCluster:
             dask.delayed(CellTask.divide, name="ulmus-divide", nout=count)(held, prepare, k, *part)
             for k, part in enumerate(parts)
         ]
-        tasks = [
-            dask.delayed(CellTask.solve, name="ulmus-leaves")(held, g, [several[g] for several in parted])
-            for g in range(count)
-        ]
+        with dask.annotate(priority=1):  # first: a worker that is solving would keep others waiting for its rows
+            given = [[several[g] for several in parted] for g in range(count)]
+        tasks = [dask.delayed(CellTask.solve, name="ulmus-leaves")(held, g, rows) for g, rows in enumerate(given)]
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             solved = self.partitions.gathered("leaves", tasks, "cells")
