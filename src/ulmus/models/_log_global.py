@@ -10,7 +10,7 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import row_keys
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 from ulmus.tuning.log_held import STEP, padded, path_of, tolerance_of
-from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path, weights_of
+from ulmus.tuning.log_path import HeldTrial, best_trial, held_path, weights_of
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.views import View
 

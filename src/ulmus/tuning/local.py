@@ -22,7 +22,7 @@ from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.features.partition import Partition
 from ulmus.solvers.local import LARGE, precision_of, solve_leaf, symmetric
 from ulmus.solvers.log_kernel import fit_kernel_softmax
-from ulmus.tuning.log_loss import criterion_of
+from ulmus.tuning.log_path import criterion_of
 from ulmus.tuning.surface import climb
 
 #: Penalties, from weak to strong.
