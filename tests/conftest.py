@@ -68,7 +68,7 @@ def brief(monkeypatch):
     """Models that search, cut and leave parts out as ever, with small numbers throughout."""
     from ulmus.models import few_rows
     from ulmus.models._effort import EFFORTS, Effort
-    from ulmus.tuning.budget import Budget
+    from ulmus.tuning.view_budget import Budget
 
     budget = Budget(100, 20, 150, 20, rounds=1, rounds_again=1, final_landmarks=(30, 30), kernels=1)
     plan = Effort(budget, 20, 60, 60, 2, 4, grows=False, quick=True)

@@ -28,11 +28,11 @@ from ulmus.models.summary import chosen as summary
 from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.log_loss import losses, targets
 from ulmus.solvers.softmax import LogProblem, fit_softmax
-from ulmus.tuning import budget, log_held
+from ulmus.tuning import log_held, view_budget
 from ulmus.tuning.folds import grouped
 from ulmus.tuning.local import LocalChoice, LocalSearch
 from ulmus.tuning.log_held import log_held_sets, posed
-from ulmus.tuning.log_loss import best_trial, held_path
+from ulmus.tuning.log_path import best_trial, held_path
 from ulmus.tuning.views import Budget
 
 #: Small enough that a thousand rows have several leaves.
@@ -43,8 +43,8 @@ SMALL = _effort.Effort(SEARCH, 60, 80, 80, 3, 8)
 def make_small(patch):
     """Small efforts, also where few landmarks have seen nothing."""
     patch.setitem(_effort.EFFORTS, "fast", SMALL)
-    patch.setattr(budget, "MANY_ROWS", 600)
-    patch.setattr(budget, "MANY_LANDMARKS", 120)
+    patch.setattr(view_budget, "MANY_ROWS", 600)
+    patch.setattr(view_budget, "MANY_LANDMARKS", 120)
 
 
 @pytest.fixture(autouse=True)

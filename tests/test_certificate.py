@@ -9,7 +9,7 @@ import ulmus
 from data import classification, examples, regression, rows
 from ulmus import KELMClassifier, KELMRegressor, NKELMClassifier, NKELMRegressor
 from ulmus.features.kernels import KERNELS
-from ulmus.solvers.certificate import Certificate
+from ulmus.solvers.nystrom_ridge import Certificate
 
 POSITIVE_DEFINITE = [name for name, kernel in KERNELS.items() if kernel.positive_definite]
 

@@ -6,7 +6,7 @@ import pytest
 
 import ulmus
 from test_cli import people, predicted
-from ulmus.cli import main, memory, models
+from ulmus.cli import free_memory, main, models
 from ulmus.cli.console import OK, USAGE
 from ulmus.persistence import describe
 
@@ -74,7 +74,7 @@ def test_a_table_that_is_large_beside_the_free_memory_is_streamed(folder, monkey
     out = folder / "large.ulmus"
     fit = ["fit", str(folder / "price.csv"), "--target", "price", "--test", str(folder / "new.csv"), "-o", str(out)]
     size = (folder / "price.csv").stat().st_size
-    monkeypatch.setattr(memory, "free", lambda: 8 * size - 8)
+    monkeypatch.setattr(free_memory, "free", lambda: 8 * size - 8)
     assert main(fit) == OK
     assert "streaming it" in capsys.readouterr().err
     assert describe(out).model == "AdaptiveRegressor"
@@ -87,12 +87,12 @@ def test_the_size_of_a_table_is_known_without_reading_it(folder):
     frame = pd.read_csv(folder / "price.csv")
     frame.to_csv(folder / "packed.csv.gz", index=False)
     frame.to_parquet(folder / "typed.parquet")
-    assert memory.numbers(str(folder / "price.csv")) == (folder / "price.csv").stat().st_size
+    assert free_memory.numbers(str(folder / "price.csv")) == (folder / "price.csv").stat().st_size
     packed = (folder / "packed.csv.gz").stat().st_size
-    assert memory.numbers(str(folder / "packed.csv.gz")) == memory.PACKED * packed
-    assert memory.numbers(str(folder / "typed.parquet")) == 8 * frame.size
-    assert not memory.too_large("-")
-    assert memory.free() > 2**20
+    assert free_memory.numbers(str(folder / "packed.csv.gz")) == free_memory.PACKED * packed
+    assert free_memory.numbers(str(folder / "typed.parquet")) == 8 * frame.size
+    assert not free_memory.too_large("-")
+    assert free_memory.free() > 2**20
 
 
 @pytest.mark.parametrize("target", ["price", "kind"])

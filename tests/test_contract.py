@@ -34,7 +34,7 @@ from ulmus import (
 )
 from ulmus.models import _adaptive
 from ulmus.models._effort import EFFORTS, Effort
-from ulmus.tuning.budget import Budget
+from ulmus.tuning.view_budget import Budget
 
 #: Every estimator, once, with fits that cost little.
 ESTIMATORS = [

@@ -12,7 +12,7 @@ from data import relative_error
 from gpu import DEVICE, accelerator, torch
 from ulmus.backend import Host
 from ulmus.codings import Plain
-from ulmus.devices import batches, differences, inverses, log_leaves, softmax, trials, triton_directions
+from ulmus.devices import differences, inverses, leaf_batches, log_leaves, softmax, trials, triton_directions
 from ulmus.devices.direct import Driver
 from ulmus.devices.inverses import Inverses
 from ulmus.devices.leaves import answers, leaves_of
@@ -35,7 +35,7 @@ LEAF_KERNELS = ("laplacian_l1", "matern32", "rbf", "laplacian")
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
     """Several leaves in a batch, and several batches."""
-    monkeypatch.setattr(batches, "BATCH_BYTES", 8 * 4 * 60**2)
+    monkeypatch.setattr(leaf_batches, "BATCH_BYTES", 8 * 4 * 60**2)
 
 
 def plain(rng, n, d):
@@ -107,11 +107,11 @@ def test_a_leaf_without_a_factor_gets_a_larger_penalty():
 
 @pytest.mark.parametrize("panel", [7, 128])
 def test_panels_of_factors_solve_as_one(monkeypatch, panel):
-    monkeypatch.setattr(batches, "PANEL", panel)
+    monkeypatch.setattr(leaf_batches, "PANEL", panel)
     generator = torch.Generator().manual_seed(0)
     A = torch.randn(3, 50, 60, generator=generator, dtype=torch.float64)
     A, B = A @ A.transpose(1, 2), torch.randn(3, 50, 2, generator=generator, dtype=torch.float64)
-    found = batches.Factors(torch, torch.linalg.cholesky(A)).solve(B)
+    found = leaf_batches.Factors(torch, torch.linalg.cholesky(A)).solve(B)
     assert_allclose(found, torch.linalg.solve(A, B), rtol=1e-9)
 
 
@@ -158,9 +158,9 @@ def test_leaves_that_begin_near_their_minimum_arrive_sooner(monkeypatch):
     monkeypatch.setattr(log_leaves, "RENEWED", 0)  # every step makes its own
     rng, U, _, weight, (partition, _) = stage(n=300)
     T, a = codes(U, 3, rng), accelerator()
-    rows, inside = batches.padded([partition.rows(leaf) for leaf in range(partition.n_leaves)])
+    rows, inside = leaf_batches.padded([partition.rows(leaf) for leaf in range(partition.n_leaves)])
     there, sizes = a.tensor(inside, torch.bool), inside.sum(axis=1)
-    X = batches.scaled_columns(torch, a.tensor(U[rows]), there, 0.7)
+    X = leaf_batches.scaled_columns(torch, a.tensor(U[rows]), there, 0.7)
     Y, offset = a.tensor(0.5 + 0.5 * T[rows]), a.tensor(0.3 * rng.normal(size=T[rows].shape))
     w = a.tensor(np.where(inside, weight[rows], 0.0))
     given = (a, "laplacian_l1", X, Y, offset, w, sizes, 0.1, 1e-10)
@@ -191,7 +191,7 @@ def test_fused_leaves_of_the_log_loss_have_the_weights_of_the_cpu(monkeypatch, n
 @pytest.mark.parametrize("columns", [1, 3, 18])
 def test_inverses_of_many_orders_are_those_of_each(monkeypatch, fused, columns):
     monkeypatch.setattr(inverses, "FEW", 2)
-    monkeypatch.setattr(batches, "PANEL", 7)
+    monkeypatch.setattr(leaf_batches, "PANEL", 7)
     rng, sizes, a = np.random.RandomState(0), np.array([40, 39, 20, 19, 18, 5, 1]), accelerator()
     A = rng.normal(size=(7, 40, 60))
     A = A @ A.transpose(0, 2, 1)
@@ -370,7 +370,7 @@ def sampled(weighted, n=1_500):
 @pytest.mark.parametrize("kernel", ["laplacian_l1", "matern32", "rbf"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_leaves_that_teach_a_metric_say_what_those_of_the_cpu_say(monkeypatch, kernel, weighted):
-    monkeypatch.setattr(batches, "BATCH_BYTES", 8 * 5 * 6 * 500**2)
+    monkeypatch.setattr(leaf_batches, "BATCH_BYTES", 8 * 5 * 6 * 500**2)
     rows, A = sampled(weighted), np.array([1.0, 0.5, 0.7, 0.0])
     here, there = HostCut.of(rows, kernel, A, 5, 1), Driver(accelerator()).metric_cut(rows, kernel, A, 5)
     tasks, same = (tasks_of(cut.partition, rows.X[:9] * A) for cut in (here, there))

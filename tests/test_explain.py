@@ -33,7 +33,7 @@ from ulmus import (
 )
 from ulmus.explain import explain
 from ulmus.explain.game import Products, local_products
-from ulmus.explain.sampling import sampled_interactions
+from ulmus.explain.permutations import sampled_interactions
 from ulmus.explain.shapley import shapley_values
 from ulmus.features.dates import DateParts
 from ulmus.features.partition import random_partition

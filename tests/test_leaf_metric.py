@@ -10,8 +10,8 @@ from ulmus.codings import OneVsAll, Plain
 from ulmus.engine import Rows
 from ulmus.models._effort import EFFORTS, MANY_ROWS
 from ulmus.tuning import leaf_metric
-from ulmus.tuning.budget import Budget
 from ulmus.tuning.leaf_metric import HostCut, Leaf, LeafMetric, searched, tasks_of
+from ulmus.tuning.view_budget import Budget
 from ulmus.tuning.views import ViewSearch
 
 

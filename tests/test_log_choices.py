@@ -27,7 +27,7 @@ from ulmus.solvers.softmax import LogProblem, fit_softmax
 from ulmus.tuning import log_held
 from ulmus.tuning.log_choice import choose_C, choose_kernel_C, of_frequencies
 from ulmus.tuning.log_held import path_of
-from ulmus.tuning.log_loss import CRITERIA, best_trial, criterion_of, held_path, log_path
+from ulmus.tuning.log_path import CRITERIA, best_trial, criterion_of, held_path, log_path
 
 
 def real(load):

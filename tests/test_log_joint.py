@@ -22,7 +22,7 @@ from ulmus.solvers.log_loss import losses, proportions, second_derivative, targe
 from ulmus.solvers.softmax import LogProblem, fit_softmax
 from ulmus.tuning import log_choice
 from ulmus.tuning.log_choice import PenaltyChoice, choose_width
-from ulmus.tuning.log_loss import weights_for
+from ulmus.tuning.log_path import weights_for
 
 
 def labelled(n, k, seed=0, p=4):

@@ -8,8 +8,8 @@ from scipy.stats import norm, rankdata
 from ulmus import engine
 from ulmus.features import preparation
 from ulmus.features.category import LEVELS, PRIOR, Category
-from ulmus.features.curves import MANY, STRETCHES, interpolated
 from ulmus.features.metric import through
+from ulmus.features.piecewise_linear import MANY, STRETCHES, interpolated
 from ulmus.features.preparation import PREPARATIONS, Columns, Preparation
 
 RNG = np.random.RandomState(0)

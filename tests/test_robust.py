@@ -22,7 +22,7 @@ from ulmus.features import sampling
 from ulmus.losses import LOSSES
 from ulmus.solvers import robust as robust_solver
 from ulmus.solvers.robust import deviations, tempered, weighted_median
-from ulmus.tuning.robust import Pilot
+from ulmus.tuning.robust_choice import Pilot
 
 ROBUST = [name for name, loss in LOSSES.items() if loss.parameter]
 MODELS = {"elm": RobustELMRegressor, "nkelm": RobustNKELMRegressor}

@@ -24,7 +24,7 @@ from ulmus.solvers.log_loss import losses, targets
 from ulmus.solvers.softmax import LogProblem, fit_softmax
 from ulmus.streaming import CheckpointError, SourceError, leaves
 from ulmus.streaming.adaptive_passes import RegionAccumulator
-from ulmus.tuning import budget
+from ulmus.tuning import view_budget
 
 N = 1_600
 RNG = np.random.RandomState(0)
@@ -52,10 +52,12 @@ def small_cells(monkeypatch):
 @pytest.fixture
 def brief(monkeypatch):
     """A search so short that fits can be broken off many times: few landmarks and rows, small leaves."""
-    few = budget.Budget(200, 30, 200, 30, 1, 0, (30, 30), 1, additive=False, cuts=False, preparations=("standard",))
+    few = view_budget.Budget(
+        200, 30, 200, 30, 1, 0, (30, 30), 1, additive=False, cuts=False, preparations=("standard",)
+    )
     monkeypatch.setitem(EFFORTS, "fast", Effort(few, 30, 300, 300, 2, 4, grows=False, quick=True))
-    monkeypatch.setattr(budget, "MANY_ROWS", 400)
-    monkeypatch.setattr(budget, "MANY_LANDMARKS", 60)
+    monkeypatch.setattr(view_budget, "MANY_ROWS", 400)
+    monkeypatch.setattr(view_budget, "MANY_LANDMARKS", 60)
 
 
 def model_of(kind, **options):

@@ -36,10 +36,10 @@ def digest(model):
 ADAPTIVE = """
 from ulmus.models._effort import EFFORTS, Effort
 from ulmus.streaming import leaves
-from ulmus.tuning import budget
+from ulmus.tuning import view_budget
 leaves.CELL_ROWS = 1500
-budget.MANY_ROWS, budget.MANY_LANDMARKS = 400, 60
-few = budget.Budget(200, 30, 200, 30, 1, 0, (30, 30), 1, additive=False, cuts=False, preparations=("standard",))
+view_budget.MANY_ROWS, view_budget.MANY_LANDMARKS = 400, 60
+few = view_budget.Budget(200, 30, 200, 30, 1, 0, (30, 30), 1, additive=False, cuts=False, preparations=("standard",))
 EFFORTS["fast"] = Effort(few, 30, 300, 300, 2, 4, grows=False, quick=True)
 
 def fit(folder, **options):

@@ -14,7 +14,7 @@ from ulmus.losses import LOSSES
 from ulmus.solvers.line_search import WolfePowell
 from ulmus.solvers.newton import NewtonOptions, newton
 from ulmus.solvers.newton_rows import HeldRows
-from ulmus.streaming.robust import Passes, Sweep
+from ulmus.streaming.robust_passes import Passes, Sweep
 
 N = 1500
 X, CLEAN = regression(N)

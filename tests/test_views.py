@@ -9,9 +9,9 @@ from data import cases
 from ulmus import AdaptiveRegressor
 from ulmus.codings import Plain
 from ulmus.engine import Rows
-from ulmus.tuning.budget import Budget
 from ulmus.tuning.metric import MetricSearch
 from ulmus.tuning.neighbours import told_by_neighbours
+from ulmus.tuning.view_budget import Budget
 from ulmus.tuning.views import ADDITIVE, KERNELS, View, ViewSearch
 
 

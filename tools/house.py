@@ -2,7 +2,7 @@
 
 Counted are own classes in the line of ancestors, methods that several of them define, files that a fit enters and those
 between a fit and its formula, lines of the named models, class names with two meanings, and private attributes of
-models read from other packages.
+models and of feature maps read from other packages.
 """
 
 import argparse
@@ -27,11 +27,12 @@ SOURCE = Path(ulmus.__file__).parent
 BOUNDS = {
     "most own ancestors of a model": 4,
     "methods of NKELMRegressor that several classes define": 5,
-    "files that NKELMRegressor(50, gamma=1, C=1).fit enters": 24,
-    "files that NKELMRegressor().fit enters": 29,
+    "files that NKELMRegressor(50, gamma=1, C=1).fit enters": 23,
+    "files that NKELMRegressor().fit enters": 28,
     "files between NKELMRegressor.fit and its formula": 3,
     "class names with two meanings": 0,
     "private attributes of models read elsewhere": 0,
+    "private attributes of feature maps read elsewhere": 0,
     "mentions of __dict__, __getattr__ and the like in models": 16,
     "files past 400 lines": 0,
     "most lines of a model beside its docstring, but for ENDA": 40,
@@ -140,6 +141,30 @@ def private_reads() -> list[str]:
     ]
 
 
+def is_private(name: str) -> bool:
+    """Whether a name is for its own class alone, and no protocol of a notebook or of Python."""
+    return name.startswith("_") and not name.endswith("_")
+
+
+def private_map_reads() -> list[str]:
+    """Places outside ``features/`` that read, or set, what classes in there keep to themselves."""
+    names: set[str] = set()
+    for path, text in sources():
+        for node in ast.walk(ast.parse(text)) if path.parts[0] == "features" else ():
+            if isinstance(node, ast.ClassDef):
+                names |= {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+            elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
+                names.add(node.attr)
+    return [
+        f"{path}:{node.lineno}: {ast.unparse(node)}"
+        for path, text in sources()
+        if path.parts[0] != "features"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr in names
+        if not re.search(r"^(self|cls|super\(.*\)|.*\bmodel)$", ast.unparse(node.value))
+    ]
+
+
 def magic() -> int:
     """Mentions of what a frozen fitted value makes unnecessary."""
     pattern = r"__dict__|__getattr__|__getattribute__|__init_subclass__|vars\(self\)|vars\(model\)"
@@ -164,6 +189,7 @@ def figures() -> dict[str, int]:
         "files between NKELMRegressor.fit and its formula": len(way_to_formula(model(50, gamma=1.0, C=1.0))) - 2,
         "class names with two meanings": len(class_names()),
         "private attributes of models read elsewhere": len(private_reads()),
+        "private attributes of feature maps read elsewhere": len(private_map_reads()),
         "mentions of __dict__, __getattr__ and the like in models": magic(),
         "files past 400 lines": sum(text.count("\n") > 400 for _, text in sources()),
         "most lines of a model beside its docstring, but for ENDA": max(
@@ -190,7 +216,8 @@ def main() -> int:
     for name, cls in estimators().items():
         print(f"{len(own(cls)):5d} own ancestors, {own_lines(cls):3d} lines: {name}")
     if asked.places:
-        print(*[f"{name}: {', '.join(where)}" for name, where in class_names().items()], *private_reads(), sep="\n")
+        print(*[f"{name}: {', '.join(where)}" for name, where in class_names().items()], sep="\n")
+        print(*private_reads(), *private_map_reads(), sep="\n")
     past = [name for name, value in found.items() if value > BOUNDS[name]]
     for name in past if asked.check else ():
         print(f"past its bound: {name}", file=sys.stderr)

@@ -26,8 +26,8 @@ from ulmus.engine import Rows
 from ulmus.features.partition import random_partition
 from ulmus.features.preparation import Preparation
 from ulmus.models._effort import MANY_ROWS
-from ulmus.tuning.budget import Budget
 from ulmus.tuning.local import LocalSearch, Remainder
+from ulmus.tuning.view_budget import Budget
 from ulmus.tuning.views import View, ViewSearch
 
 SAMPLE, LEARNED, TESTED, LEAF_ROWS, FITTED = 2**16, 80_000, 10_000, 1_000, MANY_ROWS

@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in
     from ulmus.models.online import OSELMClassifier, OSELMRegressor
     from ulmus.models.online_ordinal import OSELMOrdinalClassifier
     from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
-    from ulmus.models.robust import RobustELMRegressor, RobustNKELMRegressor
+    from ulmus.models.robust_elm import RobustELMRegressor, RobustNKELMRegressor
     from ulmus.persistence import LoadError, load, save
     from ulmus.plots import (
         BeeswarmDisplay,
@@ -165,7 +165,7 @@ HOMES = {
         "KELMOrdinalClassifier",
         "NKELMOrdinalClassifier",
     ),
-    "ulmus.models.robust": (
+    "ulmus.models.robust_elm": (
         "RobustELMRegressor",
         "RobustNKELMRegressor",
     ),

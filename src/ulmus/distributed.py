@@ -22,11 +22,11 @@ from ulmus.streaming.errors import SourceError
 from ulmus.streaming.fitting import check_model, fit_stream, random_numbers, steps_of, survey_for
 from ulmus.streaming.journal import Journal
 from ulmus.streaming.leaves import CELL_ROWS
-from ulmus.streaming.preparation import Sample
 from ulmus.streaming.progress import Progress, Show
 from ulmus.streaming.shelves import divided, rows_of
 from ulmus.streaming.stream import AnyAccumulator
 from ulmus.streaming.survey import SAMPLE_ROWS
+from ulmus.streaming.transformer import Sample
 
 #: Results that are merged by one task.
 FAN_IN = 8

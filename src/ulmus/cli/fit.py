@@ -9,7 +9,7 @@ import numpy as np
 
 from ulmus._numbers import number
 from ulmus.cli.console import UsageError, check_outputs, say, show, warn, working
-from ulmus.cli.memory import too_large
+from ulmus.cli.free_memory import too_large
 from ulmus.cli.models import chosen_model, model_for, with_chosen
 from ulmus.cli.roles import CRITERIA, METRICS, Extras, Roles, divided
 from ulmus.cli.watch import unwatched, watched

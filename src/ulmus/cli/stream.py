@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 from ulmus import streaming
 from ulmus.cli.console import say, warn, working
 from ulmus.cli.fit import chosen, command_line, described, finished, rows_of, shown
-from ulmus.cli.memory import free
+from ulmus.cli.free_memory import free
 from ulmus.cli.models import chosen_model, model_for
 from ulmus.scores import Score, scores
 from ulmus.tables.read import join_batches, read_batches, read_table

@@ -5,7 +5,7 @@ What belongs where: :mod:`~ulmus.devices.accelerator` finds the device and watch
 :mod:`~ulmus.devices.statistics` sums them and :mod:`~ulmus.devices.direct` solves; :mod:`~ulmus.devices.iterative` is
 the operator of conjugate gradients, with its preconditioner in :mod:`~ulmus.devices.triangles` and its kernel products
 in :mod:`~ulmus.devices.triton_kernels`. Adaptive models grow their trees in :mod:`~ulmus.devices.partition` and solve
-leaves in batches (:mod:`~ulmus.devices.batches`, :mod:`~ulmus.devices.leaves`; for the log loss
+leaves in batches (:mod:`~ulmus.devices.leaf_batches`, :mod:`~ulmus.devices.leaves`; for the log loss
 :mod:`~ulmus.devices.log_leaves`, by :mod:`~ulmus.devices.inverses`), with kernel values from
 :mod:`~ulmus.devices.differences`; :mod:`~ulmus.devices.softmax` is their global log loss, and
 :mod:`~ulmus.devices.metric_leaves` are the leaves that teach a metric.

@@ -113,13 +113,12 @@ class Driver:
     def adopt(self, features: Any) -> Any:
         """A map whose landmark kernel will be factored on the device; :meth:`release` makes it a plain one again."""
         if isinstance(features, NystromMap):
-            features._decompose = self.decompose  # type: ignore[misc]
+            features.factor_by(self.decompose)
         return features
 
     @staticmethod
     def release(features: Any) -> Any:
-        features.__dict__.pop("_decompose", None)
-        return features
+        return features.factor_by(None) if isinstance(features, NystromMap) else features
 
     def scorer(
         self, rows: Rows, coding: Any, fit_intercept: bool, criterion: str, folds: np.ndarray | None, **more: Any

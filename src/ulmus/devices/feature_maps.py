@@ -72,7 +72,7 @@ def _cross_kernel(accelerator: Accelerator, cross: CrossKernel, dtype: Any) -> T
     Z = accelerator.tensor(cross.Z, dtype)
     finish = _FINISH[kernel.name]
     if kernel.embedding == "distance":
-        centre, scale = accelerator.tensor(cross._centre, dtype), cross._scale
+        centre, scale = accelerator.tensor(cross.centre, dtype), cross.scale
         V = (Z - centre) * scale
         right = torch.cat([2 * V, torch.ones_like(V[:, :1]), -(V * V).sum(1, keepdim=True)], dim=1).T.contiguous()
 
@@ -158,13 +158,13 @@ def _random_layer(accelerator: Accelerator, layer: RandomLayer, dtype: Any) -> T
     activation = ACTIVATIONS[layer.activation]
     activate = _ACTIVATE[activation.name]
     if activation.argument == "distance":
-        distance = map_on(accelerator, layer._distance, dtype)
+        distance = map_on(accelerator, layer.centre_distance_, dtype)
         factor = accelerator.tensor(layer.slope / layer.widths_, dtype)
 
         def nodes(X: Any) -> Any:
             return activate(torch, distance((X.to(dtype) - mean) * unit) * factor)
     else:
-        W, b = accelerator.tensor(layer.weights_, dtype), accelerator.tensor(layer._centred_biases, dtype)
+        W, b = accelerator.tensor(layer.weights_, dtype), accelerator.tensor(layer.centred_biases_, dtype)
 
         def nodes(X: Any) -> Any:
             return activate(torch, torch.addmm(b, X.to(dtype) - mean, W))

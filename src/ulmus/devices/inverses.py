@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.batches import ALIKE, FEW, Factors
+from ulmus.devices.leaf_batches import ALIKE, FEW, Factors
 
 
 class Inverses:

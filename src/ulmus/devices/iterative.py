@@ -44,18 +44,19 @@ class FusedKernel:
         assert cross.kernel is not None
         self.fused, self.kind = fused, cross.kernel.name
         self.scale = fused.SCALES[self.kind](cross.parameters.gamma)
-        self.torch, self.centre = accelerator.torch, accelerator.tensor(cross._centre)
-        U = self._embedded(accelerator.tensor(cross.Z))
+        self.torch, self.centre = accelerator.torch, accelerator.tensor(cross.centre)
+        U = self.embedded(accelerator.tensor(cross.Z))
         self.narrow, self.exact = fused.Side(U, left=False), fused.ExactSide(U, left=False)
         self.fits = self.narrow.largest < fused.MOST_NORM
 
-    def _embedded(self, X: Any) -> Any:
+    def embedded(self, X: Any) -> Any:
+        """Rows, centred and scaled."""
         if X.dtype == self.torch.float32:
             return (X - self.centre.float()) * self.scale
         return (X.double() - self.centre) * self.scale
 
     def side(self, X: Any, *, exact: bool) -> Any:
-        U = self._embedded(X.double() if exact else X)
+        U = self.embedded(X.double() if exact else X)
         return self.fused.ExactSide(U, left=True) if exact else self.fused.Side(U, left=True)
 
     def values(self, X: Any, bits: int = 0) -> Any:
@@ -152,7 +153,7 @@ class DeviceNormal:
         if not fused.fits:
             return None
         for _, X, _, _ in self.rows.blocks(FUSED_ROWS):
-            if float((fused._embedded(X) ** 2).sum(1).max()) >= fused.fused.MOST_NORM:
+            if float((fused.embedded(X) ** 2).sum(1).max()) >= fused.fused.MOST_NORM:
                 return None
         return fused
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.batches import Factors, leaf_batches, scaled_columns
 from ulmus.devices.differences import scale_of, values
+from ulmus.devices.leaf_batches import Factors, leaf_batches, scaled_columns
 from ulmus.features.partition import Partition
 from ulmus.solvers.local import JITTER, LocalKernels
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.batches import leaf_batches, scaled_columns
 from ulmus.devices.differences import scale_of
 from ulmus.devices.inverses import Inverses
+from ulmus.devices.leaf_batches import leaf_batches, scaled_columns
 from ulmus.devices.leaves import lower_factors
 from ulmus.devices.log_loss import curvature, losses, proportions
 from ulmus.devices.newton_directions import NewtonDirections, pair

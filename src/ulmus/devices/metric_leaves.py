@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.devices import batches
+from ulmus.devices import leaf_batches
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.batches import padded, scaled_columns
 from ulmus.devices.differences import scale_of, values
+from ulmus.devices.leaf_batches import padded, scaled_columns
 from ulmus.devices.leaves import factored
 from ulmus.devices.partition import DeviceLevel
 from ulmus.features.partition import Partition, grown
@@ -70,7 +70,7 @@ class DeviceLeaves:
     def _batches(self, copies: int) -> "Iterator[LeavesTogether]":
         """The leaves, as many at a time as memory has room for, with ``copies`` matrices of each."""
         most = max(len(rows) for rows, _ in self.tasks)
-        width = max(1, batches.BATCH_BYTES // (8 * copies * most**2))
+        width = max(1, leaf_batches.BATCH_BYTES // (8 * copies * most**2))
         for first in range(0, len(self.tasks), width):
             yield LeavesTogether(self.cut, self.tasks[first : first + width])
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ulmus.devices.accelerator import Accelerator
-from ulmus.devices.batches import BATCH_BYTES, padded, scaled_columns
 from ulmus.devices.differences import scale_of, values
+from ulmus.devices.leaf_batches import BATCH_BYTES, padded, scaled_columns
 from ulmus.devices.leaves import factored
 from ulmus.devices.log_leaves import log_minimum
 from ulmus.solvers.log_loss import targets

@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
-from ulmus.explain.columns import sources
 from ulmus.explain.explanation import Explanation
 from ulmus.explain.game import Game
+from ulmus.explain.origins import sources
 from ulmus.explain.values import explained
 from ulmus.features.frames import columns_of, frame_of, values_of
 

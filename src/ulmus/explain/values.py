@@ -9,7 +9,7 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.explain.explanation import Explanation
 from ulmus.explain.game import Game
 from ulmus.explain.interactions import interaction_values
-from ulmus.explain.sampling import sampled_interactions, sampled_values
+from ulmus.explain.permutations import sampled_interactions, sampled_values
 from ulmus.explain.shapley import shapley_values
 from ulmus.explain.tree_tables import tree_values
 

@@ -25,24 +25,21 @@ def coarse(features: Any, size: int) -> FeatureMap | None:
         kernel = features.function if features.kernel is None else features.kernel.name
         short = NystromMap(len(Z), kernel=kernel, gamma=parameters.gamma)
         short.set_params(degree=parameters.degree, coef0=parameters.coef0)
-        width = parameters.gamma
     else:
         if features.triangular and features.n_features_out <= size:
             return features
-        Z, parameters, width = features.landmarks_, features.cross_kernel_.parameters, features.gamma_
+        Z, parameters = features.landmarks_, features.cross_kernel_.parameters
         every = isinstance(features.landmarks, str) and features.landmarks == "all"
         Z = Z[_some(Z, size)] if every else Z[:size]
         short = clone(features).set_params(n_landmarks=len(Z), rank=None)
         if not isinstance(features.landmarks, str):
             short.set_params(landmarks="uniform")
-    short.gamma_, short.n_features_in_ = width, Z.shape[1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NumericalWarning)  # that some landmarks depend on others is no news here
         try:
-            short._factor(Z, parameters)
+            return short.fit_landmarks(Z, parameters)
         except ValueError:  # no row has a kernel value with itself
             return None
-    return short
 
 
 def _some(Z: np.ndarray, size: int) -> np.ndarray:

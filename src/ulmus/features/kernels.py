@@ -191,6 +191,11 @@ class CrossKernel:
         A name from :data:`KERNELS`, or ``k(X, Z)`` returning an array of shape ``(len(X), len(Z))``.
     Z : array of shape (n_features_out, n_features)
     parameters : KernelParameters
+
+    Attributes
+    ----------
+    centre, scale : ndarray, float
+        What rows are centred and scaled by before their distances are taken (of named kernels).
     """
 
     def __init__(self, kernel: KernelLike, Z: np.ndarray, parameters: KernelParameters) -> None:
@@ -207,8 +212,8 @@ class CrossKernel:
         self._right: dict[Any, np.ndarray] = {}
         if self.kernel is not None:
             Z = Z.astype(np.float64, copy=False)
-            self._scale = float(self.kernel.scale(parameters.gamma))
-            self._centre = Z.mean(axis=0) if self.kernel.embedding == "distance" else np.zeros(Z.shape[1])
+            self.scale = float(self.kernel.scale(parameters.gamma))
+            self.centre = Z.mean(axis=0) if self.kernel.embedding == "distance" else np.zeros(Z.shape[1])
             right = np.ascontiguousarray(self._embed(Z, np.float64, left=False))
             if not np.isfinite(right).all():
                 raise ValueError(overflow(Z))
@@ -217,6 +222,11 @@ class CrossKernel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CrossKernel, self._arguments
+
+    @property
+    def embedded_rows(self) -> np.ndarray:
+        """``b(Z)``, the right side of the product that a named kernel is a function of, in float64."""
+        return self._right[np.dtype(np.float64)]
 
     def _embed(self, X: Any, dtype: Any, *, left: bool) -> np.ndarray:
         """``a(X)`` for the left side of the product, ``b(X)`` for the right."""
@@ -244,8 +254,8 @@ class CrossKernel:
                 out[:, -2], out[:, -1] = 1.0 / t[:, 0], 0.0
                 out *= np.sqrt(2.0 / (3.0 / t[:, 0] ** 2 + 2.0 * squared_norms(u)))[:, None]
                 return out
-            np.subtract(U, self._centre, out=u, casting="same_kind")
-            u *= self._scale
+            np.subtract(U, self.centre, out=u, casting="same_kind")
+            u *= self.scale
             norms = squared_norms(u)
             if left:
                 out[:, -2], out[:, -1] = -norms, 1.0

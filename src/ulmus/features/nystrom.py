@@ -183,17 +183,45 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         rng = check_random_state(self.random_state)
         gamma = self.gamma if self.gamma != "auto" else heuristic_gamma(self.kernel, X, sample_weight, rng)
-        self.gamma_ = float(gamma)
-        parameters = KernelParameters(self.gamma_, self.degree, self.coef0)
+        parameters = KernelParameters(float(gamma), self.degree, self.coef0)
         draw = Draw(X, self.n_landmarks, rng, sample_weight, y, self.kernel, parameters, self.n_jobs)
-        self._factor(choose_landmarks(self.landmarks, draw), parameters)
-        return self
+        return self.fit_landmarks(choose_landmarks(self.landmarks, draw), parameters)
 
-    #: Another way to factor ``K_zz`` (on another device), set for the time of a fit.
+    #: Another way to factor ``K_zz``.
     _decompose: ClassVar[Any] = None
 
-    def _factor(self, Z: np.ndarray, parameters: KernelParameters) -> None:
-        """``K_zz = R Rᵀ`` (or its leading eigenpairs), and the cross-kernel to the landmarks that remain."""
+    def factor_by(self, decompose: Callable[..., Any] | None) -> Self:
+        """Factor the landmark kernel by another function (on another device), or by the usual one again.
+
+        Parameters
+        ----------
+        decompose : callable or None
+            Takes kernel, landmarks and parameters, and gives the kernel matrix (or None), its nested factor and its
+            condition number; None is the usual one.
+
+        Returns
+        -------
+        self
+        """
+        if decompose is None:
+            self.__dict__.pop("_decompose", None)
+        else:
+            self._decompose = decompose  # type: ignore[misc]
+        return self
+
+    def fit_landmarks(self, Z: np.ndarray, parameters: KernelParameters) -> Self:
+        """Factor the kernel matrix of given landmarks: what :meth:`fit` does with those that it has chosen.
+
+        Parameters
+        ----------
+        Z : array of shape (n_landmarks, n_features)
+        parameters : KernelParameters
+
+        Returns
+        -------
+        self
+        """
+        self.gamma_, self.n_features_in_ = parameters.gamma, Z.shape[1]
         K, nested, condition = (self._decompose or decompose)(self.kernel, Z, parameters)
         if not len(nested.order):
             raise ValueError(
@@ -216,6 +244,7 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             K = gram_matrix(self.kernel, Z, parameters) if K is None else K
             whitening = eigen_whitening(K, self.rank)
         self._set_factor(Z, whitening, parameters)
+        return self
 
     @property
     def triangular(self) -> bool:
@@ -293,11 +322,9 @@ class NystromMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if size == self.n_features_out:
             return self
         short = clone(self).set_params(n_landmarks=size)
-        short.gamma_, short.n_features_in_ = self.gamma_, self.n_features_in_
         if hasattr(self, "feature_names_in_"):
             short.feature_names_in_ = self.feature_names_in_
-        short._factor(self.landmarks_[:size], self.cross_kernel_.parameters)
-        return short
+        return short.fit_landmarks(self.landmarks_[:size], self.cross_kernel_.parameters)
 
     def grown(self, X: Any, novelty: float, max_landmarks: int) -> "NystromMap":
         r"""This map with rows of ``X`` as further landmarks, as long as they are new to it.

@@ -24,9 +24,9 @@ from scipy.special import ndtri
 
 from ulmus import engine
 from ulmus.features.category import Category
-from ulmus.features.curves import interpolated
 from ulmus.features.cuts import Cuts
 from ulmus.features.metric import seen_columns, through
+from ulmus.features.piecewise_linear import interpolated
 
 #: Points of a quantile curve, at most.
 KNOTS = 1000

@@ -122,6 +122,8 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     biases_ : ndarray of shape (n_hidden,)
     centres_, widths_ : ndarray
         Centres (in standardised units) and widths of radial nodes.
+    mean_, unit_ : ndarray of shape (n_features,)
+        Standardised rows are ``(x - mean_) * unit_``.
 
     See Also
     --------
@@ -228,6 +230,16 @@ class RandomLayer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _standardise(self, X: Any, dtype: Any) -> np.ndarray:
         return ((dense(X, np.float64) - self.mean_) * self.unit_).astype(dtype, copy=False)
+
+    @property
+    def centred_biases_(self) -> np.ndarray:
+        """Biases of affine nodes for centred rows: pre-activations are ``(x − mean_) · weights_`` plus these."""
+        return self._centred_biases
+
+    @property
+    def centre_distance_(self) -> CrossKernel:
+        """The map from standardised rows to their distances from the centres of radial nodes."""
+        return self._distance
 
     @property
     def n_features_out(self) -> int:

@@ -1,7 +1,7 @@
 """A table of columns of every kind as numbers: the one preparation of frames in Python and of files."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any, Self
 
@@ -171,7 +171,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
         if not readers:
             raise ValueError(f"no column is left of {len(columns)} (n_samples={n_rows}): {self.left_out_}")
-        self._lay_out(list(columns))
+        self.inputs_, self.categorical_ = layout(readers, list(columns))
         self.preparation_ = None
         if self.prepared:
             M = self._numbers(columns)
@@ -186,17 +186,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     inputs_: np.ndarray
     categorical_: np.ndarray
-
-    def _lay_out(self, names: list[str]) -> None:
-        """Main numbers in the order of the columns, then what stands beside them."""
-        main = [reader for reader in self.readers_ if reader.has_main]
-        sources = [names.index(reader.name) for reader in main]
-        codes = [reader.is_code for reader in main]
-        for reader in self.readers_:
-            more = len(reader.extra_names())
-            sources += [names.index(reader.name)] * more
-            codes += [reader.kind.name == "tags"] * more
-        self.inputs_, self.categorical_ = np.array(sources, dtype=np.intp), np.array(codes, bool)
 
     def transform(self, X: Any) -> np.ndarray:
         """Rows as numbers.
@@ -295,6 +284,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
+
+
+def layout(readers: Sequence[Reader], names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Of every number the place of its column, and whether it is a category.
+
+    Main numbers come first, in the order of the columns, then what stands beside them.
+    """
+    main = [reader for reader in readers if reader.has_main]
+    sources = [names.index(reader.name) for reader in main]
+    codes = [reader.is_code for reader in main]
+    for reader in readers:
+        more = len(reader.extra_names())
+        sources += [names.index(reader.name)] * more
+        codes += [reader.kind.name == "tags"] * more
+    return np.array(sources, dtype=np.intp), np.array(codes, bool)
 
 
 def _reason(kind: Kind, column: Column) -> str:

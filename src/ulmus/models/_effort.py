@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from ulmus.tuning.budget import Budget
+from ulmus.tuning.view_budget import Budget
 
 #: Up to this many rows, leaves are wide: the cost of all is that of the rows times the square of a leaf. Of more, a fit
 #: costs so much that the search for its view may be that of labels.

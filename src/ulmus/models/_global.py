@@ -21,6 +21,13 @@ MANY_ROWS = 2_500
 KEPT, TRIED = replace(DOUBLE, correct=1e-4, tolerance=1e-6), replace(DOUBLE, correct=DOUBLE.give_up)
 
 
+def landmarks_in(view: View, rows: Rows, size: int, seed: int, backend: Any) -> NystromMap:
+    """The fitted map of this many landmarks among rows as the view shows them."""
+    with quietly():
+        fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=backend.n_jobs)
+        return backend.release(backend.adopt(fitted).fit(rows.X, sample_weight=rows.weight))
+
+
 @dataclass(frozen=True)
 class GlobalModel:
     """A fitted model, with what it was made of; ``features`` transform the rows as they were ``seen``."""
@@ -49,9 +56,7 @@ class GlobalModel:
         backend: Any,
     ) -> "GlobalModel":
         """Fit one with this many landmarks; ``scored`` are rows, and their weights, that choose C."""
-        with quietly():
-            fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=backend.n_jobs)
-            backend.release(backend.adopt(fitted).fit(rows.X, sample_weight=rows.weight))
+        fitted = landmarks_in(view, rows, size, seed, backend)
         features, seen = backend.kept(fitted, rows)
         sums = Summary.of(partial(backend.statistics, features), seen, seen.fold)
         form, whitening = backend.scored_form(features)

@@ -8,9 +8,10 @@ import numpy as np
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import row_keys
+from ulmus.models._global import landmarks_in
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 from ulmus.tuning.log_held import STEP, padded, path_of, tolerance_of
-from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path, weights_of
+from ulmus.tuning.log_path import HeldTrial, best_trial, held_path, weights_of
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.views import View
 
@@ -51,9 +52,8 @@ class LogGlobal:
         smaller: "LogGlobal | None" = None,
     ) -> "LogGlobal":
         """The path of one with this many landmarks, or trials of C from where that of a ``smaller`` model ended."""
+        fitted = landmarks_in(view, rows, size, seed, backend)
         with quietly():
-            fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=backend.n_jobs)
-            backend.release(backend.adopt(fitted).fit(rows.X, sample_weight=rows.weight))
             problem = backend.log_problem(fitted, rows, max_bytes)
             if smaller is not None:
                 C, begun = (

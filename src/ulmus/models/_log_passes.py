@@ -20,7 +20,7 @@ from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.softmax import FeatureObjective, warn_unfinished
 from ulmus.tuning.local import LOG, LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.log_held import log_held_sets, posed
-from ulmus.tuning.log_loss import weights_of
+from ulmus.tuning.log_path import weights_of
 from ulmus.tuning.metric import quietly
 
 #: Passes over all rows, at most, of one fit.

@@ -18,7 +18,7 @@ from ulmus.solvers.softmax import LogSolution
 from ulmus.tuning.local import LOG, LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.log_choice import unkept
 from ulmus.tuning.log_held import log_held_sets
-from ulmus.tuning.log_loss import FLOORED, NOISE
+from ulmus.tuning.log_path import FLOORED, NOISE
 from ulmus.tuning.metric import quietly
 
 #: Where all rows and landmarks lower the loss by this share, beside few of both, more landmarks are tried.

@@ -30,7 +30,7 @@ from ulmus.solvers.robust import (
     gross,
     tempered,
 )
-from ulmus.tuning.robust import CRITERIA, PILOT_C, TEMPER, TOO_FAR, PenaltySearch, Pilot, pilot_sample
+from ulmus.tuning.robust_choice import CRITERIA, PILOT_C, TEMPER, TOO_FAR, PenaltySearch, Pilot, pilot_sample
 
 #: Features of the rough fit that tempers targets.
 PILOT_SIZE = 200

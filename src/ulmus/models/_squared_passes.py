@@ -11,7 +11,7 @@ from ulmus.calibration import HeldOut, leave_one_out_sample
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_pairs
-from ulmus.models._global import GlobalModel
+from ulmus.models._global import GlobalModel, landmarks_in
 from ulmus.models._local_stage import held_sets, score_local
 from ulmus.models._squared_stage import SCORED
 from ulmus.models._stages import Stages, Work, landmarks_of
@@ -37,10 +37,8 @@ class SquaredPasses:
         self.chosen = {"scored": scored, "map": self._map(landmarks_of(self.work.rows, landmarks))}
 
     def _map(self, size: int) -> NystromMap:
-        seed, view, rows = int(self.work.rng.randint(2**31 - 1)), self.work.view, self.work.rows
-        with quietly():
-            fitted = NystromMap(size, kernel=view.kernel, gamma=view.gamma, random_state=seed, n_jobs=self.work.n_jobs)
-            return fitted.fit(rows.X, sample_weight=rows.weight)
+        work, seed = self.work, int(self.work.rng.randint(2**31 - 1))
+        return landmarks_in(work.view, work.rows, size, seed, work.backend)
 
     @property
     def landmark_map(self) -> NystromMap:

@@ -21,7 +21,7 @@ from ulmus.solvers.softmax import LogProblem, LogSolution
 from ulmus.tuning import Trial, Tuning
 from ulmus.tuning.log_choice import PenaltyChoice, choose_C, choose_width, fit_closely, unkept
 from ulmus.tuning.log_held import log_held_sets
-from ulmus.tuning.log_loss import FLOORED, HeldTrial, held_path
+from ulmus.tuning.log_path import FLOORED, HeldTrial, held_path
 
 #: Where C alone is left to the data, it is sought near this one.
 NEAR_C = 16.0

@@ -7,7 +7,7 @@ import numpy as np
 
 from ulmus.features.columns import UNKNOWN, Reader
 from ulmus.features.dates import DateParts
-from ulmus.features.table_encoder import TableEncoder
+from ulmus.features.table_encoder import TableEncoder, layout
 from ulmus.features.written import Kind
 from ulmus.models.adaptive_fit import AdaptiveFit, TableColumns
 
@@ -71,5 +71,5 @@ def _encoder_of_before(state: dict[str, Any]) -> TableEncoder:
     encoder.kinds_ = {reader.name: reader.kind.name for reader in readers}
     encoder.n_features_in_, encoder.feature_names_in_ = len(names), np.asarray(names, dtype=object)
     encoder.names_ = tuple(names)
-    encoder._lay_out(names)
+    encoder.inputs_, encoder.categorical_ = layout(readers, names)
     return encoder

@@ -22,8 +22,7 @@ from ulmus.features.recipes import NystromFeatures, RandomFeatures
 from ulmus.models.choice import Choice, Training, choose, choose_from_sums, prepared
 from ulmus.models.fitted import Learned, NystromFit, Outcome, RandomFit
 from ulmus.models.reading import seen_through
-from ulmus.solvers.certificate import Certificate
-from ulmus.solvers.nystrom_ridge import summed_form, summing_problem
+from ulmus.solvers.nystrom_ridge import Certificate, summed_form, summing_problem
 from ulmus.solvers.ridge import Gradient, Problem, Solution
 from ulmus.statistics import Extent, Summary
 

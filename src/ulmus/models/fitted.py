@@ -17,8 +17,8 @@ from ulmus.backend import predicting
 from ulmus.calibration import HeldOut, MapLeaning, variance_terms
 from ulmus.engine import Rows, apply, single_suffices, transform_rows
 from ulmus.features.kernels import CrossKernel
-from ulmus.solvers.certificate import Certificate
 from ulmus.solvers.kernel_ridge import KernelVariance
+from ulmus.solvers.nystrom_ridge import Certificate
 from ulmus.statistics import Extent
 from ulmus.tuning import Tuning
 

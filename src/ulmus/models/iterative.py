@@ -107,9 +107,7 @@ def _companion(
     n_jobs: int | None,
 ) -> tuple[NystromMap, Solution]:
     """The map of the first landmarks and the model on it: small enough to keep, and on the safe side."""
-    companion.n_features_in_ = cross.Z.shape[1]
-    companion.gamma_ = cross.parameters.gamma
-    companion._factor(cross.Z[:COMPANION], cross.parameters)
+    companion.fit_landmarks(cross.Z[:COMPANION], cross.parameters)
     sample = distinct_sample(rows, COMPANION_ROWS, rng)[1] if len(rows) > COMPANION_ROWS else rows
     stats = nystrom_statistics(companion, sample, n_jobs=n_jobs).scaled(rows.total_weight / sample.total_weight)
     return companion, NormalEquations(stats, C, fit_intercept).solution()

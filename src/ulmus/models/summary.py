@@ -15,7 +15,7 @@ from ulmus._numbers import number
 from ulmus.labels import SeveralLabels
 from ulmus.measures import CLASSIFICATION, LABELS, ORDINAL, REGRESSION, TWO_CLASSES, Answers, Score, scored
 from ulmus.tuning import Tuning
-from ulmus.tuning.decisions import Decision, of_search, of_views
+from ulmus.tuning.comparisons import Decision, of_search, of_views
 
 #: Attributes that hold a choice.
 NAMES = ("n_landmarks_", "n_hidden_", "gamma_", "slope_", "C_", "n_components_", "n_neighbors_")

@@ -18,14 +18,14 @@ def _largest(g: Graph, U: str, floor: float) -> str:
 
 def _inner(g: Graph, X: str, k: CrossKernel) -> str:
     assert k.kernel is not None
-    right = _right(k).T * (k.parameters.gamma if "gamma" in k.kernel.uses else 1.0)
+    right = k.embedded_rows.T * (k.parameters.gamma if "gamma" in k.kernel.uses else 1.0)
     return g.MatMul(X, right) if len(right) > 1 else g.Mul(X, right)
 
 
 def _angle(g: Graph, X: str, k: CrossKernel) -> str:
     tiny = float(np.finfo(g.dtype).tiny)
     U = g.Div(X, _largest(g, X, tiny))
-    return g.MatMul(g.Div(U, g.Sqrt(g.Max(g.squared_norms(U), tiny))), _right(k).T)
+    return g.MatMul(g.Div(U, g.Sqrt(g.Max(g.squared_norms(U), tiny))), k.embedded_rows.T)
 
 
 def _arc(g: Graph, X: str, k: CrossKernel) -> str:
@@ -34,20 +34,20 @@ def _arc(g: Graph, X: str, k: CrossKernel) -> str:
     t = _largest(g, u, 1.0)
     v = g.Div(u, t)
     factor = g.Sqrt(g.Div(2.0, g.Add(g.Div(3.0, g.Mul(t, t)), g.Mul(g.squared_norms(v), 2.0))))
-    return g.MatMul(g.Mul(g.join(v, g.Div(1.0, t)), factor), _right(k)[:, :-1].T)
+    return g.MatMul(g.Mul(g.join(v, g.Div(1.0, t)), factor), k.embedded_rows[:, :-1].T)
 
 
 def _distance(g: Graph, X: str, k: CrossKernel) -> str:
     """``−‖u − v‖²``: from one product, or from differences for kernels that take its root."""
     assert k.kernel is not None
-    V, s, right = g.Sub(X, k._centre), k._scale, _right(k)
+    V, s, right = g.Sub(X, k.centre), k.scale, k.embedded_rows
     if k.kernel.exact_distance:
         return g.Neg(g.distances(g.Mul(V, s), right[:, :-2] / 2, squared=True))
     return g.Sub(g.Add(g.MatMul(V, s * right[:, :-2].T), right[:, -1]), g.Mul(g.squared_norms(V), s**2))
 
 
 def _cityblock(g: Graph, X: str, k: CrossKernel) -> str:
-    return g.distances(g.Mul(X, k.parameters.gamma), _right(k), squared=False)
+    return g.distances(g.Mul(X, k.parameters.gamma), k.embedded_rows, squared=False)
 
 
 #: Embedding of a kernel → the product that its ``finish`` is given.
@@ -58,10 +58,6 @@ PRODUCTS: dict[str, Callable[[Graph, str, CrossKernel], str]] = {
     "distance": _distance,
     "cityblock": _cityblock,
 }
-
-
-def _right(k: CrossKernel) -> np.ndarray:
-    return k._right[np.dtype(np.float64)]
 
 
 def cross_kernel(g: Graph, X: str, k: CrossKernel) -> str:
@@ -86,9 +82,9 @@ def random_layer(g: Graph, X: str, layer: RandomLayer) -> str:
     activation = ACTIVATIONS[layer.activation]
     standard = g.Mul(g.Sub(X, layer.mean_), layer.unit_)
     if activation.argument == "distance":
-        argument = g.Mul(cross_kernel(g, standard, layer._distance), layer.slope / layer.widths_)
+        argument = g.Mul(cross_kernel(g, standard, layer.centre_distance_), layer.slope / layer.widths_)
     else:
-        argument = g.Add(g.MatMul(g.Sub(X, layer.mean_), layer.weights_), layer._centred_biases)
+        argument = g.Add(g.MatMul(g.Sub(X, layer.mean_), layer.weights_), layer.centred_biases_)
     nodes = activation.onnx(g, argument)
     return g.join(standard, nodes) if layer.direct_links else str(nodes)
 

@@ -45,9 +45,7 @@ _OURS = {
     "models.online": "OSELMClassifier OSELMRegressor",
     "models.online_ordinal": "OSELMOrdinalClassifier",
     "models.ordinal": "ELMOrdinalClassifier KELMOrdinalClassifier NKELMOrdinalClassifier",
-    "models.robust": "RobustELMRegressor RobustNKELMRegressor",
     "solvers.boosted": "BoostedTrees",
-    "solvers.certificate": "Certificate",
     "solvers.covariance": "Covariance",
     "solvers.local": "LocalKernels",
     "solvers.newton": "NewtonPath",
@@ -55,8 +53,6 @@ _OURS = {
     "solvers.ridge": "Leverage",
     "solvers.square_root": "SquareRoot",
     "statistics": "Extent Statistics Summary TriangularStatistics",
-    "tables.dates": "DateParts",
-    "tuning.robust": "RobustTuning",
     "tuning.search": "Tuning",
     "tuning.views": "View",
 }
@@ -65,7 +61,12 @@ _MOVED = {
     "ulmus.features.preparation.Category": ("ulmus.features.category", "Category"),
     "ulmus.models._memory.Memory": ("ulmus.online.memory", "Memory"),
     "ulmus.models._stream.Stream": ("ulmus.online.learner", "Learner"),
+    "ulmus.models.robust.RobustELMRegressor": ("ulmus.models.robust_elm", "RobustELMRegressor"),
+    "ulmus.models.robust.RobustNKELMRegressor": ("ulmus.models.robust_elm", "RobustNKELMRegressor"),
+    "ulmus.solvers.certificate.Certificate": ("ulmus.solvers.nystrom_ridge", "Certificate"),
+    "ulmus.tables.dates.DateParts": ("ulmus.features.dates", "DateParts"),
     "ulmus.tuning.judge.Trial": ("ulmus.tuning.surface", "Trial"),
+    "ulmus.tuning.robust.RobustTuning": ("ulmus.tuning.robust_choice", "RobustTuning"),
 }
 #: Of scikit-learn: transformers whose fitted state is arrays, numbers and strings, what holds them together, and
 #: splitters, which may be the value of ``cv``. None of them carries a function: a FunctionTransformer is what

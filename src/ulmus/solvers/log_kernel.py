@@ -23,7 +23,15 @@ from ulmus.solvers.descent import Minimum, minimise
 from ulmus.solvers.log_few import FewRows
 from ulmus.solvers.log_joint import MOST_ROWS, SINGLE, JointInverse, Space, class_leverages, joint_flops
 from ulmus.solvers.log_leave_out import leave_out_each, leave_out_scores
-from ulmus.solvers.log_loss import curvature, curved, log_odds, losses, proportions, second_derivative, targets
+from ulmus.solvers.log_loss import (
+    WeightedLogLoss,
+    curvature,
+    curved,
+    log_odds,
+    proportions,
+    second_derivative,
+    targets,
+)
 from ulmus.solvers.log_metric import DENSE, DenseMetric, factored
 from ulmus.solvers.softmax import LogSolution, warn_unfinished
 
@@ -64,7 +72,7 @@ class DualLogSolution:
         return replace(self, alpha=alpha)
 
 
-class KernelObjective:
+class KernelObjective(WeightedLogLoss):
     """The objective in the space of a kernel; vectors are ``[α; b; Kα]``, gradients ``[z; Σz]``.
 
     The factor is made over the upper triangle and the diagonal of ``K`` (C-ordered); the lower one stays, so that it
@@ -107,15 +115,6 @@ class KernelObjective:
 
     def scores(self, v: np.ndarray) -> np.ndarray:
         return self.offset + self.image(v)
-
-    def loss(self, F: np.ndarray) -> float:
-        return float(self.w @ losses(self.Y, F))
-
-    def pull(self, F: np.ndarray) -> np.ndarray:
-        return (proportions(F) - self.Y) * self.w[:, None]
-
-    def slope(self, F: np.ndarray, shift: np.ndarray) -> float:
-        return float(np.vdot(self.pull(F), shift))
 
     def _covector(self, E: np.ndarray, alpha: np.ndarray) -> np.ndarray:
         return np.vstack([E + self.ridge * alpha, E.sum(axis=0)])

@@ -88,6 +88,25 @@ def log_odds(y: np.ndarray) -> np.ndarray:
     return f - f.mean(axis=-1, keepdims=True)
 
 
+class WeightedLogLoss:
+    """``Σ w ℓ(F)`` of rows with shares ``Y`` and weights ``w``, and its derivative by the scores."""
+
+    Y: np.ndarray
+    w: np.ndarray
+
+    def loss(self, F: np.ndarray) -> float:
+        """The sum at these scores."""
+        return float(self.w @ losses(self.Y, F))
+
+    def pull(self, F: np.ndarray) -> np.ndarray:
+        """``w (p − y)`` of every row."""
+        return (proportions(F) - self.Y) * self.w[:, None]
+
+    def slope(self, F: np.ndarray, shift: np.ndarray) -> float:
+        """Derivative of the sum where scores are shifted like this."""
+        return float(np.vdot(self.pull(F), shift))
+
+
 def frequencies(n_classes: int, indices: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, float]:
     """Frequencies of the classes, and the least share of them in probabilities.
 

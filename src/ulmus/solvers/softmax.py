@@ -22,7 +22,7 @@ from ulmus._blas import solve_lower, solve_lower_transposed
 from ulmus.engine import FeatureMap, Precomputed, Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.solvers.descent import minimise
-from ulmus.solvers.log_loss import curvature, curved, log_odds, losses, proportions, targets
+from ulmus.solvers.log_loss import WeightedLogLoss, curvature, curved, log_odds, proportions, targets
 from ulmus.solvers.log_metric import DENSE, ClassMetric, DenseMetric, KroneckerMetric, class_curvature
 from ulmus.solvers.nystrom_ridge import passed_form
 from ulmus.solvers.ridge import FEW_ROWS
@@ -135,7 +135,7 @@ class LogSolution:
     gram: np.ndarray | None
 
 
-class FeatureObjective:
+class FeatureObjective(WeightedLogLoss):
     """The objective on features; vectors are ``[β; b]``, one column per score."""
 
     def __init__(self, problem: LogProblem, gram: np.ndarray | None = None) -> None:
@@ -244,16 +244,7 @@ class FeatureObjective:
 
         return self._sum(work, self.problem.rows, d) + self.penalty[:, None] * d, image
 
-    # sums over the scores
-
-    def loss(self, F: np.ndarray) -> float:
-        return float(self.w @ losses(self.Y, F))
-
-    def pull(self, F: np.ndarray) -> np.ndarray:
-        return (proportions(F) - self.Y) * self.w[:, None]
-
-    def slope(self, F: np.ndarray, shift: np.ndarray) -> float:
-        return float(np.vdot(self.pull(F), shift))
+    # products of scores and of weights
 
     def fetched(self, F: np.ndarray) -> np.ndarray:
         """Scores as an array."""

@@ -29,13 +29,13 @@ from ulmus.streaming.errors import CheckpointError, SourceError
 from ulmus.streaming.journal import PREPROCESS, Journal, Saved
 from ulmus.streaming.leaves import LeavesOnDisk
 from ulmus.streaming.log_loss import fit_log
-from ulmus.streaming.preparation import fit_transformer
 from ulmus.streaming.progress import Show
-from ulmus.streaming.robust import fit_robust_stream
+from ulmus.streaming.robust_passes import fit_robust_stream
 from ulmus.streaming.sources import Names, open_source
 from ulmus.streaming.stream import Stream
 from ulmus.streaming.sums import AgainOverRows, Encoder, Folds, SummaryAccumulator
 from ulmus.streaming.survey import SAMPLE_ROWS, Survey
+from ulmus.streaming.transformer import fit_transformer
 
 #: Parameters that do not change what is fitted.
 _INDIFFERENT = ("n_jobs", "verbose")

@@ -22,7 +22,7 @@ from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.features.partition import Partition
 from ulmus.solvers.local import LARGE, precision_of, solve_leaf, symmetric
 from ulmus.solvers.log_kernel import fit_kernel_softmax
-from ulmus.tuning.log_loss import criterion_of
+from ulmus.tuning.log_path import criterion_of
 from ulmus.tuning.surface import climb
 
 #: Penalties, from weak to strong.
@@ -223,12 +223,16 @@ class _Leaves:
         if len(ridges) > 1 and self.tried[width, ridge][0] >= self.without:
             return width, ridge  # even a strong penalty turns nothing to the better
         found = {width: self._climb_ridge(width, ridge)}
-        for step in (1, -1):  # what is better to one side is not sought on the other
-            while (near := width + step) in range(len(self.stage.widths)) and near not in found:
-                found[near] = self._climb_ridge(near, found[width])
-                if self.tried[near, found[near]][0] >= (1 - CLEAR) * self.tried[width, found[width]][0]:
-                    break
-                width = near
+
+        def better(here: int) -> int:
+            for near in (here + 1, here - 1):  # what is better to one side is not sought on the other
+                if near in range(len(self.stage.widths)) and near not in found:
+                    found[near] = self._climb_ridge(near, found[here])
+                    if self.tried[near, found[near]][0] < (1 - CLEAR) * self.tried[here, found[here]][0]:
+                        return near
+            return here
+
+        width = climb(better, width)
         return width, found[width]
 
     def _climb_ridge(self, width: int, here: int) -> int:

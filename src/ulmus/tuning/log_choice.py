@@ -24,7 +24,7 @@ from ulmus.solvers.log_loss import log_odds, targets
 from ulmus.solvers.nystrom_ridge import passed_form, summed_form
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 from ulmus.tuning.log_held import BEHIND, around, log_held_sets, path_of
-from ulmus.tuning.log_loss import (
+from ulmus.tuning.log_path import (
     CARE,
     MANY_CLASSES,
     Care,

@@ -15,7 +15,7 @@ from ulmus.features.sampling import EQUAL, are_observations, distinct_keys
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.softmax import LogProblem, LogSolution
 from ulmus.tuning.folds import held_count
-from ulmus.tuning.log_loss import HeldTrial, best_trial, held_path
+from ulmus.tuning.log_path import HeldTrial, best_trial, held_path
 
 #: Steps of the path of C, and its ends. It begins two steps below the C with which squares were best in this view.
 STEP, ENDS, BEHIND = 4.0, (2.0**-14, 2.0**28), 2

@@ -26,7 +26,7 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
 from ulmus.solvers.exact_path import ExactPath
 from ulmus.statistics import Statistics, Summary
-from ulmus.tuning.decisions import TRIAL_HEADER, trial_rows
+from ulmus.tuning.comparisons import TRIAL_HEADER, trial_rows
 from ulmus.tuning.scorer import GCV, VERY_MANY, Scorer
 from ulmus.tuning.surface import C_LIMITS, FLAT, Trial, climb
 

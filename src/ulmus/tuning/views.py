@@ -33,13 +33,13 @@ from ulmus.features.metric import through
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import fewer, shuffled_sample
-from ulmus.tuning.budget import Budget
 from ulmus.tuning.leaf_metric import SAMPLE_ROWS, CutRows, searched
 from ulmus.tuning.log_held import log_held_sets, path_near, posed
 from ulmus.tuning.metric import LOG2_C, Climb, MetricSearch, Rounds, Scored, quietly
 from ulmus.tuning.neighbours import told_by_neighbours
 from ulmus.tuning.parts import apart, later_rows, parts_of
 from ulmus.tuning.scorer import Trial
+from ulmus.tuning.view_budget import Budget
 
 #: The kernels that are tried; preparations are compared by the first.
 KERNELS = ("laplacian_l1", "matern32")

@@ -36,8 +36,6 @@ def sources(transformer: Any, n_inputs: int) -> np.ndarray | None:
         return np.asarray(transformer.inputs_)
     if isinstance(transformer, DateParts):
         return np.repeat(np.arange(n_inputs), [1 + 2 * len(periods) for periods in transformer.periods_])
-    if isinstance(transformer, TableEncoder):
-        return transformer.inputs_
     if isinstance(transformer, OneToOneFeatureMixin):
         return np.arange(n_inputs)
     return None
