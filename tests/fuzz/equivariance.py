@@ -183,7 +183,7 @@ def _through(case: Case, rng: np.random.Generator, copy: Callable[[Any], Any]) -
 # Rows in other clothes
 
 
-def _draws_through_a_metric(case: Case) -> bool:
+def _drawn_by_metric(case: Case) -> bool:
     """Landmarks are drawn by the digits of rows; of float32 rows, the metric shows seven of the sixteen digits."""
     return case.name.startswith("NKELM") and case.settings.get("metric") is not None
 
@@ -269,7 +269,8 @@ RELATIONS = (
     Relation("cloned", lambda c: True, _cloned, 0.0, "a clone has the same parameters"),
     Relation("pickled", lambda c: True, _pickled, 0.0, "the same arrays"),
     Relation("saved", lambda c: True, _saved, 0.0, "the same arrays"),
-    Relation("float32", lambda c: not _draws_through_a_metric(c), _narrow, 1e-2, "what float32 loses under parameters that are chosen again"),
+    Relation("float32", lambda c: not _drawn_by_metric(c), _narrow, 1e-2,
+             "what float32 loses under parameters that are chosen again"),
     Relation("CSR", _takes_sparse, _stored, 1e-6, "sums without zeros"),
     Relation("pandas or polars", lambda c: True, _framed, 1e-6,
              "columns lie one after the other, and BLAS sums in another order"),
