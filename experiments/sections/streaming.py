@@ -13,10 +13,15 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from experiments.runner.protocol import markdown
 from experiments.runner.report import Options, Section, in_a_process
 from experiments.sections.streaming_job import LANDMARKS, WIDTH, generate, model
+from ulmus import AdaptiveRegressor
+
+#: Partitions on a cluster.
+PARTS = 32
 
 
 def measured(job: str, folder: Path, n: int, *extra: object) -> dict[str, Any]:
@@ -72,38 +77,57 @@ def parquet(section: Section, options: Options) -> None:
 
 
 def dask_scaling(section: Section, options: Options) -> None:
-    import dask.array as da
-    from distributed import Client, LocalCluster
-
-    from ulmus import distributed
-
-    n = options.rows(2 * 10**6)
-    chunk = max(1, n // 32)
+    """NKELM and adaptive models by one worker and by two."""
     fits = ("first", "second")
-    seconds: dict[tuple[int, str], list[float]] = {(workers, fit): [] for workers in (1, 2) for fit in fits}
-    weights = {}
-    for _ in range(max(1, options.repeats)):
-        for workers in (1, 2):
-            with (
-                LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
-                Client(cluster) as client,
-            ):
-                X = da.random.default_rng(0).standard_normal((n, WIDTH), chunks=(chunk, WIDTH))
-                X = X.persist()
-                y = da.sin(X[:, 0]).persist()
-                da.compute(X.sum(), y.sum())
-                for fit in fits:
-                    start = perf_counter()
-                    weights[workers] = distributed.fit(model(), X, y, client=client).beta_
-                    seconds[workers, fit].append(perf_counter() - start)
+    n, columns = options.rows(2 * 10**6), WIDTH
+    seconds, weights = _by_workers(model(), n, columns, fits, options.repeats)
     rows = [(w, fit, f"{median(s):.3g}", f"{n / median(s):,.0f}") for (w, fit), s in seconds.items()]
     section.say(
-        f"NKELM, {LANDMARKS} landmarks, {n:,} rows × {WIDTH} in {-(-n // chunk)} partitions in worker memory. "
+        f"NKELM, {LANDMARKS} landmarks, {n:,} rows × {columns} in {PARTS} partitions in worker memory. "
         "Workers are new; in their first fit each imports the library, which no second worker makes shorter."
     )
     section.say(markdown(("workers", "fit", "seconds", "rows/s"), rows))
     times = {fit: median(a / b for a, b in zip(seconds[1, fit], seconds[2, fit], strict=True)) for fit in fits}
     section.say(f"Two workers, first fit: {times['first']:.3g} times as fast as one.")
     section.claim("Two workers, times as fast as one", times["second"], 1.7, at_least=True, quick=options.quick)
-    same = bool((weights[1] == weights[2]).all())
+    same = bool((weights[1].beta_ == weights[2].beta_).all())
     section.say(f"Weights are {'the same to the last bit' if same else 'DIFFERENT'}.")
+
+    n, columns = options.rows(10**6), 10
+    seconds, _ = _by_workers(AdaptiveRegressor(random_state=0), n, columns, ("whole",), 1)
+    one, two = (seconds[workers, "whole"][0] for workers in (1, 2))
+    section.say(
+        f"AdaptiveRegressor, {n:,} rows × {columns}, one fit by workers that know the library: {one:.3g} and "
+        f"{two:.3g} s. The view is chosen by the client, which is the same work for any number of workers."
+    )
+    section.claim("Adaptive, two workers", one / two, 1.7, at_least=True, quick=options.quick)
+
+
+def _by_workers(
+    model: Any, n: int, columns: int, fits: tuple[str, ...], repeats: int
+) -> tuple[dict[tuple[int, str], list[float]], dict[int, Any]]:
+    """Seconds of fits, by workers and which fit it was, and the models fitted last."""
+    import dask.array as da
+    from distributed import Client, LocalCluster
+
+    from ulmus import distributed
+
+    chunk = max(1, n // PARTS)
+    seconds: dict[tuple[int, str], list[float]] = {(workers, fit): [] for workers in (1, 2) for fit in fits}
+    models = {}
+    for _ in range(max(1, repeats)):
+        for workers in (1, 2):
+            with (
+                LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+                Client(cluster) as client,
+            ):
+                X = da.random.default_rng(0).standard_normal((n, columns), chunks=(chunk, columns)).persist()
+                y = (da.sin(2 * X[:, 0]) * X[:, 1] + da.absolute(X[:, 2])).persist()
+                da.compute(X.sum(), y.sum())
+                if fits[0] != "first":
+                    distributed.fit(clone(model), X[: n // 16], y[: n // 16], client=client)
+                for fit in fits:
+                    start = perf_counter()
+                    models[workers] = distributed.fit(clone(model), X, y, client=client)
+                    seconds[workers, fit].append(perf_counter() - start)
+    return seconds, models

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache, partial
+from multiprocessing import current_process
 from typing import Any, Generic, TypeVar
 
 from joblib import effective_n_jobs
@@ -169,7 +170,8 @@ def ordered_map(
     """``map(work, items)`` on threads with single-threaded BLAS; results in order, few in flight."""
     items = list(items) if not isinstance(items, Iterator) else items
     few = isinstance(items, list) and len(items) <= 1
-    threads = 1 if few else effective_n_jobs(n_jobs)  # which asks the operating system
+    # a worker of a cluster or a pool has one; joblib asks the operating system, and would warn there
+    threads = 1 if few or current_process().daemon else effective_n_jobs(n_jobs)
     if isinstance(items, list):
         threads = min(threads, len(items))
     if threads <= 1:

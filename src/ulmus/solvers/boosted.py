@@ -31,7 +31,7 @@ BINS, CELLS, COLUMNS = 128, 4_096, 32
 DRAWS, LEARNED = 6_000, 50_000
 #: Trees after which it is decided whether more are grown, trees that are added before the next look at rows left out,
 #: and trees in all, at most.
-GLANCE, CHUNK, MOST = 40, 20, 300
+GLANCE, CHUNK, MOST = 40, 20, 600
 #: Chunks without a lower loss after which growing ends.
 PATIENCE = 2
 #: Nodes that are walked to at a time: rows times trees.
