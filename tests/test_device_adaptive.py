@@ -12,7 +12,16 @@ from data import relative_error
 from gpu import DEVICE, accelerator, torch
 from ulmus.backend import Host
 from ulmus.codings import Plain
-from ulmus.devices import differences, inverses, leaf_batches, log_leaves, softmax, trials, triton_directions
+from ulmus.devices import (
+    differences,
+    inverses,
+    leaf_batches,
+    log_leaves,
+    softmax,
+    trials,
+    triton_directions,
+    triton_moments,
+)
 from ulmus.devices.direct import Driver
 from ulmus.devices.inverses import Inverses
 from ulmus.devices.leaves import answers, leaves_of
@@ -68,6 +77,25 @@ def test_partitions_have_the_cuts_of_the_cpu(rows, seed):
         assert_array_equal(np.sort(here.rows(leaf)), np.sort(there.rows(leaf)))
     queries = rows(rng, 200, U.shape[1])
     assert_array_equal(leaves_of(accelerator(), here, accelerator().tensor(queries)).cpu(), here.leaves(queries))
+
+
+@pytest.mark.parametrize("rows", [plain, levels, mostly_zero, equal], ids=lambda rows: rows.__name__)
+@pytest.mark.parametrize("fused", [False, True])
+def test_deviations_of_nodes_are_those_of_numpy(monkeypatch, rows, fused):
+    monkeypatch.setattr(triton_moments, "ROWS", 16)
+    rng = np.random.RandomState(0)
+    U, sizes = rows(rng, 90, 3), np.array([40, 1, 30, 19])
+    order = rng.permutation(90)
+    a = accelerator()
+    level = DeviceLevel(a, a.tensor(U.T.copy()), a.tensor(order, a.torch.int64), sizes)
+    nodes = np.array([0, 1, 3])
+    expected = np.array([U[part].std(axis=0) for part in np.split(order, np.cumsum(sizes)[:-1])])[nodes]
+    found = level.deviations(nodes, fused=fused)
+    assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    assert_array_equal(
+        found == 0,
+        [[len(np.unique(U[part, j])) == 1 for j in range(3)] for part in (order[:40], order[40:41], order[71:])],
+    )
 
 
 @pytest.mark.parametrize("kernel", LEAF_KERNELS)

@@ -22,6 +22,8 @@ from ulmus.tuning.leaf_metric import LEAF_ROWS, UNIT_ROWS, Task
 
 #: Kernel → the one whose values multiply differences (or, of the first, their signs) in its gradient, and a number.
 SLOPES = {"laplacian_l1": ("laplacian_l1", -1.0), "matern32": ("laplacian", -1.0), "rbf": ("rbf", -2.0)}
+#: Differences of coordinates that lie in memory at a time.
+DIFFERENCES = 2**27
 
 
 @dataclass(frozen=True)
@@ -112,9 +114,9 @@ class LeavesTogether:
         torch, (rows, inside), square = self.cut.accelerator.torch, self._learned, self.cut.kernel != "laplacian_l1"
         S, there = self.cut.U[rows[:, :UNIT_ROWS]], inside[:, :UNIT_ROWS]
         away = S.new_zeros((*there.shape, there.shape[1]))
-        for column in S.unbind(2):
-            difference = column[:, :, None] - column[:, None, :]
-            away += difference.square_() if square else difference.abs_()
+        for columns in S.split(_columns_at_a_time(away), dim=2):
+            difference = columns[:, :, None] - columns[:, None]
+            away += (difference.square_() if square else difference.abs_()).sum(3)
         if square and self.cut.kernel != "rbf":
             away.sqrt_()
         known = (away > 0) & there[:, :, None] & there[:, None, :]
@@ -163,11 +165,17 @@ class LeavesTogether:
         torch, (X, Q) = self.cut.accelerator.torch, self._scaled(width)
         alpha, (kernel, number) = self._solved(X, [ridge])[0], SLOPES[self.cut.kernel]
         K, w = values(self.cut.accelerator, kernel, Q, X), self._weight(*self._held)
-        out = []
-        for x, z in zip(Q.unbind(1), X.unbind(1), strict=True):
-            difference = x[:, :, None] - z[:, None, :]
+        out, some = [], _columns_at_a_time(K)
+        for x, z in zip(Q.split(some, dim=1), X.split(some, dim=1), strict=True):
+            difference = x[:, :, :, None] - z[:, :, None]
             if self.cut.kernel == "laplacian_l1":
                 difference.sign_()
-            out.append((w * ((difference.mul_(K) @ alpha) ** 2).sum(2)).sum(1))
+            slopes = difference.mul_(K[:, None]) @ alpha[:, None]
+            out.append((w[:, None] * slopes.square_().sum(3)).sum(2))
         factor = (number * self._scale(width)[:, 0, 0]) ** 2
-        return torch.stack(out) @ factor, w.sum()
+        return factor @ torch.cat(out, dim=1), w.sum()
+
+
+def _columns_at_a_time(pairs: Any) -> int:
+    """As many as the differences of pairs of rows have room for."""
+    return max(1, DIFFERENCES // pairs.numel())

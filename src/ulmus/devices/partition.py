@@ -41,18 +41,22 @@ class DeviceLevel:
     def _places(self, nodes: np.ndarray) -> tuple[Any, Any]:
         """Places of the rows of some nodes in the order, and the number of the node, among these, of each."""
         torch = self.accelerator.torch
-        sizes = self._int(self._sizes[nodes])
-        total = int(self._sizes[nodes].sum())
+        counts = self._sizes[nodes]
+        sizes, begins = self._int(np.stack([counts, self.starts[nodes] - np.cumsum(counts) + counts]))
+        total = int(counts.sum())
         which = torch.repeat_interleave(torch.arange(len(nodes), device=sizes.device), sizes, output_size=total)
-        begins = self._int(self.starts[nodes] - np.cumsum(self._sizes[nodes]) + self._sizes[nodes])
-        return torch.arange(len(which), device=sizes.device) + begins[which], which
+        return torch.arange(total, device=sizes.device) + begins[which], which
 
-    def deviations(self, nodes: np.ndarray) -> np.ndarray:
+    def deviations(self, nodes: np.ndarray, *, fused: bool | None = None) -> np.ndarray:
         """Deviation of every column in some nodes; exactly 0 where all values are equal."""
         torch = self.accelerator.torch
         if not len(nodes):
             return np.empty((0, self.n_columns))
-        begin, end = self._int(self.starts[nodes]), self._int(self.starts[nodes] + self._sizes[nodes])
+        begin, end = self._int(np.stack([self.starts[nodes], self.starts[nodes] + self._sizes[nodes]]))
+        if self.accelerator.is_gpu and self.accelerator.fuses if fused is None else fused:
+            from ulmus.devices import triton_moments
+
+            return np.asarray(self.accelerator.numpy(triton_moments.deviations(self.columns, self.order, begin, end)))
         n, count, out = len(self.order), (end - begin).double()[None], []
         width = max(1, MOMENT_CELLS // n)
         for first in range(0, self.n_columns, width):
@@ -97,18 +101,20 @@ class DeviceLevel:
         values = values[by_node]
         sizes = self._sizes[nodes]
         begin = np.cumsum(sizes) - sizes
-        first, last = self._int(begin), self._int(begin + sizes - 1)
+        middle = begin + np.floor(quantile * (sizes - 1)).astype(np.intp)
+        first, last, middle = self._int(
+            np.stack([begin, begin + sizes - 1, middle])
+        )  # one copy, as each takes its time
         # the largest value is never the threshold: then it is the last one below it
-        top = values[last]
-        threshold = values[first + self._int(np.floor(quantile * (sizes - 1)).astype(np.intp))]
+        top, threshold = values[last], values[middle]
         if bool((threshold == top).any()):
             below_top = first + _between(torch, values < top[which], first, last + 1)
             threshold = torch.where(threshold == top, values[torch.maximum(below_top - 1, first)], threshold)
         after = first + _between(torch, values <= threshold[which], first, last + 1)
         above = torch.where(after <= last, values[torch.minimum(after, last)], torch.inf)
-        left = np.asarray(self.accelerator.numpy(after - first)).astype(np.intp)
-        self.left[nodes] = left
-        return np.asarray(self.accelerator.numpy(threshold)), left, np.asarray(self.accelerator.numpy(above))
+        told = np.asarray(self.accelerator.numpy(torch.stack([threshold, above, (after - first).double()])))
+        self.left[nodes] = left = told[2].astype(np.intp)
+        return told[0], left, told[1]
 
     def rows(self, nodes: np.ndarray) -> list[np.ndarray]:
         if not len(nodes):
