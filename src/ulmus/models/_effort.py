@@ -71,7 +71,7 @@ EFFORTS = {
         *(600, 1_500, 1_600, 4, 8),
         numbers=Budget(1_200, 128, 2_400, 192, final_landmarks=(400, 400)),
         few_labels=True,
-        trees=TreeGains(labels=0.002),
+        trees=TreeGains(labels=0.001),
     ),
     "best": Effort(
         Budget(3_000, 300, 8_000, 700, rounds=8, rounds_again=4, final_landmarks=(2_000, 2_000)),

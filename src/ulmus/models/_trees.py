@@ -27,7 +27,7 @@ LOCAL_SHARE = 0.5
 HOPE = 0.3
 #: Standard errors from which on a gain is clear, and beside a local stage, unless it is this share of the loss; what is
 #: not clear but above the next number of standard errors gets half of the share. Nats of all rows left out together.
-CHANCE, LOCAL_CHANCE, CLEARLY, DOUBTED, NATS = 1.0, 2.0, 0.1, 0.5, 1.0
+CHANCE, LOCAL_CHANCE, CLEARLY, DOUBTED, NATS = 1.0, 2.0, 0.1, 0.25, 1.0
 
 
 def with_trees(
