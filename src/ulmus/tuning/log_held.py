@@ -21,6 +21,9 @@ from ulmus.tuning.log_path import HeldTrial, best_trial, held_path
 STEP, ENDS, BEHIND = 4.0, (2.0**-14, 2.0**28), 2
 #: Up to this many distinct rows, each of several sets is held out once.
 FEW, SETS = 1_000, 5
+#: So many rows of other classes than the most common one are to be held out; where one set would have fewer, there are
+#: several, up to this many rows, and beyond it one larger set.
+RARE, RARE_ROWS = 16, 20_000
 #: What may be left of the objective of models that are scored, and of smaller ones that tell where to look.
 TRIAL_TOLERANCE, GLANCED = 1e-3, 5e-3
 #: Up to this many rows models are fitted to this: it costs nothing, and units or the order of labels move no choice.
@@ -37,27 +40,44 @@ def log_held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
     """Sets of rows that score log models, each as the weight of every row that it holds out.
 
     Folds, or distinct rows with all their copies. Where equal rows are observations of their own
-    (:func:`ulmus.features.sampling.left_out_together`), copies are dealt one by one.
+    (:func:`ulmus.features.sampling.left_out_together`), copies are dealt one by one. Every class has its share of every
+    set. Few rows are held out once each, in several sets, and so are more of them where the rare classes have few.
     """
     w = np.ones(len(rows)) if rows.weight is None else rows.weight
     if rows.fold is not None:
         return [np.where(rows.fold == k, w, 0.0) for k in np.unique(rows.fold[rows.fold >= 0])]
     keys, distinct = distinct_keys(rows.X, int(rng.randint(2**31 - 1)))
-    n = len(distinct)
     if are_observations(rows):
         one = np.ones(len(rows)) if rows.unit is None else rows.unit
         copies = np.maximum(np.floor(w / one + EQUAL), 1).astype(int)
-        order, total = np.lexsort((_signatures(keys, rows.T, copies), keys)), int(copies.sum())
-        sets = SETS if n <= FEW else total / min(held_count(total), total // 4)
-        left, dealt = copies[order], np.zeros((len(rows), SETS if n <= FEW else 1))
-        for number in range(dealt.shape[1]):
-            dealt[order, number] = rng.binomial(left, 1 / (sets - number))
-            left = left - dealt[order, number].astype(int)
-        return list(((w / copies)[:, None] * dealt).T)
-    if n <= FEW:
-        sets, place = min(SETS, n), np.searchsorted(distinct, keys)
-        return [np.where(place * sets // n == i, w, 0.0) for i in range(sets)]
-    return [np.where(keys < distinct[min(held_count(n), n // 4)], w, 0.0)]
+        dealt = _dealt(_signatures(keys, rows.T, copies), keys, copies, len(distinct))
+        return list((w / copies)[:, None].T * dealt)
+    # the label of inputs that have several is the heaviest
+    label = _signatures(keys, rows.T, np.ones(len(rows), int))
+    order = np.lexsort((label, w, keys))
+    last = np.append(keys[order][1:] != keys[order][:-1], True)
+    dealt = _dealt(label[order][last], distinct, np.ones(len(distinct), int), len(distinct))
+    return list(np.where(dealt[:, np.searchsorted(distinct, keys)] > 0, w, 0.0))
+
+
+def _dealt(label: np.ndarray, keys: np.ndarray, copies: np.ndarray, n_distinct: int) -> np.ndarray:
+    """How many of the ``copies`` of each row every set holds out, ``[set, row]``.
+
+    Copies stand in a line, class by class and in the order of their keys; a set is every so many-th of them.
+    """
+    order, total = np.lexsort((keys, label)), int(copies.sum())
+    one_in = total / max(1, min(held_count(total), total // 4))
+    _, class_of = np.unique(label, return_inverse=True)
+    others = total - np.bincount(class_of, copies).max()
+    rare = 0 < others < RARE * one_in
+    if n_distinct <= FEW or (rare and total <= RARE_ROWS):
+        numbers, one_in = np.arange(min(SETS, n_distinct)), float(min(SETS, n_distinct))
+    else:
+        numbers, one_in = np.arange(1), min(one_in, SETS) if rare else one_in
+    end = np.cumsum(copies[order])[None] - numbers[:, None]
+    dealt = np.empty(end.shape)
+    dealt[:, order] = np.ceil(end / one_in) - np.ceil((end - copies[order]) / one_in)
+    return dealt
 
 
 def _signatures(keys: np.ndarray, T: np.ndarray, copies: np.ndarray) -> np.ndarray:
