@@ -20,7 +20,7 @@ from ulmus.features.sampling import distinct_pairs
 from ulmus.models import _local_stage
 from ulmus.models._effort import EFFORTS
 from ulmus.models._global import GlobalModel
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge
+from ulmus.solvers.nystrom_ridge import NystromProblem
 
 
 def bumps(n, seed=0):
@@ -113,7 +113,7 @@ def test_the_global_model_without_the_held_out_rows_is_a_refit(kept, monkeypatch
     model = global_model(rows, fitted.view_, 200)
     assert (model.features is model.landmark_map) != kept
     held = np.arange(len(y)) < 300
-    refit = fit_nystrom_ridge(model.landmark_map, rows.take(~held), model.trial.best_C, fit_intercept=True)
+    refit = NystromProblem(model.landmark_map, rows.take(~held), model.trial.best_C, fit_intercept=True).solve()
     first, second = model.predictions(model.without(held), refit)
     assert_allclose(first, second, rtol=1e-6, atol=1e-7)
     assert_allclose(second, model.landmark_map.transform(rows.X) @ refit.beta + refit.intercept, rtol=1e-8, atol=1e-8)

@@ -11,7 +11,7 @@ from ulmus.features.partition import random_partition
 from ulmus.features.sampling import merged
 from ulmus.solvers.leaving import GlobalWithout, LeafInverse, LeavesWithout
 from ulmus.solvers.local import LocalKernels, fit_leaves
-from ulmus.solvers.ridge import Problem, fit_ridge
+from ulmus.solvers.ridge import Problem
 
 KERNEL, GAMMA, LEAF_GAMMA, C, RIDGE = "rbf", 0.5, 2.0, 30.0, 0.1
 
@@ -54,7 +54,7 @@ def fitted(weighted, intercept, outputs=1):
     T = np.sin(3 * X[:, :1]) + 0.3 * rng.normal(size=(60, outputs))
     rows = Rows(X, T, rng.randint(1, 4, 60).astype(float) if weighted else None)
     features = NystromMap(12, kernel=KERNEL, gamma=GAMMA, random_state=0).fit(X)
-    solution = fit_ridge(Problem(features, rows, C, intercept, 1))
+    solution = Problem(features, rows, C, intercept, 1).solve()
     Phi = features.transform(X)
     R = T - (Phi @ solution.beta + solution.intercept)
     rest = merged(Rows(X, R, rows.weight), rng)

@@ -29,7 +29,7 @@ BOUNDS = {
     "methods of NKELMRegressor that several classes define": 5,
     "files that NKELMRegressor(50, gamma=1, C=1).fit enters": 23,
     "files that NKELMRegressor().fit enters": 28,
-    "files between NKELMRegressor.fit and its formula": 3,
+    "files between NKELMRegressor.fit and its formula": 2,
     "class names with two meanings": 0,
     "private attributes of models read elsewhere": 0,
     "private attributes of feature maps read elsewhere": 0,

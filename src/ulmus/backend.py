@@ -26,12 +26,11 @@ from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.nystrom_iterative import HostNormal
 from ulmus.solvers.nystrom_ridge import (
     SOUND,
-    fit_nystrom_ridge,
-    fit_nystrom_sums,
+    NystromProblem,
     nystrom_statistics,
     summed_form,
 )
-from ulmus.solvers.ridge import Gradient, Precision, Problem, Solution, fit_ridge, fit_sums
+from ulmus.solvers.ridge import Problem, Solution
 from ulmus.solvers.round_off import FEWEST
 from ulmus.solvers.softmax import LogProblem
 from ulmus.statistics import Statistics, Summary
@@ -106,34 +105,10 @@ class Host:
         """Sums in memory."""
         return summary
 
-    def fit_ridge(
-        self,
-        features: Any,
-        rows: Rows,
-        C: float | None,
-        fit_intercept: bool,
-        stats: Statistics | None,
-        precision: Precision | None = None,
-    ) -> Solution:
-        """Weights for rows in memory (from their sums, if given), by the form that keeps the digits."""
-        if isinstance(features, NystromMap | KeptMap):
-            options: dict[str, Any] = {"n_jobs": self.n_jobs, "stats": stats, "precision": precision}
-            return fit_nystrom_ridge(features, rows, C, fit_intercept=fit_intercept, **options)  # type: ignore[arg-type]
-        return fit_ridge(Problem(features, rows, C, fit_intercept, self.n_jobs), stats)
-
-    def fit_sums(
-        self,
-        features: Any,
-        sample: Rows,
-        stats: Statistics,
-        C: float | None,
-        fit_intercept: bool,
-        again: Gradient | None,
-    ) -> Solution:
-        """Weights from sums of rows of which a sample is at hand; ``again`` wins back digits that they have lost."""
-        if isinstance(features, NystromMap):
-            return fit_nystrom_sums(features, sample, stats, C, fit_intercept, again)
-        return fit_sums(stats, C, fit_intercept, again)
+    def ridge_problem(self, features: Any, rows: Rows, C: float | None, fit_intercept: bool) -> Problem:
+        """Ridge on the features of rows in memory, to be solved in the form that keeps the digits."""
+        posed = NystromProblem if isinstance(features, NystromMap | KeptMap) else Problem
+        return posed(features, rows, C, fit_intercept, self.n_jobs)
 
     def fit_kernel(self, cross: CrossKernel, rows: Rows, C: float, **options: Any) -> DualSolution:
         """Dual weights of the exact kernel."""

@@ -64,7 +64,7 @@ class GlobalModel:
         scorer = backend.scorer(seen, coding, fit_intercept, criterion, seen.fold, **more)
         trial = scorer.trial("global", view.gamma, form, sums, LOG2_C_GRID[::2])
         precision = KEPT if len(seen) > MANY_ROWS else None
-        solution = backend.fit_ridge(features, seen, trial.best_C, fit_intercept, sums.total, precision)
+        solution = backend.ridge_problem(features, seen, trial.best_C, fit_intercept).solve(sums.total, precision)
         return cls(fitted, features, seen, sums, scorer, trial, solution, backend)
 
     @classmethod
@@ -91,13 +91,13 @@ class GlobalModel:
         scorer = backend.scorer(sample, coding, fit_intercept, criterion, None, **more)
         trial = scorer.trial("global", width, form, sums, LOG2_C_GRID[::2])
         C = trial.best_C
-        solution = backend.fit_sums(fitted, sample, sums.total, C, fit_intercept, again(C))
+        solution = backend.ridge_problem(fitted, sample, C, fit_intercept).solve_sums(sums.total, again(C))
         return cls(fitted, fitted, sample, sums, scorer, trial, solution, backend)
 
     def without_rows(self, rows: Rows) -> Solution:
         """The model without some of the rows that were summed."""
-        rest, C = self.sums.total - self.backend.statistics(self.features, rows), self.trial.best_C
-        found: Solution = self.backend.fit_sums(self.features, self.seen, rest, C, self.scorer.fit_intercept, None)
+        rest = self.sums.total - self.backend.statistics(self.features, rows)
+        found: Solution = self._problem(self.seen).solve_sums(rest)
         return found
 
     @property
@@ -117,9 +117,12 @@ class GlobalModel:
         weight = np.ones(len(self.seen)) if self.seen.weight is None else self.seen.weight
         train = replace(self.seen, weight=np.where(held, 0.0, weight))
         rest = self.sums.total - self.backend.statistics(self.features, self.seen.take(held))
-        C, intercept = self.trial.best_C, self.scorer.fit_intercept
-        found: Solution = self.backend.fit_ridge(self.features, train, C, intercept, rest, TRIED)
+        found: Solution = self._problem(train).solve(rest, TRIED)
         return found
+
+    def _problem(self, rows: Rows) -> Any:
+        """That of the chosen C on other rows, or weights of them."""
+        return self.backend.ridge_problem(self.features, rows, self.trial.best_C, self.scorer.fit_intercept)
 
     def predictions(self, *solutions: Solution) -> list[np.ndarray]:
         """Predictions of several models of the same features, by one pass over the rows."""

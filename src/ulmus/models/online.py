@@ -20,7 +20,7 @@ from ulmus.models.options import CLASS_WEIGHT, ONLINE_LOSS, OSELM, RUN_ON_CPU
 from ulmus.online import Learner
 from ulmus.online.learner import aged
 from ulmus.parameters import estimator
-from ulmus.solvers.ridge import Problem, fit_ridge
+from ulmus.solvers.ridge import Problem
 
 #: Errors of recent rows by which the usual size of errors is known.
 RECENT_ERRORS = 500
@@ -145,7 +145,7 @@ class OSELMRegressor(Incremental, Regression):
         else:
             weighed = rows
             for _ in range(ROUNDS):
-                solution = fit_ridge(Problem(features, weighed, learner.plan.C, self._intercept, self.n_jobs))
+                solution = Problem(features, weighed, learner.plan.C, self._intercept, self.n_jobs).solve()
                 fitted = engine.apply(features, rows.X, solution.beta, n_jobs=self.n_jobs) + solution.intercept
                 E = rows.T - fitted
                 errors = np.abs(E)

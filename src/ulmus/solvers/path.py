@@ -80,9 +80,7 @@ class RidgePath(Spectrum):
         whitening: np.ndarray | None = None,
         rough: bool = False,
     ) -> None:
-        used = stats.centred() if fit_intercept else stats
-        self.centre = stats.feature_mean if fit_intercept else np.zeros(stats.n_features)
-        self.target_mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
+        used, self.centre, self.target_mean = stats.about_means(fit_intercept)
         with engine.threads_for(stats.n_features):
             s, self.U = np.linalg.eigh(used.gram)
             self.V = self.U
