@@ -25,7 +25,7 @@ from ulmus.models import _effort, adaptive
 from ulmus.models._log_global import KEPT
 from ulmus.models._log_stage import LEAF_TOLERANCE, LogStages, calibrated_loss
 from ulmus.models.summary import chosen as summary
-from ulmus.solvers.log_local import fit_log_leaves
+from ulmus.solvers.local import LeafProblem, fit_leaves
 from ulmus.solvers.log_loss import losses, targets
 from ulmus.solvers.softmax import LogProblem, fit_softmax
 from ulmus.tuning import log_held, view_budget
@@ -112,8 +112,8 @@ def test_leaves_fit_what_the_global_scores_leave(k):
     T = codes(y, k)[order]
     found = []
     for ridge in 10.0 ** np.arange(-2.0, 1.01, 0.5):
-        leaves = (local.kernel, local.gamma, ridge, local.U, T, F, None, local.partitions)
-        alphas, _ = fit_log_leaves(*leaves, tol=LEAF_TOLERANCE)
+        leaves = LeafProblem(local.kernel, local.gamma, ridge, local.U, T, None, local.partitions, F)
+        alphas = fit_leaves(leaves, LEAF_TOLERANCE)
         found.append(max(np.abs(a - b).max() for a, b in zip(alphas, local.alphas, strict=True)))
     assert min(found) < 1e-6
 

@@ -10,7 +10,7 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import random_partition
 from ulmus.features.sampling import merged
 from ulmus.solvers.leaving import GlobalWithout, LeafInverse, LeavesWithout
-from ulmus.solvers.local import LocalKernels, fit_leaves
+from ulmus.solvers.local import LeafProblem, LocalKernels, fit_leaves
 from ulmus.solvers.ridge import Problem
 
 KERNEL, GAMMA, LEAF_GAMMA, C, RIDGE = "rbf", 0.5, 2.0, 30.0, 0.1
@@ -59,7 +59,7 @@ def fitted(weighted, intercept, outputs=1):
     R = T - (Phi @ solution.beta + solution.intercept)
     rest = merged(Rows(X, R, rows.weight), rng)
     partitions = tuple(random_partition(rest.X, 25, rng) for _ in range(2))
-    alphas = fit_leaves(KERNEL, LEAF_GAMMA, RIDGE, rest.X, rest.T, rest.weight, partitions, 1)
+    alphas = fit_leaves(LeafProblem(KERNEL, LEAF_GAMMA, RIDGE, rest.X, rest.T, rest.weight, partitions), n_jobs=1)
     local = LocalKernels(KERNEL, LEAF_GAMMA, rest.X, partitions, tuple(alphas), RIDGE, rest.weight)
     return rows, features, solution, R, local
 

@@ -3,7 +3,7 @@
 A fit calls its backend and never asks where the arrays are. :func:`backend_for` chooses one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -21,8 +21,7 @@ from ulmus.features.kernels import CrossKernel
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import Partition, random_partition
 from ulmus.solvers.kernel_ridge import DualSolution, fit_kernel_ridge
-from ulmus.solvers.local import LocalKernels, fit_leaves
-from ulmus.solvers.log_local import fit_log_leaves
+from ulmus.solvers.local import TOLERANCE, LeafProblem, LocalKernels, fit_leaves
 from ulmus.solvers.nystrom_iterative import HostNormal
 from ulmus.solvers.nystrom_ridge import (
     SOUND,
@@ -130,34 +129,9 @@ class Host:
         """A random partition of rows into leaves of at most this many."""
         return random_partition(U, leaf_rows, rng, self.n_jobs)
 
-    def fit_leaves(
-        self,
-        kernel: str,
-        gamma: float,
-        ridge: float,
-        U: np.ndarray,
-        R: np.ndarray,
-        weight: np.ndarray | None,
-        partitions: Sequence[Partition],
-    ) -> list[np.ndarray]:
-        """Weights of exact kernel ridge in every leaf, in the order of each partition."""
-        return fit_leaves(kernel, gamma, ridge, U, R, weight, partitions, self.n_jobs, single=True)
-
-    def fit_log_leaves(
-        self,
-        kernel: str,
-        gamma: float,
-        ridge: float,
-        U: np.ndarray,
-        T: np.ndarray,
-        offset: np.ndarray,
-        weight: np.ndarray | None,
-        partitions: Sequence[Partition],
-        tol: float,
-    ) -> list[np.ndarray]:
-        """The same in the log loss, beside the scores of another model."""
-        given: Any = (kernel, gamma, ridge, U, T, offset, weight, partitions)
-        return fit_log_leaves(*given, tol=tol, n_jobs=self.n_jobs, single=True)[0]
+    def fit_leaves(self, problem: LeafProblem, tol: float = TOLERANCE) -> list[np.ndarray]:
+        """Weights of exact kernel models in every leaf, in the order of each partition."""
+        return fit_leaves(problem, tol, self.n_jobs, single=True)
 
     def answers(self, local: LocalKernels, U: np.ndarray) -> np.ndarray:
         """Answers of a local stage to queries."""

@@ -1,6 +1,5 @@
 """The direct route on the device: sums, one factorisation, every C, leave-one-out."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -29,7 +28,7 @@ from ulmus.features.kernels import KERNELS, dense
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import Partition, grown
 from ulmus.solvers.kernel_ridge import DualSolution
-from ulmus.solvers.local import LocalKernels
+from ulmus.solvers.local import TOLERANCE, LeafProblem, LocalKernels
 from ulmus.solvers.nystrom_ridge import GRAM_LIMIT, SUM_LIMIT, summed_form
 from ulmus.solvers.ridge import (
     DOUBLE,
@@ -192,35 +191,11 @@ class Driver:
         """A random partition (:func:`ulmus.features.partition.random_partition`)."""
         return grown(DeviceLevel.root(self.accelerator, self.inputs(U)), leaf_rows, rng)
 
-    def fit_leaves(
-        self,
-        kernel: str,
-        gamma: float,
-        ridge: float,
-        U: np.ndarray,
-        R: np.ndarray,
-        weight: np.ndarray | None,
-        partitions: Sequence[Partition],
-    ) -> list[np.ndarray]:
-        a = self.accelerator
-        given = self.inputs(U), a.tensor(R), None if weight is None else a.tensor(weight)
-        return fit_leaves(a, kernel, gamma, ridge, *given, partitions)
-
-    def fit_log_leaves(
-        self,
-        kernel: str,
-        gamma: float,
-        ridge: float,
-        U: np.ndarray,
-        T: np.ndarray,
-        offset: np.ndarray,
-        weight: np.ndarray | None,
-        partitions: Sequence[Partition],
-        tol: float,
-    ) -> list[np.ndarray]:
-        a = self.accelerator
-        given = self.inputs(U), a.tensor(T), a.tensor(offset), None if weight is None else a.tensor(weight)
-        return fit_log_leaves(a, kernel, gamma, ridge, *given, partitions, tol)
+    def fit_leaves(self, problem: LeafProblem, tol: float = TOLERANCE) -> list[np.ndarray]:
+        a, given = self.accelerator, (problem.T, problem.weight, problem.offset)
+        T, weight, offset = (None if each is None else a.tensor(each) for each in given)
+        there = replace(problem, U=self.inputs(problem.U), T=T, weight=weight, offset=offset)
+        return fit_leaves(a, there) if offset is None else fit_log_leaves(a, there, tol)
 
     def leaf_trials(self, *given: Any) -> np.ndarray:
         """Predictions of held-out rows by leaves with several penalties (:func:`ulmus.devices.trials.leaf_trials`)."""

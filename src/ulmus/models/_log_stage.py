@@ -10,7 +10,7 @@ from ulmus.engine import Rows
 from ulmus.features.sampling import distinct_pairs, left_out_together, merged
 from ulmus.models._log_global import LogGlobal
 from ulmus.models._stages import Stages, Work, landmarks_of
-from ulmus.solvers.local import LocalKernels
+from ulmus.solvers.local import LeafProblem, LocalKernels
 from ulmus.solvers.log_leave_out import left_out
 from ulmus.solvers.log_loss import losses as log_losses
 from ulmus.solvers.log_loss import targets
@@ -220,9 +220,9 @@ class LogStages:
         rounds = rounds if len(some) > size else 1  # there is but one way to put all rows into one leaf
         partitions = tuple(self.work.backend.partition(some.X, size, self.work.rng) for _ in range(rounds))
         with quietly():
-            given = (self.work.view.kernel, gamma, choice.ridge, some.X, some.T, offset, some.weight, partitions)
-            alphas = self.work.backend.fit_log_leaves(*given, LEAF_TOLERANCE)
-        return LocalKernels(self.work.view.kernel, gamma, some.X, partitions, tuple(alphas))
+            about = (self.work.view.kernel, gamma, choice.ridge, some.X, some.T, some.weight, partitions, offset)
+            problem = LeafProblem(*about)
+            return problem.stage(self.work.backend.fit_leaves(problem, LEAF_TOLERANCE))
 
 
 def together(rows: Rows, F: np.ndarray, rng: np.random.RandomState) -> tuple[Rows, np.ndarray]:

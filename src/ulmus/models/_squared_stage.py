@@ -12,7 +12,7 @@ from ulmus.features.sampling import distinct_pairs, merged
 from ulmus.models._global import GlobalModel
 from ulmus.models._local_stage import held_sets, score_local
 from ulmus.models._stages import Stages, Work, landmarks_of
-from ulmus.solvers.local import LocalKernels
+from ulmus.solvers.local import LeafProblem, LocalKernels
 from ulmus.tuning.local import LocalChoice
 
 #: Rows whose leave-one-out predictions choose the C of the global model.
@@ -113,9 +113,8 @@ class SquaredStages:
         size, gamma = self.work.effort.leaf(len(rest)), choice.width * self.work.view.gamma
         rounds = rounds if len(rest) > size else 1  # there is but one way to put all rows into one leaf
         partitions = tuple(self.work.backend.partition(rest.X, size, rng) for _ in range(rounds))
-        kernel, ridge = self.work.view.kernel, choice.ridge
-        alphas = self.work.backend.fit_leaves(kernel, gamma, ridge, rest.X, rest.T, rest.weight, partitions)
-        return LocalKernels(kernel, gamma, rest.X, partitions, tuple(alphas), ridge, rest.weight)
+        problem = LeafProblem(self.work.view.kernel, gamma, choice.ridge, rest.X, rest.T, rest.weight, partitions)
+        return problem.stage(self.work.backend.fit_leaves(problem))
 
     def _fit_local(
         self, rows: Rows, P: np.ndarray, choice: LocalChoice | None, rng: np.random.RandomState
