@@ -17,7 +17,7 @@ from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features import kept as features_kept
 from ulmus.features.sampling import distinct_pairs
-from ulmus.models import _local_stage
+from ulmus.models import _stages
 from ulmus.models._effort import EFFORTS
 from ulmus.models._global import GlobalModel
 from ulmus.solvers.nystrom_ridge import NystromProblem
@@ -82,8 +82,8 @@ def test_rows_that_score_the_local_stage_are_in_none_of_the_fits_that_they_score
         seen.update(data=data)
         return LocalSearch(kernel, gamma, data, *others, **more)
 
-    LocalSearch = _local_stage.LocalSearch
-    monkeypatch.setattr(_local_stage, "LocalSearch", spy)
+    LocalSearch = _stages.LocalSearch
+    monkeypatch.setattr(_stages, "LocalSearch", spy)
     AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
     learned = {row.tobytes() for row in seen["data"].U}
     scored = {row.tobytes() for row in seen["data"].U_held}

@@ -22,7 +22,7 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import gathered
 from ulmus.models import _effort, adaptive
-from ulmus.models._log_global import KEPT
+from ulmus.models._global import LOG_KEPT
 from ulmus.models._log_stage import LEAF_TOLERANCE, LogStages, calibrated_loss
 from ulmus.models.summary import chosen as summary
 from ulmus.solvers.local import LeafProblem, fit_leaves
@@ -95,7 +95,7 @@ def test_the_global_model_minimises_the_penalised_log_loss_on_its_features(k, n)
     best = fit_softmax(LogProblem.of(Phi, T, model.C_), tol=1e-12)
     F = Phi @ model.beta_ + model.intercept_
     value = losses(targets(T), F).sum() + (model.beta_**2).sum() / (2 * model.C_)
-    assert best.value <= value <= best.value * (1 + 2 * KEPT)
+    assert best.value <= value <= best.value * (1 + 2 * LOG_KEPT)
     shown = model.decision_function(X)
     assert_allclose(shown[:, None] if k == 2 else shown, F, atol=1e-8)
 

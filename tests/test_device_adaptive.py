@@ -21,7 +21,7 @@ from ulmus.engine import Rows
 from ulmus.features import kept
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import grown, random_partition
-from ulmus.models import _log_global, _log_stage
+from ulmus.models import _global, _log_stage
 from ulmus.models._effort import EFFORTS
 from ulmus.solvers import local
 from ulmus.solvers.cells import CellSolver
@@ -285,7 +285,7 @@ def fitted(kind, y, device, **given):
 )
 def test_fits_have_the_predictions_of_the_cpu(monkeypatch, kind, given):
     monkeypatch.setattr(softmax, "SMALL", 0)
-    for module, name in ((_log_stage, "LEAF_TOLERANCE"), (_log_global, "KEPT")):
+    for module, name in ((_log_stage, "LEAF_TOLERANCE"), (_global, "LOG_KEPT")):
         monkeypatch.setattr(module, name, 1e-14)
     monkeypatch.setattr(LocalChoice, "pays", True)
     X, y = table()

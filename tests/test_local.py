@@ -14,7 +14,7 @@ from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features import partition as partition_of_rows
 from ulmus.features.partition import grown, random_partition
-from ulmus.models._local_stage import held_sets
+from ulmus.models._stages import held_sets
 from ulmus.solvers.local import LeafProblem, LocalKernels, fit_leaves, leaf_kernel, solve_leaf
 from ulmus.tuning import local as tuning_local
 from ulmus.tuning.folds import held_count

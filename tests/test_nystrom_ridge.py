@@ -12,7 +12,7 @@ from fixed import NKELMRegressor
 from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.partial_whitening import PartialWhitening, residual_condition
+from ulmus.features.whitening import PartialWhitening, residual_condition
 from ulmus.solvers import nystrom_ridge
 from ulmus.solvers.nystrom_ridge import (
     ROUTES,

@@ -21,8 +21,7 @@ from experiments.tasks import Task, random_split
 from ulmus import NumericalWarning, NystromMap, engine
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
-from ulmus.features.landmarks import STRATEGIES
-from ulmus.features.widths import heuristic_gamma
+from ulmus.features.landmarks import STRATEGIES, heuristic_gamma
 from ulmus.solvers.nystrom_ridge import NystromProblem
 
 CLASSIFICATION = ("satimage", "shuttle", "ijcnn1", "letter", "pendigits")

@@ -10,7 +10,7 @@ route       what is summed over the rows                                        
 
 Squaring before whitening multiplies round-off by the condition number of :math:`K_{zz}`; :data:`ROUTES` holds the
 limits and :func:`route_for` answers for a given case. Where the leading features are whitened first
-(:mod:`ulmus.features.partial_whitening`), the condition number that counts is that of what is left to whiten; so many
+(:mod:`ulmus.features.whitening`), the condition number that counts is that of what is left to whiten; so many
 lead that it is small. Above the first limit of the ``gram`` route the round-off of a sample of rows is measured;
 where it is not small (:data:`ulmus.solvers.ridge.DOUBLE`), corrections computed from the rows restore the digits.
 
@@ -35,7 +35,7 @@ import numpy as np
 from ulmus import engine
 from ulmus.engine import FeatureMap, Rows
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.partial_whitening import PartialWhitening, residual_condition
+from ulmus.features.whitening import PartialWhitening, residual_condition
 from ulmus.solvers.own_landmarks import all_landmarks
 from ulmus.solvers.ridge import (
     DOUBLE,
