@@ -20,6 +20,7 @@ from ulmus.features.sampling import distinct_pairs
 from ulmus.models import _stages
 from ulmus.models._effort import EFFORTS
 from ulmus.models._global import GlobalModel
+from ulmus.models._stages import Work
 from ulmus.solvers.nystrom_ridge import NystromProblem
 
 
@@ -94,14 +95,8 @@ def test_rows_that_score_the_local_stage_are_in_none_of_the_fits_that_they_score
 
 def global_model(rows, view, size):
     scored = distinct_pairs(rows, 500, np.random.RandomState(0))
-    given = {
-        "coding": Plain.of(rows.T, None),
-        "criterion": "auto",
-        "scored": scored,
-        "fit_intercept": True,
-        "backend": Host(2),
-    }
-    return GlobalModel.of(rows, view, size, 0, **given)
+    given = (rows, view, None, Plain.of(rows.T, None), "auto", np.inf, None, Host(2))
+    return GlobalModel.of(Work(*given, say=str, enter=str), size, 0, scored, fit_intercept=True)
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -33,7 +33,7 @@ DEFER = 1e-2
 #: the weakest pivot taken in order makes of it.
 DROP = 16.0
 #: The condition number is known well enough when a step changes neither of its parts by more.
-SETTLED = 0.02
+CONVERGED = 0.02
 _PANEL = 64
 
 
@@ -63,7 +63,7 @@ class NestedCholesky:
             solve_lower(R, w, transposed=True)
             bottom = np.linalg.norm(w)
             w /= bottom
-            if max(abs(top / before[0] - 1), abs(bottom / before[1] - 1)) <= SETTLED:
+            if max(abs(top / before[0] - 1), abs(bottom / before[1] - 1)) <= CONVERGED:
                 break
         return float(top * bottom)
 

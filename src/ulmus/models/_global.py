@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import row_keys
+from ulmus.models._stages import Work
 from ulmus.solvers.ridge import DOUBLE, Gradient, Solution
 from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
 from ulmus.tuning.log_held import STEP, padded, path_of, tolerance_of
-from ulmus.tuning.log_path import HeldTrial, best_trial, held_path, weights_of
+from ulmus.tuning.log_path import FLOORED, HeldTrial, best_trial, held_path, weights_of
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.scorer import Scorer, Summary, Trial
 from ulmus.tuning.search import LOG2_C_GRID
@@ -26,6 +26,10 @@ from ulmus.tuning.views import WORTH, View
 #: Digits that are worth another pass over this many rows; where leaves are scored, sums alone do.
 MANY_ROWS = 2_500
 KEPT, TRIED = replace(DOUBLE, correct=1e-4, tolerance=1e-6), replace(DOUBLE, correct=DOUBLE.give_up)
+
+
+#: Rows that choose C, and their weights.
+Scored = tuple[np.ndarray, np.ndarray]
 
 
 def landmarks_in(view: View, rows: Rows, size: int, seed: int, backend: Any) -> NystromMap:
@@ -49,27 +53,13 @@ class GlobalModel:
     backend: Any
 
     @classmethod
-    def of(
-        cls,
-        rows: Rows,
-        view: View,
-        size: int,
-        seed: int,
-        *,
-        coding: Coding,
-        criterion: str,
-        scored: tuple[np.ndarray, np.ndarray],
-        fit_intercept: bool,
-        backend: Any,
-    ) -> "GlobalModel":
+    def of(cls, work: Work, size: int, seed: int, scored: Scored, fit_intercept: bool) -> "GlobalModel":
         """Fit one with this many landmarks; ``scored`` are rows, and their weights, that choose C."""
+        rows, view, backend = work.rows, work.view, work.backend
         fitted = landmarks_in(view, rows, size, seed, backend)
         features, seen = backend.kept(fitted, rows)
         sums = Summary.of(partial(backend.statistics, features), seen, seen.fold)
-        form, whitening = backend.scored_form(features)
-        more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
-        scorer = backend.scorer(seen, coding, fit_intercept, criterion, seen.fold, **more)
-        trial = scorer.trial("global", view.gamma, form, sums, LOG2_C_GRID[::2])
+        scorer, trial = cls._tried(work, features, seen, seen.fold, sums, scored, fit_intercept)
         precision = KEPT if len(seen) > MANY_ROWS else None
         solution = backend.ridge_problem(features, seen, trial.best_C, fit_intercept).solve(sums.total, precision)
         return cls(fitted, features, seen, sums, scorer, trial, solution, backend)
@@ -77,29 +67,35 @@ class GlobalModel:
     @classmethod
     def of_sums(
         cls,
+        work: Work,
         fitted: NystromMap,
-        sample: Rows,
         sums: Summary,
-        width: float,
-        *,
-        coding: Coding,
-        criterion: str,
-        scored: tuple[np.ndarray, np.ndarray],
+        scored: Scored,
         fit_intercept: bool,
-        backend: Any,
         again: Callable[[float], Gradient | None],
     ) -> "GlobalModel":
-        """One whose rows, among them those of a sample, were summed elsewhere.
+        """One whose rows, among them those of ``work``, a sample, were summed elsewhere.
 
         ``again`` is asked, for the C that was chosen, for what wins back digits that the sums have lost.
         """
-        form, whitening = backend.scored_form(fitted)
-        more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
-        scorer = backend.scorer(sample, coding, fit_intercept, criterion, None, **more)
-        trial = scorer.trial("global", width, form, sums, LOG2_C_GRID[::2])
+        sample, backend = work.rows, work.backend
+        scorer, trial = cls._tried(work, fitted, sample, None, sums, scored, fit_intercept)
         C = trial.best_C
         solution = backend.ridge_problem(fitted, sample, C, fit_intercept).solve_sums(sums.total, again(C))
         return cls(fitted, fitted, sample, sums, scorer, trial, solution, backend)
+
+    @staticmethod
+    def _tried(
+        work: Work, features: Any, seen: Rows, folds: Any, sums: Summary, scored: Scored, fit_intercept: bool
+    ) -> tuple[Scorer, Trial]:
+        """Who scores the penalties, and the losses of all."""
+        form, whitening = work.backend.scored_form(features)
+        more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
+        scorer: Scorer = work.backend.scorer(seen, work.coding, fit_intercept, work.criterion, folds, **more)
+        trial = scorer.trial("global", work.view.gamma, form, sums, LOG2_C_GRID[::2])
+        size = features.n_features_out
+        work.say(f"global model: {size} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
+        return scorer, trial
 
     def without_rows(self, rows: Rows) -> Solution:
         """The model without some of the rows that were summed."""
@@ -163,31 +159,32 @@ class LogGlobal:
     @classmethod
     def of(
         cls,
-        rows: Rows,
-        view: View,
+        work: Work,
         size: int,
         seed: int,
         held: list[np.ndarray],
-        *,
         near_C: float,
-        criterion: str,
-        max_bytes: float,
-        backend: Any,
         smaller: "LogGlobal | None" = None,
     ) -> "LogGlobal":
         """The path of one with this many landmarks, or trials of C from where that of a ``smaller`` model ended."""
-        fitted = landmarks_in(view, rows, size, seed, backend)
+        fitted, gained = landmarks_in(work.view, work.rows, size, seed, work.backend), 0.0
+        # rows that are all right ask for no more certainty than so many rows can give
+        criterion = FLOORED if work.criterion == "log_loss" else work.criterion
         with quietly():
-            problem = backend.log_problem(fitted, rows, max_bytes)
-            if smaller is not None:
+            problem = work.backend.log_problem(fitted, work.rows, work.max_bytes)
+            if smaller is None:
+                order = np.argsort(row_keys(work.rows.X, seed), kind="stable")
+                trials, gained = path_of(problem, near_C, held, criterion, order)
+            else:
                 C, begun = (
                     [trial.C for trial in smaller.trials],
                     padded(smaller.trials[0], problem.features.n_features_out),
                 )
-                return cls(fitted, problem, held, held_path(problem, C, held, criterion=criterion, begun=begun))
-            order = np.argsort(row_keys(rows.X, seed), kind="stable")
-            trials, gained = path_of(problem, near_C, held, criterion, order)
-        return cls(fitted, problem, held, trials, gained)
+                trials = held_path(problem, C, held, criterion=criterion, begun=begun)
+        found = cls(fitted, problem, held, trials, gained)
+        best = trials[found.best]
+        work.say(f"global log model: {found.size} landmarks, C = {best.C:.3g}, loss {best.loss:.4g}")
+        return found
 
     @property
     def size(self) -> int:

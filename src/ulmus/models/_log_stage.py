@@ -16,8 +16,8 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import random_partition
 from ulmus.features.sampling import distinct_pairs, left_out_together, merged
 from ulmus.models._global import LOG_KEPT, LogGlobal
-from ulmus.models._stages import Stages, Work, landmarks_of
-from ulmus.solvers.local import LeafProblem, LocalKernels
+from ulmus.models._stages import Stages, Work, fit_local, landmarks_of, say_scored
+from ulmus.solvers.local import LocalKernels
 from ulmus.solvers.log_leave_out import left_out
 from ulmus.solvers.log_loss import losses as log_losses
 from ulmus.solvers.log_loss import proportions, targets
@@ -27,7 +27,7 @@ from ulmus.solvers.softmax import FeatureObjective, LogSolution, warn_unfinished
 from ulmus.tuning.local import LOG, LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.log_choice import unkept
 from ulmus.tuning.log_held import log_held_sets, posed
-from ulmus.tuning.log_path import FLOORED, NOISE, weights_of
+from ulmus.tuning.log_path import NOISE, weights_of
 from ulmus.tuning.metric import quietly
 
 #: Where all rows and landmarks lower the loss by this share, beside few of both, more landmarks are tried.
@@ -70,7 +70,10 @@ class LogStages:
         found = self.chosen(landmarks)
         model, held_out, place, choice = found.model, found.held_out, found.place, found.choice
         solution = model.fitted(place)
-        local = None if choice is None else self._leaves(solution, choice)
+        local = None
+        if choice is not None:
+            some, offset = together(self.work.rows, solution.F, self.work.rng)
+            local = fit_local(self.work, some, choice, offset, LEAF_TOLERANCE)
         if local is None and choice is not None:  # no memory for it
             place = model.best
             held_out, solution = self.held_scores(model, place), model.fitted(place)
@@ -83,10 +86,10 @@ class LogStages:
     def chosen(self, landmarks: int) -> LogChoice:
         """What rows held out say of C and of a local stage."""
         held, seed = log_held_sets(self.work.rows, self.work.rng), int(self.work.rng.randint(2**31 - 1))
-        model = self._global(landmarks_of(self.work.rows, landmarks), held, seed)
+        model = LogGlobal.of(self.work, landmarks_of(self.work.rows, landmarks), seed, held, self.near_C)
         larger = 2 * self.work.effort.landmarks
         if self.work.effort.grows and model.gained > MORE and 2 * model.size >= larger <= len(self.work.rows) // 8:
-            more = self._global(larger, held, seed, model)
+            more = LogGlobal.of(self.work, larger, seed, held, self.near_C, model)
             model = min((model, more), key=lambda each: each.trials[each.best].loss)
         self.work.enter("local stage")
         best, losses = model.best, None
@@ -96,29 +99,11 @@ class LogStages:
             place, choice, scored = self._scored(model, best)
             gained = (choice.loss_without - choice.loss) * float(scored.weight.sum())
             pays = choice.pays and (gained > NOISE or self.work.criterion != "log_loss")
-            kept, losses = "kept" if pays else "left out", (choice.loss, choice.loss_without)
-            self.work.say(f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it ({kept})")
+            losses = (choice.loss, choice.loss_without)
+            say_scored(self.work, choice, pays)
             if pays:
                 return LogChoice(model, place, choice, scored, losses)
         return LogChoice(model, best, None, scores, losses)
-
-    def _global(self, size: int, held: list[np.ndarray], seed: int, smaller: LogGlobal | None = None) -> LogGlobal:
-        model = LogGlobal.of(
-            self.work.rows,
-            self.work.view,
-            size,
-            seed,
-            held,
-            near_C=self.near_C,
-            # rows that are all right ask for no more certainty than so many rows can give
-            criterion=FLOORED if self.work.criterion == "log_loss" else self.work.criterion,
-            max_bytes=self.work.max_bytes,
-            backend=self.work.backend,
-            smaller=smaller,
-        )
-        trial = model.trials[model.best]
-        self.work.say(f"global log model: {model.size} landmarks, C = {trial.C:.3g}, loss {trial.loss:.4g}")
-        return model
 
     def held_scores(self, model: LogGlobal, trial: int) -> HeldOut:
         """Scores of the held-out rows by the global models that did not see them."""
@@ -215,23 +200,6 @@ class LogStages:
     def _scores(self, search: LocalSearch, choice: LocalChoice, out: np.ndarray) -> HeldOut:
         assert search.data.weight_held is not None
         return self._answered(np.flatnonzero(out > 0)[choice.rows], choice.P, search.data.weight_held[choice.rows])
-
-    def _leaves(self, solution: LogSolution, choice: LocalChoice) -> LocalKernels | None:
-        """The local stage on all rows; None where it does not fit into memory."""
-        some, offset = together(self.work.rows, solution.F, self.work.rng)
-        gamma = choice.width * self.work.view.gamma
-        each = some.T.nbytes + 8 * len(some)
-        rounds = min(self.work.effort.partitions, int((self.work.max_bytes - some.X.nbytes) // each))
-        if rounds < 1:
-            self.work.say(f"local stage left out: it needs {(some.X.nbytes + each) / 1e9:.2g} GB")
-            return None
-        size = self.work.effort.leaf(len(some))
-        rounds = rounds if len(some) > size else 1  # there is but one way to put all rows into one leaf
-        partitions = tuple(self.work.backend.partition(some.X, size, self.work.rng) for _ in range(rounds))
-        with quietly():
-            about = (self.work.view.kernel, gamma, choice.ridge, some.X, some.T, some.weight, partitions, offset)
-            problem = LeafProblem(*about)
-            return problem.stage(self.work.backend.fit_leaves(problem, LEAF_TOLERANCE))
 
 
 def together(rows: Rows, F: np.ndarray, rng: np.random.RandomState) -> tuple[Rows, np.ndarray]:

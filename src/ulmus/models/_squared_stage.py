@@ -4,6 +4,7 @@ The rows are in memory (:class:`SquaredStages`), or summed elsewhere, pass after
 """
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import distinct_pairs, merged
 from ulmus.models._global import GlobalModel, landmarks_in
-from ulmus.models._stages import Stages, Work, held_sets, landmarks_of, score_local
-from ulmus.solvers.local import LeafProblem, LocalKernels
+from ulmus.models._stages import Stages, Work, fit_local, held_sets, landmarks_of, say_scored, score_local
+from ulmus.solvers.local import LocalKernels
 from ulmus.tuning.local import LocalChoice
 from ulmus.tuning.metric import quietly
 
@@ -37,17 +38,21 @@ class SquaredStages:
 
     def fit(self, landmarks: int) -> Stages:
         """Global model, and the local stage where it pays."""
-        rows, coding, rng = self.work.rows, self.work.coding, self.work.rng
+        rows, rng = self.work.rows, self.work.rng
         with engine.threads_for(self.work.effort.landmarks):
             scored = distinct_pairs(rows, SCORED, rng)
-            model = self._fit_global(rows, coding, scored, landmarks, rng)
+            model = self._fit_global(scored, landmarks)
             self.work.enter("local stage")
             held = held_sets(rows, rng) if self.work.effort.partitions else []
             P, *P_without = model.predictions(model.solution, *map(model.without, held))
-            choice, held_out = self._score_local(rows, held, P_without, coding, rng)
-            local = self._fit_local(rows, P, choice, rng)
+            choice, held_out, local = None, None, None
+            if held:
+                choice, held_out = score_local(self.work, held, P_without)
+                say_scored(self.work, choice, choice.pays)
+            if choice is not None and choice.pays:  # on what the global model leaves over
+                local = fit_local(self.work, merged(replace(rows, T=rows.T - P), rng), choice)
         if local is None:
-            model = self._larger(model, rows, coding, scored, rng)
+            model = self._larger(model, scored)
         with engine.threads_for(model.size):
             if not self.left_out_later and (held_out is None or local is None):
                 held_out = self._left_out(model, rng)
@@ -58,33 +63,17 @@ class SquaredStages:
             local_losses=None if choice is None else (choice.loss, choice.loss_without),
         )
 
-    def _fit_global(
-        self, rows: Rows, coding: Any, scored: Any, landmarks: int, rng: np.random.RandomState
-    ) -> GlobalModel:
-        model = GlobalModel.of(
-            rows,
-            self.work.view,
-            landmarks_of(rows, landmarks),
-            int(rng.randint(2**31 - 1)),
-            coding=coding,
-            criterion=self.work.criterion,
-            scored=scored,
-            fit_intercept=self.fit_intercept,
-            backend=self.work.backend,
-        )
-        trial = model.trial
-        self.work.say(f"global model: {model.size} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
-        return model
+    def _fit_global(self, scored: Any, landmarks: int) -> GlobalModel:
+        size, seed = landmarks_of(self.work.rows, landmarks), int(self.work.rng.randint(2**31 - 1))
+        return GlobalModel.of(self.work, size, seed, scored, self.fit_intercept)
 
-    def _larger(
-        self, model: GlobalModel, rows: Rows, coding: Any, scored: Any, rng: np.random.RandomState
-    ) -> GlobalModel:
+    def _larger(self, model: GlobalModel, scored: Any) -> GlobalModel:
         """What leaves do not find, more landmarks may: the global model with twice as many, where it is better."""
-        size = 2 * self.work.effort.landmarks
+        rows, size = self.work.rows, 2 * self.work.effort.landmarks
         room = len(rows) >= MANY_ROWS * size and 8 * size * (size + rows.X.shape[1]) <= self.work.max_bytes
         if not (self.work.effort.grows and room and 2 * model.size >= size and model.wants_more):
             return model
-        larger = self._fit_global(rows, coding, scored, size, rng)
+        larger = self._fit_global(scored, size)
         return min((model, larger), key=lambda each: each.trial.best_loss)
 
     def _left_out(self, model: GlobalModel, rng: np.random.RandomState) -> HeldOut:
@@ -97,43 +86,6 @@ class SquaredStages:
         sums = self.work.backend.on_host(model.sums)
         models = FoldModels(model.seen.fold, sums, model.trial.best_C, self.fit_intercept)
         return fold_sample(model.features, model.seen, models, rng)
-
-    def _score_local(
-        self, rows: Rows, held: list[np.ndarray], P: list[np.ndarray], coding: Any, rng: np.random.RandomState
-    ) -> tuple[LocalChoice | None, HeldOut | None]:
-        """The best local stage, scored on rows that the global models behind it (which predict P) have not seen."""
-        if not held:
-            return None, None
-        choice, held_out = score_local(
-            rows, held, P, self.work.view, self.work.effort, coding, self.work.criterion, rng, self.work.backend
-        )
-        self.work.say(
-            f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it "
-            f"({'kept' if choice.pays else 'left out'})"
-        )
-        return choice, held_out
-
-    def _leaves(self, rest: Rows, choice: LocalChoice, rounds: int, rng: np.random.RandomState) -> LocalKernels:
-        """Leaves of this many partitions, fitted to what a global model leaves over."""
-        size, gamma = self.work.effort.leaf(len(rest)), choice.width * self.work.view.gamma
-        rounds = rounds if len(rest) > size else 1  # there is but one way to put all rows into one leaf
-        partitions = tuple(self.work.backend.partition(rest.X, size, rng) for _ in range(rounds))
-        problem = LeafProblem(self.work.view.kernel, gamma, choice.ridge, rest.X, rest.T, rest.weight, partitions)
-        return problem.stage(self.work.backend.fit_leaves(problem))
-
-    def _fit_local(
-        self, rows: Rows, P: np.ndarray, choice: LocalChoice | None, rng: np.random.RandomState
-    ) -> LocalKernels | None:
-        """The local stage on what the global model, which predicts P, leaves over."""
-        if choice is None or not choice.pays:
-            return None
-        rest = merged(replace(rows, T=rows.T - P), rng)
-        each = rest.T.nbytes + 8 * len(rest)
-        rounds = min(self.work.effort.partitions, int((self.work.max_bytes - rest.X.nbytes) // each))
-        if rounds < 1:
-            self.work.say(f"local stage left out: it needs {(rest.X.nbytes + each) / 1e9:.2g} GB")
-            return None
-        return self._leaves(rest, choice, rounds, rng)
 
 
 @dataclass
@@ -166,21 +118,9 @@ class SquaredPasses:
 
     def _fitted(self, landmarks: NystromMap, passes: Any) -> GlobalModel:
         with engine.threads_for(landmarks.n_features_out):
-            model = GlobalModel.of_sums(
-                landmarks,
-                self.work.rows,
-                passes.sums(landmarks),
-                self.work.view.gamma,
-                coding=self.work.coding,
-                criterion=self.work.criterion,
-                scored=self.chosen["scored"],
-                fit_intercept=self.fit_intercept,
-                backend=Host(self.work.n_jobs),
-                again=lambda C: passes.again(landmarks, C),
-            )
-        trial = model.trial
-        self.work.say(f"global model: {model.size} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
-        return model
+            work = replace(self.work, backend=Host(self.work.n_jobs))
+            again, sums = partial(passes.again, landmarks), passes.sums(landmarks)
+            return GlobalModel.of_sums(work, landmarks, sums, self.chosen["scored"], self.fit_intercept, again)
 
     @property
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
@@ -197,10 +137,8 @@ class SquaredPasses:
             return None
         with quietly(), engine.threads_for(self.model.size):
             P = [self._without(rows, mask) for mask in held]
-            return score_local(
-                *(rows, held, P, self.work.view, effort, self.work.coding, self.work.criterion, rng),
-                Host(self.work.n_jobs),
-            )
+            work = replace(self.work, rows=rows, effort=effort, backend=Host(self.work.n_jobs))
+            return score_local(work, held, P)
 
     def _without(self, rows: Rows, mask: np.ndarray) -> np.ndarray:
         """Predictions of the global model without some of the rows."""

@@ -17,9 +17,10 @@ from ulmus.features.partition import Partition
 from ulmus.features.sampling import distinct_count, distinct_keys, merged
 from ulmus.models._effort import Effort
 from ulmus.solvers.boosted import BoostedTrees
-from ulmus.solvers.local import LocalKernels
+from ulmus.solvers.local import TOLERANCE, LeafProblem, LocalKernels
 from ulmus.tuning.folds import held_count
 from ulmus.tuning.local import LocalChoice, LocalSearch, Remainder, chosen_by_all
+from ulmus.tuning.metric import quietly
 from ulmus.tuning.views import View
 
 
@@ -104,26 +105,17 @@ def held_sets(rows: Rows, rng: np.random.RandomState) -> list[np.ndarray]:
     return sorted(folds, key=lambda mask: abs(int(mask.sum()) - count))
 
 
-def score_local(
-    rows: Rows,
-    held: list[np.ndarray],
-    P: list[np.ndarray],
-    view: View,
-    effort: Effort,
-    coding: Coding,
-    criterion: str,
-    rng: np.random.RandomState,
-    backend: Any,
-) -> tuple[LocalChoice, HeldOut]:
+def score_local(work: Work, held: list[np.ndarray], P: list[np.ndarray]) -> tuple[LocalChoice, HeldOut]:
     """The best stage and its predictions of rows held out; ``P`` are those of global models that did not see each set.
 
     Width and penalty are chosen on all sets, or the first fold; whether they pay all say.
     """
+    rows, view, effort, rng, backend = work.rows, work.view, work.effort, work.rng, work.backend
     tests, searches, halves, wholes = list[Rows](), list[LocalSearch](), list[Partition](), list[Partition]()
     for mask, predicted in zip(held, P, strict=True):
         test, some = rows.take(mask), merged(replace(rows, T=rows.T - predicted).take(~mask), rng)
         data = Remainder(some.X, some.T, some.weight, test.X, test.T, predicted[mask], test.weight)
-        given = (view.kernel, view.gamma, data, coding, criterion, backend.n_jobs)
+        given = (view.kernel, view.gamma, data, work.coding, work.criterion, backend.n_jobs)
         searches.append(LocalSearch(*given, trials=backend.leaf_trials))
         size = effort.leaf(len(some))
         if rows.fold is None or not tests:
@@ -140,3 +132,26 @@ def score_local(
     ]
     masses = [float(part.weight.sum()) for part in parts]
     return choices[0].pooled(choices[1:], masses), HeldOut.joined(parts)
+
+
+def fit_local(
+    work: Work, rows: Rows, choice: LocalChoice, offset: np.ndarray | None = None, tol: float = TOLERANCE
+) -> LocalKernels | None:
+    """The chosen local stage on all rows, by log loss beside an ``offset``; None where it does not fit into memory."""
+    each = rows.T.nbytes + 8 * len(rows)
+    rounds = min(work.effort.partitions, int((work.max_bytes - rows.X.nbytes) // each))
+    if rounds < 1:
+        work.say(f"local stage left out: it needs {(rows.X.nbytes + each) / 1e9:.2g} GB")
+        return None
+    size, gamma = work.effort.leaf(len(rows)), choice.width * work.view.gamma
+    rounds = rounds if len(rows) > size else 1  # there is but one way to put all rows into one leaf
+    partitions = tuple(work.backend.partition(rows.X, size, work.rng) for _ in range(rounds))
+    problem = LeafProblem(work.view.kernel, gamma, choice.ridge, rows.X, rows.T, rows.weight, partitions, offset)
+    with quietly():
+        return problem.stage(work.backend.fit_leaves(problem, tol))
+
+
+def say_scored(work: Work, choice: LocalChoice, pays: bool) -> None:
+    """Report what rows held out say of a local stage."""
+    kept = "kept" if pays else "left out"
+    work.say(f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it ({kept})")
