@@ -17,10 +17,11 @@ from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features import kept as features_kept
 from ulmus.features.sampling import distinct_pairs
-from ulmus.models import _local_stage
+from ulmus.models import _stages
 from ulmus.models._effort import EFFORTS
 from ulmus.models._global import GlobalModel
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge
+from ulmus.models._stages import Work
+from ulmus.solvers.nystrom_ridge import NystromProblem
 
 
 def bumps(n, seed=0):
@@ -82,8 +83,8 @@ def test_rows_that_score_the_local_stage_are_in_none_of_the_fits_that_they_score
         seen.update(data=data)
         return LocalSearch(kernel, gamma, data, *others, **more)
 
-    LocalSearch = _local_stage.LocalSearch
-    monkeypatch.setattr(_local_stage, "LocalSearch", spy)
+    LocalSearch = _stages.LocalSearch
+    monkeypatch.setattr(_stages, "LocalSearch", spy)
     AdaptiveRegressor(effort="fast", random_state=0).fit(X, y)
     learned = {row.tobytes() for row in seen["data"].U}
     scored = {row.tobytes() for row in seen["data"].U_held}
@@ -94,14 +95,8 @@ def test_rows_that_score_the_local_stage_are_in_none_of_the_fits_that_they_score
 
 def global_model(rows, view, size):
     scored = distinct_pairs(rows, 500, np.random.RandomState(0))
-    given = {
-        "coding": Plain.of(rows.T, None),
-        "criterion": "auto",
-        "scored": scored,
-        "fit_intercept": True,
-        "backend": Host(2),
-    }
-    return GlobalModel.of(rows, view, size, 0, **given)
+    given = (rows, view, None, Plain.of(rows.T, None), "auto", np.inf, None, Host(2))
+    return GlobalModel.of(Work(*given, say=str, enter=str), size, 0, scored, fit_intercept=True)
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -113,7 +108,7 @@ def test_the_global_model_without_the_held_out_rows_is_a_refit(kept, monkeypatch
     model = global_model(rows, fitted.view_, 200)
     assert (model.features is model.landmark_map) != kept
     held = np.arange(len(y)) < 300
-    refit = fit_nystrom_ridge(model.landmark_map, rows.take(~held), model.trial.best_C, fit_intercept=True)
+    refit = NystromProblem(model.landmark_map, rows.take(~held), model.trial.best_C, fit_intercept=True).solve()
     first, second = model.predictions(model.without(held), refit)
     assert_allclose(first, second, rtol=1e-6, atol=1e-7)
     assert_allclose(second, model.landmark_map.transform(rows.X) @ refit.beta + refit.intercept, rtol=1e-8, atol=1e-8)

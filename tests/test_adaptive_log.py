@@ -22,10 +22,10 @@ from ulmus.exceptions import NumericalWarning
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import gathered
 from ulmus.models import _effort, adaptive
-from ulmus.models._log_global import KEPT
+from ulmus.models._global import LOG_KEPT
 from ulmus.models._log_stage import LEAF_TOLERANCE, LogStages, calibrated_loss
 from ulmus.models.summary import chosen as summary
-from ulmus.solvers.log_local import fit_log_leaves
+from ulmus.solvers.local import LeafProblem, fit_leaves
 from ulmus.solvers.log_loss import losses, targets
 from ulmus.solvers.softmax import LogProblem, fit_softmax
 from ulmus.tuning import log_held, view_budget
@@ -95,7 +95,7 @@ def test_the_global_model_minimises_the_penalised_log_loss_on_its_features(k, n)
     best = fit_softmax(LogProblem.of(Phi, T, model.C_), tol=1e-12)
     F = Phi @ model.beta_ + model.intercept_
     value = losses(targets(T), F).sum() + (model.beta_**2).sum() / (2 * model.C_)
-    assert best.value <= value <= best.value * (1 + 2 * KEPT)
+    assert best.value <= value <= best.value * (1 + 2 * LOG_KEPT)
     shown = model.decision_function(X)
     assert_allclose(shown[:, None] if k == 2 else shown, F, atol=1e-8)
 
@@ -112,8 +112,8 @@ def test_leaves_fit_what_the_global_scores_leave(k):
     T = codes(y, k)[order]
     found = []
     for ridge in 10.0 ** np.arange(-2.0, 1.01, 0.5):
-        leaves = (local.kernel, local.gamma, ridge, local.U, T, F, None, local.partitions)
-        alphas, _ = fit_log_leaves(*leaves, tol=LEAF_TOLERANCE)
+        leaves = LeafProblem(local.kernel, local.gamma, ridge, local.U, T, None, local.partitions, F)
+        alphas = fit_leaves(leaves, LEAF_TOLERANCE)
         found.append(max(np.abs(a - b).max() for a, b in zip(alphas, local.alphas, strict=True)))
     assert min(found) < 1e-6
 

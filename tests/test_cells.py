@@ -10,7 +10,7 @@ from ulmus.features.category import Category
 from ulmus.features.partition import grafted, random_partition
 from ulmus.features.sampling import joint_keys, label_keys, row_keys
 from ulmus.solvers.cells import Cell, CellSolver
-from ulmus.solvers.local import LocalKernels, fit_leaves
+from ulmus.solvers.local import LeafProblem, LocalKernels, fit_leaves
 from ulmus.solvers.log_passes import log_sums, minimise_by_passes
 from ulmus.solvers.softmax import FeatureObjective, LogProblem, fit_softmax
 from ulmus.streaming.batches import Batch
@@ -61,7 +61,7 @@ def test_cells_together_are_the_leaves_of_their_partitions():
     T, P = rows.T[:, :1], rows.T[:, 1:]
     order = np.concatenate([cell.numbers for cell in both[0]])
     np.testing.assert_array_equal(local.U, rows.X[order])
-    alphas = fit_leaves("matern32", 0.5, 0.1, local.U, (T - P)[order], None, local.partitions, single=True)
+    alphas = fit_leaves(LeafProblem("matern32", 0.5, 0.1, local.U, (T - P)[order], None, local.partitions), single=True)
     for found, expected in zip(local.alphas, alphas, strict=True):
         assert relative_error(found, expected) < 1e-10
     dumped = [[Cell.restored(cell.dump()) for cell in several] for several in both]

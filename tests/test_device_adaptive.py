@@ -30,10 +30,11 @@ from ulmus.engine import Rows
 from ulmus.features import kept
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import grown, random_partition
-from ulmus.models import _log_global, _log_stage
+from ulmus.models import _global, _log_stage
 from ulmus.models._effort import EFFORTS
-from ulmus.solvers import local, log_local
+from ulmus.solvers import local
 from ulmus.solvers.cells import CellSolver
+from ulmus.solvers.local import LeafProblem
 from ulmus.solvers.softmax import LogProblem, fit_softmax
 from ulmus.tuning.leaf_metric import HostCut, LeafMetric, tasks_of
 from ulmus.tuning.local import LOG, SQUARES, LocalChoice, LocalSearch, Remainder
@@ -121,15 +122,15 @@ def stage(seed=0, n=600, outputs=2, size=60):
 def test_leaves_have_the_weights_of_the_cpu(kernel, weighted):
     _, U, R, weight, partitions = stage()
     weight = weight if weighted else None
-    here = local.fit_leaves(kernel, 0.7, 0.01, U, R, weight, partitions)
-    there = Driver(accelerator()).fit_leaves(kernel, 0.7, 0.01, U, R, weight, partitions)
+    here = local.fit_leaves(LeafProblem(kernel, 0.7, 0.01, U, R, weight, partitions))
+    there = Driver(accelerator()).fit_leaves(LeafProblem(kernel, 0.7, 0.01, U, R, weight, partitions))
     assert max(map(relative_error, there, here)) < 1e-10
 
 
 def test_a_leaf_without_a_factor_gets_a_larger_penalty():
     _, U, R, _, partitions = stage()
     U[::2] = U[1::2]
-    (there, _) = Driver(accelerator()).fit_leaves("rbf", 1e-4, 1e-18, U, R, None, partitions)
+    (there, _) = Driver(accelerator()).fit_leaves(LeafProblem("rbf", 1e-4, 1e-18, U, R, None, partitions))
     assert np.isfinite(there).all()
 
 
@@ -148,7 +149,7 @@ def test_queries_are_answered_as_by_the_cpu(monkeypatch, queries):
     monkeypatch.setattr("ulmus.devices.leaves.QUERIES", 50)
     rng, U, R, _, partitions = stage()
     for kernel in ("laplacian_l1", "matern32"):
-        alphas = tuple(local.fit_leaves(kernel, 0.7, 0.1, U, R, None, partitions))
+        alphas = tuple(local.fit_leaves(LeafProblem(kernel, 0.7, 0.1, U, R, None, partitions)))
         found = local.LocalKernels(kernel, 0.7, U, partitions, alphas)
         Q, a = rng.normal(size=(queries, 3)), accelerator()
         assert relative_error(answers(a, found, a.tensor(U), a.tensor(Q)), found.predict(Q)) < 1e-10
@@ -169,8 +170,8 @@ def test_leaves_of_the_log_loss_have_the_weights_of_the_cpu(monkeypatch, n_class
     T = codes(U, n_classes, rng)
     offset = 0.5 * rng.normal(size=T.shape)
     weight = weight if weighted else None
-    here, _ = log_local.fit_log_leaves("matern32", 0.7, 0.1, U, T, offset, weight, partitions, tol=1e-14)
-    there = Driver(accelerator()).fit_log_leaves("matern32", 0.7, 0.1, U, T, offset, weight, partitions, 1e-14)
+    here = local.fit_leaves(LeafProblem("matern32", 0.7, 0.1, U, T, weight, partitions, offset), tol=1e-14)
+    there = Driver(accelerator()).fit_leaves(LeafProblem("matern32", 0.7, 0.1, U, T, weight, partitions, offset), 1e-14)
     assert max(map(relative_error, there, here)) < 1e-6
 
 
@@ -210,8 +211,8 @@ def test_fused_leaves_of_the_log_loss_have_the_weights_of_the_cpu(monkeypatch, n
     rng, U, _, weight, partitions = stage(n=30, size=20)
     T = codes(U, n_classes, rng)
     offset = 0.5 * rng.normal(size=T.shape)
-    here, _ = log_local.fit_log_leaves("matern32", 0.7, 0.1, U, T, offset, weight, partitions, tol=1e-14)
-    there = Driver(accelerator()).fit_log_leaves("matern32", 0.7, 0.1, U, T, offset, weight, partitions, 1e-14)
+    here = local.fit_leaves(LeafProblem("matern32", 0.7, 0.1, U, T, weight, partitions, offset), tol=1e-14)
+    there = Driver(accelerator()).fit_leaves(LeafProblem("matern32", 0.7, 0.1, U, T, weight, partitions, offset), 1e-14)
     assert max(map(relative_error, there, here)) < 1e-6
 
 
@@ -312,7 +313,7 @@ def fitted(kind, y, device, **given):
 )
 def test_fits_have_the_predictions_of_the_cpu(monkeypatch, kind, given):
     monkeypatch.setattr(softmax, "SMALL", 0)
-    for module, name in ((_log_stage, "LEAF_TOLERANCE"), (_log_global, "KEPT")):
+    for module, name in ((_log_stage, "LEAF_TOLERANCE"), (_global, "LOG_KEPT")):
         monkeypatch.setattr(module, name, 1e-14)
     monkeypatch.setattr(LocalChoice, "pays", True)
     X, y = table()

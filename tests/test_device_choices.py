@@ -66,7 +66,7 @@ def test_generalised_cross_validation_chooses_as_on_the_cpu(family):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_gcv_and_degrees_of_freedom_are_those_of_the_path_on_the_cpu(fit_intercept):
     stats, a, C = Statistics.of(rows(100, 12), rows(100, 2, seed=1)), accelerator(), 2.0 ** np.arange(-5, 10)
-    there = TensorPath(TensorStatistics(a, a.tensor(stats.moments), 2, 100), fit_intercept=fit_intercept)
+    there = TensorPath(TensorStatistics(a.tensor(stats.moments), 2, 100, accelerator=a), fit_intercept=fit_intercept)
     here = RidgePath(stats, fit_intercept=fit_intercept)
     assert relative_error(there.spectrum.gcv(C), here.gcv(C)) < 1e-10
     assert relative_error(there.spectrum.degrees_of_freedom(C), here.degrees_of_freedom(C)) < 1e-10

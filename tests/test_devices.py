@@ -149,7 +149,7 @@ def test_every_C_has_the_predictions_and_leverages_of_the_path_on_the_cpu(fit_in
     Phi, T = rows(100, 12), rows(100, 2, seed=1)
     stats = Statistics.of(Phi, T)
     a = accelerator()
-    there = TensorPath(TensorStatistics(a, a.tensor(stats.moments), 2, 100), fit_intercept=fit_intercept)
+    there = TensorPath(TensorStatistics(a.tensor(stats.moments), 2, 100, accelerator=a), fit_intercept=fit_intercept)
     C = 2.0 ** np.arange(-5, 10)
     fitted, h = there.predictions(a.tensor(Phi), C)
     here = RidgePath(stats, fit_intercept=fit_intercept)

@@ -392,7 +392,7 @@ def test_triangular_solves_of_local_kernels_run_on_one_blas_thread(monkeypatch, 
     monkeypatch.setattr(local, name, lambda *a, **k: [asked.append(blas_threads()), solve(*a, **k)][1])
     U = rows(300, 3)
     partition = random_partition(U, 100, np.random.RandomState(0))
-    local.fit_leaves("rbf", 1.0, 0.1, U, rows(300, outputs), None, [partition], n_jobs=2)
+    local.fit_leaves(local.LeafProblem("rbf", 1.0, 0.1, U, rows(300, outputs), None, [partition]), n_jobs=2)
     assert asked
     assert {count for threads in asked for count in threads} == {1}
 

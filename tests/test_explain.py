@@ -32,7 +32,7 @@ from ulmus import (
     save,
 )
 from ulmus.explain import explain
-from ulmus.explain.game import Products, local_products
+from ulmus.explain.game import Comparison, Products, local_products
 from ulmus.explain.permutations import sampled_interactions
 from ulmus.explain.shapley import shapley_values
 from ulmus.features.dates import DateParts
@@ -86,7 +86,7 @@ def test_values_equal_all_coalitions_for_any_number_of_players(d):
         return np.exp(-0.3 * ((V[:, None] - Z) ** 2).sum(-1)) @ part.weights
 
     groups = [np.array([j]) for j in range(d)]
-    found = shapley_values((part,), groups, U, B, weight)
+    found = shapley_values((part,), Comparison(groups, U, B, weight))
     expected = shapley_by_definition(coalition_scores(score, groups, U, B, weight))
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
@@ -130,7 +130,7 @@ def test_sampled_interactions_of_pairs_are_exact():
         return np.column_stack([V[:, 0] * V[:, 1] + V[:, 2], np.sin(V[:, 1] + V[:, 3])])
 
     groups = [[j] for j in range(4)]
-    found, errors = sampled_interactions(score, groups, U, B, weight, 1, np.random.RandomState(1))
+    found, errors = sampled_interactions(score, Comparison(groups, U, B, weight), 1, np.random.RandomState(1))
     expected = interactions_by_definition(coalition_scores(score, groups, U, B, weight))
     np.testing.assert_allclose(found, expected, atol=1e-12)
     assert (errors[:, [0, 1], [1, 0], 0] > 0).all()
@@ -207,7 +207,7 @@ def test_leaves_of_a_local_stage_are_products_too(kernel):
     parts, groups = local_products(local), [[0, 3], [1], [2], [4]]
     assert sum(len(part.Z) for part in parts) == 240
     U, B, weight = rng.normal(size=(4, 5)), rng.normal(size=(6, 5)), np.full(6, 1 / 6)
-    found = shapley_values(parts, [np.array(g) for g in groups], U, B, weight)
+    found = shapley_values(parts, Comparison([np.array(g) for g in groups], U, B, weight))
     expected = shapley_by_definition(coalition_scores(local.predict, groups, U, B, weight))
     np.testing.assert_allclose(found, expected, atol=1e-11)
 
@@ -313,7 +313,7 @@ def test_efficiency_symmetry_and_null_player_hold(seed, d, scale):
         U[:, 0], B[:, 0] = U[:, 1], B[:, 1]
     part = Products(kernel, scale, Z, rng.normal(size=(20, 1)))
     groups, weight = [np.array([j]) for j in range(d)], np.full(5, 0.2)
-    values = shapley_values((part,), groups, U, B, weight)[..., 0]
+    values = shapley_values((part,), Comparison(groups, U, B, weight))[..., 0]
 
     def score(V):
         return part.factors(V, groups).prod(axis=1).T @ part.weights[:, 0]

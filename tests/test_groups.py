@@ -19,7 +19,7 @@ from ulmus.engine import Rows
 from ulmus.features.kernels import KernelParameters, gram_matrix
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import gathered, shuffled_sample
-from ulmus.models._local_stage import held_sets
+from ulmus.models._stages import held_sets
 from ulmus.tuning.folds import fold_numbers, grouped, renumbered
 from ulmus.tuning.metric import MetricSearch
 from ulmus.tuning.parts import apart, parts_of

@@ -27,7 +27,7 @@ from ulmus.engine import Rows
 from ulmus.features.kernels import CrossKernel, KernelParameters
 from ulmus.models.kelm import calibration_last
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge, nystrom_statistics
+from ulmus.solvers.nystrom_ridge import NystromProblem, nystrom_statistics
 from ulmus.solvers.ridge import leave_out
 from ulmus.statistics import Summary
 from ulmus.tuning import Scorer
@@ -55,7 +55,7 @@ def test_nystrom_calibration_by_folds_equals_refits_without_their_rows_and_landm
         of_fold = (features.landmarks_[:, None] == X[test]).all(axis=2).any(axis=1)
         assert of_fold.any()
         others = NystromMap(landmarks=features.landmarks_[~of_fold], gamma=0.3).fit(X)
-        refit = fit_nystrom_ridge(others, rest, 50.0, fit_intercept=intercept)
+        refit = NystromProblem(others, rest, 50.0, fit_intercept=intercept).solve()
         F = others.transform(X[test])
         np.testing.assert_allclose(held_out.P[test], F @ refit.beta + refit.intercept, atol=1e-8)
         variance = refit.leverage(F) + 50.0 * others.residual_kernel(X[test])
@@ -70,7 +70,7 @@ def test_a_model_whose_landmarks_are_all_rows_leaves_rows_out_as_refits_of_the_e
     X, T, w, _ = problem
     rows = Rows(X, T, w, w) if weighted else Rows(X, T)
     features = NystromMap(len(X), gamma=0.3, random_state=0).fit(X)
-    solution = fit_nystrom_ridge(features, rows, 50.0, fit_intercept=intercept)
+    solution = NystromProblem(features, rows, 50.0, fit_intercept=intercept).solve()
     assert solution.leverage.rows is not None
     held_out = leave_one_out(features, rows, solution, 50.0)
     assert held_out.one_by_one
@@ -222,7 +222,7 @@ def test_a_row_beside_which_others_know_nothing_leaves_with_the_digits_of_white_
     features = NystromMap(landmarks=X[:60], gamma=3e-4).fit(X)  # smooth: some landmarks depend on others
     assert features.n_dropped_
     rows, C = Rows(X, y[:, None]), 2.0**30
-    solution = fit_nystrom_ridge(features, rows, C, fit_intercept=True)
+    solution = NystromProblem(features, rows, C, fit_intercept=True).solve()
     Phi = features.transform(X)
     remainder = 1.0 - solution.leverage(Phi)
     assert remainder[0] < 1e-6

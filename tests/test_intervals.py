@@ -11,7 +11,7 @@ from ulmus.calibration.held_out import HeldOut
 from ulmus.calibration.intervals import RobustSpread, Spread
 from ulmus.engine import Rows
 from ulmus.features.sampling import left_out_together
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge
+from ulmus.solvers.nystrom_ridge import NystromProblem
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
@@ -49,13 +49,13 @@ def test_a_landmark_is_left_out_as_a_landmark_too(intercept):
     T, C = np.column_stack([y, X[:, 0] ** 2]), 1e3
     features = NystromMap(20, gamma=0.3, random_state=0).fit(X)
     rows = Rows(X, T)
-    found = leave_one_out(features, rows, fit_nystrom_ridge(features, rows, C, fit_intercept=intercept), C)
+    found = leave_one_out(features, rows, NystromProblem(features, rows, C, fit_intercept=intercept).solve(), C)
     own = (features.landmarks_[:, None] == X).all(axis=2)
     assert own.any(axis=0).sum() == 20
     for i in range(60):
         rest = np.arange(60) != i
         others = NystromMap(landmarks=features.landmarks_[~own[:, i]], gamma=0.3).fit(X)
-        refit = fit_nystrom_ridge(others, rows.take(rest), C, fit_intercept=intercept)
+        refit = NystromProblem(others, rows.take(rest), C, fit_intercept=intercept).solve()
         F = others.transform(X[[i]])
         np.testing.assert_allclose(found.P[[i]], F @ refit.beta + refit.intercept, atol=1e-8)
         variance = refit.leverage(F) + C * others.residual_kernel(X[[i]])
@@ -68,9 +68,9 @@ def test_a_landmark_stays_while_a_copy_of_its_row_does():
     X, T = np.vstack([X, X]), np.concatenate([y, y + rng.normal(size=40)])[:, None]
     rows = Rows(X, T, None, left_out_together(X, T, None))
     features = NystromMap(12, gamma=0.3, random_state=0).fit(X)
-    found = leave_one_out(features, rows, fit_nystrom_ridge(features, rows, 50.0), 50.0)
+    found = leave_one_out(features, rows, NystromProblem(features, rows, 50.0).solve(), 50.0)
     for i in range(0, 80, 7):
-        refit = fit_nystrom_ridge(features, rows.take(np.arange(80) != i), 50.0)
+        refit = NystromProblem(features, rows.take(np.arange(80) != i), 50.0).solve()
         np.testing.assert_allclose(found.P[[i]], features.transform(X[[i]]) @ refit.beta, atol=1e-8)
 
 

@@ -19,7 +19,7 @@ from ulmus import (
 )
 from ulmus.calibration.conformal import lower, upper
 from ulmus.engine import Rows
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge
+from ulmus.solvers.nystrom_ridge import NystromProblem
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
@@ -84,7 +84,7 @@ def test_landmarks_leave_with_their_rows(symmetric, intercept):
 
     def make(X_rest, Y_rest, w, i):
         others = NystromMap(landmarks=Z[~(X[i] == Z).all(axis=1)], gamma=0.3).fit(X_rest)
-        found = fit_nystrom_ridge(others, Rows(X_rest, Y_rest), 20.0, fit_intercept=intercept)
+        found = NystromProblem(others, Rows(X_rest, Y_rest), 20.0, fit_intercept=intercept).solve()
         return lambda Q: others.transform(Q) @ found.beta + found.intercept
 
     assert sum((x == Z).all(axis=1).any() for x in X) == 15

@@ -10,8 +10,8 @@ from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import random_partition
 from ulmus.features.sampling import merged
 from ulmus.solvers.leaving import GlobalWithout, LeafInverse, LeavesWithout
-from ulmus.solvers.local import LocalKernels, fit_leaves
-from ulmus.solvers.ridge import Problem, fit_ridge
+from ulmus.solvers.local import LeafProblem, LocalKernels, fit_leaves
+from ulmus.solvers.ridge import Problem
 
 KERNEL, GAMMA, LEAF_GAMMA, C, RIDGE = "rbf", 0.5, 2.0, 30.0, 0.1
 
@@ -54,12 +54,12 @@ def fitted(weighted, intercept, outputs=1):
     T = np.sin(3 * X[:, :1]) + 0.3 * rng.normal(size=(60, outputs))
     rows = Rows(X, T, rng.randint(1, 4, 60).astype(float) if weighted else None)
     features = NystromMap(12, kernel=KERNEL, gamma=GAMMA, random_state=0).fit(X)
-    solution = fit_ridge(Problem(features, rows, C, intercept, 1))
+    solution = Problem(features, rows, C, intercept, 1).solve()
     Phi = features.transform(X)
     R = T - (Phi @ solution.beta + solution.intercept)
     rest = merged(Rows(X, R, rows.weight), rng)
     partitions = tuple(random_partition(rest.X, 25, rng) for _ in range(2))
-    alphas = fit_leaves(KERNEL, LEAF_GAMMA, RIDGE, rest.X, rest.T, rest.weight, partitions, 1)
+    alphas = fit_leaves(LeafProblem(KERNEL, LEAF_GAMMA, RIDGE, rest.X, rest.T, rest.weight, partitions), n_jobs=1)
     local = LocalKernels(KERNEL, LEAF_GAMMA, rest.X, partitions, tuple(alphas), RIDGE, rest.weight)
     return rows, features, solution, R, local
 

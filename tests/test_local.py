@@ -14,8 +14,8 @@ from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features import partition as partition_of_rows
 from ulmus.features.partition import grown, random_partition
-from ulmus.models._local_stage import held_sets
-from ulmus.solvers.local import LocalKernels, fit_leaves, leaf_kernel, solve_leaf
+from ulmus.models._stages import held_sets
+from ulmus.solvers.local import LeafProblem, LocalKernels, fit_leaves, leaf_kernel, solve_leaf
 from ulmus.tuning import local as tuning_local
 from ulmus.tuning.folds import held_count
 from ulmus.tuning.local import (
@@ -142,7 +142,7 @@ def test_one_leaf_with_all_rows_is_kernel_ridge():
     rng = np.random.RandomState(0)
     U, R, Q = rng.normal(size=(60, 3)), rng.normal(size=(60, 2)), rng.normal(size=(9, 3))
     partition = random_partition(U, 60, rng)
-    (alpha,) = fit_leaves("matern32", 0.7, 0.3, U, R, None, [partition])
+    (alpha,) = fit_leaves(LeafProblem("matern32", 0.7, 0.3, U, R, None, [partition]))
     stage = LocalKernels("matern32", 0.7, U, (partition,), (alpha,))
     r = np.sqrt(3) * 0.7 * np.linalg.norm(Q[:, None] - U[None], axis=2)
     rr = np.sqrt(3) * 0.7 * np.linalg.norm(U[:, None] - U[None], axis=2)
@@ -154,13 +154,15 @@ def test_several_partitions_are_averaged_and_threads_do_not_matter():
     rng = np.random.RandomState(0)
     U, R, Q = rng.normal(size=(500, 2)), rng.normal(size=(500, 1)), rng.normal(size=(300, 2))
     partitions = tuple(random_partition(U, 100, rng) for _ in range(3))
-    alphas = tuple(fit_leaves("laplacian_l1", 1.0, 0.1, U, R, None, partitions))
+    alphas = tuple(fit_leaves(LeafProblem("laplacian_l1", 1.0, 0.1, U, R, None, partitions)))
     stage = LocalKernels("laplacian_l1", 1.0, U, partitions, alphas)
     each = [LocalKernels("laplacian_l1", 1.0, U, (p,), (a,)).predict(Q) for p, a in zip(partitions, alphas)]
     assert_allclose(stage.predict(Q), np.mean(each, axis=0), rtol=1e-12)
     assert_array_equal(stage.predict(Q, n_jobs=1), stage.predict(Q, n_jobs=4))
     for alone, together in zip(partitions, alphas, strict=True):
-        assert_array_equal(fit_leaves("laplacian_l1", 1.0, 0.1, U, R, None, [alone], n_jobs=1)[0], together)
+        assert_array_equal(
+            fit_leaves(LeafProblem("laplacian_l1", 1.0, 0.1, U, R, None, [alone]), n_jobs=1)[0], together
+        )
 
 
 def test_answers_fade_far_from_the_rows():
@@ -168,7 +170,7 @@ def test_answers_fade_far_from_the_rows():
     U, R = rng.normal(size=(200, 2)), np.ones((200, 1))
     partition = random_partition(U, 50, rng)
     stage = LocalKernels(
-        "matern32", 1.0, U, (partition,), tuple(fit_leaves("matern32", 1.0, 0.1, U, R, None, [partition]))
+        "matern32", 1.0, U, (partition,), tuple(fit_leaves(LeafProblem("matern32", 1.0, 0.1, U, R, None, [partition])))
     )
     near, edge, far = stage.predict(np.array([[0.0, 0.0], [8.0, 8.0], [80.0, 80.0]]))[:, 0]
     assert near > 0.8

@@ -17,10 +17,9 @@ from ulmus.features.kernels import KernelParameters
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import random_partition
 from ulmus.solvers import softmax as module
-from ulmus.solvers.local import LocalKernels
+from ulmus.solvers.local import LeafProblem, fit_leaves, leaf_kernel
 from ulmus.solvers.log_kernel import fit_kernel_softmax
 from ulmus.solvers.log_leave_out import left_out
-from ulmus.solvers.log_local import fit_log_leaves
 from ulmus.solvers.log_loss import class_proportions, losses, targets
 from ulmus.solvers.log_metric import DenseMetric, KroneckerMetric
 from ulmus.solvers.softmax import LogProblem, fit_softmax
@@ -162,15 +161,27 @@ def test_from_a_C_whose_models_know_less_than_the_frequencies_the_path_begins_an
     assert found.loss <= 1.1 * chance
 
 
+def left_out_of_leaves(given):
+    """Scores of rows by the leaves without them, mean of the partitions."""
+    left = np.empty((len(given.partitions), *given.T.shape))
+    for partition, scores in zip(given.partitions, left):
+        for leaf in range(partition.n_leaves):
+            rows = partition.rows(leaf)
+            K, offset = leaf_kernel(given.kernel, given.gamma, given.U[rows]), given.offset[rows]
+            found = fit_kernel_softmax(K, given.T[rows], 1 / given.ridge, offset=offset, tol=1e-4, leave_one_out=True)
+            scores[rows] = found.left_out
+    return left.mean(axis=0)
+
+
 def test_one_leaf_with_all_rows_is_the_kernel_model_on_the_offsets():
     X, y = classification(120, 3, 3)
     T, offset = codes(y, 3), 0.3 * np.random.RandomState(0).normal(size=(120, 3))
     partition = random_partition(X, 120, np.random.RandomState(0))
-    (alpha,), left = fit_log_leaves("laplacian_l1", 0.5, 0.7, X, T, offset, None, [partition], leave_one_out=True)
-    stage = LocalKernels("laplacian_l1", 0.5, X, (partition,), (alpha,))
+    problem = LeafProblem("laplacian_l1", 0.5, 0.7, X, T, None, [partition], offset)
+    stage = problem.stage(fit_leaves(problem))
     exact = fit_kernel_softmax(laplacian_kernel(X, gamma=0.5), T, 1 / 0.7, offset=offset, tol=1e-12)
     assert_allclose(class_proportions(offset + stage.predict(X)), class_proportions(exact.F), atol=2e-3)
-    assert losses(targets(T), left).mean() > losses(targets(T), exact.F).mean()
+    assert losses(targets(T), left_out_of_leaves(problem)).mean() > losses(targets(T), exact.F).mean()
 
 
 def test_leaves_lower_the_loss_of_other_rows_that_a_flat_global_model_leaves():
@@ -178,10 +189,8 @@ def test_leaves_lower_the_loss_of_other_rows_that_a_flat_global_model_leaves():
     T, train = codes(y, 3), slice(0, 900)
     rough = fit_softmax(LogProblem.of(X[train], T[train], 1.0))
     partitions = [random_partition(X[train], 300, np.random.RandomState(s)) for s in range(3)]
-    alphas, left = fit_log_leaves(
-        "laplacian_l1", 1.0, 0.5, X[train], T[train], rough.F, None, partitions, leave_one_out=True
-    )
-    stage = LocalKernels("laplacian_l1", 1.0, X[train], tuple(partitions), tuple(alphas))
+    problem = LeafProblem("laplacian_l1", 1.0, 0.5, X[train], T[train], None, partitions, rough.F)
+    stage, left = problem.stage(fit_leaves(problem)), left_out_of_leaves(problem)
     before = X[900:] @ rough.beta + rough.intercept
     after = losses(targets(T[900:]), before + stage.predict(X[900:])).mean()
     assert after < 0.7 * losses(targets(T[900:]), before).mean()

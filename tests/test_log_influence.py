@@ -24,8 +24,7 @@ from ulmus.features.kernels import KernelParameters, gram_matrix
 from ulmus.features.partition import random_partition
 from ulmus.models._effort import EFFORTS
 from ulmus.models._without_rows import without_rows
-from ulmus.solvers.local import LocalKernels
-from ulmus.solvers.log_local import fit_log_leaves
+from ulmus.solvers.local import LeafProblem, fit_leaves
 from ulmus.solvers.own_landmarks import landmarks_among
 
 RNG = np.random.RandomState(0)
@@ -273,8 +272,8 @@ def softmax_by_both_stages(model, ridge, U, codes, w, queries):
     beta = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 3_000, "ftol": 1e-14}).x
     beta = beta.reshape(shape)
     local = model.local_
-    given = (local.kernel, local.gamma, ridge, U, codes, Phi @ beta, w)
-    alphas, _ = fit_log_leaves(*given, local.partitions, tol=1e-9)
+    given = LeafProblem(local.kernel, local.gamma, ridge, U, codes, w, local.partitions, Phi @ beta)
+    alphas = fit_leaves(given, 1e-9)
     return at @ beta + replace(local, alphas=tuple(alphas)).predict(queries)
 
 
@@ -316,8 +315,8 @@ def test_the_penalty_of_leaves_is_told_by_their_weights():
     codes = np.where(U[:, :1] * U[:, 1:] + 0.3 * rng.normal(size=(150, 1)) > 0, 1.0, -1.0)
     offset, weight = 0.3 * U[:, :1], rng.choice([0.5, 1.0, 3.0], 150)
     partitions = [random_partition(U, 60, np.random.RandomState(k)) for k in range(2)]
-    alphas, _ = fit_log_leaves("rbf", 0.5, 0.7, U, codes, offset, weight, partitions, tol=1e-10)
-    local = LocalKernels("rbf", 0.5, U, tuple(partitions), tuple(alphas))
+    problem = LeafProblem("rbf", 0.5, 0.7, U, codes, weight, partitions, offset)
+    local = problem.stage(fit_leaves(problem, 1e-10))
     shares = [expit(offset + local.of_partition(k, U)) for k in range(2)]
     assert penalty_of(local, shares, Rows(U, codes, weight)) == pytest.approx(0.7, rel=1e-4)
     with pytest.raises(ValueError, match=r"not those that .* weights of the leaves do not follow"):

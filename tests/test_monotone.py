@@ -12,7 +12,7 @@ from ulmus import AdaptiveRegressor, ELMRegressor, NKELMClassifier, NKELMRegress
 from ulmus.calibration import leave_one_out
 from ulmus.engine import Precomputed, Rows
 from ulmus.solvers.monotone import Constraint, least_distance, made_monotone
-from ulmus.solvers.ridge import Problem, fit_ridge
+from ulmus.solvers.ridge import Problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 
@@ -65,7 +65,7 @@ def test_rows_leave_as_from_a_fit_in_which_the_same_steps_stay_level(n):
 
     y = np.tanh(2 * X) + 0.6 * rng.normal(size=(n, 1))
     rows, C = Rows(Phi, y), 5.0
-    free = fit_ridge(Problem(Precomputed(15), rows, C, True, 1))
+    free = Problem(Precomputed(15), rows, C, True, 1).solve()
     values = np.unique(X[:, 0])
     made = made_monotone(free, [Constraint(0, 1, values)], X, transform, lambda X, beta: transform(X) @ beta, 0)
     assert made.n_binding > 0

@@ -13,10 +13,10 @@ from ulmus.features.kernels import KernelParameters, gram_matrix
 from ulmus.losses import LOSSES
 from ulmus.models import _robust
 from ulmus.solvers.dual_rows import DualRows, slice_of
-from ulmus.solvers.exact_path import ExactPath
 from ulmus.solvers.nearby import NearbyRows
 from ulmus.solvers.newton_rows import HeldRows
 from ulmus.solvers.objective import Request
+from ulmus.solvers.path import ExactPath
 from ulmus.solvers.remembered import Remembered
 from ulmus.solvers.span import minimise
 

@@ -14,9 +14,9 @@ from fixed import NKELMRegressor
 from ulmus import NumericalWarning, NystromMap
 from ulmus.features import sampling
 from ulmus.features.kernels import KERNELS
+from ulmus.features.landmarks import heuristic_gamma
 from ulmus.features.sampling import distinct_rows, row_keys
 from ulmus.features.whitening import nested_cholesky
-from ulmus.features.widths import heuristic_gamma
 
 # ---------------------------------------------------------------------------------------------------- the features
 

@@ -12,13 +12,13 @@ from fixed import NKELMRegressor
 from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.partial_whitening import PartialWhitening, residual_condition
+from ulmus.features.whitening import PartialWhitening, residual_condition
 from ulmus.solvers import nystrom_ridge
 from ulmus.solvers.nystrom_ridge import (
     ROUTES,
     SAFEST,
+    NystromProblem,
     Route,
-    fit_nystrom_ridge,
     nystrom_statistics,
     partly_whitened,
     route_for,
@@ -100,7 +100,7 @@ def test_every_route_reproduces_the_dense_formula_up_to_its_limit(monkeypatch, l
     mild, *_, hard = (phi for phi in maps if phi.condition_ <= limit)
     for phi in (mild, hard):
         for C in (1.0, 2.0**10):
-            solution = fit_nystrom_ridge(phi, Rows(X, T, weight), C, fit_intercept=fit_intercept)
+            solution = NystromProblem(phi, Rows(X, T, weight), C, fit_intercept=fit_intercept).solve()
             assert solution.form == str(route)
             actual = phi.transform(Q.astype(np.float64)) @ solution.beta + solution.intercept
             truth = expected(T, phi.gamma, C, weight, fit_intercept, dtype=dtype)
@@ -207,12 +207,12 @@ def test_a_loss_that_was_measured_to_be_small_is_left_and_any_other_is_corrected
     for negligible, corrections in ((1e-7, 0), (1e-16, 1)):
         line = Route("gram", replace(DOUBLE, correct=0.0, negligible=negligible))
         monkeypatch.setattr(nystrom_ridge, "route_for", lambda *_, line=line, **__: line)
-        found = fit_nystrom_ridge(phi, Rows(X, T), 64.0)
+        found = NystromProblem(phi, Rows(X, T), 64.0).solve()
         assert found.n_corrections >= corrections > found.n_corrections - 4
         assert (
             relative_error(phi.transform(X) @ found.beta, phi.transform(X) @ exact.beta) < (negligible or 1e-10) + 1e-9
         )
-    few = fit_nystrom_ridge(phi, Rows(X[:1000], T[:1000]), 64.0)
+    few = NystromProblem(phi, Rows(X[:1000], T[:1000]), 64.0).solve()
     assert few.n_corrections > 0
 
 
@@ -227,10 +227,10 @@ def test_partly_white_sums_corrected_by_raw_kernel_values_predict_as_well_as_cor
         return relative_error(engine.apply(phi.cross_kernel_, X, phi.weight_to_landmarks(beta)), white)
 
     monkeypatch.setattr("ulmus.solvers.round_off.worth_measuring", lambda *_, **__: False)
-    found = fit_nystrom_ridge(phi, Rows(X, T), 2.0**12)
+    found = NystromProblem(phi, Rows(X, T), 2.0**12).solve()
     assert found.n_corrections > 0
     monkeypatch.setattr(nystrom_ridge, "RAW_LIMIT", 0.0)
-    by_partly_white = fit_nystrom_ridge(phi, Rows(X, T), 2.0**12)
+    by_partly_white = NystromProblem(phi, Rows(X, T), 2.0**12).solve()
     assert (found.beta != by_partly_white.beta).any()
     assert off(found.beta) < 3 * max(off(by_partly_white.beta), off(exact.beta))
 
@@ -334,7 +334,7 @@ def test_round_off_of_whitened_sums_is_counted_where_a_large_penalty_is_to_multi
         if features.condition_ > 1e5:
             continue
         C = 10 ** rng.uniform(2, 8)
-        found = fit_nystrom_ridge(features, Rows(X, T), C, n_jobs=1)
+        found = NystromProblem(features, Rows(X, T), C, n_jobs=1).solve()
         from_sums += found.form == "gram float64"
         F = features.transform(X)
         exact, _ = reference.ridge(F, T, C)

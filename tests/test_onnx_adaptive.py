@@ -21,7 +21,7 @@ from ulmus.models import _effort
 from ulmus.onnx.adaptive import _leaves, local_kernels
 from ulmus.onnx.graph import Graph
 from ulmus.onnx.tables import _curves
-from ulmus.solvers.local import LocalKernels, fit_leaves
+from ulmus.solvers.local import LeafProblem, LocalKernels, fit_leaves
 from ulmus.tuning.local import LocalChoice
 from ulmus.tuning.views import Budget
 
@@ -135,7 +135,7 @@ def test_leaves_answer_alike_whatever_the_kernel(kernel):
     rng = np.random.RandomState(0)
     U = rng.normal(size=(300, 3)).astype(np.float32).astype(float)
     partitions = tuple(random_partition(U, 40, rng) for _ in range(2))
-    alphas = tuple(fit_leaves(kernel, 0.7, 0.1, U, rng.normal(size=(300, 2)), None, partitions))
+    alphas = tuple(fit_leaves(LeafProblem(kernel, 0.7, 0.1, U, rng.normal(size=(300, 2)), None, partitions)))
     local = LocalKernels(kernel, 0.7, U, partitions, alphas)
     Q = np.vstack([U, rng.normal(size=(50, 3)).astype(np.float32)])
     found = evaluated(Q, lambda g, x: (local_kernels(g, x, local), np.float64))

@@ -17,7 +17,7 @@ from data import cases, examples, relative_error
 from ulmus.engine import Rows
 from ulmus.solvers.covariance import Covariance
 from ulmus.solvers.recursive import Information, NotDefiniteError, Shape, keep_ridge, start_of
-from ulmus.solvers.ridge import Problem, fit_ridge
+from ulmus.solvers.ridge import Problem
 from ulmus.solvers.square_root import SquareRoot
 from ulmus.statistics import Statistics, TriangularStatistics, design_matrix
 
@@ -254,7 +254,7 @@ def test_a_batch_solution_can_be_gone_on_from(n, intercept):
 
     rng = np.random.RandomState(0)
     Phi, T, w = rng.normal(size=(100, 9)), rng.normal(size=(100, 2)) + 5, rng.uniform(0.5, 2, 100)
-    solution = fit_ridge(Problem(Identity(), Rows(Phi[:n], T[:n], w[:n]), 10.0, intercept))
+    solution = Problem(Identity(), Rows(Phi[:n], T[:n], w[:n]), 10.0, intercept).solve()
     shape = Shape(9, 2, 10.0, intercept)
     recursion = SquareRoot(shape, start_of(solution, shape, w[:n].sum()))
     assert same(recursion, Phi[:n], T[:n], w[:n], 10.0, intercept)

@@ -12,7 +12,7 @@ from data import regression, relative_error, rows
 from ulmus import NumericalWarning, RandomLayer
 from ulmus.engine import Rows
 from ulmus.solvers import ridge as solvers
-from ulmus.solvers.ridge import DOUBLE, SINGLE, Problem, fit_dual, fit_gram, fit_ridge, fit_triangular
+from ulmus.solvers.ridge import DOUBLE, SINGLE, Problem, fit_dual, fit_gram, fit_triangular
 from ulmus.statistics import Statistics
 
 FORMS = {"gram": fit_gram, "triangular": fit_triangular, "dual": fit_dual}
@@ -66,7 +66,7 @@ def test_ridge_equals_scikit_learn(weighted, fit_intercept):
     Phi, T = rows(80, 10), rows(80, 3, seed=1) + 5.0
     w = weights(80) if weighted else None
     other = Ridge(alpha=1 / 8.0, fit_intercept=fit_intercept, solver="svd").fit(Phi, T, sample_weight=w)
-    solution = fit_ridge(problem(Phi, T, 8.0, w, fit_intercept))
+    solution = problem(Phi, T, 8.0, w, fit_intercept).solve()
     assert relative_error(solution.beta, other.coef_.T) < 1e-11
     assert np.abs(solution.intercept - other.intercept_).max() < 1e-11
 
@@ -74,7 +74,7 @@ def test_ridge_equals_scikit_learn(weighted, fit_intercept):
 @pytest.mark.parametrize("offset", [1e3, 1e6])
 def test_an_intercept_makes_the_fit_blind_to_offsets_of_features_and_targets(offset):
     Phi, T = rows(80, 6), rows(80, 1, seed=1)
-    near, far = (fit_ridge(problem(Phi + s, T + s, 8.0, fit_intercept=True)) for s in (0.0, offset))
+    near, far = (problem(Phi + s, T + s, 8.0, fit_intercept=True).solve() for s in (0.0, offset))
     # eight digits, or what rounding Phi + offset alone costs
     assert relative_error(far.beta, near.beta) < max(1e-8, 1e-13 * offset)
     fitted = Phi @ near.beta + near.intercept
@@ -90,7 +90,7 @@ def test_no_ridge_is_least_squares_of_smallest_norm(shape, fit_intercept):
     Phi, T = rows(*shape), rows(shape[0], 2, seed=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error", NumericalWarning)  # full rank: there is nothing to warn of
-        solution = fit_ridge(problem(Phi, T, None, fit_intercept=fit_intercept))
+        solution = problem(Phi, T, None, fit_intercept=fit_intercept).solve()
     other = LinearRegression(fit_intercept=fit_intercept).fit(Phi, T)
     assert relative_error(solution.beta, other.coef_.T) < 1e-9
     if not fit_intercept:
@@ -102,7 +102,7 @@ def test_no_ridge_is_least_squares_of_smallest_norm(shape, fit_intercept):
 def test_rank_deficient_least_squares_is_the_pseudo_inverse_and_says_so(n, D, rank, fit_intercept):
     Phi, T = rows(n, rank) @ rows(rank, D, seed=1), rows(n, 2, seed=2)
     with pytest.warns(NumericalWarning, match=f"rank {rank} of"):
-        solution = fit_ridge(problem(Phi, T, None, fit_intercept=fit_intercept))
+        solution = problem(Phi, T, None, fit_intercept=fit_intercept).solve()
     beta, b = reference.least_squares(Phi, T, fit_intercept=fit_intercept)
     assert relative_error(solution.beta, beta) < 1e-10
     assert np.abs(solution.intercept - b).max() < 1e-10
@@ -113,15 +113,15 @@ def test_rank_deficient_least_squares_is_the_pseudo_inverse_and_says_so(n, D, ra
 @pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
 def test_features_that_are_all_zero_get_no_weight():
     for C in (None, 1.0):
-        solution = fit_ridge(problem(np.zeros((20, 4)), rows(20, 1) + 2.0, C, fit_intercept=True))
+        solution = problem(np.zeros((20, 4)), rows(20, 1) + 2.0, C, fit_intercept=True).solve()
         assert not solution.beta.any()
         assert solution.intercept == pytest.approx(rows(20, 1).mean() + 2.0)
 
 
 def test_a_vanishing_ridge_ends_in_least_squares():
     Phi, T = rows(60, 12), rows(60, 1, seed=1)
-    limit = fit_ridge(problem(Phi, T, None))
-    assert relative_error(fit_ridge(problem(Phi, T, 1e14)).beta, limit.beta) < 1e-12
+    limit = problem(Phi, T, None).solve()
+    assert relative_error(problem(Phi, T, 1e14).solve().beta, limit.beta) < 1e-12
 
 
 # ------------------------------------------------------------------------------------------------- the digits
@@ -133,7 +133,7 @@ def test_fitted_values_keep_nine_digits_however_ill_conditioned(log_condition, f
     # C = None: a condition number of 10^(2 · log_condition) in the normal equations
     Phi = ill_conditioned(200, 20, log_condition)
     T = rows(200, 1, seed=1)
-    solution = fit_ridge(problem(Phi, T, None, fit_intercept=fit_intercept))
+    solution = problem(Phi, T, None, fit_intercept=fit_intercept).solve()
     beta, b = reference.least_squares(Phi, T, fit_intercept=fit_intercept)
     # beyond 10^6 the fitted values themselves are known to eps · 10^log_condition only
     tolerance = max(1e-9, 1e-15 * 10.0**log_condition)
@@ -167,16 +167,16 @@ def test_single_precision_sums_with_corrections_keep_double_digits():
 def test_gram_form_refuses_what_it_cannot_solve():
     Phi, T = ill_conditioned(100, 20, 9.0), rows(100, 1, seed=1)
     assert fit_gram(problem(Phi, T, None)) is None
-    assert fit_ridge(problem(Phi, T, None)).form == "triangular"
+    assert problem(Phi, T, None).solve().form == "triangular"
     singular = np.column_stack([Phi, Phi])
     assert fit_gram(problem(singular, T, None), DOUBLE) is None
 
 
 def test_form_follows_the_shape_and_the_type_of_the_rows():
     Phi, T = rows(50, 10), rows(50, 1, seed=1)
-    assert fit_ridge(problem(Phi, T, 1.0)).form == "gram float64"
-    assert fit_ridge(problem(Phi.astype(np.float32), T, 1.0)).form == "gram float32"
-    assert fit_ridge(problem(Phi[:5], T[:5], 1.0)).form == "dual"
+    assert problem(Phi, T, 1.0).solve().form == "gram float64"
+    assert problem(Phi.astype(np.float32), T, 1.0).solve().form == "gram float32"
+    assert problem(Phi[:5], T[:5], 1.0).solve().form == "dual"
 
 
 def test_condition_number_is_reported():

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from data import cases, classification, rows
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
-from ulmus.solvers import log_sample
+from ulmus.solvers import sampled_descent
 from ulmus.solvers import softmax as module
 from ulmus.solvers.log_loss import proportions
 from ulmus.solvers.log_metric import ClassMetric
@@ -66,7 +66,7 @@ def test_a_metric_with_a_matrix_for_every_class_is_the_diagonal_of_the_hessian_b
 
 
 def test_leverages_are_those_of_dense_algebra(objective, monkeypatch):
-    monkeypatch.setattr(log_sample, "PROJECTIONS", 20_000)
+    monkeypatch.setattr(sampled_descent, "PROJECTIONS", 20_000)
     P, Phi, penalty = proportions(objective.F), objective.design(slice(None)), objective.penalty
     grams = [(Phi * (P[:, c] * (1 - P[:, c]))[:, None]).T @ Phi for c in range(3)]
     exact = sum(
@@ -74,12 +74,12 @@ def test_leverages_are_those_of_dense_algebra(objective, monkeypatch):
         for c, G in enumerate(grams)
     )
     metric = ClassMetric.of([G.copy() for G in grams], penalty)
-    assert_allclose(log_sample.leverages(objective, objective.F, metric), exact, rtol=0.05)
+    assert_allclose(sampled_descent.leverages(objective, objective.F, metric), exact, rtol=0.05)
 
 
 def test_rows_drawn_by_their_shares_weigh_as_much_as_all(objective):
     share = np.random.RandomState(7).exponential(size=400)
-    index, few = log_sample.sample_by(objective, share, 200)
+    index, few = sampled_descent.sample_by(objective, share, 200)
     assert len(index) == pytest.approx(200, rel=0.15)
     assert few.w.sum() == pytest.approx(400, rel=0.15)
     assert (few.w >= 1 - 1e-12).all()

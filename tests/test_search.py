@@ -8,7 +8,7 @@ import pytest
 from ulmus import ELMRegressor, NKELMRegressor, NystromMap, _threads, engine
 from ulmus.codings import OneVsAll, Plain
 from ulmus.engine import Rows
-from ulmus.features.widths import heuristic_gamma
+from ulmus.features.landmarks import heuristic_gamma
 from ulmus.solvers import path
 from ulmus.solvers.factored_path import SOME, FactoredPath
 from ulmus.solvers.nystrom_ridge import nystrom_statistics

@@ -10,7 +10,7 @@ from ulmus import engine
 from ulmus.codings import Plain
 from ulmus.engine import Rows
 from ulmus.features.partition import random_partition
-from ulmus.solvers.local import LARGE, fit_leaves, leaf_kernel, precision_of
+from ulmus.solvers.local import LARGE, LeafProblem, fit_leaves, leaf_kernel, precision_of
 from ulmus.solvers.path import ROUGH, RidgePath
 from ulmus.statistics import Statistics
 from ulmus.tuning import metric as tuning_metric
@@ -165,7 +165,8 @@ def test_large_leaves_in_single_precision_give_nearly_the_same_answers():
     assert precision_of(LARGE - 1, 0.1, None) == precision_of(700, 1e-4, None) == np.float64
     assert precision_of(700, 0.1, np.array([1.0, 1e4])) == np.float64
     (single,), (double,) = (
-        fit_leaves("matern32", 1.0, 0.1, U, R, None, [partition], single=single) for single in (True, False)
+        fit_leaves(LeafProblem("matern32", 1.0, 0.1, U, R, None, [partition]), single=single)
+        for single in (True, False)
     )
     assert (single != double).any()
     K = leaf_kernel("matern32", 1.0, U[partition.rows(0)])

@@ -17,8 +17,8 @@ from ulmus.features.preparation import PARTS
 from ulmus.features.sampling import left_out_together, row_keys
 from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models._effort import EFFORTS, Effort
-from ulmus.models._log_passes import LogPasses
-from ulmus.models._squared_passes import SquaredPasses
+from ulmus.models._log_stage import LogPasses
+from ulmus.models._squared_stage import SquaredPasses
 from ulmus.solvers.local import leaf_kernel
 from ulmus.solvers.log_loss import losses, targets
 from ulmus.solvers.softmax import LogProblem, fit_softmax

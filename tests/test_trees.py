@@ -14,6 +14,7 @@ from data import cases
 from test_onnx import TOLERANCE, assert_equal_outputs
 from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
+from ulmus.explain.game import Comparison
 from ulmus.explain.tree_tables import tree_values
 from ulmus.models import _effort
 from ulmus.models._reasons import TrainingRows
@@ -406,7 +407,7 @@ def test_tables_of_leaves_give_the_values_and_interactions_of_all_subsets():
         mixed[:, :, columns] = U[:, None, columns]
         return np.einsum("b,nbk->nk", w, trees.predict(mixed.reshape(-1, 6)).reshape(3, 5, k))
 
-    values, pairs = (tree_values(trees, groups, U, B, w, order) for order in (1, 2))
+    values, pairs = (tree_values(trees, Comparison(groups, U, B, w), order) for order in (1, 2))
     for g in range(4):
         others = [h for h in range(4) if h != g]
         found = sum(

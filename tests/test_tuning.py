@@ -28,7 +28,7 @@ from ulmus.features.kernels import CrossKernel, KernelParameters
 from ulmus.solvers.kernel_ridge import fit_kernel_ridge
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.solvers.path import RidgePath
-from ulmus.solvers.ridge import Problem, fit_ridge, leave_out
+from ulmus.solvers.ridge import Problem, leave_out
 from ulmus.statistics import Statistics
 from ulmus.tuning import Scorer, fold_numbers
 
@@ -93,7 +93,7 @@ def test_leverage_of_a_solution_gives_the_same_leave_one_out(problem, intercept,
     X, T, w = problem
     layer = RandomLayer(n_hidden, activation="tanh", random_state=0).fit(X)
     F = layer.transform(X)
-    solution = fit_ridge(Problem(layer, Rows(X, T, w, w), 4.0, intercept))
+    solution = Problem(layer, Rows(X, T, w, w), 4.0, intercept).solve()
     h = solution.leverage(F)
     P = leave_out(T, T - F @ solution.beta - solution.intercept, 1 - w * h)
     for i in range(0, len(X), 5):

@@ -22,7 +22,7 @@ def device_facts() -> tuple[str, float]:
     return words, found.multi_processor_count * 16 * clock
 
 
-def target(X: np.ndarray, xp: Any = np) -> np.ndarray:
+def target(X: Any, xp: Any = np) -> Any:
     """The generating function: smooth, of a few directions, with an interaction."""
     return xp.sin(X[:, 0] + X[:, 1]) + xp.cos(X[:, 2] * X[:, 3]) + 0.5 * xp.tanh(X[:, 4:8].sum(1))
 

@@ -21,9 +21,8 @@ from experiments.tasks import Task, random_split
 from ulmus import NumericalWarning, NystromMap, engine
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
-from ulmus.features.landmarks import STRATEGIES
-from ulmus.features.widths import heuristic_gamma
-from ulmus.solvers.nystrom_ridge import fit_nystrom_ridge
+from ulmus.features.landmarks import STRATEGIES, heuristic_gamma
+from ulmus.solvers.nystrom_ridge import NystromProblem
 
 CLASSIFICATION = ("satimage", "shuttle", "ijcnn1", "letter", "pendigits")
 REGRESSION = ("cal_housing", "cpu_act", "house_16H")
@@ -55,7 +54,7 @@ def measure(task: Task, strategy: str, L: int, gamma: float, seed: int) -> tuple
     features = NystromMap(L, gamma=gamma, landmarks=strategy, random_state=seed, n_jobs=1)
     features.fit(task.X, None if coding is None else index)
     chosen = time.process_time()
-    solution = fit_nystrom_ridge(features, Rows(task.X, T), 2.0**5 if coding is None else 2.0**10, n_jobs=1)
+    solution = NystromProblem(features, Rows(task.X, T), 2.0**5 if coding is None else 2.0**10, n_jobs=1).solve()
     done = time.process_time()
     scores = engine.apply(features, task.X_test, solution.beta) + solution.intercept
     if coding is None:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in
     from ulmus.features.nystrom import NystromMap
     from ulmus.features.random_layer import RandomLayer
     from ulmus.features.table_encoder import TableEncoder
-    from ulmus.models.adaptive import AdaptiveClassifier, AdaptiveRegressor
-    from ulmus.models.adaptive_ordinal import AdaptiveOrdinalClassifier
+    from ulmus.models.adaptive import AdaptiveClassifier, AdaptiveOrdinalClassifier, AdaptiveRegressor
     from ulmus.models.elm import ELMClassifier, ELMRegressor
     from ulmus.models.enda import ENDA
     from ulmus.models.enda_ensemble import ENDAEnsemble
@@ -37,8 +36,7 @@ if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in
     from ulmus.models.learned_metric import LearnedMetric
     from ulmus.models.nkelm import NKELMClassifier, NKELMRegressor
     from ulmus.models.nnda import NNDA
-    from ulmus.models.online import OSELMClassifier, OSELMRegressor
-    from ulmus.models.online_ordinal import OSELMOrdinalClassifier
+    from ulmus.models.online import OSELMClassifier, OSELMOrdinalClassifier, OSELMRegressor
     from ulmus.models.ordinal import ELMOrdinalClassifier, KELMOrdinalClassifier, NKELMOrdinalClassifier
     from ulmus.models.robust_elm import RobustELMRegressor, RobustNKELMRegressor
     from ulmus.persistence import LoadError, load, save
@@ -135,9 +133,9 @@ HOMES = {
     "ulmus.features.table_encoder": ("TableEncoder",),
     "ulmus.models.adaptive": (
         "AdaptiveClassifier",
+        "AdaptiveOrdinalClassifier",
         "AdaptiveRegressor",
     ),
-    "ulmus.models.adaptive_ordinal": ("AdaptiveOrdinalClassifier",),
     "ulmus.models.elm": (
         "ELMClassifier",
         "ELMRegressor",
@@ -157,9 +155,9 @@ HOMES = {
     "ulmus.models.nnda": ("NNDA",),
     "ulmus.models.online": (
         "OSELMClassifier",
+        "OSELMOrdinalClassifier",
         "OSELMRegressor",
     ),
-    "ulmus.models.online_ordinal": ("OSELMOrdinalClassifier",),
     "ulmus.models.ordinal": (
         "ELMOrdinalClassifier",
         "KELMOrdinalClassifier",

@@ -3,7 +3,7 @@
 A fit calls its backend and never asks where the arrays are. :func:`backend_for` chooses one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -21,17 +21,15 @@ from ulmus.features.kernels import CrossKernel
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import Partition, random_partition
 from ulmus.solvers.kernel_ridge import DualSolution, fit_kernel_ridge
-from ulmus.solvers.local import LocalKernels, fit_leaves
-from ulmus.solvers.log_local import fit_log_leaves
+from ulmus.solvers.local import TOLERANCE, LeafProblem, LocalKernels, fit_leaves
 from ulmus.solvers.nystrom_iterative import HostNormal
 from ulmus.solvers.nystrom_ridge import (
     SOUND,
-    fit_nystrom_ridge,
-    fit_nystrom_sums,
+    NystromProblem,
     nystrom_statistics,
     summed_form,
 )
-from ulmus.solvers.ridge import Gradient, Precision, Problem, Solution, fit_ridge, fit_sums
+from ulmus.solvers.ridge import Problem, Solution
 from ulmus.solvers.round_off import FEWEST
 from ulmus.solvers.softmax import LogProblem
 from ulmus.statistics import Statistics, Summary
@@ -106,34 +104,10 @@ class Host:
         """Sums in memory."""
         return summary
 
-    def fit_ridge(
-        self,
-        features: Any,
-        rows: Rows,
-        C: float | None,
-        fit_intercept: bool,
-        stats: Statistics | None,
-        precision: Precision | None = None,
-    ) -> Solution:
-        """Weights for rows in memory (from their sums, if given), by the form that keeps the digits."""
-        if isinstance(features, NystromMap | KeptMap):
-            options: dict[str, Any] = {"n_jobs": self.n_jobs, "stats": stats, "precision": precision}
-            return fit_nystrom_ridge(features, rows, C, fit_intercept=fit_intercept, **options)  # type: ignore[arg-type]
-        return fit_ridge(Problem(features, rows, C, fit_intercept, self.n_jobs), stats)
-
-    def fit_sums(
-        self,
-        features: Any,
-        sample: Rows,
-        stats: Statistics,
-        C: float | None,
-        fit_intercept: bool,
-        again: Gradient | None,
-    ) -> Solution:
-        """Weights from sums of rows of which a sample is at hand; ``again`` wins back digits that they have lost."""
-        if isinstance(features, NystromMap):
-            return fit_nystrom_sums(features, sample, stats, C, fit_intercept, again)
-        return fit_sums(stats, C, fit_intercept, again)
+    def ridge_problem(self, features: Any, rows: Rows, C: float | None, fit_intercept: bool) -> Problem:
+        """Ridge on the features of rows in memory, to be solved in the form that keeps the digits."""
+        posed = NystromProblem if isinstance(features, NystromMap | KeptMap) else Problem
+        return posed(features, rows, C, fit_intercept, self.n_jobs)
 
     def fit_kernel(self, cross: CrossKernel, rows: Rows, C: float, **options: Any) -> DualSolution:
         """Dual weights of the exact kernel."""
@@ -155,34 +129,9 @@ class Host:
         """A random partition of rows into leaves of at most this many."""
         return random_partition(U, leaf_rows, rng, self.n_jobs)
 
-    def fit_leaves(
-        self,
-        kernel: str,
-        gamma: float,
-        ridge: float,
-        U: np.ndarray,
-        R: np.ndarray,
-        weight: np.ndarray | None,
-        partitions: Sequence[Partition],
-    ) -> list[np.ndarray]:
-        """Weights of exact kernel ridge in every leaf, in the order of each partition."""
-        return fit_leaves(kernel, gamma, ridge, U, R, weight, partitions, self.n_jobs, single=True)
-
-    def fit_log_leaves(
-        self,
-        kernel: str,
-        gamma: float,
-        ridge: float,
-        U: np.ndarray,
-        T: np.ndarray,
-        offset: np.ndarray,
-        weight: np.ndarray | None,
-        partitions: Sequence[Partition],
-        tol: float,
-    ) -> list[np.ndarray]:
-        """The same in the log loss, beside the scores of another model."""
-        given: Any = (kernel, gamma, ridge, U, T, offset, weight, partitions)
-        return fit_log_leaves(*given, tol=tol, n_jobs=self.n_jobs, single=True)[0]
+    def fit_leaves(self, problem: LeafProblem, tol: float = TOLERANCE) -> list[np.ndarray]:
+        """Weights of exact kernel models in every leaf, in the order of each partition."""
+        return fit_leaves(problem, tol, self.n_jobs, single=True)
 
     def answers(self, local: LocalKernels, U: np.ndarray) -> np.ndarray:
         """Answers of a local stage to queries."""

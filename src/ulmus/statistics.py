@@ -12,7 +12,7 @@ digits that squaring loses.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -106,25 +106,25 @@ class Statistics:
         mirror_upper(self.moments)
         return self
 
-    def _with(self, moments: np.ndarray, n_rows: int) -> "Statistics":
-        return Statistics(moments, self.n_outputs, n_rows)
+    def _with(self, moments: np.ndarray, n_rows: int) -> Self:
+        return replace(self, moments=moments, n_rows=n_rows)
 
     def __iadd__(self, other: "Statistics") -> Self:
         self.moments += other.moments
         self.n_rows += other.n_rows
         return self
 
-    def __add__(self, other: "Statistics") -> "Statistics":
+    def __add__(self, other: Self) -> Self:
         return self._with(self.moments + other.moments, self.n_rows + other.n_rows)
 
-    def __sub__(self, other: "Statistics") -> "Statistics":
+    def __sub__(self, other: Self) -> Self:
         return self._with(self.moments - other.moments, self.n_rows - other.n_rows)
 
-    def scaled(self, factor: float) -> "Statistics":
+    def scaled(self, factor: float) -> Self:
         """Every row counted ``factor`` times: exponential forgetting when ``factor < 1``."""
         return self._with(factor * self.moments, self.n_rows)
 
-    def prefix(self, n_features: int) -> "Statistics":
+    def prefix(self, n_features: int) -> Self:
         """Statistics of the model that uses the first features only."""
         if n_features == self.n_features:
             return self
@@ -140,7 +140,7 @@ class Statistics:
         out[D:, D:] = change.T @ beside[D:]
         return Statistics(out, M.shape[1], self.n_rows)
 
-    def whitened(self, R: np.ndarray) -> "Statistics":
+    def whitened(self, R: np.ndarray) -> Self:
         """Statistics of the features ``φ R⁻ᵀ``, for a lower triangular ``R``."""
         D = self.n_features
         out = self.moments.copy()
@@ -182,12 +182,21 @@ class Statistics:
     def target_mean(self) -> np.ndarray:
         return self.moments[self.n_features : -1, -1] / self.weight
 
-    def centred(self) -> "Statistics":
+    def centred(self) -> Self:
         """Statistics of the rows with the weighted means of features and targets taken out."""
         total = self.moments[:, -1] / self.weight
         out = self.moments - self.weight * np.outer(total, total)
         out[-1, -1] = self.weight
         return self._with(out, self.n_rows)
+
+    def about_means(self, fit_intercept: bool) -> tuple[Self, np.ndarray, np.ndarray]:
+        """Centred sums with the means of features and targets, for an intercept; without, all about zero."""
+        if fit_intercept:
+            return self.centred(), self.feature_mean, self.target_mean
+        return self, self._zeros(self.n_features), self._zeros(self.n_outputs)
+
+    def _zeros(self, count: int) -> np.ndarray:
+        return np.zeros(count)
 
 
 @dataclass(frozen=True)

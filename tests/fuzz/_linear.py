@@ -12,7 +12,7 @@ from ulmus.models.families import CROWDED
 from ulmus.solvers.covariance import Covariance
 from ulmus.solvers.path import RidgePath
 from ulmus.solvers.recursive import Information, NotDefiniteError, Shape
-from ulmus.solvers.ridge import Problem, fit_dual, fit_gram, fit_ridge, fit_sums, fit_triangular
+from ulmus.solvers.ridge import Problem, fit_dual, fit_gram, fit_sums, fit_triangular
 from ulmus.solvers.square_root import SquareRoot
 from ulmus.statistics import Statistics, design_matrix
 
@@ -143,7 +143,7 @@ def ridge(rng):
         if form == "sums":
             found = fit_sums(Statistics.of(Phi, case.T, case.w), C, intercept)
         else:
-            fit = {"gram": fit_gram, "dual": fit_dual, "triangular": fit_triangular, "auto": fit_ridge}[form]
+            fit = {"gram": fit_gram, "dual": fit_dual, "triangular": fit_triangular, "auto": Problem.solve}[form]
             found = fit(problem_)
     if found is None:
         assert expected.loss > 1e-4, f"sums of squares were given up for nothing; {expected.told(words)}"

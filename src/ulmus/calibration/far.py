@@ -8,7 +8,7 @@ import numpy as np
 from ulmus.calibration.conformal import upper
 from ulmus.calibration.held_out import leave_one_out
 from ulmus.engine import Rows
-from ulmus.solvers.ridge import Leverage, Problem, fit_ridge
+from ulmus.solvers.ridge import Leverage, Problem
 
 #: The curvature of a log loss at a row of which nothing is known, p(1 − p) at p = 1/2.
 CURVATURE = 0.25
@@ -35,7 +35,7 @@ def log_variance(
     weight = rows.weights
     w = CURVATURE * weight * (total / weight.sum())
     rows = replace(rows, T=rows.T[:, :1], weight=w, unit=w, fold=None)
-    solution = fit_ridge(Problem(features, rows, C, fit_intercept, n_jobs))
+    solution = Problem(features, rows, C, fit_intercept, n_jobs).solve()
     return solution.leverage, leave_one_out(features, rows, solution, C, n_jobs=n_jobs).variance
 
 

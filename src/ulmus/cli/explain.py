@@ -171,7 +171,7 @@ def _by_rows(asked: Asked) -> Tables:
                 "prediction": _array(predicted[row]),
                 "training row": _array(targets.index.to_numpy()[j]),
                 "target": _array(targets.to_numpy()[j]),
-                f"{_shown(asked)} without it": found[row, j],
+                f"{_quantity(asked)} without it": found[row, j],
                 "effect": effect[row, j],
             }
             yield pa.table(columns | {name: _array(column[j]) for name, column in kept.items()}), len(part), note
@@ -255,7 +255,7 @@ def _differ(old: Any, new: Any) -> bool:
     return not (old == new or (pd.isna(old) and pd.isna(new)))
 
 
-def _shown(asked: Asked) -> str:
+def _quantity(asked: Asked) -> str:
     return "probability" if is_classifier(asked.model[-1]) else "prediction"
 
 

@@ -32,31 +32,32 @@ from ulmus.tables.vectorise import encoder
 FEW_ROWS = 50
 
 
-def fit(
-    data: str,
-    goal: str,
-    *,
-    task: str,
-    categories: str | None,
-    model: str,
-    effort: str,
-    test: str | None,
-    holdout: float,
-    output: str | None,
-    report: str | None,
-    decimal: str,
-    seed: int,
-    threads: int,
-    verbose: bool,
-    stream: bool,
-    roles: Roles | None = None,
-    compare: bool = True,
-) -> None:
+@dataclass(frozen=True)
+class FitRequest:
+    """What ``ulmus fit`` was asked for; ``order`` are the ordered classes, lowest first."""
+
+    data: str
+    goal: str
+    task: str
+    order: list[str] | None
+    model: str
+    effort: str
+    test: str | None
+    holdout: float
+    output: str | None
+    report: str | None
+    decimal: str
+    seed: int
+    threads: int
+    verbose: bool
+    roles: Roles
+    compare: bool
+
+
+def fit(request: FitRequest, *, stream: bool) -> None:
     """Fit, score, save and report."""
-    roles = roles or Roles()
-    began = time.perf_counter()
-    order = [c.strip() for c in categories.split(",")] if categories else None
-    _check(data, test, order, holdout, output, report, stream)
+    data, roles, seed, effort, began = request.data, request.roles, request.seed, request.effort, time.perf_counter()
+    _check(request, stream)
     if not stream and too_large(data):
         say(f"{data} is large compared with free memory; streaming it, as with --stream", "yellow")
         stream = True
@@ -65,31 +66,17 @@ def fit(
     if stream:
         from ulmus.cli.stream import fit_stream
 
-        fit_stream(
-            data,
-            goal,
-            task=task,
-            categories=order,
-            model=model,
-            effort=effort,
-            test=test,
-            output=output,
-            report=report,
-            decimal=decimal,
-            seed=seed,
-            threads=threads,
-            verbose=verbose,
-        )
+        fit_stream(request)
         return
-    read = _read(data, goal, task, order, test, decimal, roles)
+    read = _read(request)
     schema, X, y, measure = read.schema, read.X, read.y, read.measure
     described(schema, X, y)
-    fitted, X_test, y_test, none = _held_out(read, holdout, seed)
+    fitted, X_test, y_test, none = _held_out(read, request.holdout, seed)
     X_fit, y_fit = X.iloc[fitted], y[fitted]
     if schema.task != "regression" and len(np.unique(y_fit)) < 2:
-        raise TableError("the training rows have only one class", file=data, column=goal)
-    name = chosen_model(model, schema)
-    pipeline = model_for(schema, name, effort=effort, seed=seed, threads=threads, verbose=verbose)
+        raise TableError("the training rows have only one class", file=data, column=request.goal)
+    name = chosen_model(request.model, schema)
+    pipeline = model_for(schema, name, effort=effort, seed=seed, threads=request.threads, verbose=request.verbose)
     pipeline[-1].set_params(**scored_by(roles, name, schema.task), **directed(roles, schema, name))
     odd = findings(schema, X_fit, y_fit, X_test, y_test)
     began_fit = time.perf_counter()
@@ -99,10 +86,10 @@ def fit(
     seconds = time.perf_counter() - began_fit
     found: list[Score] = [] if X_test is None else scores(pipeline, X_test, y_test)
     found.sort(key=lambda score: score.name != measure)
-    where = "the test file" if test else f"{len(y_test):,} held-out rows" if found else none
+    where = "the test file" if request.test else f"{len(y_test):,} held-out rows" if found else none
     shown(found, where, len(y_fit))
     rows = (X_fit, y_fit, X_test, y_test)
-    entries = compared(schema, found, seconds, rows, measure) if found and compare else []
+    entries = compared(schema, found, seconds, rows, measure) if found and request.compare else []
     final = pipeline
     if read.other is None and found:
         with working(task := f"fitting all {len(y):,} rows") as progress:
@@ -116,7 +103,7 @@ def fit(
     options = f"--model {name}" + (f" --effort {effort}" if name == "adaptive" else "")
     options += "".join(f" --monotone {given!r}" for given in roles.monotone)
     context = Context(
-        target=goal,
+        target=request.goal,
         file=data,
         n_rows=len(y),
         n_fitted=len(y_fit),
@@ -127,9 +114,7 @@ def fit(
         measure=measure,
     )
     command, weight = command_line(data, schema, seed, options), read.extras.take(fitted).weight
-    finished(
-        pipeline, final, schema, len(y), found, about, output, report, command, began, context, (X_fit, y_fit, weight)
-    )
+    finished(request, pipeline, final, schema, len(y), found, about, command, began, context, (X_fit, y_fit, weight))
 
 
 def _held_out(read: "Read", holdout: float, seed: int) -> tuple[np.ndarray, Any, Any, str]:
@@ -155,14 +140,13 @@ class Read:
     measure: str
 
 
-def _read(
-    data: str, goal: str, task: str, order: list[str] | None, test: str | None, decimal: str, roles: Roles
-) -> Read:
+def _read(request: FitRequest) -> Read:
+    data, goal, test, decimal, roles = request.data, request.goal, request.test, request.decimal, request.roles
     with working(f"reading {data}"):
         batch, notes = without_totals(read_table(data))
         for text in notes:
             warn(text)
-        schema = roles.noted(learn(batch, goal, task, order, decimal, roles.by_name(batch, goal)))
+        schema = roles.noted(learn(batch, goal, request.task, request.order, decimal, roles.by_name(batch, goal)))
         for notes_of in (date_notes, separator_notes, currency_notes, merged_notes):
             for text in notes_of(batch, schema):
                 warn(text)
@@ -176,16 +160,9 @@ def _read(
         return Read(schema, X, y, extras, rows_of(read_table(test), schema, test, decimal) if test else None, measure)
 
 
-def _check(
-    data: str,
-    test: str | None,
-    order: list[str] | None,
-    holdout: float,
-    output: str | None,
-    report: str | None,
-    stream: bool,
-) -> None:
+def _check(request: FitRequest, stream: bool) -> None:
     """Refuse what would fail in the end, before any work is done."""
+    order, data, holdout, output, report = request.order, request.data, request.holdout, request.output, request.report
     if order is not None and len(set(order)) < max(2, len(order)):
         raise UsageError(f"--categories takes at least two different names, lowest first, got {','.join(order)!r}")
     if output == "-":
@@ -196,27 +173,27 @@ def _check(
         )
     if not 0 <= holdout < 1:
         raise UsageError(f"--holdout is a share of the rows, at least 0 and below 1, got {holdout}")
-    inputs = [file for path in (data, test) if path is not None for file in files_of(path)]
+    inputs = [file for path in (data, request.test) if path is not None for file in files_of(path)]
     check_outputs({"-o": output, "--report": report}, inputs)
     if report:
         ready()
 
 
 def finished(
+    request: FitRequest,
     model: Any,
     final: Any,
     schema: Schema,
     n_rows: int,
     found: list[Score],
     about: tuple[Any, Any],
-    output: str | None,
-    report: str | None,
     command: str,
     began: float,
     context: Context | None = None,
     training: tuple[Any, Any, Any] = (None, None, None),
 ) -> None:
     """Save the final model, report on it with the scores of the one that was scored, and print what it took."""
+    output, report = request.output, request.report
     if output:
         notes = {"table": schema.to_json(), "rows": n_rows, "scores": [score.to_json() for score in found]}
         if context is not None and context.entries:

@@ -118,30 +118,18 @@ def fit(
     baselines
         Whether to fit a constant, a linear model and boosted trees as well, for comparison.
     """
+    from ulmus.cli.fit import FitRequest
     from ulmus.cli.fit import fit as run
     from ulmus.cli.roles import Roles
 
-    asked = {"drop": drop, "category": categorical, "number": numeric, "text": text, "date": date, "id": id}
+    kinds = {"drop": drop, "category": categorical, "number": numeric, "text": text, "date": date, "id": id}
+    given = {kind: names for kind, names in kinds.items() if names}
+    roles = Roles(given, weight, group, time, metric, tuple(monotone or ()))
+    order = [name.strip() for name in categories.split(",")] if categories else None
+    search = (task, order, model, effort, test, holdout)
     run(
-        data,
-        target,
-        task=task,
-        categories=categories,
-        model=model,
-        effort=effort,
-        test=test,
-        holdout=holdout,
-        output=output,
-        report=report,
-        decimal=decimal,
-        seed=seed,
-        threads=threads,
-        verbose=verbose,
+        FitRequest(data, target, *search, output, report, decimal, seed, threads, verbose, roles, baselines),
         stream=stream,
-        roles=Roles(
-            {kind: names for kind, names in asked.items() if names}, weight, group, time, metric, tuple(monotone or ())
-        ),
-        compare=baselines,
     )
 
 

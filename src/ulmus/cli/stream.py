@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.pipeline import Pipeline
 
 from ulmus import streaming
 from ulmus.cli.console import say, warn, working
-from ulmus.cli.fit import chosen, command_line, described, finished, rows_of, shown
+from ulmus.cli.fit import FitRequest, chosen, command_line, described, finished, rows_of, shown
 from ulmus.cli.free_memory import free
 from ulmus.cli.models import chosen_model, model_for
 from ulmus.scores import Score, scores
@@ -49,24 +50,9 @@ class Batches:
             warn(text)
 
 
-def fit_stream(
-    data: str,
-    goal: str,
-    *,
-    task: str,
-    categories: list[str] | None,
-    model: str,
-    effort: str,
-    test: str | None,
-    output: str | None,
-    report: str | None,
-    decimal: str,
-    seed: int,
-    threads: int,
-    verbose: bool,
-) -> None:
+def fit_stream(request: FitRequest) -> None:
     """Fit to a table that is never in memory as a whole; scores and report are on the test table."""
-    began = time.perf_counter()
+    data, test, effort, seed, began = request.data, request.test, request.effort, request.seed, time.perf_counter()
     with working(f"looking at {data}"):
         first = []
         for batch, rows in _counted(read_batches(data)):
@@ -74,10 +60,10 @@ def fit_stream(
             if rows >= SAMPLE_ROWS:
                 break
         sample = join_batches(first)
-        schema = learn(sample, goal, task, categories, decimal)
+        schema = learn(sample, request.goal, request.task, request.order, request.decimal)
         X, y = rows_of(sample, schema, data)
-        name = chosen_model(model, schema)
-        pipeline = model_for(schema, name, effort=effort, seed=seed, threads=threads, verbose=verbose)
+        name = chosen_model(request.model, schema)
+        pipeline = model_for(schema, name, effort=effort, seed=seed, threads=request.threads, verbose=request.verbose)
         columns = None if name == "adaptive" else pipeline[0].fit(X)
         described(schema, X, y, f"the first {len(y):,} rows")
         del sample, first, X, y
@@ -96,12 +82,12 @@ def fit_stream(
         shown(found, "the test file", batches.rows)
     else:
         say("no --test was given, so there are no scores", "yellow")
-    if report and not test:
+    if request.report and not test:
         warn("no --test was given, so there is no report")
-        report = None
+        request = replace(request, report=None)
     options = f"--model {name}" + (f" --effort {effort}" if name == "adaptive" else "")
     command = command_line(data, schema, seed, f"{options} --stream")
-    finished(fitted, fitted, schema, batches.rows, found, rows_seen, output, report, command, began)
+    finished(request, fitted, fitted, schema, batches.rows, found, rows_seen, command, began)
 
 
 def _counted(batches: Any) -> Iterator[tuple[Any, int]]:

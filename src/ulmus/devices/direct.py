@@ -1,6 +1,5 @@
 """The direct route on the device: sums, one factorisation, every C, leave-one-out."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -29,7 +28,7 @@ from ulmus.features.kernels import KERNELS, dense
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.partition import Partition, grown
 from ulmus.solvers.kernel_ridge import DualSolution
-from ulmus.solvers.local import LocalKernels
+from ulmus.solvers.local import TOLERANCE, LeafProblem, LocalKernels
 from ulmus.solvers.nystrom_ridge import GRAM_LIMIT, SUM_LIMIT, summed_form
 from ulmus.solvers.ridge import (
     DOUBLE,
@@ -39,10 +38,10 @@ from ulmus.solvers.ridge import (
     Problem,
     Solution,
     fit_dual,
+    fit_sums,
     fit_triangular,
     with_digits_restored,
 )
-from ulmus.solvers.ridge import fit_sums as fit_host_sums
 from ulmus.solvers.softmax import LogProblem
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning import Scorer
@@ -124,7 +123,7 @@ class Driver:
         self, rows: Rows, coding: Any, fit_intercept: bool, criterion: str, folds: np.ndarray | None, **more: Any
     ) -> Scorer:
         options: dict[str, Any] = {"criterion": criterion, "folds": folds, "n_jobs": self.n_jobs, "driver": self}
-        return DeviceScorer(rows, coding, self.statistics, fit_intercept, **options, **more)  # type: ignore[arg-type]
+        return DeviceScorer(rows, coding, self.statistics, fit_intercept, **options, **more)
 
     def kept(self, features: NystromMap, rows: Rows) -> tuple[Any, Rows]:
         """Map and rows for several passes: kernel values are made anew in each, which costs little here."""
@@ -133,25 +132,8 @@ class Driver:
     def scored_form(self, features: Any) -> tuple[Any, None]:
         return features, None
 
-    def fit_ridge(
-        self,
-        features: Any,
-        rows: Rows,
-        C: float | None,
-        fit_intercept: bool,
-        stats: Any,
-        precision: Precision | None = None,
-    ) -> Solution:
-        """Weights for rows in memory (from their sums, if given)."""
-        self.release(features)
-        return fit_ridge(self, features, rows, C, fit_intercept=fit_intercept, stats=stats, precision=precision)
-
-    def fit_sums(
-        self, features: Any, sample: Rows, stats: Any, C: float | None, fit_intercept: bool, again: Any
-    ) -> Solution:
-        """Weights from sums; ``again`` wins back digits that they have lost."""
-        raw = isinstance(features, NystromMap) and summed_form(features)[1] is not None
-        return fit_sums(stats, C, fit_intercept, again, features.condition_ if raw else 1.0)
+    def ridge_problem(self, features: Any, rows: Rows, C: float | None, fit_intercept: bool) -> "DeviceProblem":
+        return DeviceProblem(self.release(features), rows, C, fit_intercept, self.n_jobs, driver=self)
 
     def fit_kernel(self, cross: Any, rows: Rows, C: float, **options: Any) -> DualSolution:
         return fit_on_device(self.accelerator, cross, rows, C, n_jobs=self.n_jobs, **options)
@@ -209,35 +191,11 @@ class Driver:
         """A random partition (:func:`ulmus.features.partition.random_partition`)."""
         return grown(DeviceLevel.root(self.accelerator, self.inputs(U)), leaf_rows, rng)
 
-    def fit_leaves(
-        self,
-        kernel: str,
-        gamma: float,
-        ridge: float,
-        U: np.ndarray,
-        R: np.ndarray,
-        weight: np.ndarray | None,
-        partitions: Sequence[Partition],
-    ) -> list[np.ndarray]:
-        a = self.accelerator
-        given = self.inputs(U), a.tensor(R), None if weight is None else a.tensor(weight)
-        return fit_leaves(a, kernel, gamma, ridge, *given, partitions)
-
-    def fit_log_leaves(
-        self,
-        kernel: str,
-        gamma: float,
-        ridge: float,
-        U: np.ndarray,
-        T: np.ndarray,
-        offset: np.ndarray,
-        weight: np.ndarray | None,
-        partitions: Sequence[Partition],
-        tol: float,
-    ) -> list[np.ndarray]:
-        a = self.accelerator
-        given = self.inputs(U), a.tensor(T), a.tensor(offset), None if weight is None else a.tensor(weight)
-        return fit_log_leaves(a, kernel, gamma, ridge, *given, partitions, tol)
+    def fit_leaves(self, problem: LeafProblem, tol: float = TOLERANCE) -> list[np.ndarray]:
+        a, given = self.accelerator, (problem.T, problem.weight, problem.offset)
+        T, weight, offset = (None if each is None else a.tensor(each) for each in given)
+        there = replace(problem, U=self.inputs(problem.U), T=T, weight=weight, offset=offset)
+        return fit_leaves(a, there) if offset is None else fit_log_leaves(a, there, tol)
 
     def leaf_trials(self, *given: Any) -> np.ndarray:
         """Predictions of held-out rows by leaves with several penalties (:func:`ulmus.devices.trials.leaf_trials`)."""
@@ -282,7 +240,48 @@ def sums_raw(features: Any) -> bool:
 class DeviceProblem(Problem):
     """A ridge problem whose rows are on the device."""
 
+    features: Any
     driver: Any = None
+
+    def solve(self, stats: Any = None, precision: Precision | None = None) -> Solution:
+        """Weights by sums and Cholesky on the device, corrected from the rows; on the CPU where that keeps no digits.
+
+        Another ``precision`` than double says how many digits are worth another pass over the rows.
+        """
+        features, rows, problem, wanted = self.features, self.rows, self, precision or DOUBLE
+        if len(rows) < features.n_features_out:
+            return fit_dual(self)
+        stats = self.driver.statistics(features, rows) if stats is None else stats
+        if sums_raw(features):
+            problem = replace(self, features=features.cross_kernel_, whitening=features.whitening_)
+            lossy = features.condition_ > SUM_LIMIT or rounded_bits(len(rows), features.n_features_out)
+            if lossy and precision is None:
+                wanted = replace(DOUBLE, correct=0.0)
+        solution = self._factored(stats, problem, wanted)
+        if solution is None:
+            return fit_triangular(Problem(features, rows, self.C, self.fit_intercept, self.n_jobs))
+        return solution
+
+    def solve_sums(self, stats: Any, again: Any = None) -> Solution:
+        """Weights from sums on the device, corrected by ``again`` (:func:`ulmus.solvers.ridge.fit_sums`).
+
+        Round-off that whitening has multiplied is not measured here: what the bound lets fear is corrected.
+        """
+        raw = isinstance(self.features, NystromMap) and summed_form(self.features)[1] is not None
+        correct = DOUBLE.correct / (self.features.condition_ if raw and again is not None else 1.0)
+        solution = self._factored(stats, again, replace(DOUBLE, correct=correct))
+        return fit_sums(stats.to_host(), self.C, self.fit_intercept, again) if solution is None else solution
+
+    def _factored(self, stats: TensorStatistics, corrected: Any, precision: Precision) -> Solution | None:
+        """Weights from sums, with digits restored by the gradient of ``corrected``, if any; None if they are lost."""
+        try:
+            system = DeviceNormalEquations(stats, self.C, self.fit_intercept)
+            if corrected is None and np.finfo(float).eps * system.condition > DOUBLE.correct:
+                return None
+            solution = with_digits_restored(corrected, system, system.solution(), precision)
+        except LinAlgError:
+            return None
+        return solution if solution is None else replace(solution, form=f"gram float64 {stats.accelerator.name}")
 
     def gradient(self, beta: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         a, driver = self.driver.accelerator, self.driver
@@ -298,13 +297,11 @@ class DeviceProblem(Problem):
 class DeviceNormalEquations(NormalEquations):
     """``(G + I/C) β = B``, factored on the device."""
 
-    def __init__(self, stats: TensorStatistics, C: float | None, fit_intercept: bool) -> None:
+    def __init__(self, stats: Any, C: float | None, fit_intercept: bool) -> None:
         accelerator = self.accelerator = stats.accelerator
         torch = accelerator.torch
-        used = stats.centred() if fit_intercept else stats
-        mean, target_mean = stats.feature_mean, stats.target_mean
-        self.centre = accelerator.numpy(mean if fit_intercept else torch.zeros_like(mean))
-        self.target_mean = accelerator.numpy(target_mean if fit_intercept else torch.zeros_like(target_mean))
+        used, *means = stats.about_means(fit_intercept)
+        self.centre, self.target_mean = (accelerator.numpy(mean) for mean in means)
         self.weight = stats.weight
         A = used.gram.clone()
         A.diagonal().add_(0.0 if C is None else 1.0 / C)
@@ -325,58 +322,6 @@ class DeviceNormalEquations(NormalEquations):
 
     def energy(self, beta: np.ndarray) -> float:
         return float(((self.root.T @ self.accelerator.tensor(beta)) ** 2).sum())
-
-
-def fit_ridge(
-    driver: Driver,
-    features: Any,
-    rows: Rows,
-    C: float | None,
-    *,
-    fit_intercept: bool,
-    stats: Any = None,
-    precision: Precision | None = None,
-) -> Solution:
-    """Weights by sums and Cholesky on the device, corrected from the rows; on the CPU where that keeps no digits.
-
-    Another ``precision`` than double says how many digits are worth another pass over the rows.
-    """
-    problem = DeviceProblem(features, rows, C, fit_intercept, driver.n_jobs, driver=driver)
-    if len(rows) < features.n_features_out:
-        return fit_dual(problem)
-    stats = driver.statistics(features, rows) if stats is None else stats
-    wanted = precision or DOUBLE
-    if sums_raw(features):
-        problem = replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
-        lossy = features.condition_ > SUM_LIMIT or rounded_bits(len(rows), features.n_features_out)
-        if lossy and precision is None:
-            wanted = replace(DOUBLE, correct=0.0)
-    try:
-        system = DeviceNormalEquations(stats, C, fit_intercept)
-        solution = with_digits_restored(problem, system, system.solution(), wanted)
-    except LinAlgError:
-        solution = None
-    if solution is None:
-        plain = Problem(features, rows, C, fit_intercept, driver.n_jobs)
-        return fit_triangular(plain)
-    return replace(solution, form=f"gram float64 {driver.accelerator.name}")
-
-
-def fit_sums(stats: Any, C: float | None, fit_intercept: bool, again: Any, multiplied: float) -> Solution:
-    """Weights from sums on the device, corrected by ``again`` (:func:`ulmus.solvers.ridge.fit_sums`).
-
-    Round-off that whitening has ``multiplied`` is not measured here: what the bound lets fear is corrected.
-    """
-    precision = DOUBLE if again is None else replace(DOUBLE, correct=DOUBLE.correct / multiplied)
-    try:
-        system = DeviceNormalEquations(stats, C, fit_intercept)
-        lost = again is None and np.finfo(float).eps * system.condition > DOUBLE.correct
-        solution = None if lost else with_digits_restored(again, system, system.solution(), precision)
-    except LinAlgError:
-        solution = None
-    if solution is None:
-        return fit_host_sums(stats.to_host(), C, fit_intercept, again)
-    return replace(solution, form=f"gram float64 {stats.accelerator.name}")
 
 
 def fitted_values(driver: Driver, features: Any, rows: Rows, solution: Solution) -> Any:

@@ -4,7 +4,6 @@ r"""The local stage on the device: exact kernel ridge in the leaves of random pa
 :class:`~ulmus.solvers.local.LocalKernels`; all is in double precision.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from ulmus.devices.accelerator import Accelerator
 from ulmus.devices.differences import scale_of, values
 from ulmus.devices.leaf_batches import Factors, leaf_batches, scaled_columns
 from ulmus.features.partition import Partition
-from ulmus.solvers.local import JITTER, LocalKernels
+from ulmus.solvers.local import JITTER, LeafProblem, LocalKernels
 
 #: Raised diagonals of a leaf that has no factor, at most.
 JITTERS = 8
@@ -21,19 +20,11 @@ JITTERS = 8
 QUERIES = 512
 
 
-def fit_leaves(
-    accelerator: Accelerator,
-    kernel: str,
-    gamma: float,
-    ridge: float,
-    U: Any,
-    R: Any,
-    weight: Any,
-    partitions: Sequence[Partition],
-) -> list[np.ndarray]:
+def fit_leaves(accelerator: Accelerator, problem: LeafProblem) -> list[np.ndarray]:
     """Weights of every row, in the order of each partition; rows, targets and weights are on the device."""
-    torch, scale, alphas = accelerator.torch, scale_of(kernel, gamma), list[np.ndarray]()
-    for partition in partitions:
+    kernel, ridge, U, R, weight = problem.kernel, problem.ridge, problem.U, problem.T, problem.weight
+    torch, scale, alphas = accelerator.torch, scale_of(kernel, problem.gamma), list[np.ndarray]()
+    for partition in problem.partitions:
         order = accelerator.tensor(partition.order, torch.int64)
         alpha = torch.empty_like(R)
         for _, batch in leaf_batches(accelerator, partition, np.arange(partition.n_leaves)):

@@ -1,13 +1,12 @@
 r"""The local stage in the log loss on the device: Newton's method in hundreds of leaves at a time.
 
-What :mod:`ulmus.solvers.log_local` does leaf by leaf: a factor of :math:`K + \lambda(WD)^{-1}`, D the curvature at
+What :mod:`ulmus.solvers.local` does leaf by leaf: a factor of :math:`K + \lambda(WD)^{-1}`, D the curvature at
 the offsets, and conjugate gradients in its metric. All leaves of a batch take their steps together, by inverses instead
 of factors; those that have arrived stand still and are put aside, and inverses are made anew where directions take
 long. What the leaves of one partition say of a row, those of the next nearly say too: there D is the curvature at these
 scores, and Newton's method begins at the ridge regression to them.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,8 @@ from ulmus.devices.leaf_batches import leaf_batches, scaled_columns
 from ulmus.devices.leaves import lower_factors
 from ulmus.devices.log_loss import curvature, losses, proportions
 from ulmus.devices.newton_directions import NewtonDirections, pair
-from ulmus.features.partition import Partition
 from ulmus.solvers.descent import ENOUGH, FINE, MAX_INNER, ROUGH, SMALL
-from ulmus.solvers.local import leaf_kernel
+from ulmus.solvers.local import LeafProblem, leaf_kernel
 from ulmus.solvers.log_kernel import FLOOR, JITTER, bound, fit_kernel_softmax
 
 #: Steps of a batch; leaves that need more are solved on the CPU.
@@ -32,19 +30,10 @@ RENEWED = 25
 HALVINGS, FALL = 20, 1e-4
 
 
-def fit_log_leaves(
-    accelerator: Accelerator,
-    kernel: str,
-    gamma: float,
-    ridge: float,
-    U: Any,
-    T: Any,
-    offset: Any,
-    weight: Any,
-    partitions: Sequence[Partition],
-    tol: float,
-) -> list[np.ndarray]:
+def fit_log_leaves(accelerator: Accelerator, problem: LeafProblem, tol: float) -> list[np.ndarray]:
     """Weights of every row, in the order of each partition; ``T`` are ±1 codes, all are on the device."""
+    kernel, gamma, ridge, U = problem.kernel, problem.gamma, problem.ridge, problem.U
+    T, offset, weight, partitions = problem.T, problem.offset, problem.weight, problem.partitions
     torch, scale, alphas = accelerator.torch, scale_of(kernel, gamma), list[np.ndarray]()
     Y = 0.5 * (1.0 + T)
     weight = torch.ones_like(Y[:, 0]) if weight is None else weight

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from ulmus import engine
-from ulmus.devices.statistics import TensorStatistics
 from ulmus.devices.tensors import block_rows
 from ulmus.engine import Rows
 from ulmus.features.kernels import dense
@@ -18,12 +17,10 @@ from ulmus.tuning import GCV, Scorer
 class TensorPath:
     """Ridge solutions for every C from one decomposition (:class:`ulmus.solvers.path.RidgePath`), on the device."""
 
-    def __init__(self, stats: TensorStatistics, fit_intercept: bool) -> None:
+    def __init__(self, stats: Any, fit_intercept: bool) -> None:
         self.accelerator, self.fit_intercept = stats.accelerator, fit_intercept
         torch = self.accelerator.torch
-        used = stats.centred() if fit_intercept else stats
-        self.centre = stats.feature_mean if fit_intercept else torch.zeros_like(stats.feature_mean)
-        self.target_mean = stats.target_mean if fit_intercept else torch.zeros_like(stats.target_mean)
+        used, self.centre, self.target_mean = stats.about_means(fit_intercept)
         self.constant = 1.0 / stats.weight if fit_intercept else 0.0
         s, self.U = torch.linalg.eigh(used.gram)
         self.s = s.clamp(min=0.0)

@@ -1,7 +1,7 @@
 """Sums on the device: the matrix of :class:`ulmus.statistics.Statistics`, as a tensor."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,74 +16,37 @@ PANEL = 512
 
 
 @dataclass
-class TensorStatistics:
-    """Second moments of the rows ``[φ t 1]``; see :class:`ulmus.statistics.Statistics`."""
+class TensorStatistics(Statistics):
+    """The same, of tensors: what has to be computed is computed on the device."""
 
-    accelerator: Accelerator
     moments: Any
-    n_outputs: int
-    n_rows: int
+    accelerator: Accelerator = field(kw_only=True)
 
-    def _with(self, moments: Any, n_rows: int | None = None) -> "TensorStatistics":
-        n_rows = self.n_rows if n_rows is None else n_rows
-        return TensorStatistics(self.accelerator, moments, self.n_outputs, n_rows)
-
-    def __add__(self, other: "TensorStatistics") -> "TensorStatistics":
-        return self._with(self.moments + other.moments, self.n_rows + other.n_rows)
-
-    def __sub__(self, other: "TensorStatistics") -> "TensorStatistics":
-        return self._with(self.moments - other.moments, self.n_rows - other.n_rows)
-
-    def prefix(self, n_features: int) -> "TensorStatistics":
+    def prefix(self, n_features: int) -> Self:
         torch = self.accelerator.torch
         if n_features == self.n_features:
             return self
         keep = torch.cat([torch.arange(n_features), torch.arange(self.n_features, len(self.moments))])
         keep = keep.to(self.accelerator.device)
-        return self._with(self.moments[keep][:, keep])
+        return self._with(self.moments[keep][:, keep], self.n_rows)
 
-    def whitened(self, R: Any) -> "TensorStatistics":
+    def whitened(self, R: Any) -> Self:
         """Statistics of the features ``φ R⁻ᵀ``, for a lower triangular ``R`` on the device."""
         solve, D = self.accelerator.torch.linalg.solve_triangular, self.n_features
         out = self.moments.clone()
         out[:D] = solve(R, out[:D], upper=False)
         out[:, :D] = solve(R.T, out[:, :D], upper=True, left=False)
         out[:D, :D] = (out[:D, :D] + out[:D, :D].T) / 2
-        return self._with(out)
+        return self._with(out, self.n_rows)
 
-    @property
-    def n_features(self) -> int:
-        return len(self.moments) - self.n_outputs - 1
-
-    @property
-    def gram(self) -> Any:
-        return self.moments[: self.n_features, : self.n_features]
-
-    @property
-    def cross(self) -> Any:
-        return self.moments[: self.n_features, self.n_features : -1]
-
-    @property
-    def target(self) -> Any:
-        return self.moments[self.n_features : -1, self.n_features : -1]
-
-    @property
-    def weight(self) -> float:
-        return float(self.moments[-1, -1])
-
-    @property
-    def feature_mean(self) -> Any:
-        return self.moments[: self.n_features, -1] / self.weight
-
-    @property
-    def target_mean(self) -> Any:
-        return self.moments[self.n_features : -1, -1] / self.weight
-
-    def centred(self) -> "TensorStatistics":
+    def centred(self) -> Self:
         total = self.moments[:, -1] / self.weight
         out = self.accelerator.torch.addr(self.moments, total, total, alpha=-self.weight)
         out[-1, -1] = self.weight
-        return self._with(out)
+        return self._with(out, self.n_rows)
+
+    def _zeros(self, count: int) -> Any:
+        return self.moments.new_zeros(count)
 
     def to_host(self) -> Statistics:
         return Statistics(self.accelerator.numpy(self.moments), self.n_outputs, self.n_rows)
@@ -130,7 +93,7 @@ class DeviceSums:
         moments[:, D:] = self.M
         moments[D:, :D] = self.M[:D].T
         require_finite(self.accelerator.torch, moments)
-        return TensorStatistics(self.accelerator, moments, s, self.n_rows)
+        return TensorStatistics(moments, s, self.n_rows, accelerator=self.accelerator)
 
     def dump(self) -> np.ndarray:
         """The moments so far; more rows may follow. Bits that matter later are all there."""

@@ -102,8 +102,8 @@ class Nearest:
             return numbers
         alone = np.repeat(numbers[None], len(changed), axis=0)
         alone[np.arange(len(changed)), changed] = self.own[changed]
-        spare = changed[which(alone, takes)]  # by itself; then as long as it goes
-        for k in spare[np.argsort(away[spare], kind="stable")]:
+        needless = changed[which(alone, takes)]  # by itself; then as long as it goes
+        for k in needless[np.argsort(away[needless], kind="stable")]:
             back = numbers.copy()
             back[k] = self.own[k]
             numbers = back if which(back[None], takes)[0] else numbers

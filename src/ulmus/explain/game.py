@@ -13,7 +13,7 @@ stage answers for the rows in a box, which is one more factor, 0 or 1, for each 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -86,6 +86,19 @@ class Game:
         """The inputs that have a coordinate, and the coordinates of each."""
         present = np.unique(self.owner[self.owner >= 0])
         return present, [np.flatnonzero(self.owner == g) for g in present]
+
+
+class Comparison(NamedTuple):
+    """Rows to explain and rows to compare them with: what values and interactions are computed from.
+
+    ``groups`` are the coordinates of every player, ``U`` those of the rows to explain; rows of the ``background`` stand
+    for "not known", and the sum of their ``weight`` is 1.
+    """
+
+    groups: list[np.ndarray]
+    U: np.ndarray
+    background: np.ndarray
+    weight: np.ndarray
 
 
 def kernel_products(cross: CrossKernel, weights: np.ndarray) -> tuple[Products, ...] | None:

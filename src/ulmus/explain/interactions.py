@@ -11,22 +11,16 @@ from itertools import combinations
 import numpy as np
 
 from ulmus import engine
-from ulmus.explain.game import Products
+from ulmus.explain.game import Comparison, Products
 from ulmus.explain.shapley import nodes
 
 #: Numbers in the factors of a block of terms at all nodes.
 BLOCK = 200_000
 
 
-def interaction_values(
-    products: tuple[Products, ...],
-    groups: list[np.ndarray],
-    U: np.ndarray,
-    background: np.ndarray,
-    weight: np.ndarray,
-    n_jobs: int | None = -1,
-) -> np.ndarray:
+def interaction_values(products: tuple[Products, ...], compared: Comparison, n_jobs: int | None = -1) -> np.ndarray:
     """Interaction indices of every row, ``[row, player, player, output]``; 0 on the diagonal."""
+    groups, U, background, weight = compared
     d = len(groups)
     t, w = nodes(max(d - 2, 0))
     out = np.zeros((len(U), d, d, products[0].weights.shape[1]))

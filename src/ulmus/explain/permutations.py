@@ -24,31 +24,23 @@ from collections.abc import Callable
 import numpy as np
 
 from ulmus import engine
+from ulmus.explain.game import Comparison
 
+#: Coordinates → ``[row, output]``.
+Score = Callable[[np.ndarray], np.ndarray]
 #: Rows that are scored at a time.
 ROWS = 20_000
 
 
 def sampled_values(
-    score: Callable[[np.ndarray], np.ndarray],
-    groups: list[np.ndarray],
-    U: np.ndarray,
-    background: np.ndarray,
-    weight: np.ndarray,
-    rounds: int,
-    rng: np.random.RandomState,
+    score: Score, compared: Comparison, rounds: int, rng: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values of every row and their standard errors: ``[row, player, output]``.
+    """Values of every row and their standard errors, ``[row, player, output]``, by pairs of opposite orders.
 
-    A single pair of orders of more than two players shows no spread: then errors are NaN.
-
-    Parameters
-    ----------
-    score : callable
-        Coordinates → ``[row, output]``.
-    rounds : int
-        Pairs of opposite orders for each background row.
+    Each background row has one in a round. A single pair of orders of more than two players shows no spread: then
+    errors are NaN.
     """
+    groups, U, background, weight = compared
     d, B = len(groups), len(background)
     n_outputs = score(background[:1]).shape[1]
     total, squares = np.zeros((2, len(U), d, n_outputs))
@@ -78,11 +70,7 @@ def _standard_errors(mean: np.ndarray, square: np.ndarray, rounds: int, weight: 
 
 
 def _pairs(
-    score: Callable[[np.ndarray], np.ndarray],
-    groups: list[np.ndarray],
-    U: np.ndarray,
-    background: np.ndarray,
-    orders: np.ndarray,
+    score: Score, groups: list[np.ndarray], U: np.ndarray, background: np.ndarray, orders: np.ndarray
 ) -> np.ndarray:
     """Rises of the score as players come in, averaged over an order and its opposite."""
     n, (B, d) = len(U), orders.shape
@@ -101,18 +89,13 @@ def _pairs(
 
 
 def sampled_interactions(
-    score: Callable[[np.ndarray], np.ndarray],
-    groups: list[np.ndarray],
-    U: np.ndarray,
-    background: np.ndarray,
-    weight: np.ndarray,
-    rounds: int,
-    rng: np.random.RandomState,
+    score: Score, compared: Comparison, rounds: int, rng: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
     """Interaction indices of pairs of every row and their standard errors, ``[row, player, player, output]``.
 
-    They are 0 on the diagonal; parameters are those of :func:`sampled_values`.
+    They are 0 on the diagonal.
     """
+    groups, U, background, weight = compared
     d, B = len(groups), len(background)
     n_outputs = score(background[:1]).shape[1]
     first, second = np.triu_indices(d, 1)
@@ -138,7 +121,7 @@ def sampled_interactions(
 
 
 def _second_differences(
-    score: Callable[[np.ndarray], np.ndarray],
+    score: Score,
     groups: list[np.ndarray],
     u: np.ndarray,
     background: np.ndarray,

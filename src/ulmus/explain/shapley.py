@@ -30,7 +30,7 @@ from itertools import product as cartesian
 import numpy as np
 
 from ulmus import engine
-from ulmus.explain.game import Products
+from ulmus.explain.game import Comparison, Products
 
 #: Players in a group.
 SIZE = 3
@@ -92,27 +92,9 @@ class Rule:
         return np.where(chosen[:, :, None], of_groups, 1.0).prod(axis=3)
 
 
-def shapley_values(
-    products: tuple[Products, ...],
-    groups: list[np.ndarray],
-    U: np.ndarray,
-    background: np.ndarray,
-    weight: np.ndarray,
-    n_jobs: int | None = -1,
-) -> np.ndarray:
-    """Values of every row: ``[row, player, output]``.
-
-    Parameters
-    ----------
-    products : tuple of Products
-        The terms of the scores.
-    groups : list of ndarray
-        The coordinates of every player.
-    U, background : ndarray
-        Coordinates of the rows to explain, and of the rows that stand for "not known".
-    weight : ndarray
-        Weights of the background rows; their sum is 1.
-    """
+def shapley_values(products: tuple[Products, ...], compared: Comparison, n_jobs: int | None = -1) -> np.ndarray:
+    """Values of every row, ``[row, player, output]``; ``products`` are the terms of the scores."""
+    groups, U, background, weight = compared
     rule = Rule(len(groups))
     n_nodes = len(rule.nodes[0])
     width = min(len(background), BACKGROUND)

@@ -99,7 +99,7 @@ class TwoStages:
         def effects(X: np.ndarray) -> np.ndarray:
             out = first(X)
             for partition, known in zip(self.local.partitions, parts, strict=True):
-                for number, queries in _asked(partition, X):
+                for number, queries in _by_leaf(partition, X):
                     if number not in known:
                         continue
                     leaf, moved, column, residual = known[number]
@@ -113,7 +113,7 @@ class TwoStages:
     def _leaves_of(self, X: np.ndarray) -> Any:
         """Every leaf with the rows that fall into it, and their ``k_x B``."""
         for partition, leaves in zip(self.local.partitions, self.partitions, strict=True):
-            for number, queries in _asked(partition, X):
+            for number, queries in _by_leaf(partition, X):
                 if number in leaves:
                     yield leaves[number], queries, self._kernel(leaves[number], X[queries]) @ leaves[number].B
 
@@ -139,7 +139,7 @@ class TwoStages:
         return self.left_out[rows, None] + change
 
 
-def _asked(partition: Partition, X: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+def _by_leaf(partition: Partition, X: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Numbers of leaves, and the rows that fall into each."""
     number = partition.leaves(X)
     for leaf in np.unique(number):

@@ -18,33 +18,16 @@ from math import comb
 import numpy as np
 
 from ulmus.engine import pieces
+from ulmus.explain.game import Comparison
 from ulmus.solvers.boosted import BoostedTrees
 
 #: Numbers in the tables of some trees that are held at a time, about.
 HELD = 2**22
 
 
-def tree_values(
-    trees: BoostedTrees,
-    groups: list[np.ndarray],
-    U: np.ndarray,
-    background: np.ndarray,
-    weight: np.ndarray,
-    order: int = 1,
-) -> np.ndarray:
-    """Shapley values, ``[row, player, output]``; of order 2, interaction indices, ``[row, player, player, output]``.
-
-    Parameters
-    ----------
-    trees : BoostedTrees
-    groups : list of ndarray
-        The coordinates of every player.
-    U, background : ndarray
-        Coordinates of the rows to explain, and of the rows that stand for "not known".
-    weight : ndarray
-        Weights of the background rows; their sum is 1.
-    order : {1, 2}
-    """
+def tree_values(trees: BoostedTrees, compared: Comparison, order: int = 1) -> np.ndarray:
+    """Shapley values, ``[row, player, output]``; of order 2, interaction indices, ``[row, player, player, output]``."""
+    groups, U, background, weight = compared
     player, k = np.full(U.shape[1], len(groups)), trees.value.shape[2]  # the last one is for all who do not play
     for g, columns in enumerate(groups):
         player[columns] = g

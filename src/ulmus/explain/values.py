@@ -7,7 +7,7 @@ import numpy as np
 
 from ulmus.exceptions import NumericalWarning
 from ulmus.explain.explanation import Explanation
-from ulmus.explain.game import Game
+from ulmus.explain.game import Comparison, Game
 from ulmus.explain.interactions import interaction_values
 from ulmus.explain.permutations import sampled_interactions, sampled_values
 from ulmus.explain.shapley import shapley_values
@@ -42,29 +42,30 @@ def explained(
     B = _background(game, background)
     weight = _weights(background_weight, len(B))
     present, groups = game.players()
+    compared = Comparison(groups, U, B, weight)
     scores = game.score(U)
     base = weight @ game.score(B)
     shape = (len(U), n_inputs, scores.shape[1])
     values, errors, pairs, pair_errors = np.zeros(shape), np.zeros(shape), None, None
     rng = np.random.RandomState(random_state) if not hasattr(random_state, "uniform") else random_state
     if len(present) and exact and game.products is not None:
-        values[:, present] = shapley_values(game.products, groups, U, B, weight, n_jobs)
+        values[:, present] = shapley_values(game.products, compared, n_jobs)
         if game.trees is not None:
-            values[:, present] += tree_values(game.trees, groups, U, B, weight)
+            values[:, present] += tree_values(game.trees, compared)
     elif len(present):
-        found, spread = sampled_values(game.score, groups, U, B, weight, rounds, rng)
+        found, spread = sampled_values(game.score, compared, rounds, rng)
         values[:, present], errors[:, present] = found, spread
     values += _missing(scores - base - values.sum(axis=1), values, scores)
     if interactions:
         pairs, pair_errors = np.zeros((2, len(U), n_inputs, n_inputs, scores.shape[1]))
         where = np.ix_(np.arange(len(U)), present, present)
         if len(present) > 1 and exact and game.products is not None:
-            found = interaction_values(game.products, groups, U, B, weight, n_jobs)
+            found = interaction_values(game.products, compared, n_jobs)
             if game.trees is not None:
-                found += tree_values(game.trees, groups, U, B, weight, order=2)
+                found += tree_values(game.trees, compared, order=2)
             pairs[where] = found / 2
         elif len(present) > 1:
-            found, spread = sampled_interactions(game.score, groups, U, B, weight, rounds, rng)
+            found, spread = sampled_interactions(game.score, compared, rounds, rng)
             pairs[where], pair_errors[where] = found / 2, spread / 2
         every = np.arange(n_inputs)
         pairs[:, every, every] = values - pairs.sum(axis=2)

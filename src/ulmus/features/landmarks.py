@@ -1,21 +1,25 @@
-"""Which rows become landmarks: strategies as a table.
+"""What rows say of a map before it is fitted: which of them become landmarks, and how wide the kernel is to begin with.
 
-A strategy returns an **ordered** choice, so that the first l landmarks are a sensible choice of l. All but ``"all"``
-start from a sample of distinct rows that depends on the rows and the seed alone (:mod:`ulmus.features.sampling`).
+Strategies are a table. One returns an **ordered** choice, so that the first l landmarks are a sensible choice of l. All
+but ``"all"`` start from a sample of distinct rows that depends on the rows and the seed alone
+(:mod:`ulmus.features.sampling`).
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.spatial.distance import pdist
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
 from ulmus import engine
+from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernel_sampling import Pool, randomly_pivoted_cholesky, ridge_leverage, weighted_order
-from ulmus.features.kernels import KERNELS, KernelLike, KernelParameters, dense
+from ulmus.features.kernels import KERNELS, KernelLike, KernelParameters, dense, overflow, squared_norms, uses_gamma
 from ulmus.features.sampling import distinct_rows, row_keys
 
 #: Rows that a strategy looks at: this multiple of the landmarks wanted, less where the factor would pass these bytes.
@@ -198,3 +202,52 @@ def _labels(strategy: str, draw: Draw) -> np.ndarray:
     if len(y) != draw.X.shape[0]:
         raise ValueError(f"y has {len(y)} labels for {draw.X.shape[0]} rows; {advice}")
     return y
+
+
+def heuristic_gamma(
+    kernel: KernelLike,
+    X: Any,
+    weight: np.ndarray | None,
+    rng: np.random.RandomState,
+    max_rows: int = 500,
+) -> float:
+    """A scale-aware start: one over the median (squared) distance, or over the mean squared norm."""
+    if not uses_gamma(kernel):
+        return 1.0
+    assert isinstance(kernel, str)
+    rows, w = distinct_rows(X, max_rows, weight, rng)
+    S = dense(X[rows], np.float64)
+    embedding = KERNELS[kernel].embedding
+    with np.errstate(over="ignore"):
+        if embedding in ("inner", "arc"):
+            spread = float(np.average(squared_norms(S), weights=w))
+        else:
+            distances = pdist(S, {"rbf": "sqeuclidean", "laplacian_l1": "cityblock"}.get(kernel, "euclidean"))
+            pairs = None if (w == w[0]).all() else np.multiply(*w[np.array(np.triu_indices(len(w), 1))])
+            spread = _weighted_median(distances, pairs)
+    if not np.isfinite(spread):
+        raise ValueError(overflow(S))
+    if spread > 1 / np.finfo(float).max:
+        return 1.0 / spread
+    if np.ptp(S, axis=0).any():
+        warnings.warn(
+            f"the rows differ by at most {np.ptp(S, axis=0).max():.3g}, too little for the kernel {kernel!r}, which "
+            "sees them as one; standardise the features (sklearn.preprocessing.StandardScaler)",
+            NumericalWarning,
+            stacklevel=2,
+        )
+    return 1.0
+
+
+def _weighted_median(values: np.ndarray, weight: np.ndarray | None) -> float:
+    """Median of the positive values; 0 when there is none."""
+    keep = values > 0
+    v = values[keep]
+    if not len(v):
+        return 0.0
+    if weight is None:
+        middle = (len(v) - 1) // 2
+        return float(np.partition(v, middle)[middle])
+    order = np.argsort(v)
+    mass = np.cumsum(weight[keep][order])
+    return float(v[order][np.searchsorted(mass, mass[-1] / 2)])

@@ -17,9 +17,8 @@ from ulmus._blas import solve_lower_transposed
 from ulmus._sklearn import Interval, StrOptions, check_sample_weight, fit_context
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters, dense, gram_matrix
-from ulmus.features.landmarks import STRATEGIES, Draw, choose_landmarks, needs_labels
+from ulmus.features.landmarks import STRATEGIES, Draw, choose_landmarks, heuristic_gamma, needs_labels
 from ulmus.features.whitening import NestedCholesky, eigen_whitening, nested_cholesky
-from ulmus.features.widths import heuristic_gamma
 from ulmus.parameters import AUTO, COUNT, POSITIVE, THREADS, Parameter, Parameters, estimator
 
 KERNEL: Parameters = {

@@ -14,9 +14,9 @@ import numpy as np
 from ulmus.engine import Rows
 from ulmus.features.activations import ACTIVATIONS
 from ulmus.features.kernels import uses_gamma
+from ulmus.features.landmarks import heuristic_gamma
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.random_layer import RandomLayer
-from ulmus.features.widths import heuristic_gamma
 
 #: Width and size → an unfitted map.
 MakeMap = Callable[[float, int], Any]

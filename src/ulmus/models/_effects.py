@@ -55,7 +55,7 @@ def partial_dependence(
     """
     from ulmus.explain.effects import Effect, answers_on_grid, mean_on_grid
 
-    game, names, places = _asked(self, X, features, (1, 2))
+    game, names, places = _named_game(self, X, features, (1, 2))
     weight = _mean_weight(sample_weight, X)
     given = [grid] if grid is not None and len(places) == 1 else grid
     if given is not None and len(given) != len(places):
@@ -98,7 +98,7 @@ def accumulated_effects(self: Any, X: Any, feature: Any, *, bins: int = 20, samp
     """
     from ulmus.explain.effects import Effect, accumulated, bin_of, changes, quantile_edges
 
-    game, names, places = _asked(self, X, feature, (1,))
+    game, names, places = _named_game(self, X, feature, (1,))
     if bins < 1:
         raise ValueError(f"bins must be at least 1, got {bins}")
     (j,) = places
@@ -167,7 +167,7 @@ def left_out_importances(
     return Bunch(importances_mean=found.mean(axis=1), importances_std=found.std(axis=1), importances=found)
 
 
-def _asked(model: Any, X: Any, features: Any, counts: tuple[int, ...]) -> tuple[Any, list[str], list[int]]:
+def _named_game(model: Any, X: Any, features: Any, counts: tuple[int, ...]) -> tuple[Any, list[str], list[int]]:
     from ulmus.explain.effects import positions
 
     check_is_fitted(model)

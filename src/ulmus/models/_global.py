@@ -1,4 +1,7 @@
-"""The global model of the adaptive ones: a Nyström ridge in the chosen view, its C on rows left out, or folds."""
+"""The global models of the adaptive ones in the chosen view: a Nyström ridge, and softmax on Nyström features.
+
+The C of squares is chosen on rows left out, or folds, that of the log loss on rows held out.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,10 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.nystrom import NystromMap
+from ulmus.features.sampling import row_keys
+from ulmus.models._stages import Work
 from ulmus.solvers.ridge import DOUBLE, Gradient, Solution
+from ulmus.solvers.softmax import LogProblem, LogSolution, fit_softmax
+from ulmus.tuning.log_held import STEP, padded, path_of, tolerance_of
+from ulmus.tuning.log_path import FLOORED, HeldTrial, best_trial, held_path, weights_of
 from ulmus.tuning.metric import quietly
 from ulmus.tuning.scorer import Scorer, Summary, Trial
 from ulmus.tuning.search import LOG2_C_GRID
@@ -19,6 +26,10 @@ from ulmus.tuning.views import WORTH, View
 #: Digits that are worth another pass over this many rows; where leaves are scored, sums alone do.
 MANY_ROWS = 2_500
 KEPT, TRIED = replace(DOUBLE, correct=1e-4, tolerance=1e-6), replace(DOUBLE, correct=DOUBLE.give_up)
+
+
+#: Rows that choose C, and their weights.
+Scored = tuple[np.ndarray, np.ndarray]
 
 
 def landmarks_in(view: View, rows: Rows, size: int, seed: int, backend: Any) -> NystromMap:
@@ -42,62 +53,54 @@ class GlobalModel:
     backend: Any
 
     @classmethod
-    def of(
-        cls,
-        rows: Rows,
-        view: View,
-        size: int,
-        seed: int,
-        *,
-        coding: Coding,
-        criterion: str,
-        scored: tuple[np.ndarray, np.ndarray],
-        fit_intercept: bool,
-        backend: Any,
-    ) -> "GlobalModel":
+    def of(cls, work: Work, size: int, seed: int, scored: Scored, fit_intercept: bool) -> "GlobalModel":
         """Fit one with this many landmarks; ``scored`` are rows, and their weights, that choose C."""
+        rows, view, backend = work.rows, work.view, work.backend
         fitted = landmarks_in(view, rows, size, seed, backend)
         features, seen = backend.kept(fitted, rows)
         sums = Summary.of(partial(backend.statistics, features), seen, seen.fold)
-        form, whitening = backend.scored_form(features)
-        more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
-        scorer = backend.scorer(seen, coding, fit_intercept, criterion, seen.fold, **more)
-        trial = scorer.trial("global", view.gamma, form, sums, LOG2_C_GRID[::2])
+        scorer, trial = cls._tried(work, features, seen, seen.fold, sums, scored, fit_intercept)
         precision = KEPT if len(seen) > MANY_ROWS else None
-        solution = backend.fit_ridge(features, seen, trial.best_C, fit_intercept, sums.total, precision)
+        solution = backend.ridge_problem(features, seen, trial.best_C, fit_intercept).solve(sums.total, precision)
         return cls(fitted, features, seen, sums, scorer, trial, solution, backend)
 
     @classmethod
     def of_sums(
         cls,
+        work: Work,
         fitted: NystromMap,
-        sample: Rows,
         sums: Summary,
-        width: float,
-        *,
-        coding: Coding,
-        criterion: str,
-        scored: tuple[np.ndarray, np.ndarray],
+        scored: Scored,
         fit_intercept: bool,
-        backend: Any,
         again: Callable[[float], Gradient | None],
     ) -> "GlobalModel":
-        """One whose rows, among them those of a sample, were summed elsewhere.
+        """One whose rows, among them those of ``work``, a sample, were summed elsewhere.
 
         ``again`` is asked, for the C that was chosen, for what wins back digits that the sums have lost.
         """
-        form, whitening = backend.scored_form(fitted)
-        more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
-        scorer = backend.scorer(sample, coding, fit_intercept, criterion, None, **more)
-        trial = scorer.trial("global", width, form, sums, LOG2_C_GRID[::2])
+        sample, backend = work.rows, work.backend
+        scorer, trial = cls._tried(work, fitted, sample, None, sums, scored, fit_intercept)
         C = trial.best_C
-        solution = backend.fit_sums(fitted, sample, sums.total, C, fit_intercept, again(C))
+        solution = backend.ridge_problem(fitted, sample, C, fit_intercept).solve_sums(sums.total, again(C))
         return cls(fitted, fitted, sample, sums, scorer, trial, solution, backend)
+
+    @staticmethod
+    def _tried(
+        work: Work, features: Any, seen: Rows, folds: Any, sums: Summary, scored: Scored, fit_intercept: bool
+    ) -> tuple[Scorer, Trial]:
+        """Who scores the penalties, and the losses of all."""
+        form, whitening = work.backend.scored_form(features)
+        more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
+        scorer: Scorer = work.backend.scorer(seen, work.coding, fit_intercept, work.criterion, folds, **more)
+        trial = scorer.trial("global", work.view.gamma, form, sums, LOG2_C_GRID[::2])
+        size = features.n_features_out
+        work.say(f"global model: {size} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
+        return scorer, trial
 
     def without_rows(self, rows: Rows) -> Solution:
         """The model without some of the rows that were summed."""
-        rest, C = self.sums.total - self.backend.statistics(self.features, rows), self.trial.best_C
-        found: Solution = self.backend.fit_sums(self.features, self.seen, rest, C, self.scorer.fit_intercept, None)
+        rest = self.sums.total - self.backend.statistics(self.features, rows)
+        found: Solution = self._problem(self.seen).solve_sums(rest)
         return found
 
     @property
@@ -117,9 +120,12 @@ class GlobalModel:
         weight = np.ones(len(self.seen)) if self.seen.weight is None else self.seen.weight
         train = replace(self.seen, weight=np.where(held, 0.0, weight))
         rest = self.sums.total - self.backend.statistics(self.features, self.seen.take(held))
-        C, intercept = self.trial.best_C, self.scorer.fit_intercept
-        found: Solution = self.backend.fit_ridge(self.features, train, C, intercept, rest, TRIED)
+        found: Solution = self._problem(train).solve(rest, TRIED)
         return found
+
+    def _problem(self, rows: Rows) -> Any:
+        """That of the chosen C on other rows, or weights of them."""
+        return self.backend.ridge_problem(self.features, rows, self.trial.best_C, self.scorer.fit_intercept)
 
     def predictions(self, *solutions: Solution) -> list[np.ndarray]:
         """Predictions of several models of the same features, by one pass over the rows."""
@@ -127,3 +133,79 @@ class GlobalModel:
         out = self.backend.apply(self.features.cross_kernel_, self.seen.X, weights)
         parts = np.split(out, len(solutions), axis=1)
         return [part + one.intercept for part, one in zip(parts, solutions, strict=True)]
+
+
+#: The weaker global model with which leaves are tried has its C two steps of the path, a factor of 16, below the best.
+WEAKER = 2
+#: What may be left of the objective of the model that is kept.
+LOG_KEPT = 3e-4
+#: Passes over the rows, at most, of a fit.
+MAX_PASSES = 200
+
+
+@dataclass(frozen=True)
+class LogGlobal:
+    """Landmarks, the problem on all rows (its C is not yet chosen), the sets held out, and the trials of the path.
+
+    ``gained`` is what all rows and landmarks lowered the loss by, beside few of both.
+    """
+
+    landmark_map: NystromMap
+    problem: LogProblem
+    held: list[np.ndarray]
+    trials: list[HeldTrial]
+    gained: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        work: Work,
+        size: int,
+        seed: int,
+        held: list[np.ndarray],
+        near_C: float,
+        smaller: "LogGlobal | None" = None,
+    ) -> "LogGlobal":
+        """The path of one with this many landmarks, or trials of C from where that of a ``smaller`` model ended."""
+        fitted, gained = landmarks_in(work.view, work.rows, size, seed, work.backend), 0.0
+        # rows that are all right ask for no more certainty than so many rows can give
+        criterion = FLOORED if work.criterion == "log_loss" else work.criterion
+        with quietly():
+            problem = work.backend.log_problem(fitted, work.rows, work.max_bytes)
+            if smaller is None:
+                order = np.argsort(row_keys(work.rows.X, seed), kind="stable")
+                trials, gained = path_of(problem, near_C, held, criterion, order)
+            else:
+                C, begun = (
+                    [trial.C for trial in smaller.trials],
+                    padded(smaller.trials[0], problem.features.n_features_out),
+                )
+                trials = held_path(problem, C, held, criterion=criterion, begun=begun)
+        found = cls(fitted, problem, held, trials, gained)
+        best = trials[found.best]
+        work.say(f"global log model: {found.size} landmarks, C = {best.C:.3g}, loss {best.loss:.4g}")
+        return found
+
+    @property
+    def size(self) -> int:
+        """The number of landmarks."""
+        return int(self.landmark_map.n_features_out)
+
+    @property
+    def best(self) -> int:
+        """Place of the best C among the trials."""
+        return best_trial(self.trials)
+
+    @property
+    def weaker(self) -> int | None:
+        """Place of the trial of a C at least this many steps below the best, if there is one."""
+        limit = self.trials[self.best].C / STEP ** (WEAKER - 0.5)
+        return max((i for i, trial in enumerate(self.trials) if limit >= trial.C), default=None)
+
+    def fitted(self, trial: int) -> LogSolution:
+        """The model of all rows with the C of a trial, begun at one without some rows."""
+        near = self.trials[trial].solutions[0]
+        start, gram = weights_of(near, self.problem.fit_intercept), self.trials[-1].solutions[0].gram
+        here = replace(self.problem, C=self.trials[trial].C)
+        tol = tolerance_of(here.rows.X.shape[0], LOG_KEPT)
+        return fit_softmax(here, start=start, gram=gram, tol=tol, max_passes=MAX_PASSES)

@@ -1,24 +1,33 @@
-"""Adaptive classification by log loss: the global model's C, the local stage, and scores of rows that were held out."""
+"""Adaptive classification by log loss: the global model's C, the local stage, and scores of rows that were held out.
 
-from dataclasses import dataclass, replace
+The rows are in memory (:class:`LogStages`), or seen in passes (:class:`LogPasses`).
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from ulmus import engine
 from ulmus.calibration import HeldOut, fit_temperature, probabilities
 from ulmus.codings import OneVsAll
 from ulmus.engine import Rows
+from ulmus.features.nystrom import NystromMap
+from ulmus.features.partition import random_partition
 from ulmus.features.sampling import distinct_pairs, left_out_together, merged
-from ulmus.models._log_global import LogGlobal
-from ulmus.models._stages import Stages, Work, landmarks_of
+from ulmus.models._global import LOG_KEPT, LogGlobal
+from ulmus.models._stages import Stages, Work, fit_local, landmarks_of, say_scored
 from ulmus.solvers.local import LocalKernels
 from ulmus.solvers.log_leave_out import left_out
 from ulmus.solvers.log_loss import losses as log_losses
-from ulmus.solvers.log_loss import targets
-from ulmus.solvers.softmax import LogSolution
+from ulmus.solvers.log_loss import proportions, targets
+from ulmus.solvers.log_passes import direction, minimise_by_passes
+from ulmus.solvers.nystrom_ridge import summed_form
+from ulmus.solvers.softmax import FeatureObjective, LogSolution, warn_unfinished
 from ulmus.tuning.local import LOG, LocalChoice, LocalSearch, Remainder
 from ulmus.tuning.log_choice import unkept
-from ulmus.tuning.log_held import log_held_sets
-from ulmus.tuning.log_path import FLOORED, NOISE
+from ulmus.tuning.log_held import log_held_sets, posed
+from ulmus.tuning.log_path import NOISE, weights_of
 from ulmus.tuning.metric import quietly
 
 #: Where all rows and landmarks lower the loss by this share, beside few of both, more landmarks are tried.
@@ -61,7 +70,10 @@ class LogStages:
         found = self.chosen(landmarks)
         model, held_out, place, choice = found.model, found.held_out, found.place, found.choice
         solution = model.fitted(place)
-        local = None if choice is None else self._leaves(solution, choice)
+        local = None
+        if choice is not None:
+            some, offset = together(self.work.rows, solution.F, self.work.rng)
+            local = fit_local(self.work, some, choice, offset, LEAF_TOLERANCE)
         if local is None and choice is not None:  # no memory for it
             place = model.best
             held_out, solution = self.held_scores(model, place), model.fitted(place)
@@ -74,10 +86,10 @@ class LogStages:
     def chosen(self, landmarks: int) -> LogChoice:
         """What rows held out say of C and of a local stage."""
         held, seed = log_held_sets(self.work.rows, self.work.rng), int(self.work.rng.randint(2**31 - 1))
-        model = self._global(landmarks_of(self.work.rows, landmarks), held, seed)
+        model = LogGlobal.of(self.work, landmarks_of(self.work.rows, landmarks), seed, held, self.near_C)
         larger = 2 * self.work.effort.landmarks
         if self.work.effort.grows and model.gained > MORE and 2 * model.size >= larger <= len(self.work.rows) // 8:
-            more = self._global(larger, held, seed, model)
+            more = LogGlobal.of(self.work, larger, seed, held, self.near_C, model)
             model = min((model, more), key=lambda each: each.trials[each.best].loss)
         self.work.enter("local stage")
         best, losses = model.best, None
@@ -87,29 +99,11 @@ class LogStages:
             place, choice, scored = self._scored(model, best)
             gained = (choice.loss_without - choice.loss) * float(scored.weight.sum())
             pays = choice.pays and (gained > NOISE or self.work.criterion != "log_loss")
-            kept, losses = "kept" if pays else "left out", (choice.loss, choice.loss_without)
-            self.work.say(f"local stage: loss {choice.loss:.4g} against {choice.loss_without:.4g} without it ({kept})")
+            losses = (choice.loss, choice.loss_without)
+            say_scored(self.work, choice, pays)
             if pays:
                 return LogChoice(model, place, choice, scored, losses)
         return LogChoice(model, best, None, scores, losses)
-
-    def _global(self, size: int, held: list[np.ndarray], seed: int, smaller: LogGlobal | None = None) -> LogGlobal:
-        model = LogGlobal.of(
-            self.work.rows,
-            self.work.view,
-            size,
-            seed,
-            held,
-            near_C=self.near_C,
-            # rows that are all right ask for no more certainty than so many rows can give
-            criterion=FLOORED if self.work.criterion == "log_loss" else self.work.criterion,
-            max_bytes=self.work.max_bytes,
-            backend=self.work.backend,
-            smaller=smaller,
-        )
-        trial = model.trials[model.best]
-        self.work.say(f"global log model: {model.size} landmarks, C = {trial.C:.3g}, loss {trial.loss:.4g}")
-        return model
 
     def held_scores(self, model: LogGlobal, trial: int) -> HeldOut:
         """Scores of the held-out rows by the global models that did not see them."""
@@ -207,23 +201,6 @@ class LogStages:
         assert search.data.weight_held is not None
         return self._answered(np.flatnonzero(out > 0)[choice.rows], choice.P, search.data.weight_held[choice.rows])
 
-    def _leaves(self, solution: LogSolution, choice: LocalChoice) -> LocalKernels | None:
-        """The local stage on all rows; None where it does not fit into memory."""
-        some, offset = together(self.work.rows, solution.F, self.work.rng)
-        gamma = choice.width * self.work.view.gamma
-        each = some.T.nbytes + 8 * len(some)
-        rounds = min(self.work.effort.partitions, int((self.work.max_bytes - some.X.nbytes) // each))
-        if rounds < 1:
-            self.work.say(f"local stage left out: it needs {(some.X.nbytes + each) / 1e9:.2g} GB")
-            return None
-        size = self.work.effort.leaf(len(some))
-        rounds = rounds if len(some) > size else 1  # there is but one way to put all rows into one leaf
-        partitions = tuple(self.work.backend.partition(some.X, size, self.work.rng) for _ in range(rounds))
-        with quietly():
-            given = (self.work.view.kernel, gamma, choice.ridge, some.X, some.T, offset, some.weight, partitions)
-            alphas = self.work.backend.fit_log_leaves(*given, LEAF_TOLERANCE)
-        return LocalKernels(self.work.view.kernel, gamma, some.X, partitions, tuple(alphas))
-
 
 def together(rows: Rows, F: np.ndarray, rng: np.random.RandomState) -> tuple[Rows, np.ndarray]:
     """Equal rows as one, with the mean of their codes, and their scores, which are equal."""
@@ -239,3 +216,106 @@ def calibrated_loss(held_out: HeldOut) -> float:
     with quietly():
         P = probabilities(scores, *fit_temperature(scores, which, held_out.weight), by_score=False)
     return -float(np.average(np.log(P[np.arange(len(P)), which]), weights=held_out.weight))
+
+
+#: Passes over all rows, at most, of one fit.
+MAX_PASSES = 30
+
+
+@dataclass
+class LogPasses:
+    """Global model and leaves by log loss; the rows of ``work`` are a sample of rows that weigh ``total``."""
+
+    work: Work
+    total: float
+    near_C: float = 1.0
+    #: What the sample has decided: landmarks, C with leaves and without, where to begin, rows held out.
+    chosen: dict[str, Any] = field(default_factory=dict)
+    tolerance: float = LEAF_TOLERANCE
+
+    def begin(self, landmarks: int) -> None:
+        """Choose landmarks and C by the sample's rows held out."""
+        stages = LogStages(self.work, self.near_C)
+        found = stages.chosen(landmarks)
+        model, best = found.model, found.model.best
+        trials = [model.trials[found.place], model.trials[best]]
+        self.chosen = {
+            "map": model.landmark_map,
+            "C": tuple(trial.C for trial in trials),
+            "start": tuple(weights_of(trial.solutions[0], True) for trial in trials),
+            "held_out": stages.held_scores(model, best),
+        }
+
+    @property
+    def landmark_map(self) -> NystromMap:
+        return self.chosen["map"]
+
+    def fit(self, passes: Any) -> None:
+        """The global model of all rows, with the C that leaves were better behind."""
+        self._fit(0, passes)
+
+    def _fit(self, which: int, passes: Any) -> None:
+        self.C = self.chosen["C"][which]
+        features, whitening = summed_form(self.landmark_map)
+        problem = replace(posed(self.landmark_map, self.work.rows, self.work.max_bytes, self.work.n_jobs), C=self.C)
+        weight = problem.weight * (self.total / problem.weight.sum())
+        self.few = FeatureObjective(replace(problem, rows=replace(problem.rows, weight=weight)))
+        sweep = passes.log_sweep(features, whitening, self.few.m)
+        found = minimise_by_passes(self.few, self.chosen["start"][which], sweep, tol=LOG_KEPT, max_passes=MAX_PASSES)
+        warn_unfinished(found, self.C)
+        self.v = found.v
+        self.work.say(
+            f"global log model: {self.landmark_map.n_features_out} landmarks, C = {self.C:.3g}, {found.n_passes} passes"
+        )
+
+    @property
+    def weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weights and constants of the global model."""
+        return self._parted(self.v)
+
+    def _parted(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        b = v[-1]
+        return v[:-1], b - (b.mean() if len(b) > 1 else 0.0)
+
+    def _scores(self, v: np.ndarray, U: np.ndarray) -> np.ndarray:
+        beta, b = self._parted(v)
+        weights = self.landmark_map.weight_to_landmarks(beta)
+        return engine.apply(self.landmark_map.cross_kernel_, U, weights, n_jobs=self.work.n_jobs) + b
+
+    def scored(self, rows: Rows, leaf_rows: int) -> tuple[LocalChoice, HeldOut] | None:
+        """The best local stage on regions of the rows, by some of them that the global model has not seen.
+
+        It forgets them by a step of Newton's method: what they added to the gradient is taken away.
+        """
+        rng, effort = self.work.rng, self.work.effort
+        out = log_held_sets(rows, rng)[0]
+        held = out > 0
+        w = rows.weights
+        left = w - out > 0
+        if not (held.any() and left.any()):
+            return None
+        with quietly(), engine.threads_for(self.landmark_map.n_features_out):
+            gone = rows.take(held)
+            Phi = np.ones((len(gone), self.few.size))
+            Phi[:, :-1] = engine.transform(self.landmark_map, gone.X, n_jobs=1)
+            E = (proportions(self._scores(self.v, gone.X)) - targets(gone.T)) * out[held, None]
+            F = self._scores(self.v + direction(self.few, self.v, -Phi.T @ E), rows.X)
+            some, offset = together(replace(rows.take(left), weight=(w - out)[left]), F[left], rng)
+            data = Remainder(some.X, some.T, some.weight, gone.X, gone.T, F[held], out[held], offset)
+            about = (self.work.view.kernel, self.work.view.gamma, data, self.work.coding, self.work.criterion)
+            search = LocalSearch(*about, self.work.n_jobs, LOG)
+            small, whole = (random_partition(some.X, size, rng) for size in (leaf_rows // SMALLER, leaf_rows))
+            leaves = search.leaves(small, SMALLER * effort.scored_leaves)
+            choice = search.on_full_leaves(leaves, leaves.climb(), whole, effort.scored_leaves)
+        test = gone.take(choice.rows)
+        return choice, HeldOut(test.T, choice.P, np.zeros(len(test)), out[held][choice.rows])
+
+    def grown(self, passes: Any) -> None:
+        """Without leaves, the C that is best without them."""
+        if self.chosen["C"][1] != self.C:
+            self._fit(1, passes)
+
+    def stages(self, local: LocalKernels | None, held_out: HeldOut | None, losses: Any) -> Stages:
+        """All that was fitted; ``losses`` are those with leaves and without."""
+        held_out = self.chosen["held_out"] if held_out is None else held_out
+        return Stages(self.landmark_map, self.C, *self.weights, local, held_out, local_losses=losses)

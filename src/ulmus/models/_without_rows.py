@@ -15,7 +15,7 @@ from ulmus.features.kernels import CrossKernel, dense
 from ulmus.models.reading import checked_weight, of_positive_weight
 from ulmus.models.summary import n_rows
 from ulmus.solvers.log_loss import proportions
-from ulmus.solvers.ridge import Problem, fit_ridge
+from ulmus.solvers.ridge import Problem
 
 if TYPE_CHECKING:
     from ulmus.models.adaptive_fit import AdaptiveFit
@@ -182,7 +182,7 @@ def _log_without_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[A
         if hasattr(model, "alpha_"):
             cross = CrossKernel(model.kernel, rows.X, model.cross_kernel_.parameters)
             return Smoother.of_kernel(cross, model.C_, z, d, fit_intercept=intercept, n_jobs=model.n_jobs)
-        solved = fit_ridge(Problem(model.map_, Rows(rows.X, z, d), model.C_, intercept, model.n_jobs))
+        solved = Problem(model.map_, Rows(rows.X, z, d), model.C_, intercept, model.n_jobs).solve()
         return Smoother.of_features(model.map_, solved.leverage, rows.X, z, d, model.n_jobs)
 
     found = LogRows.of(scores, share, rows, make)

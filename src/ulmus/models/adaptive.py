@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,13 +15,14 @@ from ulmus.models._adaptive_options import ADAPTIVE, ADAPTIVE_QUANTILES, ADAPTIV
 from ulmus.models._classification import Classification
 from ulmus.models._left_out import LeftOutLater
 from ulmus.models._log_stage import LogStages, calibrated_loss
+from ulmus.models._ordinal import Ordinal
 from ulmus.models._regression import Regression
 from ulmus.models._stages import Stages
 from ulmus.models.adaptive_fit import LOSSES_SHOWN, MONOTONE_SHOWN, SHOWN, AdaptiveFit, ViewChoice
 from ulmus.models.choice import Training
 from ulmus.models.class_options import CLASS_LOSS, DECISION
 from ulmus.models.fitted import Outcome
-from ulmus.models.options import CLASS_WEIGHT, MONOTONE
+from ulmus.models.options import CLASS_WEIGHT, MONOTONE, ORDERED
 from ulmus.parameters import estimator
 
 #: ``loss="auto"`` takes squares where they lower the log loss of held-out rows by more than this share.
@@ -159,3 +160,45 @@ class AdaptiveClassifier(Classification, AdaptiveModel):
 
     def _probabilities_by(self, held_out: HeldOut) -> Any:
         return (LogScores if held_out.by_log else Temperature).of
+
+
+@estimator(ADAPTIVE | ORDERED | ADAPTIVE_RUN, shows=SHOWN)
+class AdaptiveOrdinalClassifier(Ordinal, AdaptiveModel):
+    r"""Ordinal classification on raw tables: a kernel model with a learned metric and local corrections.
+
+    It needs no scaling and takes frames with text, categories, dates and missing values. The local stage keeps the
+    training rows: for a small model use :class:`NKELMOrdinalClassifier`.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    <attributes>
+
+    See Also
+    --------
+    AdaptiveRegressor : The same for numbers, with the two stages explained.
+    AdaptiveClassifier : The same for classes without order.
+    NKELMOrdinalClassifier : A small model that can learn on, for scaled numbers.
+
+    Notes
+    -----
+    The bits of the ordered code, "is it at least this class?" (:class:`NKELMOrdinalClassifier`), are fitted as
+    :class:`AdaptiveRegressor` fits targets, :math:`o(x) = f(x) + \frac1P\sum_p g_p(x)`, and decoded to the class with
+    the smallest :math:`\sum_j \exp(-o_j c^{(k)}_j)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ulmus import AdaptiveOrdinalClassifier
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-1, 1, (400, 3))
+    >>> rank = np.digitize(X[:, 0] + X[:, 1] ** 2, [-0.3, 0.3, 0.8])
+    >>> model = AdaptiveOrdinalClassifier(effort="fast", random_state=0).fit(X[:300], rank[:300])
+    >>> bool(abs(model.predict(X[300:]) - rank[300:]).mean() < 0.2)
+    True
+    """
+
+    loss: ClassVar[str] = "squared"

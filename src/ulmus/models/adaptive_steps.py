@@ -27,9 +27,8 @@ from ulmus.features.partition import Partition, random_partition
 from ulmus.features.preparation import PARTS
 from ulmus.features.sampling import gathered, left_out_together, row_keys
 from ulmus.models._adaptive import AdaptiveModel
-from ulmus.models._log_passes import LogPasses
-from ulmus.models._log_stage import LogStages, calibrated_loss
-from ulmus.models._squared_passes import SquaredPasses
+from ulmus.models._log_stage import LogPasses, LogStages, calibrated_loss
+from ulmus.models._squared_stage import SquaredPasses
 from ulmus.models._tables import encoder_for, read_numbers
 from ulmus.models.adaptive import CLEARLY
 from ulmus.models.adaptive_fit import TableColumns, ViewChoice

@@ -22,7 +22,7 @@ from ulmus.features.recipes import NystromFeatures, RandomFeatures
 from ulmus.models.choice import Choice, Training, choose, choose_from_sums, prepared
 from ulmus.models.fitted import Learned, NystromFit, Outcome, RandomFit
 from ulmus.models.reading import seen_through
-from ulmus.solvers.nystrom_ridge import Certificate, summed_form, summing_problem
+from ulmus.solvers.nystrom_ridge import Certificate, NystromProblem, summed_form
 from ulmus.solvers.ridge import Gradient, Problem, Solution
 from ulmus.statistics import Extent, Summary
 
@@ -99,7 +99,7 @@ class FeatureFamily(MapFamily):
         """The direct route, which a model of a few rows takes whatever it is."""
         rows, folds, backend = training.rows, training.folds, training.backend
         plan = self.begin(model, training)
-        solution = backend.fit_ridge(plan.features, rows, plan.C, model._intercept, plan.statistics)
+        solution = backend.ridge_problem(plan.features, rows, plan.C, model._intercept).solve(plan.statistics)
         found = self.weights(model, plan, solution, rows)
         learned = Learned(len(rows), rows.total_weight, self.fitted_extent(found, rows))
         found = replace(found, learned=learned)
@@ -161,7 +161,8 @@ class FeatureFamily(MapFamily):
                 again = getattr(again, "about", lambda _: again)(plan)  # corrections are of what was chosen
             elif isinstance(plan.C, str):
                 raise ValueError("begin(oversize=True) left C to the sums: finish them with choose=True")
-            solution = backend.fit_sums(plan.features, sample.rows, summary.total, plan.C, model._intercept, again)
+            problem = backend.ridge_problem(plan.features, sample.rows, plan.C, model._intercept)
+            solution = problem.solve_sums(summary.total, again)
             kept = backend.on_host(summary.prefix(0))  # what is kept of sums are those of targets
             found = self.weights(model, plan, solution, kept)
             learned = Learned(summary.total.n_rows, summary.total.weight, summary.extent)
@@ -248,8 +249,8 @@ class NystromFamily(FeatureFamily):
         return replace(Extent.of(rows.T), diagonal_sum=known.diagonal_sum, diagonal_max=known.delta)
 
     def problems(self, model: Any, features: Any, rows: Rows) -> tuple[Problem, Problem]:
-        problem = Problem(features, rows, None, model._intercept, model.n_jobs)
-        return problem, summing_problem(problem, features)
+        problem = NystromProblem(features, rows, None, model._intercept, model.n_jobs)
+        return problem, problem.cheapest()
 
 
 def types_kept(cross: CrossKernel, weights: np.ndarray, scale: Any) -> tuple[Any, ...]:

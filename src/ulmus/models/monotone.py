@@ -206,7 +206,7 @@ def fit_monotone(model: Any, training: Training, found: Outcome) -> Outcome:
         return make_map(width, weights.size).fit(rows.X, training.labels, rows.weight)
 
     def solve(features: Any, C: float) -> Solution:
-        return training.backend.fit_ridge(features, rows, C, model._intercept, None)
+        return training.backend.ridge_problem(features, rows, C, model._intercept).solve()
 
     X = np.asarray(rows.X, dtype=np.float64)
     fit = MonotoneFit(make, solve, rows, X, lambda X: X, signs, seed, model.n_jobs)

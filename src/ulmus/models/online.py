@@ -9,6 +9,7 @@ from ulmus import engine
 from ulmus.engine import Rows
 from ulmus.losses import LOSSES
 from ulmus.models._classification import Classification
+from ulmus.models._ordinal import Ordinal
 from ulmus.models._regression import Regression
 from ulmus.models.attributes import RANDOM
 from ulmus.models.choice import Training
@@ -16,11 +17,11 @@ from ulmus.models.class_options import DECISION
 from ulmus.models.families import RandomFamily
 from ulmus.models.fitted import Fitted, Outcome
 from ulmus.models.incremental import Incremental
-from ulmus.models.options import CLASS_WEIGHT, ONLINE_LOSS, OSELM, RUN_ON_CPU
+from ulmus.models.options import CLASS_WEIGHT, ONLINE_LOSS, ORDERED, OSELM, RUN_ON_CPU
 from ulmus.online import Learner
 from ulmus.online.learner import aged
 from ulmus.parameters import estimator
-from ulmus.solvers.ridge import Problem, fit_ridge
+from ulmus.solvers.ridge import Problem
 
 #: Errors of recent rows by which the usual size of errors is known.
 RECENT_ERRORS = 500
@@ -145,7 +146,7 @@ class OSELMRegressor(Incremental, Regression):
         else:
             weighed = rows
             for _ in range(ROUNDS):
-                solution = fit_ridge(Problem(features, weighed, learner.plan.C, self._intercept, self.n_jobs))
+                solution = Problem(features, weighed, learner.plan.C, self._intercept, self.n_jobs).solve()
                 fitted = engine.apply(features, rows.X, solution.beta, n_jobs=self.n_jobs) + solution.intercept
                 E = rows.T - fitted
                 errors = np.abs(E)
@@ -210,6 +211,62 @@ class OSELMClassifier(Incremental, Classification):
     ...     model = model.partial_fit(X[start : start + 50], y[start : start + 50])
     >>> bool(model.score(X[1500:], y[1500:]) > 0.85)
     True
+    """
+
+    _family = RecursiveFamily()
+
+
+@estimator(OSELM | ORDERED | RUN_ON_CPU, positional=1, shows=RANDOM)
+class OSELMOrdinalClassifier(Incremental, Ordinal):
+    r"""Online ordinal regression on a random layer: it learns one row, or one block, at a time.
+
+    A class may appear at any time and any place in the order: the bit of a new top class was −1 for all rows so far,
+    that of one between two others was the bit of the upper one, and what the model knows is then, exactly, what it
+    would know had it expected that class from the start.
+
+    When all rows are at hand, :class:`~ulmus.ELMOrdinalClassifier` and :class:`~ulmus.NKELMOrdinalClassifier` are
+    faster and choose the number of nodes as well.
+
+    Parameters
+    ----------
+    <parameters>
+
+    Attributes
+    ----------
+    <attributes>
+    stream_ : OnlineState
+        The recursion, and what is remembered of rows.
+
+    See Also
+    --------
+    ELMOrdinalClassifier : The same model of rows that are all at hand.
+    OSELMClassifier : Classes that have no order.
+
+    Notes
+    -----
+    The bits of :class:`~ulmus.ELMOrdinalClassifier`, "is it at least this class?", :math:`o(x) = h(x)\beta` with
+    :math:`\beta = (E/C + H^TH)^{-1}H^TT` of all rows so far, learned as in :class:`~ulmus.OSELMRegressor`, and
+    loss-based decoding: the class k with the smallest :math:`\sum_j \exp(-o_j c^{(k)}_j)`.
+
+    References
+    ----------
+    P. Li, Y. Shi, H. Wang, L. Niu (2018). Ordered code-based kernel extreme learning machine for ordinal regression.
+    Journal of Electronics & Information Technology 40(6), 1287-1293.
+    N.-Y. Liang, G.-B. Huang, P. Saratchandran, N. Sundararajan (2006). A fast and accurate online sequential learning
+    algorithm for feedforward networks. IEEE Transactions on Neural Networks 17(6).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ulmus import OSELMOrdinalClassifier
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-1, 1, (2000, 2))
+    >>> y = np.digitize(X[:, 0] + X[:, 1] ** 2, [-0.3, 0.3, 0.8])
+    >>> model = OSELMOrdinalClassifier(100, random_state=0)
+    >>> for start in range(0, 2000, 100):
+    ...     model = model.partial_fit(X[start : start + 100], y[start : start + 100])
+    >>> model.predict([[-0.9, 0.0], [0.1, 0.1], [0.9, 0.9]]).tolist()
+    [0, 1, 3]
     """
 
     _family = RecursiveFamily()

@@ -64,7 +64,7 @@ def behind_section(s: Subject) -> str:
         )
     parts, drawn = [], []
     for i, answers in zip(rows, without, strict=True):
-        now, found, called = _shown(s, i, answers)
+        now, found, called = _with_and_without(s, i, answers)
         effect = now - found
         most = np.argsort(-np.abs(effect), kind="stable")[:ROWS]
         what = f"row {plain(s.names[i])}, {chosen[i]}"
@@ -124,7 +124,7 @@ def _another(s: Subject) -> tuple[int, str]:
     return int((top[:, -1] - top[:, -2]).argmin()), "the least certain row"
 
 
-def _shown(s: Subject, i: int, answers: np.ndarray) -> tuple[float, np.ndarray, str]:
+def _with_and_without(s: Subject, i: int, answers: np.ndarray) -> tuple[float, np.ndarray, str]:
     """The answer to a row, the answers without each training row, and what they are called."""
     if s.kind == "regression":
         return float(s.predicted[i]), answers[:, 0], "prediction"

@@ -14,7 +14,7 @@ import numpy as np
 from ulmus.engine import Rows
 from ulmus.features.partition import Partition, grafted
 from ulmus.features.sampling import merged
-from ulmus.solvers.local import LocalKernels
+from ulmus.solvers.local import LeafProblem, LocalKernels
 
 DIFFERENT = "the partitions of a local stage hold different rows: its cells are not those of one fit"
 
@@ -71,11 +71,11 @@ class CellSolver:
         m = rows.T.shape[1] // 2
         T, P = np.ascontiguousarray(rows.T[:, :m]), np.ascontiguousarray(rows.T[:, m:])
         tree = backend.partition(rows.X, self.leaf_rows, rng)
-        about = (self.kernel, self.gamma, self.ridge, rows.X)
+        about = LeafProblem(self.kernel, self.gamma, self.ridge, rows.X, T - P, rows.weight, [tree])
         if self.tolerance is None:
-            (alpha,) = backend.fit_leaves(*about, T - P, rows.weight, [tree])
+            (alpha,) = backend.fit_leaves(about)
         else:
-            (alpha,) = backend.fit_log_leaves(*about, T, P, rows.weight, [tree], self.tolerance)
+            (alpha,) = backend.fit_leaves(replace(about, T=T, offset=P), self.tolerance)
         assert rows.place is not None
         U = rows.X[tree.order].astype(np.float32) if partition == 0 or self.apart else None
         return Cell(rows.place[tree.order], self.scale * alpha, tree, U)

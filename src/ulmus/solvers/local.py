@@ -1,7 +1,12 @@
-r"""Exact kernel ridge on every leaf of random partitions, averaged.
+r"""Exact kernel models on every leaf of random partitions, averaged: by squares, or by the log loss.
 
 In a leaf with rows u and weights w, :math:`(K + \lambda W^{-1})\,\alpha = r`; a query is answered by its own leaf,
 :math:`\kappa(u, u_{leaf})\,\alpha`, averaged over the partitions. Far from all rows of its leaf the answer fades to 0.
+
+In the log loss every leaf fits what the scores O of a global model leave to be explained:
+:math:`\sum_i w_i\ell(O_i + (K\alpha)_i) + \frac\lambda2\alpha^TK\alpha` is minimal
+(:mod:`ulmus.solvers.log_kernel`), by one factor of :math:`K + \lambda(WD)^{-1}`, D the curvature at the offsets, and
+some solves with it.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +21,7 @@ from ulmus._blas import cholesky_in_place, mirror_upper, solve_factored, solve_l
 from ulmus.features.kernels import KERNELS, CrossKernel, KernelParameters
 from ulmus.features.metric import gradients
 from ulmus.features.partition import Partition
+from ulmus.solvers.log_kernel import fit_kernel_softmax
 
 #: Rows of a leaf over its penalty up to which single precision is enough: some 1e-2 of its smallest directions.
 SINGLE_REACH = 2e5
@@ -29,6 +35,8 @@ FARTHEST = 1e30
 VECTORS = 3
 #: Rows of a kernel matrix that are evaluated at a time.
 ROWS = 64
+#: What may be left of a leaf's objective in the log loss: leaves are averaged, and digits beyond these are not seen.
+TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -201,36 +209,55 @@ def symmetric(
     return K
 
 
+@dataclass(frozen=True)
+class LeafProblem:
+    """What leaves of some partitions fit: targets of rows ``U`` by a kernel, with the penalty ``ridge``.
+
+    With an ``offset``, targets are ±1 codes, and leaves minimise the log loss beside these scores of another model.
+    """
+
+    kernel: str
+    gamma: float
+    ridge: float
+    U: Any
+    T: Any
+    weight: Any
+    partitions: Sequence[Partition]
+    offset: Any = None
+
+    def stage(self, alphas: Sequence[np.ndarray]) -> LocalKernels:
+        """The local stage of the weights that were found."""
+        squares = () if self.offset is not None else (self.ridge, self.weight)
+        return LocalKernels(self.kernel, self.gamma, self.U, tuple(self.partitions), tuple(alphas), *squares)
+
+
 def fit_leaves(
-    kernel: str,
-    gamma: float,
-    ridge: float,
-    U: np.ndarray,
-    R: np.ndarray,
-    weight: np.ndarray | None,
-    partitions: Sequence[Partition],
-    n_jobs: int | None = -1,
-    *,
-    single: bool = False,
+    problem: LeafProblem, tol: float = TOLERANCE, n_jobs: int | None = -1, *, single: bool = False
 ) -> list[np.ndarray]:
     """Weights of every row, in the order of each partition; with ``single``, in single precision where that is enough.
 
-    Leaves are averaged and fit what another model leaves over: their last digits are seen by nobody.
+    Leaves are averaged and fit what another model leaves over: their last digits are seen by nobody. So much as ``tol``
+    may be left of the objective of a log loss.
     """
-    alphas = [np.empty((len(U), R.shape[1])) for _ in partitions]
+    given, alphas = problem, [np.empty(problem.T.shape) for _ in problem.partitions]
     workspace = engine.Workspace()
 
     def work(leaf: tuple[np.ndarray, np.ndarray]) -> None:
         rows, alpha = leaf
-        w = None if weight is None else weight[rows]
-        n, dtype = len(rows), precision_of(len(rows), ridge, w) if single else np.float64
-        values = partial(leaf_kernel, kernel, gamma, U[rows], mirrored=False)
-        K = values(workspace.array("K", (n, n), dtype))
-        alpha[:] = solve_leaf(K, R[rows], w, ridge, values)
+        w = None if given.weight is None else given.weight[rows]
+        n, dtype = len(rows), precision_of(len(rows), given.ridge, w) if single else np.float64
+        values = partial(leaf_kernel, given.kernel, given.gamma, given.U[rows])
+        K = workspace.array("K", (n, n), dtype)
+        if given.offset is None:
+            squared = partial(values, mirrored=False)
+            alpha[:] = solve_leaf(squared(K), given.T[rows], w, given.ridge, squared)
+        else:
+            options: dict[str, Any] = {"weight": w, "offset": given.offset[rows], "tol": tol}
+            alpha[:] = fit_kernel_softmax(values(K), given.T[rows], 1.0 / given.ridge, **options).alpha
 
     leaves = [
         (partition.rows(number), alpha[partition.starts[number] : partition.starts[number + 1]])
-        for partition, alpha in zip(partitions, alphas, strict=True)
+        for partition, alpha in zip(given.partitions, alphas, strict=True)
         for number in range(partition.n_leaves)
     ]
     engine.on_threads(work, sorted(leaves, key=lambda leaf: -len(leaf[0])), n_jobs)  # no large one is last

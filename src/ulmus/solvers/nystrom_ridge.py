@@ -10,7 +10,7 @@ route       what is summed over the rows                                        
 
 Squaring before whitening multiplies round-off by the condition number of :math:`K_{zz}`; :data:`ROUTES` holds the
 limits and :func:`route_for` answers for a given case. Where the leading features are whitened first
-(:mod:`ulmus.features.partial_whitening`), the condition number that counts is that of what is left to whiten; so many
+(:mod:`ulmus.features.whitening`), the condition number that counts is that of what is left to whiten; so many
 lead that it is small. Above the first limit of the ``gram`` route the round-off of a sample of rows is measured;
 where it is not small (:data:`ulmus.solvers.ridge.DOUBLE`), corrections computed from the rows restore the digits.
 
@@ -35,7 +35,7 @@ import numpy as np
 from ulmus import engine
 from ulmus.engine import FeatureMap, Rows
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.partial_whitening import PartialWhitening, residual_condition
+from ulmus.features.whitening import PartialWhitening, residual_condition
 from ulmus.solvers.own_landmarks import all_landmarks
 from ulmus.solvers.ridge import (
     DOUBLE,
@@ -147,39 +147,9 @@ def _leading_work(leading: int, n_features: int) -> float:
     return 2.0 * leading - leading**2 / n_features
 
 
-def _raw(problem: Problem, features: NystromMap) -> Problem:
-    """The problem with raw kernel values."""
-    return replace(problem, features=features.cross_kernel_, whitening=features.whitening_)
-
-
-def _corrected_by(posed: Problem, features: NystromMap) -> Problem:
-    """The problem whose gradient corrects weights: raw kernel values stand for rows that are partly white.
-
-    Models predict by weights on kernel values, and lose about as much there as corrections by them leave.
-    """
-    partial = isinstance(posed.features, PartialWhitening) and features.condition_ <= RAW_LIMIT
-    return _raw(posed, features) if partial else posed
-
-
-def _posed(problem: Problem, features: NystromMap, route: Route) -> Problem | None:
-    """The problem as the route sees it: features that are raw, partly whitened or white; None where it is no way."""
-    if route.name == "whiten":
-        return problem
-    if route.name == "gram":
-        return _raw(problem, features)
-    partial = partly_whitened(features, SOUND, GRAM_LIMIT, correction_work(problem))
-    return None if partial is None else replace(problem, features=partial, whitening=partial.remaining)
-
-
 def _summing_route(features: NystromMap, limit: float = SUM_LIMIT) -> Route:
     """The route by which sums alone keep the digits; those of a search, which are corrected later, up to SOUND."""
     return Route("gram") if features.triangular and features.condition_ <= limit else SAFEST
-
-
-def _watchful(route: Route, condition: float) -> Precision:
-    """The route's precision; whitening a sum multiplies the round-off that the solve multiplies again."""
-    squared = route.name == "gram"
-    return replace(route.precision, correct=route.precision.correct / condition) if squared else route.precision
 
 
 def summed_form(features: NystromMap) -> tuple[FeatureMap, np.ndarray | None]:
@@ -208,99 +178,115 @@ def nystrom_statistics(
 
     A search compares by them, and corrects the weights of what it chose: its limit may be :data:`SOUND`.
     """
-    return _summed(Problem(features, rows, None, n_jobs=n_jobs), features, limit).statistics(np.float64)
+    return NystromProblem(features, rows, None, n_jobs=n_jobs).summed(limit).statistics(np.float64)
 
 
-def _summed(problem: Problem, features: NystromMap, limit: float) -> Problem:
-    """The problem as :func:`nystrom_statistics` sums it."""
-    if _summing_route(features, limit) == SAFEST and features.triangular:
-        partial = partly_whitened(features, limit, limit)
-        if partial is not None:
-            return replace(problem, features=partial, whitening=partial.remaining)
-    return summing_problem(problem, features, limit)
+@dataclass(frozen=True)
+class NystromProblem(Problem):
+    """Ridge on a fitted Nyström map; it is posed anew in the features that a route squares."""
 
+    features: NystromMap
 
-def _multiplied(features: NystromMap, limit: float) -> float:
-    """By how much whitening multiplies the round-off of sums that may have been squared before: a condition number."""
-    return min(features.condition_, limit) if features.triangular else 1.0
+    def solve(self, stats: Statistics | None = None, precision: Precision | None = None) -> Solution:
+        """Weights by the cheapest route that keeps the digits (from the statistics of the features, if given).
 
-
-def fit_nystrom_sums(
-    features: NystromMap, sample: Rows, stats: Statistics, C: float | None, fit_intercept: bool, again: Gradient | None
-) -> Solution:
-    """:func:`ulmus.solvers.ridge.fit_sums` on sums that may have been whitened after they were squared.
-
-    What that has cost is measured on a sample of the rows; few rows are corrected without.
-    """
-    problem = Problem(features, sample, C, fit_intercept, 1)
-
-    def measure(system: NormalEquations, solution: Solution) -> float:
-        if again is not None and len(sample) < FEWEST:
-            return np.inf
-        return SampledRoundOff(_summed(problem, features, SUM_LIMIT), stats)(system, solution)
-
-    return fit_sums(stats, C, fit_intercept, again, _multiplied(features, SUM_LIMIT), measure)
-
-
-def summing_problem(problem: Problem, features: NystromMap, limit: float = SUM_LIMIT) -> Problem:
-    """The problem with raw kernel values, whitened after the sum, where sums of them keep the digits."""
-    posed = _posed(problem, features, _summing_route(features, limit))
-    assert posed is not None
-    return posed
-
-
-def fit_nystrom_ridge(
-    features: NystromMap,
-    rows: Rows,
-    C: float | None,
-    *,
-    fit_intercept: bool = False,
-    n_jobs: int | None = -1,
-    stats: Statistics | None = None,
-    precision: Precision | None = None,
-) -> Solution:
-    """Weights of a fitted Nyström map by the cheapest route that keeps the digits (from its statistics, if given).
-
-    Another ``precision`` than that of the route says how many of them are worth another pass over the rows.
-    """
-    problem = Problem(features, rows, C, fit_intercept, n_jobs)
-    if len(rows) <= features.n_features_out:  # no larger, and nothing is squared
-        place = all_landmarks(features, rows)
-        return fit_dual(problem, None if place is None else features.whitening_[place])
-    solution = None if stats is None else _fit_given(problem, features, stats, precision)
-    if solution is not None:
-        return solution
-    route = route_for(rows.X.dtype, features.condition_, len(rows), triangular=features.triangular)
-    for attempt in dict.fromkeys((route, SAFEST)) if stats is None else ():
-        posed, wanted = _posed(problem, features, attempt), precision or _watchful(attempt, features.condition_)
-        solution = None if posed is None else _fit_sums(posed, _corrected_by(posed, features), wanted)
+        Another ``precision`` than that of the route says how many of them are worth another pass over the rows.
+        """
+        features, rows = self.features, self.rows
+        if len(rows) <= features.n_features_out:  # no larger, and nothing is squared
+            place = all_landmarks(features, rows)
+            return fit_dual(self, None if place is None else features.whitening_[place])
+        solution = None if stats is None else self._of_given(stats, precision)
         if solution is not None:
-            return replace(solution, form=str(attempt))
-    return fit_triangular(problem)
+            return solution
+        route = route_for(rows.X.dtype, features.condition_, len(rows), triangular=features.triangular)
+        for attempt in dict.fromkeys((route, SAFEST)) if stats is None else ():
+            posed, wanted = self._posed(attempt), precision or _watchful(attempt, features.condition_)
+            solution = None if posed is None else _by_sums(posed, self._correcting(posed), wanted)
+            if solution is not None:
+                return replace(solution, form=str(attempt))
+        return fit_triangular(self)
+
+    def _of_given(self, stats: Statistics, precision: Precision | None) -> Solution | None:
+        """Weights by given sums, corrected where they have lost digits, in the form in which the rows would be summed.
+
+        A coarser precision than that of the route needs no row whitened for its corrections.
+        """
+        features, measure, many = self.features, None, len(self.rows) >= FEWEST
+        posed = self.cheapest()
+        if precision is not None and features.triangular:
+            posed = self._raw()
+        elif many and features.triangular:
+            posed = self._correcting(self._posed(route_for(np.float64, features.condition_)) or self)
+        if many and worth_measuring(posed, whitened=True):
+            measure = SampledRoundOff(self.summed(SOUND), stats)
+        wanted = replace(DOUBLE, correct=DOUBLE.correct / self._multiplied(SOUND))
+        solution = fit_gram(posed, precision or wanted, stats, measure)
+        return None if solution is None else replace(solution, form=str(_summing_route(features)))
+
+    def solve_sums(self, stats: Statistics, again: Gradient | None = None) -> Solution:
+        """Weights from sums that may have been whitened after they were squared.
+
+        What that has cost is measured on the rows here, a sample; few rows are corrected without.
+        """
+
+        def measure(system: NormalEquations, solution: Solution) -> float:
+            if again is not None and len(self.rows) < FEWEST:
+                return np.inf
+            return SampledRoundOff(self.summed(SUM_LIMIT), stats)(system, solution)
+
+        return fit_sums(stats, self.C, self.fit_intercept, again, self._multiplied(SUM_LIMIT), measure)
+
+    def cheapest(self, limit: float = SUM_LIMIT) -> Problem:
+        """With raw kernel values, whitened after the sum, where sums of them keep the digits."""
+        return self._raw() if _summing_route(self.features, limit).name == "gram" else self
+
+    def summed(self, limit: float) -> Problem:
+        """As :func:`nystrom_statistics` sums it."""
+        features = self.features
+        if _summing_route(features, limit) == SAFEST and features.triangular:
+            partial = partly_whitened(features, limit, limit)
+            if partial is not None:
+                return self._seen_as(partial, partial.remaining)
+        return self.cheapest(limit)
+
+    def _seen_as(self, features: FeatureMap, whitening: np.ndarray) -> Problem:
+        """The same problem on features that are still to be whitened by this factor."""
+        return Problem(features, self.rows, self.C, self.fit_intercept, self.n_jobs, whitening)
+
+    def _raw(self) -> Problem:
+        """With raw kernel values."""
+        return self._seen_as(self.features.cross_kernel_, self.features.whitening_)
+
+    def _posed(self, route: Route) -> Problem | None:
+        """As the route sees it: with features that are raw, partly whitened or white; None where it is no way."""
+        if route.name == "whiten":
+            return self
+        if route.name == "gram":
+            return self._raw()
+        partial = partly_whitened(self.features, SOUND, GRAM_LIMIT, correction_work(self))
+        return None if partial is None else self._seen_as(partial, partial.remaining)
+
+    def _correcting(self, posed: Problem) -> Problem:
+        """The problem whose gradient corrects weights: raw kernel values stand for rows that are partly white.
+
+        Models predict by weights on kernel values, and lose about as much there as corrections by them leave.
+        """
+        partial = isinstance(posed.features, PartialWhitening) and self.features.condition_ <= RAW_LIMIT
+        return self._raw() if partial else posed
+
+    def _multiplied(self, limit: float) -> float:
+        """By how much whitening multiplies the round-off of sums that may have been squared before."""
+        return min(self.features.condition_, limit) if self.features.triangular else 1.0
 
 
-def _fit_given(
-    problem: Problem, features: NystromMap, stats: Statistics, precision: Precision | None
-) -> Solution | None:
-    """Weights by given sums, corrected where they have lost digits, in the form in which the rows would be summed.
-
-    A coarser precision than that of the route needs no row whitened for its corrections.
-    """
-    posed, measure = summing_problem(problem, features), None
-    many = len(problem.rows) >= FEWEST
-    if precision is not None and features.triangular:
-        posed = _raw(problem, features)
-    elif many and features.triangular:
-        posed = _posed(problem, features, route_for(np.float64, features.condition_)) or problem
-        posed = _corrected_by(posed, features)
-    if many and worth_measuring(posed, whitened=True):
-        measure = SampledRoundOff(_summed(problem, features, SOUND), stats)
-    wanted = replace(DOUBLE, correct=DOUBLE.correct / _multiplied(features, SOUND))
-    solution = fit_gram(posed, precision or wanted, stats, measure)
-    return None if solution is None else replace(solution, form=str(_summing_route(features)))
+def _watchful(route: Route, condition: float) -> Precision:
+    """The route's precision; whitening a sum multiplies the round-off that the solve multiplies again."""
+    squared = route.name == "gram"
+    return replace(route.precision, correct=route.precision.correct / condition) if squared else route.precision
 
 
-def _fit_sums(problem: Problem, corrected: Problem, precision: Precision) -> Solution | None:
+def _by_sums(problem: Problem, corrected: Problem, precision: Precision) -> Solution | None:
     """Weights by sums of the rows, corrected by another form of them where a sample says that digits were lost."""
     sums = engine.gram_statistics(problem.features, problem.rows, dtype=precision.dtype, n_jobs=problem.n_jobs)
     return fit_gram(corrected, precision, problem.whitened(sums), RoundOff(problem, sums, precision, corrected))

@@ -99,6 +99,21 @@ class Problem:
         g, g_b = self.whiten(total[:-1]), total[-1]
         return (g if self.C is None else g - beta / self.C), g_b
 
+    def solve(self, stats: Statistics | None = None, precision: Precision | None = None) -> "Solution":
+        """Weights (from the statistics of the features, if given), by the cheapest form that keeps the digits."""
+        if len(self.rows) < self.features.n_features_out:
+            return fit_dual(self)
+        double = CAREFUL if len(self.rows) < FEW_ROWS else DOUBLE
+        for wanted in (SINGLE, double) if self.rows.X.dtype == np.float32 and stats is None else (double,):
+            solution = fit_gram(self, wanted, stats)
+            if solution is not None:
+                return replace(solution, form=f"gram {np.dtype(wanted.dtype).name}")
+        return fit_triangular(self)
+
+    def solve_sums(self, stats: Statistics, again: "Gradient | None" = None) -> "Solution":
+        """Weights from sums of rows of which those here are a sample; ``again`` wins back digits that they lost."""
+        return fit_sums(stats, self.C, self.fit_intercept, again)
+
 
 @dataclass(frozen=True)
 class Leverage:
@@ -174,10 +189,8 @@ class NormalEquations:
     """
 
     def __init__(self, stats: Statistics, C: float | None, fit_intercept: bool) -> None:
-        self.centre = stats.feature_mean if fit_intercept else np.zeros(stats.n_features)
-        self.target_mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
+        used, self.centre, self.target_mean = stats.about_means(fit_intercept)
         self.weight = stats.weight
-        used = stats.centred() if fit_intercept else stats
         A = used.gram.copy(order="F")
         A[np.diag_indices_from(A)] += 0.0 if C is None else 1.0 / C
         norm = float(np.abs(A).sum(axis=0).max())
@@ -265,15 +278,13 @@ def fit_sums(
 
 def _by_eigenvalues(stats: Statistics, C: float | None, fit_intercept: bool) -> Solution:
     """``β = U (UᵀB) / (s + 1/C)``, without what is round-off when there is no penalty."""
-    used = stats.centred() if fit_intercept else stats
+    used, centre, mean = stats.about_means(fit_intercept)
     s, U = eigh(used.gram, check_finite=False)
     ridge = 0.0 if C is None else 1.0 / C
     keep = s > (len(s) * EPS * s[-1] if C is None else -np.inf)
     s, U = np.maximum(s[keep], 0.0) + ridge, U[:, keep]
     root = U / np.sqrt(s)
     beta = root @ (root.T @ used.cross)
-    centre = stats.feature_mean if fit_intercept else np.zeros(stats.n_features)
-    mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
     leverage = Leverage(root, centre, 1.0 / stats.weight if fit_intercept else 0.0, spectral=True)
     condition = float(s[-1] / s[0]) if len(s) else 1.0
     return Solution(beta, mean - centre @ beta, "eigenvalues", condition, leverage)
@@ -386,15 +397,3 @@ def fit_dual(problem: Problem, Phi: np.ndarray | None = None) -> Solution:
     found = least_squares(Phi, T, problem.C, n - problem.fit_intercept)
     leverage = Leverage(found.root, feature_mean, constant, spectral=found.spectral)
     return Solution(found.beta, target_mean - feature_mean @ found.beta, "dual", found.condition, leverage)
-
-
-def fit_ridge(problem: Problem, stats: Statistics | None = None) -> Solution:
-    """Weights of a feature map (from its statistics, if given), by the cheapest form that keeps the digits."""
-    if len(problem.rows) < problem.features.n_features_out:
-        return fit_dual(problem)
-    double = CAREFUL if len(problem.rows) < FEW_ROWS else DOUBLE
-    for precision in (SINGLE, double) if problem.rows.X.dtype == np.float32 and stats is None else (double,):
-        solution = fit_gram(problem, precision, stats)
-        if solution is not None:
-            return replace(solution, form=f"gram {np.dtype(precision.dtype).name}")
-    return fit_triangular(problem)

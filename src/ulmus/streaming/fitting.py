@@ -18,9 +18,8 @@ from ulmus.engine import Rows
 from ulmus.models._adaptive import AdaptiveModel
 from ulmus.models._robust import Robust
 from ulmus.models.adaptive_steps import AdaptiveSteps
-from ulmus.models.log_steps import LogSteps
 from ulmus.models.reading import columns_restored
-from ulmus.models.steps import Steps
+from ulmus.models.steps import LogSteps, Steps
 from ulmus.persistence.codec import StateDecoder, StateEncoder
 from ulmus.persistence.file import library_version
 from ulmus.streaming.adaptive import fit_adaptive

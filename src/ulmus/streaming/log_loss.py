@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ulmus.models.log_steps import LogSteps
+from ulmus.models.steps import LogSteps
 from ulmus.solvers.log_passes import log_sums
 from ulmus.streaming.batches import Batch
 from ulmus.streaming.sums import ArrayAccumulator

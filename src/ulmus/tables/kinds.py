@@ -148,7 +148,7 @@ def in_two_ways(column: Any) -> list[str]:
     return texts if separator_in_doubt(texts) else []
 
 
-def settled(columns: dict[str, Any], kinds: dict[str, Kind]) -> dict[str, Kind]:
+def unambiguous(columns: dict[str, Any], kinds: dict[str, Kind]) -> dict[str, Kind]:
     """The kinds of columns of numbers that can be read in two ways, as the other columns of the table show."""
     texts = {
         name: in_two_ways(columns[name]) or distinct_texts(columns[name][:HEAD])

@@ -11,7 +11,7 @@ from ulmus.features.columns import ENOUGH, LEFT_OUT, MOST, NEARLY_ALL
 from ulmus.features.examine import NAMES, are_classes
 from ulmus.features.written import DATES, MOSTLY, NUMBERS
 from ulmus.tables.errors import TableError
-from ulmus.tables.kinds import DECIMALS, Kind, Values, distinct_texts, infer, names_rows, settled, values, written
+from ulmus.tables.kinds import DECIMALS, Kind, Values, distinct_texts, infer, names_rows, unambiguous, values, written
 from ulmus.tables.read import TableBatch
 
 #: Kind → the forms in which it may be written.
@@ -74,7 +74,7 @@ def learn(
     others = {name: _told(batch, name, (roles or {}).get(name), decimal) for name in batch.columns if name != target}
     kind = _target_kind(column, decimal)
     if decimal == "auto":
-        known = settled(batch.columns, {**others, target: kind})
+        known = unambiguous(batch.columns, {**others, target: kind})
         kind = known.pop(target, kind)
         others |= known
     if task == "regression" and kind.name == "category" and not len(values(column, PLAIN).wrong):

@@ -159,7 +159,7 @@ class LocalSearch:
         """The width and penalty found on smaller leaves, scored on those of full size."""
         one_set = LeavesOfSets([leaves])
         one_set.score(found[0], [found[1]])
-        return one_set.settled(found, lambda: LeavesOfSets([_Leaves(self, partition, n_leaves)]))[0]
+        return one_set.at_full_size(found, lambda: LeavesOfSets([_Leaves(self, partition, n_leaves)]))[0]
 
     def scored(self, choice: LocalChoice, partition: Partition, n_leaves: int) -> LocalChoice:
         """A stage that was chosen on other rows, scored on these."""
@@ -317,7 +317,7 @@ class LeavesOfSets(_Leaves):
         for step in steps:
             self.tried[width, step] = self._mean([one.tried[width, step][0] for one in self.each]), np.empty(0)
 
-    def settled(self, found: tuple[int, int], whole: "Callable[[], LeavesOfSets]") -> list[LocalChoice]:
+    def at_full_size(self, found: tuple[int, int], whole: "Callable[[], LeavesOfSets]") -> list[LocalChoice]:
         """What the width found on these leaves comes to on those of full size, with the better of two penalties."""
         leaves, (width, ridge) = self, found
         steps = [ridge]
@@ -342,4 +342,4 @@ def chosen_by_all(
     Width and penalty are those that are best, over all sets, on leaves of half the size.
     """
     leaves = _leaves_of_sets(searches, halves, 2 * n_leaves)
-    return leaves.settled(leaves.climb(), lambda: _leaves_of_sets(searches, partitions, n_leaves))
+    return leaves.at_full_size(leaves.climb(), lambda: _leaves_of_sets(searches, partitions, n_leaves))

@@ -18,9 +18,9 @@ from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.kernels import uses_gamma
+from ulmus.features.landmarks import heuristic_gamma
 from ulmus.features.metric import average_outer_product, gradients, low_rank, pruned, sharpened, through
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.widths import heuristic_gamma
 from ulmus.solvers.nystrom_ridge import nystrom_statistics
 from ulmus.statistics import Statistics
 from ulmus.tuning.folds import renumbered

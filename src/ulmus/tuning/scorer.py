@@ -14,10 +14,9 @@ from ulmus.engine import FeatureMap, Precomputed, Rows
 from ulmus.features.kernels import KERNELS, KernelParameters, dense, gram_matrix
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import row_keys
-from ulmus.solvers.exact_path import ExactPath
 from ulmus.solvers.factored_path import FactoredPath
 from ulmus.solvers.nystrom_ridge import summed_form
-from ulmus.solvers.path import MANY, RidgePath, Spectrum
+from ulmus.solvers.path import MANY, ExactPath, RidgePath, Spectrum
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.surface import C_LIMITS, FLAT, Surface, Trial
 

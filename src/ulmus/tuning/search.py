@@ -24,7 +24,7 @@ from ulmus._layout import html_table, text_table
 from ulmus.engine import Rows
 from ulmus.exceptions import NumericalWarning
 from ulmus.features.sampling import distinct_sample
-from ulmus.solvers.exact_path import ExactPath
+from ulmus.solvers.path import ExactPath
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.comparisons import TRIAL_HEADER, trial_rows
 from ulmus.tuning.scorer import GCV, VERY_MANY, Scorer
