@@ -71,7 +71,7 @@ def _dealt(label: np.ndarray, keys: np.ndarray, copies: np.ndarray, n_distinct: 
     others = total - np.bincount(class_of, copies).max()
     rare = 0 < others < RARE * one_in
     if n_distinct <= FEW or (rare and total <= RARE_ROWS):
-        numbers, one_in = np.arange(min(SETS, n_distinct)), float(min(SETS, n_distinct))
+        numbers, one_in = np.arange(min(SETS, total)), float(min(SETS, total))
     else:
         numbers, one_in = np.arange(1), min(one_in, SETS) if rare else one_in
     end = np.cumsum(copies[order])[None] - numbers[:, None]
