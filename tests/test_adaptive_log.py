@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics import balanced_accuracy_score
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 import ulmus
 from data import cases, classification
@@ -223,6 +223,37 @@ def test_few_rows_are_each_held_out_once_and_of_many_a_tenth_is():
     assert out.sum() == 900
     (out,) = log_held_sets(Rows(rng.normal(size=(1200, 2)), np.ones((1200, 1))), rng)
     assert out.sum() == 300
+
+
+@pytest.mark.parametrize("levels", [0, 40])
+@pytest.mark.parametrize("n", [700, 6_000, 30_000])
+def test_every_class_has_its_share_of_the_rows_held_out(n, levels):
+    """Of many rows one set holds out, of few, or where it would have few of a rare class, five hold out each once."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(n, 2)) if not levels else rng.randint(0, levels, (n, 2)).astype(float)
+    T = np.where(np.arange(n)[:, None] < 35, 1.0, -1.0)
+    rows = gathered(Rows(X, T))
+    sets = log_held_sets(rows, np.random.RandomState(1))
+    for flipped in (rows, replace(rows, T=-rows.T)):  # whichever label comes first
+        assert_array_equal(log_held_sets(flipped, np.random.RandomState(1)), sets)
+    of_rare = [out[rows.T[:, 0] > 0].sum() for out in sets]
+    if n == 30_000:
+        assert len(sets) == 1
+        assert 6 <= of_rare[0] <= 8
+    else:
+        assert_array_equal(of_rare, 7)
+        assert_array_equal(np.sum(sets, axis=0), rows.weights)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_probabilities_of_rare_events_are_about_right(seed):
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(24_000, 3))
+    y = rng.uniform(size=len(X)) < 1 / (1 + np.exp(7 - 2 * X[:, 0] - 2 * X[:, 1]))
+    model = quick().fit(X[:4000], y[:4000])
+    P = model.predict_proba(X[4000:])[:, 1]
+    assert 0.6 < P.mean() / y[4000:].mean() < 1.6  # some sixty events
+    assert roc_auc_score(y[4000:], P) > 0.93
 
 
 def test_labels_at_random_are_given_their_frequencies():

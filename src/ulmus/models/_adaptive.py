@@ -278,7 +278,7 @@ class AdaptiveModel(Model):
             columns.categorical,
             rng,
             fit_intercept=self._intercept,
-            **self._view_scoring,
+            **self._view_scoring(rows, coding),
             budget=self._spent.search(count, numbers=is_regressor(self)),
             n_jobs=self.n_jobs,
             leaves_elsewhere=backend.metric_cut,
@@ -293,9 +293,8 @@ class AdaptiveModel(Model):
         part_seed = int(rng.randint(2**31 - 1))
         return ViewChoice(replace(view, preparation=preparation), landmarks, part_seed, tuple(search.trials), search.C)
 
-    @property
-    def _view_scoring(self) -> dict[str, Any]:
-        """What views are compared by."""
+    def _view_scoring(self, rows: Rows, coding: Any) -> dict[str, Any]:
+        """What views of these rows are compared by."""
         return {"criterion": self.criterion}
 
     @staticmethod

@@ -27,6 +27,8 @@ from ulmus.parameters import estimator
 
 #: ``loss="auto"`` takes squares where they lower the log loss of held-out rows by more than this share.
 CLEARLY = 0.02
+#: Views are compared by squares where all labels but the most common one have less than this share of the weight.
+RARE = 0.05
 
 
 @estimator(ADAPTIVE | ADAPTIVE_QUANTILES | MONOTONE | ADAPTIVE_RUN, shows=SHOWN | MONOTONE_SHOWN)
@@ -138,9 +140,12 @@ class AdaptiveClassifier(Classification, AdaptiveModel):
 
     _takes_indicators = True
 
-    @property
-    def _view_scoring(self) -> dict[str, Any]:
-        return {"criterion": self.criterion} if self.loss == "squared" else {"by_log": True}
+    def _view_scoring(self, rows: Rows, coding: Any) -> dict[str, Any]:
+        if self.loss == "squared":
+            return {"criterion": self.criterion}
+        share = np.bincount(coding.numbers(rows.T), rows.weights) / rows.total_weight
+        # who is right tells nothing of a view where nearly all rows have one label
+        return {"by_log": True, "criterion": "squared" if 1 - share.max() < RARE else "auto"}
 
     def _stages(self, rows: Rows, coding: Any, chosen: ViewChoice, rng: np.random.RandomState, backend: Any) -> Stages:
         by_squares = partial(super()._stages, rows, coding, chosen, rng, backend)
