@@ -224,7 +224,7 @@ def test_very_many_features_are_scored_without_whitening(monkeypatch):
     T = np.sin(X[:, :1]) + 0.1 * rng.normal(size=(400, 1))
     scorer = Scorer(Rows(X, T), Plain.of(T, None), nystrom_statistics, True)
     features = NystromMap(80, gamma=0.2, random_state=0).fit(X)
-    kept, precomputed = scorer.precomputed(features)
+    kept, precomputed = scorer.precomputed(features, stay=True)
     assert kept.raw
     assert kept.by_factors(80)
     summary, grid = kept.summarise(precomputed), np.array([2.0, 4.0, 6.0])

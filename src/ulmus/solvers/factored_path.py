@@ -78,20 +78,26 @@ class FactoredPath:
         used = self.stats.centred() if self.fit_intercept else self.stats
         unit = np.ones(len(rows)) if rows.unit is None else rows.unit
 
+        largest, heaviest = float(np.max(C)), float(np.max(unit))
+        white = self.penalty is None and self._single(used, largest, None, heaviest)
+
         def factored(c: float) -> tuple[np.ndarray, np.ndarray] | None:
-            A = np.array(used.gram.T, order="F")  # it is symmetric
             if self.penalty is None:
+                A = np.array(used.gram.T, order="F")  # it is symmetric
                 A[np.diag_indices(len(A))] += 1.0 / c
             else:
-                A += self.penalty / c
-            return None if cholesky_in_place(A) else (A, solve_factored(A, used.cross))
+                A = self.penalty * (1.0 / c)
+                A += used.gram.T
+            if cholesky_in_place(A):
+                return None
+            return A.astype(np.float32 if white else np.float64, copy=False), solve_factored(A, used.cross)
 
         factors = [found for found in engine.ordered_map(factored, list(C), self.n_jobs) if found is not None]
         if len(factors) < len(C):  # a matrix without a factor
             return self._decomposed(C, rows)
         roots, weights = zip(*factors, strict=True)
         powers = np.log2(C)
-        if self._single(used, float(np.max(C)), roots[int(np.argmax(C))], float(np.max(unit))):
+        if self.penalty is not None and self._single(used, largest, roots[int(np.argmax(C))], heaviest):
             roots = tuple(root.astype(np.float32) for root in roots)
         solved = self._to_solve(powers)
         residual, h, T = self._pass(rows, [roots[k] for k in solved], weights)
@@ -102,14 +108,14 @@ class FactoredPath:
             leverages[k] = self._between(power, roots[k], rows, unit) if known is None else known
         return leave_out(T, residual, 1.0 - leverages)
 
-    def _single(self, used: Statistics, C: float, root: np.ndarray, heaviest: float) -> bool:
-        """Whether single precision is enough for leverages, here with the largest C and the factor there.
+    def _single(self, used: Statistics, C: float, root: np.ndarray | None, heaviest: float) -> bool:
+        """Whether single precision is enough for leverages, here with the largest C and, of raw rows, the factor there.
 
         What it costs a row that is not white is ``2ε‖φ‖‖L⁻¹‖``, in units of the features in which the factored matrix
         has a unit diagonal.
         """
         weight = self.stats.weight
-        if self.penalty is None:
+        if self.penalty is None or root is None:
             return C * heaviest * float(np.trace(self.stats.gram)) / weight <= SINGLE_REACH
         diagonal = np.diag(used.gram) + np.diag(self.penalty) / C
         unit = np.sqrt(diagonal)[:, None]

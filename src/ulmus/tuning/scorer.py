@@ -77,26 +77,27 @@ class Scorer:
         """Statistics of the rows, and of each fold."""
         return Summary.of(partial(self.statistics_of, features), self.rows, self.folds)
 
-    def precomputed(self, features: FeatureMap, *, raw: bool = False) -> tuple["Scorer", FeatureMap]:
+    def precomputed(
+        self, features: FeatureMap, *, raw: bool = False, stay: bool = False
+    ) -> tuple["Scorer", FeatureMap]:
         """The same scorer with the features themselves as rows, where most rows are scored and memory allows.
 
         Otherwise features are evaluated once for the sums and once more for the scored rows. With ``raw`` no row is
-        whitened, where that costs few digits; of very many features none is, and their sums stay as they are.
+        whitened, where that costs few digits; of very many features sums ``stay`` so too, where nobody else wants them.
         """
         n, D = len(self.rows), features.n_features_out
         if n * D * 8 > PRECOMPUTED_BYTES or 2 * len(self.scored_rows) < n:
             return self, features
         raw = raw or (D <= MANY and n > MANY_ROWS * D)  # of more features, white rows are rotated in single precision
-        very_many = not raw and n >= FEWEST and self.by_factors(D)  # fewer may be passed through: every digit counts
-        unwhitened = (raw or very_many) and isinstance(features, NystromMap)
-        summed, R = summed_form(features) if unwhitened else (features, None)  # type: ignore[arg-type]
+        stay = stay and n >= FEWEST and self.by_factors(D)  # fewer rows may be passed through: every digit counts
+        summed, R = summed_form(features) if (raw or stay) and isinstance(features, NystromMap) else (features, None)
         Phi = engine.transform(summed, self.rows.X, n_jobs=self.n_jobs)
 
         def sums(features: FeatureMap, rows: Rows) -> Statistics:
             stats = engine.gram_statistics(features, rows, n_jobs=self.n_jobs)
-            return stats if R is None or very_many else stats.whitened(R)
+            return stats if R is None or stay else stats.whitened(R)
 
-        rows, stay = replace(self.rows, X=Phi), very_many and R is not None
+        rows, stay = replace(self.rows, X=Phi), stay and R is not None
         return replace(self, rows=rows, statistics_of=sums, whitening=R, raw=stay), Precomputed(D)
 
     def white(self, stats: Statistics) -> Statistics:

@@ -237,7 +237,7 @@ class Tuner:
         if exact or (self.all_rows and (exact := self._few_enough(width, size))):
             return Found(None, exact.size, exact.best_C)
         fitted = self._fit(self.scorer, width, size)
-        scorer, features = self.scorer.precomputed(fitted)
+        scorer, features = self.scorer.precomputed(fitted, stay=self.all_rows)
         summary = scorer.summarise(features)
         if self.near is not None and scorer.by_factors(features.n_features_out) and len(self.log2_C) > 1:
             scorer, features = scorer.kept(features)
@@ -245,7 +245,7 @@ class Tuner:
             trial = self._record(replace(trial, n_rows=len(self.scorer.rows)))
         else:
             trial = self._record(scorer.trial("C", width, features, summary, self.log2_C))
-        return Found(fitted, trial.size, trial.best_C, None if self.all_rows else scorer.white(summary.total))
+        return Found(fitted, trial.size, trial.best_C, None if self.all_rows else summary.total)
 
     def _few_enough(self, width: float, size: int) -> Trial | None:
         """The trial of few landmarks where more promise no gain: C is that of all rows, but of counted errors."""
@@ -276,17 +276,17 @@ class Tuner:
         max_size = min(max_size, max(FEWEST, int(self.n_rows)))
         size = min(self.start_size, max_size)
         while True:
-            made = self._score_size(width, size, scored)
-            if size >= max_size or made[0].n_features_out < size or not self._worth_growing(scored):
+            fitted, summary = self._score_size(width, size, scored)
+            if size >= max_size or fitted.n_features_out < size or not self._worth_growing(scored):
                 break
             size = min(2 * size, max_size)
             if size == max_size and (every := self._exact("size", self.scorer, width, size)) is not None:
                 scored.append(every)
-                return self._with_all_rows(scored, made, width)
-        return self._sufficient(scored, *made)
+                return self._with_all_rows(scored, fitted, summary, width)
+        return self._sufficient(scored, fitted, summary)
 
-    def _score_size(self, width: float, size: int, scored: list[Trial]) -> tuple[Any, Scorer, Summary]:
-        """Trials of so many features, and of half and a quarter of them where there were none; what they stand on."""
+    def _score_size(self, width: float, size: int, scored: list[Trial]) -> tuple[Any, Summary]:
+        """Trials of so many features, and of half and a quarter where there were none; their map and its sums."""
         fitted = self._fit(self.scorer, width, size)
         sizes = [s for s in fitted.prefix_sizes() if not scored or s > scored[-1].size]
         scorer, features = self.scorer.precomputed(fitted)
@@ -300,7 +300,7 @@ class Tuner:
             for trial in scorer.trials("size", width, features, summary, grid, sizes):
                 scored.append(self._record(trial))
         self.near = scored[-1]
-        return fitted, scorer, summary
+        return fitted, summary
 
     def _exact(
         self, stage: str, scorer: Scorer, width: float, size: int, path: ExactPath | None = None
@@ -314,11 +314,11 @@ class Tuner:
         self.near = self._record(scorer.exact(stage, width, path, grid))
         return self.near
 
-    def _with_all_rows(self, scored: list[Trial], made: tuple[Any, Scorer, Summary], width: float) -> Found:
+    def _with_all_rows(self, scored: list[Trial], features: Any, summary: Summary, width: float) -> Found:
         """The last trial, whose map is fitted if it is chosen, or one of those before it; their features and sums."""
         trial = scored[-1]
         if self._chosen(scored) is not trial:
-            return self._sufficient(scored, *made)
+            return self._sufficient(scored, features, summary)
         fitted = self._fit(self.scorer, width, trial.size)
         self.trials[-1] = replace(trial, size=fitted.n_features_out)  # without rows that depend on others
         return Found(fitted, fitted.n_features_out, trial.best_C)
@@ -339,7 +339,7 @@ class Tuner:
         The scorer's own rows are scored: they are among those of the sums (or of the folds, by their numbers).
         """
         trials = self.scorer.trials("size", width, features, summary, self.log2_C, sizes)
-        return self._sufficient([self._record(trial) for trial in trials], features, self.scorer, summary)
+        return self._sufficient([self._record(trial) for trial in trials], features, summary)
 
     def _chosen(self, scored: list[Trial]) -> Trial:
         """The smallest size that the best does not beat."""
@@ -348,9 +348,9 @@ class Tuner:
             best = trial if self.scorer.gain(best, trial)[0] > 0 else best
         return next(t for t in scored if not self.scorer.gains(t, best, share=SHARE))
 
-    def _sufficient(self, scored: list[Trial], features: Any, scorer: Scorer, summary: Summary) -> Found:
-        size = (chosen := self._chosen(scored)).size
-        return Found(features.prefix(size), size, chosen.best_C, scorer.white(summary.total.prefix(size)))
+    def _sufficient(self, scored: list[Trial], features: Any, summary: Summary) -> Found:
+        chosen = self._chosen(scored)
+        return Found(features.prefix(chosen.size), chosen.size, chosen.best_C, summary.total.prefix(chosen.size))
 
     def _worth_growing(self, scored: list[Trial]) -> bool:
         """Whether twice the size would gain enough, by the gains of the last two doublings, which shrink."""
