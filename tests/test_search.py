@@ -184,6 +184,60 @@ def test_leverages_that_do_not_follow_are_solved_for(monkeypatch):
     np.testing.assert_allclose(found, RidgePath(Statistics.of(F, T)).leave_one_out(C)(F, T, None)[0], atol=1e-5)
 
 
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("single", [False, True])
+def test_rows_that_are_not_white_are_left_out_as_white_ones_are(fit_intercept, single, monkeypatch):
+    monkeypatch.setattr("ulmus.solvers.factored_path.CLOSE", 0.0)  # no leverage follows from others
+    monkeypatch.setattr("ulmus.solvers.factored_path.ROUGH", 1.0 if single else 0.0)
+    rng = np.random.RandomState(0)
+    X, T, w = rng.normal(size=(500, 6)), rng.normal(size=(500, 2)), rng.uniform(0.5, 2.0, 500)
+    features = NystromMap(200, gamma=0.1, random_state=0).fit(X)
+    K, R, C = engine.transform(features.cross_kernel_, X), features.whitening_, np.array([0.1, 1.0, 10.0])
+    white, unit = Statistics.of(features.transform(X), T, w), np.minimum(w, 1.0)
+    P, _ = RidgePath(white, fit_intercept=fit_intercept).leave_one_out(C)(features.transform(X), T, unit)
+    path = FactoredPath(Statistics.of(K, T, w), fit_intercept=fit_intercept, whitening=R)
+    found = path.left_out(C, ScoredRows(K, T, unit))
+    np.testing.assert_allclose(found, P, atol=3e-4 if single else 1e-8)
+    with_rank = path._decomposed(C, ScoredRows(K, T, unit))
+    np.testing.assert_allclose(with_rank, P, atol=1e-8)
+
+
+def test_single_precision_is_for_rows_that_lose_few_digits_to_it():
+    X = np.random.RandomState(0).normal(size=(500, 3))
+    T = X[:, :1]
+    for gamma, single in ((3.0, True), (0.5, False)):
+        features = NystromMap(200, gamma=gamma, random_state=0).fit(X)
+        K = engine.transform(features.cross_kernel_, X)
+        path = FactoredPath(Statistics.of(K, T), whitening=features.whitening_)
+        path._leverages = lambda root, Phi, was=path._leverages: (seen.append(root.dtype), was(root, Phi))[1]
+        seen = []
+        path.left_out(np.array([10.0]), ScoredRows(K, T))
+        assert (seen[0] == np.float32) == single
+
+
+def test_very_many_features_are_scored_without_whitening(monkeypatch):
+    monkeypatch.setattr("ulmus.tuning.scorer.VERY_MANY", 50)
+    monkeypatch.setattr("ulmus.tuning.scorer.FEWEST", 100)
+    monkeypatch.setattr("ulmus.tuning.scorer.MANY", 10)
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(400, 5))
+    T = np.sin(X[:, :1]) + 0.1 * rng.normal(size=(400, 1))
+    scorer = Scorer(Rows(X, T), Plain.of(T, None), nystrom_statistics, True)
+    features = NystromMap(80, gamma=0.2, random_state=0).fit(X)
+    kept, precomputed = scorer.precomputed(features, stay=True)
+    assert kept.raw
+    assert kept.by_factors(80)
+    summary, grid = kept.summarise(precomputed), np.array([2.0, 4.0, 6.0])
+    for size in (40, 80):
+        few = kept.trial("C", 0.2, precomputed, summary, grid, size)
+        full = scorer.trial("C", 0.2, features, scorer.summarise(features), LOG2_C_GRID, size)
+        assert few.loss.min() == pytest.approx(full.loss.min(), rel=2e-3)
+        by_decomposition = kept.trial("C", 0.2, precomputed, summary, LOG2_C_GRID, size)
+        np.testing.assert_allclose(by_decomposition.loss, full.loss, rtol=1e-6)
+    white = kept.white(summary.total.prefix(40))
+    np.testing.assert_allclose(white.moments, scorer.summarise(features).total.prefix(40).moments, atol=1e-8)
+
+
 def test_without_a_factor_the_decomposition_answers():
     F = np.column_stack([np.eye(6)[:, :2], np.eye(6)[:, :2]])
     stats, T = Statistics.of(F, np.ones((6, 1))), np.ones((6, 1))

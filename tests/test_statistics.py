@@ -143,6 +143,18 @@ def test_centred_statistics_are_those_of_centred_rows(table):
     assert np.abs(centred.moments - expected.moments).max() <= TOLERANCE * size
 
 
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_many_features_are_whitened_in_panels(n_jobs, monkeypatch):
+    rng = np.random.RandomState(0)
+    Phi, T = rng.normal(size=(400, 70)), rng.normal(size=(400, 2))
+    R = np.linalg.cholesky(np.cov(rng.normal(size=(70, 200))))
+    at_once = Statistics.of(Phi, T).whitened(R)
+    monkeypatch.setattr("ulmus.statistics.WHITENED_AT_ONCE", 32)
+    in_panels = Statistics.of(Phi, T).whitened(R, n_jobs)
+    assert relative_error(in_panels.moments, at_once.moments) < TOLERANCE
+    np.testing.assert_array_equal(in_panels.moments, in_panels.moments.T)
+
+
 @checked
 @given(table=tables(min_rows=8))
 def test_whitened_statistics_are_those_of_whitened_rows(table):

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ulmus._blas import solve_lower_transposed
 from ulmus._threads import on_threads, one_thread, ordered_map
 from ulmus.statistics import Extent, Statistics, TriangularStatistics, power_of_two
 
@@ -336,6 +337,11 @@ def apply(
 
     on_threads(work, slabs(len(rows)), n_jobs)
     return out
+
+
+def solve_rows(R: np.ndarray, B: np.ndarray, n_jobs: int | None = -1) -> None:
+    """``B ← B R⁻ᵀ`` in place, with ``R`` lower triangular, some rows a thread."""
+    on_threads(lambda some: solve_lower_transposed(R, B[some]), shares(len(B), SLAB_ROWS), n_jobs)
 
 
 def single_suffices(weights: np.ndarray, bound: float, scale: np.ndarray | float) -> bool:

@@ -18,9 +18,12 @@ from typing import Any, Self
 import numpy as np
 
 from ulmus._blas import mirror_upper, solve_lower, solve_lower_transposed, syrk, times_own_transpose
+from ulmus._threads import on_threads
 
 #: Sizes of targets whose squares, and sums of a million of them, are numbers in float64.
 SQUARABLE = (1e-151, 1e151)
+#: Features up to which sums are whitened at once; of more, so many at a time.
+WHITENED_AT_ONCE = 512
 
 
 def refuse_sizes(T: np.ndarray, least: float, most: float) -> None:
@@ -140,15 +143,40 @@ class Statistics:
         out[D:, D:] = change.T @ beside[D:]
         return Statistics(out, M.shape[1], self.n_rows)
 
-    def whitened(self, R: np.ndarray) -> Self:
+    def whitened(self, R: np.ndarray, n_jobs: int | None = 1) -> Self:
         """Statistics of the features ``φ R⁻ᵀ``, for a lower triangular ``R``."""
         D = self.n_features
+        if D > WHITENED_AT_ONCE:
+            return self._whitened_in_panels(R, n_jobs)
         out = self.moments.copy()
         solve_lower(R, out[:D])
         left = out[:, :D].copy()
         solve_lower_transposed(R, left)
         out[:, :D] = left
         return self._with((out + out.T) / 2, self.n_rows)
+
+    def _whitened_in_panels(self, R: np.ndarray, n_jobs: int | None) -> Self:
+        """The same by threads, each with some rows; of the second half of the work, one triangle is enough."""
+        D, M = self.n_features, self.moments
+        half, out = np.empty((len(M), D)), np.empty_like(M)
+
+        def first(rows: slice) -> None:
+            half[rows] = M[rows, :D]
+            solve_lower_transposed(R, half[rows])
+
+        def second(rows: slice) -> None:
+            few = np.ascontiguousarray(half[: rows.stop, rows].T)
+            solve_lower_transposed(R[: rows.stop, : rows.stop], few)
+            out[: rows.stop, rows] = few.T
+
+        starts = range(0, D, WHITENED_AT_ONCE)
+        panels = [slice(start, min(start + WHITENED_AT_ONCE, D)) for start in starts]
+        on_threads(first, [*panels, slice(D, len(M))], n_jobs)
+        on_threads(second, panels, n_jobs)
+        out[:, D:], out[D:, :D] = M[:, D:], half[D:]
+        out[:D, D:] = half[D:].T
+        mirror_upper(out[:D, :D])
+        return self._with(out, self.n_rows)
 
     @property
     def n_features(self) -> int:

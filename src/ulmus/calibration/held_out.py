@@ -163,14 +163,14 @@ def leave_one_out(
     exact = evaluate is None and leverage.rows is not None and len(leverage.rows) == len(rows)
     if exact and all_landmarks(features, rows) is not None and alone(rows).all():
         return _of_all_landmarks(rows, solution)
-    own = OwnLandmarks.of(features, rows)
+    own = OwnLandmarks.of(features, rows, n_jobs)
     factored = evaluate is None and own is not None and leverage.rows is None and not leverage.spectral
     known = own if factored else None
     fitted, h, rest = (evaluate or partial(_evaluate, known=known, n_jobs=n_jobs))(features, rows, solution)
     if own is not None:
         rest = own.residual_kernel(rest)
         if factored:
-            fitted, h = own.without_factor(leverage, solution.beta, fitted, h)
+            fitted, h = own.without_factor(leverage, solution.beta, fitted, h, n_jobs)
         else:
             fitted, h = own.without(leverage.inverse, leverage.centre, solution.beta, fitted, h)
     remainder = 1.0 - (h if rows.unit is None else rows.unit * h)

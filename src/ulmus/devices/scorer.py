@@ -60,7 +60,7 @@ class DeviceScorer(Scorer):
         trained = [summary.total - part for part in summary.folds] or [summary.total]
         return [TensorPath(stats.prefix(size), self.fit_intercept) for stats in trained]
 
-    def precomputed(self, features: Any, *, raw: bool = False) -> tuple["DeviceScorer", Any]:
+    def precomputed(self, features: Any, *, raw: bool = False, stay: bool = False) -> tuple["DeviceScorer", Any]:
         """Features are cheap here, and sending them is not: rows stay rows."""
         return self, features
 

@@ -30,7 +30,7 @@ class TensorStatistics(Statistics):
         keep = keep.to(self.accelerator.device)
         return self._with(self.moments[keep][:, keep], self.n_rows)
 
-    def whitened(self, R: Any) -> Self:
+    def whitened(self, R: Any, n_jobs: int | None = 1) -> Self:
         """Statistics of the features ``φ R⁻ᵀ``, for a lower triangular ``R`` on the device."""
         solve, D = self.accelerator.torch.linalg.solve_triangular, self.n_features
         out = self.moments.clone()

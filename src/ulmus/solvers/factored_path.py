@@ -7,6 +7,10 @@ it follows from these. The logit is taken as linear in :math:`\log C`, and what 
 both logits, whose coefficients come from some rows, with leverages from the smallest to the largest, for which the
 solve is made. On them it also shows how well that does; where :math:`1 - h` is off by more than :data:`CLOSE`, every
 row is solved for. Where a weight u leaves with a row, h is :math:`u\|L^{-1}\phi\|^2`, which is what has to be near 1.
+
+Features of a Nyström map need not be white: with :math:`\Phi^TW\Phi + RR^T/C = LL^T` of kernel values, and R the factor
+of their landmarks', weights on kernel values and leverages are found in the same way, and :math:`nL^2` of whitening is
+saved.
 """
 
 from collections.abc import Callable
@@ -15,9 +19,9 @@ from typing import Protocol
 import numpy as np
 
 from ulmus import engine
-from ulmus._blas import cholesky_in_place, solve_factored, solve_lower_transposed
+from ulmus._blas import cholesky_in_place, solve_factored, solve_lower, solve_lower_transposed
 from ulmus.engine import Rows
-from ulmus.solvers.path import SINGLE_REACH, RidgePath
+from ulmus.solvers.path import ROUGH, SINGLE_REACH, RidgePath
 from ulmus.solvers.ridge import leave_out
 from ulmus.statistics import Statistics
 
@@ -26,6 +30,8 @@ from ulmus.statistics import Statistics
 APART, SOME, CLOSE = 4.0, 256, 0.02
 #: Leverages are at least this far from 0 and 1 where their logits are taken.
 INSIDE = 1e-7
+#: Rows of a product that are computed at a time; steps of power iteration that tell the size of an inverse.
+PANEL, STEPS = 256, 6
 
 
 class ScoredRows(Protocol):
@@ -45,10 +51,22 @@ class ScoredRows(Protocol):
 
 
 class FactoredPath:
-    """Predictions of rows by models without them; leverages that were solved for are kept for the C in between."""
+    """Predictions of rows by models without them; leverages that were solved for are kept for the C in between.
 
-    def __init__(self, stats: Statistics, *, fit_intercept: bool = False, n_jobs: int | None = -1) -> None:
+    With a ``whitening`` (lower triangular R) rows and statistics are of ``φ``, and the model is that of ``φ R⁻ᵀ``.
+    """
+
+    def __init__(
+        self,
+        stats: Statistics,
+        *,
+        fit_intercept: bool = False,
+        whitening: np.ndarray | None = None,
+        n_jobs: int | None = -1,
+    ) -> None:
         self.stats, self.fit_intercept, self.n_jobs = stats, fit_intercept, n_jobs
+        self.whitening = whitening
+        self.penalty = None if whitening is None else _lower_square(whitening, n_jobs)
         self.centre = stats.feature_mean if fit_intercept else np.zeros(stats.n_features)
         self.target_mean = stats.target_mean if fit_intercept else np.zeros(stats.n_outputs)
         self.constant = 1.0 / stats.weight if fit_intercept else 0.0
@@ -59,21 +77,28 @@ class FactoredPath:
         """Predictions ``[C, row, output]`` of rows by the models without them, always of the same rows."""
         used = self.stats.centred() if self.fit_intercept else self.stats
         unit = np.ones(len(rows)) if rows.unit is None else rows.unit
-        reach = float(np.max(C)) * float(np.max(unit)) * float(np.trace(self.stats.gram)) / self.stats.weight
-        single = reach <= SINGLE_REACH
+
+        largest, heaviest = float(np.max(C)), float(np.max(unit))
+        white = self.penalty is None and self._single(used, largest, None, heaviest)
 
         def factored(c: float) -> tuple[np.ndarray, np.ndarray] | None:
-            A = np.array(used.gram, order="F")
-            A[np.diag_indices(len(A))] += 1.0 / c
+            if self.penalty is None:
+                A = np.array(used.gram.T, order="F")  # it is symmetric
+                A[np.diag_indices(len(A))] += 1.0 / c
+            else:
+                A = self.penalty * (1.0 / c)
+                A += used.gram.T
             if cholesky_in_place(A):
                 return None
-            return A.astype(np.float32 if single else np.float64, copy=False), solve_factored(A, used.cross)
+            return A.astype(np.float32 if white else np.float64, copy=False), solve_factored(A, used.cross)
 
         factors = [found for found in engine.ordered_map(factored, list(C), self.n_jobs) if found is not None]
         if len(factors) < len(C):  # a matrix without a factor
             return self._decomposed(C, rows)
         roots, weights = zip(*factors, strict=True)
         powers = np.log2(C)
+        if self.penalty is not None and self._single(used, largest, roots[int(np.argmax(C))], heaviest):
+            roots = tuple(root.astype(np.float32) for root in roots)
         solved = self._to_solve(powers)
         residual, h, T = self._pass(rows, [roots[k] for k in solved], weights)
         self.known |= {float(powers[k]): unit * h[j] for j, k in enumerate(solved)}
@@ -82,6 +107,27 @@ class FactoredPath:
             known = self.known.get(power)
             leverages[k] = self._between(power, roots[k], rows, unit) if known is None else known
         return leave_out(T, residual, 1.0 - leverages)
+
+    def _single(self, used: Statistics, C: float, root: np.ndarray | None, heaviest: float) -> bool:
+        """Whether single precision is enough for leverages, here with the largest C and, of raw rows, the factor there.
+
+        What it costs a row that is not white is ``2ε‖φ‖‖L⁻¹‖``, in units of the features in which the factored matrix
+        has a unit diagonal.
+        """
+        weight = self.stats.weight
+        if self.penalty is None or root is None:
+            return C * heaviest * float(np.trace(self.stats.gram)) / weight <= SINGLE_REACH
+        diagonal = np.diag(used.gram) + np.diag(self.penalty) / C
+        unit = np.sqrt(diagonal)[:, None]
+        w, size = np.random.RandomState(0).standard_normal(unit.shape), 1.0
+        for _ in range(STEPS):
+            w *= unit / np.linalg.norm(w)
+            solve_lower(root, w)
+            solve_lower(root, w, transposed=True)
+            w *= unit
+            size = float(np.linalg.norm(w))
+        row = float(np.sum(np.diag(used.gram) / diagonal)) / weight
+        return 2.0 * float(np.finfo(np.float32).eps) * np.sqrt(heaviest * row * size) <= ROUGH
 
     def _to_solve(self, powers: np.ndarray) -> list[int]:
         """Which of the powers do not lie between two that are known, or will be."""
@@ -137,9 +183,22 @@ class FactoredPath:
 
     def _decomposed(self, C: np.ndarray, rows: ScoredRows) -> np.ndarray:
         P = np.empty((len(C), len(rows), self.stats.n_outputs))
-        of_rows = RidgePath(self.stats, fit_intercept=self.fit_intercept).leave_one_out(C, rows.unit)
+        R = self.whitening
+        stats = self.stats if R is None else self.stats.whitened(R, self.n_jobs)
+        of_rows = RidgePath(stats, fit_intercept=self.fit_intercept, whitening=R).leave_one_out(C, rows.unit)
         rows.each(lambda piece, Phi, some: P.__setitem__((slice(None), piece), of_rows(Phi, some.T, some.unit)[0]))
         return P
+
+
+def _lower_square(R: np.ndarray, n_jobs: int | None) -> np.ndarray:
+    """The lower triangle of ``R Rᵀ``, in Fortran order, of a lower triangular R."""
+    out = np.zeros(R.shape, order="F")
+
+    def work(rows: slice) -> None:
+        out[rows, : rows.stop] = R[rows, : rows.stop] @ R[: rows.stop, : rows.stop].T
+
+    engine.on_threads(work, list(engine.pieces(len(R), PANEL)), n_jobs)
+    return out
 
 
 def _beside(power: float, powers: list[float]) -> tuple[float, float] | None:

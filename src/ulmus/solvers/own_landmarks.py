@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack, qr
 
-from ulmus._blas import solve_lower_transposed
-from ulmus.engine import Rows
+from ulmus.engine import Rows, solve_rows
 from ulmus.features.nystrom import NystromMap
 from ulmus.features.sampling import alone, row_keys
 from ulmus.solvers.ridge import Leverage
@@ -83,14 +82,14 @@ class OwnLandmarks:
     rest: np.ndarray
 
     @classmethod
-    def of(cls, features: Any, rows: Rows) -> "OwnLandmarks | None":
+    def of(cls, features: Any, rows: Rows, n_jobs: int | None = 1) -> "OwnLandmarks | None":
         """Those among these rows; None where no landmark leaves."""
         if not can_leave(features):
             return None
         index, place = landmarks_among(features.landmarks_, rows)
         leave = alone(rows)[index]
         index, place = index[leave], place[leave]
-        V = _directions(features.whitening_, place)
+        V = _directions(features.whitening_, place, n_jobs)
         square = np.einsum("ij,ij->j", V, V)
         return cls(index, features.whitening_[place], V / np.sqrt(square), 1.0 / square)
 
@@ -107,7 +106,7 @@ class OwnLandmarks:
         return fitted, h
 
     def without_factor(
-        self, leverage: Leverage, beta: np.ndarray, fitted: np.ndarray, h: np.ndarray
+        self, leverage: Leverage, beta: np.ndarray, fitted: np.ndarray, h: np.ndarray, n_jobs: int | None = 1
     ) -> tuple[np.ndarray, np.ndarray]:
         """The same from the triangular factor of A, which is solved with once for v and once for the features.
 
@@ -115,7 +114,7 @@ class OwnLandmarks:
         """
         along, across = self.Phi - leverage.centre, np.array(self.V.T, order="C")
         for rows in (along, across):
-            solve_lower_transposed(leverage.root, rows)
+            solve_rows(leverage.root, rows, n_jobs)
         seen = np.einsum("ij,ij->i", along, across)
         share = seen / np.einsum("ij,ij->i", across, across)
         fitted, h = fitted.copy(), h.copy()
@@ -155,9 +154,9 @@ class WithoutLandmarks:
         return beta - S @ (M @ (self.V.T @ beta)), changes
 
 
-def _directions(R: np.ndarray, place: np.ndarray) -> np.ndarray:
+def _directions(R: np.ndarray, place: np.ndarray, n_jobs: int | None = 1) -> np.ndarray:
     """Columns of ``R⁻¹``."""
     E = np.zeros((len(place), len(R)))
     E[np.arange(len(place)), place] = 1.0
-    solve_lower_transposed(R, E)
+    solve_rows(R, E, n_jobs)
     return E.T

@@ -91,7 +91,7 @@ class Problem:
         if self.whitening is None:
             return stats
         with engine.threads_for(stats.n_features):
-            return stats.whitened(self.whitening)
+            return stats.whitened(self.whitening, self.n_jobs)
 
     def gradient(self, beta: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Minus half the gradient of the objective, in β and in b, from the rows."""

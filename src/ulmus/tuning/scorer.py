@@ -17,6 +17,7 @@ from ulmus.features.sampling import row_keys
 from ulmus.solvers.factored_path import FactoredPath
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.path import MANY, ExactPath, RidgePath, Spectrum
+from ulmus.solvers.round_off import FEWEST
 from ulmus.statistics import Statistics, Summary
 from ulmus.tuning.surface import C_LIMITS, FLAT, Surface, Trial
 
@@ -52,9 +53,9 @@ def _drawn_in(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
 class Scorer:
     """Rows, how they are divided, which of them are scored (with which weights), and what counts as loss.
 
-    With a ``whitening`` rows are raw kernel values, and the sums are those of whitened ones. A ``rough`` scorer takes
-    leverages in single precision more often: it compares, and nothing is calibrated by it. No log2 C above ``most`` is
-    tried: the sums have no digits for it.
+    With a ``whitening`` rows are raw kernel values, and sums those of whitened ones, or ``raw`` too. A ``rough`` scorer
+    takes leverages in single precision more often: it compares, and nothing is calibrated by it. No log2 C above
+    ``most`` is tried: the sums have no digits for it.
     """
 
     rows: Rows
@@ -69,29 +70,39 @@ class Scorer:
     whitening: np.ndarray | None = None
     rough: bool = False
     most: float = np.inf
+    raw: bool = False
 
     def summarise(self, features: FeatureMap) -> Summary:
         """Statistics of the rows, and of each fold."""
         return Summary.of(partial(self.statistics_of, features), self.rows, self.folds)
 
-    def precomputed(self, features: FeatureMap, *, raw: bool = False) -> tuple["Scorer", FeatureMap]:
+    def precomputed(
+        self, features: FeatureMap, *, raw: bool = False, stay: bool = False
+    ) -> tuple["Scorer", FeatureMap]:
         """The same scorer with the features themselves as rows, where most rows are scored and memory allows.
 
         Otherwise features are evaluated once for the sums and once more for the scored rows. With ``raw`` no row is
-        whitened, where that costs few digits.
+        whitened, where that costs few digits; of very many features sums ``stay`` so too, where nobody else wants them.
         """
         n, D = len(self.rows), features.n_features_out
         if n * D * 8 > PRECOMPUTED_BYTES or 2 * len(self.scored_rows) < n:
             return self, features
         raw = raw or (D <= MANY and n > MANY_ROWS * D)  # of more features, white rows are rotated in single precision
-        summed, R = summed_form(features) if raw and isinstance(features, NystromMap) else (features, None)
+        stay = stay and n >= FEWEST and self.by_factors(D)  # fewer rows may be passed through: every digit counts
+        summed, R = summed_form(features) if (raw or stay) and isinstance(features, NystromMap) else (features, None)
         Phi = engine.transform(summed, self.rows.X, n_jobs=self.n_jobs)
 
         def sums(features: FeatureMap, rows: Rows) -> Statistics:
             stats = engine.gram_statistics(features, rows, n_jobs=self.n_jobs)
-            return stats if R is None else stats.whitened(R)
+            return stats if R is None or stay else stats.whitened(R)
 
-        return replace(self, rows=replace(self.rows, X=Phi), statistics_of=sums, whitening=R), Precomputed(D)
+        rows, stay = replace(self.rows, X=Phi), stay and R is not None
+        return replace(self, rows=rows, statistics_of=sums, whitening=R, raw=stay), Precomputed(D)
+
+    def white(self, stats: Statistics) -> Statistics:
+        """Sums of whitened features of these, of which there may be fewer."""
+        R = self.whitening
+        return stats if R is None or not self.raw else stats.whitened(_corner(R, stats.n_features), self.n_jobs)
 
     def kept(self, features: FeatureMap) -> tuple["Scorer", FeatureMap]:
         """The same scorer of the scored rows alone, with their features kept, where memory allows."""
@@ -210,17 +221,19 @@ class Scorer:
 
     def by_factors(self, size: int) -> bool:
         """Whether a few C of this many features are scored by factors."""
-        leave_one_out = self.folds is None and self.criterion != GCV and self.whitening is None
+        leave_one_out = self.folds is None and self.criterion != GCV and (self.raw or self.whitening is None)
         return leave_one_out and size > VERY_MANY and len(self.scored_rows) <= SCORED_EACH * size
 
     def _factored(self, summary: Summary, size: int) -> list[Any]:
-        return [FactoredPath(summary.total.prefix(size), fit_intercept=self.fit_intercept, n_jobs=self.n_jobs)]
+        how: dict[str, Any] = {"fit_intercept": self.fit_intercept, "n_jobs": self.n_jobs}
+        R = None if self.whitening is None else _corner(self.whitening, size)
+        return [FactoredPath(summary.total.prefix(size), whitening=R, **how)]
 
     def _paths(self, summary: Summary, size: int) -> list[Any]:
         trained = [summary.total - part for part in summary.folds] or [summary.total]
-        R = None if self.whitening is None else self.whitening[:size, :size]
-        intercept = self.fit_intercept
-        return [RidgePath(s.prefix(size), fit_intercept=intercept, whitening=R, rough=self.rough) for s in trained]
+        R = None if self.whitening is None else _corner(self.whitening, size)
+        how: dict[str, Any] = {"fit_intercept": self.fit_intercept, "whitening": R, "rough": self.rough}
+        return [RidgePath(self.white(s.prefix(size)), **how) for s in trained]
 
     def _row_losses(self, asked: list[tuple[Surface, np.ndarray]], features: FeatureMap) -> list[np.ndarray]:
         """Losses ``[C, scored row]`` of every surface at the log2 C asked of it; by GCV one loss for all rows."""
@@ -289,6 +302,10 @@ class Scorer:
             return P
 
         return predict
+
+
+def _corner(R: np.ndarray, size: int) -> np.ndarray:
+    return R[:size, :size]
 
 
 @dataclass(frozen=True)

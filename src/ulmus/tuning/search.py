@@ -63,6 +63,8 @@ FLATTER = 0.005
 SHARE = 0.01
 #: Share of the rows that do not depend on others from which on an exact kernel is scored as such.
 FULL_RANK = 0.9
+#: Landmarks by which it shows whether C of an exact kernel needs more of them.
+FEW_LANDMARKS = 500
 #: Features that are tried even when there are fewer rows.
 FEWEST = 64
 #: Rows on which a full-size model is scored: a quarter of them, within these bounds; errors of regressors have no
@@ -231,10 +233,11 @@ class Tuner:
             return self._choose_C(width, size)
 
     def _choose_C(self, width: float, size: int) -> Found:
-        if self.all_rows and VERY_MANY < self.n_rows <= size and (exact := self._exact_C(width, size)) is not None:
+        exact = self._exact_C(width, size) if self.all_rows and VERY_MANY < self.n_rows <= size else None
+        if exact or (self.all_rows and (exact := self._few_enough(width, size))):
             return Found(None, exact.size, exact.best_C)
         fitted = self._fit(self.scorer, width, size)
-        scorer, features = self.scorer.precomputed(fitted)
+        scorer, features = self.scorer.precomputed(fitted, stay=self.all_rows)
         summary = scorer.summarise(features)
         if self.near is not None and scorer.by_factors(features.n_features_out) and len(self.log2_C) > 1:
             scorer, features = scorer.kept(features)
@@ -242,7 +245,15 @@ class Tuner:
             trial = self._record(replace(trial, n_rows=len(self.scorer.rows)))
         else:
             trial = self._record(scorer.trial("C", width, features, summary, self.log2_C))
-        return Found(fitted, trial.size, trial.best_C, summary.total)
+        return Found(fitted, trial.size, trial.best_C, None if self.all_rows else summary.total)
+
+    def _few_enough(self, width: float, size: int) -> Trial | None:
+        """The trial of few landmarks where more promise no gain: C is that of all rows, but of counted errors."""
+        counted = getattr(self.scorer.coding, "bounded", True)
+        if counted or self.near is None or len(self.log2_C) == 1 or size <= FEW_LANDMARKS:
+            return None
+        self._score_size(width, FEW_LANDMARKS, few := list[Trial]())
+        return None if self._worth_growing(few) else few[-1]
 
     def _exact_C(self, width: float, size: int) -> Trial | None:
         """The trial of all rows, about the C that half of them choose; None where fewer landmarks say as much."""
@@ -265,19 +276,7 @@ class Tuner:
         max_size = min(max_size, max(FEWEST, int(self.n_rows)))
         size = min(self.start_size, max_size)
         while True:
-            fitted = self._fit(self.scorer, width, size)
-            sizes = [s for s in fitted.prefix_sizes() if not scored or s > scored[-1].size]
-            scorer, features = self.scorer.precomputed(fitted)
-            summary = scorer.summarise(features)
-            if scorer.by_factors(features.n_features_out):
-                self._by_factors(*scorer.kept(features), width, summary, sizes, scored)
-            else:
-                grid = self._grid(width, NEAR_SIZE, 1)
-                if size <= MANY or not scored:  # larger ones would cost much, and have been seen to follow
-                    grid = np.union1d(grid, self.log2_C[::5])
-                for trial in scorer.trials("size", width, features, summary, grid, sizes):
-                    scored.append(self._record(trial))
-            self.near = scored[-1]
+            fitted, summary = self._score_size(width, size, scored)
             if size >= max_size or fitted.n_features_out < size or not self._worth_growing(scored):
                 break
             size = min(2 * size, max_size)
@@ -285,6 +284,23 @@ class Tuner:
                 scored.append(every)
                 return self._with_all_rows(scored, fitted, summary, width)
         return self._sufficient(scored, fitted, summary)
+
+    def _score_size(self, width: float, size: int, scored: list[Trial]) -> tuple[Any, Summary]:
+        """Trials of so many features, and of half and a quarter where there were none; their map and its sums."""
+        fitted = self._fit(self.scorer, width, size)
+        sizes = [s for s in fitted.prefix_sizes() if not scored or s > scored[-1].size]
+        scorer, features = self.scorer.precomputed(fitted)
+        summary = scorer.summarise(features)
+        if scorer.by_factors(features.n_features_out):
+            self._by_factors(*scorer.kept(features), width, summary, sizes, scored)
+        else:
+            grid = self._grid(width, NEAR_SIZE, 1)
+            if size <= MANY or not scored:  # larger ones would cost much, and have been seen to follow
+                grid = np.union1d(grid, self.log2_C[::5])
+            for trial in scorer.trials("size", width, features, summary, grid, sizes):
+                scored.append(self._record(trial))
+        self.near = scored[-1]
+        return fitted, summary
 
     def _exact(
         self, stage: str, scorer: Scorer, width: float, size: int, path: ExactPath | None = None
