@@ -19,6 +19,8 @@ from ulmus.tuning.views import WORTH, View
 #: Digits that are worth another pass over this many rows; where leaves are scored, sums alone do.
 MANY_ROWS = 2_500
 KEPT, TRIED = replace(DOUBLE, correct=1e-4, tolerance=1e-6), replace(DOUBLE, correct=DOUBLE.give_up)
+#: Steps of log2 C about that of fewer landmarks; more landmarks want a smaller one.
+ABOUT = np.arange(-8.0, 5.0, 2.0)
 
 
 def landmarks_in(view: View, rows: Rows, size: int, seed: int, backend: Any) -> NystromMap:
@@ -54,15 +56,17 @@ class GlobalModel:
         scored: tuple[np.ndarray, np.ndarray],
         fit_intercept: bool,
         backend: Any,
+        near_C: float | None = None,
     ) -> "GlobalModel":
-        """Fit one with this many landmarks; ``scored`` are rows, and their weights, that choose C."""
+        """Fit one with this many landmarks; ``scored`` are rows, and their weights, that choose C, ``near_C`` if known."""
         fitted = landmarks_in(view, rows, size, seed, backend)
         features, seen = backend.kept(fitted, rows)
         sums = Summary.of(partial(backend.statistics, features), seen, seen.fold)
         form, whitening = backend.scored_form(features)
-        more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
+        more = {"scored": scored[0], "mass": scored[1], "whitening": whitening, "rough": not backend.is_gpu}
         scorer = backend.scorer(seen, coding, fit_intercept, criterion, seen.fold, **more)
-        trial = scorer.trial("global", view.gamma, form, sums, LOG2_C_GRID[::2])
+        grid = LOG2_C_GRID[::2] if near_C is None else 2.0 * np.rint(np.log2(near_C) / 2) + ABOUT
+        trial = scorer.trial("global", view.gamma, form, sums, grid)
         precision = KEPT if len(seen) > MANY_ROWS else None
         solution = backend.fit_ridge(features, seen, trial.best_C, fit_intercept, sums.total, precision)
         return cls(fitted, features, seen, sums, scorer, trial, solution, backend)

@@ -16,7 +16,7 @@ from ulmus.solvers.local import LocalKernels
 from ulmus.tuning.local import LocalChoice
 
 #: Rows whose leave-one-out predictions choose the C of the global model.
-SCORED = 2_500
+SCORED = 1_500
 #: Rows for a landmark from which on twice the landmarks are tried: of fewer, half as many had gained nothing.
 MANY_ROWS = 16
 
@@ -29,6 +29,8 @@ class SquaredStages:
     fit_intercept: bool = False
     #: Whether others leave rows out of the fitted stages.
     left_out_later: bool = False
+    #: A C that is good with fewer landmarks, if one is known.
+    near_C: float | None = None
 
     def fit(self, landmarks: int) -> Stages:
         """Global model, and the local stage where it pays."""
@@ -66,6 +68,7 @@ class SquaredStages:
             scored=scored,
             fit_intercept=self.fit_intercept,
             backend=self.work.backend,
+            near_C=self.near_C,
         )
         trial = model.trial
         self.work.say(f"global model: {model.size} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
