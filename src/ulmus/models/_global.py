@@ -58,7 +58,7 @@ class GlobalModel:
         backend: Any,
         near_C: float | None = None,
     ) -> "GlobalModel":
-        """Fit one with this many landmarks; ``scored`` are rows, and their weights, that choose C, ``near_C`` if known."""
+        """Fit one with this many landmarks; ``scored`` are rows, and their weights, that choose C, about ``near_C``."""
         fitted = landmarks_in(view, rows, size, seed, backend)
         features, seen = backend.kept(fitted, rows)
         sums = Summary.of(partial(backend.statistics, features), seen, seen.fold)

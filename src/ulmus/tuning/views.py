@@ -34,7 +34,7 @@ from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import fewer, shuffled_sample
 from ulmus.tuning.candidates import Candidate, Candidates, hopeful
 from ulmus.tuning.leaf_metric import SAMPLE_ROWS, CutRows, searched
-from ulmus.tuning.metric import LOG2_C, Climb, MetricSearch, first_C, quietly
+from ulmus.tuning.metric import LOG2_C, Climb, MetricSearch, quietly
 from ulmus.tuning.neighbours import told_by_neighbours
 from ulmus.tuning.parts import apart, later_rows, parts_of
 from ulmus.tuning.scorer import Trial
