@@ -128,3 +128,16 @@ def test_the_condition_of_a_triangle_is_estimated_to_a_factor(order):
     exact = 1 / np.linalg.cond(R, 1)
     assert (1 - 1e-12) * exact <= upper_rcond(R) < 5 * exact
     assert upper_rcond(np.triu(np.ones((3, 3)), 1)) == 0.0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(320, 1), (650, 2), (320, 2)])
+def test_a_few_columns_are_solved_for_as_vectors(dtype, shape):
+    rng = np.random.RandomState(0)
+    A = rng.normal(size=(shape[0], shape[0]))
+    A = A @ A.T + shape[0] * np.eye(shape[0])
+    L, B = np.asfortranarray(A.astype(dtype)), rng.normal(size=shape).astype(dtype)
+    assert not cholesky_in_place(L)
+    found = solve_factored(L, B)
+    assert found.dtype == dtype
+    assert relative_error(found, np.linalg.solve(A, B)) < 100 * np.finfo(dtype).eps

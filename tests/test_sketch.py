@@ -14,8 +14,8 @@ from ulmus.solvers.local import LARGE, LeafProblem, fit_leaves, leaf_kernel, pre
 from ulmus.solvers.path import ROUGH, RidgePath
 from ulmus.statistics import Statistics
 from ulmus.tuning import metric as tuning_metric
-from ulmus.tuning.metric import FACTOR, MetricSearch
-from ulmus.tuning.scorer import Scorer
+from ulmus.tuning.metric import FACTOR, LOG2_C, MetricSearch, Scored, first_C
+from ulmus.tuning.scorer import Scorer, Trial
 from ulmus.tuning.sketch import FURTHER, Distances, Sketch, ridge_weights
 
 
@@ -177,3 +177,34 @@ def test_a_leaf_is_evaluated_by_its_upper_triangle():
     U = np.random.RandomState(0).normal(size=(300, 2))
     reference = np.exp(-0.7 * np.abs(U[:, None] - U[None]).sum(axis=2))
     assert_allclose(leaf_kernel("laplacian_l1", 0.7, U), reference, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("losses", "tried"),
+    [
+        ({0: 1.0, -1: 1.004}, [0, -1]),  # as good: the other side of a convex loss gains no more
+        ({0: 1.0, -1: 0.9, -2: 0.895}, [0, -1, -2]),
+        ({0: 1.0, -1: 1.2, 1: 0.9, 2: 0.95}, [0, -1, 1, 2]),
+        ({0: 1.0, -1: 1.2, 1: 1.1}, [0, -1, 1]),
+    ],
+)
+def test_a_climb_tries_the_other_side_only_where_it_may_gain(monkeypatch, losses, tried):
+    X, T = noisy(60)
+    of, rows, seen = search(), Rows(X, T), []
+    middle = of.unit("matern32", rows)
+
+    def score(self, rows, kernel, gamma, landmarks, log2_C, n_jobs, distances, keep=False):
+        seen.append(round(np.log2(gamma / middle)))
+        trial = Trial("view", gamma, landmarks, len(rows), np.ones(1), np.array([losses[seen[-1]]]), np.empty((1, 0)))
+        return Scored(trial, None, None)
+
+    monkeypatch.setattr(MetricSearch, "_score", score)
+    climb = of.climb(rows, "matern32", 1.0, 20, 1)
+    assert seen == tried
+    clear = [step for step in losses if losses[step] < 0.99] or [0]
+    assert climb.factor == FACTOR ** min(clear, key=lambda step: (losses[step] > 0.9, abs(step)))
+
+
+def test_a_first_trial_begins_far_out_where_a_good_c_lies_there():
+    assert first_C(None) is first_C(1e3) is LOG2_C
+    assert np.log2(1e6) - first_C(1e6).min() > 4 > first_C(1e6).max() - np.log2(1e6) > 0

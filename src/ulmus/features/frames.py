@@ -202,6 +202,12 @@ def _coded(kind: str, dtype: str, values: list[Any], gone: np.ndarray) -> Column
     """Distinct words, trimmed, or lists of them; what is empty is missing."""
     codes: dict[Any, int] = {}
     place = np.full(len(values), -1)
+    present = [value for value, missing in zip(values, gone.tolist(), strict=True) if not missing]
+    if kind != "list" and set(map(type, present)) == {str}:  # every word is looked at once
+        words = {word: word.strip() for word in dict.fromkeys(present)}
+        known = {word: codes.setdefault(key, len(codes)) if key else -1 for word, key in words.items()}
+        place[~gone] = [known[word] for word in present]
+        return Column(kind if codes else "empty", dtype, None, tuple(codes), place)
     for i, value in enumerate(values):
         if gone[i]:
             continue

@@ -230,7 +230,7 @@ class AdaptiveModel(Model):
         """Global model and local stage in the chosen view."""
         work = self._work(rows, coding, chosen.view, rng, self.criterion, backend)
         later = self._leaves_out_later(rows)
-        return SquaredStages(work, self._intercept, later).fit(chosen.landmarks)
+        return SquaredStages(work, self._intercept, later, chosen.C).fit(chosen.landmarks)
 
     def _work(
         self, rows: Rows, coding: Any, view: View, rng: np.random.RandomState, criterion: str, backend: Any

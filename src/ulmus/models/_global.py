@@ -26,6 +26,8 @@ from ulmus.tuning.views import WORTH, View
 #: Digits that are worth another pass over this many rows; where leaves are scored, sums alone do.
 MANY_ROWS = 2_500
 KEPT, TRIED = replace(DOUBLE, correct=1e-4, tolerance=1e-6), replace(DOUBLE, correct=DOUBLE.give_up)
+#: Steps of log2 C about that of fewer landmarks; more landmarks want a smaller one.
+ABOUT = np.arange(-8.0, 5.0, 2.0)
 
 
 #: Rows that choose C, and their weights.
@@ -53,13 +55,17 @@ class GlobalModel:
     backend: Any
 
     @classmethod
-    def of(cls, work: Work, size: int, seed: int, scored: Scored, fit_intercept: bool) -> "GlobalModel":
-        """Fit one with this many landmarks; ``scored`` are rows, and their weights, that choose C."""
+    def of(
+        cls, work: Work, size: int, seed: int, scored: Scored, fit_intercept: bool, near_C: float | None = None
+    ) -> "GlobalModel":
+        """Fit one with this many landmarks; ``scored`` are rows, and their weights, that choose C, about ``near_C``."""
         rows, view, backend = work.rows, work.view, work.backend
         fitted = landmarks_in(view, rows, size, seed, backend)
         features, seen = backend.kept(fitted, rows)
         sums = Summary.of(partial(backend.statistics, features), seen, seen.fold)
-        scorer, trial = cls._tried(work, features, seen, seen.fold, sums, scored, fit_intercept)
+        grid = LOG2_C_GRID[::2] if near_C is None else 2.0 * np.rint(np.log2(near_C) / 2) + ABOUT
+        rough = not backend.is_gpu
+        scorer, trial = cls._tried(work, features, seen, seen.fold, sums, scored, fit_intercept, grid, rough=rough)
         precision = KEPT if len(seen) > MANY_ROWS else None
         solution = backend.ridge_problem(features, seen, trial.best_C, fit_intercept).solve(sums.total, precision)
         return cls(fitted, features, seen, sums, scorer, trial, solution, backend)
@@ -86,13 +92,22 @@ class GlobalModel:
 
     @staticmethod
     def _tried(
-        work: Work, features: Any, seen: Rows, folds: Any, sums: Summary, scored: Scored, fit_intercept: bool
+        work: Work,
+        features: Any,
+        seen: Rows,
+        folds: Any,
+        sums: Summary,
+        scored: Scored,
+        fit_intercept: bool,
+        grid: np.ndarray = LOG2_C_GRID[::2],
+        *,
+        rough: bool = False,
     ) -> tuple[Scorer, Trial]:
         """Who scores the penalties, and the losses of all."""
         form, whitening = work.backend.scored_form(features)
-        more = {"scored": scored[0], "mass": scored[1], "whitening": whitening}
+        more = {"scored": scored[0], "mass": scored[1], "whitening": whitening, "rough": rough}
         scorer: Scorer = work.backend.scorer(seen, work.coding, fit_intercept, work.criterion, folds, **more)
-        trial = scorer.trial("global", work.view.gamma, form, sums, LOG2_C_GRID[::2])
+        trial = scorer.trial("global", work.view.gamma, form, sums, grid)
         size = features.n_features_out
         work.say(f"global model: {size} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
         return scorer, trial

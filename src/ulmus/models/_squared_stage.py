@@ -22,7 +22,7 @@ from ulmus.tuning.local import LocalChoice
 from ulmus.tuning.metric import quietly
 
 #: Rows whose leave-one-out predictions choose the C of the global model.
-SCORED = 2_500
+SCORED = 1_500
 #: Rows for a landmark from which on twice the landmarks are tried: of fewer, half as many had gained nothing.
 MANY_ROWS = 16
 
@@ -35,6 +35,8 @@ class SquaredStages:
     fit_intercept: bool = False
     #: Whether others leave rows out of the fitted stages.
     left_out_later: bool = False
+    #: A C that is good with fewer landmarks, if one is known.
+    near_C: float | None = None
 
     def fit(self, landmarks: int) -> Stages:
         """Global model, and the local stage where it pays."""
@@ -65,7 +67,7 @@ class SquaredStages:
 
     def _fit_global(self, scored: Any, landmarks: int) -> GlobalModel:
         size, seed = landmarks_of(self.work.rows, landmarks), int(self.work.rng.randint(2**31 - 1))
-        return GlobalModel.of(self.work, size, seed, scored, self.fit_intercept)
+        return GlobalModel.of(self.work, size, seed, scored, self.fit_intercept, self.near_C)
 
     def _larger(self, model: GlobalModel, scored: Any) -> GlobalModel:
         """What leaves do not find, more landmarks may: the global model with twice as many, where it is better."""

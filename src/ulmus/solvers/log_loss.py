@@ -33,13 +33,17 @@ def softmax(F: np.ndarray) -> np.ndarray:
     E -= E.max(axis=0)
     np.exp(E, out=E)
     E /= E.sum(axis=0)
-    return np.moveaxis(E, 0, -1)
+    return E.T if E.ndim == 2 else np.moveaxis(E, 0, -1)
+
+
+def _by_class(F: np.ndarray) -> np.ndarray:
+    """``[class, ..., row]``, without the time that ``moveaxis`` takes for few rows."""
+    return F.T if F.ndim == 2 else np.moveaxis(F, -1, 0)
 
 
 def _apart(F: np.ndarray) -> np.ndarray:
     """A copy ``[class, ..., row]``; few classes lie one after the other, many row by row."""
-    by_class = np.moveaxis(F, -1, 0)
-    return np.array(by_class, order="C" if F.shape[-1] < MANY_CLASSES else "K")
+    return np.array(_by_class(F), order="C" if F.shape[-1] < MANY_CLASSES else "K")
 
 
 def class_proportions(F: np.ndarray) -> np.ndarray:
@@ -54,7 +58,7 @@ def losses(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
     # shares add to 1, so a score may be measured from the largest
     F = _apart(F)
     F -= F.max(axis=0)
-    ahead = (np.moveaxis(Y, -1, 0) * F).sum(axis=0)
+    ahead = (_by_class(Y) * F).sum(axis=0)
     return np.log(np.exp(F, out=F).sum(axis=0)) - ahead
 
 

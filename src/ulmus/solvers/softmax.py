@@ -172,11 +172,16 @@ class FeatureObjective(WeightedLogLoss):
     # passes over the rows
 
     def _sum(
-        self, work: Callable[[slice, np.ndarray], np.ndarray], rows: Rows, v: np.ndarray, coarse: bool = False
+        self, work: Callable[[slice, np.ndarray], np.ndarray], rows: Rows, v: np.ndarray | None, coarse: bool = False
     ) -> np.ndarray:
-        """``[Φ 1]ᵀ work(tile, Φv + b)`` over tiles of the rows, in single precision where ``coarse``."""
+        """``[Φ 1]ᵀ work(tile, Φv + b)`` over tiles of the rows, in single precision where ``coarse``.
+
+        Without ``v`` there are no scores, and half of the work.
+        """
         problem = self.problem
-        a, b = self.unwhitened(v[: self.L]), v[self.L :]
+        a, b = np.empty((self.L, 0)), np.empty((1, 0))
+        if v is not None:
+            a, b = self.unwhitened(v[: self.L]), v[self.L :]
         coarse = coarse and bool(np.finfo(np.float32).eps * np.linalg.norm(a) <= BLURRED)
         dtype = np.float32 if coarse else np.float64
 
@@ -184,7 +189,7 @@ class FeatureObjective(WeightedLogLoss):
             G = np.zeros((self.size, self.m))
             for tile, Phi in _tiles(problem.features, rows, slab, self._workspace, dtype):
                 f = (Phi @ a.astype(Phi.dtype, copy=False)).astype(np.float64, copy=False)
-                if problem.fit_intercept:
+                if problem.fit_intercept and v is not None:
                     f += b
                 E = work(tile, f)
                 G[: self.L] += Phi.T @ E.astype(Phi.dtype, copy=False)
@@ -216,8 +221,7 @@ class FeatureObjective(WeightedLogLoss):
 
     def gradient(self, F: np.ndarray, v: np.ndarray) -> np.ndarray:
         E = self.pull(F)
-        zero = np.zeros_like(v)
-        return self._sum(lambda tile, _: E[tile], self.problem.rows, zero) + self.penalty[:, None] * v
+        return self._sum(lambda tile, _: E[tile], self.problem.rows, None) + self.penalty[:, None] * v
 
     def sweep(self, v: np.ndarray, coarse: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Scores and gradient at ``v``, by one pass; ``coarse``: features may be evaluated in single precision."""

@@ -30,6 +30,8 @@ from ulmus.tuning.surface import GAP, climb, lowest
 
 #: log2 of the C of a trial; the scorer goes beyond the ends when the best is there.
 LOG2_C = np.arange(-4.0, 11.0, 2.0)
+#: A C so large that a first trial begins there, and with which steps: the usual ones would have to be widened.
+FAR_C, FAR = 2.0**14, np.arange(-5.0, 3.0)
 #: Steps around a good log2 C; one more costs far less than to come back for it.
 NEAR = np.arange(-4.5, 5.0, 1.5)
 #: Widths, relative to one over the median distance, between which the climb moves.
@@ -54,6 +56,11 @@ KEPT_SLOPE = 0.99
 Rounds = list[tuple[np.ndarray, Trial]]
 
 FORMS = ("diagonal", "full", "low_rank")
+
+
+def first_C(good: float | None) -> np.ndarray:
+    """The log2 C of a first trial: about one that is known to be good where that is far beyond the usual ones."""
+    return LOG2_C if good is None or good < FAR_C else np.rint(np.log2(good)) + FAR
 
 
 @contextmanager
@@ -162,7 +169,7 @@ class MetricSearch:
     ) -> tuple[Trial, Statistics]:
         """Losses and sums: of raw kernel values where they have digits for the best C, and otherwise of white rows."""
         features, most = sketch.precomputed, float(np.log2(sketch.most_C(rows.total_weight)))
-        if features.n_features_out > FEW:
+        if features.n_features_out > FEW and np.median(log2_C) <= most - GAP:
             sums = partial(sketch.statistics, n_jobs=scorer.n_jobs)
             raw = replace(
                 scorer, rows=replace(rows, X=sketch.K), statistics_of=sums, whitening=sketch.whitening_, most=most
@@ -193,18 +200,17 @@ class MetricSearch:
 
         def score(step: int, log2_C: np.ndarray) -> Trial:
             gamma = middle * FACTOR**step
-            distances = shared or self._distances(rows, kernel, gamma, landmarks, 1)
-            return self._score(rows, kernel, gamma, landmarks, log2_C, 1, distances, keep=True).trial
+            distances = shared or self._distances(rows, kernel, gamma, landmarks, n_jobs)
+            return self._score(rows, kernel, gamma, landmarks, log2_C, n_jobs, distances, keep=True).trial
 
         def better(here: int) -> int:
-            if not uses_gamma(kernel) or len(trials) >= MOST_WIDTHS:
-                return here
-            steps = here, here - 1, here + 1
-            new = [step for step in steps if step not in trials]
-            near = partial(score, log2_C=np.log2(trials[here].best_C) + NEAR)
-            trials.update(zip(new, engine.ordered_map(near, new, n_jobs), strict=True))
-            best = min(steps, key=lambda step: trials[step].best_loss)
-            return here if trials[best].best_loss > (1 - PROGRESS) * trials[here].best_loss else best
+            for there in (here - 1, here + 1) if uses_gamma(kernel) and len(trials) < MOST_WIDTHS else ():
+                if there not in trials:
+                    trials[there] = score(there, np.log2(trials[here].best_C) + NEAR)
+                ratio = trials[there].best_loss / max(trials[here].best_loss, np.finfo(float).tiny)
+                if ratio < 1 + PROGRESS:  # where it is no better, a convex loss gains no more on the other side
+                    return there if ratio < 1 - PROGRESS else here
+            return here
 
         if first is None:
             trials[0] = score(0, LOG2_C)
@@ -221,11 +227,12 @@ class MetricSearch:
         n_jobs: int | None,
         last: Scored | None = None,
         begin: np.ndarray | None = None,
+        near: float | None = None,
     ) -> Rounds:
         """Metrics in turn, each from the gradients of the last predictor, and their trials.
 
         The first is none, whose trial is ``last``, where it is known; then that to ``begin`` with. With the latter
-        alone, none is not tried.
+        alone, none is not tried. A good C of the first trial may be known to be ``near``.
         """
         d = rows.X.shape[1]
         A, seen = np.ones(d) if self.form == "diagonal" else np.eye(d), rows
@@ -233,7 +240,7 @@ class MetricSearch:
         if last is None:
             A, seen = (A, rows) if begin is None else (begin, replace(rows, X=through(rows.X, begin)))
             gamma, plain = factor * self.unit(kernel, seen), True
-            last = self.through(A).score(seen, kernel, gamma, landmarks, LOG2_C, n_jobs)
+            last = self.through(A).score(seen, kernel, gamma, landmarks, first_C(near), n_jobs)
         tried = [(A, last.trial)]
         if begin is not None and not plain:
             A = begin
@@ -259,9 +266,10 @@ class MetricSearch:
         n_jobs: int | None,
         last: Scored | None = None,
         begin: np.ndarray | None = None,
+        near: float | None = None,
     ) -> tuple[np.ndarray, Climb]:
         """Rounds of the metric at one width (see :meth:`rounds`), then the best width for the best of them."""
-        tried = self.rounds(rows, kernel, factor, landmarks, rounds, n_jobs, last, begin)
+        tried = self.rounds(rows, kernel, factor, landmarks, rounds, n_jobs, last, begin, near)
         best, trial = tried[lowest(np.array([trial.best_loss for _, trial in tried]))]  # the plainest of equals
         A, trials = self._trimmed(best, rows), [trial for _, trial in tried]
         if not np.array_equal(A, best):
@@ -278,8 +286,8 @@ class MetricSearch:
     ) -> tuple[Scored, Rows]:
         """A trial of the rows as a metric shows them, and those rows; a good C was ``near``."""
         seen = replace(rows, X=through(rows.X, A))
-        grid = np.log2(near.best_C) + NEAR
-        return self.through(A).score(seen, kernel, factor * self.unit(kernel, seen), landmarks, grid, n_jobs), seen
+        gamma, grid = factor * self.unit(kernel, seen), np.log2(near.best_C) + NEAR
+        return self.through(A).score(seen, kernel, gamma, landmarks, grid, n_jobs), seen
 
     def _trimmed(self, A: np.ndarray, rows: Rows) -> np.ndarray:
         """The metric without what hardly matters in it."""

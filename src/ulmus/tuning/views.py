@@ -30,16 +30,16 @@ from ulmus.codings import Coding
 from ulmus.engine import Rows
 from ulmus.features.cuts import Cuts
 from ulmus.features.metric import through
-from ulmus.features.nystrom import NystromMap
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import fewer, shuffled_sample
+from ulmus.tuning.candidates import Candidate, ViewCandidates, hopeful
 from ulmus.tuning.leaf_metric import SAMPLE_ROWS, CutRows, searched
-from ulmus.tuning.log_held import log_held_sets, path_near, posed
-from ulmus.tuning.metric import LOG2_C, Climb, MetricSearch, Rounds, Scored, quietly
+from ulmus.tuning.metric import LOG2_C, Climb, MetricSearch, quietly
 from ulmus.tuning.neighbours import told_by_neighbours
 from ulmus.tuning.parts import apart, later_rows, parts_of
 from ulmus.tuning.scorer import Trial
 from ulmus.tuning.view_budget import Budget
+from ulmus.tuning.view_log import lowest_by_log
 
 #: The kernels that are tried; preparations are compared by the first.
 KERNELS = ("laplacian_l1", "matern32")
@@ -48,8 +48,6 @@ ADDITIVE = 2.0**-6
 #: A view is tried further while its loss is below this many times the best: the additive one on few rows, and all of
 #: them on rows that no metric knows.
 HOPEFUL = 1.05
-#: A metric that lowers the loss of few rows by this share is not compared with none on more of them.
-CLEARLY = 0.03
 #: Plain standardisation must be better by this factor: outliers hurt it more on rows that were not sampled.
 HANDICAP = {"standard": 1.05}
 #: The smoother kernel is ahead for good when its lead is above this many times its standard error and what the last
@@ -67,9 +65,6 @@ CUTS_CHANCE, CUTS_ROUNDS, CUTS_TAUGHT = 2.0, 2, 200_000
 NOTHING, TOLD = 0.05, 0.2
 #: Landmarks are too many when half of them lose less than this share more, or leaves less than this share of theirs.
 WORTH, TOLD_BY_LEAVES = 0.005, 0.5
-#: Sets of rows that score views by log loss, at most, steps of their path of C, what may be left of objectives, and the
-#: share by which the log loss of a rougher view than that of squares must be lower.
-LOG_SETS, LOG_STEP, LOG_TOLERANCE, LOG_CLEAR = 2, 16.0, 1e-2, 0.05
 #: Steps of log2 C from that of few landmarks; more landmarks want a smaller one.
 FINAL = np.arange(-4.0, 5.0)
 
@@ -97,12 +92,6 @@ def _best(trials: dict[str, Trial]) -> str:
     return min(trials, key=lambda kind: HANDICAP.get(kind, 1.0) * trials[kind].best_loss)
 
 
-def _hopeful(losses: list[float], reach: float) -> list[int]:
-    """Places of the best of several views, of rougher ones, which come first, and of those within reach."""
-    best = int(np.argmin(losses))
-    return [k for k, loss in enumerate(losses) if k <= best or loss < reach * losses[best]]
-
-
 class ViewSearch:
     """The search for one table; every trial is kept in ``trials``, the C of the chosen view's in ``C``."""
 
@@ -125,6 +114,7 @@ class ViewSearch:
         self.whole = Preparation.of("standard", rows.X, rows.T, rows.weight, categorical)
         self.search = MetricSearch(coding, int(rng.randint(2**31 - 1)), fit_intercept, criterion)
         self.saturated, self.C, self.trials = False, 1.0, list[Trial]()
+        self._good_C: dict[tuple[str, float], float] = {}  # of views on few rows, by kernel and width
 
     def choose(self) -> View:
         """The view with the lowest leave-one-out loss."""
@@ -187,10 +177,13 @@ class ViewSearch:
         metric, self.C = np.ones(posed[kind].X.shape[1]), rough.best.best_C
         best = (rough.best, smooth.best)
         views = [View(prepared[kind], metric, k, t.width) for k, t in zip(KERNELS, best, strict=True)]
+        self._good_C = {(view.kernel, view.gamma): t.best_C for view, t in zip(views, best, strict=True)}
         if self.budget.kernels < len(KERNELS) or not self._learns(metric):
             views = [views[self._best_of(posed[kind], None, views, [rough, smooth], self.budget.landmarks)]]
-        if self.budget.additive and flat.best_loss < HOPEFUL * min(rough.best.best_loss, smooth.best.best_loss):
+        hopeful = flat.width < rough.best.width and flat.best_loss < HOPEFUL * min(t.best_loss for t in best)
+        if self.budget.additive and hopeful:
             views.append(View(prepared[kind], metric, KERNELS[0], flat.width))
+            self._good_C[KERNELS[0], flat.width] = flat.best_C
         return views
 
     def _climbs(self, posed: dict[str, Rows]) -> dict[str, Climb]:
@@ -236,52 +229,21 @@ class ViewSearch:
         raw = known if enough else drawn[:most]
         preparation, shown = self._posed(kind, raw)
         fresh = self._posed(kind, others)[1] if enough else None
-        landmarks, rounds, again = self.budget.metric_landmarks, self.budget.rounds, self.budget.rounds_again
-
-        def first(view: View) -> Scored:
-            return self.search.score(shown, view.kernel, view.gamma, landmarks, LOG2_C, self.n_jobs)
-
-        few = shown[: self.budget.rows] if shown.fold is None and len(shown) > self.budget.rows else shown
-        factors = [view.gamma / self.search.unit(view.kernel, shown) for view in views]
-
-        def glance(k: int) -> Rounds:
-            given = (factors[k], self.budget.landmarks, rounds, self.n_jobs)
-            return self.search.rounds(few, views[k].kernel, *given)
-
-        def sharpest(k: int) -> tuple[np.ndarray, Climb]:
-            begin, last, most_rounds = None, plain.get(k), rounds + again
-            if glances:
-                begin, best = min(glances[k], key=lambda one: one[1].best_loss)
-                most_rounds = again
-                if last is None and best.best_loss > (1 - CLEARLY) * glances[k][0][1].best_loss:
-                    last = first(views[k])
-            given = (factors[k], landmarks, most_rounds, self.n_jobs, last, begin)
-            return self.search.sharpest(shown, views[k].kernel, *given)
-
-        asked, plain, glances = list(range(len(views))), dict[int, Scored](), list[Rounds]()
-        if len(views) > self.budget.kernels:
-            plain = dict(enumerate(engine.ordered_map(first, views, self.n_jobs)))
-            losses = [scored.trial.best_loss for scored in plain.values()]
-            if losses[-1] > min(losses):
-                asked.pop()  # the additive model does not lead
-                self.trials.append(plain[len(asked)].trial)
-        if few is not shown:
-            glances = list(engine.ordered_map(glance, asked, self.n_jobs))
-            self.trials += [trial for tried in glances for _, trial in tried]
-            near = _hopeful([min(trial.best_loss for _, trial in tried) for tried in glances], self.budget.reach)
-            asked = [k for k in asked if k in near or (self.budget.leaves and k == len(KERNELS))]  # additive
-        found = list(engine.ordered_map(sharpest, asked, self.n_jobs))
-        self.trials += [trial for _, climb in found for trial in climb.trials]
+        asked = [Candidate(view.kernel, view.gamma, self._good_C[view.kernel, view.gamma]) for view in views]
+        candidates = ViewCandidates(self.search, self.budget, asked, shown, self.n_jobs)
+        found = candidates.sharpened()
+        self.trials += candidates.trials
         sharp = [
             replace(views[k], preparation=preparation, metric=A, gamma=climb.best.width)
-            for k, (A, climb) in zip(asked, found, strict=True)
+            for k, (A, climb) in found.items()
         ]
-        climbs = [climb for _, climb in found]
+        climbs, landmarks = [climb for _, climb in found.values()], self.budget.metric_landmarks
         by_leaves = self._of_leaves(sharp, climbs) if self.budget.leaves and shown.fold is None else None
         if by_leaves is None:
             best = self._best_of(shown, fresh, sharp, climbs, landmarks)
             if self.by_log and best > 0:  # few landmarks favour the smoother one: it needs no help
-                best = self._by_log(shown if fresh is None else fresh, sharp[: best + 1], climbs)
+                by_log = list(zip(sharp[: best + 1], (climb.best.best_C for climb in climbs), strict=False))
+                best = lowest_by_log(shown if fresh is None else fresh, by_log, landmarks, self.rng, self.n_jobs)
         chosen, climb = by_leaves or (sharp[best], climbs[best])
         if self.budget.cuts and self._cuts_pay(raw, shown, chosen, climb):
             chosen, climb, shown = self._cut(raw, chosen, climb)
@@ -333,7 +295,8 @@ class ViewSearch:
         first = len(preparation.numeric) + len(preparation.gaps.shown)
         A = np.insert(view.metric, [first] * len(cuts), cuts.shares(view.metric))
         given = (near.factor, self.budget.metric_landmarks, min(self.budget.rounds, CUTS_ROUNDS), self.n_jobs)
-        more, climb = self.search.sharpest(replace(shown, X=shown.X * A), view.kernel, *given)
+        seen = replace(shown, X=shown.X * A)
+        more, climb = self.search.sharpest(seen, view.kernel, *given, near=near.best.best_C)
         self.trials += [replace(trial, stage="cuts") for trial in climb.trials]
         return replace(view, preparation=preparation, metric=A * more, gamma=climb.best.width), climb, shown
 
@@ -347,7 +310,7 @@ class ViewSearch:
         losses = [climb.best.best_loss for climb in climbs]
         best = int(np.argmin(losses))
         # rougher ones than the best have more landmarks to hope for, smoother ones that its metric knows these rows
-        asked = _hopeful(losses, HOPEFUL if fresh is not None else 0.0)
+        asked = hopeful(losses, HOPEFUL if fresh is not None else 0.0)
         views, climbs = [views[k] for k in asked], [climbs[k] for k in asked]
         more = landmarks < len(rows)
         if len(asked) == 1 or (fresh is None and (not more or self._decided(rows, views, climbs))):
@@ -355,24 +318,6 @@ class ViewSearch:
         known, unknown = self.budget.final_landmarks
         trials = self._trials(*((rows, views, climbs, known) if fresh is None else (fresh, views, climbs, unknown)))
         return asked[int(np.argmin([trial.best_loss for trial in trials]))]
-
-    def _by_log(self, rows: Rows, views: list[View], climbs: list[Climb]) -> int:
-        """Which view has the lowest log loss of held-out rows, by small log models: the last, unless clearly worse."""
-        held = log_held_sets(rows, self.rng)[:LOG_SETS]
-
-        def loss(each: tuple[View, Climb]) -> float:
-            view, climb = each
-            seen = replace(rows, X=through(rows.X, view.metric))
-            first = seen.X[: self.budget.metric_landmarks]
-            features = NystromMap(len(first), landmarks=first, kernel=view.kernel, gamma=view.gamma, n_jobs=1)
-            problem = posed(features.fit(seen.X, sample_weight=seen.weight), seen, np.inf, 1)
-            trials = path_near(
-                problem, climb.best.best_C, held, "log_loss", step=LOG_STEP, behind=1, most=3, tol=LOG_TOLERANCE
-            )
-            return min(trial.loss for trial in trials)
-
-        found = list(engine.ordered_map(loss, zip(views, climbs, strict=False), self.n_jobs))
-        return int(np.argmin([*found[:-1], (1 - LOG_CLEAR) * found[-1]]))
 
     def _decided(self, rows: Rows, views: list[View], climbs: list[Climb]) -> bool:
         """Whether the last view leads by more than chance, and more landmarks for the rougher ones, will take."""
