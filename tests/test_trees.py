@@ -471,7 +471,7 @@ def test_monotone_models_and_other_efforts_have_no_trees():
     assert numbers == {"fast", "best"}  # "fast" as above: by itself it has none
     default = _effort.EFFORTS["default"].trees
     assert default is not None
-    assert default.labels == 0.002
+    assert default.labels == 0.001
 
 
 def test_quantiles_and_intervals_stand_on_rows_that_both_left_out():

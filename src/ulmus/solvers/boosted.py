@@ -26,7 +26,7 @@ from ulmus.solvers.log_loss import proportions, targets
 DEPTH, RATE, PENALTY = 6, 0.15, 0.3
 #: Intervals of a column between which thresholds lie, at most and of all columns together (but no less than a fourth of
 #: the former); and columns that a tree may ask for.
-BINS, CELLS, COLUMNS = 64, 2_048, 32
+BINS, CELLS, COLUMNS = 128, 4_096, 32
 #: Draws of rows, with replacement, by which a tree chooses its thresholds, and rows that all trees learn from, at most.
 DRAWS, LEARNED = 6_000, 50_000
 #: Trees after which it is decided whether more are grown, trees that are added before the next look at rows left out,
