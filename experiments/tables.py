@@ -52,16 +52,17 @@ def load_table(name: str, seed: int, *, inner: bool = False) -> Task:
     """A split of a table, a fifth to be tested on; ``name@n`` has n training rows.
 
     With ``inner``, the training rows are split once more, and the test rows are not looked at. ``name>`` asks of a
-    regression table whether targets are above the median of the training rows: two classes.
+    regression table whether targets are above the median of the training rows, ``name>0.98`` whether they are above
+    that quantile: two classes, of which one may be rare.
     """
     table, _, few = name.partition("@")
-    table, halved = table.rstrip(">"), table.endswith(">")
+    table, above, share = table.partition(">")
     given = _known(table, seed) if table in SETS else _further(table, seed)
     if inner:
         given = _inner(given, seed)
-    if halved:
-        middle = np.median(given.y)
-        given = replace(given, kind="classification", y=1 * (given.y > middle), y_test=1 * (given.y_test > middle))
+    if above:
+        bound = np.quantile(given.y, float(share or 0.5))
+        given = replace(given, kind="classification", y=1 * (given.y > bound), y_test=1 * (given.y_test > bound))
     given = given.first(int(few) if few else MAX_TRAIN).tested_on(MAX_TEST)
     return given if given.regression else _numbered(given)
 
