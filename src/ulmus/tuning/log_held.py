@@ -11,7 +11,7 @@ from ulmus._blas import solve_lower_transposed
 from ulmus.engine import Precomputed, Rows
 from ulmus.features.kept import KEPT_BYTES
 from ulmus.features.nystrom import NystromMap
-from ulmus.features.sampling import EQUAL, are_observations, distinct_keys
+from ulmus.features.sampling import EQUAL, are_observations, distinct_keys, row_keys
 from ulmus.solvers.nystrom_ridge import summed_form
 from ulmus.solvers.softmax import LogProblem, LogSolution
 from ulmus.tuning.folds import held_count
@@ -82,7 +82,7 @@ def _dealt(label: np.ndarray, keys: np.ndarray, copies: np.ndarray, n_distinct: 
 
 def _signatures(keys: np.ndarray, T: np.ndarray, copies: np.ndarray) -> np.ndarray:
     """A number for the label of every row that neither its name nor its place tells, but the rows that have it."""
-    label = np.unique(T, axis=0, return_inverse=True)[1].ravel()
+    _, label = np.unique(row_keys(T, 0), return_inverse=True)
     signature = np.zeros(label.max() + 1, np.uint64)
     np.add.at(signature, label, keys * copies.astype(np.uint64))  # modulo 2⁶⁴
     return np.asarray(signature[label])
