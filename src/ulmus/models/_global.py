@@ -63,9 +63,8 @@ class GlobalModel:
         fitted = landmarks_in(view, rows, size, seed, backend)
         features, seen = backend.kept(fitted, rows)
         sums = Summary.of(partial(backend.statistics, features), seen, seen.fold)
-        grid = LOG2_C_GRID[::2] if near_C is None else 2.0 * np.rint(np.log2(near_C) / 2) + ABOUT
         rough = not backend.is_gpu
-        scorer, trial = cls._tried(work, features, seen, seen.fold, sums, scored, fit_intercept, grid, rough=rough)
+        scorer, trial = cls._tried(work, features, seen, seen.fold, sums, scored, fit_intercept, near_C, rough=rough)
         precision = KEPT if len(seen) > MANY_ROWS else None
         solution = backend.ridge_problem(features, seen, trial.best_C, fit_intercept).solve(sums.total, precision)
         return cls(fitted, features, seen, sums, scorer, trial, solution, backend)
@@ -99,15 +98,18 @@ class GlobalModel:
         sums: Summary,
         scored: Scored,
         fit_intercept: bool,
-        grid: np.ndarray = LOG2_C_GRID[::2],
+        near_C: float | None = None,
         *,
         rough: bool = False,
     ) -> tuple[Scorer, Trial]:
-        """Who scores the penalties, and the losses of all."""
+        """Who scores the penalties, and the losses of all; of those about ``near_C``, where the best is among them."""
         form, whitening = work.backend.scored_form(features)
         more = {"scored": scored[0], "mass": scored[1], "whitening": whitening, "rough": rough}
         scorer: Scorer = work.backend.scorer(seen, work.coding, fit_intercept, work.criterion, folds, **more)
+        grid = LOG2_C_GRID[::2] if near_C is None else 2.0 * np.rint(np.log2(near_C) / 2) + ABOUT
         trial = scorer.trial("global", work.view.gamma, form, sums, grid)
+        if near_C is not None and np.log2(trial.best_C) in (grid[0], grid[-1]):  # many more rows want another one
+            trial = scorer.trial("global", work.view.gamma, form, sums, LOG2_C_GRID[::2])
         size = features.n_features_out
         work.say(f"global model: {size} landmarks, C = {trial.best_C:.3g}, loss {trial.best_loss:.4g}")
         return scorer, trial

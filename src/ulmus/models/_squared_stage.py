@@ -21,10 +21,15 @@ from ulmus.solvers.local import LocalKernels
 from ulmus.tuning.local import LocalChoice
 from ulmus.tuning.metric import quietly
 
-#: Rows whose leave-one-out predictions choose the C of the global model.
-SCORED = 1_500
+#: Rows whose leave-one-out predictions choose the C of the global model: a twentieth, at least and at most.
+SCORED = 1_500, 10_000
 #: Rows for a landmark from which on twice the landmarks are tried: of fewer, half as many had gained nothing.
 MANY_ROWS = 16
+
+
+def scored_count(n_rows: int) -> int:
+    """How many of this many rows choose C: the largest errors, which decide, are few."""
+    return int(np.clip(n_rows // 20, *SCORED))
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class SquaredStages:
         """Global model, and the local stage where it pays."""
         rows, rng = self.work.rows, self.work.rng
         with engine.threads_for(self.work.effort.landmarks):
-            scored = distinct_pairs(rows, SCORED, rng)
+            scored = distinct_pairs(rows, scored_count(len(rows)), rng)
             model = self._fit_global(scored, landmarks)
             self.work.enter("local stage")
             held = held_sets(rows, rng) if self.work.effort.partitions else []
@@ -103,7 +108,8 @@ class SquaredPasses:
 
     def begin(self, landmarks: int) -> None:
         """Draw landmarks, and the rows that choose C."""
-        scored = distinct_pairs(self.work.rows, SCORED, self.work.rng)
+        rows = self.work.rows
+        scored = distinct_pairs(rows, scored_count(len(rows)), self.work.rng)
         self.chosen = {"scored": scored, "map": self._map(landmarks_of(self.work.rows, landmarks))}
 
     def _map(self, size: int) -> NystromMap:
