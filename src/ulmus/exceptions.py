@@ -51,3 +51,11 @@ class DuplicateWarning(DataWarning):
 
 class PartWarning(UserWarning):
     """An answer is about a part of the model, and the rest is held as it is; the message says which."""
+
+
+class UnansweredWarning(UserWarning):
+    """No answer was found for some rows, which are as they were given: ``rows``, by position, and ``why``."""
+
+    def __init__(self, text: str, rows: list[int] | None = None, why: str = "") -> None:
+        super().__init__(text)
+        self.rows, self.why = rows or [], why
