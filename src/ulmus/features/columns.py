@@ -17,7 +17,7 @@ from ulmus.features.frames import Column
 from ulmus.features.separators import in_doubt
 from ulmus.features.text import TextFeatures
 from ulmus.features.words import kind_of_words, numbers_rows, tags_of
-from ulmus.features.written import MISSING, READ, Kind, ambiguous, kind_of_texts
+from ulmus.features.written import MISSING, READ, Kind, ambiguous, dates_like, kind_of_texts
 
 #: Code of a level that was not there in training.
 UNKNOWN = -1.0
@@ -208,7 +208,7 @@ class Reader:
             there = np.count_nonzero(column.place >= 0)
             first = column.distinct[column.place[wrong[0]]]
             if len(wrong) > MOST * there:
-                raise self._turned(column, f" ({first!r} and {len(wrong) - 1} more cannot be read)")
+                raise self._turned(column, first, len(wrong) - 1)
             warnings.warn(
                 f"column {self.name!r}: {len(wrong)} of {there} values are not {CALLED[self.kind.name]}, starting "
                 f"with {first!r}; they count as missing",
@@ -234,9 +234,15 @@ class Reader:
         if text:
             warnings.warn(doubt(self.name, text, self.kind.form), DateWarning, stacklevel=2)
 
-    def _turned(self, column: Column, more: str = "") -> ValueError:
+    def _turned(self, column: Column, first: str | None = None, more: int = 0) -> ValueError:
         was = "numbers" if self.kind.name == "category" else CALLED[self.kind.name]
-        return ValueError(f"column {self.name!r} contained {was} in training and contains {column.dtype} now{more}")
+        now = column.dtype if first is None else "text"
+        text = f"column {self.name!r} contained {was} in training and contains {now} now"
+        if first is not None:
+            text += f": {first!r} {f'and {more} more values ' if more else ''}cannot be read"
+        if self.kind.name == "date":
+            text += f"; give dates as a type of the frame, or write them as {dates_like(self.kind.form)}"
+        return ValueError(text)
 
     def _tags(self, value: Any) -> list[str]:
         return list(value) if isinstance(value, tuple) else tags_of(value, self.kind.form or "|")
