@@ -245,6 +245,24 @@ def test_a_class_that_is_not_there_is_told_with_its_row(model):
         model.fit(ROWS[:, None] / N, y)
 
 
+@pytest.mark.parametrize("make", [np.asarray, pd.Series, list], ids=["array", "series", "list"])
+def test_a_label_that_is_no_number_is_told_to_be_one_of_y(make):
+    y = np.array(["a", "b"] * (N // 2), dtype=object)
+    y[[3, 5]] = np.nan
+    for model in (ulmus.NKELMClassifier(), ulmus.KLDA(), ulmus.OSELMClassifier()):
+        with pytest.raises(ValueError, match=r"y is missing \(NaN\) in 2 of 60 rows, first in row 3"):
+            model.fit(ROWS[:, None] / N, make(y))
+
+
+def test_columns_left_out_are_told_with_the_line_of_the_program_and_advice_that_helps():
+    X = pd.DataFrame({"a": ROWS % 7 + 0.5, "same": 1.0})
+    with pytest.warns(ulmus.LeftOutWarning, match="'same' has only one value$") as caught:
+        ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(X, ROWS / N)
+    assert caught[0].filename == __file__
+    with pytest.warns(ulmus.LeftOutWarning, match="kinds={'id': \"category\"}"):
+        ulmus.TableEncoder().fit(X.assign(id=[f"k{i}" for i in ROWS]))
+
+
 def test_two_columns_of_one_name_are_told_with_it():
     X = pd.DataFrame(np.column_stack([ROWS, ROWS]), columns=["a", "a"])
     with pytest.raises(ValueError, match="2 columns of the frame are called 'a'"):

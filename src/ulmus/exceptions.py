@@ -1,4 +1,20 @@
-"""Warnings of the library."""
+"""Warnings of the library, and how they are told: with the line of the user's program that they come from."""
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+#: Folders and files whose lines are not meant.
+_INSIDE = (str(Path(__file__).parent), *(f"{os.sep}{part}" for part in (f"sklearn{os.sep}", "contextlib.py")))
+
+
+def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
+    """Warn at the first line, on the way up, that is neither ours nor scikit-learn's."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and any(part in frame.f_code.co_filename for part in _INSIDE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 class NumericalWarning(UserWarning):

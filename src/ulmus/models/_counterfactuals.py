@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ulmus.calibration import probabilities
 from ulmus.codings import OneVsAll
-from ulmus.exceptions import DataWarning, UnansweredWarning
+from ulmus.exceptions import DataWarning, UnansweredWarning, warn
 from ulmus.features.frames import columns_of, frame_of, kind_of
 from ulmus.labels import refuse_several
 from ulmus.models._games import game_of, slopes_of
@@ -166,7 +166,7 @@ class _Table:
         some = list(reasons)
         shown = ", ".join(map(str, some[:10])) + (", …" if len(some) > 10 else "")
         text = f"{len(some):,} of {self.n:,} rows stay as they are (positions {shown}): {first}"
-        warnings.warn(UnansweredWarning(text, some, first), stacklevel=3)
+        warn(UnansweredWarning(text, some, first))
         return rows
 
     def changed(self, i: int, wanted: Any) -> Any:
