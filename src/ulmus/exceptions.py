@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 #: Folders and files whose lines are not meant.
-_INSIDE = (str(Path(__file__).parent), *(f"{os.sep}{part}" for part in (f"sklearn{os.sep}", "contextlib.py")))
+_INSIDE = (f"{Path(__file__).parent}{os.sep}", *(f"{os.sep}{part}" for part in (f"sklearn{os.sep}", "contextlib.py")))
 
 
 def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
