@@ -80,9 +80,12 @@ sphinx_gallery_conf = {
 
 
 def setup(app: Sphinx) -> None:
-    """In a clone the measurements are a file beside the documents; here they are a page."""
+    """In a clone measurements and examples are files beside documents that read as plain Markdown; here, pages."""
 
     def lead_to_the_page(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] = source[0].replace("](../experiments/RESULTS.md", "](results.md")
+        source[0] = source[0].replace("[the examples](../examples/README.rst)", "{doc}`the examples <gallery/index>`")
+        if docname == "start":
+            source[0] += "\n```{toctree}\n:hidden:\n\nchoose\nmigrate\n```\n"
 
     app.connect("source-read", lead_to_the_page)

@@ -271,3 +271,19 @@ def test_any_small_table_is_fitted_and_predicted_or_refused(tmp_path, capsys, da
         found = pd.read_csv(out)["prediction"]
         assert len(found) == n
         assert found.notna().all()
+
+
+def test_without_its_packages_the_command_says_what_to_install():
+    code = "import sys; sys.modules['cyclopts'] = None; from ulmus.__main__ import entry; entry()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == 'error: the command line needs cyclopts; run pip install "ulmus[cli,report]"\n'
+
+
+def test_warnings_stand_on_lines_of_their_own(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("a;a;y\n" + "".join(f"{i};{i % 7};{i}.5\n" for i in range(60)))
+    options = ["--target", "y", "--effort", "fast", "--no-baselines", "-o", str(tmp_path / "m.ulmus")]
+    assert main(["fit", str(tmp_path / "t.csv"), *options]) == OK
+    said = capsys.readouterr().err
+    assert "several columns are called 'a'" in said
+    assert "\n\n" not in said

@@ -14,6 +14,7 @@ from ulmus import (
     LeftOutWarning,
     NKELMRegressor,
     TableEncoder,
+    UnansweredWarning,
 )
 from ulmus.explain.counterfactual import Nearest
 from ulmus.models import _counterfactuals
@@ -234,3 +235,53 @@ def test_classes_have_to_be_known():
     for options in ({}, {"target": "a"}, {"threshold": 1.0}):
         with pytest.raises(ValueError, match="needs target="):
             model.counterfactuals(X[:2], X, **options)
+
+
+def flats(n=400):
+    rng = np.random.RandomState(0)
+    frame = pd.DataFrame({"town": rng.choice(["A", "B", "C", "D"], n), "area": rng.uniform(20, 180, n)})
+    frame["rooms"] = rng.randint(1, 7, n)
+    rate = 1500 + 600 * frame["town"].map({"A": 0, "B": 1, "C": 2, "D": 3})
+    return frame, rate * frame["area"] + 8000 * frame["rooms"] + 9000 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("encoded", cases([True, False], True))
+def test_what_is_fixed_is_put_back_before_starts_are_chosen(encoded, monkeypatch):
+    """Large flats of other towns are nearer, and none of them is as dear in this one."""
+    frame, y = flats()
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(frame, y)
+    if not encoded:
+        monkeypatch.setattr(_counterfactuals._Encoded, "of", lambda *given: None)
+    rows = frame[(frame["town"] == "A") & (frame["area"] < 120)][:4]
+    found = model.counterfactuals(rows, frame, threshold=250_000, fixed=["town"])
+    assert (found["town"] == "A").all()
+    assert (model.predict(found) > 250_000).all()
+
+
+def test_starts_are_near_in_words_too():
+    """Numbers written as text count as words: with the others fixed, all rows were as near, and the first taken."""
+    frame, y = flats()
+    middling = (frame["town"] == "D") & frame["area"].between(80, 110)  # these cross by town and area together
+    order = np.argsort(~middling, kind="stable")
+    frame, y = frame.iloc[order], y.iloc[order]
+    rows = ((frame["town"] == "A") & (frame["area"] < 60)).to_numpy()
+    frame["area"] = [f"{area:.2f}".replace(".", ",") for area in frame["area"]]
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(frame, y)
+    found = model.counterfactuals(frame[rows][:5], frame, threshold=240_000, fixed=["rooms"])
+    assert (model.predict(found) > 240_000).all()
+    assert ((found != frame[rows][:5]).sum(axis=1) == 1).all()
+
+
+def test_rows_without_an_answer_are_named_and_the_others_answered():
+    frame, y = flats()
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(frame, y)
+    rows = frame[frame["area"] < 100][:3].copy()
+    rows["area"] = [25.0, 160.0, 30.0]
+    rows["town"], rows["rooms"] = ["A", "D", "A"], [1, 6, 1]  # only the dear town crosses by its rooms
+    limit = model.predict(rows)[1] - 3000
+    with pytest.warns(UnansweredWarning, match=r"2 of 3 rows stay .*positions 0, 2.*fix fewer") as caught:
+        found = model.counterfactuals(rows, frame, threshold=limit, fixed=["town", "area"])
+    assert caught[0].message.rows == [0, 2]
+    assert caught[0].filename == __file__
+    pd.testing.assert_frame_equal(found.iloc[[0, 2]], rows.iloc[[0, 2]])
+    assert model.predict(found)[1] <= limit

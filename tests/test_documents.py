@@ -100,3 +100,12 @@ def test_an_estimator_has_notes_with_its_formula_says_what_else_there_is_and_doc
         assert hasattr(ulmus, other), other
     own = (f for m, f in inspect.getmembers(estimator, inspect.isfunction) if not m.startswith("_"))
     assert all(f.__doc__ for f in own if f.__module__.startswith("ulmus"))
+
+
+def test_the_first_pages_read_without_a_build():
+    """A code host shows directives and roles as they stand, and has no gallery."""
+    for page in (ROOT / "README.md", DOCS / "start.md", DOCS / "choose.md"):
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r"\{\w+\}`|^(```|:::+)\{|gallery/", text, re.MULTILINE), page.name
+        for target in re.findall(r"\]\(([^)#\s]+\.md)", text if page.name == "README.md" else ""):
+            assert (ROOT / target).read_text(encoding="utf-8").startswith("# "), f"{target} opens with a directive"

@@ -66,3 +66,9 @@ def test_the_report_stays_a_function_when_its_modules_are_loaded():
 
     assert "ulmus.report.page" in sys.modules
     assert callable(ulmus.report)
+
+
+def test_what_is_listed_is_for_users():
+    import ulmus
+
+    assert {name for name in dir(ulmus) if not name.startswith("__")} == set(ulmus.__all__)

@@ -127,6 +127,41 @@ def test_dates_are_read_as_they_are_written(tmp_path, texts, days):
     np.testing.assert_array_equal(X["when"][: len(days)].to_numpy().astype("datetime64[s]"), wanted)
 
 
+@pytest.mark.parametrize("form", ["%d.%m.%Y", "%m/%d/%Y", "%d %B %Y", "%d.%m.%Y %H:%M"])
+def test_dates_of_iso_8601_are_read_whatever_form_is_known(tmp_path, form):
+    days = pd.Series(pd.date_range("2020-01-01", periods=N, freq="17D"))
+    schema = learned(tmp_path, "y", "when;y\n" + "".join(f"{d.strftime(form)};{i}.5\n" for i, d in enumerate(days)))[0]
+    assert schema.columns["when"].form
+    file = tmp_path / "new.csv"
+    file.write_text("when\n" + "\n".join(days.dt.strftime("%Y-%m-%d")), encoding="utf-8")
+    X = frame(read_table(str(file)), schema, pytest.fail)
+    assert X["when"].tolist() == days.tolist()
+    encoder = ulmus.TableEncoder().fit(pd.DataFrame({"when": days.dt.strftime(form), "a": ROWS + 0.5}))
+    iso, own = (pd.DataFrame({"when": days.dt.strftime(f), "a": ROWS + 0.5}) for f in ("%Y-%m-%d", form))
+    np.testing.assert_array_equal(encoder.transform(iso), encoder.transform(own))
+
+
+def test_dates_that_cannot_be_read_are_told_with_forms_that_can(tmp_path):
+    days = [f"{1 + i % 28:02d}.07.2020" for i in range(N)]
+    schema = learned(tmp_path, "y", "when;y\n" + "".join(f"{d};{i}.5\n" for i, d in enumerate(days)))[0]
+    file = tmp_path / "new.csv"
+    file.write_text("when\n" + "\n".join(day[:-4] + "20" for day in days), encoding="utf-8")
+    said = r"'01\.07\.20' is not a date like 31\.12\.2024 or 2024-12-31, nor are 59 of the other 59 values; predict"
+    with pytest.raises(TableError, match=said):
+        frame(read_table(str(file)), schema, print)
+    encoder = ulmus.TableEncoder().fit(pd.DataFrame({"when": days, "a": ROWS + 0.5}))
+    said = r"contains text now: 'soon' and 59 more values cannot be read; .* as 31\.12\.2024 or 2024-12-31"
+    with pytest.raises(ValueError, match=said):
+        encoder.transform(pd.DataFrame({"when": ["soon"] * N, "a": ROWS + 0.5}))
+
+
+def test_a_name_that_comes_twice_is_told(tmp_path):
+    text = "area;town;area;x;y\n" + "".join(f"{i};a;{i % 7}.5;{i % 3};{i}.5\n" for i in ROWS)
+    schema, _, _, said = learned(tmp_path, "y", text)
+    assert "area.1" in schema.columns
+    assert any("several columns are called 'area'; the one in place 3 is called 'area.1' here" in note for note in said)
+
+
 def test_numbers_like_months_are_numbers():
     assert kind_of_texts(["3.2024", "12.2023"], np.ones(2)).name == "number"
     assert kind_of_texts(["03.20", "12.30"], np.ones(2)).name == "number"
@@ -171,7 +206,7 @@ def test_another_decimal_separator_keeps_what_stands_beside_numbers(tmp_path):
     file.write_text("a;y\n" + "".join(f"{i},5 %;{i}\n" for i in range(N)), encoding="utf-8")
     schema = learn(read_table(str(file)), "y")
     file.write_text("a;y\n" + "".join(f"{i}.5 %;{i}\n" for i in range(N)), encoding="utf-8")
-    with pytest.raises(TableError, match=r"\(number \(decimal comma, %\)\), nor are 60 of the 60 values"):
+    with pytest.raises(TableError, match=r"\(number \(decimal comma, %\)\), nor are 59 of the other 59 values"):
         frame(read_table(str(file)), schema, print)
     X = frame(read_table(str(file)), schema, pytest.fail, decimal=".")
     np.testing.assert_array_equal(X["a"], ROWS + 0.5)
@@ -208,6 +243,24 @@ def test_a_class_that_is_not_there_is_told_with_its_row(model):
     y[3] = None
     with pytest.raises(ValueError, match=r"missing \(None\) in 1 of 60 rows, first in row 3"):
         model.fit(ROWS[:, None] / N, y)
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.Series, list], ids=["array", "series", "list"])
+def test_a_label_that_is_no_number_is_told_to_be_one_of_y(make):
+    y = np.array(["a", "b"] * (N // 2), dtype=object)
+    y[[3, 5]] = np.nan
+    for model in (ulmus.NKELMClassifier(), ulmus.KLDA(), ulmus.OSELMClassifier()):
+        with pytest.raises(ValueError, match=r"y is missing \(NaN\) in 2 of 60 rows, first in row 3"):
+            model.fit(ROWS[:, None] / N, make(y))
+
+
+def test_columns_left_out_are_told_with_the_line_of_the_program_and_advice_that_helps():
+    X = pd.DataFrame({"a": ROWS % 7 + 0.5, "same": 1.0})
+    with pytest.warns(ulmus.LeftOutWarning, match="'same' has only one value$") as caught:
+        ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(X, ROWS / N)
+    assert caught[0].filename == __file__
+    with pytest.warns(ulmus.LeftOutWarning, match="kinds={'id': \"category\"}"):
+        ulmus.TableEncoder().fit(X.assign(id=[f"k{i}" for i in ROWS]))
 
 
 def test_two_columns_of_one_name_are_told_with_it():

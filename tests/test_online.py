@@ -10,7 +10,7 @@ import reference
 import ulmus
 from data import examples, regression, relative_error
 from streams import GIVEN, LABELS, ONLINE, WEIGHT, X, Y, blocks, streamed
-from ulmus import OSELMClassifier, OSELMRegressor
+from ulmus import NKELMRegressor, OSELMClassifier, OSELMRegressor
 
 # Equality with batch fits
 
@@ -240,3 +240,34 @@ def test_a_regressor_refuses_classes():
 def test_messages_about_arguments_name_the_class(model):
     with pytest.raises(TypeError, match=rf"^{model.__name__}.__init__\(\) got an unexpected keyword argument 'gama'"):
         model(gama=1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda rows: OSELMRegressor(30, scale=1.0, slope=1.0, C=100.0, random_state=0),
+        lambda rows: NKELMRegressor(landmarks=rows[:30], gamma=1.0, C=100.0, random_state=0),
+        lambda rows: OSELMRegressor(30, random_state=0),
+    ],
+    ids=["oselm, all given", "nkelm, all given", "oselm, chosen"],
+)
+def test_streams_agree_where_the_guide_says_so(make):
+    """All is given, or the rows of the warm-up are the same: how the others are split and ordered does not matter."""
+    rng = np.random.RandomState(0)
+    rows = rng.uniform(-1, 1, (800, 2))
+    y = np.sin(3 * rows[:, 0]) * rows[:, 1] + 0.05 * rng.normal(size=800)
+
+    def predicted(order, size):
+        model = make(rows)
+        for start in range(0, 800, size):
+            model.partial_fit(rows[order[start : start + size]], y[order[start : start + size]])
+        return model.predict(rows)
+
+    plain, later = predicted(np.arange(800), 50), np.append(np.arange(500), 500 + rng.permutation(300))
+    np.testing.assert_allclose(predicted(later, 100), plain, atol=1e-8)
+    apart = np.abs(predicted(rng.permutation(800), 50) - plain).max()
+    whole = np.abs(make(rows).fit(rows, y).predict(rows) - plain).max()
+    if make(rows).C == "auto":
+        assert min(apart, whole) > 1e-5
+    else:
+        assert max(apart, whole) < 1e-8

@@ -343,3 +343,14 @@ def test_copies_and_merged_models_know_which_rows_were_learned_without_a_landmar
     parts = [Phi[0][5:], Phi[1][5:], Phi[2], Phi[3][5:]]
     beta, _ = reference.ridge(np.vstack(parts), np.r_[y[0][5:], y[1][5:], y[2], y[3][5:]], 100.0, fit_intercept=True)
     assert relative_error(merged.beta_, beta) <= 1e-7
+
+
+def test_models_that_cannot_be_merged_are_told_how_they_could_be():
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(80, 2)), rng.normal(size=80)
+    for one, other in ((1.0, 2.0), (1.0, 1.0)):
+        models = [OSELMRegressor(5, slope=1.0, C=C, random_state=k).fit(X, y) for k, C in enumerate((one, other))]
+        with pytest.raises(ValueError, match=r"cannot merge: .*copies of one model, see blank_copy\(\)"):
+            models[0].merge(models[1])
+    with pytest.raises(ValueError, match=r"has none yet: it takes \d+ rows\. Models .* see blank_copy\(\)"):
+        models[0].merge(OSELMRegressor(5))

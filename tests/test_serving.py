@@ -119,7 +119,9 @@ def test_bad_rows_are_answered_in_the_words_of_the_command_line(folder, capsys):
     capsys.readouterr()
     assert main(["predict", str(folder / "price.ulmus"), str(lines)]) == 3
     said = capsys.readouterr().err.replace("\n", "").partition(": ")[2]
-    assert wrong.json()["error"] in said.replace(f"{lines}, ", "")
+    told, way = wrong.json()["error"].split("; ", 1)
+    assert told in said.replace(f"{lines}, ", "")
+    assert way == "send numbers, or write them as in training; send null where a value is not known"
     assert (wrong.json()["row"], wrong.json()["column"]) == (1, "age")
 
 
@@ -130,7 +132,7 @@ def test_bad_rows_are_answered_in_the_words_of_the_command_line(folder, capsys):
         ({"content": b"3"}, 400, "a request is a row"),
         ({"json": []}, 422, "no rows"),
         ({"json": [3]}, 422, "a row must be a JSON object"),
-        ({"json": {"age": 3}}, 422, "no such column"),
+        ({"json": {"age": 3}}, 422, "column 'fee': no such column, nor 'town', 'since'; there are 'age'"),
         ({"json": {"age": [[3]]}}, 422, "a value must be a number, a text, true, false, null, or a list of these"),
         ({"json": {"rows": [], "wish": 1}}, 400, "not 'wish'"),
         ({"json": {"rows": [{}], "proba": True}}, 422, "proba is for classes"),
@@ -161,6 +163,16 @@ def test_files_come_back_with_predictions(folder):
     (answer,) = ask(app_of(folder), ("POST", "/csv", {"content": odd.to_csv(index=False).encode()}))
     (told,) = json.loads(answer.headers["Ulmus-Warnings"])
     assert told == "the file, row 5, column 'age': 'älter' is not a number; it counts as missing"
+
+
+def test_dates_of_another_form_are_told_with_those_that_can_be_read(folder):
+    wrong = {**row(people(), 0), "since": "2.7.20"}
+    (answer,) = ask(app_of(folder), ("POST", "/predict", {"json": wrong}))
+    said = "row 1, column 'since': '2.7.20' is not a date like 2024-12-31; send null where a value is not known"
+    assert answer.json()["error"] == said
+    file = pd.DataFrame([wrong] * 3).to_csv(index=False).encode()
+    (answer,) = ask(app_of(folder), ("POST", "/csv", {"content": file}))
+    assert "--force" not in answer.json()["error"]
 
 
 def test_other_hosts_are_refused(folder):

@@ -160,6 +160,14 @@ def test_too_few_rows_put_every_class_into_every_set():
         assert model.predict_set(X, 0.95).all()
 
 
+def test_one_class_of_too_few_rows_is_told_in_the_singular():
+    X, y = blobs(9, 300)
+    some = np.flatnonzero((y != 2) | (np.cumsum(y == 2) <= 4))
+    model = NKELMClassifier(5, gamma=1.0, C=1.0, random_state=0).fit(X[some], y[some])
+    with pytest.warns(UserWarning, match="^1 class has too few held-out rows .*; this class is in every set"):
+        assert model.predict_set(X, 0.95, by_class=True)[:, 2].all()
+
+
 def test_unknown_methods_are_refused():
     X, y = blobs(10, 60)
     model = NKELMClassifier(5, gamma=1.0, C=1.0).fit(X, y)

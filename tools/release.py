@@ -55,7 +55,7 @@ def changed(root: Path, tag: str, date: str, repository: str | None) -> dict[str
         files[name] = replaced(files[name], pattern, by, name)
     if repository:
         files["README.md"] = absolute_links(files["README.md"], repository, tag)
-        urls = {"Repository": "", "Documentation": f"/blob/{tag}/docs/index.md", "Issues": "/issues"}
+        urls = {"Repository": "", "Documentation": f"/blob/{tag}/docs/start.md", "Issues": "/issues"}
         urls["Changelog"] = f"/blob/{tag}/CHANGELOG.md"
         lines = "\n".join(f'{name} = "{repository}{path}"' for name, path in urls.items())
         files["pyproject.toml"] = replaced(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # what is loaded when it is first named: the same names as in
         PlaceholderWarning,
         ScaleWarning,
         SpellingWarning,
+        UnansweredWarning,
         UnreadableWarning,
         UnseenLevelWarning,
     )
@@ -95,6 +96,7 @@ __all__ = [
     "TableCheck",
     "TableEncoder",
     "TuningDisplay",
+    "UnansweredWarning",
     "UnreadableWarning",
     "UnseenLevelWarning",
     "WaterfallDisplay",
@@ -124,6 +126,7 @@ HOMES = {
         "PlaceholderWarning",
         "ScaleWarning",
         "SpellingWarning",
+        "UnansweredWarning",
         "UnreadableWarning",
         "UnseenLevelWarning",
     ),
@@ -196,4 +199,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """What users call, and no name that this file needs for itself."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -1,4 +1,20 @@
-"""Warnings of the library."""
+"""Warnings of the library, and how they are told: with the line of the user's program that they come from."""
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+#: Folders and files whose lines are not meant.
+_INSIDE = (f"{Path(__file__).parent}{os.sep}", *(f"{os.sep}{part}" for part in (f"sklearn{os.sep}", "contextlib.py")))
+
+
+def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
+    """Warn at the first line, on the way up, that is neither ours nor scikit-learn's."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and any(part in frame.f_code.co_filename for part in _INSIDE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 class NumericalWarning(UserWarning):
@@ -51,3 +67,11 @@ class DuplicateWarning(DataWarning):
 
 class PartWarning(UserWarning):
     """An answer is about a part of the model, and the rest is held as it is; the message says which."""
+
+
+class UnansweredWarning(UserWarning):
+    """No answer was found for some rows, which are as they were given: ``rows``, by position, and ``why``."""
+
+    def __init__(self, text: str, rows: list[int] | None = None, why: str = "") -> None:
+        super().__init__(text)
+        self.rows, self.why = rows or [], why

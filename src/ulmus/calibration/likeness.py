@@ -44,8 +44,8 @@ class Likeness:
         if few:
             named = ", ".join(map(str, few[:5])) + (", …" if len(few) > 5 else "")
             warnings.warn(
-                f"{len(few)} groups have too few held-out rows for this coverage ({named}); their intervals are those "
-                "of all rows",
+                f"{len(few)} {'group has' if len(few) == 1 else 'groups have'} too few held-out rows for this coverage "
+                f"({named}); {'its' if len(few) == 1 else 'their'} intervals are those of all rows",
                 stacklevel=5,
             )
 

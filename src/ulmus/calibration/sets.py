@@ -72,10 +72,11 @@ def prediction_sets(
             else:
                 few += 1
         if few:
-            which = f"{few} classes have" if by_class else "there are"
+            which = f"{few} {'class has' if few == 1 else 'classes have'}" if by_class else "there are"
+            they = "this class is" if few == 1 else "these classes are"
             warnings.warn(
                 f"{which} too few held-out rows for a coverage of {level:g}; "
-                f"{'these classes are' if by_class else 'every class is'} in every set",
+                f"{they if by_class else 'every class is'} in every set",
                 stacklevel=4,
             )
     inside = scores[:, None] <= limits + 1e-12

@@ -54,6 +54,7 @@ def working(text: str) -> Iterator[Progress]:
         TimeElapsedColumn(),
         console=console,
         transient=True,
+        disable=not console.is_terminal,  # else it leaves an empty line
     )
     with progress:
         progress.add_task(text, total=None)

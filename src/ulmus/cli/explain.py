@@ -1,5 +1,6 @@
 """``ulmus explain``: by columns, by training rows, or by what would change a prediction."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from ulmus.cli.console import UsageError, check_outputs, console, say, warn, wor
 from ulmus.cli.fit import rows_and_extras
 from ulmus.cli.models import load_model
 from ulmus.cli.roles import Roles
+from ulmus.exceptions import UnansweredWarning
 from ulmus.explain import Explanation
 from ulmus.explain import explain as explained
 from ulmus.explain.values import BACKGROUND
@@ -209,26 +211,37 @@ def _by_changes(asked: Asked) -> Tables:
     possible, wanted = asked.frame(read_table(asked.given["train"])), _wanted(asked)
     none = 0
     for batch, X in asked.batches():
-        rows, changes, before = [], [], asked.model.predict(X)
-        for i in range(len(X)):
-            row = X.iloc[[i]]
-            try:
-                rows.append(model.counterfactuals(row, possible, **wanted))
-            except ValueError as error:
-                if not none:
-                    warn(f"row {row_names(batch, asked.schema)[i]} stays as it is: {error}")
-                none += 1
-                rows.append(row)
-            changes.append(", ".join(str(c) for c in X.columns if _differ(row[c].iloc[0], rows[-1][c].iloc[0])))
-        changed = pd.concat(rows).astype(X.dtypes.to_dict())
+        before, names = asked.model.predict(X), row_names(batch, asked.schema)
+        changed, left, why = _changed(model, X, possible, wanted)
+        if len(left) and not none:
+            warn(f"row {names[left[0]]} stays as it is: {why}")
+        none += len(left)
+        pairs = [(name, X[name], changed[name]) for name in X.columns]
+        changes = [
+            ", ".join(str(name) for name, old, new in pairs if _differ(old.iloc[i], new.iloc[i])) for i in range(len(X))
+        ]
         columns = {
-            "row": _array(row_names(batch, asked.schema)),
+            "row": _array(names),
             "prediction": _array(before),
             "counterfactual prediction": _array(asked.model.predict(changed)),
             "changed": _array(np.array(changes, dtype=object)),
         }
         columns |= {str(name): _array(changed[name].to_numpy()) for name in changed.columns}
         yield pa.table(columns), len(X), f"rows with the nearest one that is predicted otherwise ({none:,} not found)"
+
+
+def _changed(model: Any, X: Any, possible: Any, wanted: dict[str, Any]) -> tuple[Any, list[int], str]:
+    """Counterfactuals of rows, the positions of those that stay as they are, and why."""
+    if not len(X):
+        return X, [], ""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UnansweredWarning)
+        try:
+            changed = model.counterfactuals(X, possible, **wanted)
+        except ValueError as error:
+            return X, list(range(len(X))), str(error)
+    said = [w.message for w in caught if isinstance(w.message, UnansweredWarning)]
+    return changed.astype(X.dtypes.to_dict()), *((said[0].rows, said[0].why) if said else ([], ""))
 
 
 def _wanted(asked: Asked) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The commands and their options; what they do is in the file of their name."""
 
-import sys
 from importlib.metadata import version
 from typing import Annotated, Literal
 
@@ -334,8 +333,3 @@ def main(arguments: list[str] | None = None) -> int:
     except CycloptsError:
         return USAGE
     return guarded(lambda: command(*bound.args, **bound.kwargs))
-
-
-def entry() -> None:
-    """The console script."""
-    sys.exit(main())

@@ -4,20 +4,19 @@ A column has at most one *main* number (the number, the day, the code of a level
 stands in its year, week and day, the features of a text, one 0/1 number for every frequent tag.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ulmus.exceptions import DateWarning, DriftWarning, UnreadableWarning, UnseenLevelWarning
+from ulmus.exceptions import DateWarning, DriftWarning, UnreadableWarning, UnseenLevelWarning, warn
 from ulmus.features.dates import DateParts
 from ulmus.features.frames import Column
 from ulmus.features.separators import in_doubt
 from ulmus.features.text import TextFeatures
 from ulmus.features.words import kind_of_words, numbers_rows, tags_of
-from ulmus.features.written import MISSING, READ, Kind, ambiguous, kind_of_texts
+from ulmus.features.written import MISSING, READ, Kind, ambiguous, dates_like, kind_of_texts
 
 #: Code of a level that was not there in training.
 UNKNOWN = -1.0
@@ -208,12 +207,11 @@ class Reader:
             there = np.count_nonzero(column.place >= 0)
             first = column.distinct[column.place[wrong[0]]]
             if len(wrong) > MOST * there:
-                raise self._turned(column, f" ({first!r} and {len(wrong) - 1} more cannot be read)")
-            warnings.warn(
+                raise self._turned(column, first, len(wrong) - 1)
+            warn(
                 f"column {self.name!r}: {len(wrong)} of {there} values are not {CALLED[self.kind.name]}, starting "
                 f"with {first!r}; they count as missing",
                 UnreadableWarning,
-                stacklevel=2,
             )
         return found
 
@@ -221,22 +219,27 @@ class Reader:
         """Warn of a column that is nearly empty where it had values."""
         gone = len(column) - int(np.count_nonzero(column.there))
         if len(column) >= ENOUGH and gone > NEARLY_ALL * len(column) and self.absent < MOST:
-            warnings.warn(
+            warn(
                 f"column {self.name!r}: {gone} of {len(column)} values are missing, where {100 * self.absent:.0f} % "
                 "were in training; is it the right column?",
                 DriftWarning,
-                stacklevel=2,
             )
 
     def _tell_doubt(self, column: Column) -> None:
         """Warn of dates whose day and month may be exchanged."""
         text = ambiguous(column.distinct, self.kind.form) if column.floats is None else ""
         if text:
-            warnings.warn(doubt(self.name, text, self.kind.form), DateWarning, stacklevel=2)
+            warn(doubt(self.name, text, self.kind.form), DateWarning)
 
-    def _turned(self, column: Column, more: str = "") -> ValueError:
+    def _turned(self, column: Column, first: str | None = None, more: int = 0) -> ValueError:
         was = "numbers" if self.kind.name == "category" else CALLED[self.kind.name]
-        return ValueError(f"column {self.name!r} contained {was} in training and contains {column.dtype} now{more}")
+        now = column.dtype if first is None else "text"
+        text = f"column {self.name!r} contained {was} in training and contains {now} now"
+        if first is not None:
+            text += f": {first!r} {f'and {more} more values ' if more else ''}cannot be read"
+        if self.kind.name == "date":
+            text += f"; give dates as a type of the frame, or write them as {dates_like(self.kind.form)}"
+        return ValueError(text)
 
     def _tags(self, value: Any) -> list[str]:
         return list(value) if isinstance(value, tuple) else tags_of(value, self.kind.form or "|")
@@ -265,11 +268,10 @@ def _category(reader: Reader, words: Column) -> tuple[np.ndarray, np.ndarray]:
     unseen, there = np.count_nonzero(found == UNKNOWN), np.count_nonzero(words.place >= 0)
     if there >= ENOUGH and unseen > (UNSEEN + 2 * reader.rare) * there:
         first = next(str(value) for value in words.distinct if str(value) not in code)
-        warnings.warn(
+        warn(
             f"column {reader.name!r}: {unseen} of {there} values were not seen in training, starting "
             f"with {first!r}; they are treated as an unknown level",
             UnseenLevelWarning,
-            stacklevel=2,
         )
     return found, np.empty((len(found), 0))
 

@@ -3,7 +3,6 @@
 Each finding is a warning with its number, ready to be warned of, printed, or listed in a report.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from ulmus.exceptions import (
     ScaleWarning,
     SpellingWarning,
     UnreadableWarning,
+    warn,
 )
 from ulmus.features.amounts import several_currencies
 from ulmus.features.dates import as_days
@@ -49,8 +49,8 @@ class Finding:
         """The kind in a word."""
         return self.kind.__name__.removesuffix("Warning").lower()
 
-    def warn(self, level: int = 2) -> None:
-        warnings.warn(self.text, self.kind, stacklevel=level + 1)
+    def warn(self) -> None:
+        warn(self.text, self.kind)
 
 
 def leaks(M: np.ndarray, names: Sequence[str], inputs: np.ndarray, y: np.ndarray, classes: bool) -> list[Finding]:

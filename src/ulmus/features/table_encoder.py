@@ -1,6 +1,5 @@
 """A table of columns of every kind as numbers: the one preparation of frames in Python and of files."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any, Self
@@ -12,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ulmus._sklearn import Interval, check_sample_weight, fit_context
-from ulmus.exceptions import LeftOutWarning
+from ulmus.exceptions import LeftOutWarning, warn
 from ulmus.features.columns import KINDS, LEFT_OUT, Reader, kinds_of
 from ulmus.features.frames import Column, NamedArrays, columns_of, frame_of, read, read_array
 from ulmus.features.preparation import Preparation
@@ -163,12 +162,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if dropped:
             why = "; ".join(f"{name!r} {self.left_out_[name]}" for name in dropped[:8])
             more = f"; and {len(dropped) - 8} more" if len(dropped) > 8 else ""
-            warnings.warn(
-                f"{len(dropped)} of {len(columns)} columns are left out: {why}{more}. "
-                f'To keep one, use TableEncoder(kinds={{{dropped[0]!r}: "category"}})',
-                LeftOutWarning,
-                stacklevel=2,
-            )
+            named = next((name for name in dropped if kinds[name].name == "id"), None)
+            keep = "" if named is None else f'. To keep one, use TableEncoder(kinds={{{named!r}: "category"}})'
+            warn(f"{len(dropped)} of {len(columns)} columns are left out: {why}{more}{keep}", LeftOutWarning)
         if not readers:
             raise ValueError(f"no column is left of {len(columns)} (n_samples={n_rows}): {self.left_out_}")
         self.inputs_, self.categorical_ = layout(readers, list(columns))

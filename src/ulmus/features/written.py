@@ -261,6 +261,18 @@ def dates(texts: Sequence[str], form: str) -> np.ndarray:
     return found
 
 
+def known_dates(texts: Sequence[str], form: str) -> np.ndarray:
+    """The same for a column whose form is known; ISO 8601, which can be read in one way only, is taken as well."""
+    return dates(texts, form if "" in form.split(FORMS) else f"{form}{FORMS}")
+
+
+def dates_like(form: str) -> str:
+    """How dates of a column may be written, by an example each."""
+    day = datetime(2024, 12, 31, 14, 5)
+    forms = dict.fromkeys([*form.split(FORMS), ""])
+    return " or ".join(day.strftime(each or "%Y-%m-%d") for each in forms)
+
+
 @lru_cache(maxsize=1 << 16)
 def _date(text: str, form: str) -> float:
     ahead = 0.0
@@ -324,7 +336,7 @@ def _duration(text: str) -> float:
 READ: dict[str, Callable[[Sequence[str], str], np.ndarray]] = {
     "number": numbers,
     "boolean": booleans,
-    "date": dates,
+    "date": known_dates,
     "time": times,
     "duration": durations,
 }

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
 
 from ulmus import engine
 from ulmus.calibration import HeldOut, LabelScores, LogScores, Temperature, decide
@@ -20,7 +21,7 @@ from ulmus.models.base import Model
 from ulmus.models.choice import Training
 from ulmus.models.class_options import LOSS_CRITERIA
 from ulmus.models.fitted import Fitted, FittedView, Outcome
-from ulmus.models.reading import check_classes, validated
+from ulmus.models.reading import validated
 
 #: What a probability counts as in a log loss, at least.
 LEAST_PROBABILITY = 1e-15
@@ -124,7 +125,7 @@ class Classification(ClassifierMixin, Model):
         if reset and multilabel.is_matrix(y):
             return multilabel.read(self, X, y)
         X, y = validated(self, X, y, reset=reset)
-        check_classes(y)
+        check_classification_targets(y)
         return X, y
 
     def _targets_of(self, y: np.ndarray, given: Any) -> OneVsAll | SeveralLabels:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ulmus.calibration import probabilities
 from ulmus.codings import OneVsAll
-from ulmus.exceptions import DataWarning
+from ulmus.exceptions import DataWarning, UnansweredWarning, warn
 from ulmus.features.frames import columns_of, frame_of, kind_of
 from ulmus.labels import refuse_several
 from ulmus.models._games import game_of, slopes_of
@@ -21,6 +21,9 @@ from ulmus.models._games import game_of, slopes_of
 STEP = 1e-6
 #: How far beyond the threshold answers have to be, relative to it, so that round-off does not bring them back.
 CLEAR = 1e-7
+#: Rows of the data that are asked at a time until there are starts enough, and starts that are compared where columns
+#: other than numbers may change: what each of them can put back says which are near.
+ASKED, COMPARED = 512, 128
 
 
 def counterfactuals(self: Any, X: Any, data: Any, *, threshold: Any = None, target: Any = None, fixed: Any = ()) -> Any:
@@ -47,7 +50,8 @@ def counterfactuals(self: Any, X: Any, data: Any, *, threshold: Any = None, targ
     Returns
     -------
     array or frame of shape (n_samples, n_features)
-        The rows, changed.
+        The rows, changed. Rows for which none is found are as they were given, and an
+        :class:`~ulmus.UnansweredWarning` names them; if there are no others, that is an error.
     """
     check_is_fitted(self)
     wanted = _margin(self, threshold, target)
@@ -57,7 +61,7 @@ def counterfactuals(self: Any, X: Any, data: Any, *, threshold: Any = None, targ
     table = _Table(self, X, data, fixed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # of rows that the search has made
-        rows = [table.changed(i, wanted) for i in range(table.n)]
+        rows = table.all_changed(wanted)
     if frame is None:
         return np.concatenate(rows)
     out = nw.concat([nw.from_native(row) for row in rows]).to_native()
@@ -122,9 +126,16 @@ class _Table:
         self.values = values.astype(np.float64) if is_number.all() else None
         held = np.zeros(len(names), bool)
         held[positions(list(fixed), getattr(model, "feature_names_in_", names))] = True
+        self.held = bool(held.any())
         self.numeric = np.flatnonzero(is_number & ~held)
         self.other = np.flatnonzero(~is_number & ~held)
-        self.numbers, self.known = (table_of(T)[1][:, self.numeric].astype(np.float64) for T in (X, data))
+        both = [table_of(T)[1] for T in (X, data)]
+        self.numbers, self.known = (T[:, self.numeric].astype(np.float64) for T in both)
+        levels: dict[str, int] = {}
+        self.others, self.others_known = (
+            np.array([[levels.setdefault(str(v), len(levels)) for v in row] for row in T[:, self.other]], int)
+            for T in both
+        )
         present = np.where(np.isfinite(self.known), self.known, np.nan)
         self.low, self.high = np.nanmin(present, axis=0), np.nanmax(present, axis=0)
         self.unit = np.nanstd(present, axis=0)
@@ -138,26 +149,40 @@ class _Table:
         seen = self.game.see(data) if self.encoded is None else self.encoded.see(self.encoded.data)
         self.scores = self.game.score(seen)
 
+    def all_changed(self, wanted: Any) -> list[Any]:
+        """The nearest row to each; those for which none is found as they are, with a warning."""
+        rows, reasons = [], {}
+        for i in range(self.n):
+            try:
+                rows.append(self.changed(i, wanted))
+            except _NoneFoundError as error:
+                rows.append(self._own(i))
+                reasons[i] = str(error)
+        if not reasons:
+            return rows
+        first = next(iter(reasons.values()))
+        if len(reasons) == self.n:
+            raise ValueError(first)
+        some = list(reasons)
+        shown = ", ".join(map(str, some[:10])) + (", …" if len(some) > 10 else "")
+        text = f"{len(some):,} of {self.n:,} rows stay as they are (positions {shown}): {first}"
+        warn(UnansweredWarning(text, some, first))
+        return rows
+
     def changed(self, i: int, wanted: Any) -> Any:
         """The nearest row to the i-th that is on the wanted side."""
-        from ulmus.explain.counterfactual import STARTS, Nearest
+        from ulmus.explain.counterfactual import Nearest
 
         own = self.numbers[i]
         mine = self.game.score(self.game.see(_rows(self.X, [i])))[0]
         if wanted(mine[None], mine)[0] >= 0:
-            return self._row(i, i, own[None], np.zeros((1, len(self.other)), int))
-        there = np.flatnonzero(wanted(self.scores, mine) >= 0)
-        if not len(there):
-            raise ValueError("no row of data has the prediction that is asked for, so there is nothing to move towards")
+            return self._own(i)
         unit = np.where(self.unit > 0, self.unit, 1.0)
         low, high = np.fmin(self.low, own), np.fmax(self.high, own)
         search = Nearest(np.where(np.isfinite(own), own, self.low), low, high, unit, self.whole)
         filled = np.where(np.isfinite(self.known), self.known, search.own)
-        away = (((filled[there] - search.own) / unit) ** 2).sum(axis=1)
-        # rows that lack what this one has are on the other side by what is missing, which is not theirs to give
-        away[(~np.isfinite(self.known[there]) & np.isfinite(own)).any(axis=1)] = np.inf
         best, nearest = None, np.inf
-        for j in there[np.argsort(away, kind="stable")[:STARTS]]:
+        for j in self._starts(i, search, filled, lambda scores: wanted(scores, mine) >= 0):
             found = search.search(
                 filled[j],
                 np.ones(len(self.other), int),
@@ -166,15 +191,58 @@ class _Table:
             )
             if found is not None and search.distance(*found) < nearest:
                 best, nearest = self._row(i, j, found[0][None], found[1][None]), search.distance(*found)
-        if best is None:
-            raise ValueError(
+        if best is not None:
+            return best
+        if (wanted(self.scores, mine) >= 0).any():
+            raise _NoneFoundError(
                 "no row of data keeps the prediction that is asked for once the inputs that are fixed, or missing in "
                 "the row, are put back; fix fewer inputs, or fill in what is missing"
             )
-        return best
+        raise _NoneFoundError(
+            "no row of data has the prediction that is asked for, so there is nothing to move towards"
+        )
 
-    def _row(self, i: int, j: int, N: np.ndarray, takes: np.ndarray) -> Any:
-        """Rows: the i-th, with these numbers, and columns that are taken from the j-th of the data."""
+    def _starts(self, i: int, search: Any, filled: np.ndarray, there: Callable[[np.ndarray], np.ndarray]) -> Any:
+        """Rows of the data on the wanted side with what is fixed or missing put back, the nearest first."""
+        from ulmus.explain.counterfactual import STARTS
+
+        away = (((filled - search.own) / search.unit) ** 2).sum(axis=1)
+        order = np.argsort(away + (self.others_known != self.others[i]).sum(axis=1), kind="stable")
+        enough = STARTS if not len(self.other) else COMPARED
+        whole = not self.held and bool(np.isfinite(self.numbers[i]).all() and np.isfinite(self.known).all())
+        if whole:  # nothing is put back
+            rows = order[there(self.scores)[order]][:enough]
+        else:
+            rows = np.empty(0, int)
+            for start in range(0, len(order), ASKED):
+                some = order[start : start + ASKED]
+                takes = np.ones((len(some), len(self.other)), int)
+                rows = np.append(rows, some[there(self._scores(i, some, filled[some], takes))])[:enough]
+                if len(rows) == enough:
+                    break
+        if len(rows) <= STARTS:
+            return rows
+        takes = np.ones((len(rows), len(self.other)), int)
+        for k in range(len(self.other)):
+            back = takes.copy()
+            back[:, k] = 0
+            takes[there(self._scores(i, rows, filled[rows], back)), k] = 0
+        return rows[np.argsort(away[rows] + takes.sum(axis=1), kind="stable")[:STARTS]]
+
+    def _scores(self, i: int, rows: np.ndarray, N: np.ndarray, takes: np.ndarray) -> np.ndarray:
+        """Of the i-th row with numbers of its own in each line, and what each line takes from its row of the data."""
+        if self.encoded is not None or not len(self.other):
+            return self.game.score(self._seen(i, rows, N, takes))
+        kinds, which = np.unique(takes, axis=0, return_inverse=True)
+        parts = [np.flatnonzero(which.ravel() == k) for k in range(len(kinds))]
+        scores = [self.game.score(self._seen(i, rows[p], N[p], takes[p[:1]])) for p in parts]
+        return np.concatenate(scores)[np.argsort(np.concatenate(parts), kind="stable")]
+
+    def _own(self, i: int) -> Any:
+        return self._row(i, i, self.numbers[i][None], np.zeros((1, len(self.other)), int))
+
+    def _row(self, i: int, j: Any, N: np.ndarray, takes: np.ndarray, *, tried: bool = False) -> Any:
+        """Rows: the i-th, with these numbers, and columns that are taken from the j-th of the data (of each one's)."""
         from ulmus.models._effects import of_kind
 
         N = np.where(np.isfinite(self.numbers[i]), N, np.nan)  # what is missing stays so
@@ -185,19 +253,20 @@ class _Table:
         columns = dict(self.mine)  # in their order; those that change are replaced
         for k, place in enumerate(self.numeric):
             made = of_kind(self.mine[self.names[place]], N[:, k], self.frame.implementation)
-            exact = self.integer[k] and self.whole[k] and np.isfinite(self.numbers[:, k]).all()
+            exact = not tried and self.integer[k] and self.whole[k] and np.isfinite(self.numbers[:, k]).all()
             columns[self.names[place]] = made.cast(self.mine[self.names[place]].dtype) if exact else made
+        rows = np.broadcast_to(j, len(N)).tolist()
         for place in np.setdiff1d(np.arange(len(self.names)), self.numeric):
             name = self.names[place]
             taken = place in self.other and takes[0, np.flatnonzero(self.other == place)[0]]
-            columns[name] = self.theirs[name][[int(j)] * len(N)] if taken else self.mine[name][[int(i)] * len(N)]
+            columns[name] = self.theirs[name][rows] if taken else self.mine[name][[int(i)] * len(N)]
         return nw.from_dict(columns).to_native()
 
-    def _seen(self, i: int, j: int, N: np.ndarray, takes: np.ndarray) -> np.ndarray:
+    def _seen(self, i: int, j: Any, N: np.ndarray, takes: np.ndarray) -> np.ndarray:
         if self.encoded is not None:
-            return self.encoded.seen(i, j, np.where(np.isfinite(self.numbers[i]), N, np.nan), takes[0])
+            return self.encoded.seen(i, j, np.where(np.isfinite(self.numbers[i]), N, np.nan), takes)
         if self.frame is None or self.values is None:
-            return self.game.see(self._row(i, j, N, takes))
+            return self.game.see(self._row(i, j, N, takes, tried=True))
         out = np.repeat(self.values[[i]], len(N), axis=0)
         out[:, self.numeric] = np.where(np.isfinite(self.numbers[i]), N, np.nan)
         return self.game.see(nw.from_numpy(out, self.names, backend=self.frame.implementation).to_native())
@@ -252,14 +321,18 @@ class _Encoded:
         mine, theirs = (np.asarray(model._checked(rows), dtype=np.float64) for rows in (X, data))
         return cls(mine, theirs, np.concatenate([np.empty(0, int), *places]), used, each, see)
 
-    def seen(self, i: int, j: int, N: np.ndarray, takes: np.ndarray) -> np.ndarray:
-        """The i-th row with these numbers, and what it takes from the j-th of the data."""
+    def seen(self, i: int, j: Any, N: np.ndarray, takes: np.ndarray) -> np.ndarray:
+        """The i-th row with these numbers, and what it takes from the j-th of the data (of each one's)."""
         out = np.repeat(self.X[[i]], len(N), axis=0)
         out[:, self.numeric] = N[:, self.used]
-        for columns, taken in zip(self.other, takes, strict=True):
-            if taken:
-                out[:, columns] = self.data[j, columns]
+        for columns, taken in zip(self.other, takes.T, strict=True):
+            lent = self.data[np.atleast_1d(j)[:, None], columns]
+            out[:, columns] = np.where(taken[:, None], lent, out[:, columns])
         return self.see(out)
+
+
+class _NoneFoundError(ValueError):
+    """No row on the wanted side was found for one row."""
 
 
 def _rows(X: Any, index: list[int]) -> Any:

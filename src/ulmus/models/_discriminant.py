@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ulmus import engine
@@ -23,11 +24,11 @@ from ulmus.models.discriminant_fit import Indicators
 from ulmus.models.earlier_discriminant import migrated
 from ulmus.models.fitted import Fitted
 from ulmus.models.reading import (
-    check_classes,
     checked_weight,
     columns_restored,
     noted_columns,
     of_positive_weight,
+    refuse_missing,
     seen_through,
     under,
 )
@@ -104,8 +105,9 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         return self
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
+        refuse_missing(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
-        check_classes(y)
+        check_classification_targets(y)
         return X, y
 
     def _targets_of(self, y: np.ndarray, given: Any) -> Indicators:

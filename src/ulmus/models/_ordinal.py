@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
 
 from ulmus.calibration import HeldOut, LabelScores, LogOdds, Temperature, checked_floor, probabilities
 from ulmus.codings import Coding, Ordered, positions_in
@@ -23,7 +24,7 @@ from ulmus.models._classification import (
 from ulmus.models.base import Model
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Fitted, FittedView, Outcome
-from ulmus.models.reading import check_classes, validated
+from ulmus.models.reading import validated
 
 PRESENT = "Positions in ``classes_`` of those seen so far; only these are predicted."
 
@@ -78,7 +79,7 @@ class Ordinal(ClassifierMixin, Model):
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         given, y = y, y if y is None else np.asarray(y)
         X, y = validated(self, X, y, reset=reset)
-        check_classes(y)
+        check_classification_targets(y)
         known = None if reset else self._known("targets")
         if not (known is not None and known.declared) and declared_order(given, self.categories) is None:
             self._check_numbers(y)

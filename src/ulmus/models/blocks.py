@@ -18,6 +18,8 @@ from ulmus.online import Learner
 
 #: Fewest rows from which parameters are chosen during the warm-up.
 FEW = 20
+#: What to do with models that cannot be merged.
+COPIES = "models that are to be merged must be copies of one model, see blank_copy()"
 
 
 def is_plain(model: Any, X: Any, y: Any) -> bool:
@@ -51,16 +53,13 @@ def check_same(model: Any, learner: Learner, other: Any, its: Learner) -> None:
     for name in ("n_features", "C", "fit_intercept"):
         mine, there = getattr(learner.recursion.shape, name), getattr(its.recursion.shape, name)
         if mine != there:
-            raise ValueError(f"cannot merge: {name} is {mine} here and {there} there")
+            raise ValueError(f"cannot merge: {name} is {mine} here and {there} there; {COPIES}")
     if model.forgetting != other.forgetting or model.form != other.form:
-        raise ValueError("cannot merge models with different forgetting or form")
+        raise ValueError(f"cannot merge models with different forgetting or form; {COPIES}")
     mine, there = learner.plan.features, its.plan.features
     found = differing(mine, there) if type(mine) is type(there) else "their class"
     if found is not None:
-        raise ValueError(
-            f"cannot merge: the maps differ (in {found}); models that are to be merged must be copies of one "
-            "model, see blank_copy()"
-        )
+        raise ValueError(f"cannot merge: the maps differ (in {found}); {COPIES}")
 
 
 def derived(model: Any, learner: Learner, needs: tuple[str, ...], known: Fitted | None) -> Fitted:

@@ -23,7 +23,7 @@ from ulmus.engine import Rows
 from ulmus.features.sampling import row_hashes
 from ulmus.models._metric import metric_for_blocks
 from ulmus.models.base import Model
-from ulmus.models.blocks import check_announced, check_same, derived, is_plain
+from ulmus.models.blocks import COPIES, check_announced, check_same, derived, is_plain
 from ulmus.models.choice import Choice
 from ulmus.models.fitted import Derived, Fitted
 from ulmus.models.reading import checked_weight, of_positive_weight, seen_through
@@ -121,7 +121,7 @@ class Incremental(Model):
             for other in copies:
                 if type(other) is not type(self):
                     raise ValueError(
-                        f"cannot merge {type(other).__name__} into {type(self).__name__}: the models differ"
+                        f"cannot merge {type(other).__name__} into {type(self).__name__}: the models differ; {COPIES}"
                     )
                 others.append(other._mergeable())
                 check_same(self, learner, other, others[-1])
@@ -278,7 +278,10 @@ class Incremental(Model):
     def _mergeable(self) -> Learner:
         learner = self._learner_now()
         if learner is None or not learner.learning:
-            raise ValueError(f"merge needs models whose map is fixed; this {type(self).__name__} has none yet")
+            raise ValueError(
+                f"merge needs models whose map is fixed; this {type(self).__name__} has none yet: it takes "
+                f"{self._warm_up_rows()} rows. M{COPIES[1:]}"
+            )
         return learner
 
     # What is derived when asked for

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ulmus._sklearn import check_sample_weight
@@ -114,6 +113,7 @@ def dense_rows(X: Any) -> Any:
 
 def validated(model: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
     """Rows and targets by scikit-learn's checks; rows that are on the GPU are checked there."""
+    refuse_missing(y)
     if isinstance(X, HostView):
         X = checked(X)
         y = validate_data(model, X="no_validation", y=y, **options)
@@ -138,15 +138,18 @@ def of_positive_weight(weight: np.ndarray | None, *columns: Any) -> tuple[Any, .
     return tuple(None if each is None else each[weight > 0] for each in (weight, *columns))
 
 
-def check_classes(y: np.ndarray) -> None:
-    """Refuse targets that are no classes, or not there."""
-    gone = [i for i, label in enumerate(y.tolist()) if label is None] if y.dtype == object else []
+def refuse_missing(y: Any) -> None:
+    """Refuse labels that are not there, before they are read as others; arrays of numbers are looked at elsewhere."""
+    if not isinstance(y, list) and (getattr(getattr(y, "dtype", None), "kind", "") != "O" or y.ndim != 1):
+        return
+    labels = y if isinstance(y, list) else y.tolist()
+    gone = [i for i, label in enumerate(labels) if label is None or (isinstance(label, float) and isnan(label))]
     if gone:
+        what = "None" if labels[gone[0]] is None else "NaN"
         raise ValueError(
-            f"y is missing (None) in {len(gone)} of {len(y)} rows, first in row {gone[0]} (counted from 0); leave out "
-            "rows without a target"
+            f"y is missing ({what}) in {len(gone)} of {len(labels)} rows, first in row {gone[0]} (counted from 0); "
+            "leave out rows without a target"
         )
-    check_classification_targets(y)
 
 
 def _looked_at(model: Any) -> dict[str, Any]:

@@ -32,6 +32,8 @@ FLATTERS = "These rows also took part in tuning, so new rows may do slightly wor
 class FitSummary:
     """What is to be said of a fitted model; it prints as one screen, and shows as HTML in a notebook.
 
+    ``str(model.summary())`` is the screen as text, to be searched or saved.
+
     Attributes
     ----------
     title : str
@@ -93,7 +95,7 @@ class FitSummary:
 
 
 def summarised(model: Any) -> FitSummary:
-    """One screen about the fitted model; it prints as text, and shows as HTML in a notebook.
+    """One screen about the fitted model; it prints as text (``str`` gives that), and shows as HTML in a notebook.
 
     What was fitted on what, what was chosen against which alternatives, scores of rows that were left out, and the
     leading inputs.

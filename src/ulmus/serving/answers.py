@@ -11,7 +11,7 @@ from ulmus.features.written import MISSING, Kind
 from ulmus.tables import TableError
 from ulmus.tables.kinds import values
 from ulmus.tables.read import TableBatch, batch_of_rows
-from ulmus.tables.schema import Schema, frame
+from ulmus.tables.schema import BY_REQUEST, Schema, frame
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Predictor:
     def answer(self, question: Question) -> Answer:
         """The answer to one question; a :class:`~ulmus.tables.TableError` tells what is wrong with its rows."""
         notes: list[str] = []
-        X = frame(self._batch(question.rows), self.schema, notes.append)
+        X = frame(self._batch(question.rows), self.schema, notes.append, advice=BY_REQUEST)
         return self._answered(X, question, notes)
 
     def answer_together(self, questions: list[Question]) -> list[Answer | TableError]:

@@ -19,7 +19,7 @@ from ulmus.serving.page import form_page
 from ulmus.serving.queue import Waiting
 from ulmus.tables import TableError
 from ulmus.tables.objects import refuse_nested
-from ulmus.tables.schema import Schema
+from ulmus.tables.schema import BY_REQUEST, Schema
 
 #: The header that tells what is odd about an uploaded table, as a JSON list; texts in it, at most.
 WARNINGS, MOST_WARNINGS = "Ulmus-Warnings", 20
@@ -150,7 +150,8 @@ def _predicted_file(predictor: Predictor, body: bytes) -> tuple[bytes, list[str]
         notes: list[str] = []
         doubt = Doubt(predictor.classes is not None)
         try:
-            predict_file(predictor.model, predictor.schema, str(given), str(out), doubt=doubt, warn=notes.append)
+            options: dict[str, Any] = {"doubt": doubt, "advice": BY_REQUEST, "warn": notes.append}
+            predict_file(predictor.model, predictor.schema, str(given), str(out), **options)
         except TableError as error:
             raise TableError(error.message, file="the file", row=error.row, column=error.column) from None
         return out.read_bytes(), [text.replace(str(given), "the file") for text in notes]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ulmus.features.findings import drift
 from ulmus.tables.read import read_batches
-from ulmus.tables.schema import Schema, Warn, columns_as_arrays, frame
+from ulmus.tables.schema import BY_COMMAND, Schema, Warn, columns_as_arrays, frame
 from ulmus.tables.write import Kept, Writer, written_as_text
 
 #: Rows by which drift is detected.
@@ -35,6 +35,7 @@ def predict_file(
     keep: bool = True,
     decimal: str = "auto",
     force: bool = False,
+    advice: dict[str, str] = BY_COMMAND,
     warn: Warn = lambda text: None,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> int:
@@ -42,7 +43,7 @@ def predict_file(
     rows, keeper = 0, Kept(typed=not written_as_text(output), decimal=decimal)
     with Writer(output) as writer:
         for batch in read_batches(data):
-            X = frame(batch, schema, warn, decimal=decimal, force=force)
+            X = frame(batch, schema, warn, decimal=decimal, force=force, advice=advice)
             if not rows and schema.profile:
                 for finding in drift(schema.profile, columns_as_arrays(X[:LOOKED_AT])):
                     warn(finding.text)

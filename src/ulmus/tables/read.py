@@ -3,7 +3,7 @@
 import csv
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from glob import glob
@@ -76,7 +76,14 @@ class TableBatch:
     def n_rows(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    def column(self, name: str) -> Any:
+    def require(self, names: Iterable[str]) -> None:
+        """Refuse a table that lacks one of these columns; the error names all that are missing."""
+        gone = [name for name in names if name not in self.columns]
+        if gone:
+            self.column(gone[0], also=gone[1:])
+
+    def column(self, name: str, also: list[str] | None = None) -> Any:
+        """A column; ``also`` names others that are missing, for the error."""
         if name in self.columns:
             return self.columns[name]
         near, below = get_close_matches(name, list(self.columns), 1), self._header_below(name)
@@ -91,7 +98,8 @@ class TableBatch:
             hint += f". The name stands in row {below}: take out what is above it, so that it is in the first row"
         elif 2 * sum(map(is_number, self.columns)) >= len(self.columns):
             hint += ". The first row reads like values: put a row with the names of the columns above it"
-        raise TableError(f"no such column{hint}", file=self.file, column=name)
+        nor = f", nor {_few(also)}" if also else ""
+        raise TableError(f"no such column{nor}{hint}", file=self.file, column=name)
 
     def _header_below(self, name: str) -> int | None:
         """The row in which a name stands that is none of a column: titles, or another header, are above it."""
@@ -191,7 +199,8 @@ def _read_file(path: str) -> Iterator[TableBatch]:
                 continue
             names = unique_names(piece.table.column_names)
             columns = dict(zip(names, piece.table.columns, strict=True))
-            yield TableBatch(columns, piece.numbers, ((source.name, len(piece.numbers)),), piece.notes)
+            notes = piece.notes if last is not None else (*renamed(piece.table.column_names, source.name), *piece.notes)
+            yield TableBatch(columns, piece.numbers, ((source.name, len(piece.numbers)),), notes)
             last = int(piece.numbers[-1])
     except DAMAGED as error:
         where = "from its start" if last is None else f"after row {last}"
@@ -213,6 +222,16 @@ def unique_names(names: list[str]) -> list[str]:
         )
         found[free] = None
     return list(found)
+
+
+def renamed(names: list[str], file: str) -> list[str]:
+    """Warnings about columns that have the name of another."""
+    found = []
+    for place, (name, free) in enumerate(zip(names, unique_names(names), strict=True), 1):
+        if name.strip() and free != (plain := unique_names([name])[0]):
+            text = f"several columns are called {plain!r}; the one in place {place} is called {free!r} here"
+            found.append(str(TableError(text, file=file)))
+    return found
 
 
 def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
@@ -241,7 +260,11 @@ def _csv(source: Source, layout: Layout) -> Iterator[Piece]:
                     table = pa.table(batch.slice(min(max(given - passed, 0), batch.num_rows)))
                     passed += batch.num_rows
                     numbers = rows.numbers(max(given, passed - batch.num_rows), table.num_rows)
-                    notes = [*header.notes, *rows.footer_notes(source.name)] if not given else []
+                    notes = (
+                        [*header.notes, *renamed(header.names, source.name), *rows.footer_notes(source.name)]
+                        if not given
+                        else []
+                    )
                     if not given and is_drawn(table):
                         table, numbers = table.slice(1), numbers[1:]
                     given = max(given, passed)
@@ -302,7 +325,7 @@ def _workbook(source: Source, layout: Layout) -> Iterator[Piece]:
     for start in range(0, len(rows), 1 << 17):
         some = slice(start, start + (1 << 17))
         table = table_of([dict(zip(names, row, strict=True)) for row in rows[some]], dict.fromkeys(names))
-        yield Piece(table, np.array(numbers[some]), notes if not start else ())
+        yield Piece(table, np.array(numbers[some]), (*notes, *renamed(header, source.name)) if not start else ())
 
 
 def _chunks(column: Any) -> list[Any]:

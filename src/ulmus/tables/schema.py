@@ -9,7 +9,7 @@ import numpy as np
 
 from ulmus.features.columns import ENOUGH, LEFT_OUT, MOST, NEARLY_ALL
 from ulmus.features.examine import NAMES, are_classes
-from ulmus.features.written import DATES, MOSTLY, NUMBERS
+from ulmus.features.written import DATES, MOSTLY, NUMBERS, dates_like
 from ulmus.tables.errors import TableError
 from ulmus.tables.kinds import DECIMALS, Kind, Values, distinct_texts, infer, names_rows, unambiguous, values, written
 from ulmus.tables.read import TableBatch
@@ -21,7 +21,7 @@ TASKS = ("classification", "regression", "ordinal")
 PLAIN = Kind("number", "plain")
 #: What a value was expected to be, in messages.
 _CALLED = {
-    **{"number": "a number", "boolean": "true or false", "date": "a date of the known form"},
+    **{"number": "a number", "boolean": "true or false", "date": "a date"},
     **{"time": "a time of the day", "duration": "a length of time"},
 }
 
@@ -174,7 +174,28 @@ def _reason(column: Any, kind: Kind) -> str:
     return f"looks like an identifier: {len(distinct_texts(column))} distinct values in {len(column)} rows"
 
 
-def frame(batch: TableBatch, schema: Schema, warn: Warn, *, decimal: str = "auto", force: bool = False) -> Any:
+#: What to do with a column that cannot be read: on the command line, and for rows that come over the wire.
+BY_COMMAND = {
+    "unread": "predict --force treats them as missing",
+    "number": "if they are numbers, say how they are written with --decimal , or --decimal .; ",
+    "empty": "is it the right column? predict --force continues anyway",
+}
+BY_REQUEST = {
+    "unread": "send null where a value is not known",
+    "number": "send numbers, or write them as in training; ",
+    "empty": "is it the right column?",
+}
+
+
+def frame(
+    batch: TableBatch,
+    schema: Schema,
+    warn: Warn,
+    *,
+    decimal: str = "auto",
+    force: bool = False,
+    advice: dict[str, str] = BY_COMMAND,
+) -> Any:
     """The columns of the schema as a pandas frame.
 
     A value that is not what its column is counts as missing, with a warning. Where most are, the column is written
@@ -185,17 +206,19 @@ def frame(batch: TableBatch, schema: Schema, warn: Warn, *, decimal: str = "auto
     found = {}
     for text in batch.notes:
         warn(text)
+    batch.require(schema.columns)
     for name, kind in schema.columns.items():
         column = batch.column(name)
         written = _with_decimal(kind, decimal)
         known = values(column, written)
         found[name] = known.values
         if not force:
-            _refuse_turned(batch, schema, name, written, known)
+            _refuse_turned(batch, schema, name, written, known, advice)
         if len(known.wrong):
             first = int(known.wrong[0])
             more = f" (and {len(known.wrong) - 1} more)" if len(known.wrong) > 1 else ""
-            text = f"{column[first].as_py()!r} is not {_CALLED[kind.name]}; it counts as missing{more}"
+            text = f"{column[first].as_py()!r} is not {_CALLED[kind.name]}{_written_like(kind)}"
+            text += f"; it counts as missing{more}"
             warn(str(TableError(text, **batch.at(first), column=name)))
     return pd.DataFrame(found, copy=False)
 
@@ -213,18 +236,19 @@ def columns_as_arrays(X: Any) -> dict[str, np.ndarray]:
     return {str(name): X[name].to_numpy() for name in X.columns}
 
 
-def _refuse_turned(batch: TableBatch, schema: Schema, name: str, kind: Kind, known: Values) -> None:
+def _refuse_turned(
+    batch: TableBatch, schema: Schema, name: str, kind: Kind, known: Values, advice: dict[str, str]
+) -> None:
     """Refuse a column that is not what it was: of another kind or form, or all but empty where it had values."""
     n_missing = int(np.count_nonzero(_missing(known.values)))
     given = len(known.values) - n_missing + len(known.wrong)
-    way = "predict --force treats them as missing"
-    if kind.name == "number":
-        way = f"if they are numbers, say how they are written with --decimal , or --decimal .; {way}"
     if len(known.wrong) > MOST * given:
         first = int(known.wrong[0])
+        form = _written_like(kind) or f" as in training ({kind})"
+        others = f", nor are {len(known.wrong) - 1} of the other {given - 1} values" if len(known.wrong) > 1 else ""
         raise TableError(
-            f"{batch.column(name)[first].as_py()!r} is not {_CALLED[kind.name]} as the model knows it from training "
-            f"({kind}), nor are {len(known.wrong)} of the {given} values here; {way}",
+            f"{batch.column(name)[first].as_py()!r} is not {_CALLED[kind.name]}{form}{others}; "
+            f"{advice['number'] if kind.name == 'number' else ''}{advice['unread']}",
             **batch.at(first),
             column=name,
         )
@@ -232,10 +256,15 @@ def _refuse_turned(batch: TableBatch, schema: Schema, name: str, kind: Kind, kno
     if many and name in schema.missing and schema.missing[name] < MOST:
         raise TableError(
             f"{n_missing} of {len(known.values)} values are missing, where {100 * schema.missing[name]:.0f} % were in "
-            "training; is it the right column? predict --force continues anyway",
+            f"training; {advice['empty']}",
             file=batch.file,
             column=name,
         )
+
+
+def _written_like(kind: Kind) -> str:
+    """How a date has to be written; nothing for other kinds."""
+    return f" like {dates_like(kind.form)}" if kind.name == "date" else ""
 
 
 def row_names(batch: TableBatch, schema: Schema) -> np.ndarray:
