@@ -5,7 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ulmus import ENDA, AdaptiveRegressor, NKELMClassifier, NKELMRegressor, NumericalWarning, OSELMClassifier
+from ulmus import (
+    ENDA,
+    AdaptiveClassifier,
+    AdaptiveOrdinalClassifier,
+    AdaptiveRegressor,
+    KELMRegressor,
+    NKELMClassifier,
+    NKELMOrdinalClassifier,
+    NKELMRegressor,
+    NumericalWarning,
+    OSELMClassifier,
+)
 from ulmus.cli.main import main
 
 RNG = np.random.RandomState(0)
@@ -99,3 +110,26 @@ def test_displays_take_one_coordinate_and_say_what_they_cannot_draw():
     model.fitted_ = replace(model.fitted_, weights=replace(model.fitted_.weights, trials=trials))
     with pytest.raises(ValueError, match="kept no trials; fit it again"):
         plots.TuningDisplay.from_estimator(model)
+
+
+@pytest.mark.parametrize("make", [NKELMRegressor, KELMRegressor, AdaptiveRegressor, AdaptiveClassifier, ENDA])
+@pytest.mark.parametrize("size", [1e14, 1e300])
+def test_weights_of_more_rows_than_can_be_counted_are_refused(make, size):
+    with pytest.raises(ValueError, match="add up to more than 1e.15 rows.*divide the weights by their mean"):
+        make().fit(X, LABELS, sample_weight=np.full(len(X), size))
+
+
+def test_so_are_weights_of_classes():
+    with pytest.raises(ValueError, match="divide the weights of classes by the largest"):
+        NKELMClassifier(class_weight={0: 1e300, 1: 1}).fit(X, LABELS, sample_weight=np.full(len(X), 1e10))
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::ulmus.NumericalWarning")
+@pytest.mark.parametrize("make", [NKELMOrdinalClassifier, AdaptiveOrdinalClassifier])
+def test_ordinal_models_take_weights_of_very_different_sizes(make):
+    for weight in (
+        np.where(np.arange(len(X)) == 3, 1e12, 1.0),
+        10 ** np.random.default_rng(0).uniform(-12, 12, len(X)),
+    ):
+        model = make(random_state=0).fit(X, np.digitize(Y, [-0.5, 0.5]), sample_weight=weight)
+        np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
