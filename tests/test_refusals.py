@@ -116,7 +116,7 @@ def test_displays_take_one_coordinate_and_say_what_they_cannot_draw():
 @pytest.mark.parametrize("make", [NKELMRegressor, KELMRegressor, AdaptiveRegressor, AdaptiveClassifier, ENDA])
 @pytest.mark.parametrize("size", [1e14, 1e300])
 def test_weights_of_more_rows_than_can_be_counted_are_refused(make, size):
-    with pytest.raises(ValueError, match="add up to more than 1e.15 rows.*divide the weights by their mean"):
+    with pytest.raises(ValueError, match=r"add up to more than 1e.15 rows.*divide the weights by their mean"):
         make().fit(X, LABELS, sample_weight=np.full(len(X), size))
 
 
@@ -157,5 +157,5 @@ def test_values_as_far_out_as_can_be_are_clipped_to_the_farthest_place():
 
 
 def test_the_advice_for_numbers_that_no_scaler_can_square_is_to_divide():
-    with pytest.raises(ValueError, match="Divide the features by .*, which no scaler can"):
+    with pytest.raises(ValueError, match=r"Divide the features by .*, which no scaler can"):
         NKELMRegressor(random_state=0).fit(1e300 * X, Y)
