@@ -105,7 +105,7 @@ class AdaptiveFit:
         return self.features, self.beta
 
     def scores(self, X: Any, device: str, n_jobs: int | None) -> np.ndarray:
-        """All stages, but for the constant; a GPU is asked where kernels with a leaf, or all landmarks, are worth it."""
+        """All stages, but for the constant; a GPU is asked where kernels with a leaf, or landmarks, are worth it."""
         if self.grid is not None:
             return self.grid.answers(asked_by(self, n_jobs), np.asarray(X, dtype=np.float64))[:, None]
         U = self.coordinates(X)
