@@ -340,3 +340,13 @@ def test_labels_of_few_rows_get_fewer_landmarks_and_numbers_do_not():
     assert effort.search(100, numbers=False).final_landmarks == (100, 100)
     assert effort.search(100, numbers=True) == effort.search(20_000, numbers=True) == effort.numbers
     assert effort.search(20_001, numbers=True) == effort.budget
+
+
+def test_predictions_are_those_of_what_was_fitted_whatever_is_set_afterwards():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(200, 3))
+    model = AdaptiveRegressor(effort="fast", random_state=0).fit(X, X[:, 0])
+    before = model.predict(X), model.predict_interval(X)
+    model.set_params(effort="bogus", loss="quantile", monotonic_cst=[1, 0, 0])
+    for found, expected in zip((model.predict(X), model.predict_interval(X)), before, strict=True):
+        np.testing.assert_array_equal(found, expected)

@@ -283,7 +283,7 @@ def test_what_quantiles_cannot_do_is_refused_with_words(fitted):
 def test_a_distribution_on_broken_lines_has_the_moments_and_scores_of_its_points():
     rng = np.random.RandomState(12)
     at = np.sort(rng.normal(size=(5, 1, 3)), axis=2)
-    knots = Knots.of(LEVELS, at, np.zeros((1, 2)))
+    knots = Knots.of(LEVELS, at, np.zeros((1, 2)), 1)
     scores, weight = rng.normal(size=(40, 1)), rng.randint(1, 3, (40, 1)).astype(float)
     told = PredictiveDistribution(at[:, :, 1], np.ones((5, 1)), scores, weight, knots=knots)
     y = rng.normal(size=5)
@@ -303,8 +303,10 @@ def test_a_distribution_on_broken_lines_has_the_moments_and_scores_of_its_points
 
 
 def test_knots_that_cross_are_sorted_and_kept_apart():
-    knots = Knots.of(LEVELS, np.array([[[3.0, 1.0, 1.0]]]), np.array([[0.5, 0.5]]))
+    knots = Knots.of(LEVELS, np.array([[[3.0, 1.0, 1.0]]]), np.array([[0.5, 0.5]]), 1)
     np.testing.assert_allclose(knots.at, [[[0.5, 1.0, 3.0]]])
+    curves = Curves(LEVELS, np.zeros((1, 3)), np.zeros(3), np.array([[[0.0, 25.0, 50.0]]]), np.ones(3))
+    np.testing.assert_allclose(curves.knots(np.array([[[3.0, 2.0, 1.0]]]), np.ones(1)).at, [[[1.5, 2.0, 2.5]]])
 
 
 def test_how_far_knots_stay_apart_counts_rows_by_their_weight():

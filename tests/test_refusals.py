@@ -5,8 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ulmus import ENDA, AdaptiveRegressor, NKELMClassifier, NKELMRegressor, NumericalWarning, OSELMClassifier
+from ulmus import (
+    ENDA,
+    AdaptiveClassifier,
+    AdaptiveOrdinalClassifier,
+    AdaptiveRegressor,
+    KELMRegressor,
+    NKELMClassifier,
+    NKELMOrdinalClassifier,
+    NKELMRegressor,
+    NumericalWarning,
+    OSELMClassifier,
+)
 from ulmus.cli.main import main
+from ulmus.features.preparation import Columns
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(60, 3))
@@ -99,3 +111,51 @@ def test_displays_take_one_coordinate_and_say_what_they_cannot_draw():
     model.fitted_ = replace(model.fitted_, weights=replace(model.fitted_.weights, trials=trials))
     with pytest.raises(ValueError, match="kept no trials; fit it again"):
         plots.TuningDisplay.from_estimator(model)
+
+
+@pytest.mark.parametrize("make", [NKELMRegressor, KELMRegressor, AdaptiveRegressor, AdaptiveClassifier, ENDA])
+@pytest.mark.parametrize("size", [1e14, 1e300])
+def test_weights_of_more_rows_than_can_be_counted_are_refused(make, size):
+    with pytest.raises(ValueError, match=r"add up to more than 1e.15 rows.*divide the weights by their mean"):
+        make().fit(X, LABELS, sample_weight=np.full(len(X), size))
+
+
+def test_so_are_weights_of_classes():
+    with pytest.raises(ValueError, match="divide the weights of classes by the largest"):
+        NKELMClassifier(class_weight={0: 1e300, 1: 1}).fit(X, LABELS, sample_weight=np.full(len(X), 1e10))
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::ulmus.NumericalWarning")
+@pytest.mark.parametrize("make", [NKELMOrdinalClassifier, AdaptiveOrdinalClassifier])
+def test_ordinal_models_take_weights_of_very_different_sizes(make):
+    for weight in (
+        np.where(np.arange(len(X)) == 3, 1e12, 1.0),
+        10 ** np.random.default_rng(0).uniform(-12, 12, len(X)),
+    ):
+        model = make(random_state=0).fit(X, np.digitize(Y, [-0.5, 0.5]), sample_weight=weight)
+        np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("make", [AdaptiveRegressor, AdaptiveClassifier])
+@pytest.mark.parametrize(
+    ("size", "advice"), [(1e155, "divide"), (1e300, "divide"), (5e307, "divide"), (1e-310, "multiply .* by 1e300")]
+)
+def test_columns_that_float64_cannot_square_are_refused_and_others_are_not(make, size, advice):
+    with pytest.raises(ValueError, match=f"the largest value of column 1 of X .* is .*{advice}"):
+        make(effort="fast").fit(X * [1.0, size, 1.0], LABELS)
+    near = 1e150 if size > 1 else 1e-299
+    score = make(effort="fast", random_state=0).fit(X * [near, 1.0, 1.0], LABELS).score(X * [near, 1.0, 1.0], LABELS)
+    assert score > 0.5
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_values_as_far_out_as_can_be_are_clipped_to_the_farthest_place():
+    columns = Columns.of("clip", X, None)
+    far, farther = (columns.transform(np.full((1, 3), value)) for value in (1e100, 1e300))
+    np.testing.assert_allclose(far, farther)
+
+
+def test_the_advice_for_numbers_that_no_scaler_can_square_is_to_divide():
+    with pytest.raises(ValueError, match=r"Divide the features by .*, which no scaler can"):
+        NKELMRegressor(random_state=0).fit(1e300 * X, Y)

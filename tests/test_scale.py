@@ -77,13 +77,14 @@ def test_few_rows_leave_the_size_by_fits_without_their_part():
 def test_a_row_leaves_by_formula_as_it_does_by_a_fit_without_it():
     X, a, w = sizes(np.random.RandomState(2), 800)
     Psi = X - np.average(X, axis=0, weights=w)
-    beta, m, g = _fit(Psi, a, w, None)
+    beta, m, g, shifts = _fit(Psi, a, w, None)
     place = int(np.argmin(np.abs(_scoring(Psi, a, w)[0] - beta[:, None]).sum(axis=0)))
     for i in range(0, 800, 80):
         rest = np.arange(800) != i
         refit, constant = (found[..., place] for found in _scoring(Psi[rest], a[rest], w[rest])[:2])
         moved = refit @ Psi[i] + constant - (beta @ Psi[i] + m)
         assert abs(g[i] - (refit @ Psi[i] + constant)) <= 0.2 * abs(moved) + 1e-3
+        assert abs(shifts[i] - (constant - m)) <= 0.2 * abs(constant - m) + 1e-3
 
 
 def test_a_weight_is_as_many_copies_for_the_size_of_errors():

@@ -216,3 +216,20 @@ def test_scores_by_weight_are_those_of_repeated_rows(measures):
     for one, other in zip(scored(answers, measures), scored(many, measures), strict=True):
         assert one.value == pytest.approx(other.value)
         assert one.low <= one.value <= one.high
+
+
+@pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
+@pytest.mark.parametrize("share", [0.02, 0.3])
+def test_no_area_is_shown_where_left_out_scores_rank_rows_backwards(share):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2300, 3))
+    score = 2 * X[:, 0] + rng.normal(size=2300)
+    y = score > np.quantile(score, 1 - share)
+    flat = NKELMClassifier(50, gamma=0.1, C=1e-7, fit_intercept=True, random_state=0).fit(X[:300], y[:300])
+    assert metrics.roc_auc_score(y[300:], flat.predict_proba(X[300:])[:, 1]) > 0.85
+    told = flat.summary()
+    assert "rank the rows backwards" in str(told)
+    assert not {"area under the ROC curve", "average precision"} & {each.name for each in told.scores}
+    good = NKELMClassifier(random_state=0).fit(X[:300], y[:300]).summary()
+    assert {each.name: each.value for each in good.scores}["area under the ROC curve"] > 0.85
+    assert ("3 of them are 'True'" in str(good)) == (share == 0.02)

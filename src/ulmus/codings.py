@@ -205,7 +205,7 @@ def decreasing_fit(V: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def _scaled_sinh(o: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """``sinh(o) e^-x`` and the x of each row, which is 0 unless sinh(o) is too large."""
     x = np.maximum(np.abs(o).max(axis=-1, keepdims=True, initial=0.0) - _LARGEST, 0.0)
-    return 0.5 * (np.exp(o - x) - np.exp(-o - x)), x
+    return 0.5 * (np.exp(np.minimum(o - x, _LARGEST)) - np.exp(np.minimum(-o - x, _LARGEST))), x
 
 
 def _repaired_by_loss(o: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -11,6 +11,8 @@ from sklearn import metrics
 RESAMPLES, MAX_ROWS = 200, 20_000
 #: Share of what may be that an interval leaves out on either side.
 TAIL = 0.025
+#: Names of the measures of how rows are ranked.
+AREA, PRECISION = "area under the ROC curve", "average precision"
 
 
 @dataclass(frozen=True)
@@ -124,8 +126,8 @@ CLASSIFICATION: tuple[Measure, ...] = (
 )
 TWO_CLASSES: tuple[Measure, ...] = (
     *CLASSIFICATION,
-    ("area under the ROC curve", "higher", _of_two(metrics.roc_auc_score)),
-    ("average precision", "higher", _of_two(metrics.average_precision_score)),
+    (AREA, "higher", _of_two(metrics.roc_auc_score)),
+    (PRECISION, "higher", _of_two(metrics.average_precision_score)),
     ("F1", "higher", _f1),
 )
 ORDINAL: tuple[Measure, ...] = (

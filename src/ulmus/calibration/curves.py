@@ -5,7 +5,8 @@ Fitted levels :math:`q_1 < \dots < q_K` give every row the knots :math:`f_{q_k}(
 its ends. The place of a target on the line of its row is its **score**; where the fitted quantiles are right, scores
 are Gaussian. They need not be: the quantile q of a new row is the point of its line at the conformal quantile q of the
 scores of rows left out (distributional conformal prediction; Chernozhukov, Wüthrich, Zhu 2021). So every level is
-covered as promised, fitted or not, and quantiles never cross: knots are sorted and kept apart.
+covered as promised, fitted or not, and quantiles never cross: knots are sorted on either side of the middle one, which
+is the prediction, and kept apart.
 """
 
 from dataclasses import dataclass
@@ -48,11 +49,24 @@ class Curves:
         at = out.reshape(len(out), -1, len(self.levels))
         return P[:, :, None] + at - at[:, :, [self.middle]] if self.relative else at
 
+    def around(self, ends: np.ndarray, P: np.ndarray, levels: np.ndarray, symmetric: bool) -> np.ndarray:
+        """Intervals ``[…, coverage, end]`` with the predictions inside, where the middle level lies between theirs.
+
+        The median of scores is a little off that level, by chance. ``levels[coverage, end]``.
+        """
+        middle = self.levels[self.middle]
+        within = symmetric | ((levels[:, 0] < middle) & (middle < levels[:, 1]))
+        low, high = np.minimum(ends[..., 0], P), np.maximum(ends[..., 1], P)
+        return np.where(within[:, None], np.stack([low, high], axis=-1), ends)
+
     def knots(self, at: np.ndarray, weight: np.ndarray) -> "Knots":
         """Lines through curves at new rows; rows left out have this weight."""
         gaps = np.diff(np.sort(self.left_out, axis=2), axis=2)
         middle = [[weighted_median(gap, weight) for gap in output.T] for output in gaps.swapaxes(0, 1)]
-        return Knots.of(self.levels, at, APART * np.reshape(middle, gaps.shape[1:]))
+        k = self.middle
+        pinned = at[:, :, [k]]  # the prediction stays where it is, and curves that cross it do not
+        at = np.concatenate([np.minimum(at[:, :, :k], pinned), pinned, np.maximum(at[:, :, k + 1 :], pinned)], axis=2)
+        return Knots.of(self.levels, at, APART * np.reshape(middle, gaps.shape[1:]), k)
 
 
 @dataclass(frozen=True)
@@ -63,9 +77,9 @@ class Knots:
     at: np.ndarray
 
     @classmethod
-    def of(cls, levels: np.ndarray, at: np.ndarray, apart: np.ndarray) -> "Knots":
-        """Sorted, and at least as far ``apart`` (``[output, gap]``) as is said, about the middle."""
-        at, middle = np.sort(at, axis=2), len(levels) // 2
+    def of(cls, levels: np.ndarray, at: np.ndarray, apart: np.ndarray, middle: int) -> "Knots":
+        """Sorted, and at least as far ``apart`` (``[output, gap]``) as is said, about that of the middle level."""
+        at = np.sort(at, axis=2)
         if len(levels) > 1:
             tiny = 4 * np.finfo(float).eps * np.abs(at).max(axis=2, keepdims=True) + np.finfo(float).tiny
             steps = np.maximum(np.diff(at, axis=2), np.maximum(apart, tiny))

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ulmus import engine
+from ulmus.calibration.atoms import Atoms, high_end, low_end
 from ulmus.calibration.conformal import lower, upper
 from ulmus.calibration.curves import Knots
 from ulmus.calibration.nearness import Nearness, near_parts
@@ -21,8 +22,9 @@ class PredictiveDistribution:
 
     ``location`` and ``width`` are those of the rows, ``[row, output]``; ``scores`` and ``weight`` those of the rows
     left out, ``[row, output]``; those of a similar size count for more where ``near`` knows them. Under a quantile loss
-    the line :math:`f + \sigma R` is a broken one, through ``knots``. Answers have the shape of predictions, ``single``
-    tells that there is one output.
+    the line :math:`f + \sigma R` is a broken one, through ``knots``, and the prediction is its quantile ``middle``.
+    ``atoms`` are targets that many rows have. Answers have the shape of predictions, ``single`` tells that there is one
+    output.
     """
 
     location: np.ndarray
@@ -32,6 +34,8 @@ class PredictiveDistribution:
     single: bool = True
     knots: Knots | None = None
     near: Nearness | None = None
+    atoms: Atoms | None = None
+    middle: float | None = None
 
     def __repr__(self) -> str:
         outputs = "" if self.single else f", {self.location.shape[1]} outputs"
@@ -89,11 +93,24 @@ class PredictiveDistribution:
         ndarray of the shape of the predictions
         """
         out, T = np.empty(self.location.shape), self._targets(y)
-        places = [self._places(j, t) for j, t in enumerate(T.T)]
-        for j, rows, ranked, p in self._each():
-            mass = np.append(0.0, np.cumsum(p))
-            out[rows, j] = mass[np.searchsorted(ranked, places[j][rows], side="right")]
+        for j, (r, w) in enumerate(zip(self.scores.T, self.weight.T, strict=True)):
+            for rows, counted in near_parts(self.near, j, w):
+                out[rows, j] = self._mass(j, r, counted / counted.sum(), T[:, j])[rows]
         return self._shaped(out.T)
+
+    def _mass(self, j: int, r: np.ndarray, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The share of scores up to targets of every row; rows at an atom lie neither below nor above it."""
+        found = _up_to(r, p, self._places(j, y))
+        if self.atoms is None:
+            return found
+        for a in self.atoms.values[j]:
+            at = self._places(j, np.full(len(y), a))
+            under = _up_to(r + self.atoms.rise[:, j], p, at, side="left")
+            found = np.where(y < a, np.minimum(found, under), found)
+        for a in self.atoms.values[j]:
+            at = self._places(j, np.full(len(y), a))
+            found = np.where(y >= a, np.maximum(found, _up_to(r - self.atoms.fall[:, j], p, at)), found)
+        return found
 
     def ppf(self, q: Any) -> np.ndarray:
         """Quantiles; a list of k gives one more, last axis of k.
@@ -116,10 +133,27 @@ class PredictiveDistribution:
         out, every = np.empty((*self.location.shape[::-1], len(levels))), np.arange(len(self.location))
         for j, (r, w) in enumerate(zip(self.scores.T, self.weight.T, strict=True)):
             for some, counted in near_parts(self.near, j, w):
-                ends = np.where(levels > 0.5, upper(r, counted, levels)[0], lower(r, counted, levels)[0])
-                out[j, every[some]] = self._points(j, ends, every[some])
+                out[j, every[some]] = self._ends(j, r, counted, levels, every[some])
+            if self.middle is not None:
+                P = self.location[:, j, None]
+                out[j] = np.where(levels < self.middle, np.minimum(out[j], P), out[j])
+                out[j] = np.where(levels > self.middle, np.maximum(out[j], P), out[j])
         found = self._shaped(out)
         return found[..., 0] if np.ndim(q) == 0 else found
+
+    def _ends(self, j: int, r: np.ndarray, weight: np.ndarray, levels: np.ndarray, rows: Any) -> np.ndarray:
+        """Quantiles of rows, ``[row, level]``, by scores and weights of the rows left out."""
+        over = levels > 0.5
+
+        def points(down: Any, up: Any) -> np.ndarray:
+            ends = np.where(over, upper(r + up, weight, levels)[0], lower(r - down, weight, levels)[0])
+            return self._points(j, ends, rows)
+
+        found = points(0.0, 0.0)
+        if self.atoms is None:
+            return found
+        reach, values = points(self.atoms.fall[:, j], self.atoms.rise[:, j]), self.atoms.values[j]
+        return np.where(over, high_end(values, found, reach), low_end(values, found, reach))
 
     def mean(self) -> np.ndarray:
         """Mean of every row."""
@@ -167,3 +201,11 @@ class PredictiveDistribution:
             return np.asarray(away - points @ (p * (2.0 * below + p - 1.0)))
 
         return self._over_points(score)
+
+
+def _up_to(
+    scores: np.ndarray, p: np.ndarray, places: np.ndarray, side: Literal["left", "right"] = "right"
+) -> np.ndarray:
+    """The share of scores that are at most (``"left"``: less than) each place."""
+    order = np.argsort(scores, kind="stable")
+    return np.append(0.0, np.cumsum(p[order]))[np.searchsorted(scores[order], places, side=side)]

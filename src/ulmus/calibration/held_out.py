@@ -58,7 +58,8 @@ class HeldOut:
     are the quantiles of a model that has fitted some, ``folds`` the models by which rows of folds were predicted.
     ``alone`` are the same rows left out one by one, where errors of other fits were worse. ``by_log`` tells that
     predictions are scores of a log loss. ``share`` is how much of the variances intervals believe, per output. ``seen``
-    are coordinates that a model has learned the rows by, where new rows of the same values would have others.
+    are coordinates that a model has learned the rows by, where new rows of the same values would have others. ``moved``
+    is by how much predictions of rows differ on the mean because others had left beside them.
     """
 
     T: np.ndarray
@@ -78,6 +79,7 @@ class HeldOut:
     by_log: bool = False
     share: Any = 1.0
     seen: np.ndarray | None = None
+    moved: np.ndarray | None = None
 
     @property
     def by_itself(self) -> "HeldOut | None":
@@ -269,11 +271,8 @@ def fold_sample(features: Any, rows: Rows, folds: FoldModels, rng: np.random.Ran
         for piece in engine.pieces(len(of_fold), engine.block_rows(features.n_features_out, np.float64)):
             index = of_fold[piece]
             Phi = engine.transform_rows(features, rows.X[index])
-            P[index], h[index], explained[index] = (
-                Phi @ beta + intercept,
-                leverage(Phi),
-                np.einsum("ij,ij->i", Phi, Phi),
-            )
+            P[index], h[index] = Phi @ beta + intercept, leverage(Phi)
+            explained[index] = np.einsum("ij,ij->i", Phi, Phi)
             if changes is not None:
                 less, by_these = changes(Phi)
                 h[index], explained[index] = np.maximum(h[index] - less, 0.0), explained[index] - by_these
@@ -306,15 +305,18 @@ def refitted(rows: Rows, part: np.ndarray, fit: Refit, one_by_one: HeldOut | Non
         answers.append((P, variance))
     P, variance = (np.concatenate(answer)[np.argsort(order)] for answer in zip(*answers, strict=True))
     found = HeldOut.by_others(rows, P.reshape(rows.T.shape), variance)
-    return found if one_by_one is None else _worse(found, one_by_one)
+    return found if one_by_one is None else _worse(found, one_by_one, np.unique(part, return_inverse=True)[1])
 
 
-def _worse(a: HeldOut, b: HeldOut) -> HeldOut:
-    """Of two predictions of the same rows those with the larger errors, as ``b`` otherwise."""
+def _worse(a: HeldOut, b: HeldOut, part: np.ndarray) -> HeldOut:
+    """Of two predictions of the same rows those with the larger errors, as ``b`` otherwise; parts left together."""
     worse = np.abs(a.studentised) > np.abs(b.studentised)
     variances = (np.broadcast_to(each.variance.reshape(len(a.T), -1), a.T.shape) for each in (a, b))
     P, variance = np.where(worse, a.P, b.P), np.where(worse, *variances)
-    return replace(b, P=P, variance=variance, one_by_one=False, alone=b.by_itself)
+    mass = np.bincount(part, a.weight)
+    moved = [(np.bincount(part, a.weight * m) / np.where(mass > 0, mass, 1.0))[part] for m in (a.P - b.P).T]
+    away = np.where(worse, np.column_stack(moved), 0.0)
+    return replace(b, P=P, variance=variance, one_by_one=False, alone=b.by_itself, moved=away)
 
 
 def _middle(variance: np.ndarray, weight: np.ndarray | None) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ulmus import engine
+from ulmus.calibration.atoms import TIED, Atoms, atoms_of, high_end, low_end
 from ulmus.calibration.conformal import Tails, coverages, lower, upper
 from ulmus.calibration.curves import Curves, Knots
 from ulmus.calibration.held_out import HeldOut
@@ -189,22 +190,35 @@ class Spread:
         end, at = upper if level > 0.5 else lower, np.array([level])
         return np.array([end(r, w, at)[0, 0] for r, w in zip(self.residuals.T, weight.T, strict=True)])
 
-    def scores(self, sizes: tuple[Scale | None, ...] = (), *, bent: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    def scores(
+        self, sizes: tuple[Scale | None, ...] = (), *, bent: bool = False, away: Any = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Scores ``[row, output]`` of the rows left out, in units of these sizes, and weights with which they count.
 
         Rows are in the order of ``rows``, or, where there are none, that of ``residuals``. With ``bent`` they are
-        places on the lines through fitted quantiles.
+        places on the lines through fitted quantiles. Targets may be so far ``away`` from those of the rows.
         """
         if bent and self.rows is not None and self.curves is not None:
-            lines, T = self.curves.knots(self.curves.left_out, self.rows.weight), self.rows.T
+            lines, T = self.curves.knots(self.curves.left_out, self.rows.weight), self.rows.T + away
             scores = np.column_stack([lines.scores(j, t) for j, t in enumerate(T.T)])
             return scores, self._counted(scores, self.rows)
         if self.rows is None:
             return self.residuals, np.diff(self.mass, axis=0, prepend=0.0)
-        scores = self.rows.studentised
+        counted = self._counted(self.rows.studentised, self.rows)
+        scores = self.rows.studentised + away / self.rows.deviations
         if sizes:
             scores = scores / _left_out(sizes, len(scores))
-        return scores, self._counted(scores, self.rows)
+        return scores, counted
+
+    def atoms(self, new: New) -> Atoms | None:
+        """Targets that many of the rows left out have; None of none, and of files of earlier versions without rows."""
+        if self.rows is None:
+            return None
+        bent, n = new.knots is not None, len(self.rows.T)
+        each = [np.zeros(n) if size is None else np.broadcast_to(size.shifts, n) for size in new.sizes]
+        shifts = np.column_stack(each) if each else 0.0
+        weight = self.scores(new.sizes, bent=bent)[1]
+        return Atoms.of(self.rows, weight, shifts, lambda away: self.scores(new.sizes, bent=bent, away=away)[0])
 
     def near(self, new: New) -> Nearness | None:
         """Which rows left out have errors of a similar size, by ``widths``; None where these are not learned.
@@ -223,14 +237,22 @@ class Spread:
         levels, tails = asked.levels, Tails(asked.tails)
         scores, weight = self.scores(new.sizes, bent=new.knots is not None)
         out, near, every = np.empty((*new.P.shape, *levels.shape)), self.near(new), np.arange(len(new.P))
+        atoms = self.atoms(new)
         for rows, factor, own in (like or Likeness()).parts(weight, asked.levels):
             for j, (r, w) in enumerate(zip(scores.T, weight.T, strict=True)):
                 below, above = (-np.abs(r), np.abs(r)) if tails.symmetric else (r, r)
                 for some, counted in near_parts(near, j, w, factor, rows):
                     at, its = every[rows][some], own if np.ndim(own) == 0 else own[some]
-                    low, high = lower(below, counted, levels[:, 0], its), upper(above, counted, levels[:, 1], its)
-                    out[at, j] = np.stack([new.points(at, j, low), new.points(at, j, high)], axis=-1)
-        return out
+                    low, high = _both_ends(new, at, j, below, above, counted, levels, its)
+                    if atoms is not None:
+                        fall, rise = atoms.moves(j, symmetric=tails.symmetric)
+                        reach = _both_ends(new, at, j, below - fall, above + rise, counted, levels, its)
+                        low = low_end(atoms.values[j], low, reach[0])
+                        high = high_end(atoms.values[j], high, reach[1])
+                    out[at, j] = np.stack([low, high], axis=-1)
+        if tails.symmetric and new.knots is None and atoms is not None:
+            out = _as_far(out, new.P[:, :, None])
+        return out if self.curves is None else self.curves.around(out, new.P[:, :, None], levels, tails.symmetric)
 
     def jackknife(
         self, leaning: Leaning, X: Any, P: np.ndarray, asked: IntervalRequest, like: Likeness | None = None
@@ -245,6 +267,11 @@ class Spread:
         for rows, factor, own in (like or Likeness()).parts(held.weight[:, None], asked.levels):
             counted = replace(held, weight=factor * held.weight)
             out[rows] = jackknife_ends(leaning, counted, X[rows], P[rows], asked.levels, tails, own)
+        tied = TIED * np.abs(held.T).max(axis=0, initial=0.0)
+        for j, values in enumerate(atoms_of(held.T, np.broadcast_to(held.weight[:, None], held.T.shape))):
+            low, high = out[:, j, :, 0], out[:, j, :, 1]
+            out[:, j, :, 0] = low_end(values, low, low - tied[j])
+            out[:, j, :, 1] = high_end(values, high, high + tied[j])
         return out
 
 
@@ -267,6 +294,20 @@ class RobustSpread(Spread):
             clean |= _near(held_out.residual, held_out.weight, cls._noise(held_out.studentised, held_out))
         clean |= ~clean.any(axis=0)
         return np.where(clean, held_out.weight[:, None], 0.0)
+
+
+def _both_ends(
+    new: New, at: Any, j: int, below: np.ndarray, above: np.ndarray, weight: np.ndarray, levels: np.ndarray, own: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper ends of output j of some new rows, ``[row, coverage]``, by scores of the rows left out."""
+    low, high = lower(below, weight, levels[:, 0], own), upper(above, weight, levels[:, 1], own)
+    return new.points(at, j, low), new.points(at, j, high)
+
+
+def _as_far(ends: np.ndarray, P: np.ndarray) -> np.ndarray:
+    """Ends as far from predictions as the farther one."""
+    low, high = ends[..., 0], ends[..., 1]
+    return np.stack([np.minimum(low, 2.0 * P - high), np.maximum(high, 2.0 * P - low)], axis=-1)
 
 
 def _left_out(sizes: tuple[Scale | None, ...], n: int) -> np.ndarray:

@@ -49,7 +49,8 @@ class Scale:
     """A fitted size of errors of one output: features, weights; and the size of the left-out rows, each left out.
 
     Sizes of new rows stay between the least and the largest of these. ``unit`` is a power of two: where targets are
-    multiplied by one, so are sizes, to the last digit.
+    multiplied by one, so are sizes, to the last digit. ``shifts`` is by how much the mean logarithm of sizes moves
+    where each of these rows leaves.
     """
 
     features: Any
@@ -58,6 +59,7 @@ class Scale:
     intercept: float
     left_out: np.ndarray
     unit: float = 1.0
+    shifts: np.ndarray | float = 0.0
 
     @staticmethod
     def size_for(X: Any, fold: np.ndarray | None) -> int:
@@ -87,8 +89,8 @@ class Scale:
         part = _parts(X[first], given / np.where(w > 0, w, 1.0)) if len(first) < MANY else None
         if fold is not None:
             part = np.unique(fold, return_inverse=True)[1][first] % PARTS
-        beta, intercept, g = _fit((Psi - centre) / size, a, w, part)
-        return cls(features, centre, beta / size, float(intercept), unit * np.exp(g)[place], unit)
+        beta, intercept, g, shifts = _fit((Psi - centre) / size, a, w, part)
+        return cls(features, centre, beta / size, float(intercept), unit * np.exp(g)[place], unit, shifts[place])
 
     def __call__(self, X: Any) -> np.ndarray:
         """The size of errors of new rows."""
@@ -114,18 +116,19 @@ def deviance(a: np.ndarray, g: np.ndarray) -> np.ndarray:
 
 def _fit(
     Psi: np.ndarray, a: np.ndarray, w: np.ndarray, part: np.ndarray | None
-) -> tuple[np.ndarray, float, np.ndarray]:
-    """Weights, constant and left-out ``g``, for the λ of the least left-out deviance."""
+) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
+    """Weights, constant, left-out ``g`` and what its mean moves by, for the λ of the least left-out deviance."""
     beta, m, g, h = _scoring(Psi, a, w)
     left = g - _score(a, g) * h / np.maximum(1.0 - h, LEAST_REMAINDER)
+    shifts = -_score(a, left) * w[:, None] / w.sum()
     for k in np.unique([] if part is None else part):
         inside = part == k
         without = np.where(inside, 0.0, w)
         if np.dot(without, a) > 0:
             b, m_k = _scoring(Psi, a, without)[:2]
-            left[inside] = Psi[inside] @ b + m_k
+            left[inside], shifts[inside] = Psi[inside] @ b + m_k, m_k - m
     best = int(np.argmin(w @ deviance(a[:, None], left)))
-    return beta[:, best], m[best], left[:, best]
+    return beta[:, best], m[best], left[:, best], shifts[:, best]
 
 
 def _scoring(Psi: np.ndarray, a: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

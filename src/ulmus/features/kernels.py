@@ -357,10 +357,10 @@ def _largest(U: np.ndarray, floor: float) -> np.ndarray:
 
 def overflow(*rows: Any) -> str:
     top = max(float(abs(X).max()) for X in rows)
-    return (
-        f"kernel values overflow: the largest entry of the rows is {top:.3g}. "
-        "Standardise the features (sklearn.preprocessing.StandardScaler) or choose a smaller gamma"
-    )
+    scale = "Standardise the features (sklearn.preprocessing.StandardScaler) or choose a smaller gamma"
+    if top > 1e150:  # whose squares overflow in a scaler, too
+        scale = f"Divide the features by {top:.0e}, which no scaler can as it squares them"
+    return f"kernel values overflow: the largest entry of the rows is {top:.3g}. {scale}"
 
 
 def gram_matrix(kernel: KernelLike, Z: np.ndarray, parameters: KernelParameters) -> np.ndarray:

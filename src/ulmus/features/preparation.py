@@ -40,6 +40,8 @@ PARTS = 5
 
 #: Code of a category that is missing: one that nobody uses, the same in float32.
 MISSING = -float(np.finfo(np.float32).max)
+#: Sizes of numbers whose squares, and slopes of curves through them, are numbers in float64; and how far out it gets.
+SIZES, FARTHEST = (1e-300, 1e151), 1e150
 #: Values that are closer than this, relative to their size and deviation, are the same.
 ROUND_OFF = 1e-12
 
@@ -89,8 +91,22 @@ class Columns:
         else:
             Z = (X - self.centre) / self.scale
             if self.kind == "clip":
+                np.clip(Z, -FARTHEST, FARTHEST, out=Z)
                 Z /= np.sqrt(1.0 + (Z / 3.0) ** 2)
         return Z if self.deviation is None else Z / self.deviation
+
+
+def refuse_sizes(X: np.ndarray, numbers: np.ndarray) -> None:
+    """Refuse columns, which have these numbers in the table, whose values are none that float64 can square."""
+    low, high = (reach.reduce(X, axis=0) for reach in (np.fmin, np.fmax))
+    for j in np.flatnonzero(high > low):
+        size = max(abs(low[j]), abs(high[j]))
+        if not SIZES[0] <= size <= SIZES[1]:
+            do = f"divide the column by {size:.0e}" if size > 1 else "multiply the column by 1e300, or leave it out"
+            raise ValueError(
+                f"the largest value of column {numbers[j]} of X (counted from 0) is {size:.3g}, and float64 holds what "
+                f"a fit computes from columns of {SIZES[0]:.0e} to {SIZES[1]:.0e}; {do}"
+            )
 
 
 def _thinned(X: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -223,6 +239,7 @@ class Preparation:
         known = like.categories if like is not None else (None,) * len(codes)
         categories = tuple(Category.of(_codes(X, j), T, w, more) for j, more in zip(codes, known, strict=True))
         numbers = X if not len(codes) else X[:, numeric]
+        refuse_sizes(numbers, numeric)
         gaps = like.gaps if like is not None else Gaps.of(numbers, weight)
         few, few_weights = _thinned(numbers, weight)
         columns = Columns.of(kind, gaps.filled(few), few_weights)

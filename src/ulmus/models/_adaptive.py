@@ -336,11 +336,6 @@ class AdaptiveModel(Model):
     def _seen(self, X: Any, fitted: Fitted) -> Any:
         return fitted.weights.coordinates(X)
 
-    def _outputs(self, X: Any, fitted: Fitted) -> np.ndarray:
-        scores: np.ndarray = fitted.weights.scores(X, self.device, self.n_jobs, self._spent.leaf_rows)
-        scores += fitted.weights.intercept
-        return scores
-
     def _leaning(self, fitted: Fitted) -> Any:
         beside = [name for name in ("grid", "trees") if getattr(fitted.weights, name) is not None]
         if beside:

@@ -21,7 +21,7 @@ from ulmus.models.base import Model
 from ulmus.models.choice import Training
 from ulmus.models.class_options import LOSS_CRITERIA
 from ulmus.models.fitted import Fitted, FittedView, Outcome
-from ulmus.models.reading import validated
+from ulmus.models.reading import MOST_WEIGHT, validated
 
 #: What a probability counts as in a log loss, at least.
 LEAST_PROBABILITY = 1e-15
@@ -295,6 +295,12 @@ def class_balance(class_weight: Any, classes: np.ndarray, y: np.ndarray, weight:
         balance = (mass.sum() / (len(labels) * np.maximum(mass, 1e-300)))[np.searchsorted(labels, classes)]
     else:
         balance = compute_class_weight(class_weight, classes=classes, y=y)
+        total = float(len(y) if weight is None else weight.sum())
+        if np.isfinite(balance).all() and balance.max() > MOST_WEIGHT / max(total, 1.0):
+            raise ValueError(
+                f"class_weight counts rows, and {balance.max():.3g} times {total:.3g} rows are more than the "
+                f"{MOST_WEIGHT:.0e} that float64 can count; divide the weights of classes by the largest"
+            )
     if not (np.isfinite(balance).all() and (balance >= 0).all() and balance.any()):
         raise ValueError(f"class weights must be non-negative, finite and not all zero, got {class_weight!r}")
     return balance

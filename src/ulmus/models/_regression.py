@@ -183,8 +183,9 @@ class Regression(RegressorMixin, Model):
         X, spread = self._checked(X, fitted), fitted.certainty
         new = self._new(X, self._outputs(X, fitted), fitted, method)
         scores, weight = spread.scores(new.sizes, bent=new.knots is not None)
-        near = spread.near(new)
-        return PredictiveDistribution(new.P, new.widths, scores, weight, fitted.targets.single, new.knots, near)
+        middle = None if spread.curves is None else float(spread.curves.levels[spread.curves.middle])
+        parts = new.knots, spread.near(new), spread.atoms(new), middle
+        return PredictiveDistribution(new.P, new.widths, scores, weight, fitted.targets.single, *parts)
 
     def _new(self, X: Any, P: np.ndarray, fitted: Fitted, method: str) -> New:
         """What is known of checked rows, whose predictions are P."""

@@ -104,13 +104,14 @@ class AdaptiveFit:
         """By what rows are predicted globally: features, and weights on them."""
         return self.features, self.beta
 
-    def scores(self, X: Any, device: str, n_jobs: int | None, leaf_rows: int) -> np.ndarray:
-        """All stages, but for the constant; a GPU is asked where leaves of this many rows are worth it."""
+    def scores(self, X: Any, device: str, n_jobs: int | None) -> np.ndarray:
+        """All stages, but for the constant; a GPU is asked where kernels with a leaf, or landmarks, are worth it."""
         if self.grid is not None:
             return self.grid.answers(asked_by(self, n_jobs), np.asarray(X, dtype=np.float64))[:, None]
         U = self.coordinates(X)
         weights = self.features.weight_to_landmarks(self.beta)
-        with predicting(device, n_jobs, float(len(U)) * leaf_rows, WORTH_SENDING) as backend:
+        kernels = len(self.beta) if self.local is None else self.local.leaf_rows
+        with predicting(device, n_jobs, float(len(U)) * kernels, WORTH_SENDING) as backend:
             out: np.ndarray = backend.apply(self.features.cross_kernel_, U, weights)
             if self.local is not None:
                 out += backend.answers(self.local, U)

@@ -14,6 +14,8 @@ from ulmus.devices.tensors import HostView, checked
 
 #: What scikit-learn notes of columns, and where a model keeps what it has fitted.
 COLUMNS, FITTED = ("n_features_in_", "feature_names_in_"), ("fitted_", "stream_")
+#: Rows that float64 counts one by one, nearly: beside more of them, one row is none.
+MOST_WEIGHT = 1e15
 
 
 @contextmanager
@@ -128,7 +130,19 @@ def checked_weight(sample_weight: Any, X: Any) -> np.ndarray | None:
     """Weights by scikit-learn's checks; None where none are given."""
     if sample_weight is None:
         return None
-    return np.asarray(check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+    weight = np.asarray(check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+    refuse_heavy(weight, "sample_weight")
+    return weight
+
+
+def refuse_heavy(weight: np.ndarray, name: str) -> None:
+    """Refuse weights of more rows than float64 can count; ``name`` says where they come from."""
+    most = float(weight.max(initial=0.0))
+    if most > MOST_WEIGHT or float(weight.sum()) > MOST_WEIGHT:
+        raise ValueError(
+            f"a weight counts rows, and {name} has weights up to {most:.3g} that add up to more than {MOST_WEIGHT:.0e} "
+            "rows, which is what float64 can count; divide the weights by their mean"
+        )
 
 
 def of_positive_weight(weight: np.ndarray | None, *columns: Any) -> tuple[Any, ...]:

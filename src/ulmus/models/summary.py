@@ -13,7 +13,18 @@ from sklearn.utils.validation import check_is_fitted
 from ulmus._layout import html_table, text_table
 from ulmus._numbers import number
 from ulmus.labels import SeveralLabels
-from ulmus.measures import CLASSIFICATION, LABELS, ORDINAL, REGRESSION, TWO_CLASSES, Answers, Score, scored
+from ulmus.measures import (
+    AREA,
+    CLASSIFICATION,
+    LABELS,
+    ORDINAL,
+    PRECISION,
+    REGRESSION,
+    TWO_CLASSES,
+    Answers,
+    Score,
+    scored,
+)
 from ulmus.tuning import Tuning
 from ulmus.tuning.comparisons import Decision, of_search, of_views
 
@@ -25,6 +36,8 @@ GIVEN = ("kernel", "activation", "loss", "effort", "features", "head", "decoding
 WIDTHS = {"n_hidden_": ("slope", "n_hidden"), "n_landmarks_": ("gamma", "n_landmarks")}
 #: Inputs and names that are shown, at most, and the length of a bar.
 INPUTS, FEW, BAR = 8, 6, 24
+#: Rows of a class below which their number is told.
+RARE = 10
 FLATTERS = "These rows also took part in tuning, so new rows may do slightly worse; score a test set to be sure."
 
 
@@ -112,7 +125,26 @@ def summarised(model: Any) -> FitSummary:
         measures = ORDINAL if hasattr(model, "present_") else measures
         measures = LABELS if answers is not None and answers.y.ndim == 2 else measures
     found = [] if answers is None else scored(answers, measures)
+    if answers is not None and measures is TWO_CLASSES:
+        found, words = _ranked(found, answers, [str(label) for label in model.classes_])
+        left_out += words
     return FitSummary(type(model).__name__, _fitted(model), decisions(model), found, left_out, _inputs(model))
+
+
+def _ranked(found: list[Score], answers: Answers, labels: list[str]) -> tuple[list[Score], str]:
+    """Scores, and what is to be said of those that rank rows.
+
+    Where a model hardly varies, the mean without a row is all that a left-out score says, and that is the lower, the
+    higher the target of the very row: the rows are ranked backwards, which new rows are not.
+    """
+    counts = np.bincount(answers.y, minlength=2)[:2]
+    rarer = int(np.argmin(counts))
+    words = f"; {counts[rarer]} of them are {labels[rarer]!r}" if counts[rarer] < RARE else ""
+    area = next(score for score in found if score.name == AREA)
+    if not area.value < 0.5 or (area.high >= 0.5 and not words):
+        return found, words
+    kept = [score for score in found if score.name not in (AREA, PRECISION)]
+    return kept, f"{words}; scores without a row rank the rows backwards, so no {AREA} is shown: score new rows"
 
 
 def html_view(model: Any, diagram: str) -> str:

@@ -60,6 +60,11 @@ class LocalKernels:
         return np.ones(len(self.U)) if self.weight is None else self.weight
 
     @property
+    def leaf_rows(self) -> float:
+        """Rows of a leaf, on the mean."""
+        return len(self.U) * len(self.partitions) / max(1, sum(len(p.starts) - 1 for p in self.partitions))
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the stage that are in memory: arrays that are mapped from files are not."""
         arrays = (self.U, *(p.order for p in self.partitions), *self.alphas)
