@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ulmus._sklearn import Interval, check_sample_weight, fit_context
+from ulmus._sklearn import Interval, check_sample_weight, fit_context, safe_indexing
 from ulmus.exceptions import LeftOutWarning
 from ulmus.features.columns import KINDS, LEFT_OUT, Reader, kinds_of
 from ulmus.features.frames import Column, NamedArrays, columns_of, frame_of, read, read_array
@@ -138,13 +138,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         -------
         self
         """
+        weight = None
+        if sample_weight is not None:
+            weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            if not weight.all():  # rows of weight 0 are not there
+                X, weight = safe_indexing(X, np.flatnonzero(weight)), weight[weight > 0]
         columns = self._columns(X, reset=True)
         n_rows = len(next(iter(columns.values())))
-        weight = np.ones(n_rows)
-        if sample_weight is not None:
-            weight = check_sample_weight(
-                sample_weight, np.empty((n_rows, 1)), dtype=np.float64, ensure_non_negative=True
-            )
+        weight = np.ones(n_rows) if weight is None else weight
         self.names_ = tuple(columns)
         given = self._given(list(columns))
         rng = check_random_state(self.random_state)
@@ -176,10 +177,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self.prepared:
             M = self._numbers(columns)
             _refuse_infinite(M, self._raw_names())
-            seen = weight > 0
-            self.preparation_ = Preparation.of(
-                "standard", M[seen], np.empty((int(seen.sum()), 0)), weight[seen], self.categorical_
-            )
+            self.preparation_ = Preparation.of("standard", M, np.empty((n_rows, 0)), weight, self.categorical_)
             self.inputs_ = self.inputs_[self.preparation_.sources()]
             self.categorical_ = np.zeros(len(self.inputs_), bool)
         return self

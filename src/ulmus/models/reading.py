@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ulmus._sklearn import check_sample_weight
+from ulmus._sklearn import check_sample_weight, safe_indexing
 from ulmus.devices.tensors import HostView, checked
 
 #: What scikit-learn notes of columns, and where a model keeps what it has fitted.
@@ -129,6 +129,29 @@ def checked_weight(sample_weight: Any, X: Any) -> np.ndarray | None:
     if sample_weight is None:
         return None
     return np.asarray(check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+
+
+def without_unweighted(cv: Any, weight: Any, *columns: Any) -> tuple[Any, ...]:
+    """Weights, and what was given of the rows, without rows of weight 0, which no check and no column is to see.
+
+    They stay where splits are given as rows, which count all of them; and where lengths differ, for the checks to tell.
+    """
+    counted = cv is not None and not isinstance(cv, int) and not hasattr(cv, "split")
+    weight = checked_weight(weight, columns[0])
+    same = all(each is None or not hasattr(each, "__len__") or _length(each) == np.size(weight) for each in columns)
+    if weight is None or counted or not same or weight.all():
+        return weight, *columns
+    there = np.flatnonzero(weight)
+    taken = (each if each is None else _rows_of(each, there) for each in columns)
+    return weight[there], *taken
+
+
+def _length(column: Any) -> int:
+    return int(column.shape[0]) if getattr(column, "shape", ()) else len(column)
+
+
+def _rows_of(column: Any, there: np.ndarray) -> Any:
+    return column[there] if isinstance(column, HostView) else safe_indexing(column, there)
 
 
 def of_positive_weight(weight: np.ndarray | None, *columns: Any) -> tuple[Any, ...]:
