@@ -124,6 +124,8 @@ class Ordinal(ClassifierMixin, Model):
         balance = np.ones(len(targets.classes))
         seen = targets.seeing(indices).present
         balance[seen] = class_balance(self.class_weight, targets.classes[seen], y, weight)
+        if not block:
+            refuse_one_class(self, targets.classes[seen][balance[seen] > 0])
         return T, balance[indices]
 
     def _coding(self, targets: Ordered, rows: Rows) -> Coding:
