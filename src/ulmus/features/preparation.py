@@ -33,6 +33,8 @@ KNOTS = 1000
 #: Rows from which columns are prepared; of twice as many and more, every k-th. Their quantiles are off by less
 #: than a thousandth of the rows.
 MOST_LEARNED = 2**18
+#: Numbers of columns that a thread learns at a time.
+COLUMN_NUMBERS = 2**14
 #: Ranks beyond these are as far out as it gets.
 RANKS = (0.001, 0.999)
 #: Parts of the rows in which target means are taken from the other parts.
@@ -67,7 +69,7 @@ class Columns:
         if kind == "standard":
             plain = cls(kind, _mean(X, weight), one)
         elif kind == "clip":
-            quartiles = np.array(_of_columns(lambda x: _quantiles(x, weight, (0.25, 0.5, 0.75)), X)).reshape(-1, 3)
+            quartiles = _column_quantiles(X, weight, (0.25, 0.5, 0.75))
             centre, scale = quartiles[:, 1], quartiles[:, 2] - quartiles[:, 0]
             deviation = np.sqrt(_mean(X, weight, centre))
             plain = cls(kind, centre, np.where(scale > 0, scale, np.where(deviation > 0, deviation, 1.0)))
@@ -101,7 +103,36 @@ def _thinned(X: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.n
 
 def _of_columns(work: Callable[[np.ndarray], Any], X: np.ndarray) -> list[Any]:
     """What a function says of every column; columns are shared among threads."""
-    return list(engine.ordered_map(lambda j: work(X[:, j]), range(X.shape[1])))
+    return [found for part in _of_shares(lambda some: [work(x) for x in some], X) for found in part]
+
+
+def _of_shares(work: Callable[[np.ndarray], Any], X: np.ndarray) -> list[Any]:
+    """What a function says of some columns after the other, which are rows there."""
+    some = max(1, COLUMN_NUMBERS // max(1, len(X)))
+    shares = (X[:, first : first + some].T for first in range(0, X.shape[1], some))
+    return list(engine.ordered_map(lambda share: work(np.ascontiguousarray(share)), shares))
+
+
+def _column_quantiles(X: np.ndarray, w: np.ndarray | None, levels: tuple[float, ...]) -> np.ndarray:
+    """:func:`_quantiles` of every column, ``[column, level]``; columns without ties have the same ranks."""
+
+    def share(some: np.ndarray) -> np.ndarray:
+        values = np.sort(some, axis=1)
+        size = np.abs(values[:, 1:]) + values.std(axis=1, keepdims=True)
+        if w is not None or values.shape[1] < 2 or not (np.diff(values) > 2 * ROUND_OFF * size).all():
+            return np.array([_quantiles(x, w, levels) for x in some])
+        rank = _mass(values[0], None)[1]
+        found = np.empty((len(some), len(levels)))
+        for column, level in zip(found.T, levels, strict=True):
+            k = int(np.searchsorted(rank, level, side="right")) - 1
+            if 0 <= k < len(rank) - 1:
+                slope = (values[:, k + 1] - values[:, k]) / (rank[k + 1] - rank[k])
+                column[:] = slope * (level - rank[k]) + values[:, k]
+            else:
+                column[:] = values[:, 0 if k < 0 else -1]
+        return found
+
+    return np.concatenate([np.empty((0, len(levels))), *_of_shares(share, X)])
 
 
 def _mean(
@@ -160,14 +191,17 @@ class Gaps:
     @classmethod
     def of(cls, X: np.ndarray, weight: np.ndarray | None) -> "Gaps":
         """Learn the columns of ``X``."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            whole = not np.isnan(X.sum())
+        if whole and len(X):
+            return cls(_column_quantiles(*_thinned(X, weight), (0.5,))[:, 0], np.zeros(0, np.intp))
 
         def median(x: np.ndarray) -> tuple[float, bool]:
             """That of the values that are there, and whether some are missing."""
             missing = np.isnan(x)
-            if not missing.any():
-                return _quantiles(*_thinned(x, weight), (0.5,))[0], False
             w = None if weight is None else weight[~missing]
-            return 0.0 if missing.all() else _quantiles(*_thinned(x[~missing], w), (0.5,))[0], True
+            fill = 0.0 if missing.all() else _quantiles(*_thinned(x[~missing], w), (0.5,))[0]
+            return fill, bool(missing.any())
 
         found = _of_columns(median, X)
         return cls(np.array([fill for fill, _ in found]), np.flatnonzero([shown for _, shown in found]))
