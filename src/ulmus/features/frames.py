@@ -88,6 +88,18 @@ class NamedArrays(dict[str, np.ndarray]):
     """The columns of a table as arrays, by name: for a few rows a data frame costs more than their predictions."""
 
 
+def given_rows(X: Any) -> Any:
+    """Rows as they are; masked numbers are missing ones, and rows that have not been read are refused."""
+    if hasattr(X, "collect") and hasattr(X, "collect_schema"):
+        raise TypeError(f"X is a {type(X).__name__}, whose rows have not been read; pass X.collect()")
+    if not isinstance(X, np.ma.MaskedArray):
+        return X
+    mask = np.ma.getmaskarray(X)
+    if not mask.any():
+        return X.data
+    return np.where(mask, None, X.data) if X.dtype.kind not in "biuf" else X.astype(np.float64).filled(np.nan)
+
+
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:
     """A frame; None where this is none."""
     try:
@@ -202,6 +214,8 @@ def _coded(kind: str, dtype: str, values: Sequence[Any], gone: np.ndarray) -> Co
     for i, value in enumerate(values):
         if gone[i]:
             continue
+        if isinstance(value, complex):
+            raise ValueError(f"Complex data not supported, got {value!r}; pass real and imaginary parts as two columns")
         key: Any = tuple(spelled(part) for part in value if part is not None) if kind == "list" else spelled(value)
         if key or kind == "list":
             place[i] = codes.setdefault(key, len(codes))

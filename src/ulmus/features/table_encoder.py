@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ulmus._sklearn import Interval, check_sample_weight, fit_context, safe_indexing
 from ulmus.exceptions import LeftOutWarning
 from ulmus.features.columns import KINDS, LEFT_OUT, Reader, kinds_of
-from ulmus.features.frames import Column, NamedArrays, columns_of, frame_of, read, read_array
+from ulmus.features.frames import Column, NamedArrays, columns_of, frame_of, given_rows, read, read_array
 from ulmus.features.preparation import Preparation
 from ulmus.features.text import TEXT_FEATURES
 from ulmus.features.written import Kind
@@ -247,6 +247,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """The columns by name, read; scikit-learn's checks of names and numbers of columns are made."""
         if sparse.issparse(X):
             raise TypeError("Sparse data is not supported by TableEncoder; pass a dense table (X.toarray())")
+        X = given_rows(X)
         if isinstance(X, NamedArrays) and not reset:
             return {name: read_array(X[name]) for name in self.names_}
         frame = frame_of(X)
