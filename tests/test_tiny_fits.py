@@ -1,4 +1,4 @@
-"""Fits to hardly any rows, or to weights that leave hardly any, end soon: log losses without a minimum are not chased."""
+"""Fits to hardly any rows, or to weights that leave hardly any, end soon: losses without a minimum are not chased."""
 
 import warnings
 
@@ -70,7 +70,7 @@ def test_a_path_ends_where_round_off_keeps_a_model_from_its_minimum(monkeypatch)
 
 @pytest.mark.parametrize("model", [AdaptiveClassifier, AdaptiveOrdinalClassifier, ELMClassifier, NKELMClassifier])
 def test_class_weights_that_leave_one_class_are_refused_as_sample_weights_are(model):
-    with pytest.raises(ValueError, match="needs at least two classes; the rows .of positive weight. have only") as one:
+    with pytest.raises(ValueError, match="needs at least two classes") as one:
         model().fit(X, Y, sample_weight=Y)
     with pytest.raises(ValueError, match="have only one class, 1") as other:
         model(class_weight={0: 0, 1: 1}).fit(X, Y)

@@ -94,10 +94,11 @@ def given_rows(X: Any) -> Any:
         raise TypeError(f"X is a {type(X).__name__}, whose rows have not been read; pass X.collect()")
     if not isinstance(X, np.ma.MaskedArray):
         return X
-    mask = np.ma.getmaskarray(X)
-    if not mask.any():
-        return X.data
-    return np.where(mask, None, X.data) if X.dtype.kind not in "biuf" else X.astype(np.float64).filled(np.nan)
+    found, mask = X.data, np.ma.getmaskarray(X)
+    if mask.any():
+        found = found.astype(np.float64 if found.dtype.kind in "biuf" else object)
+        found[mask] = np.nan if found.dtype == np.float64 else None
+    return found
 
 
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:
@@ -157,8 +158,8 @@ def read(column: Any) -> Column:
         return _coded("words", dtype, column.to_list(), _missing(column))
     if kind in ("number", "boolean"):
         if column.dtype in (nw.Object, nw.Unknown):
-            listed = tuple(column.to_list())
-            return Column(kind, dtype, _floats(listed, _missing(column)), given=listed)
+            values = tuple(column.to_list())
+            return Column(kind, dtype, _floats(values, _missing(column)), given=values)
         return Column(kind, dtype, np.array(column.cast(nw.Float64).to_numpy(), dtype=np.float64))
     if kind in IN_DAYS:
         listed = tuple(column.to_list()) if column.dtype in (nw.Object, nw.Unknown) else None

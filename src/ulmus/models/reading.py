@@ -77,7 +77,7 @@ def _library(X: Any) -> str:
 def received(X: Any, device: str, name: str = "X") -> Any:
     """What a model works with: NumPy arrays for tensors in memory, views for those of the GPU, all else as it is."""
     if not is_tensor(X):
-        return given_rows(X) if name == "X" else X
+        return X if type(X) is np.ndarray or name != "X" else given_rows(X)
     if _library(X) == "cupy":
         if device != "cuda":
             raise ValueError(
@@ -112,7 +112,7 @@ def on_host(a: Any, device: str) -> Any:
 def given_targets(y: Any) -> Any:
     """Targets as they are; masked ones are refused."""
     if isinstance(y, np.ma.MaskedArray):
-        gone = np.flatnonzero(np.ma.getmaskarray(y).reshape(len(y), -1).any(axis=1)) if y.ndim else ()
+        gone = np.unique(np.nonzero(np.ma.getmaskarray(y))[0])
         if len(gone):
             raise ValueError(
                 f"y is masked in {len(gone)} of {len(y)} rows, first in row {gone[0]} (counted from 0); leave out rows "
@@ -141,7 +141,7 @@ def dense_rows(X: Any) -> Any:
 
 def validated(model: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
     """Rows and targets by scikit-learn's checks; rows that are on the GPU are checked there."""
-    X, y = given_rows(X), given_targets(y)
+    X, y = X if type(X) is np.ndarray else given_rows(X), given_targets(y)
     if options.get("y_numeric"):
         refuse_moments(y)
     if isinstance(X, HostView):

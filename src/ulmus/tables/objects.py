@@ -114,4 +114,6 @@ def _typed(values: list[Any]) -> Any:
         return pa.array(lists, pa.list_(pa.string()))
     if kinds <= {bool} or (kinds <= {int, float} and not any(_is_long(v) for v in values)):
         return pa.array(values, pa.bool_() if kinds == {bool} else pa.float64() if kinds else pa.null())
-    return pa.array([None if v is None else v if isinstance(v, str) else spelled(v).lower() for v in values], pa.string())
+    return pa.array(
+        [None if v is None else v if isinstance(v, str) else spelled(v).lower() for v in values], pa.string()
+    )

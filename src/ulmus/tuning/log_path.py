@@ -167,9 +167,9 @@ def held_path(
 
     A set is the weight of every row that it holds out; scores come with those of all rows. Every model begins where
     that of the last C (or of the trial ``begun``) ended; the path ends where the criterion has risen by a share of
-    ``patience``, where two steps together have not lowered it, or where round-off kept a model from its minimum, which a
-    larger C would not bring nearer. Only the last trial keeps its Gram matrices. Where
-    all rows but those of a set are of one class, no weights are best: the frequencies answer for that set, at every C.
+    ``patience``, where two steps together have not lowered it, or where round-off kept a model from its minimum, which
+    a larger C would not bring nearer. Only the last trial keeps its Gram matrices. Where all rows but those of a set are
+    of one class, no weights are best: the frequencies answer for that set, at every C.
     """
     trials: list[HeldTrial] = []
     without = [replace(problem, rows=replace(problem.rows, weight=problem.weight - out)) for out in held]
@@ -203,7 +203,7 @@ def held_path(
 def _has_minimum(problem: LogProblem) -> bool:
     """Whether some finite weights are best: an intercept that only has to be large enough never is."""
     T = problem.rows.T[problem.weight > 0]
-    return not problem.fit_intercept or bool((T != T[:1]).any())
+    return not problem.fit_intercept or bool((T[:1] != T).any())
 
 
 def _beginning(solution: LogSolution, problem: LogProblem) -> dict[str, Any]:
