@@ -168,8 +168,8 @@ def held_path(
     A set is the weight of every row that it holds out; scores come with those of all rows. Every model begins where
     that of the last C (or of the trial ``begun``) ended; the path ends where the criterion has risen by a share of
     ``patience``, where two steps together have not lowered it, or where round-off kept a model from its minimum, which
-    a larger C would not bring nearer. Only the last trial keeps its Gram matrices. Where all rows but those of a set are
-    of one class, no weights are best: the frequencies answer for that set, at every C.
+    a larger C would not bring nearer. Only the last trial keeps its Gram matrices. Where all rows but those of a set
+    are of one class, no weights are best: the frequencies answer for that set, at every C.
     """
     trials: list[HeldTrial] = []
     without = [replace(problem, rows=replace(problem.rows, weight=problem.weight - out)) for out in held]
