@@ -283,7 +283,9 @@ def test_two_classes_with_costs_have_one_score():
 @pytest.mark.parametrize("cost_matrix", [np.ones((3, 3)), [1.0, 2.0], np.full((5, 5), np.inf)])
 def test_costs_of_the_wrong_shape_are_an_error(cost_matrix):
     X, y = noisy(60)
-    model = fixed(KELMOrdinalClassifier, cost_matrix=cost_matrix).fit(X, y)
+    with pytest.raises(ValueError, match=r"cost_matrix must be 5 × 5 finite numbers"):
+        fixed(KELMOrdinalClassifier, cost_matrix=cost_matrix).fit(X, y)
+    model = fixed(KELMOrdinalClassifier).fit(X, y).set_params(cost_matrix=cost_matrix)
     with pytest.raises(ValueError, match=r"cost_matrix must be 5 × 5 finite numbers"):
         model.predict(X)
 

@@ -10,7 +10,7 @@ from ulmus.features import preparation
 from ulmus.features.category import LEVELS, PRIOR, Category
 from ulmus.features.metric import through
 from ulmus.features.piecewise_linear import MANY, STRETCHES, interpolated
-from ulmus.features.preparation import PREPARATIONS, Columns, Preparation
+from ulmus.features.preparation import PREPARATIONS, Columns, Preparation, _column_quantiles, _quantiles
 
 RNG = np.random.RandomState(0)
 
@@ -194,3 +194,12 @@ def test_rows_are_prepared_and_shown_tile_by_tile(monkeypatch, means, metric):
     monkeypatch.setattr(engine, "BLOCK_BYTES", 100 * 8 * 4)
     assert_array_equal(prepared.transform(X, A), new)
     assert_array_equal(prepared.transform_learned(X, T, None, part, A), learned)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 40, 301])
+def test_quantiles_of_many_columns_are_those_of_each(n):
+    rng = np.random.default_rng(0)
+    for X in (rng.normal(size=(n, 300)), np.round(rng.normal(size=(n, 30)), 1), np.exp(9 * rng.normal(size=(n, 50)))):
+        for w in (None, rng.integers(1, 3, n).astype(float)):
+            each = [_quantiles(x, w, (0.25, 0.5, 0.75)) for x in X.T]
+            assert_array_equal(_column_quantiles(X, w, (0.25, 0.5, 0.75)), each)

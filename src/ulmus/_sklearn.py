@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from sklearn.base import _fit_context as fit_context
+from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import Hidden, Interval, Options, StrOptions
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_monotonic_cst as check_monotonic_cst
@@ -25,4 +26,5 @@ __all__ = [
     "check_monotonic_cst",
     "check_sample_weight",
     "fit_context",
+    "safe_indexing",
 ]

@@ -86,6 +86,10 @@ def _column_units(case: Case, rng: np.random.Generator) -> tuple[Answers, Answer
 
 def _copies(case: Case, rng: np.random.Generator) -> tuple[Answers, Answers]:
     k = rng.integers(1, 4, len(case.X))
+    if rng.random() < 0.5:  # a weight of 0 is a row that is not there; every class keeps some
+        gone = rng.random(len(k)) < 0.2
+        kept = case.y is None or case.y.dtype.kind == "f" or set(case.y[~gone]) == set(case.y)
+        k[gone] = 0 if kept and not gone.all() else k[gone]
     y = None if case.y is None else np.repeat(case.y, k, axis=0)
     weighed, copied = case.fit(case.X, case.y, k.astype(float)), case.fit(np.repeat(case.X, k, axis=0), y)
     return _scores(answers(weighed, case.Q)), _scores(answers(copied, case.Q))

@@ -14,6 +14,7 @@ from ulmus.exceptions import DateWarning, DriftWarning, UnreadableWarning, Unsee
 from ulmus.features.dates import DateParts
 from ulmus.features.frames import Column
 from ulmus.features.separators import in_doubt
+from ulmus.features.spelling import codes_of
 from ulmus.features.text import TextFeatures
 from ulmus.features.words import kind_of_words, numbers_rows, tags_of
 from ulmus.features.written import MISSING, READ, Kind, ambiguous, dates_like, kind_of_texts
@@ -261,12 +262,14 @@ def _counts(words: Column, weight: np.ndarray) -> np.ndarray:
 
 
 def _category(reader: Reader, words: Column) -> tuple[np.ndarray, np.ndarray]:
-    code = {level: float(k) for k, level in enumerate(reader.levels or ())}
-    codes = np.array([code.get(str(value), UNKNOWN) for value in words.distinct] + [reader.missing])
+    code = codes_of(reader.levels or ())
+    codes = np.array([float(code.get(str(value), UNKNOWN)) for value in words.distinct] + [reader.missing])
     assert words.place is not None
     found = codes[words.place]
     unseen, there = np.count_nonzero(found == UNKNOWN), np.count_nonzero(words.place >= 0)
-    if there >= ENOUGH and unseen > (UNSEEN + 2 * reader.rare) * there:
+    expected = min(UNSEEN + 2 * reader.rare, 1.0)
+    all_new = 0 < there == unseen and expected**there <= UNSEEN  # of few rows, only what chance does not explain
+    if all_new or (there >= ENOUGH and unseen > expected * there):
         first = next(str(value) for value in words.distinct if str(value) not in code)
         warn(
             f"column {reader.name!r}: {unseen} of {there} values were not seen in training, starting "
@@ -277,8 +280,8 @@ def _category(reader: Reader, words: Column) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _tagged(reader: Reader, words: Column) -> tuple[np.ndarray, np.ndarray]:
-    where = {tag: k for k, tag in enumerate(reader.levels or ())}
-    marks = np.zeros((len(words.distinct) + 1, len(where)))
+    where = codes_of(reader.levels or ())
+    marks = np.zeros((len(words.distinct) + 1, len(reader.levels or ())))
     for i, value in enumerate(words.distinct):
         marks[i, [where[tag] for tag in reader._tags(value) if tag in where]] = 1.0
     assert words.place is not None

@@ -16,6 +16,7 @@ Whatever is about time becomes days: those since 1970 in UTC (a period is its fi
 """
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isnan
@@ -25,12 +26,11 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from ulmus.features.dates import as_days
+from ulmus.features.spelling import MICROSECONDS, day_of, is_period, of_number, spelled
 from ulmus.features.written import DIGITS
 
 #: Whole numbers from which on floats may lose digits; the types that become days.
 LONG, IN_DAYS = 10**DIGITS, ("date", "duration", "time")
-_MICROSECONDS = 86_400e6
 _BY_TYPE = (
     *((nw.Boolean, "boolean"), (nw.Datetime, "date"), (nw.Date, "date"), (nw.Duration, "duration"), (nw.Time, "time")),
     *((nw.Categorical, "level"), (nw.Enum, "level"), (nw.List, "list"), (nw.Array, "list")),
@@ -50,7 +50,8 @@ _BY_VALUE: tuple[tuple[Any, str], ...] = (
 class Column:
     """A column as it was given: floats with NaN where missing, or distinct values with the place of each row's.
 
-    ``place`` is -1 where a value is missing; ``dtype`` is what messages call the type.
+    ``place`` is -1 where a value is missing; ``dtype`` is what messages call the type. ``given`` are the values of a
+    column of objects that are all numbers, or moments, here: beside words they would be written as what they are.
     """
 
     type: str
@@ -58,6 +59,7 @@ class Column:
     floats: np.ndarray | None = None
     distinct: tuple[Any, ...] = ()
     place: np.ndarray | None = None
+    given: tuple[Any, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.floats) if self.floats is not None else len(self.place) if self.place is not None else 0
@@ -74,23 +76,29 @@ class Column:
         if self.floats is None:
             return self
         there = ~np.isnan(self.floats)
+        if self.given is not None:
+            return _coded("words", self.dtype, self.given, ~there)
         values, place = np.unique(self.floats[there], return_inverse=True)
         where = np.full(len(self.floats), -1)
         where[there] = place
-        return Column("words", self.dtype, None, tuple(_word(self.type, value) for value in values), where)
+        return Column("words", self.dtype, None, tuple(of_number(self.type, value) for value in values), where)
 
 
 class NamedArrays(dict[str, np.ndarray]):
     """The columns of a table as arrays, by name: for a few rows a data frame costs more than their predictions."""
 
 
-def _word(kind: str, value: float) -> str:
-    if kind == "boolean":
-        return str(bool(value))
-    if kind == "date":
-        when = np.datetime64(round(value * _MICROSECONDS), "us")
-        return str(when.astype("datetime64[D]") if value == np.floor(value) else when.astype("datetime64[s]"))
-    return str(int(value)) if value == np.floor(value) and abs(value) < 1e15 else repr(float(value))
+def given_rows(X: Any) -> Any:
+    """Rows as they are; masked numbers are missing ones, and rows that have not been read are refused."""
+    if hasattr(X, "collect") and hasattr(X, "collect_schema"):
+        raise TypeError(f"X is a {type(X).__name__}, whose rows have not been read; pass X.collect()")
+    if not isinstance(X, np.ma.MaskedArray):
+        return X
+    found, mask = X.data, np.ma.getmaskarray(X)
+    if mask.any():
+        found = found.astype(np.float64 if found.dtype.kind in "biuf" else object)
+        found[mask] = np.nan if found.dtype == np.float64 else None
+    return found
 
 
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:
@@ -138,7 +146,7 @@ def _by_values(values: Any) -> str:
     if not len(values):
         return "empty"
     for types, kind in _BY_VALUE:
-        if all(isinstance(value, types) or (kind == "date" and _is_period(value)) for value in values):
+        if all(isinstance(value, types) or (kind == "date" and is_period(value)) for value in values):
             return kind
     return "words"
 
@@ -150,10 +158,12 @@ def read(column: Any) -> Column:
         return _coded("words", dtype, column.to_list(), _missing(column))
     if kind in ("number", "boolean"):
         if column.dtype in (nw.Object, nw.Unknown):
-            return Column(kind, dtype, _floats(column.to_list(), _missing(column)))
+            values = tuple(column.to_list())
+            return Column(kind, dtype, _floats(values, _missing(column)), given=values)
         return Column(kind, dtype, np.array(column.cast(nw.Float64).to_numpy(), dtype=np.float64))
     if kind in IN_DAYS:
-        return Column(kind, dtype, days_of(column))
+        listed = tuple(column.to_list()) if column.dtype in (nw.Object, nw.Unknown) else None
+        return Column(kind, dtype, days_of(column), given=listed)
     return _coded(kind, dtype, column.to_list(), _missing(column))
 
 
@@ -180,25 +190,25 @@ def read_array(values: np.ndarray) -> Column:
         return Column(
             "date" if kind == "M" else "duration",
             str(values.dtype),
-            np.where(gone, np.nan, days.astype(float) / _MICROSECONDS),
+            np.where(gone, np.nan, days.astype(float) / MICROSECONDS),
         )
     listed = values.tolist()
     gone = np.array([value is None or (isinstance(value, float) and isnan(value)) for value in listed], bool)
     found = _by_values([value for value, missing in zip(listed, gone, strict=True) if not missing])
     if found in ("number", "boolean"):
-        return Column(found, str(values.dtype), _floats(listed, gone))
+        return Column(found, str(values.dtype), _floats(listed, gone), given=tuple(listed))
     if found in IN_DAYS:
         days = np.full(len(listed), np.nan)
-        days[~gone] = [_day(value) for value, missing in zip(listed, gone, strict=True) if not missing]
-        return Column(found, str(values.dtype), days)
+        days[~gone] = [day_of(value) for value, missing in zip(listed, gone, strict=True) if not missing]
+        return Column(found, str(values.dtype), days, given=tuple(listed))
     return _coded(found, str(values.dtype), listed, gone)
 
 
-def _floats(values: list[Any], gone: np.ndarray) -> np.ndarray:
+def _floats(values: Sequence[Any], gone: np.ndarray) -> np.ndarray:
     return np.array([np.nan if missing else float(value) for value, missing in zip(values, gone, strict=True)])
 
 
-def _coded(kind: str, dtype: str, values: list[Any], gone: np.ndarray) -> Column:
+def _coded(kind: str, dtype: str, values: Sequence[Any], gone: np.ndarray) -> Column:
     """Distinct words, trimmed, or lists of them; what is empty is missing."""
     codes: dict[Any, int] = {}
     place = np.full(len(values), -1)
@@ -211,7 +221,9 @@ def _coded(kind: str, dtype: str, values: list[Any], gone: np.ndarray) -> Column
     for i, value in enumerate(values):
         if gone[i]:
             continue
-        key: Any = tuple(str(part) for part in value if part is not None) if kind == "list" else str(value).strip()
+        if isinstance(value, complex):
+            raise ValueError(f"Complex data not supported, got {value!r}; pass real and imaginary parts as two columns")
+        key: Any = tuple(spelled(part) for part in value if part is not None) if kind == "list" else spelled(value)
         if key or kind == "list":
             place[i] = codes.setdefault(key, len(codes))
     return Column(kind if codes else "empty", dtype, None, tuple(codes), place)
@@ -220,13 +232,13 @@ def _coded(kind: str, dtype: str, values: list[Any], gone: np.ndarray) -> Column
 def days_of(column: Any) -> np.ndarray:
     """A column that is about time in days; NaN where missing."""
     if column.dtype in (nw.Datetime, nw.Date):
-        return np.asarray(column.dt.timestamp("us").cast(nw.Float64).to_numpy()) / _MICROSECONDS
+        return np.asarray(column.dt.timestamp("us").cast(nw.Float64).to_numpy()) / MICROSECONDS
     if column.dtype == nw.Duration:
-        return np.asarray(column.dt.total_microseconds().cast(nw.Float64).to_numpy()) / _MICROSECONDS
+        return np.asarray(column.dt.total_microseconds().cast(nw.Float64).to_numpy()) / MICROSECONDS
     days = np.full(len(column), np.nan)
     values = _present(column)
     if len(values):
-        days[~_missing(column)] = [_day(value) for value in values]
+        days[~_missing(column)] = [day_of(value) for value in values]
     return days
 
 
@@ -237,20 +249,3 @@ def _missing(column: Any) -> np.ndarray:
 def _present(column: Any) -> list[Any]:
     """The values that are not missing."""
     return [value for value, gone in zip(column.to_list(), _missing(column), strict=True) if not gone]
-
-
-def _is_period(value: Any) -> bool:
-    return hasattr(value, "start_time") and hasattr(value, "freq")
-
-
-def _day(value: Any) -> float:
-    if isinstance(value, datetime.timedelta | np.timedelta64):
-        return float(np.timedelta64(value, "us").astype(np.int64)) / _MICROSECONDS
-    if isinstance(value, datetime.time):
-        since = datetime.timedelta(0, value.second, value.microsecond, 0, value.minute, value.hour)
-        return since / datetime.timedelta(1)
-    if _is_period(value):
-        value = value.start_time
-    if getattr(value, "tzinfo", None) is not None:
-        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
-    return float(as_days(np.array([[np.datetime64(value, "us")]]))[0, 0])

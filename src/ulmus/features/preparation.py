@@ -15,26 +15,22 @@ A missing number becomes the median of its column, beside a 0/1 column that says
 a missing category is a level, or, where none was missing in training, one that was never seen.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from ulmus import engine
 from ulmus.features.category import Category
 from ulmus.features.cuts import Cuts
 from ulmus.features.metric import seen_columns, through
 from ulmus.features.piecewise_linear import interpolated
+from ulmus.features.ranks import column_quantiles, of_columns, quantiles, rank_curve
 
-#: Points of a quantile curve, at most.
-KNOTS = 1000
 #: Rows from which columns are prepared; of twice as many and more, every k-th. Their quantiles are off by less
 #: than a thousandth of the rows.
 MOST_LEARNED = 2**18
-#: Ranks beyond these are as far out as it gets.
-RANKS = (0.001, 0.999)
 #: Parts of the rows in which target means are taken from the other parts.
 PARTS = 5
 
@@ -42,8 +38,6 @@ PARTS = 5
 MISSING = -float(np.finfo(np.float32).max)
 #: Sizes of numbers whose squares, and slopes of curves through them, are numbers in float64; and how far out it gets.
 SIZES, FARTHEST = (1e-300, 1e151), 1e150
-#: Values that are closer than this, relative to their size and deviation, are the same.
-ROUND_OFF = 1e-12
 
 PREPARATIONS = ("standard", "clip", "quantile")
 
@@ -69,12 +63,12 @@ class Columns:
         if kind == "standard":
             plain = cls(kind, _mean(X, weight), one)
         elif kind == "clip":
-            quartiles = np.array(_of_columns(lambda x: _quantiles(x, weight, (0.25, 0.5, 0.75)), X)).reshape(-1, 3)
+            quartiles = column_quantiles(X, weight, (0.25, 0.5, 0.75))
             centre, scale = quartiles[:, 1], quartiles[:, 2] - quartiles[:, 0]
             deviation = np.sqrt(_mean(X, weight, centre))
             plain = cls(kind, centre, np.where(scale > 0, scale, np.where(deviation > 0, deviation, 1.0)))
         else:
-            curves = _of_columns(lambda x: _rank_curve(x, weight), X)
+            curves = of_columns(lambda x: rank_curve(x, weight), X)
             plain = cls(kind, zero, one, tuple(k for k, _ in curves), tuple(v for _, v in curves))
         mean = _mean(X, weight, columns=plain)
         deviation = np.sqrt(_mean(X, weight, mean, plain))
@@ -115,11 +109,6 @@ def _thinned(X: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.n
     return X[::step], None if weight is None else weight[::step]
 
 
-def _of_columns(work: Callable[[np.ndarray], Any], X: np.ndarray) -> list[Any]:
-    """What a function says of every column; columns are shared among threads."""
-    return list(engine.ordered_map(lambda j: work(X[:, j]), range(X.shape[1])))
-
-
 def _mean(
     X: np.ndarray, weight: np.ndarray | None, less: np.ndarray | None = None, columns: "Columns | None" = None
 ) -> np.ndarray:
@@ -135,37 +124,6 @@ def _mean(
     return np.asarray(sum(engine.ordered_map(total, tiles), np.zeros(X.shape[1])) / mass)
 
 
-def _mass(x: np.ndarray, w: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct values, and the mid-rank of each."""
-    if w is None:
-        x = np.sort(x)
-        first = np.flatnonzero(np.append(True, x[1:] != x[:-1]))
-        values, mass = x[first], np.asarray(np.diff(np.append(first, len(x))), dtype=np.float64)
-    else:
-        values, place = np.unique(x, return_inverse=True)
-        mass = np.asarray(np.bincount(place, weights=w), dtype=np.float64)
-    # what differs by round-off alone is one value: a curve between such knots would be a cliff
-    apart = np.diff(values) > ROUND_OFF * (np.abs(values[1:]) + values.std())
-    if not apart.all():
-        mass = np.asarray(np.bincount(np.append(0, np.cumsum(apart)), weights=mass), dtype=np.float64)
-        values = values[np.append(True, apart)]
-    return values, (np.cumsum(mass) - mass / 2) / mass.sum()
-
-
-def _quantiles(x: np.ndarray, w: np.ndarray | None, levels: tuple[float, ...]) -> np.ndarray:
-    values, rank = _mass(x, w)
-    return np.interp(levels, rank, values)
-
-
-def _rank_curve(x: np.ndarray, w: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Knots and their normal quantiles."""
-    values, rank = _mass(x, w)
-    if len(values) > KNOTS:
-        keep = np.unique(np.searchsorted(rank, np.linspace(rank[0], rank[-1], KNOTS)))
-        values, rank = values[keep], rank[keep]
-    return values, ndtri(np.clip(rank, *RANKS))
-
-
 @dataclass(frozen=True)
 class Gaps:
     """What stands in for a missing number in numeric columns, and in which of them some were missing."""
@@ -176,16 +134,19 @@ class Gaps:
     @classmethod
     def of(cls, X: np.ndarray, weight: np.ndarray | None) -> "Gaps":
         """Learn the columns of ``X``."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            whole = not np.isnan(X.sum())
+        if whole and len(X):
+            return cls(column_quantiles(*_thinned(X, weight), (0.5,))[:, 0], np.zeros(0, np.intp))
 
         def median(x: np.ndarray) -> tuple[float, bool]:
             """That of the values that are there, and whether some are missing."""
             missing = np.isnan(x)
-            if not missing.any():
-                return _quantiles(*_thinned(x, weight), (0.5,))[0], False
             w = None if weight is None else weight[~missing]
-            return 0.0 if missing.all() else _quantiles(*_thinned(x[~missing], w), (0.5,))[0], True
+            fill = 0.0 if missing.all() else quantiles(*_thinned(x[~missing], w), (0.5,))[0]
+            return fill, bool(missing.any())
 
-        found = _of_columns(median, X)
+        found = of_columns(median, X)
         return cls(np.array([fill for fill, _ in found]), np.flatnonzero([shown for _, shown in found]))
 
     def filled(self, X: np.ndarray) -> np.ndarray:

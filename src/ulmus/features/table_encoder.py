@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ulmus._sklearn import Interval, check_sample_weight, fit_context
+from ulmus._sklearn import Interval, check_sample_weight, fit_context, safe_indexing
 from ulmus.exceptions import LeftOutWarning, warn
 from ulmus.features.columns import KINDS, LEFT_OUT, Reader, kinds_of
-from ulmus.features.frames import Column, NamedArrays, columns_of, frame_of, read, read_array
+from ulmus.features.frames import Column, NamedArrays, columns_of, frame_of, given_rows, read, read_array
 from ulmus.features.preparation import Preparation
 from ulmus.features.text import TEXT_FEATURES
 from ulmus.features.written import Kind
@@ -137,13 +137,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         -------
         self
         """
+        weight = None
+        if sample_weight is not None:
+            weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            if not weight.all():  # rows of weight 0 are not there
+                X, weight = safe_indexing(X, np.flatnonzero(weight)), weight[weight > 0]
         columns = self._columns(X, reset=True)
         n_rows = len(next(iter(columns.values())))
-        weight = np.ones(n_rows)
-        if sample_weight is not None:
-            weight = check_sample_weight(
-                sample_weight, np.empty((n_rows, 1)), dtype=np.float64, ensure_non_negative=True
-            )
+        weight = np.ones(n_rows) if weight is None else weight
         self.names_ = tuple(columns)
         given = self._given(list(columns))
         rng = check_random_state(self.random_state)
@@ -172,10 +173,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self.prepared:
             M = self._numbers(columns)
             _refuse_infinite(M, self._raw_names())
-            seen = weight > 0
-            self.preparation_ = Preparation.of(
-                "standard", M[seen], np.empty((int(seen.sum()), 0)), weight[seen], self.categorical_
-            )
+            self.preparation_ = Preparation.of("standard", M, np.empty((n_rows, 0)), weight, self.categorical_)
             self.inputs_ = self.inputs_[self.preparation_.sources()]
             self.categorical_ = np.zeros(len(self.inputs_), bool)
         return self
@@ -245,6 +243,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """The columns by name, read; scikit-learn's checks of names and numbers of columns are made."""
         if sparse.issparse(X):
             raise TypeError("Sparse data is not supported by TableEncoder; pass a dense table (X.toarray())")
+        X = given_rows(X)
         if isinstance(X, NamedArrays) and not reset:
             return {name: read_array(X[name]) for name in self.names_}
         frame = frame_of(X)

@@ -153,7 +153,10 @@ class Classification(ClassifierMixin, Model):
         T = targets.encode(indices)
         if self.class_weight is None:
             return T, None
-        return T, class_balance(self.class_weight, targets.classes, y, weight)[indices]
+        balance = class_balance(self.class_weight, targets.classes, y, weight)
+        if not block:
+            refuse_one_class(self, targets.classes[balance > 0])
+        return T, balance[indices]
 
     def _coding(self, targets: Any, rows: Rows) -> Coding:
         return targets

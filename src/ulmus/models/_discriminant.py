@@ -14,6 +14,7 @@ from ulmus import engine
 from ulmus._sklearn import fit_context
 from ulmus.backend import Host
 from ulmus.engine import Rows
+from ulmus.features.frames import given_rows
 from ulmus.features.sampling import left_out_together
 from ulmus.models import _reasons
 from ulmus.models._classification import label_sets
@@ -26,6 +27,7 @@ from ulmus.models.fitted import Fitted
 from ulmus.models.reading import (
     checked_weight,
     columns_restored,
+    given_targets,
     noted_columns,
     of_positive_weight,
     refuse_missing,
@@ -105,6 +107,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         return self
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
+        X, y = given_rows(X), given_targets(y)
         refuse_missing(y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
         check_classification_targets(y)
@@ -156,7 +159,7 @@ class DiscriminantModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Class
         """Checked rows as they are."""
 
         def check(known: Any) -> Any:
-            return validate_data(known, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+            return validate_data(known, given_rows(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
         return under(fitted.columns, self, check)
 

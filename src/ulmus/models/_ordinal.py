@@ -24,7 +24,7 @@ from ulmus.models._classification import (
 from ulmus.models.base import Model
 from ulmus.models.choice import Training
 from ulmus.models.fitted import Fitted, FittedView, Outcome
-from ulmus.models.reading import validated
+from ulmus.models.reading import given_targets, validated
 
 PRESENT = "Positions in ``classes_`` of those seen so far; only these are predicted."
 
@@ -77,13 +77,28 @@ class Ordinal(ClassifierMixin, Model):
         return loss
 
     def _validate(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
+        y = given_targets(y)
         given, y = y, y if y is None else np.asarray(y)
         X, y = validated(self, X, y, reset=reset)
-        check_classification_targets(y)
         known = None if reset else self._known("targets")
         if not (known is not None and known.declared) and declared_order(given, self.categories) is None:
+            self._check_steps(y)
+            check_classification_targets(y)
             self._check_numbers(y)
+        elif y.dtype.kind != "f":  # numbers of any kind may be named; whether all are is seen when they are coded
+            check_classification_targets(y)
         return X, y
+
+    def _check_steps(self, y: np.ndarray) -> None:
+        """Say how labels with fractions are told from measurements."""
+        if y.ndim == 1 and y.dtype.kind == "f" and np.isfinite(y).all() and (y != np.floor(y)).any():
+            found = np.unique(y)
+            shown = found[:5].tolist()
+            raise ValueError(
+                f"Unknown label type: continuous. y has {len(found)} different values, {shown}"
+                f"{' and more' if len(found) > len(shown) else ''}; if these are ordered classes, name them, "
+                "categories=[...] with the lowest first; if they are measurements, use a regressor"
+            )
 
     def _check_numbers(self, y: np.ndarray) -> None:
         if y.dtype.kind in "US" or (y.dtype.kind == "O" and any(isinstance(label, str) for label in y)):
@@ -116,6 +131,8 @@ class Ordinal(ClassifierMixin, Model):
     def _code(self, targets: Ordered, y: np.ndarray, weight: np.ndarray | None, *, block: bool = False) -> Any:
         if not block:
             refuse_one_class(self, targets.classes[targets.present])
+            if self.cost_matrix is not None:
+                self._costs(targets.classes)  # what does not fit is refused now, not after the fit
         indices = targets.indices(y)
         if block:
             refuse_balance(self.class_weight)
@@ -125,6 +142,8 @@ class Ordinal(ClassifierMixin, Model):
         balance = np.ones(len(targets.classes))
         seen = targets.seeing(indices).present
         balance[seen] = class_balance(self.class_weight, targets.classes[seen], y, weight)
+        if not block:
+            refuse_one_class(self, targets.classes[seen][balance[seen] > 0])
         return T, balance[indices]
 
     def _coding(self, targets: Ordered, rows: Rows) -> Coding:

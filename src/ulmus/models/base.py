@@ -27,7 +27,6 @@ from ulmus.models.earlier import migrated
 from ulmus.models.few_rows import scored_by_others
 from ulmus.models.fitted import Fitted, KernelFit, Outcome
 from ulmus.models.reading import (
-    checked_weight,
     columns_restored,
     dense_rows,
     noted_columns,
@@ -36,6 +35,7 @@ from ulmus.models.reading import (
     received,
     rechecked,
     seen_through,
+    without_unweighted,
 )
 from ulmus.models.summary import html_inner, mime_bundle, summarised
 from ulmus.statistics import Summary, dwarfing
@@ -96,9 +96,9 @@ class Model(CallbackSupport, BaseEstimator):
         self._check_criterion()
         if self.criterion == GCV and (self.cv is not None or groups is not None):
             raise ValueError('criterion="gcv" has no folds; leave out cv and groups, or choose another criterion')
+        weight, X, y, groups = without_unweighted(self.cv, sample_weight, X, y, groups)
         given = y
-        X, y, columns = self._read(X, y, sample_weight)
-        weight = checked_weight(sample_weight, X)
+        X, y, columns = self._read(X, y, weight)
         folds = None
         if self.cv is not None or groups is not None:
             folds = fold_numbers(self.cv, X, y, groups, is_classifier(self), weight)

@@ -11,10 +11,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ulmus._sklearn import StrOptions, check_feature_names_in, fit_context
 from ulmus.codings import Coding, OneVsAll, Plain
 from ulmus.engine import Rows
+from ulmus.features.frames import given_rows
 from ulmus.features.metric import GRADIENTS
 from ulmus.features.sampling import left_out_together
 from ulmus.models._metric import importances, learn_metric
-from ulmus.models.reading import checked_weight, of_positive_weight
+from ulmus.models.reading import checked_weight, given_targets, of_positive_weight
 from ulmus.parameters import THREADS, Parameter, estimator
 from ulmus.tuning import fold_numbers
 from ulmus.tuning.metric import FORMS
@@ -101,7 +102,7 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True)
+        X, y = validate_data(self, given_rows(X), given_targets(y), dtype=np.float64, multi_output=True)
         weight = checked_weight(sample_weight, X)
         folds = fold_numbers(None, X, y, groups, False, weight)
         weight, X, y, folds = of_positive_weight(weight, X, y, folds)
@@ -133,7 +134,7 @@ class LearnedMetric(TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_features) or (n_samples, n_directions)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, given_rows(X), dtype=np.float64, reset=False)
         return X * self.metric_ if self.metric_.ndim == 1 else X @ self.metric_
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:

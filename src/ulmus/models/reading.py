@@ -1,5 +1,6 @@
 """How a model reads rows: by scikit-learn's checks, from wherever they are, and through its metric."""
 
+import datetime
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import isfinite, isnan
@@ -9,8 +10,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from ulmus._sklearn import check_sample_weight
+from ulmus._sklearn import check_sample_weight, safe_indexing
 from ulmus.devices.tensors import HostView, checked
+from ulmus.features.frames import given_rows
 
 #: What scikit-learn notes of columns, and where a model keeps what it has fitted.
 COLUMNS, FITTED = ("n_features_in_", "feature_names_in_"), ("fitted_", "stream_")
@@ -76,7 +78,7 @@ def _library(X: Any) -> str:
 def received(X: Any, device: str, name: str = "X") -> Any:
     """What a model works with: NumPy arrays for tensors in memory, views for those of the GPU, all else as it is."""
     if not is_tensor(X):
-        return X
+        return X if type(X) is np.ndarray or name != "X" else given_rows(X)
     if _library(X) == "cupy":
         if device != "cuda":
             raise ValueError(
@@ -105,7 +107,32 @@ def received(X: Any, device: str, name: str = "X") -> Any:
 def on_host(a: Any, device: str) -> Any:
     """Targets and weights: tensors become arrays."""
     a = received(a, device, "y or sample_weight")
-    return np.asarray(a) if isinstance(a, HostView) else a
+    return np.asarray(a) if isinstance(a, HostView) else given_targets(a)
+
+
+def given_targets(y: Any) -> Any:
+    """Targets as they are; masked ones are refused."""
+    if isinstance(y, np.ma.MaskedArray):
+        gone = np.unique(np.nonzero(np.ma.getmaskarray(y))[0])
+        if len(gone):
+            raise ValueError(
+                f"y is masked in {len(gone)} of {len(y)} rows, first in row {gone[0]} (counted from 0); leave out rows "
+                "without a target, X[~y.mask] and y[~y.mask]"
+            )
+        return y.data
+    return y
+
+
+def refuse_moments(y: Any) -> None:
+    """Say what to do with dates that are to be predicted as numbers."""
+    values = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
+    looked_at = values.ravel() if values.dtype.kind in "OMm" else ()
+    first = next((each for each in looked_at if each is not None), None)
+    if isinstance(first, datetime.date | datetime.timedelta | np.datetime64 | np.timedelta64):
+        raise ValueError(
+            f"y holds moments, got {first!r}, and a regressor predicts numbers; pass days since one of them, as in "
+            "(y - y.min()) / pd.Timedelta(days=1)"
+        )
 
 
 def dense_rows(X: Any) -> Any:
@@ -115,7 +142,10 @@ def dense_rows(X: Any) -> Any:
 
 def validated(model: Any, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
     """Rows and targets by scikit-learn's checks; rows that are on the GPU are checked there."""
+    X, y = X if type(X) is np.ndarray else given_rows(X), given_targets(y)
     refuse_missing(y)
+    if options.get("y_numeric"):
+        refuse_moments(y)
     if isinstance(X, HostView):
         X = checked(X)
         y = validate_data(model, X="no_validation", y=y, **options)
@@ -143,6 +173,29 @@ def refuse_heavy(weight: np.ndarray, name: str) -> None:
             f"a weight counts rows, and {name} has weights up to {most:.3g} that add up to more than {MOST_WEIGHT:.0e} "
             "rows, which is what float64 can count; divide the weights by their mean"
         )
+
+
+def without_unweighted(cv: Any, weight: Any, *columns: Any) -> tuple[Any, ...]:
+    """Weights, and what was given of the rows, without rows of weight 0, which no check and no column is to see.
+
+    They stay where splits are given as rows, which count all of them; and where lengths differ, for the checks to tell.
+    """
+    counted = cv is not None and not isinstance(cv, int) and not hasattr(cv, "split")
+    weight = checked_weight(weight, columns[0])
+    same = all(each is None or not hasattr(each, "__len__") or _length(each) == np.size(weight) for each in columns)
+    if weight is None or counted or not same or weight.all():
+        return weight, *columns
+    there = np.flatnonzero(weight)
+    taken = (each if each is None else _rows_of(each, there) for each in columns)
+    return weight[there], *taken
+
+
+def _length(column: Any) -> int:
+    return int(column.shape[0]) if getattr(column, "shape", ()) else len(column)
+
+
+def _rows_of(column: Any, there: np.ndarray) -> Any:
+    return column[there] if isinstance(column, HostView) else safe_indexing(column, there)
 
 
 def of_positive_weight(weight: np.ndarray | None, *columns: Any) -> tuple[Any, ...]:
@@ -196,7 +249,7 @@ def _rechecked(model: Any, X: Any) -> Any:
     if is_plain(model, X):
         return X
     if not isinstance(X, HostView):
-        return validate_data(model, X, reset=False, **_looked_at(model))
+        return validate_data(model, given_rows(X), reset=False, **_looked_at(model))
     X = checked(X)
     if X.shape[1] != model.n_features_in_:
         raise ValueError(

@@ -14,6 +14,7 @@ from ulmus.features.cuts import SIZE
 from ulmus.features.preparation import MISSING as NO_LEVEL
 from ulmus.features.preparation import Columns as Curves
 from ulmus.features.preparation import Preparation
+from ulmus.features.spelling import codes_of
 from ulmus.features.table_encoder import TableEncoder
 from ulmus.features.written import MISSING as NA
 from ulmus.onnx.graph import Graph
@@ -130,6 +131,9 @@ def _place(g: Graph, part: Portion, preparation: Preparation, j: int, reader: Re
         missing = np.flatnonzero(levels == reader.missing)  # a level of its own name, in files of before
         known += [""] * len(missing)
         rank = np.append(rank, rank[missing])
+        by_code = {int(code): each for code, each in zip(levels, rank, strict=False) if code != NO_LEVEL}
+        others = {word: code for word, code in codes_of(tuple(words)).items() if code in by_code and word not in words}
+        known, rank = known + list(others), np.append(rank, [by_code[code] for code in others.values()])
         if reader.na and NO_LEVEL in levels:
             (none,) = rank[: len(levels)][levels == NO_LEVEL]
             known, rank = known + sorted(NA - {""}), np.append(rank, [none] * (len(NA) - 1))

@@ -1,5 +1,6 @@
 """What displays share: axes to draw on, styles of lines, and tick labels that do not run into each other."""
 
+from functools import partial
 from typing import Any
 
 #: Ticks along the horizontal axis, at most one more; numbers from which on they are written in short, and how.
@@ -11,6 +12,7 @@ def readable(*axes: Any) -> None:
     """Give matplotlib Axes of plain numbers fewer ticks, and labels such as 125,000 or 2.5 M."""
     from matplotlib.ticker import AutoLocator, FuncFormatter, MaxNLocator, ScalarFormatter
 
+    as_written(*axes)
     for ax in axes:
         for axis, most in ((ax.xaxis, ACROSS), (ax.yaxis, 9)):
             if type(axis.get_major_locator()) is not AutoLocator:
@@ -20,6 +22,28 @@ def readable(*axes: Any) -> None:
             largest = max(abs(low), abs(high))
             if type(axis.get_major_formatter()) is ScalarFormatter and 1e4 <= largest < 1e15:
                 axis.set_major_formatter(FuncFormatter(lambda value, _, largest=largest: label(value, largest)))
+
+
+def as_written(*axes: Any) -> None:
+    """Show texts on matplotlib Axes as they are: names with two dollar signs are no formulas."""
+    from matplotlib.category import StrCategoryFormatter
+    from matplotlib.ticker import FixedFormatter, FuncFormatter
+
+    for ax in axes:
+        legends = [each for each in (ax.get_legend(), *ax.figure.legends) if each is not None]
+        texts = [ax.title, ax.xaxis.label, ax.yaxis.label, *ax.texts]
+        texts += [text for legend in legends for text in (legend.get_title(), *legend.get_texts())]
+        for axis in (ax.xaxis, ax.yaxis, *([ax.zaxis] if hasattr(ax, "zaxis") else [])):
+            shown = axis.get_major_formatter()
+            if isinstance(shown, FixedFormatter | FuncFormatter | StrCategoryFormatter):  # others write numbers
+                axis.set_major_formatter(FuncFormatter(partial(_escaped, shown)))
+            texts.append(axis.label)
+        for text in texts:
+            text.set_parse_math(False)
+
+
+def _escaped(shown: Any, value: float, place: int | None) -> str:
+    return str(shown(value, place)).replace(r"\$", "$").replace("$", r"\$")
 
 
 def label(value: float, largest: float) -> str:

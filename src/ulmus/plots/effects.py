@@ -8,7 +8,7 @@ from sklearn.utils import Bunch
 
 from ulmus._numbers import number
 from ulmus.explain.effects import Effect
-from ulmus.plots.axes import axes_for
+from ulmus.plots.axes import as_written, axes_for
 
 #: Values of a number beside the levels of a category: each is a column of cells.
 CELLS = 10
@@ -107,9 +107,11 @@ class EffectsDisplay(PartialDependenceDisplay):
         )
         display.effects_ = found
         display.plot(ax=axes_for("EffectsDisplay", ax, 4.0), **options)
+        drawn = [axes for axes in np.ravel(display.axes_) if axes is not None]
+        as_written(*drawn)
         if kind == "accumulated":
-            for axes in np.ravel(display.axes_):
-                if axes is not None and axes.get_ylabel():
+            for axes in drawn:
+                if axes.get_ylabel():
                     axes.set_ylabel("Accumulated effect")
         return display
 

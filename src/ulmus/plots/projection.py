@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ulmus.models.enda import ENDA
 from ulmus.models.klda import KLDA
 from ulmus.models.nnda import NNDA
-from ulmus.plots.axes import pyplot
+from ulmus.plots.axes import as_written, pyplot
 
 #: Colours that readers with any colour vision can tell apart (M. Okabe, K. Ito, 2008; without yellow, which is too
 #: light on white).
@@ -189,6 +189,7 @@ class ProjectionDisplay:
         for ax in axes.ravel()[len(models) :]:
             ax.set_axis_off()
         next(iter(displays.values()))._legend(axes.ravel()[0].figure, loc="outside right center")
+        as_written(axes.ravel()[0])
         return displays
 
     def plot(self, *, ax: Any = None, regions: bool = False, **options: Any) -> Self:
@@ -224,6 +225,7 @@ class ProjectionDisplay:
         self.regions_ = self._draw_regions() if regions else None
         self._dress()
         self.legend_ = self._legend(ax)
+        as_written(ax)
         return self
 
     def _draw_regions(self) -> Any:

@@ -42,6 +42,8 @@ ROUND_OFF = 64 * EPS
 SMALL = 1e-6
 #: An objective below this has nothing left to fall: every row is sure, and right.
 NOTHING = 1e-100
+#: So many steps that together lower the objective by round-off alone are the last.
+STALLED = 20
 
 
 class ConvexObjective(Protocol):
@@ -109,6 +111,7 @@ def minimise(
     F = objective.scores(v)
     value = first = objective.loss(F) + 0.5 * objective.inner(v, v)
     steps, passes, metrics, spent = 0, 1, 0, np.inf if fresh else 0.0
+    before, stalled = value, False  # some steps ago
     ratio = 1.0  # by which an M of other points understates what is left, as the last direction showed
     while True:
         if spent > objective.metric_cost or spent >= MAX_INNER:
@@ -119,7 +122,7 @@ def minimise(
         by_metric = 0.5 * objective.pair(g, Mg)
         gap, passes = ratio * by_metric, passes + 1
         converged = gap <= tol * max(value, SMALL * first) or value <= NOTHING
-        if converged or passes >= max_passes:
+        if converged or stalled or passes >= max_passes:
             break
         enough = tol * max(value, SMALL * first) / (ENOUGH * gap)
         eta = np.clip(max(np.sqrt(gap / max(value, SMALL * first)), np.sqrt(enough)), FINE, ROUGH)
@@ -135,6 +138,8 @@ def minimise(
         if not step.length > 0 or not step.end_value <= value * (1 + ROUND_OFF):
             break
         v, F, value, steps = v + step.length * d, F + step.length * shift, step.end_value, steps + 1
+        if steps % STALLED == 0:
+            stalled, before = before - value <= ROUND_OFF * before, value
     if converged and tol <= EXACT:
         for _ in range(POLISH):  # steps too small to be seen in J are seen in its gradient
             d, shift, inner = newton_direction(objective, F, g, Mg, FINE)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ulmus.features.frames import LONG
+from ulmus.features.spelling import spelled
 from ulmus.tables import pieces
 from ulmus.tables.errors import TableError
 from ulmus.tables.pieces import Piece
@@ -109,8 +110,10 @@ def _typed(values: list[Any]) -> Any:
     kinds = {type(v) for v in values if v is not None}
     if list in kinds:
         parts = [[] if v is None else v if isinstance(v, list) else [v] for v in values]
-        lists = [[str(part) for part in some if part is not None] for some in parts]
+        lists = [[spelled(part) for part in some if part is not None] for some in parts]
         return pa.array(lists, pa.list_(pa.string()))
     if kinds <= {bool} or (kinds <= {int, float} and not any(_is_long(v) for v in values)):
         return pa.array(values, pa.bool_() if kinds == {bool} else pa.float64() if kinds else pa.null())
-    return pa.array([None if v is None else v if isinstance(v, str) else str(v).lower() for v in values], pa.string())
+    return pa.array(
+        [None if v is None else v if isinstance(v, str) else spelled(v).lower() for v in values], pa.string()
+    )

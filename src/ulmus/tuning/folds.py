@@ -55,6 +55,7 @@ def fold_numbers(
     """
     if cv is None and groups is None:
         return None
+    _check_groups(groups)
     if groups is not None and (cv is None or isinstance(cv, int)):
         check_consistent_length(X, y, groups)
         return grouped(groups, cv, weight)
@@ -73,6 +74,25 @@ def fold_numbers(
     if (number < 0).all():
         raise ValueError("cv gave no split; was it a generator that is used up? Pass a list of splits, or a splitter")
     return number
+
+
+def _check_groups(groups: Any) -> None:
+    """Refuse groups that are not there, or cannot be told apart."""
+    names = np.asarray([] if groups is None else groups)
+    if names.dtype != object:
+        return
+    listed = names.tolist()
+    gone = [i for i, name in enumerate(listed) if name is None]
+    if gone:
+        raise ValueError(
+            f"groups is missing (None) in {len(gone)} of {len(listed)} rows, first in row {gone[0]} (counted from 0); "
+            "give every row a group, one of its own where it belongs to none"
+        )
+    try:
+        np.unique(names)
+    except TypeError:
+        types = sorted({type(name).__name__ for name in listed})
+        raise TypeError(f"groups must be of one type, got {' and '.join(types)}; pass them as strings") from None
 
 
 def held_count(n_rows: int) -> int:

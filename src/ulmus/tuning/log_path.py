@@ -167,10 +167,13 @@ def held_path(
 
     A set is the weight of every row that it holds out; scores come with those of all rows. Every model begins where
     that of the last C (or of the trial ``begun``) ended; the path ends where the criterion has risen by a share of
-    ``patience``, or where two steps together have not lowered it. Only the last trial keeps its Gram matrices.
+    ``patience``, where two steps together have not lowered it, or where round-off kept a model from its minimum, which
+    a larger C would not bring nearer. Only the last trial keeps its Gram matrices. Where all rows but those of a set
+    are of one class, no weights are best: the frequencies answer for that set, at every C.
     """
     trials: list[HeldTrial] = []
     without = [replace(problem, rows=replace(problem.rows, weight=problem.weight - out)) for out in held]
+    exact = [tol if _has_minimum(part) else np.inf for part in without]
     scored = [out > 0 for out in held]
     T = np.concatenate([problem.rows.T[rows] for rows in scored])
     weight = np.concatenate([out[rows] for out, rows in zip(held, scored, strict=True)])
@@ -180,7 +183,7 @@ def held_path(
     lowest = np.inf if begun is None else begun.loss
     for each in C:
         solutions = tuple(
-            fit_softmax(replace(part, C=each), **({} if last is None else _beginning(last[i], problem)), tol=tol)
+            fit_softmax(replace(part, C=each), **({} if last is None else _beginning(last[i], problem)), tol=exact[i])
             for i, part in enumerate(without)
         )
         last = solutions
@@ -192,7 +195,15 @@ def held_path(
         lowest = min(lowest, trials[-1].loss)
         if trials[-1].loss > (1 + patience) * lowest or (by_log and len(trials) > 2 and best_trial(trials[-3:]) == 0):
             break
+        if not all(solution.converged for solution in solutions):
+            break
     return trials
+
+
+def _has_minimum(problem: LogProblem) -> bool:
+    """Whether some finite weights are best: an intercept that only has to be large enough never is."""
+    T = problem.rows.T[problem.weight > 0]
+    return not problem.fit_intercept or bool((T[:1] != T).any())
 
 
 def _beginning(solution: LogSolution, problem: LogProblem) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Distances:
     def of(
         cls, X: np.ndarray, kernel: str, gamma: float, landmarks: int, shape: dict[str, Any], n_jobs: int | None
     ) -> "Distances":
-        first = np.sort(np.unique(X[:landmarks], axis=0, return_index=True)[1])  # K_zz of copies is singular
+        first = _first_of_each(X[:landmarks])  # K_zz of copies is singular
         cross = CrossKernel(kernel, X[first], KernelParameters(gamma, **shape))
         P = engine.transform(_Arguments(cross), X, np.empty((len(X), len(first))), n_jobs=n_jobs)
         return cls(cross, P, first)
@@ -50,6 +50,14 @@ class Distances:
         assert self.cross.kernel is not None
         self.cross.kernel.values(K, self.cross.parameters, narrower)
         return K
+
+
+def _first_of_each(X: np.ndarray) -> np.ndarray:
+    """The places of rows that none before them equals, in order."""
+    seen: dict[bytes, int] = {}
+    for i, row in enumerate(X + 0.0):  # in which −0 is 0
+        seen.setdefault(row.tobytes(), i)
+    return np.fromiter(seen.values(), dtype=np.intp)
 
 
 class _Arguments:
