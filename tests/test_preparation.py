@@ -10,7 +10,8 @@ from ulmus.features import preparation
 from ulmus.features.category import LEVELS, PRIOR, Category
 from ulmus.features.metric import through
 from ulmus.features.piecewise_linear import MANY, STRETCHES, interpolated
-from ulmus.features.preparation import PREPARATIONS, Columns, Preparation, _column_quantiles, _quantiles
+from ulmus.features.preparation import PREPARATIONS, Columns, Preparation
+from ulmus.features.ranks import column_quantiles, quantiles
 
 RNG = np.random.RandomState(0)
 
@@ -201,5 +202,5 @@ def test_quantiles_of_many_columns_are_those_of_each(n):
     rng = np.random.default_rng(0)
     for X in (rng.normal(size=(n, 300)), np.round(rng.normal(size=(n, 30)), 1), np.exp(9 * rng.normal(size=(n, 50)))):
         for w in (None, rng.integers(1, 3, n).astype(float)):
-            each = [_quantiles(x, w, (0.25, 0.5, 0.75)) for x in X.T]
-            assert_array_equal(_column_quantiles(X, w, (0.25, 0.5, 0.75)), each)
+            each = [quantiles(x, w, (0.25, 0.5, 0.75)) for x in X.T]
+            assert_array_equal(column_quantiles(X, w, (0.25, 0.5, 0.75)), each)
