@@ -35,7 +35,7 @@ def column_quantiles(X: np.ndarray, w: np.ndarray | None, levels: tuple[float, .
 
     def share(some: np.ndarray) -> np.ndarray:
         values = np.sort(some, axis=1)
-        size = np.abs(values[:, 1:]) + values.std(axis=1, keepdims=True)
+        size = np.abs(values[:, 1:]) + (values - values[:, :1]).std(axis=1, keepdims=True)
         if w is not None or values.shape[1] < 2 or not (np.diff(values) > 2 * ROUND_OFF * size).all():
             return np.array([quantiles(x, w, levels) for x in some])
         rank = mid_ranks(values[0], None)[1]
