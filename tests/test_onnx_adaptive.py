@@ -186,6 +186,19 @@ def test_frames_with_text_are_exported_with_a_column_each(library, dtype):
     assert np.abs(found - expected).max() <= TOLERANCE[dtype] * np.abs(expected).max() + lost
 
 
+def test_levels_are_known_however_they_are_spelled():
+    rng, day = np.random.RandomState(0), pd.Timestamp("2024-01-01")
+    level, size = rng.randint(0, 3, 90), rng.normal(size=90)
+    frame = pd.DataFrame({"size": size, "kind": [[5.0, day, "x"][k] for k in level]})
+    model = ulmus.AdaptiveRegressor(effort="fast", random_state=0).fit(frame, level + np.sin(size))
+    plain = model.predict(pd.DataFrame({"size": size[:3], "kind": [5, day, "x"]}))
+    for words in (["5", "2024-01-01", "x"], ["5.0", "2024-01-01 00:00:00", "x"]):
+        new = pd.DataFrame({"size": size[:3], "kind": words})
+        np.testing.assert_array_equal(model.predict(new), plain)
+        found = run(model, inputs_of(model, new, "float64"), dtype="float64")["prediction"]
+        np.testing.assert_allclose(found, plain, atol=1e-6)
+
+
 def test_an_adaptive_model_may_stand_behind_other_steps():
     X, y = wavy(300)
     model = make_pipeline(MinMaxScaler(), ulmus.AdaptiveRegressor(effort="fast", random_state=0)).fit(X[:, :2], y)
