@@ -225,7 +225,7 @@ LEAVES = replace(EFFORTS["default"], landmarks=20, wide_leaf_rows=120, trees=Non
 
 def striped(plan):
     rows, latent = rough()
-    model = AdaptiveClassifier(random_state=0)
+    model = AdaptiveClassifier(random_state=1)  # a step misses single rows by more where C is larger
     model._plan = plan
     return model.fit(rows, latent > 0.5), rows, latent > 0.5
 
