@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
-from experiments import tasks
+from experiments import r_tables, tasks
 from experiments.runner.protocol import NotHere
 from experiments.tasks import Task
 from ulmus.datasets.loader import FOLDER_VARIABLE
@@ -51,14 +51,18 @@ def _facts(folder: Path) -> dict[str, Any]:
 def load_table(name: str, seed: int, *, inner: bool = False) -> Task:
     """A split of a table, a fifth to be tested on; ``name@n`` has n training rows.
 
-    With ``inner``, the training rows are split once more, and the test rows are not looked at. ``name>`` asks of a
+    With ``inner``, the training rows are split once more, and the test rows are not looked at (tables of R's packages
+    have no report, and are split once). ``name>`` asks of a
     regression table whether targets are above the median of the training rows, ``name>0.98`` whether they are above
     that quantile: two classes, of which one may be rare.
     """
     table, _, few = name.partition("@")
     table, above, share = table.partition(">")
-    given = _known(table, seed) if table in SETS else _further(table, seed)
-    if inner:
+    if table in r_tables.TABLES:
+        given = r_tables.load(table, seed)
+    else:
+        given = _known(table, seed) if table in SETS else _further(table, seed)
+    if inner and table not in r_tables.TABLES:
         given = _inner(given, seed)
     if above:
         bound = np.quantile(given.y, float(share or 0.5))
@@ -77,7 +81,7 @@ def _known(name: str, seed: int) -> Task:
     whole = pd.concat([frame(given.X), frame(given.X_test)], ignore_index=True)
     whole = typed(whole, [f"x{j}" for j in given.categorical])
     n = len(given.y)
-    return replace(given, X=whole[:n], X_test=whole[n:], categorical=_categorical(whole))
+    return replace(given, X=whole[:n], X_test=whole[n:], categorical=categorical(whole))
 
 
 def _further(name: str, seed: int) -> Task:
@@ -93,7 +97,7 @@ def _further(name: str, seed: int) -> Task:
     kind = facts["task"]
     train, test = _split(y, kind, seed)
     y = y.astype(float) if kind == "regression" else np.unique(y.astype(str), return_inverse=True)[1]
-    return Task(name, kind, X.iloc[train], y[train], X.iloc[test], y[test], _categorical(X))
+    return Task(name, kind, X.iloc[train], y[train], X.iloc[test], y[test], categorical(X))
 
 
 def typed(frame: pd.DataFrame, categorical: list[str]) -> pd.DataFrame:
@@ -108,7 +112,8 @@ def typed(frame: pd.DataFrame, categorical: list[str]) -> pd.DataFrame:
     return pd.DataFrame({name: column(name) for name in frame.columns})
 
 
-def _categorical(frame: pd.DataFrame) -> tuple[int, ...]:
+def categorical(frame: pd.DataFrame) -> tuple[int, ...]:
+    """The numbers of the columns that are categories."""
     return tuple(j for j, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.CategoricalDtype))
 
 
