@@ -85,9 +85,7 @@ TABLES: dict[str, tuple[str, str, str]] = {
     "ISLR/Caravan": ("Purchase", LABELS, ""),
     "ISLR/OJ": ("Purchase", LABELS, ""),
     "lme4/VerbAgg": ("resp", LABELS, "r2"),
-    "medicaldata/covid_testing": (
-        "result", LABELS, "subject_id fake_first_name fake_last_name test_id ct_result"
-    ),
+    "medicaldata/covid_testing": ("result", LABELS, "subject_id fake_first_name fake_last_name test_id ct_result"),
     "modeldata/hpc_data": ("class", LABELS, ""),
     "modeldata/wa_churn": ("churn", LABELS, ""),
     "modeldata/taxi": ("tip", LABELS, ""),

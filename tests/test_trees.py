@@ -16,16 +16,16 @@ from ulmus.calibration import HeldOut
 from ulmus.engine import Rows
 from ulmus.explain.game import Comparison
 from ulmus.explain.tree_tables import tree_values
-from ulmus.models import _effort
+from ulmus.models import _effort, _trees
 from ulmus.models._reasons import TrainingRows
-from ulmus.models._trees import best_share, parts_for_trees
+from ulmus.models._trees import PRIOR, SURE, best_share, parts_for_trees
 from ulmus.persistence.checks import StateError, check_state
 from ulmus.solvers import boosted
 from ulmus.solvers.boosted import BoostedTrees, Boosting, grown_trees, rounded_down
 from ulmus.tuning.views import Budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::ulmus.NumericalWarning")
-TREES = _effort.TreeGains(labels=0.005, numbers=0.005)
+TREES = _effort.TreePlan(numbers=True)
 #: Few landmarks and no cuts, so that trees have something to add.
 SMALL = _effort.Effort(Budget(300, 40, 400, 60, rounds=1, cuts=False), 60, 80, 80, 2, 8, trees=TREES)
 
@@ -168,14 +168,14 @@ def test_trees_answer_new_rows_about_as_well_as_scikit_learns(labels):
     assert ours < 1.2 * theirs
 
 
-def test_growing_ends_where_rows_left_out_are_best_answered_and_where_there_is_no_hope():
+def test_growing_ends_where_rows_left_out_are_best_answered():
     X, y = steps(300)
     y = y + np.random.RandomState(0).normal(size=300) * 3
     rows, part = Rows(X, y[:, None]), np.arange(300) % 3
     trees, answers = grown_trees(rows, part, False, 0, 1)
     own = np.mean((answers[:, 0] - y) ** 2)
     assert len(trees) < 3 * boosted.MOST
-    for count in range(boosted.GLANCE, len(trees) // 3 + boosted.PATIENCE * boosted.CHUNK + 1, boosted.CHUNK):
+    for count in range(boosted.FIRST, len(trees) // 3 + boosted.PATIENCE * boosted.CHUNK + 1, boosted.CHUNK):
         order = np.lexsort((y, boosted.row_keys(X, 0)))
         loss = 0.0
         for k in range(3):
@@ -184,7 +184,6 @@ def test_growing_ends_where_rows_left_out_are_best_answered_and_where_there_is_n
             loss += np.sum((model.grow(count)[:, 0] - y[part == k]) ** 2) / 300
         assert own <= loss * (1 + 1e-9)
         assert (len(trees) == 3 * count) == (abs(own / loss - 1) < 1e-9)
-    assert grown_trees(rows, part, False, 0, 1, lambda answers: False) is None
     assert grown_trees(rows, np.full(300, -1), False, 0, 1) is None
 
 
@@ -212,41 +211,57 @@ def test_parts_keep_copies_and_groups_together_and_no_class_away():
     for parts in (part, grouped):
         assert all(set(labels[parts != k]) == {0, 1, 2} for k in range(5))
     few = parts_for_trees(Rows(X, X[:, :1]), np.arange(40), 5, False, 0)
+    assert set(few) == set(range(5))  # every row is left out of one model, and known to the others
+
+
+def test_of_very_many_rows_one_model_leaves_out_what_kernels_did(monkeypatch):
+    X, every = steps(400)[0], np.arange(400)
+    monkeypatch.setattr(_trees, "IN_PARTS", 399)
+    few = parts_for_trees(Rows(X, X[:, :1]), np.arange(40), 5, False, 0)
     np.testing.assert_array_equal(few, np.where(every < 40, 0, -1))
 
 
-def test_the_share_is_that_of_least_squares_within_bounds():
-    rng = np.random.RandomState(0)
-    T, P, Q, w = rng.normal(size=(200, 1)), rng.normal(size=(200, 1)), rng.normal(size=(200, 1)), rng.uniform(1, 2, 200)
-    P, Q = T + P, T + 1.3 * Q
-    Q[:9] = np.nan
-    found = best_share(HeldOut(T, P, np.zeros(200), w), Q, False)
-    d, e, v = (Q - P)[9:, 0], (T - P)[9:, 0], w[9:]
-    assert found.share == pytest.approx((v * d) @ e / ((v * d) @ d), abs=2e-3)  # the search ends at 1e-3
-    assert found.without == pytest.approx(np.average(e**2, weights=v))
-    assert found.loss == pytest.approx(np.average((e - found.share * d) ** 2, weights=v))
-    gain = e**2 - (e - found.share * d) ** 2
-    assert found.gain == pytest.approx(np.average(gain, weights=v))
-    assert found.error == pytest.approx(np.sqrt(np.sum(v * (gain - np.average(gain, weights=v)) ** 2)) / v.sum())
-    assert found.nat == 0
-    assert best_share(HeldOut(T, P, np.zeros(200), w), P + 2 * (P - T), False).share < 2e-3
-    assert best_share(HeldOut(T, P, np.zeros(200), w), T, False).share == pytest.approx(1.0, abs=2e-3)
-    assert best_share(HeldOut(T, P, np.zeros(200), w), T, False, 0.5).share == pytest.approx(0.5, abs=2e-3)
-    assert best_share(HeldOut(T, P, np.zeros(200), w), np.full_like(Q, np.nan), False).nat == np.inf  # nothing is told
+def held(T, P, w=None):
+    """Rows left out, without variances."""
+    return HeldOut(T, P, np.zeros(len(T)), np.ones(len(T)) if w is None else w)
 
 
-def test_half_of_the_share_where_the_gain_is_within_chance():
+def test_the_share_goes_from_the_prior_to_that_of_least_squares_as_far_as_it_leads():
     rng = np.random.RandomState(0)
     T, P, Q = rng.normal(size=(3, 200, 1))
-    held_out = HeldOut(T, T + P, np.zeros(200), np.ones(200))
-    best = best_share(held_out, T + 3 * Q, False, clear=0.0)
-    assert 0 < best.gain < min(2 * best.error, 0.1 * best.without)
-    doubted = best_share(held_out, T + 3 * Q, False, clear=2.0)
-    assert doubted.share == pytest.approx(best.share / 2)
-    assert doubted.gain == pytest.approx(0.75 * best.gain, rel=1e-2)  # a parabola with its top at the best share
-    wide = best_share(held_out, T + Q, False, clear=np.inf)  # a tenth of the loss is clear anyway
-    assert wide.gain > 0.1 * wide.without
-    assert wide.share == best_share(held_out, T + Q, False, clear=0.0).share
+    w = rng.uniform(1, 2, 200)
+    P, Q = T + P, T + 1.3 * Q
+    Q[:9] = np.nan
+    found = best_share(held(T, P, w), Q, False)
+    d, e, v = (Q - P)[9:, 0], (T - P)[9:, 0], w[9:]
+    best = (v * d) @ e / ((v * d) @ d)
+    lead = (e - PRIOR * d) ** 2 - (e - best * d) ** 2
+    mean = np.average(lead, weights=v)
+    error = np.sqrt(np.sum(v * (lead - mean) ** 2)) / v.sum()
+    assert 0 < mean < SURE * error  # within chance
+    expected = PRIOR + (best - PRIOR) * mean / (SURE * error)
+    assert found.share == pytest.approx(expected, abs=2e-3)  # the search ends at 1e-3
+    assert found.without == pytest.approx(np.average(e**2, weights=v))
+    assert found.loss == pytest.approx(np.average((e - found.share * d) ** 2, weights=v))
+
+
+def test_what_is_clearly_better_gets_all_of_its_share_and_nothing_is_told_by_none():
+    rng = np.random.RandomState(0)
+    T, P = rng.normal(size=(2, 200, 1))
+    P = P + T
+    assert best_share(held(T, P), P + 2 * (P - T), False).share < 2e-3  # trees err on the same side, by more
+    assert best_share(held(T, P), T, False).share == pytest.approx(1.0, abs=2e-3)
+    assert best_share(held(T, P), np.full_like(P, np.nan), False).share == 0
+    # two rows of 200 are all that errs: within chance, but more than a fifth of the loss
+    P = T.copy()
+    P[:2] += 1.0
+    assert best_share(held(T, P), T, False).share == pytest.approx(1.0, abs=2e-3)
+
+
+def test_models_that_are_as_good_as_each_other_share():
+    rng = np.random.RandomState(0)
+    T, P = rng.normal(size=(2, 200, 1))
+    assert best_share(held(T, T + P), T + P, False).share == pytest.approx(PRIOR, abs=1e-6)
 
 
 def test_scores_that_are_too_weak_lose_nothing_to_others_by_that():
@@ -255,7 +270,6 @@ def test_scores_that_are_too_weak_lose_nothing_to_others_by_that():
     T = np.where(rng.uniform(size=(2_000, 1)) < 1 / (1 + np.exp(-F)), 1.0, -1.0)
     found = best_share(HeldOut(T, F, np.zeros(2_000), np.ones(2_000)), F / 4, True)
     assert found.loss == pytest.approx(found.without, rel=1e-3)
-    assert found.nat == 1 / 2_000  # of all rows together
 
 
 @pytest.mark.parametrize("labels", cases([None, 2, 3], 3))
@@ -467,11 +481,9 @@ def test_monotone_models_and_other_efforts_have_no_trees():
     X, y = steps(300)
     model = ulmus.AdaptiveRegressor(effort="fast", monotonic_cst=[1, 0, 0, 0], random_state=0).fit(X, y)
     assert model.trees_ is None
-    numbers = {name for name, effort in _effort.EFFORTS.items() if effort.trees and effort.trees.numbers is not None}
-    assert numbers == {"fast", "best"}  # "fast" as above: by itself it has none
-    default = _effort.EFFORTS["default"].trees
-    assert default is not None
-    assert default.labels == 0.001
+    plans = {name: effort.trees for name, effort in _effort.EFFORTS.items()}
+    assert {name for name, plan in plans.items() if plan and plan.numbers} == {"fast", "best"}  # "fast" by TREES alone
+    assert plans["default"] is not None
 
 
 def test_quantiles_and_intervals_stand_on_rows_that_both_left_out():

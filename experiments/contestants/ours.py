@@ -8,7 +8,7 @@ import pandas as pd
 import ulmus
 from experiments.contestants.common import Make, pick, scaled
 from experiments.tasks import Task
-from ulmus.models._effort import EFFORTS, TreeGains
+from ulmus.models._effort import EFFORTS, TreePlan
 
 
 def family(name: str) -> Make:
@@ -72,7 +72,7 @@ OURS: dict[str, Make] = {
         rows=800, landmarks=100, metric_rows=1_200, metric_landmarks=128, final_landmarks=(250, 250), kernels=1
     ),
     "without trees": adaptive_less(trees=None),
-    "with trees wherever they help": adaptive_less(trees=TreeGains(labels=0.005, numbers=0.005, glance=False)),
+    "with trees wherever they help": adaptive_less(trees=TreePlan(numbers=True)),
     "Adaptive, fast": adaptive("fast"),
     "Adaptive, best": adaptive("best"),
     "NKELM": family("NKELM"),

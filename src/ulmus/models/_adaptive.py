@@ -15,7 +15,7 @@ from ulmus.engine import Rows
 from ulmus.features.metric import average_outer_product, gradients, through
 from ulmus.features.preparation import Preparation
 from ulmus.features.sampling import distinct_sample, gathered
-from ulmus.models._effort import EFFORTS, Effort
+from ulmus.models._effort import EFFORTS, Effort, TreePlan
 from ulmus.models._left_out import MOST_ROWS, LeftOutLater, VariancesLater, given_back
 from ulmus.models._squared_stage import SquaredStages
 from ulmus.models._stages import Stages, Work
@@ -111,12 +111,13 @@ class AdaptiveModel(Model):
         if self._leaves_out_later(rows):
             later = self._left_out(stages, chosen.view, rows, table.copy(), units, seed)  # the table may be the user's
             stages = replace(stages, held_out=None)
-        asked_of_trees = self._asked_of_trees(stages)
-        if asked_of_trees is not None:
+        plan = self._tree_plan(stages)
+        if plan is not None:
             from ulmus.models._trees import with_trees
 
             stages = stages if later is None else replace(stages, held_out=later.in_units(self.n_jobs))
-            stages, later = with_trees(stages, rows, *asked_of_trees, seed, self.n_jobs, self._say), None
+            stages = with_trees(stages, rows, plan.parts, seed, self.n_jobs, self._say)
+            later = None
         if stages.local is not None:
             stages = replace(stages, local=stages.local.scaled(scale))
         if stages.trees is not None:
@@ -130,16 +131,12 @@ class AdaptiveModel(Model):
             weights = monotone(self, weights, replace(rows, X=table), seed)
         return Outcome(weights, held_out)
 
-    def _asked_of_trees(self, stages: Stages) -> tuple[float, bool, int] | None:
-        """The share of the loss that trees must take away to join, whether the first decide, and in how many parts.
-
-        None where they cannot: they may fall anywhere, and have squares or the log loss.
-        """
-        trees = self._spent.trees
-        if trees is None or self._is_monotone or not (is_regressor(self) or stages.loss == "log"):
+    def _tree_plan(self, stages: Stages) -> TreePlan | None:
+        """How trees are grown; None where there are none: they may fall anywhere, and have squares or the log loss."""
+        plan = self._spent.trees
+        if plan is None or self._is_monotone or not (plan.numbers if is_regressor(self) else stages.loss == "log"):
             return None
-        gain = trees.numbers if is_regressor(self) else trees.labels
-        return None if gain is None else (gain, trees.glance, trees.parts)
+        return plan
 
     def _leaves_out_later(self, rows: Rows) -> bool:
         """Whether rows leave both stages one by one, when intervals are asked for."""

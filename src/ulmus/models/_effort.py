@@ -12,16 +12,10 @@ MANY_ROWS = 200_000
 
 
 @dataclass(frozen=True)
-class TreeGains:
-    """Trees are taken where they lower the loss of rows left out by a share: of ``labels``, and of ``numbers``.
+class TreePlan:
+    """Trees are grown for labels, and for ``numbers`` where it says so, once without each of this many ``parts``."""
 
-    None for what they are not grown for. With ``glance`` the first trees decide whether more are grown. Where the rows
-    left out are most of all, trees are grown once without each of this many ``parts``.
-    """
-
-    labels: float
-    numbers: float | None = None
-    glance: bool = True
+    numbers: bool = False
     parts: int = 3
 
 
@@ -31,7 +25,7 @@ class Effort:
 
     The global model ``grows`` where leaves do not pay. Where targets are ``numbers``, and rows not many, fewer of them
     tell as much of a view as labels do; ``few_labels`` are shown by fewer landmarks. The metric of very many rows is
-    that of leaves, unless it is a ``quick`` one. ``trees`` may join, where they gain enough.
+    that of leaves, unless it is a ``quick`` one. ``trees`` may join.
     """
 
     budget: Budget
@@ -44,7 +38,7 @@ class Effort:
     numbers: Budget | None = None
     few_labels: bool = False
     quick: bool = False
-    trees: TreeGains | None = None
+    trees: TreePlan | None = None
 
     def search(self, n_rows: int, *, numbers: bool) -> Budget:
         """What choosing a view of this many rows may spend, by what targets are."""
@@ -71,11 +65,11 @@ EFFORTS = {
         *(600, 1_500, 1_600, 4, 8),
         numbers=Budget(1_200, 128, 2_400, 192, final_landmarks=(400, 400)),
         few_labels=True,
-        trees=TreeGains(labels=0.001),
+        trees=TreePlan(),
     ),
     "best": Effort(
         Budget(3_000, 300, 8_000, 700, rounds=8, rounds_again=4, final_landmarks=(2_000, 2_000)),
         *(2_000, 2_000, 2_500, 8, 16),
-        trees=TreeGains(labels=0.005, numbers=0.005, glance=False, parts=5),
+        trees=TreePlan(numbers=True, parts=5),
     ),
 }

@@ -1,4 +1,4 @@
-"""A member of boosted trees beside both stages: how large a share rows left out give it."""
+"""A member of boosted trees beside both stages, and its share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,49 +17,40 @@ Say = Callable[[str], None]
 
 #: Rows from which on there are trees, and up to which (of more they would learn from a quarter at most); and classes.
 FEW, MANY, CLASSES = 200, 4 * LEARNED, 20
+#: Up to this many rows trees are grown in parts, of which each leaves some rows out.
+IN_PARTS = 20_000
 #: Logarithms, to base 2, of the factors of scores that are tried, and how finely.
 SCALES = (-3.0, 3.0)
 COARSE, FINE = ({"method": "bounded", "options": {"xatol": close}} for close in (0.05, 1e-3))
-#: Kernels with a local stage keep at least this share: rows left out know it by one partition of several.
-LOCAL_SHARE = 0.5
-#: Trees grow on where the first of them, beside the kernels, lower the loss of rows left out by this share of what it
-#: takes for them to be taken.
-HOPE = 0.3
-#: Standard errors from which on a gain is clear, and beside a local stage, unless it is this share of the loss; what is
-#: not clear but above the next number of standard errors gets half of the share. Nats of all rows left out together.
-CHANCE, LOCAL_CHANCE, CLEARLY, DOUBTED, NATS = 1.0, 2.0, 0.1, 0.25, 1.0
+#: The share of trees that rows left out begin with; standard errors, or the share of the loss, from which on their own
+#: best one counts.
+PRIOR, SURE, CLEARLY = 0.4, 3.0, 0.2
+#: A lead that is a smaller share of the loss is round-off.
+ROUND_OFF = 1e-9
+#: Trees whose share is smaller are left out.
+LEAST = 0.05
+#: What all rows left out together must lose, in nats, for trees to have something to tell.
+NATS = 1.0
 
 
-def with_trees(
-    stages: Stages, rows: Rows, gain: float, glance: bool, parts: int, seed: int, n_jobs: int | None, say: Say
-) -> Stages:
-    """Kernels and trees, by the share that the rows held out of the stages are best answered with.
+def with_trees(stages: Stages, rows: Rows, parts: int, seed: int, n_jobs: int | None, say: Say) -> Stages:
+    """Kernels and trees, by the share that rows which neither has seen speak for.
 
-    Trees are taken where that lowers their loss by the share ``gain``; with ``glance`` the first of them decide whether
-    the rest are grown. They are grown without each of several ``parts`` of the rows. ``rows`` are those of the stages,
-    in their units. Answers are the mean of two models' answers, or log-odds.
+    Trees are grown without each of several ``parts`` of the rows. ``rows`` are those of the stages, in their units.
+    Answers are the mean of two models' answers, or log-odds.
     """
     held_out, by_log = stages.held_out, stages.loss == "log"
     if not FEW <= len(rows) <= MANY or rows.T.shape[1] > CLASSES or held_out is None or held_out.place is None:
         return stages
-    place, behind_leaves = held_out.place, by_log and stages.local is not None
-
-    def asked(answers: np.ndarray) -> Share:
-        most, clear = (LOCAL_SHARE, LOCAL_CHANCE) if behind_leaves else (1.0, CHANCE)
-        return best_share(held_out, answers[place], by_log, most, clear)
-
-    def hopeful(answers: np.ndarray) -> bool:
-        """Whether some of it is there already, for what a part of the rows can say."""
-        found = asked(answers)
-        return found.without > found.nat and found.gain > HOPE * max(gain * found.without, DOUBTED * found.error)
-
-    part = parts_for_trees(rows, place, parts, by_log, seed)
-    grown = grown_trees(rows, part, by_log, seed, n_jobs, hopeful if glance else None)
+    place, weight = held_out.place, held_out.weight
+    if by_log and float(weight @ answer_losses(held_out.T, held_out.P, by_log)) < NATS:
+        return stages
+    grown = grown_trees(rows, parts_for_trees(rows, place, parts, by_log, seed), by_log, seed, n_jobs)
     if grown is None:
         return stages
     trees, answers = grown
-    found = asked(answers)
-    taken = found.gain > max(gain * found.without, DOUBTED * found.error, found.nat)
+    found = best_share(held_out, answers[place], by_log)
+    taken = found.share > LEAST
     kept = f"taken, weight {found.share:.2g}" if taken else "left out"
     say(f"{len(trees)} trees: loss {found.loss:.4g} against {found.without:.4g} without them ({kept})")
     stages = replace(stages, tree_losses=(found.loss, found.without))
@@ -69,12 +60,13 @@ def with_trees(
 def parts_for_trees(rows: Rows, place: np.ndarray, parts: int, by_log: bool, seed: int) -> np.ndarray:
     """Parts that trees leave out, copies and groups together; -1 for rows of a class that one part holds all of.
 
-    Where the rows that kernels left out, at these places, are a few of many, they are the only part.
+    Of very many rows, those that kernels left out, at these places, are the only part if they are a few: a part costs a
+    model, and the mean of several, which know all rows between them, is hardly better there.
     """
     part = (row_keys(rows.X, seed) % np.uint64(parts)).astype(np.intp)
     if rows.fold is not None:
         part = np.where(rows.fold >= 0, rows.fold % parts, -1)
-    elif 2 * len(np.unique(place)) < len(rows):
+    elif len(rows) > IN_PARTS and 2 * len(np.unique(place)) < len(rows):
         part = np.where(np.isin(np.arange(len(rows)), place), 0, -1)
     if by_log:
         labels = OneVsAll.class_scores(rows.T).argmax(axis=1)
@@ -86,31 +78,25 @@ def parts_for_trees(rows: Rows, place: np.ndarray, parts: int, by_log: bool, see
 
 @dataclass(frozen=True)
 class Share:
-    """The share that trees get; losses with it and without trees, standard error of the difference, and the least that
-    can be told apart.
-    """
+    """The share that trees get, and the losses with it and without trees."""
 
     share: float
     loss: float
     without: float
-    error: float
-    nat: float
-
-    @property
-    def gain(self) -> float:
-        """By how much trees lower the loss."""
-        return self.without - self.loss
 
 
-def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool, most: float = 1.0, clear: float = CHANCE) -> Share:
-    """What rows that neither kernels nor trees have seen say: nothing, where none has an answer of trees.
+def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool) -> Share:
+    r"""What rows that neither kernels nor trees have seen say: nothing, where none has an answer of trees.
 
-    Half of the best share, where what it gains is less than this many standard errors: rows that chose it flatter it.
-    Scores of a log loss are multiplied by what is best for them in either case, as a temperature will do.
+    Two models that are as good as each other are better together, whatever the luck of the rows that compare them; and
+    these flatter kernels, whose view they chose, and know trees by one part of them. So the share begins at
+    :data:`PRIOR`, and goes to the best one of the rows as far as that is better by more than chance: with a lead of t
+    standard errors over the former, :math:`\min(1, t/3)` of the way. Scores of a log loss are multiplied by what is
+    best for them in either case, as a temperature will do.
     """
     known = ~np.isnan(answers).any(axis=1)
     if not known.any():
-        return Share(0.0, 0.0, 0.0, 0.0, np.inf)
+        return Share(0.0, 0.0, 0.0)
     T, P, Q, weight = held_out.T[known], held_out.P[known], answers[known], held_out.weight[known]
     total = float(weight.sum())
 
@@ -123,17 +109,16 @@ def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool, most: float
         )
         return answer_losses(T, 2.0**scale.x * answered, by_log)
 
-    without = losses(0.0)
-
-    def at(share: float) -> Share:
-        gain = without - losses(share)
-        error = float(np.sqrt(weight @ (gain - np.average(gain, weights=weight)) ** 2)) / total
-        before = float(weight @ without / total)
-        return Share(share, before - float(weight @ gain / total), before, error, NATS / total if by_log else 0.0)
-
-    best = minimize_scalar(lambda share: weight @ losses(share), bounds=(0.0, most), **FINE)
-    found = at(float(best.x))
-    return found if found.gain > min(clear * found.error, CLEARLY * found.without) else at(found.share / 2)
+    best = float(minimize_scalar(lambda share: weight @ losses(share), bounds=(0.0, 1.0), **FINE).x)
+    before = losses(PRIOR)
+    lead = before - losses(best)
+    mean = float(weight @ lead) / total
+    chance = SURE * float(np.sqrt(weight @ (lead - mean) ** 2)) / total
+    at_prior = float(weight @ before) / total
+    enough = max(min(chance, CLEARLY * at_prior), ROUND_OFF * at_prior, np.finfo(float).tiny)
+    share = PRIOR + (best - PRIOR) * float(np.clip(mean / enough, 0.0, 1.0))
+    loss, without = (float(weight @ losses(each)) / total for each in (share, 0.0))
+    return Share(share, loss, without)
 
 
 def mixed(stages: Stages, trees: BoostedTrees, answers: np.ndarray, share: float) -> Stages:

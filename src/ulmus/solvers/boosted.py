@@ -10,7 +10,7 @@ largest. The weight of a leaf is one Newton step, :math:`-\eta\,g / (h + \lambda
 along a direction that is drawn for each of them; their leaves have a weight for every output.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,17 +23,16 @@ from ulmus.solvers.log_loss import losses as log_losses
 from ulmus.solvers.log_loss import proportions, targets
 
 #: Levels of a tree, step of the boosting η, and penalty λ.
-DEPTH, RATE, PENALTY = 6, 0.15, 0.3
+DEPTH, RATE, PENALTY = 5, 0.15, 0.3
 #: Intervals of a column between which thresholds lie, at most and of all columns together (but no less than a fourth of
 #: the former); and columns that a tree may ask for.
 BINS, CELLS, COLUMNS = 128, 4_096, 32
 #: Draws of rows, with replacement, by which a tree chooses its thresholds, and rows that all trees learn from, at most.
 DRAWS, LEARNED = 6_000, 50_000
-#: Trees after which it is decided whether more are grown, trees that are added before the next look at rows left out,
-#: and trees in all, at most.
-GLANCE, CHUNK, MOST = 40, 20, 600
+#: Trees before the first look at rows left out, trees that are added before the next, and trees in all, at most.
+FIRST, CHUNK, MOST = 20, 10, 300
 #: Chunks without a lower loss after which growing ends.
-PATIENCE = 2
+PATIENCE = 3
 #: Nodes that are walked to at a time: rows times trees.
 STEPS = 2**16
 #: Rows whose derivatives a thread takes at a time.
@@ -292,13 +291,11 @@ def grown_trees(
     by_log: bool,
     seed: int,
     n_jobs: int | None,
-    hopeful: Callable[[np.ndarray], bool] | None = None,
 ) -> tuple[BoostedTrees, np.ndarray] | None:
     """The mean of models without each part, and answers of rows by the one that did not see them (else not a number).
 
     All of them grow for as long as the loss of the rows left out falls. Rows of part -1 are in every model, and have no
-    answers. ``hopeful`` is asked after the first trees of the first model whether to go on. None where it is not, or
-    where nothing is left out.
+    answers. None where nothing is left out, or no column varies.
     """
     parts = np.unique(part[part >= 0])
     if len(parts) == 0 or rows.X.shape[1] == 0:
@@ -309,7 +306,7 @@ def grown_trees(
         known = order[part[order] != k][:LEARNED]
         return Boosting(rows.take(known), rows.X[part == k], by_log, np.random.RandomState(seed))
 
-    def answered(models: Sequence[Boosting], count: int) -> np.ndarray:
+    def answered(count: int) -> np.ndarray:
         """Answers of the first ``count`` trees, of which the missing are grown."""
         Q = np.full(rows.T.shape, np.nan)
         within = n_jobs if len(models) == 1 else 1  # several share the threads
@@ -318,18 +315,13 @@ def grown_trees(
             Q[part == k] = answers
         return Q
 
-    models = [boosting(parts[0])]
-    if not models[0].varies:
-        return None
-    if hopeful is not None and not hopeful(answered(models, GLANCE)):
-        return None
-    models += [boosting(k) for k in parts[1:]]
+    models = [boosting(k) for k in parts]
     if not all(one.varies for one in models):
         return None
     left, weight = part >= 0, np.ones(len(rows)) if rows.weight is None else rows.weight
     best, size, since = np.inf, 0, 0
-    for count in range(GLANCE, MOST + 1, CHUNK):
-        Q = answered(models, count)
+    for count in range(FIRST, MOST + 1, CHUNK):
+        Q = answered(count)
         loss = float(np.average(answer_losses(rows.T[left], Q[left], by_log), weights=weight[left]))
         since += 1
         if loss < best:

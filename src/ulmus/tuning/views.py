@@ -316,8 +316,18 @@ class ViewSearch:
         if len(asked) == 1 or (fresh is None and (not more or self._decided(rows, views, climbs))):
             return best
         known, unknown = self.budget.final_landmarks
+        if self._enough(rows, views, climbs):
+            if fresh is None:
+                return best
+            unknown = landmarks
         trials = self._trials(*((rows, views, climbs, known) if fresh is None else (fresh, views, climbs, unknown)))
         return asked[int(np.argmin([trial.best_loss for trial in trials]))]
+
+    def _enough(self, rows: Rows, views: list[View], climbs: list[Climb]) -> bool:
+        """Whether each of several views is as good with half of its landmarks: then more of them tell nothing new."""
+        half = self._trials(rows, views, climbs, min(climb.best.size for climb in climbs) // 2)
+        losses = [climb.best.best_loss for climb in climbs]
+        return all(few.best_loss <= (1 + WORTH) * loss for few, loss in zip(half, losses, strict=True))
 
     def _decided(self, rows: Rows, views: list[View], climbs: list[Climb]) -> bool:
         """Whether the last view leads by more than chance, and more landmarks for the rougher ones, will take."""
