@@ -38,7 +38,7 @@ GAIN = 0.005
 #: The same for the log loss: widths, penalties, where the climb starts, and the share.
 LOG_WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)
 LOG_RIDGES = 10.0 ** np.arange(-2.0, 1.01, 0.5)
-LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN = 3, (2,), 0.01
+LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN = 3, (2, 4, 6), 0.01
 #: Large leaves are tried where the loss of small ones is below this share of that without them: of squares they gain
 #: little more, by log loss they may gain where small ones do not.
 HOPE, LOG_HOPE = 0.995, 1.01
@@ -320,8 +320,9 @@ class LeavesOfSets(_Leaves):
     def at_full_size(self, found: tuple[int, int], whole: "Callable[[], LeavesOfSets]") -> list[LocalChoice]:
         """What the width found on these leaves comes to on those of full size, with the better of two penalties."""
         leaves, (width, ridge) = self, found
-        steps = [ridge]
-        if self.tried[found][0] < self.stage.hope * self.without:  # otherwise large ones have nothing to hope for
+        steps, loss = [ridge], self.tried[found][0]
+        idle = ridge == len(self.stage.ridges) - 1 and loss >= self.without  # the least that leaves can do is too much
+        if loss < self.stage.hope * self.without and not idle:  # otherwise large ones have nothing to hope for
             leaves = whole()
             steps = leaves.ridges(ridge - 1, ridge)
         leaves.score(width, steps)
