@@ -35,6 +35,8 @@ FIRST_WIDTH, FIRST_RIDGES = 2, (1, 4, 7, 10)
 CLEAR = 0.002
 #: The stage is left out when one partition gains less than this share of the loss; the mean of several gains more.
 GAIN = 0.005
+#: Other widths are not tried where the first one gains less than this part of that.
+FAINT = 0.2
 #: The same for the log loss: widths, penalties, where the climb starts, and the share.
 LOG_WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)
 LOG_RIDGES = 10.0 ** np.arange(-2.0, 1.01, 0.5)
@@ -223,6 +225,8 @@ class _Leaves:
         if len(ridges) > 1 and self.tried[width, ridge][0] >= self.without:
             return width, ridge  # even a strong penalty turns nothing to the better
         found = {width: self._climb_ridge(width, ridge)}
+        if start is None and self.tried[width, found[width]][0] > (1 - FAINT * self.stage.gain) * self.without:
+            return width, found[width]  # another width would not make it enough
 
         def better(here: int) -> int:
             for near in (here + 1, here - 1):  # what is better to one side is not sought on the other
