@@ -96,6 +96,7 @@ def test_the_comparison_of_kernels_is_scored_on_rows_that_no_metric_knows(monkey
 
     monkeypatch.setattr(MetricSearch, "sharpest", learns)
     monkeypatch.setattr(ViewSearch, "_trials", scores)
+    monkeypatch.setattr(ViewSearch, "_enough", lambda *_: False)
     found.choose()
     assert len(known) == len(fresh) == 400
     assert max(asked) == (200 if apart else 150)
@@ -163,6 +164,7 @@ def test_rows_that_no_metric_knows_decide_between_those_who_may_win(monkeypatch,
         return [SimpleNamespace(best_loss=loss) for loss in on_fresh_rows]
 
     monkeypatch.setattr(ViewSearch, "_trials", trials)
+    monkeypatch.setattr(ViewSearch, "_enough", lambda *_: False)
     climbs = [SimpleNamespace(best=SimpleNamespace(best_loss=loss, size=20)) for loss in losses]
     assert found._best_of(found.rows[:40], found.rows[40:], views, climbs, 20) == chosen
     assert [[views.index(view) for view in names] for _, names in given] == ([asked] if asked else [])
@@ -221,3 +223,21 @@ def test_neighbours_are_found_by_a_preparation_of_their_own():
     of._neighbours_tell = lambda view: asked.append(tell(view)) or asked[-1]
     assert of.choose().kernel in KERNELS
     assert asked == [False]
+
+
+@pytest.mark.parametrize(("half", "asked"), [((1.0, 1.03), [10, 20]), ((1.0, 1.1), [10, 400])])
+def test_views_that_half_of_their_landmarks_show_as_well_are_compared_with_no_more(monkeypatch, half, asked):
+    X, T = rough(100)
+    found = search(X, T, metric_rows=40, final_landmarks=(300, 400))
+    counts = []
+
+    def trials(self, rows, views, climbs, landmarks):
+        counts.append(landmarks)
+        return [SimpleNamespace(best_loss=loss) for loss in (half if landmarks == 10 else (1.1, 1.0))]
+
+    monkeypatch.setattr(ViewSearch, "_trials", trials)
+    climbs = [SimpleNamespace(best=SimpleNamespace(best_loss=loss, size=20)) for loss in (1.0, 1.03)]
+    assert found._best_of(found.rows[:40], found.rows[40:], ["rough", "smooth"], climbs, 20) == 1  # by fresh rows
+    assert counts == asked
+    if asked == [10, 20]:  # without fresh rows all is known
+        assert found._best_of(found.rows[:40], None, ["rough", "smooth"], climbs, 20) == 0

@@ -27,6 +27,8 @@ DEPTH, RATE, PENALTY = 5, 0.15, 0.3
 #: Intervals of a column between which thresholds lie, at most and of all columns together (but no less than a fourth of
 #: the former); and columns that a tree may ask for.
 BINS, CELLS, COLUMNS = 128, 4_096, 32
+#: Bits of sums of derivatives by which thresholds are compared.
+BITS = 25
 #: Draws of rows, with replacement, by which a tree chooses its thresholds, and rows that all trees learn from, at most.
 DRAWS, LEARNED = 6_000, 50_000
 #: Trees before the first look at rows left out, trees that are added before the next, and trees in all, at most.
@@ -216,16 +218,14 @@ def grown(place: np.ndarray, sizes: np.ndarray, g: np.ndarray, h: np.ndarray) ->
     """
     first, leaf = np.cumsum(sizes) - sizes, np.zeros(place.shape[1], np.intp)
     cell, column_of = place + first[:, None], np.repeat(np.arange(len(sizes)), sizes)
-    room = np.empty((2, 2, 2 ** (DEPTH - 1), len(column_of)))
-    scratch = np.empty((3, *room.shape[2:]), np.float32)
-    # gains are compared in single precision: whatever rows weigh, sums are near 1
+    room = np.empty((2, 2 ** (DEPTH - 1), len(column_of)))
     unit = _power_of_two(max(float(h.sum()), PENALTY))
-    g, h, penalty = g / _power_of_two(float(np.abs(g).sum())), h / unit, PENALTY / unit
-    left = _sums(cell, g, h, leaf, 1, sizes)
+    both, penalty = packed(g / _power_of_two(float(np.abs(g).sum())), h / unit), 2.0**BITS * PENALTY / unit
+    left = _sums(cell, both, leaf, 1, sizes)
     columns, cuts = np.empty((2, DEPTH), np.intp)
     for level in range(DEPTH):
         size = 2**level
-        best = int(_gains(left, sizes[0] - 1, penalty, scratch[:, :size]).argmax())
+        best = int(_gains(left, sizes[0] - 1, penalty).argmax())
         columns[level] = column = column_of[best]
         cuts[level] = best - first[column]
         node, above = leaf, cell[column] > best
@@ -233,10 +233,10 @@ def grown(place: np.ndarray, sizes: np.ndarray, g: np.ndarray, h: np.ndarray) ->
         if level + 1 < DEPTH:
             fewer = np.bincount(leaf, minlength=2 * size).reshape(size, 2).argmin(axis=1)
             some = np.flatnonzero(above == fewer[node])
-            part, children = _sums(cell[:, some], g[some], h[some], node[some], size, sizes), 2 * np.arange(size)
-            parent, left = left, room[level % 2, :, : 2 * size]
-            left[:, children + fewer] = part
-            left[:, children + 1 - fewer] = np.subtract(parent, part, out=part)
+            part, children = _sums(cell[:, some], both[some], node[some], size, sizes), 2 * np.arange(size)
+            parent, left = left, room[level % 2, : 2 * size]
+            left[children + fewer] = part
+            left[children + 1 - fewer] = np.subtract(parent, part, out=part)
     return columns, cuts
 
 
@@ -245,16 +245,31 @@ def _power_of_two(size: float) -> float:
     return float(2.0 ** np.round(np.log2(size))) if size > 0 else 1.0
 
 
-def _gains(left: np.ndarray, last: int, penalty: float, scratch: np.ndarray) -> np.ndarray:
+def packed(g: np.ndarray, h: np.ndarray) -> np.ndarray:
+    """Two numbers as one, so that one sum is that of both: whole numbers below and above a power of two.
+
+    With sums of g's sizes, and of h, up to √2 no sum of any of them is rounded, nor does g reach half of the power.
+    """
+    found: np.ndarray = np.rint(2.0**BITS * g) + 2.0 ** (BITS + 2) * np.rint(2.0**BITS * h)
+    return found
+
+
+def unpacked(both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of g and of h, each multiplied by ``2**BITS``, in single precision, from those of :func:`packed` numbers."""
+    h = np.rint(both * 2.0 ** -(BITS + 2))
+    return (both - 2.0 ** (BITS + 2) * h).astype(np.float32), h.astype(np.float32)
+
+
+def _gains(left: np.ndarray, last: int, penalty: float) -> np.ndarray:
     """What every cut gains, summed over the nodes, from sums on its left, which are those of all rows at ``last``.
 
     In single precision: gains that differ by less are those of cuts that are as good.
     """
-    g, h, gain = scratch
-    np.copyto(scratch[:2], left, casting="same_kind")
+    g, h = unpacked(left)
+    h += np.float32(penalty)
     G, H = g[:, last, None].copy(), h[:, last, None] + np.float32(penalty)
-    np.multiply(g, g, out=gain)
-    gain /= h + np.float32(penalty)
+    gain = g * g
+    gain /= h
     np.subtract(G, g, out=g)
     g *= g
     g /= np.subtract(H, h, out=h)
@@ -262,19 +277,18 @@ def _gains(left: np.ndarray, last: int, penalty: float, scratch: np.ndarray) -> 
     return np.asarray(gain.sum(axis=0))
 
 
-def _sums(cell: np.ndarray, g: np.ndarray, h: np.ndarray, node: np.ndarray, size: int, sizes: np.ndarray) -> np.ndarray:
-    """Sums of g and of h over the rows of every node up to every cell of its column, ``[g or h, node, cell]``.
+def _sums(cell: np.ndarray, x: np.ndarray, node: np.ndarray, size: int, sizes: np.ndarray) -> np.ndarray:
+    """Sums of x over the rows of every node up to every cell of its column, ``[node, cell]``.
 
     One running sum passes through all columns: what a column comes to, the sum of the node, is taken off the first cell
     of the next one.
     """
     cells, ends = int(sizes.sum()), np.cumsum(sizes)
-    where, each = (cell + node * cells).ravel(), np.zeros((2, size, cells))
-    if len(where):
-        for x, out in ((g, each[0]), (h, each[1])):
-            out[:] = np.bincount(where, np.tile(x, len(cell)), size * cells).reshape(size, cells)
-    each[..., ends[:-1]] -= each[..., : sizes[0]].sum(axis=-1, keepdims=True)
-    return np.cumsum(each, axis=-1, out=each)
+    if not len(node):
+        return np.zeros((size, cells))
+    each = np.bincount((cell + node * cells).ravel(), np.tile(x, len(cell)), size * cells).reshape(size, cells)
+    each[:, ends[:-1]] -= each[:, : sizes[0]].sum(axis=1, keepdims=True)
+    return np.cumsum(each, axis=1, out=each)
 
 
 def _walked(place: np.ndarray, columns: np.ndarray, cuts: np.ndarray) -> np.ndarray:

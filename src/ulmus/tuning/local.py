@@ -35,8 +35,9 @@ FIRST_WIDTH, FIRST_RIDGES = 2, (1, 4, 7, 10)
 CLEAR = 0.002
 #: The stage is left out when one partition gains less than this share of the loss; the mean of several gains more.
 GAIN = 0.005
-#: Other widths are not tried where the first one gains less than this part of that.
-FAINT = 0.2
+#: Other widths are not tried where the first one wants one of so many penalties that leave hardly anything of a leaf,
+#: and gains less than this part of that.
+STRONGEST, FAINT = 2, 0.2
 #: The same for the log loss: widths, penalties, where the climb starts, and the share.
 LOG_WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)
 LOG_RIDGES = 10.0 ** np.arange(-2.0, 1.01, 0.5)
@@ -221,11 +222,19 @@ class _Leaves:
         if start is not None:
             width, ridges = start[0], (start[1],)
         self.score(width, list(ridges))
-        ridge = min(ridges, key=lambda step: self.tried[width, step][0])
-        if len(ridges) > 1 and self.tried[width, ridge][0] >= self.without:
-            return width, ridge  # even a strong penalty turns nothing to the better
+        losses = [self.tried[width, step][0] for step in ridges]
+        ridge = ridges[int(np.argmin(losses))]
+        if len(ridges) > 1 and min(losses) >= self.without:
+            if losses == sorted(losses, reverse=True):
+                return width, ridge  # even a strong penalty turns nothing to the better
+            ridge = ridges[int(np.argmin(losses[:-1]))]  # weaker ones have a valley of their own
         found = {width: self._climb_ridge(width, ridge)}
-        if start is None and self.tried[width, found[width]][0] > (1 - FAINT * self.stage.gain) * self.without:
+        strong = found[width] >= len(self.stage.ridges) - STRONGEST
+        if (
+            start is None
+            and strong
+            and self.tried[width, found[width]][0] > (1 - FAINT * self.stage.gain) * self.without
+        ):
             return width, found[width]  # another width would not make it enough
 
         def better(here: int) -> int:
