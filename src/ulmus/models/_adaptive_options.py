@@ -12,8 +12,8 @@ ADAPTIVE: Parameters = {
         (StrOptions(set(EFFORTS)),),
         '{"fast", "default", "best"}',
         """How much time is spent: on the choice of the view, on landmarks, and on local partitions (2, 4 or 8). Boosted
-        trees join classifiers whose log loss on rows left out they lower by 0.2 %, with ``"best"`` any model that
-        they make better, with ``"fast"`` none; ``trees_`` holds them, ``tree_weight_`` is their share.""",
+        trees join classifiers by log loss, with ``"best"`` regressors too, with ``"fast"`` none, unless rows left out
+        speak against them; ``trees_`` holds them, ``tree_weight_`` is their share.""",
     ),
     "categorical_features": Parameter(
         "from_dtype",
