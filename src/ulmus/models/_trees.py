@@ -86,13 +86,13 @@ class Share:
 
 
 def best_share(held_out: HeldOut, answers: np.ndarray, by_log: bool) -> Share:
-    r"""What rows that neither kernels nor trees have seen say: nothing, where none has an answer of trees.
+    """What rows that neither kernels nor trees have seen say: nothing, where none has an answer of trees.
 
     Two models that are as good as each other are better together, whatever the luck of the rows that compare them; and
     these flatter kernels, whose view they chose, and know trees by one part of them. So the share begins at
-    :data:`PRIOR`, and goes to the best one of the rows as far as that is better by more than chance: with a lead of t
-    standard errors over the former, :math:`\min(1, t/3)` of the way. Scores of a log loss are multiplied by what is
-    best for them in either case, as a temperature will do.
+    :data:`PRIOR`. It goes all of the way to the best one of the rows where the lead of that over the former is three
+    standard errors, or a fifth of the loss, and a part of the way where it is a part of these. Scores of a log loss are
+    multiplied by what is best for them in either case, as a temperature will do.
     """
     known = ~np.isnan(answers).any(axis=1)
     if not known.any():

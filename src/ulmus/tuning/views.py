@@ -325,7 +325,8 @@ class ViewSearch:
 
     def _enough(self, rows: Rows, views: list[View], climbs: list[Climb]) -> bool:
         """Whether each of several views is as good with half of its landmarks: then more of them tell nothing new."""
-        half = self._trials(rows, views, climbs, min(climb.best.size for climb in climbs) // 2)
+        size = min(climb.best.size for climb in climbs)
+        half = self._trials(rows, views, climbs, max(size // 2, 1))
         losses = [climb.best.best_loss for climb in climbs]
         return all(few.best_loss <= (1 + WORTH) * loss for few, loss in zip(half, losses, strict=True))
 
