@@ -7,8 +7,8 @@ from ulmus.features.preparation import PREPARATIONS
 #: What a search begins with, at least, where few rows and landmarks have seen nothing, and with which width: where all
 #: losses are those of a constant, there is no slope to climb.
 MANY_ROWS, MANY_LANDMARKS, NARROW = 4_000, 600, 4.0
-#: How much more than the best a smoother view may lose to be tried further, and where the metric goes on from leaves.
-REACH, REACH_IN_LEAVES = 1.05, 1.2
+#: How many times the lowest loss of few rows a smoother view may have to be tried further; and where time matters less.
+REACH, WIDE_REACH = 1.05, 1.2
 #: Rows for a landmark of the first trials, of the metric's and of the last, at least, where labels are few; and
 #: landmarks that are never too many (for the last, twice as many).
 ROWS_EACH, FEWEST = (10, 8, 4), 50
@@ -20,7 +20,8 @@ class Budget:
     ``cuts`` are tried; whether the metric goes on from ``leaves``.
 
     ``final_landmarks``: landmarks with which views are compared, on rows that the metrics know and on fresh ones.
-    Widths are tried from ``first_width`` on, in units of the heuristic one.
+    Widths are tried from ``first_width`` on, in units of the heuristic one. A smoother view is tried further where few
+    rows lose less than ``reach`` times the least with it.
     """
 
     rows: int = 2_000
@@ -37,11 +38,12 @@ class Budget:
     leaves: bool = False
     preparations: tuple[str, ...] = PREPARATIONS
     first_width: float = 1.0
+    reach: float = REACH
 
     @property
-    def reach(self) -> float:
-        """How many times the lowest loss of few rows a smoother view may have to be tried further."""
-        return REACH_IN_LEAVES if self.leaves else REACH
+    def with_leaves(self) -> "Budget":
+        """The same where the metric goes on from leaves."""
+        return replace(self, leaves=True, reach=max(self.reach, WIDE_REACH))
 
     def of_labels(self, n_rows: int) -> "Budget":
         """The same for labels of this many rows: metrics of many landmarks follow the noise of few labels."""
