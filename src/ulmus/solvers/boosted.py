@@ -37,8 +37,9 @@ FIRST, CHUNK, MOST = 20, 10, 300
 PATIENCE = 3
 #: Nodes that are walked to at a time: rows times trees.
 STEPS = 2**16
-#: Rows whose derivatives a thread takes at a time.
-PIECE = 2**13
+#: Rows whose derivatives a thread takes at a time, and rows up to which models are grown by one thread: steps are so
+#: short that two would mostly wait for Python's lock (a third slower, 3,500 rows).
+PIECE, FEW = 2**13, 10_000
 
 
 @dataclass(frozen=True)
@@ -324,7 +325,7 @@ def grown_trees(
         """Answers of the first ``count`` trees, of which the missing are grown."""
         Q = np.full(rows.T.shape, np.nan)
         within = n_jobs if len(models) == 1 else 1  # several share the threads
-        found = engine.ordered_map(lambda one: one.grow(count, within), models, n_jobs)
+        found = engine.ordered_map(lambda one: one.grow(count, within), models, n_jobs if len(rows) > FEW else 1)
         for k, answers in zip(parts, found, strict=False):
             Q[part == k] = answers
         return Q
