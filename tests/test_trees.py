@@ -18,6 +18,7 @@ from ulmus.explain.game import Comparison
 from ulmus.explain.tree_tables import tree_values
 from ulmus.models import _effort, _trees
 from ulmus.models._reasons import TrainingRows
+from ulmus.models._stages import Stages
 from ulmus.models._trees import PRIOR, SURE, best_share, parts_for_trees
 from ulmus.persistence.checks import StateError, check_state
 from ulmus.solvers import boosted
@@ -219,6 +220,31 @@ def test_of_very_many_rows_one_model_leaves_out_what_kernels_did(monkeypatch):
     monkeypatch.setattr(_trees, "IN_PARTS", 399)
     few = parts_for_trees(Rows(X, X[:, :1]), np.arange(40), 5, False, 0)
     np.testing.assert_array_equal(few, np.where(every < 40, 0, -1))
+
+
+def test_sums_of_two_numbers_in_one_are_those_of_each():
+    rng = np.random.RandomState(0)
+    g, h = rng.normal(size=5_000), rng.uniform(0, 0.25, 5_000)
+    g, h = g / np.abs(g).sum() * 1.4, h / h.sum() * 1.4  # as large as they may be
+    both, unit = boosted.packed(g, h), 2.0**boosted.BITS
+    for some in (slice(0, 1), slice(0, 700), slice(None)):
+        total = np.array([both[some].sum()])
+        assert total[0] == both[some][::-1].sum()  # whatever the order: nothing is rounded
+        for found, each in zip(boosted.unpacked(total), (g[some], h[some]), strict=True):
+            assert found[0] / unit == pytest.approx(np.rint(unit * each).sum() / unit, rel=1e-7)
+            assert abs(found[0] / unit - each.sum()) <= len(each) / unit
+
+
+def test_no_trees_are_grown_where_rows_left_out_lose_less_than_a_nat():
+    X = steps(600)[0]
+    rows = Rows(X, np.where(X[:, :1] > 0, 1.0, -1.0))
+    for confidence, grown in ((20.0, False), (2.0, True)):
+        held_out = HeldOut(rows.T, confidence * rows.T, np.zeros(600), np.ones(600), place=np.arange(600))
+        stages = Stages(*[None] * 6, loss="log")
+        stages = replace(stages, beta=np.ones((1, 1)), intercept=np.zeros(1), held_out=held_out)
+        said = []
+        _trees.with_trees(stages, rows, 3, 0, 1, said.append)
+        assert bool(said) == grown
 
 
 def held(T, P, w=None):

@@ -9,6 +9,7 @@ from data import cases
 from ulmus import AdaptiveRegressor
 from ulmus.codings import Plain
 from ulmus.engine import Rows
+from ulmus.tuning import views
 from ulmus.tuning.metric import MetricSearch
 from ulmus.tuning.neighbours import told_by_neighbours
 from ulmus.tuning.view_budget import Budget
@@ -90,13 +91,14 @@ def test_the_comparison_of_kernels_is_scored_on_rows_that_no_metric_knows(monkey
         return sharpest(self, rows, *others)
 
     def scores(self, rows, *others):
-        fresh.update(rows.T[:, 0])
+        if others[-1] > 30:  # fewer are half of those of the metric, on its rows: would more of them tell anything?
+            fresh.update(rows.T[:, 0])
         asked.add(others[-1])
         return trials(self, rows, *others)
 
     monkeypatch.setattr(MetricSearch, "sharpest", learns)
     monkeypatch.setattr(ViewSearch, "_trials", scores)
-    monkeypatch.setattr(ViewSearch, "_enough", lambda *_: False)
+    monkeypatch.setattr(views, "_enough", lambda *_: False)
     found.choose()
     assert len(known) == len(fresh) == 400
     assert max(asked) == (200 if apart else 150)
@@ -157,18 +159,19 @@ def test_other_preparations_climb_only_where_the_best_leaves_the_heuristic_width
 def test_rows_that_no_metric_knows_decide_between_those_who_may_win(monkeypatch, losses, on_fresh_rows, asked, chosen):
     X, T = rough(100)
     found = search(X, T, metric_rows=40)
-    views, given = ["rough", "smooth", "flat"], []
+    names, given = ["rough", "smooth", "flat"], []
 
     def trials(self, rows, views, climbs, landmarks):
-        given.append((rows, views))
+        given.append((rows, views, landmarks))
         return [SimpleNamespace(best_loss=loss) for loss in on_fresh_rows]
 
     monkeypatch.setattr(ViewSearch, "_trials", trials)
-    monkeypatch.setattr(ViewSearch, "_enough", lambda *_: False)
+    monkeypatch.setattr(views, "_enough", lambda *_: False)
     climbs = [SimpleNamespace(best=SimpleNamespace(best_loss=loss, size=20)) for loss in losses]
-    assert found._best_of(found.rows[:40], found.rows[40:], views, climbs, 20) == chosen
-    assert [[views.index(view) for view in names] for _, names in given] == ([asked] if asked else [])
-    assert all(len(rows) == 60 for rows, _ in given)
+    assert found._best_of(found.rows[:40], found.rows[40:], names, climbs, 20) == chosen
+    assert [[names.index(view) for view in some] for _, some, _ in given] == ([asked, asked] if asked else [])
+    # half of the landmarks on the rows of the metrics, then many on fresh ones
+    assert [(len(rows), landmarks) for rows, _, landmarks in given] == ([(40, 10), (60, 800)] if asked else [])
 
 
 def test_a_smoother_kernel_that_is_behind_on_few_rows_is_not_tried_on_more():

@@ -72,7 +72,7 @@ OURS: dict[str, Make] = {
         rows=800, landmarks=100, metric_rows=1_200, metric_landmarks=128, final_landmarks=(250, 250), kernels=1
     ),
     "without trees": adaptive_less(trees=None),
-    "with trees wherever they help": adaptive_less(trees=TreePlan(numbers=True)),
+    "with trees for numbers too": adaptive_less(trees=TreePlan(numbers=True)),
     "Adaptive, fast": adaptive("fast"),
     "Adaptive, best": adaptive("best"),
     "NKELM": family("NKELM"),

@@ -4,10 +4,10 @@
     python -m experiments.sections.pace --r classification --cells FOLDER --name now [--against before]
 
 Development tables of the arena, split once more inside their training rows, or tables of R's packages
-(:mod:`experiments.r_tables`), by name or all of a kind; one thread. Prints, per table, processor
-seconds to fit and microseconds to predict a row of the default and the fast models and of both boosters, and the loss
-(RMSE, or log loss, and 1 − AUC of two classes) of ours. A regression table is one of two classes as ``"flights>"``:
-above the median or not; as ``"flights>0.99"`` one of them is rare. Measurements are kept in the folder under
+(:mod:`experiments.r_tables`), by name or all of a kind; one thread. Prints, per table, processor seconds to fit and
+microseconds to predict a row of the default and the fast models and of both boosters, and the loss (RMSE, or log loss,
+and 1 − AUC of two classes) of ours. A regression table is one of two classes as ``"flights>"``: above the median or
+not; as ``"flights>0.99"`` one of them is rare. Measurements are kept in the folder under
 ``--name`` and taken from there when they exist, so that a run resumes, and two versions are compared by giving the name
 of the other.
 """
@@ -24,7 +24,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from experiments import r_tables
 from experiments.contestants import CONTESTANTS
-from experiments.runner import Cache, Unavailable, markdown
+from experiments.runner import Cache, NotHere, Unavailable, markdown
 from experiments.tables import load_table
 
 TABLES = (
@@ -68,6 +68,8 @@ def kept(cache: Cache, label: str, name: str, who: str, seed: int) -> dict[str, 
     if found is None:
         try:
             found = measured(name, who, seed)
+        except NotHere:
+            raise
         except (Unavailable, ImportError):
             return None
         except ValueError as error:

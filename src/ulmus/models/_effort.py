@@ -1,8 +1,8 @@
 """How much adaptive models spend on what."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ulmus.tuning.view_budget import WIDE_REACH, Budget
+from ulmus.tuning.view_budget import Budget
 
 #: Up to this many rows, leaves are wide: the cost of all is that of the rows times the square of a leaf. Of more, a fit
 #: costs so much that the search for its view may be that of labels.
@@ -43,7 +43,7 @@ class Effort:
     def search(self, n_rows: int, *, numbers: bool) -> Budget:
         """What choosing a view of this many rows may spend, by what targets are."""
         if n_rows >= MANY_ROWS and self.partitions and not self.quick:
-            return self.budget.with_leaves
+            return replace(self.budget, leaves=True)
         if not numbers:
             return self.budget.of_labels(n_rows) if self.few_labels else self.budget
         return self.budget if self.numbers is None or n_rows > FEW_ROWS else self.numbers
@@ -68,11 +68,9 @@ EFFORTS = {
         trees=TreePlan(),
     ),
     "best": Effort(
-        Budget(3_000, 200, 8_000, 300, rounds=8, rounds_again=4, final_landmarks=(1_200, 1_200), reach=WIDE_REACH),
+        Budget(3_000, 200, 8_000, 300, rounds=8, rounds_again=4, final_landmarks=(1_200, 1_200), thorough=True),
         *(2_000, 2_000, 2_500, 8, 16),
-        numbers=Budget(
-            3_000, 250, 8_000, 500, rounds=8, rounds_again=4, final_landmarks=(1_500, 1_500), reach=WIDE_REACH
-        ),
+        numbers=Budget(3_000, 250, 8_000, 500, rounds=8, rounds_again=4, final_landmarks=(1_500, 1_500), thorough=True),
         few_labels=True,
         trees=TreePlan(numbers=True, parts=5),
     ),

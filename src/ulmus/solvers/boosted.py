@@ -301,11 +301,7 @@ def _walked(place: np.ndarray, columns: np.ndarray, cuts: np.ndarray) -> np.ndar
 
 
 def grown_trees(
-    rows: Rows,
-    part: np.ndarray,
-    by_log: bool,
-    seed: int,
-    n_jobs: int | None,
+    rows: Rows, part: np.ndarray, by_log: bool, seed: int, n_jobs: int | None
 ) -> tuple[BoostedTrees, np.ndarray] | None:
     """The mean of models without each part, and answers of rows by the one that did not see them (else not a number).
 
@@ -326,7 +322,7 @@ def grown_trees(
         Q = np.full(rows.T.shape, np.nan)
         within = n_jobs if len(models) == 1 else 1  # several share the threads
         found = engine.ordered_map(lambda one: one.grow(count, within), models, n_jobs if len(rows) > FEW else 1)
-        for k, answers in zip(parts, found, strict=False):
+        for k, answers in zip(parts, found, strict=True):
             Q[part == k] = answers
         return Q
 

@@ -35,13 +35,13 @@ FIRST_WIDTH, FIRST_RIDGES = 2, (1, 4, 7, 10)
 CLEAR = 0.002
 #: The stage is left out when one partition gains less than this share of the loss; the mean of several gains more.
 GAIN = 0.005
-#: Other widths are not tried where the first one wants one of so many penalties that leave hardly anything of a leaf,
-#: and gains less than this part of that.
-STRONGEST, FAINT = 2, 0.2
 #: The same for the log loss: widths, penalties, where the climb starts, and the share.
 LOG_WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0)
 LOG_RIDGES = 10.0 ** np.arange(-2.0, 1.01, 0.5)
 LOG_FIRST_WIDTH, LOG_FIRST_RIDGES, LOG_GAIN = 3, (2, 4, 6), 0.01
+#: Other widths are not tried where the first one wants one of so many penalties that leave hardly anything of a leaf,
+#: and gains less than this part of the share that it takes.
+STRONGEST, FAINT = 2, 0.2
 #: Large leaves are tried where the loss of small ones is below this share of that without them: of squares they gain
 #: little more, by log loss they may gain where small ones do not.
 HOPE, LOG_HOPE = 0.995, 1.01
@@ -229,12 +229,7 @@ class _Leaves:
                 return width, ridge  # even a strong penalty turns nothing to the better
             ridge = ridges[int(np.argmin(losses[:-1]))]  # weaker ones have a valley of their own
         found = {width: self._climb_ridge(width, ridge)}
-        strong = found[width] >= len(self.stage.ridges) - STRONGEST
-        if (
-            start is None
-            and strong
-            and self.tried[width, found[width]][0] > (1 - FAINT * self.stage.gain) * self.without
-        ):
+        if start is None and self._faint(width, found[width]):
             return width, found[width]  # another width would not make it enough
 
         def better(here: int) -> int:
@@ -247,6 +242,11 @@ class _Leaves:
 
         width = climb(better, width)
         return width, found[width]
+
+    def _faint(self, width: int, ridge: int) -> bool:
+        """Whether a strong penalty is the best, and gains next to nothing."""
+        strong = ridge >= len(self.stage.ridges) - STRONGEST
+        return strong and self.tried[width, ridge][0] > (1 - FAINT * self.stage.gain) * self.without
 
     def _climb_ridge(self, width: int, here: int) -> int:
         def better(here: int) -> int:

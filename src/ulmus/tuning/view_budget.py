@@ -21,7 +21,8 @@ class Budget:
 
     ``final_landmarks``: landmarks with which views are compared, on rows that the metrics know and on fresh ones.
     Widths are tried from ``first_width`` on, in units of the heuristic one. A smoother view is tried further where few
-    rows lose less than ``reach`` times the least with it.
+    rows lose less than :attr:`reach` times the least with it: more with ``leaves``, and where the search is
+    ``thorough``.
     """
 
     rows: int = 2_000
@@ -38,12 +39,12 @@ class Budget:
     leaves: bool = False
     preparations: tuple[str, ...] = PREPARATIONS
     first_width: float = 1.0
-    reach: float = REACH
+    thorough: bool = False
 
     @property
-    def with_leaves(self) -> "Budget":
-        """The same where the metric goes on from leaves."""
-        return replace(self, leaves=True, reach=max(self.reach, WIDE_REACH))
+    def reach(self) -> float:
+        """How many times the lowest loss of few rows a smoother view may have to be tried further."""
+        return WIDE_REACH if self.leaves or self.thorough else REACH
 
     def of_labels(self, n_rows: int) -> "Budget":
         """The same for labels of this many rows: metrics of many landmarks follow the noise of few labels."""

@@ -12,9 +12,10 @@ and which ``gamma`` to use on them.
 3. Kernels are compared with their metrics, and with more landmarks: which one is better often turns with either. Few
    landmarks favour the smoother kernel, whose spectrum ends sooner, and the local stage will use every row. Where there
    are rows enough, they are compared on some from which no metric was learned; otherwise few landmarks do when half of
-   them tell that the lead hardly hangs on their number. For a log model (``by_log``) rougher ones than the chosen one
-   get another chance, by the log loss of small log models on rows held out. Of very many rows that leaves tell more of
-   than landmarks, the metric goes on from leaves, and they compare the kernels (:mod:`ulmus.tuning.leaf_metric`).
+   them tell that the lead hardly hangs on their number. No more are tried where half are as good as all. For a log
+   model (``by_log``) rougher ones than the chosen one get another chance, by the log loss of small log models on rows
+   held out. Of very many rows that leaves tell more of than landmarks, the metric goes on from leaves, and they compare
+   the kernels (:mod:`ulmus.tuning.leaf_metric`).
 4. Cuts (:mod:`ulmus.features.cuts`) are added where they lower the loss of rows that did not teach them.
 5. Where half of the landmarks are as good as all, and rows are not many more than were sampled, or where leaves tell a
    log model far more, it needs no more than half of the landmarks that it may have (``saturated``).
@@ -90,6 +91,24 @@ class View:
 def _best(trials: dict[str, Trial]) -> str:
     """The preparation with the lowest loss."""
     return min(trials, key=lambda kind: HANDICAP.get(kind, 1.0) * trials[kind].best_loss)
+
+
+def _enough(half: list[Trial], climbs: list[Climb]) -> bool:
+    """Whether each of several views is as good with half of its landmarks: then more of them tell nothing new."""
+    whole = [climb.best.best_loss for climb in climbs]
+    return all(few.best_loss <= (1 + WORTH) * loss for few, loss in zip(half, whole, strict=True))
+
+
+def _decided(half: list[Trial], climbs: list[Climb]) -> bool:
+    """Whether the last view leads by more than chance, and more landmarks for the rougher ones, will take."""
+    *others, smooth = (climb.best for climb in climbs)
+    for rough, before in zip(others, half, strict=False):
+        difference = rough.row_losses - smooth.row_losses
+        chance = difference.std() / np.sqrt(len(difference))
+        gained = max(before.best_loss - rough.best_loss, 0.0)
+        if rough.best_loss - smooth.best_loss < CHANCE * chance + AHEAD * gained:
+            return False
+    return True
 
 
 class ViewSearch:
@@ -312,35 +331,16 @@ class ViewSearch:
         # rougher ones than the best have more landmarks to hope for, smoother ones that its metric knows these rows
         asked = hopeful(losses, HOPEFUL if fresh is not None else 0.0)
         views, climbs = [views[k] for k in asked], [climbs[k] for k in asked]
-        more = landmarks < len(rows)
-        if len(asked) == 1 or (fresh is None and (not more or self._decided(rows, views, climbs))):
+        if len(asked) == 1 or (fresh is None and landmarks >= len(rows)):
+            return best
+        half = self._trials(rows, views, climbs, max(min(climb.best.size for climb in climbs) // 2, 1))
+        enough = _enough(half, climbs)
+        if fresh is None and (enough or _decided(half, climbs)):
             return best
         known, unknown = self.budget.final_landmarks
-        if self._enough(rows, views, climbs):
-            if fresh is None:
-                return best
-            unknown = landmarks
+        unknown = landmarks if enough else unknown
         trials = self._trials(*((rows, views, climbs, known) if fresh is None else (fresh, views, climbs, unknown)))
         return asked[int(np.argmin([trial.best_loss for trial in trials]))]
-
-    def _enough(self, rows: Rows, views: list[View], climbs: list[Climb]) -> bool:
-        """Whether each of several views is as good with half of its landmarks: then more of them tell nothing new."""
-        size = min(climb.best.size for climb in climbs)
-        half = self._trials(rows, views, climbs, max(size // 2, 1))
-        losses = [climb.best.best_loss for climb in climbs]
-        return all(few.best_loss <= (1 + WORTH) * loss for few, loss in zip(half, losses, strict=True))
-
-    def _decided(self, rows: Rows, views: list[View], climbs: list[Climb]) -> bool:
-        """Whether the last view leads by more than chance, and more landmarks for the rougher ones, will take."""
-        smooth = climbs[-1].best
-        before = self._trials(rows, views[:-1], climbs, smooth.size // 2)
-        for rough, half in zip((climb.best for climb in climbs), before, strict=False):
-            difference = rough.row_losses - smooth.row_losses
-            chance = difference.std() / np.sqrt(len(difference))
-            gained = max(half.best_loss - rough.best_loss, 0.0)
-            if rough.best_loss - smooth.best_loss < CHANCE * chance + AHEAD * gained:
-                return False
-        return True
 
     def _trials(self, rows: Rows, views: list[View], climbs: list[Climb], landmarks: int) -> list[Trial]:
         """Trials of the views with this many landmarks."""
